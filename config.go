@@ -1,0 +1,158 @@
+package fenlock
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// Bounds of what a Locker accepts.
+const (
+	MaxNameLength  = 512 // bytes
+	MaxLabelLength = 128 // bytes
+	MaxNodes       = core.MaxNodes
+	MinTTL         = 100 * time.Millisecond
+)
+
+// Defaults of Config.
+const (
+	DefaultTTL     = 10 * time.Second
+	DefaultMaxTTL  = 30 * time.Second
+	DefaultMaxHold = time.Hour
+)
+
+// Config is what a Locker is made with. Only Nodes is required; every other
+// field's zero value stands for the default.
+type Config struct {
+	// Nodes are the quorum group: independent primaries, the same ones for
+	// all clients. Three or five are usual; an even number works, but four nodes
+	// survive the loss of one only, as three do. One node gives locks and tokens
+	// as long as that node lives. At most MaxNodes.
+	Nodes []Node
+
+	// TTL is the length of a lease: how long a lock stays taken after its holder
+	// died. Extension renews it, so it does not limit how long a lock can be held.
+	// Shorter frees the locks of the dead sooner; longer survives longer pauses
+	// of the holder and outages of the nodes. 0 means DefaultTTL; at least
+	// MinTTL, at most MaxTTL, in whole milliseconds.
+	TTL time.Duration
+
+	// MaxTTL is the longest TTL of any client of the group, and so how long a node
+	// that lost its memory stays out. All clients must agree; the nodes record it,
+	// and refuse a longer lease. 0 means DefaultMaxTTL.
+	MaxTTL time.Duration
+
+	// NodeTimeout bounds each request to a node. A node that is slower counts as
+	// unknown. 0 means a twentieth of the TTL, but 25 ms to 1 s. At most a
+	// quarter of the TTL, so that a hung node cannot use up the validity.
+	NodeTimeout time.Duration
+
+	// MaxHold ends a tenure, however long its holder goes on extending: a
+	// forgotten lock becomes free after MaxHold and one TTL. Lock.Context ends
+	// then with ErrMaxHold. 0 means DefaultMaxHold, negative means unbounded.
+	MaxHold time.Duration
+
+	// Label tells people who holds a lock. It is stored beside the lease and shown
+	// to whoever is refused, so it should hold no secret. "" means host/pid. At
+	// most MaxLabelLength bytes of UTF-8 without control characters.
+	Label string
+
+	// Logger is told of nodes that are out or misconfigured, and of locks that
+	// are lost. It never sees a password or a holder's identity. nil is silent.
+	Logger *slog.Logger
+}
+
+// withDefaults returns the config with its zero values filled in, or an error
+// that matches ErrInvalid and prints both sides of a relation that does not hold.
+func (c Config) withDefaults() (Config, error) {
+	if c.TTL == 0 {
+		c.TTL = DefaultTTL
+	}
+	if c.MaxTTL == 0 {
+		c.MaxTTL = DefaultMaxTTL
+	}
+	if c.NodeTimeout == 0 {
+		c.NodeTimeout = min(max(c.TTL/20, 25*time.Millisecond), time.Second)
+	}
+	if c.MaxHold == 0 {
+		c.MaxHold = DefaultMaxHold
+	}
+	if c.Label == "" {
+		c.Label = defaultLabel()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case len(c.Nodes) == 0:
+		return c, invalidf("Config.Nodes is empty: a lock needs at least one node")
+	case len(c.Nodes) > MaxNodes:
+		return c, invalidf("Config.Nodes has %d nodes, at most %d are possible", len(c.Nodes), MaxNodes)
+	case c.TTL < MinTTL:
+		return c, invalidf("Config.TTL is %v, at least %v is needed", c.TTL, MinTTL)
+	case c.TTL%time.Millisecond != 0:
+		return c, invalidf("Config.TTL is %v, it must be a whole number of milliseconds", c.TTL)
+	case c.TTL > c.MaxTTL:
+		return c, invalidf("Config.TTL is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", c.TTL, c.MaxTTL)
+	case c.MaxTTL > 24*time.Hour:
+		return c, invalidf("Config.MaxTTL is %v, at most 24h is possible: a node that lost its memory stays out for so long", c.MaxTTL)
+	case c.NodeTimeout < time.Millisecond:
+		return c, invalidf("Config.NodeTimeout is %v, at least 1ms is needed", c.NodeTimeout)
+	case c.NodeTimeout > c.TTL/4:
+		return c, invalidf("Config.NodeTimeout is %v, at most a quarter of Config.TTL, %v, is possible: a hung node could use up the lease", c.NodeTimeout, c.TTL)
+	case c.MaxHold > 0 && c.MaxHold < c.TTL:
+		return c, invalidf("Config.MaxHold is %v, shorter than Config.TTL, %v", c.MaxHold, c.TTL)
+	}
+	for i, node := range c.Nodes {
+		if node == nil {
+			return c, invalidf("Config.Nodes[%d] is nil", i)
+		}
+		for j, other := range c.Nodes[:i] {
+			if node == other {
+				return c, invalidf("Config.Nodes[%d] and [%d] are the same node, %s: it would vote twice", j, i, node)
+			}
+		}
+	}
+	if err := checkText("Config.Label", c.Label, MaxLabelLength); err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// CheckName reports whether name can be locked: 1 to MaxNameLength bytes of
+// UTF-8 without control characters. The error matches ErrInvalid. Acquire and
+// the others call it themselves.
+func CheckName(name string) error {
+	if name == "" {
+		return invalidf("the name of a lock is empty")
+	}
+	return checkText("the name of a lock", name, MaxNameLength)
+}
+
+func checkText(what, s string, limit int) error {
+	if len(s) > limit {
+		return invalidf("%s has %d bytes, at most %d are possible: %.40q...", what, len(s), limit, s)
+	}
+	if !utf8.ValidString(s) {
+		return invalidf("%s is not valid UTF-8: %q", what, s)
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) {
+			return invalidf("%s has a control character: %q", what, s)
+		}
+	}
+	return nil
+}
+
+func defaultLabel() string {
+	host, err := os.Hostname()
+	if err != nil || checkText("host", host, MaxLabelLength-20) != nil {
+		host = "unknown-host"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}

@@ -1,0 +1,128 @@
+package fenlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// What an operation failed with, for errors.Is. An error that matches none of
+// them, nor the context's own, does not come from the lock.
+var (
+	// ErrHeld: a majority of the nodes answered, and somebody else has the lock
+	// (or two acquirers met, and neither got a majority). *HeldError has details.
+	ErrHeld = errors.New("fenlock: the lock is held")
+
+	// ErrNoQuorum: too few nodes gave an answer. Nothing is known about who holds
+	// the lock. *QuorumError has the error of each node.
+	ErrNoQuorum = errors.New("fenlock: no quorum of nodes")
+
+	// ErrLost: the lock was held and is not any more, although nobody released
+	// it: its validity ran out, or a majority of nodes gave the lease up. Somebody else may hold it.
+	ErrLost = errors.New("fenlock: the lock was lost")
+
+	// ErrMaxHold: the lock was held for Config.MaxHold and is no longer extended.
+	ErrMaxHold = errors.New("fenlock: the lock was held for the maximum time")
+
+	// ErrReleased: the lock was released by its holder.
+	ErrReleased = errors.New("fenlock: the lock was released")
+
+	// ErrInvalid: a name, a configuration or another argument cannot be used.
+	// Nothing was sent to any node.
+	ErrInvalid = errors.New("fenlock: invalid argument")
+
+	// ErrMisconfigured marks the error of a node that will not work until
+	// somebody changes its configuration or the client's: a wrong password, a
+	// replica, an evicting maxmemory policy. Waiting does not help, so Acquire
+	// does not wait for a quorum that such nodes deny.
+	ErrMisconfigured = errors.New("misconfigured")
+)
+
+// HeldError is the error for a lock that somebody else holds. It matches ErrHeld.
+type HeldError struct {
+	Name string
+	// HeldBy is the label of the holder as the nodes know it. It is empty if no
+	// node told (two acquirers met), or if the holder is another Redlock client.
+	HeldBy string
+	// RetryAfter is when the lease ends unless it is extended, from now on. 0 if it is not known.
+	RetryAfter time.Duration
+}
+
+// Error says who holds the lock and for how long at most, if nobody extends it.
+func (e *HeldError) Error() string {
+	b := fmt.Sprintf("fenlock: %q is held", e.Name)
+	if e.HeldBy != "" {
+		b += fmt.Sprintf(" by %s", e.HeldBy)
+	}
+	if e.RetryAfter > 0 {
+		b += fmt.Sprintf(" (its lease ends in %v unless extended)", e.RetryAfter.Round(time.Millisecond))
+	}
+	return b
+}
+
+// Is makes errors.Is(err, ErrHeld) true.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// QuorumError is the error for an operation that too few nodes answered, or
+// answered too late. It matches ErrNoQuorum, and whatever its nodes' errors match.
+type QuorumError struct {
+	Op    string // "acquire", "confirm", "extend" or "release"
+	Name  string
+	Nodes int // N
+	Need  int // the quorum
+	// Late: a majority granted, but the validity was used up by then. The TTL is
+	// too short for these nodes, or this process was paused.
+	Late   bool
+	Errors []NodeError // of the nodes that failed, at most one each
+}
+
+// NodeError is one node's part of a QuorumError.
+type NodeError struct {
+	Node string // as Node.String has it
+	Err  error
+}
+
+// Error lists what each failed node said.
+func (e *QuorumError) Error() string {
+	var b strings.Builder
+	if e.Late {
+		fmt.Fprintf(&b, "fenlock: %s %q: the nodes answered, but not before the lease's validity was used up", e.Op, e.Name)
+	} else {
+		fmt.Fprintf(&b, "fenlock: %s %q: no quorum: %d of %d nodes failed, %d are needed",
+			e.Op, e.Name, len(e.Errors), e.Nodes, e.Need)
+	}
+	for _, n := range e.Errors {
+		fmt.Fprintf(&b, "; %s: %v", n.Node, n.Err)
+	}
+	return b.String()
+}
+
+// Is makes errors.Is(err, ErrNoQuorum) true.
+func (e *QuorumError) Is(target error) bool { return target == ErrNoQuorum }
+
+// Unwrap returns the nodes' errors.
+func (e *QuorumError) Unwrap() []error {
+	errs := make([]error, len(e.Errors))
+	for i, n := range e.Errors {
+		errs[i] = n.Err
+	}
+	return errs
+}
+
+// permanent reports whether waiting cannot help: so many nodes are
+// misconfigured that the others are no quorum.
+func (e *QuorumError) permanent() bool {
+	broken := 0
+	for _, n := range e.Errors {
+		if errors.Is(n.Err, ErrMisconfigured) || errors.Is(n.Err, ErrInvalid) {
+			broken++
+		}
+	}
+	return e.Nodes-broken < e.Need
+}
+
+// invalidf returns an error that matches ErrInvalid.
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,9 @@
+// Package fence holds the fencing Token and the guard that checks it.
+//
+// A lock alone cannot stop a holder that was paused for longer than its lease
+// and then goes on to write. Only the resource that is written to can: it
+// remembers the largest token it has seen, and refuses a smaller one. This
+// package has the Guard for a resource in memory; fence/fencesql checks tokens
+// inside a database transaction, fence/fencehttp in front of an HTTP handler,
+// and node/valkeynode in a script on Valkey.
+package fence

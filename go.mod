@@ -1,0 +1,3 @@
+module github.com/fenlock/fenlock
+
+go 1.25.0

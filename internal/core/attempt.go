@@ -1,0 +1,333 @@
+package core
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// Phase is where an Attempt stands.
+type Phase uint8
+
+const (
+	Acquiring  Phase = iota // the leases are being asked for
+	Confirming              // the leases are there, the token is being agreed on
+	Holding                 // the lock is held
+	Over                    // it is not, and never will be; Reason says why
+)
+
+// Reason is why an Attempt is over.
+type Reason uint8
+
+const (
+	NotOver     Reason = iota
+	Contended          // a majority answered, and others hold too many of the leases
+	NoQuorum           // too few nodes answered
+	TooLate            // a majority granted, but the validity was used up by then
+	Cancelled          // the caller gave up
+	Expired            // held, then the validity ran out
+	Taken              // held, then a majority refused to extend: the leases are gone
+	HeldTooLong        // held up to the maximum hold
+	LetGo              // held and released
+)
+
+// Params are what an Attempt is made with. All times are on one monotonic
+// clock of the client, preferably one that goes on while the machine sleeps.
+type Params struct {
+	Nodes   int           // N, from 1 to MaxNodes
+	TTL     time.Duration // of every lease
+	MaxHold time.Duration // longest tenure, counted from Start; 0 is unbounded
+	Start   time.Duration // read before the first request is sent
+	// Proposal is the number to propose, see the function of that name.
+	Proposal fence.Token
+}
+
+// Attempt is one holder's life on a quorum group. Feed it every reply exactly
+// once, in the order in which they arrive, and carry out each Action returned.
+// It is a plain value: copying it copies the state. Not safe for concurrent use.
+type Attempt struct {
+	params Params
+	phase  Phase
+	reason Reason
+
+	// token is the number being confirmed, and then the token of the lock.
+	token fence.Token
+	until time.Duration // end of the validity while Holding
+	due   time.Duration // when the next extension should start
+
+	granted [MaxNodes]fence.Token // what each node granted, 0 for nothing
+	acquire ballot
+	// leaseless are the nodes that answered the acquire with a refusal: no
+	// lease of this holder is there and none can come from a late acquire.
+	leaseless Set
+	// sound are the nodes at which the holder's lease is known to have been
+	// there while the register was not past the token, and where no acquire can
+	// arrive any more: from then on, "leased to the holder" proves that
+	// nobody with a larger token was there. See OnExtend.
+	sound Set
+
+	// The round that is under way: confirm, extend or release.
+	round      uint32
+	roundStart time.Duration
+	votes      ballot
+	highest    fence.Token // largest register that a confirm was refused with
+	extended   bool        // the current extension was carried
+
+	// abandoned says that leases that turn up late are to be released.
+	abandoned bool
+}
+
+// ballot sorts the answers of one round.
+type ballot struct{ yes, no, unknown Set }
+
+func (b ballot) answered() Set { return b.yes | b.no | b.unknown }
+
+// NewAttempt starts an acquisition: the Action asks all nodes for the lease.
+func NewAttempt(p Params) (Attempt, Action) {
+	a := Attempt{params: p}
+	return a, Action{Op: Acquire, To: allOf(p.Nodes), Token: p.Proposal}
+}
+
+// Phase returns where the attempt stands.
+func (a *Attempt) Phase() Phase { return a.phase }
+
+// Reason returns why the attempt is Over, NotOver before.
+func (a *Attempt) Reason() Reason { return a.reason }
+
+// Token returns the token of a lock that is, or was, held. In the other phases
+// it is a number that nobody may use.
+func (a *Attempt) Token() fence.Token { return a.token }
+
+// Until returns the end of the validity. It means something once Holding.
+func (a *Attempt) Until() time.Duration { return a.until }
+
+// WasHeld reports whether the attempt ever got as far as Holding.
+func (a *Attempt) WasHeld() bool {
+	return a.phase == Holding || a.reason >= Expired
+}
+
+// Missing returns the nodes that gave no trustworthy answer in the round that
+// decided last, for the error that names them.
+func (a *Attempt) Missing() Set {
+	if a.phase == Acquiring || a.votes.answered() == 0 {
+		return a.acquire.unknown
+	}
+	return a.votes.unknown
+}
+
+func (a *Attempt) quorum() int { return Quorum(a.params.Nodes) }
+
+func (a *Attempt) hopeless(b ballot) bool {
+	return a.params.Nodes-(b.no|b.unknown).Len() < a.quorum()
+}
+
+// OnAcquire takes a node's answer to the acquire.
+func (a *Attempt) OnAcquire(node int, r Reply, now time.Duration) Action {
+	switch r.Status {
+	case Granted:
+		a.acquire.yes = a.acquire.yes.With(node)
+		a.granted[node] = r.Register
+	case Held:
+		a.acquire.no = a.acquire.no.With(node)
+		a.leaseless = a.leaseless.With(node)
+	case Rejoining:
+		a.acquire.unknown = a.acquire.unknown.With(node)
+		a.leaseless = a.leaseless.With(node)
+	default:
+		a.acquire.unknown = a.acquire.unknown.With(node)
+	}
+	switch a.phase {
+	case Acquiring:
+		return a.decideAcquire(r.Register, now)
+	case Confirming:
+		a.highest = max(a.highest, a.granted[node])
+	case Holding:
+		if r.Status == Granted && r.Register <= a.token {
+			a.sound = a.sound.With(node)
+		}
+	case Over:
+		return a.releaseLate(node, r)
+	}
+	return Action{}
+}
+
+func (a *Attempt) decideAcquire(latest fence.Token, now time.Duration) Action {
+	if now >= Validity(a.params.Start, a.params.TTL) {
+		return a.fail(a.lateReason(a.acquire))
+	}
+	same, largest := 0, fence.Token(0)
+	for node := range a.params.Nodes {
+		if !a.acquire.yes.Has(node) {
+			continue
+		}
+		largest = max(largest, a.granted[node])
+		if a.granted[node] == latest {
+			same++
+		}
+	}
+	switch {
+	case same >= a.quorum():
+		a.hold(latest)
+	case a.acquire.yes.Len() >= a.quorum():
+		// Waiting for the others could save this round trip, or cost a node
+		// timeout. It is taken only where registers differ.
+		return a.confirm(largest)
+	case a.hopeless(a.acquire):
+		return a.fail(outvoted(a.acquire, a.quorum()))
+	}
+	return Action{}
+}
+
+// confirm asks every node that may have the lease to take the number as its
+// register. Answers to an earlier number count for nothing (DESIGN section 4).
+func (a *Attempt) confirm(token fence.Token) Action {
+	a.phase = Confirming
+	a.token, a.highest = token, token
+	a.votes = ballot{no: a.leaseless}
+	return Action{Op: Confirm, To: allOf(a.params.Nodes) &^ a.leaseless, Token: token}
+}
+
+// OnConfirm takes a node's answer to a confirm of the number asked.
+func (a *Attempt) OnConfirm(node int, asked fence.Token, r Reply, now time.Duration) Action {
+	if asked != a.token {
+		return Action{}
+	}
+	if a.phase == Holding && r.Status == Granted {
+		a.sound = a.sound.With(node)
+	}
+	if a.phase != Confirming {
+		return Action{}
+	}
+	switch r.Status {
+	case Granted:
+		a.votes.yes = a.votes.yes.With(node)
+	case Outrun:
+		a.votes.no = a.votes.no.With(node)
+		a.highest = max(a.highest, r.Register)
+	case Lost:
+		a.votes.no = a.votes.no.With(node)
+	default:
+		a.votes.unknown = a.votes.unknown.With(node)
+	}
+	switch {
+	case now >= Validity(a.params.Start, a.params.TTL):
+		return a.fail(a.lateReason(a.votes))
+	case a.votes.yes.Len() >= a.quorum():
+		a.hold(a.token)
+	case a.hopeless(a.votes) && a.highest > a.token:
+		return a.confirm(a.highest)
+	case a.hopeless(a.votes):
+		return a.fail(outvoted(a.votes, a.quorum()))
+	}
+	return Action{}
+}
+
+// hold begins the tenure. The validity was checked by the caller.
+func (a *Attempt) hold(token fence.Token) {
+	for node := range a.params.Nodes {
+		if a.acquire.yes.Has(node) && a.granted[node] <= token {
+			a.sound = a.sound.With(node)
+		}
+	}
+	if a.phase == Confirming {
+		a.sound |= a.votes.yes
+	}
+	a.phase, a.token = Holding, token
+	a.votes = ballot{}
+	a.setUntil(Validity(a.params.Start, a.params.TTL))
+	a.due = a.params.Start + a.params.TTL/3
+}
+
+func (a *Attempt) setUntil(t time.Duration) {
+	if limit, bounded := a.limit(); bounded && t > limit {
+		t = limit
+	}
+	a.until = max(a.until, t)
+}
+
+func (a *Attempt) limit() (limit time.Duration, bounded bool) {
+	return a.params.Start + a.params.MaxHold, a.params.MaxHold > 0
+}
+
+// fail ends an attempt that never held, and releases what it may have.
+func (a *Attempt) fail(why Reason) Action {
+	a.phase, a.reason, a.abandoned = Over, why, true
+	return Action{Op: Release, To: allOf(a.params.Nodes) &^ a.leaseless}
+}
+
+// outvoted tells "somebody else has it" from "the nodes are down": the first
+// needs a majority of trustworthy answers.
+func outvoted(b ballot, quorum int) Reason {
+	if (b.yes | b.no).Len() >= quorum {
+		return Contended
+	}
+	return NoQuorum
+}
+
+func (a *Attempt) lateReason(b ballot) Reason {
+	if b.yes.Len() >= a.quorum() {
+		return TooLate
+	}
+	return outvoted(b, a.quorum())
+}
+
+// Cancel gives up an acquisition. It changes nothing once Holding or Over.
+func (a *Attempt) Cancel() Action {
+	if a.phase != Acquiring && a.phase != Confirming {
+		return Action{}
+	}
+	return a.fail(Cancelled)
+}
+
+// Tick tells the attempt the time. It ends a tenure whose validity has run out.
+func (a *Attempt) Tick(now time.Duration) {
+	if a.phase != Holding || now < a.until {
+		return
+	}
+	a.phase, a.reason = Over, Expired
+	if limit, bounded := a.limit(); bounded && now >= limit {
+		a.reason = HeldTooLong
+	}
+}
+
+// StartRelease ends the tenure and asks all nodes to drop the lease. After a
+// loss it still does the latter. It does nothing if the lock was never held or
+// was released before.
+func (a *Attempt) StartRelease(now time.Duration) Action {
+	a.Tick(now)
+	if !a.WasHeld() || a.abandoned {
+		return Action{}
+	}
+	if a.phase == Holding {
+		a.phase, a.reason = Over, LetGo
+	}
+	a.abandoned = true
+	a.votes = ballot{}
+	return Action{Op: Release, To: allOf(a.params.Nodes)}
+}
+
+// OnRelease takes a node's answer to a release.
+func (a *Attempt) OnRelease(node int, r Reply) {
+	switch r.Status {
+	case Granted, Lost: // either way, no lease of this holder is there
+		a.votes.yes = a.votes.yes.With(node)
+	default:
+		a.votes.unknown = a.votes.unknown.With(node)
+	}
+}
+
+// ReleaseOutcome reports whether the release has been answered well enough to
+// stop waiting, and whether a majority is known to be free of the lease.
+func (a *Attempt) ReleaseOutcome() (done, clean bool) {
+	clean = a.votes.yes.Len() >= a.quorum()
+	return clean || a.votes.answered() == allOf(a.params.Nodes), clean
+}
+
+// releaseLate answers a lease that turned up, or may have, after the attempt
+// was given up: the release that was sent then can have overtaken it.
+func (a *Attempt) releaseLate(node int, r Reply) Action {
+	if a.abandoned && (r.Status == Granted || r.Status == Unknown) {
+		return Action{Op: Release, To: Set(0).With(node)}
+	}
+	return Action{}
+}

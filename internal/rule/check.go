@@ -1,0 +1,51 @@
+package rule
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// maxTTL keeps now + ttl far from the end of time.Duration, where the sum would
+// be negative: a lease reported as granted that has expired already.
+const maxTTL = 100 * 365 * 24 * time.Hour
+
+// CheckTTL returns the TTL that a node counts, in whole milliseconds and rounded
+// down, so that no lease outlives what its holder asked for. A TTL that
+// rounds to zero is an error: a store that is told to expire a key after 0 ms deletes
+// it and reports success.
+func CheckTTL(ttl time.Duration) (time.Duration, error) {
+	if ttl < time.Millisecond || ttl > maxTTL {
+		return 0, fmt.Errorf("a TTL of %v is not between 1ms and 100 years; nothing was done", ttl)
+	}
+	return ttl.Truncate(time.Millisecond), nil
+}
+
+// CheckProposal refuses a proposal above core.MaxProposal. Accepting it could
+// use up the tokens of the whole stripe in one request, for good.
+func CheckProposal(proposal fence.Token) error {
+	if proposal > core.MaxProposal {
+		return fmt.Errorf("the proposal %d is above the bound of %d; nothing was done", uint64(proposal), uint64(core.MaxProposal))
+	}
+	return nil
+}
+
+// CheckToken refuses a number that a register must never have, since no larger
+// token could be told from it in a Lua double or a JSON number.
+func CheckToken(token fence.Token) error {
+	if token > fence.MaxToken {
+		return fmt.Errorf("the token %d is above the bound of %d; nothing was done", uint64(token), uint64(fence.MaxToken))
+	}
+	return nil
+}
+
+// CheckHolder refuses the empty holder, which stands for "nobody": a lease of
+// nobody would be granted to the next one who asks.
+func CheckHolder(holder string) error {
+	if holder == "" {
+		return fmt.Errorf("the holder is empty; nothing was done")
+	}
+	return nil
+}

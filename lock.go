@@ -1,0 +1,227 @@
+package fenlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// Lock is a lock that is, or was, held. It extends itself until it is
+// released, lost or held for Config.MaxHold. It is not bound to a goroutine, and
+// safe for concurrent use.
+type Lock struct {
+	locker *Locker
+	name   string
+	holder Holder
+	base   context.Context // the acquirer's values, without its end
+
+	// ctx is set before decided is closed, if the lock was acquired.
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	decided chan struct{}
+
+	mu        sync.Mutex // guards the rest; never held across a request
+	attempt   core.Attempt
+	answers   []nodeAnswer
+	timer     *time.Timer
+	extension *outcome
+	release   *outcome
+}
+
+// nodeAnswer is the last thing that a node said, for the errors.
+type nodeAnswer struct {
+	op     core.Op
+	answer Answer
+	err    error
+}
+
+// outcome is what waits for a round: err is set before done is closed.
+type outcome struct {
+	done chan struct{}
+	err  error
+}
+
+// Name returns what is locked.
+func (k *Lock) Name() string { return k.name }
+
+// Token returns the fencing token of this acquisition: larger than that of every
+// acquisition of the same name that finished before this one began. Pass it
+// to the resource with each write, and let the resource refuse a smaller one
+// than it has seen (package fence).
+func (k *Lock) Token() fence.Token {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.attempt.Token()
+}
+
+// Context returns a context that is cancelled when the lock is released, lost or
+// out of validity, whichever comes first, and before the lease can have ended
+// on a majority of nodes. context.Cause then matches ErrReleased, ErrLost or ErrMaxHold. It has
+// the values of the context that the lock was acquired with, but not its end.
+//
+// A process that is paused learns of it late, as from every timer. What it writes then is
+// for the token to stop.
+func (k *Lock) Context() context.Context { return k.ctx }
+
+// Remaining returns the validity left: for how long the lock is held even if no
+// further extension succeeds. 0 once it is released or lost. Time during which the machine was
+// suspended counts on Linux.
+func (k *Lock) Remaining() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.locker.now()
+	k.attempt.Tick(now)
+	if k.attempt.Phase() != core.Holding {
+		return 0
+	}
+	return k.attempt.Until() - now
+}
+
+// Extend renews the lock now, without waiting for the automatic extension. Nil
+// means that the validity was renewed, and that nobody else held the lock since it was acquired.
+//
+// An error that matches ErrNoQuorum means that the extension failed but the lock is still
+// held for Remaining. ErrLost, ErrMaxHold and ErrReleased mean that it is not
+// held any more. If ctx ends first, the extension goes on without its caller.
+func (k *Lock) Extend(ctx context.Context) error {
+	k.mu.Lock()
+	var action core.Action
+	// An extension that is under way serves as well: its validity counts from
+	// its own start, and starting over would make concurrent callers starve.
+	if k.extension == nil {
+		action = k.startExtend(k.locker.now())
+	}
+	wait := k.extension
+	err := k.endError()
+	k.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	k.send(action)
+	select {
+	case <-wait.done:
+		return wait.err
+	case <-ctx.Done():
+		return fmt.Errorf("fenlock: extend %q: %w", k.name, ctx.Err())
+	}
+}
+
+// Release gives the lock back, on all nodes. The requests go on if ctx ends
+// first, for at most Config.NodeTimeout, and Release returns ctx's error.
+//
+// Nil means that a majority of nodes is free of the lease, and that the lock was held up to
+// this call. ErrLost or ErrMaxHold: it was not held any more; leases that were
+// left are removed. ErrReleased: it was released before. ErrNoQuorum: too few nodes
+// answered; the leases there end by themselves within a TTL.
+func (k *Lock) Release(ctx context.Context) error {
+	k.mu.Lock()
+	if k.release != nil {
+		k.mu.Unlock()
+		return fmt.Errorf("%w before: %q", ErrReleased, k.name)
+	}
+	now := k.locker.now()
+	k.attempt.Tick(now)
+	lost := k.endError()
+	k.release = &outcome{done: make(chan struct{})}
+	wait := k.release
+	action := k.attempt.StartRelease(now)
+	k.settle(now)
+	k.mu.Unlock()
+	k.send(action)
+	select {
+	case <-wait.done:
+	case <-ctx.Done():
+		return errors.Join(lost, fmt.Errorf("fenlock: release %q: %w", k.name, ctx.Err()))
+	}
+	if lost != nil {
+		return lost
+	}
+	return wait.err
+}
+
+// outcome returns what the acquisition came to. The attempt is decided.
+func (k *Lock) outcome() (*Lock, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.attempt.WasHeld() {
+		return k, nil
+	}
+	switch k.attempt.Reason() {
+	case core.Contended:
+		return nil, k.heldError()
+	case core.Cancelled:
+		return nil, errCancelled
+	case core.TooLate:
+		e := k.quorumError("acquire")
+		e.Late = true
+		return nil, e
+	}
+	return nil, k.quorumError("acquire")
+}
+
+// heldError describes the leases that refused: the label that most nodes
+// report, and the longest remaining time.
+func (k *Lock) heldError() *HeldError {
+	e := &HeldError{Name: k.name}
+	count, most := make(map[string]int), 0
+	for _, a := range k.answers {
+		if a.err != nil || a.answer.Status != Held {
+			continue
+		}
+		e.RetryAfter = max(e.RetryAfter, a.answer.Remaining)
+		if label := a.answer.HeldBy; label != "" {
+			count[label]++
+			if count[label] > most {
+				e.HeldBy, most = label, count[label]
+			}
+		}
+	}
+	return e
+}
+
+// quorumError lists the nodes that gave no answer that counts.
+func (k *Lock) quorumError(op string) *QuorumError {
+	n := len(k.answers)
+	e := &QuorumError{Op: op, Name: k.name, Nodes: n, Need: core.Quorum(n)}
+	for i, a := range k.answers {
+		err := a.err
+		if err == nil && a.answer.Status == Rejoining {
+			err = fmt.Errorf("rejoining: %s", a.answer.Detail)
+		}
+		if err != nil {
+			e.Errors = append(e.Errors, NodeError{Node: k.locker.config.Nodes[i].String(), Err: err})
+		}
+	}
+	return e
+}
+
+// endError says why the lock is not held any more, nil while it is.
+func (k *Lock) endError() error {
+	switch k.attempt.Reason() {
+	case core.Expired:
+		return fmt.Errorf("%w: %q: its validity ran out before an extension succeeded%s", ErrLost, k.name, k.troubles())
+	case core.Taken:
+		return fmt.Errorf("%w: %q: a majority of nodes does not have its lease any more", ErrLost, k.name)
+	case core.HeldTooLong:
+		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.locker.config.MaxHold)
+	case core.LetGo:
+		return fmt.Errorf("%w: %q", ErrReleased, k.name)
+	}
+	return nil
+}
+
+// troubles lists what nodes said last, as text: a lost lock must not match
+// ErrNoQuorum, which means that nothing is known.
+func (k *Lock) troubles() string {
+	e := k.quorumError("extend")
+	s := ""
+	for _, n := range e.Errors {
+		s += fmt.Sprintf("; %s: %v", n.Node, n.Err)
+	}
+	return s
+}

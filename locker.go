@@ -1,0 +1,253 @@
+package fenlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/boottime"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// Locker takes locks on one quorum group. Make one per group and process, with
+// New, and share it: it is safe for concurrent use.
+type Locker struct {
+	config Config
+	waiter waiter
+	now    func() time.Duration // monotonic, suspended time included
+
+	// seen is the largest register that any node ever showed, for proposals.
+	seen atomic.Uint64
+
+	requests requests
+}
+
+// New makes a Locker. It sends nothing: a node that is down now is no reason to
+// fail. The error matches ErrInvalid.
+func New(config Config) (*Locker, error) {
+	config, err := config.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	l := &Locker{config: config, waiter: poller{}, now: boottime.Now}
+	l.requests.idle = sync.NewCond(&l.requests.mu)
+	group := Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, Warn: func(node Node, message string) {
+		config.Logger.Warn(message, "node", node.String())
+	}}
+	for _, node := range config.Nodes {
+		if r, ok := node.(Rejoiner); ok {
+			if err := r.Join(group); err != nil {
+				return nil, fmt.Errorf("%w: node %s: %w", ErrInvalid, node, err)
+			}
+		}
+	}
+	if n := len(config.Nodes); n%2 == 0 {
+		config.Logger.Warn(fmt.Sprintf("fenlock: an even number of nodes: %d nodes work while %d answer, so they survive the loss of %d, as %d do",
+			n, core.Quorum(n), n-core.Quorum(n), n-1))
+	}
+	return l, nil
+}
+
+// TryAcquire takes the lock if it is free, in one attempt: a round trip to all
+// nodes at once, sometimes two. It never waits for another holder.
+//
+// The error matches ErrHeld, ErrNoQuorum, ErrInvalid or ctx's own; in every case
+// nothing is held, and what some nodes may have granted is being released.
+func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lock, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	lock, err := l.attempt(ctx, name)
+	if errors.Is(err, errCancelled) {
+		return nil, gaveUp(ctx, name, nil)
+	}
+	return lock, err
+}
+
+// Acquire takes the lock, and waits until it is free, or until enough nodes
+// answer, or until ctx is done. It returns at once if waiting cannot help: on an
+// invalid name, and when too many nodes are misconfigured for a quorum.
+//
+// When ctx is done, the error matches ctx's own error and, if an attempt was
+// made, the reason why the last one failed: ErrHeld or ErrNoQuorum.
+func (l *Locker) Acquire(ctx context.Context, name string) (*Lock, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	var last error
+	for {
+		lock, err := l.attempt(ctx, name)
+		if err == nil {
+			return lock, nil
+		}
+		if !errors.Is(err, errCancelled) {
+			last = err
+		}
+		var q *QuorumError
+		if errors.As(err, &q) && q.permanent() || errors.Is(err, ErrClosed) {
+			return nil, err
+		}
+		if ctx.Err() != nil || l.waiter.wait(ctx, name, err) != nil {
+			return nil, gaveUp(ctx, name, last)
+		}
+	}
+}
+
+// Do runs work while it holds the lock of name. It waits for the lock as
+// Acquire does. The context that work gets is a child of ctx which also ends when the lock
+// is lost or out of validity; context.Cause tells which. The token is for
+// the resource that work writes to.
+//
+// The error is Acquire's, or work's joined with the loss of the lock (ErrLost,
+// ErrMaxHold) if it was lost before work returned. A release that no quorum
+// answers is logged, not returned: work was done under the lock, and the lease ends by itself.
+func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error) (err error) {
+	lock, err := l.Acquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancelCause(ctx)
+	unlink := context.AfterFunc(lock.Context(), func() { cancel(context.Cause(lock.Context())) })
+	// Deferred, so that a panic in work does not keep the lock.
+	defer func() {
+		unlink()
+		released := lock.Release(context.WithoutCancel(ctx))
+		cancel(nil)
+		switch {
+		case errors.Is(released, ErrLost), errors.Is(released, ErrMaxHold):
+			err = errors.Join(err, released)
+		case released != nil:
+			l.config.Logger.Warn("fenlock: release", "name", name, "error", released)
+		}
+	}()
+	return work(inner, lock.Token())
+}
+
+// Close waits until the requests under way have ended, those that clean up
+// after a failed attempt included (about two node timeouts at most), and closes
+// the nodes. Locks that are still held are not released: they end with their leases.
+// Operations after Close fail with ErrClosed.
+func (l *Locker) Close() error {
+	l.requests.close()
+	var errs []error
+	for _, node := range l.config.Nodes {
+		errs = append(errs, node.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// ErrClosed is the error of operations after Locker.Close.
+var ErrClosed = errors.New("fenlock: the locker is closed")
+
+// errCancelled marks an attempt that ended because its context did.
+var errCancelled = errors.New("cancelled")
+
+// attempt makes one attempt and waits for its outcome.
+func (l *Locker) attempt(ctx context.Context, name string) (*Lock, error) {
+	if ctx.Err() != nil {
+		return nil, errCancelled
+	}
+	if l.requests.isClosed() {
+		return nil, ErrClosed
+	}
+	lock := &Lock{
+		locker:  l,
+		name:    name,
+		holder:  newHolder(l.config.Label),
+		base:    context.WithoutCancel(ctx),
+		answers: make([]nodeAnswer, len(l.config.Nodes)),
+		decided: make(chan struct{}),
+	}
+	lock.mu.Lock()
+	attempt, action := core.NewAttempt(core.Params{
+		Nodes:    len(l.config.Nodes),
+		TTL:      l.config.TTL,
+		MaxHold:  max(l.config.MaxHold, 0),
+		Start:    l.now(),
+		Proposal: core.Proposal(time.Now().UnixMicro(), fence.Token(l.seen.Load())),
+	})
+	lock.attempt = attempt
+	lock.mu.Unlock()
+	lock.send(action)
+
+	select {
+	case <-lock.decided:
+	case <-ctx.Done():
+		lock.step(func(a *core.Attempt) core.Action { return a.Cancel() })
+	}
+	return lock.outcome()
+}
+
+// observe remembers the largest register seen.
+func (l *Locker) observe(token fence.Token) {
+	for {
+		seen := l.seen.Load()
+		if uint64(token) <= seen || l.seen.CompareAndSwap(seen, uint64(token)) {
+			return
+		}
+	}
+}
+
+func newHolder(label string) Holder {
+	var id [holderIDLength / 2]byte
+	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
+	return Holder(hex.EncodeToString(id[:]) + ":" + label)
+}
+
+// gaveUp is the error for a context that ended, joined with the last reason.
+func gaveUp(ctx context.Context, name string, last error) error {
+	why := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, why) {
+		why = fmt.Errorf("%w (%w)", why, cause)
+	}
+	if last == nil {
+		return fmt.Errorf("fenlock: acquire %q: %w", name, why)
+	}
+	return fmt.Errorf("fenlock: gave up waiting for %q: %w: %w", name, why, last)
+}
+
+// requests counts what is under way to the nodes, so that Close can wait.
+type requests struct {
+	mu     sync.Mutex
+	idle   *sync.Cond
+	n      int
+	closed bool
+}
+
+// begin counts n more requests. They are made even after close: cleaning up is
+// always allowed, and the nodes refuse when they are closed.
+func (r *requests) begin(n int) {
+	r.mu.Lock()
+	r.n += n
+	r.mu.Unlock()
+}
+
+func (r *requests) end() {
+	r.mu.Lock()
+	r.n--
+	if r.n == 0 {
+		r.idle.Broadcast()
+	}
+	r.mu.Unlock()
+}
+
+func (r *requests) isClosed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed
+}
+
+func (r *requests) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for r.n > 0 {
+		r.idle.Wait()
+	}
+}

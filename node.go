@@ -1,0 +1,177 @@
+package fenlock
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// Node is one independent store that can hold a lock on its own: a Valkey or
+// Redis primary, a database. A Locker takes a lock by majority over its nodes.
+//
+// Every operation is atomic on the node. It returns an Answer only if the node
+// answered; an error means that it is not known whether the operation took
+// effect, took none, or will take effect later. An error therefore counts
+// neither for nor against, and the Locker releases what may be there.
+//
+// Rules for every operation, all checked by the suite in package nodetest:
+//   - it is sent once: never retried in a way that could execute it twice;
+//   - it returns soon after ctx is done, whatever the server does;
+//   - it is safe for concurrent use;
+//   - its error names the node and contains no password.
+type Node interface {
+	// String names the node for people: an address or a path, no password.
+	String() string
+
+	// Acquire leases r.Name to r.Holder for r.TTL and promises a register larger
+	// than every one before, and at least r.Token (the proposal). Granted
+	// carries that register. Held if the name is leased, to whomever.
+	Acquire(ctx context.Context, r Request) (Answer, error)
+
+	// Confirm raises the register to r.Token while the lease is r.Holder's.
+	// Outrun, with the register, if that is larger already; Lost if the lease
+	// is not the holder's.
+	Confirm(ctx context.Context, r Request) (Answer, error)
+
+	// Extend renews the lease of r.Holder to r.TTL from now, and creates it
+	// again if nobody has it and the register is at most r.Token. Granted carries
+	// the register. Lost otherwise.
+	Extend(ctx context.Context, r Request) (Answer, error)
+
+	// Release removes the lease of r.Holder, nobody else's: Granted, or Lost if
+	// it is not there.
+	Release(ctx context.Context, r Request) (Answer, error)
+
+	// ForceRelease removes the lease of name, whoever has it, and sets the
+	// register to the larger of its successor and floor. It is meant for
+	// operators: read Inspect on a majority first, and pass one more than the
+	// largest register, or the old holder may repair its lease where it had none.
+	ForceRelease(ctx context.Context, name string, floor fence.Token) (Answer, error)
+
+	// Inspect returns the lease of a name and the register of its stripe. A name
+	// without a lease has Remaining 0.
+	Inspect(ctx context.Context, name string) (Lease, error)
+
+	// List calls yield for every lease until yield returns false. Leases that
+	// come or go meanwhile may or may not be listed.
+	List(ctx context.Context, yield func(Lease) bool) error
+
+	// Close frees the node's connections. Operations after it return an error.
+	Close() error
+}
+
+// Request is what an operation is about. Operations ignore fields that their
+// comments do not mention.
+type Request struct {
+	Name   string
+	Holder Holder
+	TTL    time.Duration // whole milliseconds count; engines round down
+	Token  fence.Token
+}
+
+// Answer is what a node said.
+type Answer struct {
+	Status   Status
+	Register fence.Token // see the operations; 0 where none is carried
+	// HeldBy and Remaining describe the lease that refused an acquire: the other
+	// holder's label, empty if it is not a fenlock client, and the time the
+	// lease has left, 0 if it is not known or has no end.
+	HeldBy    string
+	Remaining time.Duration
+	// Detail says, for Rejoining, why the node is out and until when.
+	Detail string
+}
+
+// Lease is what an operator sees of a name on one node. The holder's identity
+// is left out on purpose: whoever knows it can release the lease.
+type Lease struct {
+	Name      string
+	Label     string // empty for a lease of another Redlock client
+	Remaining time.Duration
+	Register  fence.Token // of the name's stripe
+}
+
+// Status is the kind of an Answer.
+type Status uint8
+
+// The answers of a node. An error beside the Answer stands for "unknown".
+const (
+	Granted   = Status(core.Granted)   // done as asked
+	Held      = Status(core.Held)      // acquire: the name is leased
+	Outrun    = Status(core.Outrun)    // confirm: the register is larger
+	Lost      = Status(core.Lost)      // the lease is not the holder's
+	Rejoining = Status(core.Rejoining) // not admitted after a loss of memory
+)
+
+// String returns the status in lower case.
+func (s Status) String() string { return core.Status(s).String() }
+
+// Stripes is the number of registers of a node. Names share registers, so that
+// a node's state stays bounded however many names are ever locked. It is part
+// of the format on the nodes: all clients of a group agree on it.
+const Stripes = 4096
+
+// Stripe returns the number of the register that serves name: FNV-1a (64 bit)
+// of its bytes, modulo Stripes.
+func Stripe(name string) int {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	return int(h.Sum64() % Stripes)
+}
+
+// Holder is the identity of one acquisition attempt: 128 random bits in hex,
+// a colon, and a label for people. Whoever knows it can release the lease, so
+// it is not for display; Label is.
+type Holder string
+
+const holderIDLength = 32
+
+// Label returns the readable part, or "" if h was not made by this package
+// (a lease of another Redlock client).
+func (h Holder) Label() string {
+	if len(h) <= holderIDLength || h[holderIDLength] != ':' {
+		return ""
+	}
+	if strings.Trim(string(h[:holderIDLength]), "0123456789abcdef") != "" {
+		return ""
+	}
+	return string(h[holderIDLength+1:])
+}
+
+// Format keeps the identity out of logs and errors, whatever the verb.
+func (h Holder) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "holder(%s)", h.Label()) }
+
+// Rejoiner is a Node that can lose its memory while its address stays the same.
+// A Locker calls Join once, before any other operation.
+type Rejoiner interface {
+	Node
+	// Join tells the node its quorum group. It does no I/O. A node that is
+	// joined to two different groups returns an error.
+	Join(g Group) error
+	// Registers returns all registers, for the rebuilding of another node.
+	Registers(ctx context.Context) (Registers, error)
+}
+
+// Group is what a node needs to know to be admitted again after a loss.
+type Group struct {
+	Nodes []Node // all of them, the node itself included
+	// MaxTTL is the longest lease that anybody in the group may take; a node
+	// that lost its memory stays out for so long.
+	MaxTTL time.Duration
+	// Warn is told, in one line, when a node is out, why and until when, or
+	// when it is misconfigured. It may be called at any time from any goroutine.
+	Warn func(node Node, message string)
+}
+
+// Registers is one node's registers.
+type Registers struct {
+	Server   string // identifies the server: two nodes with the same one are one
+	Admitted bool   // the node has its memory; false: what is left of it
+	MaxTTL   time.Duration
+	Tokens   map[int]fence.Token // by stripe; absent is 0
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Tidies the go.mod and go.sum of every module of the workspace.
+# With --check it changes nothing, and fails if one is not tidy.
+#
+# "go mod tidy" alone cannot do it: the modules require each other in the version
+# that they will be released as, which no proxy has yet. A replace directive in
+# go.mod would help, but "go install ...@version" refuses modules that have one.
+# So each module is tidied through a copy of its go.mod with replacements.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+check=0
+[ "${1:-}" = "--check" ] && check=1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+modules=$(find . -name go.mod -not -path './.cache/*' -printf '%h\n' | sort)
+replace=() drop=()
+for dir in $modules; do
+	path=$(awk '$1 == "module" {print $2; exit}' "$dir/go.mod")
+	replace+=("-replace=$path=$root/$dir")
+	drop+=("-dropreplace=$path")
+done
+
+status=0
+for dir in $modules; do
+	cp "$dir/go.mod" "$tmp/go.mod"
+	rm -f "$tmp/go.sum"
+	[ -f "$dir/go.sum" ] && cp "$dir/go.sum" "$tmp/go.sum"
+	go mod edit "${replace[@]}" "$tmp/go.mod"
+	(cd "$dir" && GOWORK=off GOFLAGS=-mod=mod go mod tidy -modfile="$tmp/go.mod")
+	go mod edit "${drop[@]}" "$tmp/go.mod"
+	[ -s "$tmp/go.sum" ] || rm -f "$tmp/go.sum"
+	for file in go.mod go.sum; do
+		if cmp -s "$tmp/$file" "$dir/$file" || { [ ! -e "$tmp/$file" ] && [ ! -e "$dir/$file" ]; }; then
+			continue
+		fi
+		if [ $check = 1 ]; then
+			echo "$dir/$file is not tidy: run make fix-tidy" >&2
+			status=1
+		elif [ -e "$tmp/$file" ]; then
+			cp "$tmp/$file" "$dir/$file"
+		else
+			rm -f "$dir/$file"
+		fi
+	done
+done
+exit $status

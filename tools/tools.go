@@ -1,0 +1,2 @@
+// Package tools pins the development tools, with tool directives in go.mod.
+package tools
