@@ -1,0 +1,124 @@
+package valkeynode
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+
+	"github.com/fenlock/fenlock"
+)
+
+// This file decides whether a server may vote; it has no I/O. A server that
+// forgot its leases would grant what others hold, and one that forgot its registers would
+// promise numbers that were used. DESIGN: "A node that restarts".
+
+// verdict is what is to be done with a server.
+type verdict uint8
+
+const (
+	admit   verdict = iota // nothing was forgotten: mark it and load the scripts
+	rebuild                // leases that were forgotten have run out: rebuild the registers, then admit
+	waitRun                // wait out the quarantine, counted from the server's start
+	waitNow                // wait out the quarantine, counted from when this was first noticed
+)
+
+// quarantine is how long a server without memory stays out: the longest lease,
+// and the drift of the clocks by which holders and servers measure it.
+func quarantine(maxTTL time.Duration) time.Duration { return maxTTL + core.Drift(maxTTL) }
+
+// uptimeSlack covers that INFO counts whole seconds, of times rounded down on
+// both sides: a server can be up for almost a second less than it says.
+const uptimeSlack = time.Second
+
+// decide returns the verdict on a server with these facts, in a group with this
+// longest lease, and for waitRun how long it takes.
+func decide(f facts, maxTTL time.Duration) (verdict, time.Duration) {
+	// The mark is in the same memory as the leases and registers. If it is this
+	// run's own, the memory has not been lost since.
+	if f.marked == f.runID {
+		return admit, 0
+	}
+	// A replica that was promoted has been up all the time, and lacks what had
+	// not been replicated. Scripts without a mark, or a flushed script cache
+	// without one, mean FLUSHALL or the like, whenever that was.
+	if f.promoted || f.scriptsLoaded || f.scriptsFlushed {
+		return waitNow, 0
+	}
+	// From here on the server has been started since it was admitted last.
+	if f.marked != "" && f.wasDurable && f.durable() {
+		return admit, 0
+	}
+	if left := quarantine(max(maxTTL, f.maxTTL)) + uptimeSlack - f.uptime; left > 0 {
+		return waitRun, left
+	}
+	return rebuild, 0
+}
+
+// because says why a server is out, for people.
+func (f facts) because() string {
+	switch {
+	case f.promoted:
+		return "it was a replica, or has been replicated, and may lack the newest leases"
+	case f.scriptsLoaded, f.scriptsFlushed:
+		return "its data was flushed, or its registers were removed"
+	default:
+		return fmt.Sprintf("it was started %v ago and may have forgotten leases", f.uptime)
+	}
+}
+
+// rebuilt is the outcome of asking the other nodes for their registers.
+type rebuilt struct {
+	tokens map[int]fence.Token // element by element, the maximum
+	maxTTL time.Duration       // the longest that any of them has recorded
+	// weak: a majority has lost its memory, so that the registers are what is
+	// left and not what was promised.
+	weak bool
+}
+
+// merge merges what the other nodes of a group of n answered; nil stands for
+// no answer. Own is the run id of the server that is to be admitted: a node that
+// leads to it, or to another node's server, does not count again. The error
+// says what is missing.
+//
+// With q admitted others, the maximum is at least every token that an attempt
+// finished with: such a token is fixed at q nodes, this one perhaps included, so
+// at q-1 of the others, and q of the n-1 others must share one with these.
+// A node that does not answer may be admitted. So less than that is taken only if q admitted
+// others are impossible, whatever the silent ones would say.
+func merge(n int, own string, answers []*fenlock.Registers) (rebuilt, error) {
+	r := rebuilt{tokens: make(map[int]fence.Token)}
+	admitted, empty, silent := 0, 0, 0
+	seen := map[string]bool{own: true}
+	for _, a := range answers {
+		switch {
+		case a == nil:
+			silent++
+			continue
+		case seen[a.Server]:
+			continue
+		case a.Admitted:
+			admitted++
+		default:
+			empty++
+		}
+		seen[a.Server] = true
+		r.maxTTL = max(r.maxTTL, a.MaxTTL)
+		for stripe, token := range a.Tokens {
+			r.tokens[stripe] = max(r.tokens[stripe], token)
+		}
+	}
+	quorum := core.Quorum(n)
+	if admitted >= quorum {
+		return r, nil
+	}
+	r.weak = true
+	if admitted+silent >= quorum {
+		return r, fmt.Errorf("its registers must be rebuilt from %d other nodes, and only %d of the others that have theirs can be reached", quorum, admitted)
+	}
+	if 1+admitted+empty < quorum {
+		return r, fmt.Errorf("a majority of the nodes must be reached to start without registers, and only %d can be", 1+admitted+empty)
+	}
+	return r, nil
+}

@@ -1,0 +1,173 @@
+package valkeynode
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+// lookTimeout bounds connecting to a server and looking at it, which goes on
+// in the background when the request that began it has given up.
+const lookTimeout = 2 * time.Second
+
+func dialContext(ctx context.Context, network, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if config == nil {
+		return dialer.DialContext(ctx, network, address)
+	}
+	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, address)
+}
+
+// do sends one command and waits for its reply, or until ctx is done.
+func (n *Node) do(ctx context.Context, command valkey.Completed) (valkey.ValkeyMessage, error) {
+	replies, err := n.doMulti(ctx, command)
+	if err != nil {
+		return valkey.ValkeyMessage{}, err
+	}
+	return replies[0].ToMessage()
+}
+
+// doMulti sends commands in one write. The replies have errors of their own.
+func (n *Node) doMulti(ctx context.Context, commands ...valkey.Completed) ([]valkey.ValkeyResult, error) {
+	select {
+	case n.slots <- struct{}{}:
+		defer func() { <-n.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	n.mu.Lock()
+	closed := n.closed
+	n.mu.Unlock()
+	if closed {
+		return nil, errClosed
+	}
+	// The library may notice late that the context is done.
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(commands) == 1 {
+		return []valkey.ValkeyResult{n.client.Do(ctx, commands[0])}, nil
+	}
+	return n.client.DoMulti(ctx, commands...), nil
+}
+
+// flight is a task that goes on in the background, once however many wait for it.
+type flight struct {
+	done   chan struct{}
+	err    error
+	detail string
+}
+
+// fly starts a task unless it is under way, and waits until it has ended or ctx is done.
+// Which is a field that mu guards.
+func (n *Node) fly(ctx context.Context, which **flight, timeout time.Duration, task func(context.Context, *flight)) (*flight, error) {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil, errClosed
+	}
+	f := *which
+	if f == nil {
+		f = &flight{done: make(chan struct{})}
+		*which = f
+		n.tasks.Add(1)
+		go func() {
+			defer n.tasks.Done()
+			taskCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+			defer cancel()
+			task(taskCtx, f)
+			n.mu.Lock()
+			*which = nil
+			n.mu.Unlock()
+			close(f.done)
+		}()
+	}
+	n.mu.Unlock()
+	select {
+	case <-f.done:
+		return f, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// look returns the server that the node is connected to, after having looked at
+// it once per connection: that it can be a node at all, and that no other node
+// of the group is the same server.
+func (n *Node) look(ctx context.Context) (*server, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := n.server.Load()
+	if s == nil || s.dial != n.dials.Load() {
+		f, err := n.fly(ctx, &n.looking, lookTimeout, func(ctx context.Context, f *flight) { f.err = n.lookNow(ctx) })
+		if err != nil {
+			return nil, err
+		}
+		if f.err != nil {
+			return nil, f.err
+		}
+		s = n.server.Load()
+	}
+	return s, n.checkTwin(s)
+}
+
+func (n *Node) lookNow(ctx context.Context) error {
+	for {
+		before := n.dials.Load()
+		message, err := n.do(ctx, n.client.B().Info().Build())
+		if err != nil {
+			return n.warnIfMisconfigured(describe(err))
+		}
+		after := n.dials.Load()
+		// A connection that was made meanwhile may lead elsewhere; the first one ever cannot.
+		if after != before && after != 1 {
+			continue
+		}
+		info, err := message.ToString()
+		if err != nil {
+			return err
+		}
+		f, err := parseInfo(info)
+		if err == nil {
+			err = f.check()
+		}
+		if err != nil {
+			return n.warnIfMisconfigured(err)
+		}
+		n.server.Store(&server{dial: after, runID: f.runID})
+		return nil
+	}
+}
+
+// checkTwin refuses a server that is another node of the group already: it would
+// vote twice. Addresses do not tell; run ids do.
+func (n *Node) checkTwin(s *server) error {
+	earlier := n.earlier.Load()
+	if earlier == nil {
+		return nil
+	}
+	for _, other := range *earlier {
+		if o := other.server.Load(); o != nil && o.runID == s.runID {
+			return n.warnIfMisconfigured(misconfigured("this is the same server as the node %s (its run_id is the same): a server has one vote", other))
+		}
+	}
+	return nil
+}
+
+// Close closes the connection. Requests under way fail, with an unknown outcome.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return fmt.Errorf("node %s: %w", n, errClosed)
+	}
+	n.closed = true
+	n.mu.Unlock()
+	n.client.Close()
+	n.tasks.Wait()
+	return nil
+}

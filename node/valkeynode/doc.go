@@ -1,0 +1,14 @@
+// Package valkeynode makes a Valkey (any version) or Redis (7 or later) primary
+// a node of fenlock.
+//
+// A node's operations are constant Lua scripts with declared keys, run by
+// EVALSHA only. Nobody loads them but the admission of a server that has been
+// started, flushed or promoted: a server that forgot its leases does not vote
+// until they have run out and its registers were rebuilt from the others.
+//
+// On the server there are, for the default prefix, the leases (strings named
+// fenlock:NAME, with a time to live) and the registers (one hash named
+// fenlock-registers:fenlock: with at most 4,096 registers and a few fields of
+// admission's, without a time to live). docs/valkey.md has the least
+// permissions that a user needs.
+package valkeynode

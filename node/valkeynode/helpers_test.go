@@ -1,0 +1,102 @@
+package valkeynode_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// groupTTL is a short longest lease, so that a quarantine passes quickly. The
+// real default, 30 s, is a matter of arithmetic, and tested as such.
+const groupTTL = 500 * time.Millisecond
+
+// warnings collects what nodes tell their group.
+type warnings struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (w *warnings) add(node fenlock.Node, message string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf("%s: %s", node, message))
+}
+
+func (w *warnings) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.lines...)
+}
+
+func open(t testing.TB, url string, options ...valkeynode.Option) *valkeynode.Node {
+	t.Helper()
+	n, err := valkeynode.Open(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// openGroup opens one node per server and joins them.
+func openGroup(t testing.TB, servers []*testserver.Server, options ...valkeynode.Option) ([]*valkeynode.Node, *warnings) {
+	t.Helper()
+	var nodes []*valkeynode.Node
+	var all []fenlock.Node
+	for _, s := range servers {
+		n := open(t, s.URL(), options...)
+		nodes, all = append(nodes, n), append(all, n)
+	}
+	w := &warnings{}
+	for _, n := range nodes {
+		if err := n.Join(fenlock.Group{Nodes: all, MaxTTL: groupTTL, Warn: w.add}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return nodes, w
+}
+
+// acquire asks until the node is admitted.
+func acquire(t testing.TB, n fenlock.Node, r fenlock.Request) fenlock.Answer {
+	t.Helper()
+	var answer fenlock.Answer
+	eventually(t, func() error {
+		var err error
+		answer, err = n.Acquire(bounded(t), r)
+		if err == nil && answer.Status == fenlock.Rejoining {
+			err = fmt.Errorf("rejoining: %s", answer.Detail)
+		}
+		return err
+	})
+	return answer
+}
+
+// eventually tries again until there is no error. The bound is for a hung test,
+// not a claim about speed.
+func eventually(t testing.TB, try func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if err = try(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("not within 30 s: %v", err)
+}
+
+// bounded returns a context that ends with the test or after 10 s.
+func bounded(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func request(name, holder string) fenlock.Request {
+	return fenlock.Request{Name: name, Holder: fenlock.Holder(fmt.Sprintf("%032x:%s", holder, holder)), TTL: groupTTL, Token: 1}
+}

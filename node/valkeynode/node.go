@@ -1,0 +1,159 @@
+package valkeynode
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/valkey-io/valkey-go"
+)
+
+// DefaultPrefix is put before a lock's name to make its key.
+const DefaultPrefix = "fenlock:"
+
+// registersPrefix begins the key of a group's registers. No lock may have a key
+// that begins with it.
+const registersPrefix = "fenlock-registers:"
+
+// Node is one Valkey or Redis primary. It implements fenlock.Rejoiner, and is
+// safe for concurrent use.
+type Node struct {
+	name   string
+	prefix string
+	client valkey.Client
+	slots  chan struct{} // requests in flight
+
+	// dials counts connections. A new one may lead to another server, so it is
+	// looked at again before the next request.
+	dials  atomic.Uint64
+	server atomic.Pointer[server]
+
+	mu      sync.Mutex // guards the rest; not held during requests
+	group   *fenlock.Group
+	looking *flight  // at the server: connecting, INFO
+	joining *flight  // admission
+	out     *absence // the last refusal of an admission
+	warned  string   // the last warning, so that each is given once
+	closed  bool
+	tasks   sync.WaitGroup // flights
+
+	earlier atomic.Pointer[[]*Node] // nodes of the group before this one
+}
+
+// server is the run of a server that the node last looked at.
+type server struct {
+	dial  uint64
+	runID string
+}
+
+// absence is why and until when a run of a server is out.
+type absence struct {
+	runID  string
+	until  time.Time // not worth asking before
+	detail string
+}
+
+// maxInFlight stays below the client's ring of 2^ringScale requests: a full
+// ring ignores contexts.
+const (
+	ringScale   = 8
+	maxInFlight = 200
+)
+
+// Option changes how Open sets a node up.
+type Option func(*Node)
+
+// WithPrefix sets what is put before a lock's name to make its key on the
+// server, instead of DefaultPrefix. All clients of a group must agree. With ""
+// the key is the name itself and the value is opaque, which is the format of other
+// Redlock clients: theirs and fenlock's then exclude each other.
+func WithPrefix(prefix string) Option { return func(n *Node) { n.prefix = prefix } }
+
+// Open returns the node at a URL:
+//
+//	valkey://[user:password@]host[:6379][/db]    also redis://
+//	valkeys://...                                TLS, also rediss://
+//	unix:///path/to/socket
+//
+// TLS verifies the server's certificate against the system's roots, or against
+// the PEM file that the parameter ca names; cert and key name the client's own.
+//
+// Open sends nothing and connects to nothing: a server that is down is no reason
+// to fail. The error is about the URL, matches fenlock.ErrInvalid, and
+// contains no password.
+func Open(rawURL string, options ...Option) (*Node, error) {
+	opt, name, err := parseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{name: name, prefix: DefaultPrefix, slots: make(chan struct{}, maxInFlight)}
+	for _, o := range options {
+		o(n)
+	}
+	n.client, err = n.newClient(opt)
+	if err != nil {
+		return nil, invalidf("node %s: %v", name, err)
+	}
+	return n, nil
+}
+
+var errNotYet = errors.New("not connected yet")
+
+// newClient sets the client library up as one pipelined connection, without
+// retries: a request that is sent twice could be executed twice.
+func (n *Node) newClient(opt valkey.ClientOption) (valkey.Client, error) {
+	network := "tcp"
+	if strings.HasPrefix(n.name, "unix:") {
+		network = "unix"
+	}
+	var opened atomic.Bool
+	opt.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		// NewClient dials at once. It must not: Open has no context to bound it.
+		if !opened.Load() {
+			return nil, errNotYet
+		}
+		conn, err := dialContext(ctx, network, address, dialer, config)
+		if err == nil {
+			n.dials.Add(1)
+		}
+		return conn, err
+	}
+	opt.ForceSingleClient = true
+	opt.DisableCache = true
+	opt.DisableRetry = true
+	opt.AlwaysPipelining = true
+	opt.PipelineMultiplex = -1 // one connection: a release must not overtake an acquire
+	opt.RingScaleEachConn = ringScale
+	opt.ReadBufferEachConn = 8 << 10
+	opt.WriteBufferEachConn = 8 << 10
+	opt.Dialer = net.Dialer{Timeout: time.Second, KeepAlive: time.Second}
+	opt.ConnWriteTimeout = 2 * time.Second
+	opt.ClientName = "fenlock"
+	opt.ClientSetInfo = valkey.DisableClientSetInfo
+	client, err := valkey.NewClient(opt)
+	opened.Store(true)
+	if client == nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// String returns the node's address without user and password.
+func (n *Node) String() string { return n.name }
+
+// key returns the key of a lock. It never meets the registers' key.
+func (n *Node) key(name string) (string, error) {
+	key := n.prefix + name
+	if strings.HasPrefix(key, registersPrefix) {
+		return "", invalidf("the lock's key %.60q begins with %q, which is reserved", key, registersPrefix)
+	}
+	return key, nil
+}
+
+func (n *Node) registersKey() string { return registersPrefix + n.prefix }

@@ -1,0 +1,164 @@
+package valkeynode
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/valkey-io/valkey-go"
+)
+
+// Acquire implements fenlock.Node.
+func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	ttl, err := milliseconds(r.TTL)
+	if err != nil {
+		return fenlock.Answer{}, err
+	}
+	if r.Token > core.MaxProposal {
+		return fenlock.Answer{}, invalidf("the proposal %d is larger than %d", r.Token, uint64(core.MaxProposal))
+	}
+	return n.operate(ctx, acquireScript, r.Name, string(r.Holder), ttl, stripe(r.Name), r.Token.String())
+}
+
+// Confirm implements fenlock.Node.
+func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	if !r.Token.Valid() {
+		return fenlock.Answer{}, fence.ErrInvalidToken
+	}
+	return n.operate(ctx, confirmScript, r.Name, string(r.Holder), stripe(r.Name), r.Token.String())
+}
+
+// Extend implements fenlock.Node.
+func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	ttl, err := milliseconds(r.TTL)
+	if err != nil {
+		return fenlock.Answer{}, err
+	}
+	if !r.Token.Valid() {
+		return fenlock.Answer{}, fence.ErrInvalidToken
+	}
+	return n.operate(ctx, extendScript, r.Name, string(r.Holder), ttl, stripe(r.Name), r.Token.String())
+}
+
+// Release implements fenlock.Node.
+func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	return n.operate(ctx, releaseScript, r.Name, string(r.Holder))
+}
+
+// ForceRelease implements fenlock.Node.
+func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
+	if floor > fence.MaxToken {
+		return fenlock.Answer{}, fence.ErrInvalidToken
+	}
+	return n.operate(ctx, forceScript, name, stripe(name), floor.String())
+}
+
+// milliseconds returns a lease's length as the server wants it. What would be
+// less than a millisecond must not become 0, which removes keys.
+func milliseconds(ttl time.Duration) (string, error) {
+	if ttl < time.Millisecond {
+		return "", invalidf("the TTL %v is shorter than a millisecond", ttl)
+	}
+	return strconv.FormatInt(ttl.Milliseconds(), 10), nil
+}
+
+func stripe(name string) string { return strconv.Itoa(fenlock.Stripe(name)) }
+
+// operate runs one of the operations' scripts on a verified and admitted server.
+func (n *Node) operate(ctx context.Context, s *script, name string, args ...string) (fenlock.Answer, error) {
+	key, err := n.key(name)
+	if err != nil {
+		return fenlock.Answer{}, err
+	}
+	keys := []string{key}
+	if s != releaseScript {
+		keys = append(keys, n.registersKey())
+	}
+	for admitted := false; ; admitted = true {
+		srv, err := n.look(ctx)
+		if err != nil {
+			return fenlock.Answer{}, describe(err)
+		}
+		all := args
+		if s != releaseScript {
+			all = append([]string{srv.runID}, args...)
+		}
+		reply, err := n.do(ctx, n.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(all...).Build())
+		answer, again, err := parse(reply, err)
+		if err != nil {
+			return fenlock.Answer{}, describe(err)
+		}
+		if !again {
+			if s == releaseScript {
+				answer.Register = 0 // its 1 is no register
+			}
+			return answer, nil
+		}
+		// Not executed, so sending it once more is the first time.
+		detail := n.rejoin(ctx, srv)
+		if detail == "" && admitted {
+			detail = "it was restarted again"
+		}
+		if detail != "" {
+			return fenlock.Answer{Status: fenlock.Rejoining, Detail: detail}, nil
+		}
+	}
+}
+
+// parse reads the reply of an operation's script. Again means that the server
+// is not admitted and executed nothing.
+func parse(message valkey.ValkeyMessage, err error) (answer fenlock.Answer, again bool, _ error) {
+	if isNoScript(err) {
+		return answer, true, nil
+	}
+	if err != nil {
+		return answer, false, err
+	}
+	switch {
+	case message.IsInt64():
+		number, _ := message.AsInt64()
+		return fenlock.Answer{Status: fenlock.Granted, Register: fence.Token(number)}, false, nil
+	case message.IsArray():
+		return parseRefusal(message)
+	}
+	text, err := message.ToString()
+	if err != nil {
+		return answer, false, err
+	}
+	if limit, ok := strings.CutPrefix(text, "maxttl "); ok {
+		return answer, false, misconfigured("the group's longest lease is recorded as %s ms, and a longer one was asked for: all clients must agree on MaxTTL", limit)
+	}
+	switch text {
+	case "rejoining":
+		return answer, true, nil
+	case "lost":
+		return fenlock.Answer{Status: fenlock.Lost}, false, nil
+	}
+	return answer, false, fmt.Errorf("unexpected reply %.40q", text)
+}
+
+func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bool, err error) {
+	values, err := message.ToArray()
+	if err != nil {
+		return answer, false, err
+	}
+	if len(values) == 1 { // confirm: {register}
+		register, err := values[0].AsInt64()
+		return fenlock.Answer{Status: fenlock.Outrun, Register: fence.Token(register)}, false, err
+	}
+	if len(values) != 2 { // acquire: {holder, remaining ms}
+		return answer, false, fmt.Errorf("unexpected reply of %d values", len(values))
+	}
+	holder, _ := values[0].ToString()
+	left, err := values[1].AsInt64()
+	return fenlock.Answer{
+		Status:    fenlock.Held,
+		HeldBy:    fenlock.Holder(holder).Label(),
+		Remaining: time.Duration(max(left, 0)) * time.Millisecond,
+	}, false, err
+}

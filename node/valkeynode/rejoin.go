@@ -1,0 +1,346 @@
+package valkeynode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/valkey-io/valkey-go"
+)
+
+// admissionTimeout bounds one try to admit a server.
+const admissionTimeout = 5 * time.Second
+
+// retryAdmission is how long an admission that failed for want of other nodes
+// is not tried again.
+const retryAdmission = 200 * time.Millisecond
+
+// Join implements fenlock.Rejoiner.
+func (n *Node) Join(g fenlock.Group) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.group != nil && (!slices.Equal(n.group.Nodes, g.Nodes) || n.group.MaxTTL != g.MaxTTL) {
+		return errors.New("it belongs to another group already, with other nodes or another MaxTTL")
+	}
+	n.group = &g
+	var earlier []*Node
+	for _, node := range g.Nodes {
+		if node == fenlock.Node(n) {
+			break
+		}
+		if other, ok := node.(*Node); ok {
+			earlier = append(earlier, other)
+		}
+	}
+	n.earlier.Store(&earlier)
+	return nil
+}
+
+// rejoin tries to admit the server. It returns "" if it is admitted now, or why
+// it is not.
+func (n *Node) rejoin(ctx context.Context, s *server) string {
+	n.mu.Lock()
+	group, out := n.group, n.out
+	n.mu.Unlock()
+	if group == nil {
+		return "the node was not joined to a group (fenlock.New does it)"
+	}
+	if out != nil && out.runID == s.runID && time.Now().Before(out.until) {
+		return out.detail
+	}
+	f, err := n.fly(ctx, &n.joining, admissionTimeout, func(ctx context.Context, f *flight) {
+		f.detail = n.admission(ctx, *group)
+	})
+	if err != nil {
+		return fmt.Sprintf("its admission is under way (%v)", err)
+	}
+	return f.detail
+}
+
+// admission is steps 1 to 5 of DESIGN section 5, "A node that restarts".
+func (n *Node) admission(ctx context.Context, group fenlock.Group) string {
+	f, err := n.gather(ctx)
+	if err == nil {
+		err = f.check()
+	}
+	if err != nil {
+		return n.warnIfMisconfigured(describe(err)).Error()
+	}
+	maxTTL := max(group.MaxTTL, f.maxTTL)
+	verdict, left, err := n.decide(ctx, f, maxTTL)
+	if err != nil {
+		return err.Error()
+	}
+	merged := rebuilt{}
+	if verdict == rebuild {
+		merged, err = merge(len(group.Nodes), f.runID, n.askOthers(ctx, group))
+		if err != nil {
+			return n.absent(f.runID, retryAdmission, err.Error())
+		}
+		// The others may know of longer leases than this client does.
+		verdict, left, err = n.decide(ctx, f, max(maxTTL, merged.maxTTL))
+		if err != nil {
+			return err.Error()
+		}
+	}
+	if verdict == waitRun || verdict == waitNow {
+		until := time.Now().Add(left)
+		detail := fmt.Sprintf("%s; it is out until %s", f.because(), until.Format(time.TimeOnly))
+		n.warn("node is out: " + detail)
+		return n.absent(f.runID, left, detail)
+	}
+	// What the nodes have recorded counts, so that all clients agree.
+	recorded := max(f.maxTTL, merged.maxTTL)
+	if recorded == 0 {
+		recorded = group.MaxTTL
+	}
+	if err := n.admit(ctx, f, recorded, merged.tokens); err != nil {
+		return describe(err).Error()
+	}
+	if merged.weak {
+		n.warn("node admitted without the registers of a majority: this is a new group, or a majority lost its memory at once; new tokens are larger than old ones only as far as the clients' clocks agree")
+	}
+	return ""
+}
+
+// decide is the function decide, with the verdict waitNow followed up.
+func (n *Node) decide(ctx context.Context, f facts, maxTTL time.Duration) (verdict, time.Duration, error) {
+	v, left := decide(f, maxTTL)
+	if v != waitNow {
+		return v, left, nil
+	}
+	since, err := n.notice(ctx, f.runID)
+	if err != nil {
+		return v, 0, describe(err)
+	}
+	if left = quarantine(maxTTL) - since; left > 0 {
+		return waitNow, left, nil
+	}
+	return rebuild, 0, nil
+}
+
+// absent remembers why the server is out, so that not every request asks again.
+func (n *Node) absent(runID string, left time.Duration, detail string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.out = &absence{runID: runID, until: time.Now().Add(left), detail: detail}
+	return detail
+}
+
+// gather asks the server for everything that decide needs.
+func (n *Node) gather(ctx context.Context) (facts, error) {
+	b := n.client.B
+	shas := make([]string, len(operations))
+	for i, s := range operations {
+		shas[i] = s.sha
+	}
+	replies, err := n.doMulti(ctx,
+		b().Info().Build(),
+		b().Info().Section("commandstats").Build(),
+		b().Hmget().Key(n.registersKey()).Field("run", "maxttl", "durable").Build(),
+		b().ScriptExists().Sha1(shas...).Build(),
+		b().ConfigGet().Parameter("appendfsync").Build(),
+	)
+	if err != nil {
+		return facts{}, err
+	}
+	info, err := replies[0].ToString()
+	if err != nil {
+		return facts{}, err
+	}
+	stats, err := replies[1].ToString()
+	if err != nil {
+		return facts{}, err
+	}
+	f, err := parseInfo(info + stats)
+	if err != nil {
+		return facts{}, err
+	}
+	fields, err := replies[2].ToArray()
+	if err != nil {
+		return facts{}, err
+	}
+	f.marked, _ = fields[0].ToString()
+	ms, _ := fields[1].ToString()
+	f.maxTTL = parseMilliseconds(ms)
+	durable, _ := fields[2].ToString()
+	f.wasDurable = durable == "1"
+	loaded, err := replies[3].AsIntSlice()
+	if err != nil {
+		return facts{}, err
+	}
+	f.scriptsLoaded = slices.Contains(loaded, 1)
+	// Managed servers deny CONFIG. Then nobody can know, and the safe answer is no.
+	if config, err := replies[4].AsStrMap(); err == nil {
+		f.fsyncAlways = config["appendfsync"] == "always"
+	}
+	return f, nil
+}
+
+func parseMilliseconds(s string) time.Duration {
+	ms, _ := strconv.ParseInt(s, 10, 64)
+	return time.Duration(ms) * time.Millisecond
+}
+
+// notice records, or reads, when it was first noticed that the server lost its memory.
+func (n *Node) notice(ctx context.Context, runID string) (since time.Duration, err error) {
+	reply, err := n.do(ctx, n.client.B().Eval().Script(noticeText).Numkeys(1).Key(n.registersKey()).Arg(runID).Build())
+	if err != nil {
+		return 0, err
+	}
+	ms, err := reply.AsInt64()
+	if err != nil {
+		return 0, err
+	}
+	if ms < 0 {
+		return 0, errRestarted
+	}
+	return time.Duration(ms) * time.Millisecond, nil
+}
+
+var errRestarted = errors.New("it was restarted meanwhile")
+
+// admit raises the registers, marks the run, and loads the scripts.
+func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, tokens map[int]fence.Token) error {
+	durable := "0"
+	if f.durable() {
+		durable = "1"
+	}
+	args := []string{f.runID, strconv.FormatInt(maxTTL.Milliseconds(), 10), durable}
+	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
+		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())
+	}
+	reply, err := n.do(ctx, n.client.B().Eval().Script(admitText).Numkeys(1).Key(n.registersKey()).Arg(args...).Build())
+	if err != nil {
+		return err
+	}
+	if text, err := reply.ToString(); err != nil || text != "admitted" {
+		return errors.Join(errRestarted, err)
+	}
+	// One transaction, so that the scripts are loaded by the same run of the
+	// server that has removed an older run's mark. See unmark.lua.
+	commands := []valkey.Completed{
+		n.client.B().Multi().Build(),
+		n.client.B().Eval().Script(unmarkText).Numkeys(1).Key(n.registersKey()).Build(),
+	}
+	for _, s := range operations {
+		commands = append(commands, n.client.B().ScriptLoad().Script(s.text).Build())
+	}
+	replies, err := n.doMulti(ctx, append(commands, n.client.B().Exec().Build())...)
+	if err != nil {
+		return err
+	}
+	results, err := replies[len(replies)-1].ToArray()
+	if err != nil {
+		return err
+	}
+	for i, r := range results {
+		if err := r.Error(); err != nil {
+			return err
+		}
+		if i == 0 {
+			continue
+		}
+		if sha, _ := r.ToString(); sha != operations[i-1].sha {
+			return fmt.Errorf("the server names the script %s %q, not %q", operations[i-1].name, sha, operations[i-1].sha)
+		}
+	}
+	return nil
+}
+
+// askOthers asks the other nodes of the group for their registers, all at once;
+// nil stands for no answer.
+func (n *Node) askOthers(ctx context.Context, group fenlock.Group) []*fenlock.Registers {
+	// Two servers that wait for each other's answer must not use up the time of
+	// the admission itself.
+	ctx, cancel := context.WithTimeout(ctx, admissionTimeout/2)
+	defer cancel()
+	var answers []*fenlock.Registers
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for _, node := range group.Nodes {
+		if node == fenlock.Node(n) {
+			continue
+		}
+		wait.Go(func() {
+			var answer *fenlock.Registers
+			if other, ok := node.(fenlock.Rejoiner); ok {
+				if r, err := other.Registers(ctx); err == nil {
+					answer = &r
+				}
+			}
+			mu.Lock()
+			answers = append(answers, answer)
+			mu.Unlock()
+		})
+	}
+	wait.Wait()
+	return answers
+}
+
+// Registers implements fenlock.Rejoiner.
+func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
+	r := fenlock.Registers{Tokens: make(map[int]fence.Token)}
+	s, err := n.look(ctx)
+	if err != nil {
+		return r, describe(err)
+	}
+	reply, err := n.do(ctx, n.client.B().Hgetall().Key(n.registersKey()).Build())
+	if err != nil {
+		return r, describe(err)
+	}
+	fields, err := reply.AsStrMap()
+	if err != nil {
+		return r, describe(err)
+	}
+	// An old mark can survive a restart in a file. It counts only if the
+	// connection is still the one over which the run id was read.
+	if s.dial != n.dials.Load() {
+		return r, errRestarted
+	}
+	r.Server = s.runID
+	r.Admitted = fields["run"] == s.runID
+	r.MaxTTL = parseMilliseconds(fields["maxttl"])
+	for field, value := range fields {
+		stripe, err := strconv.Atoi(field)
+		if err != nil {
+			continue // one of the named fields
+		}
+		token, err := fence.Parse(value)
+		if err != nil || stripe < 0 || stripe >= fenlock.Stripes {
+			return r, fmt.Errorf("the registers' key %q holds the field %q that is not a register", n.registersKey(), field)
+		}
+		r.Tokens[stripe] = token
+	}
+	return r, nil
+}
+
+// warn tells the group once.
+func (n *Node) warn(message string) {
+	n.mu.Lock()
+	group := n.group
+	// The time of return moves by rounding; that is not news.
+	news, _, _ := strings.Cut(message, ";")
+	again := news == n.warned
+	n.warned = news
+	n.mu.Unlock()
+	if group != nil && group.Warn != nil && !again {
+		group.Warn(n, message)
+	}
+}
+
+// warnIfMisconfigured passes err through, and tells the group if a person must mend it.
+func (n *Node) warnIfMisconfigured(err error) error {
+	if errors.Is(err, fenlock.ErrMisconfigured) {
+		n.warn(err.Error())
+	}
+	return err
+}

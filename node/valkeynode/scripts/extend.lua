@@ -1,0 +1,31 @@
+-- extend: renew the holder's lease, or create it again if nobody can have been
+-- granted the name since.
+--
+-- KEYS[1]  the lease
+-- KEYS[2]  the registers
+-- ARGV[1]  run id of the server that the client believes it talks to
+-- ARGV[2]  holder
+-- ARGV[3]  time to live in milliseconds, from now
+-- ARGV[4]  stripe
+-- ARGV[5]  the holder's token
+--
+-- Returns the register, which tells the holder what the acceptance proves;
+-- "lost"; "rejoining"; "maxttl N" if the lease would be too long.
+local mark = redis.call('HMGET', KEYS[2], 'run', 'maxttl', ARGV[4])
+if mark[1] ~= ARGV[1] then
+  return 'rejoining'
+end
+if tonumber(ARGV[3]) > tonumber(mark[2]) then
+  return 'maxttl ' .. mark[2]
+end
+local holder = redis.call('GET', KEYS[1])
+local register = tonumber(mark[3]) or 0
+if holder == ARGV[2] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+  return register
+end
+if not holder and register <= tonumber(ARGV[5]) then
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+  return register
+end
+return 'lost'

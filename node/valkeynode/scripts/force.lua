@@ -1,0 +1,21 @@
+-- force: remove the lease, whoever has it, and raise the register, so that the
+-- old holder cannot create it again.
+--
+-- KEYS[1]  the lease
+-- KEYS[2]  the registers
+-- ARGV[1]  run id of the server that the client believes it talks to
+-- ARGV[2]  stripe
+-- ARGV[3]  floor: the register is at least this afterwards
+--
+-- Returns the register; "rejoining" if this run of the server is not admitted.
+local mark = redis.call('HMGET', KEYS[2], 'run', ARGV[2])
+if mark[1] ~= ARGV[1] then
+  return 'rejoining'
+end
+local register = math.max((tonumber(mark[2]) or 0) + 1, tonumber(ARGV[3]))
+if register > 9007199254740991 then
+  return redis.error_reply('FENLOCK the register of this stripe is used up')
+end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[2], ARGV[2], string.format('%.0f', register))
+return register
