@@ -1,0 +1,11 @@
+// Package testserver starts real servers for tests: Valkey, Redis and
+// PostgreSQL, each with a port and a folder of its own, so that a test can kill,
+// pause, restart and wipe them.
+//
+// A server that is not installed fails the test: it is never skipped, since a
+// suite that skips what it is about passes for the wrong reason.
+//
+// Servers listen on the loopback address only and inherit the environment of the
+// test (t.Setenv reaches them). They are gone when the test ends, and also when
+// the test binary is killed.
+package testserver

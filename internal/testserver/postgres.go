@@ -1,0 +1,181 @@
+//go:build unix
+
+package testserver
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Postgres is one running PostgreSQL server with an empty cluster, bound to the
+// test that started it. Kill and Restart belong on the test's goroutine.
+type Postgres struct {
+	port   int
+	folder string
+	process
+}
+
+// StartPostgres makes a cluster and starts a server on it, on a free loopback port
+// and without a Unix socket. Everybody who connects is trusted. It takes a second
+// or two: share a server among subtests. The test's end stops it and deletes the
+// cluster. If the test runs as root the server runs as the user postgres or
+// nobody, since it refuses root.
+func StartPostgres(t testing.TB) *Postgres {
+	t.Helper()
+	bin := postgresBin()
+	if bin == "" {
+		t.Fatalf("the PostgreSQL server is not installed: %s", howToInstall)
+	}
+	// Not t.TempDir, whose parent only the test's own user may enter.
+	folder, err := os.MkdirTemp("", "fenlock-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	p := &Postgres{folder: folder, process: process{
+		t: t, path: filepath.Join(bin, "postgres"), dir: folder, logPath: filepath.Join(folder, "log"),
+		readyLine:  "database system is ready to accept connections",
+		killSignal: syscall.SIGQUIT, stopSignal: syscall.SIGINT,
+	}}
+	if os.Getuid() == 0 {
+		p.credential = unprivileged(t)
+		if err := os.Chown(folder, int(p.credential.Uid), int(p.credential.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	initdb := exec.Command(filepath.Join(bin, "initdb"), "--pgdata", p.data(), "--auth", "trust",
+		"--username", "postgres", "--encoding", "UTF8", "--no-locale", "--no-sync")
+	initdb.Dir = folder
+	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential}
+	if output, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, output)
+	}
+	t.Cleanup(p.kill)
+	for {
+		p.port = freePort(t)
+		err := p.startOnPort()
+		if err == nil {
+			return p
+		}
+		if !errors.Is(err, errPortTaken) {
+			t.Fatalf("postgres: %v; its log:\n%s", err, p.log())
+		}
+	}
+}
+
+// Addr returns "127.0.0.1:port". It stays the same for the server's whole life.
+func (p *Postgres) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
+
+// DSN returns "postgres://postgres@127.0.0.1:port/postgres?sslmode=disable".
+func (p *Postgres) DSN() string {
+	return "postgres://postgres@" + p.Addr() + "/postgres?sslmode=disable"
+}
+
+// Kill ends the server in its immediate mode: no connection is waited for, nothing
+// is flushed, and the next start recovers from the log as after a crash. SIGKILL
+// would leave its children running for a while, which prevents a restart.
+func (p *Postgres) Kill() { p.t.Helper(); p.kill() }
+
+// Restart starts the server again after Kill, with the same port and data.
+func (p *Postgres) Restart() {
+	p.t.Helper()
+	if p.pid() != 0 {
+		p.t.Fatalf("restart: postgres %s is still running", p.Addr())
+	}
+	if err := p.startOnPort(); err != nil {
+		p.t.Fatalf("restart of postgres %s: %v; its log:\n%s", p.Addr(), err, p.log())
+	}
+}
+
+// Log returns what the server has logged in all its lives.
+func (p *Postgres) Log() string { return p.log() }
+
+func (p *Postgres) data() string { return filepath.Join(p.folder, "data") }
+
+func (p *Postgres) startOnPort() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.start([]string{
+		"-D", p.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
+		// fsync matters when the machine crashes, not the process.
+		"-c", "unix_socket_directories=", "-c", "fsync=off",
+	}, p.ready)
+}
+
+// ready returns nil if the server lets a client in: a startup message (protocol
+// 3.0) is answered by an authentication request, R, or by an error, E.
+func (p *Postgres) ready() error {
+	conn, err := net.DialTimeout("tcp", p.Addr(), callTimeout)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(callTimeout))
+	message := binary.BigEndian.AppendUint32(make([]byte, 4), 3<<16)
+	message = append(message, "user\x00postgres\x00database\x00postgres\x00\x00"...)
+	binary.BigEndian.PutUint32(message, uint32(len(message)))
+	if _, err := conn.Write(message); err != nil {
+		return err
+	}
+	var kind [1]byte
+	if _, err := io.ReadFull(conn, kind[:]); err != nil {
+		return err
+	}
+	if kind[0] != 'R' {
+		return fmt.Errorf("answered %q to the startup message", kind[0])
+	}
+	return nil
+}
+
+// postgresBin returns the folder of the newest installed server's programs, which
+// Debian keeps out of the PATH, or "".
+func postgresBin() string {
+	newest, bin := 0, ""
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
+	for _, path := range found {
+		version, _ := strconv.Atoi(strings.Split(path, "/")[4])
+		if version > newest {
+			newest, bin = version, filepath.Dir(path)
+		}
+	}
+	if bin == "" {
+		if path, err := exec.LookPath("initdb"); err == nil {
+			bin = filepath.Dir(path)
+		}
+	}
+	return bin
+}
+
+func unprivileged(t testing.TB) *syscall.Credential {
+	t.Helper()
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	t.Fatal("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
+	return nil
+}

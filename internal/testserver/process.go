@@ -1,0 +1,252 @@
+//go:build unix
+
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startTimeout = 10 * time.Second
+	stopTimeout  = 15 * time.Second
+	pollInterval = 5 * time.Millisecond
+)
+
+// process is a server program that can be ended and launched again. Its methods
+// are safe for concurrent use, except that those which fail the test must be
+// called from the test's goroutine, as t.Fatal must.
+type process struct {
+	t          testing.TB
+	path       string
+	dir        string // where it runs
+	logPath    string
+	readyLine  string // the server logs it when it listens and is done loading
+	credential *syscall.Credential
+	killSignal syscall.Signal
+	stopSignal syscall.Signal
+
+	mu  sync.Mutex
+	run *run // the last one; nil before the first
+}
+
+// run is one life of a process.
+type run struct {
+	pid      int
+	done     chan struct{} // closed when the process is gone
+	err      error         // how it went; read after done
+	logStart int64         // size of the log before it
+}
+
+func (r *run) alive() bool {
+	if r == nil {
+		return false
+	}
+	select {
+	case <-r.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// errPortTaken is returned by start if somebody else listens on the port.
+var errPortTaken = errors.New("the port is taken")
+
+// start launches the program and waits until ready returns nil. Called with mu held.
+func (p *process) start(args []string, ready func() error) error {
+	r, err := p.launch(args)
+	if err != nil {
+		return err
+	}
+	p.run = r
+	deadline := time.Now().Add(startTimeout)
+	for err = errors.New("nothing logged yet"); time.Now().Before(deadline); time.Sleep(pollInterval) {
+		if !r.alive() {
+			if strings.Contains(strings.ToLower(p.logSince(r.logStart)), "address already in use") {
+				return errPortTaken
+			}
+			return fmt.Errorf("ended: %v", r.err)
+		}
+		// The log comes first: if the port was taken, ready would be told about
+		// the server of somebody else.
+		if !strings.Contains(p.logSince(r.logStart), p.readyLine) {
+			err = fmt.Errorf("did not log %q", p.readyLine)
+		} else if err = ready(); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("not up within %v: %w", startTimeout, err)
+}
+
+func (p *process) launch(args []string) (*run, error) {
+	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	before, err := log.Stat()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(p.path, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
+	// A group of its own: Ctrl-C must reach the test and not the server, and a
+	// signal must reach the server's children (BGSAVE) as well.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.credential}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	r := &run{pid: cmd.Process.Pid, done: make(chan struct{}), logStart: before.Size()}
+	dismiss, err := watch(r.pid, p.killSignal)
+	go func() {
+		r.err = cmd.Wait()
+		dismiss()
+		close(r.done)
+	}()
+	if err != nil {
+		syscall.Kill(-r.pid, syscall.SIGKILL)
+		<-r.done
+		return nil, err
+	}
+	return r, nil
+}
+
+// watch starts a shell that ends the process group pid when this test binary
+// ends without having called dismiss: a panic, a timeout of go test, a kill. It
+// notices by the end of a pipe that only the test binary holds open. The parent
+// death signal would need no shell, but it fires when the *thread* that started
+// the server ends.
+func watch(pid int, sig syscall.Signal) (dismiss func(), err error) {
+	const script = `read -r line && exit; kill -s "$2" -- "-$1"`
+	name := map[syscall.Signal]string{syscall.SIGKILL: "KILL", syscall.SIGQUIT: "QUIT"}[sig]
+	cmd := exec.Command("sh", "-c", script, "fenlock-test-watch", strconv.Itoa(pid), name)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return func() {}, err
+	}
+	if err := cmd.Start(); err != nil {
+		return func() {}, err
+	}
+	return func() {
+		io.WriteString(pipe, "done\n")
+		cmd.Wait()
+	}, nil
+}
+
+// end sends the signals, one after the other, and waits until the process is
+// gone. It does nothing if it is gone already.
+func (p *process) end(signals ...syscall.Signal) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.run
+	if !r.alive() {
+		return
+	}
+	for _, sig := range signals {
+		syscall.Kill(-r.pid, sig)
+	}
+	select {
+	case <-r.done:
+	case <-time.After(stopTimeout):
+		syscall.Kill(-r.pid, syscall.SIGKILL)
+		<-r.done
+		p.t.Errorf("%s ignored %v for %v and was killed; its log:\n%s", p.path, signals, stopTimeout, p.log())
+	}
+}
+
+func (p *process) kill() { p.t.Helper(); p.end(p.killSignal) }
+
+// A stopped process acts on a signal only after it continues.
+func (p *process) stop() { p.t.Helper(); p.end(p.stopSignal, syscall.SIGCONT) }
+
+func (p *process) pause() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.run.alive() {
+		p.t.Fatalf("pause: %s is not running", p.path)
+	}
+	if err := syscall.Kill(-p.run.pid, syscall.SIGSTOP); err != nil {
+		p.t.Fatalf("pause: %v", err)
+	}
+	// The signal is delivered later than it is sent: a server on the other core
+	// may still answer.
+	for range 200 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.run.pid))
+		if err != nil { // not Linux
+			time.Sleep(20 * time.Millisecond)
+			return
+		}
+		// "pid (name) state ...", and the name may hold anything.
+		if _, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " "); state[0] == 'T' {
+			return
+		}
+		time.Sleep(pollInterval)
+	}
+	p.t.Fatalf("pause: %s did not stop", p.path)
+}
+
+func (p *process) resume() {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.run.alive() {
+		p.t.Fatalf("resume: %s is not running", p.path)
+	}
+	if err := syscall.Kill(-p.run.pid, syscall.SIGCONT); err != nil {
+		p.t.Fatalf("resume: %v", err)
+	}
+}
+
+func (p *process) pid() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.run.alive() {
+		return 0
+	}
+	return p.run.pid
+}
+
+func (p *process) log() string { return p.logSince(0) }
+
+func (p *process) logSince(offset int64) string {
+	text, err := os.ReadFile(p.logPath)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[min(offset, int64(len(text))):])
+}
+
+// freePort returns a loopback port that nobody listens on at the moment.
+//
+// Not one that the kernel proposes: those are also handed out to outgoing
+// connections, so that somebody could take the port of a server that is down,
+// and a client that dials such a port again and again ends up connected to itself.
+func freePort(t testing.TB) int {
+	t.Helper()
+	for range 100 {
+		port := 20000 + rand.IntN(12000) // below Linux's default range, from 32768
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			listener.Close()
+			return port
+		}
+	}
+	t.Fatal("found no free port between 20000 and 32000")
+	return 0
+}

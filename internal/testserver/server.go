@@ -1,0 +1,191 @@
+//go:build unix
+
+package testserver
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Server is one running Valkey or Redis primary, bound to the test that started
+// it: what goes wrong fails that test. Addr, URL, TLSConfig, Pid and Log are safe
+// for concurrent use; the other methods belong on the test's goroutine, as t.Fatal
+// does.
+type Server struct {
+	// CAFile is the certificate of the authority that signed the server's;
+	// CertFile and KeyFile are a client's, signed by the same authority. PEM;
+	// empty unless StartTLS made the server.
+	CAFile, CertFile, KeyFile string
+
+	kind      Kind
+	port      int
+	folder    string
+	config    []string // "directive value"; later ones override earlier ones
+	tls       bool
+	tlsConfig *tls.Config
+	process
+}
+
+// Start starts a server without persistence on a free loopback port and waits
+// until it answers, up to 10 seconds. Configuration is given as in the server's
+// file, "directive value" each ("appendonly yes", "appendfsync always"), and
+// overrides the defaults; port, bind, dir, logfile, and a log level above notice
+// are not for the caller to set. The test's end kills the server.
+func Start(t testing.TB, kind Kind, config ...string) *Server {
+	t.Helper()
+	s := newServer(t, kind, config)
+	s.startOnFreePort()
+	return s
+}
+
+// Group starts n servers that know nothing of each other. See Start.
+func Group(t testing.TB, kind Kind, n int, config ...string) []*Server {
+	t.Helper()
+	servers := make([]*Server, n)
+	for i := range servers {
+		servers[i] = Start(t, kind, config...)
+	}
+	return servers
+}
+
+func newServer(t testing.TB, kind Kind, config []string) *Server {
+	t.Helper()
+	path := installed()[kind]
+	if path == "" {
+		t.Fatalf("%s-server is not installed: %s", kind, howToInstall)
+	}
+	folder := t.TempDir()
+	s := &Server{
+		kind:   kind,
+		folder: folder,
+		config: append([]string{`save ""`, "appendonly no"}, config...),
+		process: process{
+			t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"),
+			readyLine:  "Ready to accept connections",
+			killSignal: syscall.SIGKILL, stopSignal: syscall.SIGTERM,
+		},
+	}
+	if err := os.Mkdir(s.data(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.kill)
+	return s
+}
+
+// startOnFreePort chooses another port if somebody was faster.
+func (s *Server) startOnFreePort() {
+	s.t.Helper()
+	for {
+		s.port = freePort(s.t)
+		err := s.startOnPort()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errPortTaken) {
+			s.t.Fatalf("%s-server: %v; its log:\n%s", s.kind, err, s.log())
+		}
+	}
+}
+
+func (s *Server) startOnPort() error {
+	lines := []string{"bind 127.0.0.1", "daemonize no", "dir " + strconv.Quote(s.data())}
+	if s.tls {
+		lines = append(lines, "port 0", fmt.Sprint("tls-port ", s.port))
+	} else {
+		lines = append(lines, fmt.Sprint("port ", s.port))
+	}
+	lines = append(lines, s.config...)
+	file := filepath.Join(s.folder, "conf")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start([]string{file}, s.ping)
+}
+
+// ping returns nil if the server serves commands, or would if it knew us.
+func (s *Server) ping() error {
+	reply, err := s.call("", "", "PING")
+	if err != nil {
+		return err
+	}
+	for _, up := range []string{"PONG", "NOAUTH", "NOPERM"} {
+		if strings.HasPrefix(reply, up) {
+			return nil
+		}
+	}
+	return errors.New(reply) // LOADING
+}
+
+func (s *Server) data() string { return filepath.Join(s.folder, "data") }
+
+// Addr returns "127.0.0.1:port". It stays the same for the server's whole life.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// URL returns "valkey://127.0.0.1:port", or "redis://"; with TLS "valkeys://" or
+// "rediss://".
+func (s *Server) URL() string {
+	scheme := string(s.kind)
+	if s.tls {
+		scheme += "s"
+	}
+	return scheme + "://" + s.Addr()
+}
+
+// Kill ends the server and its children as a crash would (SIGKILL), paused or
+// not, and waits until it is gone.
+func (s *Server) Kill() { s.t.Helper(); s.kill() }
+
+// Stop asks the server to shut down (SIGTERM) and waits until it has, paused or
+// not.
+func (s *Server) Stop() { s.t.Helper(); s.stop() }
+
+// Pause freezes the server (SIGSTOP): connections stay open, the kernel accepts
+// new ones, nothing is answered. The server does nothing any more when it returns.
+func (s *Server) Pause() { s.t.Helper(); s.pause() }
+
+// Resume lets a paused server go on (SIGCONT).
+func (s *Server) Resume() { s.t.Helper(); s.resume() }
+
+// Restart starts the server again after Kill, Stop or its own end, with the same
+// port and folder, and waits until it answers. Additional configuration overrides
+// the earlier one, in later restarts too.
+func (s *Server) Restart(config ...string) {
+	s.t.Helper()
+	if s.pid() != 0 {
+		s.t.Fatalf("restart: %s is still running", s.Addr())
+	}
+	s.config = append(s.config, config...)
+	if err := s.startOnPort(); err != nil {
+		s.t.Fatalf("restart of %s-server %s: %v; its log:\n%s", s.kind, s.Addr(), err, s.log())
+	}
+}
+
+// Wipe deletes the data of a server that is down, as the loss of a disk would.
+func (s *Server) Wipe() {
+	s.t.Helper()
+	if s.pid() != 0 {
+		s.t.Fatalf("wipe: %s is still running", s.Addr())
+	}
+	if err := os.RemoveAll(s.data()); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Mkdir(s.data(), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Pid returns the process id, 0 while the server is down.
+func (s *Server) Pid() int { return s.pid() }
+
+// Log returns what the server has logged in all its lives.
+func (s *Server) Log() string { return s.log() }
