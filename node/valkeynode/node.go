@@ -96,7 +96,7 @@ func Open(rawURL string, options ...Option) (*Node, error) {
 	for _, o := range options {
 		o(n)
 	}
-	n.client, err = n.newClient(opt)
+	n.client, err = newClient(opt, &n.dials)
 	if err != nil {
 		return nil, invalidf("node %s: %v", name, err)
 	}
@@ -106,10 +106,11 @@ func Open(rawURL string, options ...Option) (*Node, error) {
 var errNotYet = errors.New("not connected yet")
 
 // newClient sets the client library up as one pipelined connection, without
-// retries: a request that is sent twice could be executed twice.
-func (n *Node) newClient(opt valkey.ClientOption) (valkey.Client, error) {
+// retries: a request that is sent twice could be executed twice. Each new
+// connection is counted in dials, unless that is nil.
+func newClient(opt valkey.ClientOption, dials *atomic.Uint64) (valkey.Client, error) {
 	network := "tcp"
-	if strings.HasPrefix(n.name, "unix:") {
+	if strings.HasPrefix(opt.InitAddress[0], "/") {
 		network = "unix"
 	}
 	var opened atomic.Bool
@@ -119,8 +120,8 @@ func (n *Node) newClient(opt valkey.ClientOption) (valkey.Client, error) {
 			return nil, errNotYet
 		}
 		conn, err := dialContext(ctx, network, address, dialer, config)
-		if err == nil {
-			n.dials.Add(1)
+		if err == nil && dials != nil {
+			dials.Add(1)
 		}
 		return conn, err
 	}

@@ -1,0 +1,57 @@
+# The index of what can be run here. Continuous integration (.ci/run) calls the
+# same targets as a person.
+SHELL := /bin/bash
+MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests
+STATICCHECK := $(CURDIR)/bin/staticcheck
+
+.PHONY: help build setup test race interop search-three verify verify-fmt verify-vet \
+	verify-staticcheck verify-tidy verify-docs fix fix-fmt fix-tidy
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
+
+build: ## the command, as bin/fenlock
+	cd cmd/fenlock && go build -o $(CURDIR)/bin/fenlock .
+
+setup: ## install the servers that the tests start, from the distribution's packages, if missing
+	@scripts/install-servers.sh
+
+test: setup ## all tests of all modules
+	@scripts/test.sh $(MODULES)
+
+race: setup ## the same under the race detector
+	@scripts/test.sh -race $(MODULES)
+
+interop: setup ## locks shared with npm redlock (needs node and npm)
+	cd tests && go test -count=1 -tags npm -run NPM -v ./...
+
+search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m)
+	FENLOCK_SEARCH_TIME=$${SEARCH_TIME:-5m} go test -count=1 -tags campaign -timeout 0 -run ThreeAttempts -v ./internal/core
+
+verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs ## everything that is checked without running tests
+
+verify-fmt: ## gofmt has nothing to say
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: run make fix-fmt"; exit 1; }
+
+verify-vet: ## go vet, all modules
+	@for m in $(MODULES) tools; do (cd $$m && go vet ./...) || exit 1; done
+
+verify-staticcheck: $(STATICCHECK) ## staticcheck, all modules
+	@for m in $(MODULES) tools; do (cd $$m && $(STATICCHECK) ./...) || exit 1; done
+
+$(STATICCHECK): tools/go.mod
+	@cd tools && go build -o $@ honnef.co/go/tools/cmd/staticcheck
+
+verify-tidy: ## go.mod and go.sum of all modules are tidy
+	@scripts/tidy.sh --check
+
+verify-docs: ## the documents' Go code compiles, and their links lead somewhere
+	@cd cmd/fenlock && go run ../../tools/doccheck/main.go ../..
+
+fix: fix-fmt fix-tidy ## mend what verify finds, where a tool can
+
+fix-fmt:
+	@gofmt -w .
+
+fix-tidy:
+	@scripts/tidy.sh

@@ -1,0 +1,34 @@
+// Package fenlock is a distributed lock: of many processes on many machines,
+// one at a time holds the lock of a name.
+//
+//	node, err := valkeynode.Open("valkey://10.0.0.1:6379") // one per primary
+//	locker, err := fenlock.New(fenlock.Config{Nodes: nodes})
+//
+//	err = locker.Do(ctx, "orders/42", func(ctx context.Context, token fence.Token) error {
+//		// ctx ends when the lock is lost; token goes with each write
+//	})
+//
+// # How it works
+//
+// A Locker takes a lock by majority over N independent nodes (the Redlock
+// algorithm): it leases the name to itself on all of them at once, and holds the lock if a
+// quorum, N/2 + 1, granted the lease in time. There is no connection between the nodes. A
+// held lock extends itself. If its holder dies, the leases end by themselves.
+//
+// Every acquisition carries a fencing token, a number that only ever grows,
+// agreed on by the same majority. A resource that refuses a smaller token than
+// it has seen (package fence) stays correct even if a holder was paused for longer
+// than its lease and does not know it yet. And a node that lost its memory does not
+// vote until it can no longer contradict what it has forgotten.
+//
+// ARCHITECTURE.md in the repository has the rules and the argument why they
+// hold; internal/core has the algorithm.
+//
+// # What to hold on to
+//
+//   - Lock.Context ends before the lock can be somebody else's. Use it for the work.
+//   - Lock.Token goes to the resource, if the resource can check it. Without that,
+//     mutual exclusion rests on clocks that run at about the same rate and on pauses
+//     shorter than the validity.
+//   - errors.Is tells ErrHeld from ErrNoQuorum, ErrLost and the context's own errors.
+package fenlock

@@ -1,0 +1,68 @@
+package valkeynode
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/valkey-io/valkey-go"
+)
+
+// Guard writes keys on a Valkey or Redis server and refuses the write of a
+// holder that is not the newest. The server is where the data is; it
+// need not be a node. Safe for concurrent use.
+//
+// The largest token seen for a key is kept in a second key, the first one with
+// "fenlock-token:" before it and without a time to live: removing it lets every
+// token pass again. Writes to the key that do not go through a Guard are not checked.
+type Guard struct {
+	name   string
+	client valkey.Client
+	script *valkey.Lua
+}
+
+// tokenPrefix begins the key that remembers a key's largest token.
+const tokenPrefix = "fenlock-token:"
+
+// OpenGuard returns a guard for the keys of the server at a URL, which has the
+// form of Open's. It connects when it is first used.
+func OpenGuard(rawURL string) (*Guard, error) {
+	opt, name, err := parseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	g := &Guard{name: name}
+	g.client, err = newClient(opt, nil)
+	if err != nil {
+		return nil, invalidf("%s: %v", name, err)
+	}
+	// The library falls back from EVALSHA to EVAL. For a node that would be
+	// wrong; here nothing depends on who loaded the script.
+	g.script = valkey.NewLuaScript(guardScript.text)
+	return g, nil
+}
+
+// Set sets key to value if token is at least the largest token that the key was
+// set with, and remembers it. Otherwise the error is a *fence.StaleError and nothing is
+// written. Check and write are one step on the server.
+//
+// Any other error leaves it open whether the value was written, unless it
+// matches fence.ErrInvalidToken; calling Set again with the same token is safe.
+func (g *Guard) Set(ctx context.Context, key, value string, token fence.Token) error {
+	if !token.Valid() {
+		return fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(token))
+	}
+	newest, err := g.script.Exec(ctx, g.client, []string{key, tokenPrefix + key},
+		[]string{strconv.FormatUint(uint64(token), 10), value}).AsInt64()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", g.name, describe(err))
+	case newest != 0:
+		return &fence.StaleError{Resource: key, Token: token, Newest: fence.Token(newest)}
+	}
+	return nil
+}
+
+// Close closes the connection.
+func (g *Guard) Close() { g.client.Close() }
