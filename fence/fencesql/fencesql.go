@@ -1,0 +1,179 @@
+// Package fencesql checks fencing tokens inside a database transaction, with
+// nothing but database/sql. The newest token of each resource is a row beside
+// the data that it protects:
+//
+//	guard := fencesql.Guard{Dialect: fencesql.PostgreSQL}
+//
+//	tx, err := db.BeginTx(ctx, nil)
+//	...
+//	defer tx.Rollback() // does nothing after Commit
+//	if err := guard.Check(ctx, tx, "orders/42", lock.Token()); err != nil {
+//		return err // errors.Is(err, fence.ErrStale): the lock is somebody else's by now
+//	}
+//	_, err = tx.ExecContext(ctx, "UPDATE orders SET ... WHERE id = 42")
+//	...
+//	return tx.Commit()
+//
+// # Why the check and the write are one
+//
+// Check is a single conditional statement: it writes the token into the row of
+// the resource if no larger one is there. That takes the row's lock, also where
+// the token is refused, and a transaction keeps its locks until it ends. So from
+// Check to Commit nobody else can pass Check for the same resource: a later
+// holder waits, and then sees this token. If the transaction is rolled back, the
+// token goes with the writes: neither has happened.
+//
+// Every transaction that writes the resource has to call Check. Call it first:
+// what the transaction reads afterwards is then what the last holder left, and
+// a stale client does no work in vain. Who checks several resources in one
+// transaction checks them in a fixed order, sorted for example, or two
+// transactions may wait for each other until the database aborts one. A rollback
+// to a savepoint set before Check undoes Check.
+//
+// # Isolation levels
+//
+// The guarantee holds on all of them. They differ in what Check does when
+// another transaction of the resource is under way:
+//   - PostgreSQL, READ COMMITTED (the default): it waits for the other to end,
+//     then decides on what that one left.
+//   - PostgreSQL, REPEATABLE READ and SERIALIZABLE: it waits, and if the other
+//     one committed, Check fails with SQLSTATE 40001 (serialization failure). That
+//     says nothing about the token: roll back and run the transaction again.
+//   - SQLite: one transaction writes at a time, whatever the resource. Check
+//     waits for as long as busy_timeout says and then fails with SQLITE_BUSY:
+//     roll back and run it again. In WAL mode a transaction that has read before
+//     Check fails at once if somebody else has written since; check first, or
+//     begin the transaction with BEGIN IMMEDIATE.
+package fencesql
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// Dialect is a database's flavor of SQL.
+type Dialect uint8
+
+// The dialects that Guard speaks.
+const (
+	SQLite     Dialect = iota // 3.24 and newer
+	PostgreSQL                // 9.5 and newer
+)
+
+// DefaultTable is the name of the table where Guard.Table is empty.
+const DefaultTable = "fenlock_fence"
+
+// Guard refuses writes whose token is older than one that the resource has seen.
+// The zero value is for SQLite and the default table. A Guard holds no state of
+// its own: it may be copied, made anew for each use, and used concurrently, and
+// it works between processes.
+type Guard struct {
+	Dialect Dialect
+	// Table is a name, or a schema's and a name with a dot between them; empty
+	// means DefaultTable. Letters, digits and underscores only: the name goes into
+	// the statements as it is, without quotes.
+	Table string
+}
+
+// Check records that the transaction writes resource under t, or refuses. It
+// returns nil if no larger token is recorded; an equal one is the holder's own,
+// from a write before. Otherwise it returns:
+//   - a *fence.StaleError (matches fence.ErrStale) if a larger token is recorded.
+//     Retrying with the same token cannot succeed.
+//   - an error that matches fence.ErrInvalidToken if t is not valid. Nothing was
+//     sent to the database.
+//   - any other error if Guard.Table is not a name or the database could not tell:
+//     the table is missing, the connection broke, or see the isolation levels above.
+//
+// After every error the transaction must be rolled back. Nothing else stops a
+// stale write: to the database the refused statement is one that changed no row.
+//
+// It takes a *sql.Tx and not an interface, because *sql.DB would satisfy that
+// too, and a check that commits on its own protects nothing.
+func (g Guard) Check(ctx context.Context, tx *sql.Tx, resource string, t fence.Token) error {
+	if !t.Valid() {
+		return fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(t))
+	}
+	table, err := g.table()
+	if err != nil {
+		return err
+	}
+	// In one statement, so that nothing can come between reading and writing.
+	result, err := tx.ExecContext(ctx, g.bind(`INSERT INTO `+table+` AS f (resource, token) VALUES (?, ?) `+
+		`ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE f.token <= excluded.token`), resource, int64(t))
+	if err != nil {
+		return fmt.Errorf("fencesql: recording token %d for %q: %w", uint64(t), resource, err)
+	}
+	rows, err := result.RowsAffected()
+	if err != nil {
+		return fmt.Errorf("fencesql: recording token %d for %q: %w", uint64(t), resource, err)
+	}
+	if rows == 1 {
+		return nil
+	}
+
+	// The row is locked by now, so this is the token that refused ours.
+	var newest int64
+	err = tx.QueryRowContext(ctx, g.bind(`SELECT token FROM `+table+` WHERE resource = ?`), resource).Scan(&newest)
+	if err != nil {
+		return fmt.Errorf("fencesql: token %d for %q was not recorded; reading the newest: %w", uint64(t), resource, err)
+	}
+	return &fence.StaleError{Resource: resource, Token: t, Newest: fence.Token(newest)}
+}
+
+// Schema returns the statement that creates the table, for both dialects the
+// same. Run it once, from a migration: on PostgreSQL, IF NOT EXISTS is not safe
+// against another session that creates the table at the same moment.
+//
+// The table has one row per resource. Deleting a row lets old tokens of its
+// resource in again; do it only when nobody can still hold one.
+func (g Guard) Schema() (string, error) {
+	table, err := g.table()
+	if err != nil {
+		return "", err
+	}
+	// SQLite allows NULL in a primary key unless told otherwise.
+	return `CREATE TABLE IF NOT EXISTS ` + table + ` (
+	resource TEXT NOT NULL PRIMARY KEY,
+	token BIGINT NOT NULL CHECK (token BETWEEN 1 AND ` + fence.MaxToken.String() + `)
+)`, nil
+}
+
+// PostgreSQL cuts a longer name off in silence, and two could become one.
+const maxNameLength = 63
+
+var tableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
+
+var errTable = errors.New("fencesql: Table is not a name")
+
+func (g Guard) table() (string, error) {
+	if g.Table == "" {
+		return DefaultTable, nil
+	}
+	if !tableName.MatchString(g.Table) {
+		return "", fmt.Errorf("%w (letters, digits, underscores, one dot): %.100q", errTable, g.Table)
+	}
+	for name := range strings.SplitSeq(g.Table, ".") {
+		if len(name) > maxNameLength {
+			return "", fmt.Errorf("%w of at most %d characters: %.100q", errTable, maxNameLength, g.Table)
+		}
+	}
+	return g.Table, nil
+}
+
+// bind writes the parameters of a statement, all of them "?", in the dialect.
+func (g Guard) bind(statement string) string {
+	if g.Dialect != PostgreSQL {
+		return statement
+	}
+	for n := 1; strings.Contains(statement, "?"); n++ {
+		statement = strings.Replace(statement, "?", fmt.Sprintf("$%d", n), 1)
+	}
+	return statement
+}
