@@ -1,0 +1,195 @@
+package sqlnode
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// problem checks that an error says what happened, to which file, and what to do.
+func problem(t *testing.T, err error, path string, says ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want one that says %q", says)
+	}
+	for _, part := range append(says, path) {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("the error does not say %q: %v", part, err)
+		}
+	}
+}
+
+// Whoever deletes or replaces the file makes two groups of processes that do not
+// see each other's leases. Those who notice must stop voting.
+func TestFileDeletedOrReplaced(t *testing.T) {
+	for what, change := range map[string]func(path string) error{
+		"deleted": os.Remove,
+		"moved":   func(path string) error { return os.Rename(path, path+".old") },
+		"replaced": func(path string) error {
+			if err := os.WriteFile(path+".new", nil, 0o600); err != nil {
+				return err
+			}
+			return os.Rename(path+".new", path)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "locks.db")
+			n, r := open(t, path), request("a", "me", 0)
+			want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+			if err := change(path); err != nil {
+				t.Fatal(err)
+			}
+			_, err := n.Extend(t.Context(), r)
+			problem(t, err, path, "while it was open")
+			_, err = n.Acquire(t.Context(), request("b", "", 0))
+			problem(t, err, path, "while it was open")
+			_, err = n.Inspect(t.Context(), "a")
+			problem(t, err, path, "while it was open")
+			problem(t, n.List(t.Context(), func(fenlock.Lease) bool { return true }), path, "while it was open")
+		})
+	}
+}
+
+// A connection that is made anew, as after an interrupted query, must not make
+// the file anew: the next one would get an empty node with every lock free.
+func TestDeletedFileIsNotMadeAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n := open(t, path)
+	n.db.SetMaxIdleConns(-1) // closes the connection
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	_, err := n.Acquire(t.Context(), request("a", "", 0))
+	problem(t, err, path, "unable to open database file")
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the file is there again (%v)", err)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("this is not a database\n", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := OpenFile(text)
+	problem(t, err, text, "not a database", "choose another path")
+
+	_, err = OpenFile(dir)
+	problem(t, err, dir, "not a regular file")
+
+	below := filepath.Join(text, "x.db")
+	_, err = OpenFile(below)
+	problem(t, err, below, "not a directory")
+}
+
+func TestNewerFormatIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n := open(t, path)
+	for value, says := range map[string]string{"2": "newer fenlock (format 2", "soon": "no fenlock wrote", "0": "no fenlock wrote"} {
+		if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = ?`, value); err != nil {
+			t.Fatal(err)
+		}
+		_, err := OpenFile(path)
+		problem(t, err, path, says)
+	}
+}
+
+// The application's own tables in the same file stay as they are.
+func TestTablesBesideOthers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	n := open(t, path)
+	if _, err := n.db.Exec(`CREATE TABLE leases (tenant TEXT); INSERT INTO leases VALUES ('x')`); err != nil {
+		t.Fatal(err)
+	}
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	var rows int
+	if err := open(t, path).db.QueryRow(`SELECT count(*) FROM leases`).Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows, %v", rows, err)
+	}
+}
+
+// A full disk is an error, and what was not written was not granted.
+func TestFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n, other := open(t, path), open(t, path)
+	if _, err := n.db.Exec(`PRAGMA max_page_count = 12`); err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("n", 500)
+	var failed string
+	for i := range 1000 {
+		name := long + string(rune('a'+i%26)) + string(rune('a'+i/26%26))
+		if _, err := n.Acquire(t.Context(), request(name, "", 5)); err != nil {
+			problem(t, err, path, "full", "free some space")
+			failed = name
+			break
+		}
+	}
+	if failed == "" {
+		t.Fatal("the file never filled up")
+	}
+	l, err := other.Inspect(t.Context(), failed)
+	if err != nil || l.Remaining != 0 {
+		t.Errorf("after the failed acquire: %+v, %v", l, err)
+	}
+	before := l.Register
+	if _, err := n.db.Exec(`PRAGMA max_page_count = 1000000`); err != nil {
+		t.Fatal(err)
+	}
+	if a := want(t, fenlock.Granted)(n.Acquire(t.Context(), request(failed, "", 0))); a.Register != before+1 {
+		t.Errorf("granted %d after %d", a.Register, before)
+	}
+	check(t, n)
+}
+
+// check lets SQLite look for damage.
+func check(t *testing.T, n *Node) {
+	t.Helper()
+	var result string
+	if err := n.db.QueryRow(`PRAGMA integrity_check`).Scan(&result); err != nil || result != "ok" {
+		t.Errorf("integrity check: %q, %v", result, err)
+	}
+}
+
+// The settings that the promises rest on are in effect on the connection.
+func TestSettings(t *testing.T) {
+	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	for pragma, value := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "0"} {
+		var got string
+		if err := n.db.QueryRow(`PRAGMA ` + pragma).Scan(&got); err != nil || got != value {
+			t.Errorf("%s is %q, %v; want %q", pragma, got, err, value)
+		}
+	}
+}
+
+func TestReadOnlyIsExplained(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n := open(t, path)
+	if _, err := n.db.Exec(`PRAGMA query_only = ON`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := n.Acquire(t.Context(), request("a", "", 0))
+	problem(t, err, path, "readonly", "must exist and be writable")
+}
+
+// A disk that hangs must not hold the caller: nothing can interrupt an fsync.
+func TestHangingDiskDoesNotHoldTheCaller(t *testing.T) {
+	hang := make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := apart(ctx, func() (int, error) {
+		<-hang
+		return 1, nil
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	close(hang)
+}

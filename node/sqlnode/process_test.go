@@ -1,0 +1,286 @@
+package sqlnode
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+// The tests below start this test binary again, as a child with a role.
+const (
+	roleVariable = "FENLOCK_SQLNODE_ROLE"
+	fileVariable = "FENLOCK_SQLNODE_FILE"
+)
+
+var roles = map[string]func(*Node){"hammer": hammer, "churn": churn, "stuck": stuck}
+
+func TestMain(m *testing.M) {
+	role, ok := roles[os.Getenv(roleVariable)]
+	if !ok {
+		os.Exit(m.Run())
+	}
+	n, err := OpenFile(os.Getenv(fileVariable))
+	if err != nil {
+		fatal(err)
+	}
+	role(n)
+	if err := n.Close(); err != nil {
+		fatal(err)
+	}
+}
+
+func fatal(v any) {
+	fmt.Fprintln(os.Stderr, "child:", v)
+	os.Exit(1)
+}
+
+// child starts this binary in a role and returns its output. It is killed at
+// the latest when the test ends.
+func child(t *testing.T, role, path string) (*exec.Cmd, io.Reader, *strings.Builder) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), roleVariable+"="+role, fileVariable+"="+path)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd, out, &stderr
+}
+
+const hammerRounds = 40
+
+// hammer takes one lock again and again. While it has it, it creates a file
+// that nobody else may have created, and removes it: the overlap of two holders fails.
+func hammer(n *Node) {
+	proof := n.path + ".held"
+	for done := 0; done < hammerRounds; {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		r := request("the lock", fmt.Sprint(os.Getpid()), 0)
+		a, err := n.Acquire(ctx, r)
+		if err != nil {
+			fatal(err)
+		}
+		if a.Status == fenlock.Granted {
+			f, err := os.OpenFile(proof, os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				fatal("two holders at once: " + err.Error())
+			}
+			f.Close()
+			fmt.Println(uint64(a.Register))
+			if err := os.Remove(proof); err != nil {
+				fatal(err)
+			}
+			if a, err := n.Release(ctx, r); err != nil || a.Status != fenlock.Granted {
+				fatal(fmt.Sprint("release: ", a, err))
+			}
+			done++
+		} else {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}
+}
+
+func TestManyProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db") // made by whichever comes first
+	const processes = 4
+	var mu sync.Mutex
+	var all []fence.Token
+	var wg sync.WaitGroup
+	for range processes {
+		cmd, out, stderr := child(t, "hammer", path)
+		wg.Go(func() {
+			var last fence.Token
+			lines := bufio.NewScanner(out)
+			for lines.Scan() {
+				token, err := fence.Parse(lines.Text())
+				if err != nil || token <= last {
+					t.Errorf("token %q after %d (%v)", lines.Text(), last, err)
+				}
+				last = token
+				mu.Lock()
+				all = append(all, token)
+				mu.Unlock()
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v: %s", err, stderr)
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(all)
+	if len(all) != processes*hammerRounds || len(slices.Compact(slices.Clone(all))) != len(all) {
+		t.Errorf("%d tokens of %d grants, or one of them twice", len(all), processes*hammerRounds)
+	}
+	n := open(t, path)
+	l, err := n.Inspect(t.Context(), "the lock")
+	if err != nil || l.Register != all[len(all)-1] || l.Remaining != 0 {
+		t.Errorf("in the end: %+v, %v; the largest token was %d", l, err, all[len(all)-1])
+	}
+	check(t, n)
+}
+
+// churn writes until it is killed, and reports each grant after it was made.
+func churn(n *Node) {
+	for i := 0; ; i++ {
+		a, err := n.Acquire(context.Background(), request(fmt.Sprint("name ", i), "", 0))
+		if err != nil {
+			fatal(err)
+		}
+		fmt.Printf("%d %d\n", i, uint64(a.Register))
+	}
+}
+
+// kill -9 in the middle of a transaction leaves a file that can be used at once,
+// with every grant that was reported still in it.
+func TestKilledProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	for round := range 5 {
+		cmd, out, stderr := child(t, "churn", path)
+		lines := bufio.NewScanner(out)
+		granted := map[string]fence.Token{}
+		for len(granted) < 20+7*round {
+			if !lines.Scan() {
+				t.Fatalf("the child ended: %s", stderr)
+			}
+			var i int
+			var token fence.Token
+			if _, err := fmt.Sscan(lines.Text(), &i, (*uint64)(&token)); err != nil {
+				t.Fatal(err)
+			}
+			if token > 0 { // 0: held, since a round before leased it
+				granted[fmt.Sprint("name ", i)] = token
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+
+		n := open(t, path)
+		for name, token := range granted {
+			l, err := n.Inspect(t.Context(), name)
+			if err != nil || l.Remaining == 0 || l.Register < token {
+				t.Fatalf("%q was granted with %d; now %+v, %v", name, token, l, err)
+			}
+		}
+		r := request(fmt.Sprint("after ", round), "", 0)
+		want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+		check(t, n)
+		n.Close()
+	}
+}
+
+// stuck takes the write lock and keeps it until its standard input would end:
+// as a stopped process, or a shell in a transaction, does.
+func stuck(n *Node) {
+	if _, err := n.db.Exec(`BEGIN IMMEDIATE`); err != nil {
+		fatal(err)
+	}
+	fmt.Println("locked")
+	time.Sleep(time.Hour)
+}
+
+// The context ends the wait for a lock that another process has. Nothing was
+// executed then, now or later.
+func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n, r := open(t, path), request("a", "me", 7)
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+	cmd, out, stderr := child(t, "stuck", path)
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
+		t.Fatalf("%q, %v: %s", line, err, stderr)
+	}
+	for op, call := range map[string]func(context.Context) error{
+		"acquire": func(ctx context.Context) error { _, err := n.Acquire(ctx, request("b", "", 0)); return err },
+		"confirm": func(ctx context.Context) error { r := r; r.Token = 50; _, err := n.Confirm(ctx, r); return err },
+		"extend":  func(ctx context.Context) error { _, err := n.Extend(ctx, r); return err },
+		"release": func(ctx context.Context) error { _, err := n.Release(ctx, r); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		start := time.Now()
+		err := call(ctx)
+		took := time.Since(start)
+		cancel()
+		problem(t, err, path, op, "another process has the file locked")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v is no context.DeadlineExceeded", op, err)
+		}
+		if took > 10*time.Second {
+			t.Errorf("%s took %v with a deadline of 100ms", op, took)
+		}
+	}
+	// Looking needs no lock.
+	if l, err := n.Inspect(t.Context(), "a"); err != nil || l.Label != "me" {
+		t.Errorf("inspect: %+v, %v", l, err)
+	}
+	// A cancellation counts like a deadline; and a queue of callers in this
+	// process does not delay it.
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if _, err := n.Acquire(ctx, request("c", "", 0)); !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	cancel()
+	wg.Wait()
+
+	cmd.Process.Kill()
+	cmd.Wait()
+	want(t, fenlock.Granted)(n.Release(t.Context(), r))
+	for _, name := range []string{"b", "c"} {
+		if l, err := n.Inspect(t.Context(), name); err != nil || l.Remaining != 0 || l.Register != 0 {
+			t.Errorf("%q after the refused acquires: %+v, %v", name, l, err)
+		}
+	}
+}
+
+// A writer that waits gets its turn when the other process goes on.
+func TestWaitEndsWithTheOthersTransaction(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n := open(t, path)
+	cmd, out, stderr := child(t, "stuck", path)
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
+		t.Fatalf("%q, %v: %s", line, err, stderr)
+	}
+	var wg sync.WaitGroup
+	for i := range 5 {
+		wg.Go(func() {
+			a, err := n.Acquire(t.Context(), request(fmt.Sprint(i), "", 0))
+			if err != nil || a.Status != fenlock.Granted {
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	cmd.Process.Kill()
+	wg.Wait()
+}

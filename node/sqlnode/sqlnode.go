@@ -1,0 +1,195 @@
+// Package sqlnode is a node in a SQLite database file: a lock among the
+// processes of one machine, without a server. Every operation is one immediate
+// transaction that applies the rules of package internal/rule to two rows, the lease of
+// the name and the register of its stripe.
+//
+// The clock on Linux is CLOCK_BOOTTIME, which no setting of the wall clock
+// moves and which goes on during a suspend. It starts anew with every boot, so a lease
+// is stored with the kernel's boot id, and one of another boot is void: its
+// holder died with that boot. Elsewhere it is the wall clock, in milliseconds;
+// a step of that clock ends leases early or late.
+//
+// The file must be on a local disk, and belongs to one running kernel at a time. Not on
+// NFS or SMB, whose locks are unreliable; not shared between virtual machines,
+// nor between containers that are given a boot id (LXC) or time namespace of their own: they
+// would take each other's leases for void. Docker's containers share both.
+package sqlnode
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"modernc.org/sqlite"
+
+	"github.com/fenlock/fenlock"
+)
+
+// Node is a fenlock.Node in a SQLite file. It is safe for concurrent use, by
+// several processes too. Make one with Open or OpenFile; the zero Node is not usable.
+type Node struct {
+	path string      // absolute
+	file os.FileInfo // as it was opened; see unchanged
+	db   *sql.DB
+	stmt statements
+
+	boot  string               // id of this boot; leases of another are void
+	clock func() time.Duration // meaningful within a boot
+}
+
+var _ fenlock.Node = (*Node)(nil)
+
+// Open opens the node that a URL names: sqlite:///absolute/path or
+// sqlite:relative/path, with %41 and the like decoded. It takes no parameters, and
+// refuses unknown ones: a setting that is silently ignored is not set.
+// See OpenFile for the rest.
+func Open(rawURL string) (*Node, error) {
+	path, err := parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	return OpenFile(path)
+}
+
+func parse(rawURL string) (path string, err error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		var inner *url.Error
+		if errors.As(err, &inner) {
+			err = inner.Err
+		}
+		return "", fmt.Errorf("sqlnode: %q is not a URL: %w", rawURL, err)
+	}
+	switch path = u.Path; {
+	case u.Scheme != "sqlite":
+		return "", fmt.Errorf("sqlnode: %q is not a sqlite: URL", rawURL)
+	case u.Host != "" || u.User != nil:
+		return "", fmt.Errorf("sqlnode: %q names a host; an absolute path is written sqlite:///path, a relative one sqlite:path", rawURL)
+	case u.Opaque != "":
+		if path, err = url.PathUnescape(u.Opaque); err != nil {
+			return "", fmt.Errorf("sqlnode: %q: %w", rawURL, err)
+		}
+	}
+	if u.Fragment != "" || strings.HasSuffix(rawURL, "#") {
+		return "", fmt.Errorf("sqlnode: %q: write %%23 for a # in the path", rawURL)
+	}
+	if u.RawQuery != "" || u.ForceQuery {
+		return "", fmt.Errorf("sqlnode: %q: unknown parameter %q; there are none (write %%3F for a ? in the path)", rawURL, u.RawQuery)
+	}
+	return path, nil
+}
+
+// openPatience bounds how long Open waits while another process has the file
+// locked.
+const openPatience = 10 * time.Second
+
+// opening serialises the creation of files: closing a descriptor drops all
+// POSIX locks that the process has on the file, those of SQLite included.
+var opening sync.Mutex
+
+// OpenFile opens the node in the database file at path, and creates what is
+// missing: the folder with mode 0700, the file with 0600, the tables. A
+// relative path is made absolute at once. The tables' names begin
+// with fenlock_; the file is switched to write-ahead logging.
+//
+// ":memory:" is refused: it would lock nothing between processes. If a process
+// holds the file's write lock for 10 s, OpenFile gives up.
+func OpenFile(path string) (*Node, error) {
+	if path == "" || path == ":memory:" || strings.ContainsRune(path, 0) {
+		return nil, fmt.Errorf("sqlnode: %q is not a file that several processes can share", path)
+	}
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlnode: %s: %w", path, err)
+	}
+	n := &Node{path: absolute}
+	if err := n.open(); err != nil {
+		return nil, n.errorf("open", err)
+	}
+	return n, nil
+}
+
+func (n *Node) open() error {
+	var err error
+	if n.clock, n.boot, err = machineClock(); err != nil {
+		return err
+	}
+	opening.Lock()
+	defer opening.Unlock()
+	// Locks of this kind survive a close of the file elsewhere in the process. Where they
+	// do not exist, or the process has used SQLite before, its own stay in use.
+	_, _ = sqlite.OFDLocking(true)
+	if err := create(n.path); err != nil {
+		return err
+	}
+	before, err := os.Stat(n.path)
+	if err != nil {
+		return err
+	}
+	if !before.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	n.file = before
+	if n.db, err = sql.Open("sqlite", dsn(n.path)); err != nil {
+		return err
+	}
+	// SQLite has one writer at a time. Callers in this process queue for the
+	// connection, first come first served, instead of polling the file's lock.
+	n.db.SetMaxOpenConns(1)
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	if err := n.prepare(ctx); err != nil {
+		n.db.Close()
+		return err
+	}
+	return nil
+}
+
+// create makes the file if it is missing. It must not open one that is there.
+func create(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// dsn returns the driver's name for the file. The settings are in it, because a
+// PRAGMA that is executed reaches only the connection that happens to be used.
+// mode=rw: a file that was deleted must not be created again. A busy timeout of 0:
+// SQLite's wait for another process does not watch the context, ours does (transact).
+func dsn(path string) string {
+	slashed := filepath.ToSlash(path)
+	if !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // C:/...
+	}
+	u := url.URL{Scheme: "file", Path: slashed,
+		RawQuery: "mode=rw&_txlock=immediate&_busy_timeout=0&_journal_mode=WAL&_synchronous=FULL&_dqs=0&_error_rc=1"}
+	return u.String()
+}
+
+// String returns the absolute path of the file.
+func (n *Node) String() string { return n.path }
+
+// Close closes the file. Operations that are under way end, with or without success;
+// leases stay. It is safe to call twice.
+func (n *Node) Close() error {
+	if err := n.db.Close(); err != nil {
+		return n.errorf("close", err)
+	}
+	return nil
+}

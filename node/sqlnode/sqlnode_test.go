@@ -1,0 +1,232 @@
+package sqlnode
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/nodetest"
+)
+
+// open opens a node that the test closes.
+func open(t testing.TB, path string) *Node {
+	t.Helper()
+	n, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+func request(name, label string, token fence.Token) fenlock.Request {
+	id := make([]byte, 16)
+	rand.Read(id)
+	return fenlock.Request{Name: name, Holder: fenlock.Holder(hex.EncodeToString(id) + ":" + label), TTL: time.Minute, Token: token}
+}
+
+func want(t testing.TB, status fenlock.Status) func(fenlock.Answer, error) fenlock.Answer {
+	return func(a fenlock.Answer, err error) fenlock.Answer {
+		t.Helper()
+		if err != nil || a.Status != status {
+			t.Fatalf("got %+v, %v; want %v", a, err, status)
+		}
+		return a
+	}
+}
+
+func TestConformance(t *testing.T) {
+	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+		path := filepath.Join(t.TempDir(), "locks.db")
+		return nodetest.Harness{Node: open(t, path), Other: open(t, path), Wait: time.Sleep}
+	})
+}
+
+// The wall clock that other systems use, and no boot id.
+func TestConformanceOnTheWallClock(t *testing.T) {
+	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+		path := filepath.Join(t.TempDir(), "locks.db")
+		h := nodetest.Harness{Wait: time.Sleep}
+		for _, to := range []*fenlock.Node{&h.Node, &h.Other} {
+			n := open(t, path)
+			n.boot, n.clock = "", func() time.Duration { return time.Duration(time.Now().UnixNano()) }
+			*to = n
+		}
+		return h
+	})
+}
+
+func TestParse(t *testing.T) {
+	for _, c := range []struct{ url, path, problem string }{
+		{"sqlite:///var/lib/x.db", "/var/lib/x.db", ""},
+		{"sqlite:x.db", "x.db", ""},
+		{"sqlite:dir/x.db", "dir/x.db", ""},
+		{"sqlite:/abs/x.db", "/abs/x.db", ""},
+		{"sqlite:///a%20b%3Fc%23d.db", "/a b?c#d.db", ""},
+		{"sqlite:a%20b.db", "a b.db", ""},
+		{"sqlite://host/x.db", "", "names a host"},
+		{"sqlite://x.db", "", "names a host"},
+		{"sqlite:///x.db?mode=memory", "", `unknown parameter "mode=memory"`},
+		{"sqlite:x.db?", "", "unknown parameter"},
+		{"sqlite:///x.db#part", "", "write %23"},
+		{"postgres:///x", "", "is not a sqlite: URL"},
+		{"/plain/path", "", "is not a sqlite: URL"},
+		{"sqlite:///%zz", "", "not a URL"},
+		{"sqlite:%zz", "", "invalid URL escape"},
+	} {
+		path, err := parse(c.url)
+		if c.problem == "" && (err != nil || path != c.path) {
+			t.Errorf("%s: %q, %v; want %q", c.url, path, err, c.path)
+		}
+		if c.problem != "" && (err == nil || !strings.Contains(err.Error(), c.problem)) {
+			t.Errorf("%s: %q, %v; want an error with %q", c.url, path, err, c.problem)
+		}
+	}
+}
+
+func TestMemoryIsRefused(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, url := range []string{"sqlite::memory:", "sqlite:", "sqlite://", "sqlite::memory:?cache=shared"} {
+		if n, err := Open(url); err == nil {
+			n.Close()
+			t.Errorf("%s was opened", url)
+		}
+	}
+	if left, _ := os.ReadDir("."); len(left) != 0 {
+		t.Errorf("files were made: %v", left)
+	}
+}
+
+// Others of the machine must not read who holds what, let alone a holder's identity.
+func TestOpenMakesWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	n, err := Open("sqlite:new/folder/a%3Fb%23%25.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	path := filepath.Join(dir, "new/folder/a?b#%.db")
+	if n.String() != path {
+		t.Errorf("the node is called %q; want %q", n, path)
+	}
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	for file, mode := range map[string]os.FileMode{path: 0o600, path + "-wal": 0o600, filepath.Dir(path): 0o700, filepath.Join(dir, "new"): 0o700} {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v; want mode %o", file, info, err, mode)
+		}
+	}
+	// A relative path stays what it was when the program changes its folder.
+	t.Chdir(t.TempDir())
+	want(t, fenlock.Held)(n.Acquire(t.Context(), request("a", "", 0)))
+}
+
+func TestReopenKeepsLeasesAndRegisters(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	r := request("a", "me", 1<<52)
+	first := open(t, path)
+	want(t, fenlock.Granted)(first.Acquire(t.Context(), r))
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, path)
+	want(t, fenlock.Held)(second.Acquire(t.Context(), request("a", "rival", 0)))
+	want(t, fenlock.Granted)(second.Release(t.Context(), r))
+	if a := want(t, fenlock.Granted)(second.Acquire(t.Context(), request("a", "next", 0))); a.Register != 1<<52+1 {
+		t.Errorf("after reopening: token %d; want 2^52+1", a.Register)
+	}
+}
+
+// A holder from before a reboot is dead. Its lease must not stay for what its
+// expiry means on the new boot's clock, which began at zero; its register must.
+func TestLeaseOfAnotherBootIsVoid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	before := open(t, path)
+	before.boot, before.clock = "another boot", func() time.Duration { return 1000 * time.Hour }
+	old := request("a", "old", 7)
+	want(t, fenlock.Granted)(before.Acquire(t.Context(), old))
+	want(t, fenlock.Granted)(before.Acquire(t.Context(), request("b", "old", 7)))
+
+	// The same node, so that the rows are still there: opening deletes them.
+	after := before
+	after.boot, after.clock = "this boot", func() time.Duration { return time.Minute }
+	if l, err := after.Inspect(t.Context(), "a"); err != nil || l.Remaining != 0 || l.Label != "" || l.Register != 7 {
+		t.Errorf("inspect: %+v, %v", l, err)
+	}
+	if err := after.List(t.Context(), func(l fenlock.Lease) bool { t.Errorf("listed: %+v", l); return true }); err != nil {
+		t.Error(err)
+	}
+	want(t, fenlock.Lost)(after.Confirm(t.Context(), old))
+	want(t, fenlock.Lost)(after.Release(t.Context(), old))
+	if a := want(t, fenlock.Granted)(after.Acquire(t.Context(), request("a", "new", 0))); a.Register != 8 {
+		t.Errorf("granted %d; want 8", a.Register)
+	}
+
+	reopened := open(t, path) // drops the rows of other boots, both made-up ones
+	if rows := count(t, reopened); rows != 0 {
+		t.Errorf("%d rows after opening in a third boot", rows)
+	}
+}
+
+func count(t testing.TB, n *Node) (rows int) {
+	t.Helper()
+	if err := n.db.QueryRow(`SELECT count(*) FROM fenlock_leases`).Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// Names that are used once must not leave rows for ever.
+func TestExpiredRowsAreDeleted(t *testing.T) {
+	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	if _, err := n.db.Exec(`PRAGMA synchronous = OFF`); err != nil { // only for speed
+		t.Fatal(err)
+	}
+	var now atomic.Int64
+	n.clock = func() time.Duration { return time.Duration(now.Load()) }
+	largest := 0
+	for i := range 2000 {
+		r := request(fmt.Sprint("name ", i), "", 0)
+		r.TTL = time.Second
+		want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+		now.Add(int64(20 * time.Millisecond)) // 50 are live at any time
+		if i%100 == 0 {
+			largest = max(largest, count(t, n))
+		}
+	}
+	if largest > 60 {
+		t.Errorf("%d rows for 50 live leases", largest)
+	}
+}
+
+// One millisecond on either side of the expiry: the precision of the file.
+func TestExpiryIsExact(t *testing.T) {
+	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	now := 5*time.Second + 999*time.Microsecond
+	n.clock = func() time.Duration { return now }
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "one", 0)))
+	now = 5*time.Second + time.Minute - 1
+	if a := want(t, fenlock.Held)(n.Acquire(t.Context(), request("a", "two", 0))); a.Remaining != time.Millisecond {
+		t.Errorf("%v remain; want 1ms", a.Remaining)
+	}
+	now++
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "two", 0)))
+}
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	n := open(b, filepath.Join(b.TempDir(), "locks.db"))
+	for b.Loop() {
+		r := request("a", "", 0)
+		want(b, fenlock.Granted)(n.Acquire(context.Background(), r))
+		want(b, fenlock.Granted)(n.Release(context.Background(), r))
+	}
+}

@@ -1,0 +1,205 @@
+package nodetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+// An operator wants to know who has it and for how long, and, before a
+// force release, the register.
+func inspectShowsLeaseAndRegister(s *suite) {
+	s.leased("a", "", false, 0) // never used
+	r := request("a", "host/42", 7)
+	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.leased("a", "host/42", true, 7)
+	s.leased("a", "host/42", true, 7) // looking changes nothing
+	s.want(fenlock.Granted)(s.node.Release(s.ctx, r))
+	s.leased("a", "", false, 7)
+}
+
+// Also more of them than an engine reads at a time.
+func listShowsEveryLeaseOnce(s *suite) {
+	if got := s.list(); len(got) != 0 {
+		s.Fatalf("an empty node lists %v", got)
+	}
+	const n = 300
+	for i := range n {
+		s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(fmt.Sprintf("name %d", i), fmt.Sprintf("label %d", i), fence.Token(1000+i))))
+	}
+	gone := request("released", "", 0)
+	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, gone))
+	s.want(fenlock.Granted)(s.node.Release(s.ctx, gone))
+	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, lasting(request("expired", "", 0), short)))
+	s.outwait()
+
+	got := s.list()
+	for i := range n {
+		name := fmt.Sprintf("name %d", i)
+		l, ok := got[name]
+		if !ok {
+			s.Fatalf("%q is leased, and not listed", name)
+		}
+		s.plausible(l.Remaining)
+		if l.Label != fmt.Sprintf("label %d", i) || l.Register < fence.Token(1000+i) {
+			s.Fatalf("listed as %+v", l)
+		}
+	}
+	if len(got) != n {
+		s.Fatalf("%d leases listed; want %d (neither the released nor the expired one)", len(got), n)
+	}
+
+	calls := 0
+	if err := s.other.List(s.ctx, func(fenlock.Lease) bool { calls++; return calls < 3 }); err != nil || calls != 3 {
+		s.Fatalf("yield returned false at its third call, and was called %d times; error %v", calls, err)
+	}
+}
+
+// list returns what the second client lists, by name.
+func (s *suite) list() map[string]fenlock.Lease {
+	s.Helper()
+	all := map[string]fenlock.Lease{}
+	err := s.other.List(s.ctx, func(l fenlock.Lease) bool {
+		if _, twice := all[l.Name]; twice {
+			s.Errorf("%q is listed twice", l.Name)
+		}
+		all[l.Name] = l
+		return true
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return all
+}
+
+// The label is for people, and comes through whatever is in it. The identity
+// before it is a secret (every test of this suite looks for it in every result).
+// A lease of another Redlock client is opaque: all of it may be secret.
+func labelsAreShownIdentitiesAreNot(s *suite) {
+	for i, label := range []string{"", "host/42", "a:b:c", `"quoted" 'twice' \`, "tab\tand\nline", "grün 锁", "%d %s", strings.Repeat("x", 200)} {
+		name := fmt.Sprint("name ", i)
+		s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(name, label, 7)))
+		l, err := s.other.Inspect(s.ctx, name)
+		if err != nil || l.Label != label {
+			s.Errorf("inspected label %q; want %q; error %v", l.Label, label, err)
+		}
+		if a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0))); a.HeldBy != label {
+			s.Errorf("held by %q; want %q", a.HeldBy, label)
+		}
+		if got := s.list()[name]; got.Label != label {
+			s.Errorf("listed label %q; want %q", got.Label, label)
+		}
+	}
+	for i, foreign := range []fenlock.Holder{"opaque-random-value", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY", "secret:part", "0123456789abcdef0123456789abcdeX:no label"} {
+		r := request(fmt.Sprint("foreign ", i), "", 0)
+		r.Holder = foreign
+		s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+		a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request(r.Name, "rival", 0)))
+		if a.HeldBy != "" {
+			s.Errorf("held by %q; want nothing of a foreign value", a.HeldBy)
+		}
+		if l, err := s.other.Inspect(s.ctx, r.Name); err != nil || l.Label != "" || l.Remaining == 0 {
+			s.Errorf("inspect of a foreign lease: %+v, %v", l, err)
+		}
+		s.want(fenlock.Granted)(s.node.Release(s.ctx, r))
+	}
+}
+
+// names are what somebody locks somewhere: 1 to 512 bytes, any bytes. Pairs
+// that a careless engine takes for one stand next to each other.
+var names = []string{
+	"a", "A", "a ", " a", "a\x00", "a\n", "ä", "a\u0308", "Ä", "ａ",
+	"0", "00", "1", "01", "1.0", "1e0", "true", "null", "NULL", "nil",
+	" ", "\t", "\x00", "\xff", "\xff\xfe", "\xc3\x28",
+	"/", "//", "/a", "a/", "a/b", "a//b", "../a", ".", "..",
+	"orders/42", "orders:42", "{orders}42", "{orders", "orders}",
+	"'", "''", `"`, "`", `\`, `\\`, "';--", "$1", "?", "%", "%%", "%41", "_", "*", "[a]", "a*", "#", "+",
+	"锁", "🔒", "замо́к", "x" + strings.Repeat("y", 510), strings.Repeat("x", 511), strings.Repeat("x", 512), strings.Repeat("x", 511) + "y",
+}
+
+// Two names are two locks if they differ in one byte. An engine that folds case,
+// trims spaces or normalises Unicode makes strangers wait for each other, and one
+// that splits or expands a name lets two hold what they think is one.
+func namesNeverMix(s *suite) {
+	for i, name := range names {
+		s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(name, fmt.Sprint(i), 0)))
+	}
+	listed := s.list()
+	if len(listed) != len(names) {
+		s.Errorf("%d names listed; want %d", len(listed), len(names))
+	}
+	for i, name := range names {
+		a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0)))
+		l, err := s.other.Inspect(s.ctx, name)
+		if err != nil || l.Name != name || l.Label != fmt.Sprint(i) || a.HeldBy != l.Label || listed[name].Label != l.Label {
+			s.Errorf("%q: held by %q, inspected %+v, listed %+v, error %v; want label %d", name, a.HeldBy, l, listed[name], err, i)
+		}
+	}
+	// Releasing one leaves its look-alikes.
+	s.want(fenlock.Granted)(s.node.ForceRelease(s.ctx, names[0], 0))
+	if got := s.list(); len(got) != len(names)-1 || got[names[0]].Name != "" {
+		s.Errorf("after the release of one of %d names: %d listed", len(names), len(got))
+	}
+}
+
+// A name that looks like an engine's own bookkeeping is a name like any other: it
+// neither changes the registers nor vanishes from the list (sesamecare/redlock #6).
+func namesAreNotBookkeeping(s *suite) {
+	looks := []string{
+		"registers", "fenlock", "fenlock:", "fenlock-registers", "fenlock-registers:", "fenlock:registers", "fenlock:registers:0",
+		"fenlock-lease:a", "fenlock:lease:a", "fenlock-waiters:a", "fenlock:queue:a", "fenlock:wake:a", "fenlock:meta", "fenlock:notice",
+		"leases", "meta", "fenlock_leases", "fenlock_registers", "fenlock_meta", "sqlite_master", "pg_class", "/fenlock/registers", "admitted", "version",
+	}
+	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request("a", "before", 7)))
+	for i, name := range looks {
+		r := request(name, fmt.Sprint(i), fence.Token(100+i))
+		a := s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+		s.leased(name, fmt.Sprint(i), true, a.Register)
+		s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, with(r, a.Register))), a.Register)
+		s.register(s.want(fenlock.Granted)(s.node.Confirm(s.ctx, with(r, a.Register))), a.Register)
+	}
+	if got := s.list(); len(got) != len(looks)+1 {
+		s.Errorf("%d leases listed; want %d", len(got), len(looks)+1)
+	}
+	a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
+	if a.HeldBy != "before" {
+		s.Errorf("held by %q", a.HeldBy)
+	}
+	for _, name := range looks {
+		s.want(fenlock.Granted)(s.node.ForceRelease(s.ctx, name, 0))
+	}
+	if got := s.list(); len(got) != 1 {
+		s.Errorf("%d leases listed after the release of all but one", len(got))
+	}
+}
+
+// A node that can lose its memory is rebuilt from the registers of the others:
+// one that is missing or smaller than it was would let a token come twice.
+func registersAreComplete(s *suite) {
+	rejoiner, ok := s.other.inner.(fenlock.Rejoiner)
+	if !ok {
+		return // this engine does not forget
+	}
+	want := map[int]fence.Token{}
+	for i := range 50 {
+		name := fmt.Sprint("name ", i)
+		a := s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(name, "", 1<<52)))
+		want[fenlock.Stripe(name)] = a.Register
+	}
+	got, err := rejoiner.Registers(s.ctx)
+	if err != nil || !got.Admitted {
+		s.Fatalf("admitted %v, error %v", got.Admitted, err)
+	}
+	for stripe, token := range want {
+		if got.Tokens[stripe] != token {
+			s.Errorf("register %d is %d; want %d", stripe, got.Tokens[stripe], token)
+		}
+	}
+	for stripe, token := range got.Tokens {
+		if token != want[stripe] || stripe < 0 || stripe >= fenlock.Stripes {
+			s.Errorf("register %d is %d, and was never used", stripe, token)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package nodetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+// Harness is an engine under test.
+type Harness struct {
+	// Node is a node on an empty store, ready for operations: a fenlock.Rejoiner
+	// is joined and admitted. Other is a second client of the same store, as
+	// another process would have. The suite closes both.
+	Node, Other fenlock.Node
+	// Wait lets at least d pass on the store's clock: it moves a fake clock, or
+	// is time.Sleep. For a store whose leases may outlive their TTL by a known
+	// time, add that here.
+	Wait func(d time.Duration)
+}
+
+// Run runs the suite, one subtest per rule. It calls open for each, with the
+// subtest's own t: stop there with t.Cleanup whatever open has started. The
+// subtests count goroutines, so nothing else may run beside them: don't call
+// Run in parallel tests.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			noLeak(t)
+			given := open(t)
+			seen := new(secrets)
+			s := &suite{T: t, ctx: t.Context(), wait: given.Wait,
+				node:  &watched{given.Node, t, seen},
+				other: &watched{given.Other, t, seen}}
+			t.Cleanup(func() {
+				s.node.Close()
+				s.other.Close()
+			})
+			if given.Node.String() == "" {
+				t.Fatal("String is empty: an operator could not tell which node an error is about")
+			}
+			c.test(s)
+		})
+	}
+}
+
+// cases are the rules, in the order in which a new engine grows.
+var cases = []struct {
+	name string
+	test func(*suite)
+}{
+	{"AcquireGrantsTheLargerOfNextAndProposal", acquireGrantsTheLargerOfNextAndProposal},
+	{"RegisterServesItsWholeStripe", registerServesItsWholeStripe},
+	{"AcquireRefusesWhileLeased", acquireRefusesWhileLeased},
+	{"AcquireRefusesItsOwnHolder", acquireRefusesItsOwnHolder},
+	{"LeaseEndsByItself", leaseEndsByItself},
+	{"BadTTLChangesNothing", badTTLChangesNothing},
+	{"HugeTTLIsNeverAnEmptyGrant", hugeTTLIsNeverAnEmptyGrant},
+	{"BadTokenChangesNothing", badTokenChangesNothing},
+	{"TokensStayExact", tokensStayExact},
+
+	{"ConfirmRaisesTheRegister", confirmRaisesTheRegister},
+	{"ConfirmRefusesAnOutrunToken", confirmRefusesAnOutrunToken},
+	{"ConfirmNeedsTheLease", confirmNeedsTheLease},
+	{"ConfirmDoesNotProlong", confirmDoesNotProlong},
+
+	{"ExtendSetsTheNewTTL", extendSetsTheNewTTL},
+	{"ExtendReportsTheRegister", extendReportsTheRegister},
+	{"ExtendRepairsAVacantLease", extendRepairsAVacantLease},
+	{"ExtendRefusesWhenTheRegisterPassed", extendRefusesWhenTheRegisterPassed},
+	{"ExtendRefusesAnothersLease", extendRefusesAnothersLease},
+
+	{"ReleaseFreesAtOnce", releaseFreesAtOnce},
+	{"ReleaseLeavesAnothersLease", releaseLeavesAnothersLease},
+	{"ReleaseAfterTheEndIsLost", releaseAfterTheEndIsLost},
+	{"ForceReleaseShutsOutTheOldHolder", forceReleaseShutsOutTheOldHolder},
+	{"ForceReleaseRespectsTheFloor", forceReleaseRespectsTheFloor},
+
+	{"InspectShowsLeaseAndRegister", inspectShowsLeaseAndRegister},
+	{"ListShowsEveryLeaseOnce", listShowsEveryLeaseOnce},
+	{"LabelsAreShownIdentitiesAreNot", labelsAreShownIdentitiesAreNot},
+	{"NamesNeverMix", namesNeverMix},
+	{"NamesAreNotBookkeeping", namesAreNotBookkeeping},
+	{"RegistersAreComplete", registersAreComplete},
+
+	{"OneOfTwoClientsWins", oneOfTwoClientsWins},
+	{"RegistersGrowUnderLoad", registersGrowUnderLoad},
+	{"DoneContextIsAnError", doneContextIsAnError},
+	{"CloseEndsOnlyThisClient", closeEndsOnlyThisClient},
+}
+
+// Leases of ttl long are there for as long as a test can take, on a slow
+// machine under the race detector too. Those of ttl short are only ever waited out:
+// no test assumes that one is still there.
+const (
+	long  = 2 * time.Minute
+	short = 50 * time.Millisecond
+)
+
+// suite is one subtest's view of the engine.
+type suite struct {
+	*testing.T
+	ctx         context.Context
+	node, other *watched
+	wait        func(time.Duration)
+}
+
+// outwait lets a lease of ttl short end. Half as much again is for stores that
+// look at their clock now and then.
+func (s *suite) outwait() { s.wait(short + short/2) }
+
+// request is one holder's request, with ttl long.
+func request(name, label string, token fence.Token) fenlock.Request {
+	id := make([]byte, 16)
+	rand.Read(id)
+	return fenlock.Request{Name: name, Holder: fenlock.Holder(hex.EncodeToString(id) + ":" + label), TTL: long, Token: token}
+}
+
+// with returns the request for another token.
+func with(r fenlock.Request, token fence.Token) fenlock.Request {
+	r.Token = token
+	return r
+}
+
+// lasting returns the request for another ttl.
+func lasting(r fenlock.Request, ttl time.Duration) fenlock.Request {
+	r.TTL = ttl
+	return r
+}
+
+// want returns a check of an operation's result, for use around its call. The
+// test ends if the answer is another one.
+func (s *suite) want(status fenlock.Status) func(fenlock.Answer, error) fenlock.Answer {
+	return func(a fenlock.Answer, err error) fenlock.Answer {
+		s.Helper()
+		if err != nil {
+			s.Fatalf("no answer: %v; want %v", err, status)
+		}
+		if a.Status != status {
+			s.Fatalf("answered %+v; want %v", a, status)
+		}
+		return a
+	}
+}
+
+// register checks the number that an answer carries.
+func (s *suite) register(a fenlock.Answer, want fence.Token) {
+	s.Helper()
+	if a.Register != want {
+		s.Fatalf("the answer %+v carries register %d; want %d", a, a.Register, want)
+	}
+}
+
+// leased checks what the second client sees of a name. The label "" with
+// remaining false means that nobody has it.
+func (s *suite) leased(name, label string, remaining bool, register fence.Token) {
+	s.Helper()
+	l, err := s.other.Inspect(s.ctx, name)
+	if err != nil {
+		s.Fatalf("inspect %q: %v", name, err)
+	}
+	if l.Name != name || l.Label != label || l.Register != register || (l.Remaining != 0) != remaining {
+		s.Fatalf("inspect %q: %+v; want label %q, leased %v, register %d", name, l, label, remaining, register)
+	}
+	if remaining {
+		s.plausible(l.Remaining)
+	}
+}
+
+// plausible checks the time that a lease of ttl long has left. The lower bound
+// catches a wrong unit, not a slow machine.
+func (s *suite) plausible(remaining time.Duration) {
+	s.Helper()
+	if remaining <= long/60 || remaining > long {
+		s.Fatalf("%v remain of a lease of %v", remaining, long)
+	}
+}
+
+// sameStripe returns n names that share a register, and one that does not.
+func sameStripe(prefix string, n int) (same []string, different string) {
+	stripe := fenlock.Stripe(prefix)
+	same = []string{prefix}
+	for i := 0; len(same) < n || different == ""; i++ {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		if fenlock.Stripe(name) != stripe {
+			different = name
+		} else if len(same) < n {
+			same = append(same, name)
+		}
+	}
+	return same, different
+}
+
+// noLeak fails the test if it leaves goroutines behind. It must come before
+// whatever starts them, because clean-ups run in reverse.
+func noLeak(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		// Goroutines end a little after the call that ended them.
+		for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				stacks := make([]byte, 1<<16)
+				t.Errorf("%d goroutines, %d before the test; after both nodes were closed:\n%s",
+					runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+				return
+			}
+		}
+	})
+}

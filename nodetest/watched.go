@@ -1,0 +1,101 @@
+package nodetest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+// watched is a node whose every result is looked through for what must never
+// be in it: the identity of a holder. Whoever reads that can release the lease.
+type watched struct {
+	inner fenlock.Node
+	t     *testing.T
+	seen  *secrets
+}
+
+// secrets are the identities that were handed to either client so far.
+type secrets struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (w *watched) saw(r fenlock.Request) {
+	id, _, _ := strings.Cut(string(r.Holder), ":")
+	w.seen.mu.Lock()
+	w.seen.ids = append(w.seen.ids, id)
+	w.seen.mu.Unlock()
+}
+
+func (w *watched) check(op string, result any, err error) {
+	text := fmt.Sprintf("%+v", result)
+	if err != nil {
+		text += err.Error()
+		if !strings.Contains(err.Error(), w.inner.String()) {
+			w.t.Errorf("%s: the error does not name the node %q: %v", op, w.inner.String(), err)
+		}
+	}
+	w.seen.mu.Lock()
+	defer w.seen.mu.Unlock()
+	for _, id := range w.seen.ids {
+		if id != "" && strings.Contains(text, id) {
+			w.t.Errorf("%s: the result shows the identity of a holder: %s", op, text)
+		}
+	}
+}
+
+func (w *watched) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	w.saw(r)
+	a, err := w.inner.Acquire(ctx, r)
+	w.check("acquire", a, err)
+	return a, err
+}
+
+func (w *watched) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	w.saw(r)
+	a, err := w.inner.Confirm(ctx, r)
+	w.check("confirm", a, err)
+	return a, err
+}
+
+func (w *watched) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	w.saw(r)
+	a, err := w.inner.Extend(ctx, r)
+	w.check("extend", a, err)
+	return a, err
+}
+
+func (w *watched) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	w.saw(r)
+	a, err := w.inner.Release(ctx, r)
+	w.check("release", a, err)
+	return a, err
+}
+
+func (w *watched) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
+	a, err := w.inner.ForceRelease(ctx, name, floor)
+	w.check("force release", a, err)
+	return a, err
+}
+
+func (w *watched) Inspect(ctx context.Context, name string) (fenlock.Lease, error) {
+	l, err := w.inner.Inspect(ctx, name)
+	w.check("inspect", l, err)
+	return l, err
+}
+
+func (w *watched) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
+	err := w.inner.List(ctx, func(l fenlock.Lease) bool {
+		w.check("list", l, nil)
+		return yield(l)
+	})
+	w.check("list", nil, err)
+	return err
+}
+
+func (w *watched) Close() error { return w.inner.Close() }
