@@ -93,9 +93,19 @@ func (e *QuorumError) Error() string {
 			e.Op, e.Name, len(e.Errors), e.Nodes, e.Need)
 	}
 	for _, n := range e.Errors {
-		fmt.Fprintf(&b, "; %s: %v", n.Node, n.Err)
+		b.WriteString("; " + n.String())
 	}
 	return b.String()
+}
+
+// String returns the error with the node's name, once: most engines' errors
+// begin with it.
+func (n NodeError) String() string {
+	text := n.Err.Error()
+	if strings.HasPrefix(text, n.Node) {
+		return text
+	}
+	return n.Node + ": " + text
 }
 
 // Is makes errors.Is(err, ErrNoQuorum) true.

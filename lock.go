@@ -221,7 +221,7 @@ func (k *Lock) troubles() string {
 	e := k.quorumError("extend")
 	s := ""
 	for _, n := range e.Errors {
-		s += fmt.Sprintf("; %s: %v", n.Node, n.Err)
+		s += "; " + n.String()
 	}
 	return s
 }
