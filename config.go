@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
+	"slices"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -70,6 +72,7 @@ type Config struct {
 // withDefaults returns the config with its zero values filled in, or an error
 // that matches ErrInvalid and prints both sides of a relation that does not hold.
 func (c Config) withDefaults() (Config, error) {
+	c.Nodes = slices.Clone(c.Nodes) // the caller may go on using its slice
 	if c.TTL == 0 {
 		c.TTL = DefaultTTL
 	}
@@ -113,7 +116,7 @@ func (c Config) withDefaults() (Config, error) {
 			return c, invalidf("Config.Nodes[%d] is nil", i)
 		}
 		for j, other := range c.Nodes[:i] {
-			if node == other {
+			if reflect.ValueOf(node).Comparable() && node == other {
 				return c, invalidf("Config.Nodes[%d] and [%d] are the same node, %s: it would vote twice", j, i, node)
 			}
 		}

@@ -67,7 +67,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // QuorumError is the error for an operation that too few nodes answered, or
 // answered too late. It matches ErrNoQuorum, and whatever its nodes' errors match.
 type QuorumError struct {
-	Op    string // "acquire", "confirm", "extend" or "release"
+	Op    string // "acquire", "extend" or "release"
 	Name  string
 	Nodes int // N
 	Need  int // the quorum
@@ -102,7 +102,7 @@ func (e *QuorumError) Error() string {
 // begin with it.
 func (n NodeError) String() string {
 	text := n.Err.Error()
-	if strings.HasPrefix(text, n.Node) {
+	if strings.HasPrefix(text, n.Node+":") {
 		return text
 	}
 	return n.Node + ": " + text

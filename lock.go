@@ -31,6 +31,7 @@ type Lock struct {
 	timer     *time.Timer
 	extension *outcome
 	release   *outcome
+	failure   error // why the lock was never held, once decided
 }
 
 // nodeAnswer is the last thing that a node said, for the errors.
@@ -45,6 +46,10 @@ type outcome struct {
 	done chan struct{}
 	err  error
 }
+
+// Format prints the name and nothing that the mutex guards, nor the identity of
+// the holder, whatever the verb.
+func (k *Lock) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "lock(%q)", k.name) }
 
 // Name returns what is locked.
 func (k *Lock) Name() string { return k.name }
@@ -76,6 +81,7 @@ func (k *Lock) Remaining() time.Duration {
 	defer k.mu.Unlock()
 	now := k.locker.now()
 	k.attempt.Tick(now)
+	k.settle(now)
 	if k.attempt.Phase() != core.Holding {
 		return 0
 	}
@@ -89,6 +95,9 @@ func (k *Lock) Remaining() time.Duration {
 // held for Remaining. ErrLost, ErrMaxHold and ErrReleased mean that it is not
 // held any more. If ctx ends first, the extension goes on without its caller.
 func (k *Lock) Extend(ctx context.Context) error {
+	if k.locker.requests.isClosed() {
+		return ErrClosed
+	}
 	k.mu.Lock()
 	var action core.Action
 	// An extension that is under way serves as well: its validity counts from
@@ -148,20 +157,26 @@ func (k *Lock) Release(ctx context.Context) error {
 func (k *Lock) outcome() (*Lock, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.attempt.WasHeld() {
-		return k, nil
+	if k.failure != nil {
+		return nil, k.failure
 	}
+	return k, nil
+}
+
+// failed says why the lock was not acquired. It is called when that is decided:
+// the answers to the releases that follow replace those that tell.
+func (k *Lock) failed() error {
 	switch k.attempt.Reason() {
 	case core.Contended:
-		return nil, k.heldError()
+		return k.heldError()
 	case core.Cancelled:
-		return nil, errCancelled
+		return errCancelled
 	case core.TooLate:
-		e := k.quorumError("acquire")
+		e := k.quorumError(core.Acquire)
 		e.Late = true
-		return nil, e
+		return e
 	}
-	return nil, k.quorumError("acquire")
+	return k.quorumError(core.Acquire)
 }
 
 // heldError describes the leases that refused: the label that most nodes
@@ -184,11 +199,15 @@ func (k *Lock) heldError() *HeldError {
 	return e
 }
 
-// quorumError lists the nodes that gave no answer that counts.
-func (k *Lock) quorumError(op string) *QuorumError {
+// quorumError lists the nodes that gave no answer to op that counts. A confirm
+// is a part of acquiring.
+func (k *Lock) quorumError(op core.Op) *QuorumError {
 	n := len(k.answers)
-	e := &QuorumError{Op: op, Name: k.name, Nodes: n, Need: core.Quorum(n)}
+	e := &QuorumError{Op: op.String(), Name: k.name, Nodes: n, Need: core.Quorum(n)}
 	for i, a := range k.answers {
+		if a.op != op && !(a.op == core.Confirm && op == core.Acquire) {
+			continue // an older answer
+		}
 		err := a.err
 		if err == nil && a.answer.Status == Rejoining {
 			err = fmt.Errorf("rejoining: %s", a.answer.Detail)
@@ -218,7 +237,7 @@ func (k *Lock) endError() error {
 // troubles lists what nodes said last, as text: a lost lock must not match
 // ErrNoQuorum, which means that nothing is known.
 func (k *Lock) troubles() string {
-	e := k.quorumError("extend")
+	e := k.quorumError(core.Extend)
 	s := ""
 	for _, n := range e.Errors {
 		s += "; " + n.String()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -145,6 +146,9 @@ func (h Holder) Label() string {
 
 // Format keeps the identity out of logs and errors, whatever the verb.
 func (h Holder) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "holder(%s)", h.Label()) }
+
+// LogValue does the same for handlers that do not use package fmt.
+func (h Holder) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(h)) }
 
 // Rejoiner is a Node that can lose its memory while its address stays the same.
 // A Locker calls Join once, before any other operation.

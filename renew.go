@@ -26,7 +26,7 @@ type fanout struct {
 // each bounded by the node timeout. The context is not the caller's: an answer
 // that comes after the caller has gone may be a grant to be released.
 func (k *Lock) send(action core.Action) {
-	if action.Op == core.None {
+	if action.Op == core.None || action.To == 0 {
 		return
 	}
 	f := &fanout{action: action}
@@ -116,23 +116,30 @@ func (k *Lock) settle(now time.Duration) {
 	default:
 		if phase == core.Holding {
 			k.ctx, k.cancel = context.WithCancelCause(k.base)
+			context.AfterFunc(k.ctx, k.ended)
 			k.timer = time.AfterFunc(k.nextTick(now), k.tick)
+		} else {
+			k.failure = k.failed()
 		}
 		close(k.decided)
 	}
 	if phase == core.Over && k.ctx != nil && k.ctx.Err() == nil {
 		k.timer.Stop()
-		err := k.endError()
-		if k.attempt.Reason() != core.LetGo {
-			k.locker.config.Logger.Warn("fenlock: not held any more", "name", k.name, "error", err)
-		}
-		k.cancel(err)
+		k.cancel(k.endError())
 	}
 	if k.extension != nil {
 		k.settleExtension(now)
 	}
 	if k.release != nil {
 		k.settleRelease()
+	}
+}
+
+// ended logs a loss, after the holder was told and without the mutex: a log that
+// blocks must not keep anybody writing without a lock.
+func (k *Lock) ended() {
+	if err := context.Cause(k.ctx); !errors.Is(err, ErrReleased) {
+		k.locker.config.Logger.Warn("fenlock: not held any more", "name", k.name, "error", err)
 	}
 }
 
@@ -144,7 +151,7 @@ func (k *Lock) settleExtension(now time.Duration) {
 	// Over counts more than Carried: the validity may have run out since.
 	k.extension.err = k.endError()
 	if k.extension.err == nil && state == core.Missed {
-		k.extension.err = k.quorumError("extend")
+		k.extension.err = k.quorumError(core.Extend)
 	}
 	close(k.extension.done)
 	k.extension = nil
@@ -162,7 +169,7 @@ func (k *Lock) settleRelease() {
 	case <-k.release.done:
 	default:
 		if !clean {
-			k.release.err = k.quorumError("release")
+			k.release.err = k.quorumError(core.Release)
 		}
 		close(k.release.done)
 	}
@@ -184,7 +191,7 @@ func (k *Lock) tick() {
 	var action core.Action
 	now := k.locker.now()
 	k.attempt.Tick(now)
-	if due, ok := k.attempt.ExtendDue(); ok && now >= due {
+	if due, ok := k.attempt.ExtendDue(); ok && now >= due && !k.locker.requests.isClosed() {
 		action = k.startExtend(now)
 	}
 	k.settle(now)
@@ -200,7 +207,7 @@ func (k *Lock) tick() {
 // stand still while the machine is suspended, and the validity does not.
 func (k *Lock) nextTick(now time.Duration) time.Duration {
 	next := k.attempt.Until()
-	if due, ok := k.attempt.ExtendDue(); ok {
+	if due, ok := k.attempt.ExtendDue(); ok && !k.locker.requests.isClosed() {
 		next = min(next, due)
 	}
 	return min(max(next-now, 0), k.locker.config.TTL/4)

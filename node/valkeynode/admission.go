@@ -62,9 +62,9 @@ func (f facts) because() string {
 	case f.promoted:
 		return "it was a replica, or has been replicated, and may lack the newest leases"
 	case f.scriptsLoaded, f.scriptsFlushed:
-		return "its data was flushed, or its registers were removed"
-	default:
-		return fmt.Sprintf("it was started %v ago and may have forgotten leases", f.uptime)
+		return "its registers are not there: its data was flushed, or this group or prefix is new to it"
+	default: // without its uptime: the same news must read the same
+		return "it was started a short time ago and may have forgotten leases"
 	}
 }
 

@@ -3,10 +3,12 @@ package valkeynode
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"time"
 
+	"github.com/fenlock/fenlock"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -103,8 +105,16 @@ func (n *Node) look(ctx context.Context) (*server, error) {
 	}
 	s := n.server.Load()
 	if s == nil || s.dial != n.dials.Load() {
-		f, err := n.fly(ctx, &n.looking, lookTimeout, func(ctx context.Context, f *flight) { f.err = n.lookNow(ctx) })
+		f, err := n.fly(ctx, &n.looking, lookTimeout, func(ctx context.Context, f *flight) {
+			f.err = n.lookNow(ctx)
+			n.lookError.Store(&f.err)
+		})
 		if err != nil {
+			// A server that takes longer to refuse than a request may last: what it
+			// said last time is worth more than "no answer".
+			if last := n.lookError.Load(); last != nil && errors.Is(*last, fenlock.ErrMisconfigured) {
+				return nil, *last
+			}
 			return nil, err
 		}
 		if f.err != nil {
@@ -120,7 +130,7 @@ func (n *Node) lookNow(ctx context.Context) error {
 		before := n.dials.Load()
 		message, err := n.do(ctx, n.client.B().Info().Build())
 		if err != nil {
-			return n.warnIfMisconfigured(describe(err))
+			return n.warnIfMisconfigured(n.describe(err))
 		}
 		after := n.dials.Load()
 		// A connection that was made meanwhile may lead elsewhere; the first one ever cannot.

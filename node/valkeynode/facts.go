@@ -23,7 +23,8 @@ type facts struct {
 	// the statistics that would tell.
 	scriptsFlushed bool
 
-	// fsyncAlways: appendfsync is "always". False if CONFIG is denied.
+	// fsyncAlways: appendfsync is "always", also while the file is rewritten.
+	// False if CONFIG is denied.
 	fsyncAlways bool
 	// scriptsLoaded: the operations' scripts are in the cache.
 	scriptsLoaded bool

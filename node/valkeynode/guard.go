@@ -18,6 +18,7 @@ import (
 // token pass again. Writes to the key that do not go through a Guard are not checked.
 type Guard struct {
 	name   string
+	secret string // the password, to keep it out of errors
 	client valkey.Client
 	script *valkey.Lua
 }
@@ -32,7 +33,7 @@ func OpenGuard(rawURL string) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{name: name}
+	g := &Guard{name: name, secret: opt.Password}
 	g.client, err = newClient(opt, nil)
 	if err != nil {
 		return nil, invalidf("%s: %v", name, err)
@@ -57,7 +58,7 @@ func (g *Guard) Set(ctx context.Context, key, value string, token fence.Token) e
 		[]string{strconv.FormatUint(uint64(token), 10), value}).AsInt64()
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", g.name, describe(err))
+		return fmt.Errorf("%s: %w", g.name, redact(describe(err), g.secret))
 	case newest != 0:
 		return &fence.StaleError{Resource: key, Token: token, Newest: fence.Token(newest)}
 	}

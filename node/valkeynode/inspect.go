@@ -15,10 +15,10 @@ import (
 func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) {
 	key, err := n.key(name)
 	if err != nil {
-		return fenlock.Lease{}, err
+		return fenlock.Lease{}, n.fail(err)
 	}
 	if _, err := n.look(ctx); err != nil {
-		return fenlock.Lease{}, describe(err)
+		return fenlock.Lease{}, n.fail(err)
 	}
 	replies, err := n.doMulti(ctx,
 		n.client.B().Multi().Build(),
@@ -28,14 +28,14 @@ func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) 
 		n.client.B().Exec().Build(),
 	)
 	if err != nil {
-		return fenlock.Lease{}, describe(err)
+		return fenlock.Lease{}, n.fail(err)
 	}
-	values, err := replies[len(replies)-1].ToArray()
+	values, err := exec(replies)
 	if err != nil {
-		return fenlock.Lease{}, describe(err)
+		return fenlock.Lease{}, n.fail(err)
 	}
 	lease, _, err := parseLease(name, values)
-	return lease, describe(err)
+	return lease, n.fail(err)
 }
 
 // parseLease reads the replies to GET, PTTL and HGET of one name.
@@ -67,23 +67,23 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease fenlock.Lease
 // could be a lock's key; then only values that fenlock wrote are listed.
 func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 	if _, err := n.look(ctx); err != nil {
-		return describe(err)
+		return n.fail(err)
 	}
 	pattern := escapeGlob(n.prefix) + "*"
 	seen := make(map[string]bool) // SCAN may return a key twice
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		reply, err := n.do(ctx, n.client.B().Scan().Cursor(cursor).Match(pattern).Count(500).Type("string").Build())
 		if err != nil {
-			return describe(err)
+			return n.fail(err)
 		}
 		page, err := reply.AsScanEntry()
 		if err != nil {
-			return describe(err)
+			return n.fail(err)
 		}
 		cursor = page.Cursor
 		for _, key := range page.Elements {
 			name := strings.TrimPrefix(key, n.prefix)
-			if seen[key] || fenlock.CheckName(name) != nil || strings.HasPrefix(key, registersPrefix) {
+			if seen[key] || strings.HasPrefix(key, registersPrefix) {
 				continue
 			}
 			seen[key] = true
@@ -93,18 +93,18 @@ func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 				n.client.B().Hget().Key(n.registersKey()).Field(stripe(name)).Build(),
 			)
 			if err != nil {
-				return describe(err)
+				return n.fail(err)
 			}
 			values := make([]valkey.ValkeyMessage, len(replies))
 			for i, r := range replies {
 				values[i], err = r.ToMessage()
 				if err != nil && !valkey.IsValkeyNil(err) {
-					return describe(err)
+					return n.fail(err)
 				}
 			}
 			lease, leased, err := parseLease(name, values)
 			if err != nil {
-				return fmt.Errorf("%q: %w", name, describe(err))
+				return n.fail(fmt.Errorf("%q: %w", name, describe(err)))
 			}
 			if !leased || n.prefix == "" && lease.Label == "" {
 				continue

@@ -26,6 +26,7 @@ const registersPrefix = "fenlock-registers:"
 type Node struct {
 	name   string
 	prefix string
+	secret string // the password, to keep it out of errors
 	client valkey.Client
 	slots  chan struct{} // requests in flight
 
@@ -33,6 +34,8 @@ type Node struct {
 	// looked at again before the next request.
 	dials  atomic.Uint64
 	server atomic.Pointer[server]
+
+	lookError atomic.Pointer[error] // of the last look at the server
 
 	mu      sync.Mutex // guards the rest; not held during requests
 	group   *fenlock.Group
@@ -92,7 +95,7 @@ func Open(rawURL string, options ...Option) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{name: name, prefix: DefaultPrefix, slots: make(chan struct{}, maxInFlight)}
+	n := &Node{name: name, prefix: DefaultPrefix, secret: opt.Password, slots: make(chan struct{}, maxInFlight)}
 	for _, o := range options {
 		o(n)
 	}

@@ -17,10 +17,13 @@ import (
 func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	ttl, err := milliseconds(r.TTL)
 	if err != nil {
-		return fenlock.Answer{}, err
+		return fenlock.Answer{}, n.fail(err)
 	}
 	if r.Token > core.MaxProposal {
-		return fenlock.Answer{}, invalidf("the proposal %d is larger than %d", r.Token, uint64(core.MaxProposal))
+		return fenlock.Answer{}, n.fail(invalidf("the proposal %d is larger than %d", r.Token, uint64(core.MaxProposal)))
+	}
+	if r.Holder == "" {
+		return fenlock.Answer{}, n.fail(invalidf("the holder is empty"))
 	}
 	return n.operate(ctx, acquireScript, r.Name, string(r.Holder), ttl, stripe(r.Name), r.Token.String())
 }
@@ -28,7 +31,7 @@ func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 // Confirm implements fenlock.Node.
 func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	if !r.Token.Valid() {
-		return fenlock.Answer{}, fence.ErrInvalidToken
+		return fenlock.Answer{}, n.fail(fence.ErrInvalidToken)
 	}
 	return n.operate(ctx, confirmScript, r.Name, string(r.Holder), stripe(r.Name), r.Token.String())
 }
@@ -37,10 +40,10 @@ func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	ttl, err := milliseconds(r.TTL)
 	if err != nil {
-		return fenlock.Answer{}, err
+		return fenlock.Answer{}, n.fail(err)
 	}
 	if !r.Token.Valid() {
-		return fenlock.Answer{}, fence.ErrInvalidToken
+		return fenlock.Answer{}, n.fail(fence.ErrInvalidToken)
 	}
 	return n.operate(ctx, extendScript, r.Name, string(r.Holder), ttl, stripe(r.Name), r.Token.String())
 }
@@ -53,7 +56,7 @@ func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 // ForceRelease implements fenlock.Node.
 func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
 	if floor > fence.MaxToken {
-		return fenlock.Answer{}, fence.ErrInvalidToken
+		return fenlock.Answer{}, n.fail(fence.ErrInvalidToken)
 	}
 	return n.operate(ctx, forceScript, name, stripe(name), floor.String())
 }
@@ -73,7 +76,7 @@ func stripe(name string) string { return strconv.Itoa(fenlock.Stripe(name)) }
 func (n *Node) operate(ctx context.Context, s *script, name string, args ...string) (fenlock.Answer, error) {
 	key, err := n.key(name)
 	if err != nil {
-		return fenlock.Answer{}, err
+		return fenlock.Answer{}, n.fail(err)
 	}
 	keys := []string{key}
 	if s != releaseScript {
@@ -82,7 +85,7 @@ func (n *Node) operate(ctx context.Context, s *script, name string, args ...stri
 	for admitted := false; ; admitted = true {
 		srv, err := n.look(ctx)
 		if err != nil {
-			return fenlock.Answer{}, describe(err)
+			return fenlock.Answer{}, n.fail(err)
 		}
 		all := args
 		if s != releaseScript {
@@ -91,7 +94,7 @@ func (n *Node) operate(ctx context.Context, s *script, name string, args ...stri
 		reply, err := n.do(ctx, n.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(all...).Build())
 		answer, again, err := parse(reply, err)
 		if err != nil {
-			return fenlock.Answer{}, describe(err)
+			return fenlock.Answer{}, n.fail(err)
 		}
 		if !again {
 			if s == releaseScript {
@@ -100,7 +103,10 @@ func (n *Node) operate(ctx context.Context, s *script, name string, args ...stri
 			return answer, nil
 		}
 		// Not executed, so sending it once more is the first time.
-		detail := n.rejoin(ctx, srv)
+		detail, err := n.rejoin(ctx, srv)
+		if err != nil {
+			return fenlock.Answer{}, n.fail(err)
+		}
 		if detail == "" && admitted {
 			detail = "it was restarted again"
 		}

@@ -45,57 +45,57 @@ func (n *Node) Join(g fenlock.Group) error {
 }
 
 // rejoin tries to admit the server. It returns "" if it is admitted now, or why
-// it is not.
-func (n *Node) rejoin(ctx context.Context, s *server) string {
+// it is not; the error is for what waiting does not mend.
+func (n *Node) rejoin(ctx context.Context, s *server) (string, error) {
 	n.mu.Lock()
 	group, out := n.group, n.out
 	n.mu.Unlock()
 	if group == nil {
-		return "the node was not joined to a group (fenlock.New does it)"
+		return "the node was not joined to a group (fenlock.New does it)", nil
 	}
 	if out != nil && out.runID == s.runID && time.Now().Before(out.until) {
-		return out.detail
+		return out.detail, nil
 	}
 	f, err := n.fly(ctx, &n.joining, admissionTimeout, func(ctx context.Context, f *flight) {
-		f.detail = n.admission(ctx, *group)
+		f.detail, f.err = n.admission(ctx, *group)
 	})
 	if err != nil {
-		return fmt.Sprintf("its admission is under way (%v)", err)
+		return fmt.Sprintf("its admission is under way (%v)", err), nil
 	}
-	return f.detail
+	return f.detail, f.err
 }
 
 // admission is steps 1 to 5 of DESIGN section 5, "A node that restarts".
-func (n *Node) admission(ctx context.Context, group fenlock.Group) string {
+func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, error) {
 	f, err := n.gather(ctx)
 	if err == nil {
 		err = f.check()
 	}
 	if err != nil {
-		return n.warnIfMisconfigured(describe(err)).Error()
+		return n.trouble(err)
 	}
 	maxTTL := max(group.MaxTTL, f.maxTTL)
 	verdict, left, err := n.decide(ctx, f, maxTTL)
 	if err != nil {
-		return err.Error()
+		return n.trouble(err)
 	}
 	merged := rebuilt{}
 	if verdict == rebuild {
 		merged, err = merge(len(group.Nodes), f.runID, n.askOthers(ctx, group))
 		if err != nil {
-			return n.absent(f.runID, retryAdmission, err.Error())
+			return n.absent(f.runID, retryAdmission, err.Error()), nil
 		}
 		// The others may know of longer leases than this client does.
 		verdict, left, err = n.decide(ctx, f, max(maxTTL, merged.maxTTL))
 		if err != nil {
-			return err.Error()
+			return n.trouble(err)
 		}
 	}
 	if verdict == waitRun || verdict == waitNow {
 		until := time.Now().Add(left)
 		detail := fmt.Sprintf("%s; it is out until %s", f.because(), until.Format(time.TimeOnly))
 		n.warn("node is out: " + detail)
-		return n.absent(f.runID, left, detail)
+		return n.absent(f.runID, left, detail), nil
 	}
 	// What the nodes have recorded counts, so that all clients agree.
 	recorded := max(f.maxTTL, merged.maxTTL)
@@ -103,12 +103,25 @@ func (n *Node) admission(ctx context.Context, group fenlock.Group) string {
 		recorded = group.MaxTTL
 	}
 	if err := n.admit(ctx, f, recorded, merged.tokens); err != nil {
-		return describe(err).Error()
+		return n.trouble(err)
 	}
+	n.mu.Lock()
+	n.warned = "" // should it go out once more, that is news
+	n.mu.Unlock()
 	if merged.weak {
 		n.warn("node admitted without the registers of a majority: this is a new group, or a majority lost its memory at once; new tokens are larger than old ones only as far as the clients' clocks agree")
 	}
-	return ""
+	return "", nil
+}
+
+// trouble returns what an error means for a server that is to be admitted: a
+// reason to be out for now, or an error if waiting does not help.
+func (n *Node) trouble(err error) (string, error) {
+	err = n.warnIfMisconfigured(n.describe(err))
+	if errors.Is(err, fenlock.ErrMisconfigured) {
+		return "", err
+	}
+	return err.Error(), nil
 }
 
 // decide is the function decide, with the verdict waitNow followed up.
@@ -119,7 +132,7 @@ func (n *Node) decide(ctx context.Context, f facts, maxTTL time.Duration) (verdi
 	}
 	since, err := n.notice(ctx, f.runID)
 	if err != nil {
-		return v, 0, describe(err)
+		return v, 0, err
 	}
 	if left = quarantine(maxTTL) - since; left > 0 {
 		return waitNow, left, nil
@@ -147,7 +160,7 @@ func (n *Node) gather(ctx context.Context) (facts, error) {
 		b().Info().Section("commandstats").Build(),
 		b().Hmget().Key(n.registersKey()).Field("run", "maxttl", "durable").Build(),
 		b().ScriptExists().Sha1(shas...).Build(),
-		b().ConfigGet().Parameter("appendfsync").Build(),
+		b().ConfigGet().Parameter("appendfsync", "no-appendfsync-on-rewrite").Build(),
 	)
 	if err != nil {
 		return facts{}, err
@@ -180,7 +193,7 @@ func (n *Node) gather(ctx context.Context) (facts, error) {
 	f.scriptsLoaded = slices.Contains(loaded, 1)
 	// Managed servers deny CONFIG. Then nobody can know, and the safe answer is no.
 	if config, err := replies[4].AsStrMap(); err == nil {
-		f.fsyncAlways = config["appendfsync"] == "always"
+		f.fsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no"
 	}
 	return f, nil
 }
@@ -238,7 +251,7 @@ func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, tokens 
 	if err != nil {
 		return err
 	}
-	results, err := replies[len(replies)-1].ToArray()
+	results, err := exec(replies)
 	if err != nil {
 		return err
 	}
@@ -291,20 +304,20 @@ func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
 	r := fenlock.Registers{Tokens: make(map[int]fence.Token)}
 	s, err := n.look(ctx)
 	if err != nil {
-		return r, describe(err)
+		return r, n.fail(err)
 	}
 	reply, err := n.do(ctx, n.client.B().Hgetall().Key(n.registersKey()).Build())
 	if err != nil {
-		return r, describe(err)
+		return r, n.fail(err)
 	}
 	fields, err := reply.AsStrMap()
 	if err != nil {
-		return r, describe(err)
+		return r, n.fail(err)
 	}
 	// An old mark can survive a restart in a file. It counts only if the
 	// connection is still the one over which the run id was read.
 	if s.dial != n.dials.Load() {
-		return r, errRestarted
+		return r, n.fail(errRestarted)
 	}
 	r.Server = s.runID
 	r.Admitted = fields["run"] == s.runID
@@ -316,7 +329,7 @@ func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
 		}
 		token, err := fence.Parse(value)
 		if err != nil || stripe < 0 || stripe >= fenlock.Stripes {
-			return r, fmt.Errorf("the registers' key %q holds the field %q that is not a register", n.registersKey(), field)
+			return r, n.fail(fmt.Errorf("the registers' key %q holds the field %q that is not a register", n.registersKey(), field))
 		}
 		r.Tokens[stripe] = token
 	}

@@ -1,6 +1,8 @@
 package valkeynode
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,6 +21,9 @@ var advice = []struct {
 	{"WRONGPASS", true, "the user or the password is wrong"},
 	{"NOAUTH", true, "the server wants a password"},
 	{"NOPERM", true, "the server's ACL denies a command or a key to this user (docs/valkey.md lists what is needed)"},
+	// The same from within a script: Valkey's words, and Redis's.
+	{"ACL failure in script", true, "the server's ACL denies a command or a key to this user (docs/valkey.md lists what is needed)"},
+	{"The user executing the script", true, "the server's ACL denies a command or a key to this user (docs/valkey.md lists what is needed)"},
 	{"READONLY", true, "this is a read-only replica: use its primary"},
 	{"MOVED", true, "this is part of a cluster: a node must be an independent primary"},
 	{"CLUSTERDOWN", true, "this is part of a cluster: a node must be an independent primary"},
@@ -33,15 +38,60 @@ var advice = []struct {
 	{"EXECABORT", false, "the server refused a transaction"},
 }
 
-// describe makes an error of the client library readable. It names no password:
-// the server's errors do not repeat one, and the library's name addresses only.
+// fail makes an error fit for leaving the node: readable, and with the node's name.
+func (n *Node) fail(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", n.name, n.describe(err))
+}
+
+// describe is the function describe without the node's password.
+func (n *Node) describe(err error) error { return redact(describe(err), n.secret) }
+
+// redact takes a password out of what a server said: old servers and proxies that
+// do not know a command repeat its arguments, and HELLO has the password there.
+func redact(err error, secret string) error {
+	if secret == "" || err == nil || !strings.Contains(err.Error(), secret) {
+		return err
+	}
+	// These are not the server's words, and are asked about with errors.Is.
+	for _, own := range []error{fenlock.ErrInvalid, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, own) {
+			return err
+		}
+	}
+	text := strings.ReplaceAll(err.Error(), secret, "(the password)")
+	if errors.Is(err, fenlock.ErrMisconfigured) {
+		prefix := fenlock.ErrMisconfigured.Error() + ": "
+		return misconfigured("%s", strings.TrimPrefix(text, prefix))
+	}
+	return errors.New(text)
+}
+
+// exec returns the results of a transaction. If the server refused to queue one
+// of its commands, the error is that one, which says more than EXECABORT.
+func exec(replies []valkey.ValkeyResult) ([]valkey.ValkeyMessage, error) {
+	results, err := replies[len(replies)-1].ToArray()
+	if err == nil {
+		return results, nil
+	}
+	for _, r := range replies[:len(replies)-1] {
+		if queued := r.Error(); queued != nil {
+			return nil, queued
+		}
+	}
+	return nil, err
+}
+
+// describe makes an error of the client library readable.
 func describe(err error) error {
 	if err == nil {
 		return nil
 	}
 	reply, ok := valkey.IsValkeyErr(err)
 	if !ok {
-		return err
+		return describeTLS(err)
 	}
 	text := reply.Error()
 	for _, a := range advice {
@@ -60,6 +110,22 @@ func describe(err error) error {
 	}
 	if strings.Contains(text, "DB index is out of range") {
 		return misconfigured("the server does not have this database number (%s)", text)
+	}
+	return err
+}
+
+// describeTLS marks the TLS errors that waiting does not mend.
+func describeTLS(err error) error {
+	var untrusted *tls.CertificateVerificationError
+	var noTLS tls.RecordHeaderError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &untrusted):
+		return misconfigured("the server's certificate is not trusted; the URL's parameter ca names the file of its authority (%v)", err)
+	case errors.As(err, &noTLS):
+		return misconfigured("the server does not speak TLS on this port (%v)", err)
+	case errors.As(err, &alert) && strings.Contains(err.Error(), "certificate"):
+		return misconfigured("the server refuses the client's certificate, or wants one; the URL's parameters are cert and key (%v)", err)
 	}
 	return err
 }

@@ -1,0 +1,183 @@
+package fenlock_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/fenlock/fenlock"
+
+// The shape of the code (DESIGN.md section 8) as rules. Test files are held to
+// the first two only.
+
+// only lists everything that a package may import.
+var only = []struct {
+	pkg     string
+	imports []string
+	why     string
+}{
+	{"internal/core", []string{"fmt", "math/bits", "time", module + "/fence"},
+		"the algorithm has no goroutine, clock, randomness or I/O, so that shell, simulator and exhaustive check run the same code (time is there for Duration)"},
+	{"internal/rule", []string{"fmt", "time", module + "/fence", module + "/internal/core"},
+		"what a node does is a pure function of its state and the time: engines run it inside their own transactions"},
+}
+
+// never lists what a package and those below it must not import: a path, or
+// with /... all below it.
+var never = []struct {
+	pkg     string
+	imports []string
+	why     string
+}{
+	{".", []string{module + "/node/...", module + "/nodetest", module + "/sim"},
+		"a program gets the engines that it names, and no others"},
+	{".", []string{"net", "net/...", "os/exec", "database/sql", "plugin", "C"},
+		"only nodes do I/O: the shell has goroutines and timers, nothing else"},
+	{".", []string{"testing", "testing/..."},
+		"a program that locks must not register the flags of go test"},
+	{"fence", []string{module, module + "/internal/...", module + "/node/..."},
+		"a service that only checks tokens needs neither nodes nor locks"},
+	{"internal/boottime", []string{module, module + "/..."},
+		"a clock knows nothing of locks"},
+	{"node/memnode", []string{"net", "net/...", "os", "syscall"},
+		"a node in memory has no outside"},
+}
+
+// imported is what one file imports.
+type imported struct {
+	file, pkg string
+	test      bool
+	paths     []string
+}
+
+// rootModule returns the imports of all files of the root module, whatever their
+// build tags. Directories with a go.mod of their own are other modules.
+func rootModule(t *testing.T) []imported {
+	t.Helper()
+	var all []imported
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			hidden := p != "." && strings.ContainsAny(d.Name()[:1], "._")
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != "." || hidden || d.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(p, ".go") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), p, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		i := imported{file: p, pkg: path.Dir(filepath.ToSlash(p)), test: strings.HasSuffix(p, "_test.go")}
+		for _, spec := range f.Imports {
+			s, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			i.paths = append(i.paths, s)
+		}
+		all = append(all, i)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d files were found: the test does not see the module", len(all))
+	}
+	return all
+}
+
+// Whoever wants a lock inherits nobody else's library, and no version conflict.
+func TestRootModuleRequiresNothing(t *testing.T) {
+	text, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "//") {
+			continue
+		}
+		if !slices.Contains([]string{"module", "go", "toolchain"}, fields[0]) {
+			t.Errorf("go.mod has the line %q", strings.TrimSpace(line))
+		}
+	}
+}
+
+// Nor do its tests, which go.mod would list as well. (The workspace hides a
+// missing require from the compiler, so go.mod alone does not tell.)
+func TestRootModuleImportsTheStandardLibraryOnly(t *testing.T) {
+	files := rootModule(t)
+	ours := map[string]bool{}
+	for _, f := range files {
+		ours[path.Join(module, f.pkg)] = true
+	}
+	for _, f := range files {
+		for _, p := range f.paths {
+			first, _, _ := strings.Cut(p, "/")
+			if strings.Contains(first, ".") && !ours[p] {
+				t.Errorf("%s imports %s, which is not in this module: the root module requires nothing", f.file, p)
+			}
+		}
+	}
+}
+
+func TestWhoImportsWhom(t *testing.T) {
+	files := rootModule(t)
+	seen := map[string]bool{}
+	for _, f := range files {
+		if f.test {
+			continue
+		}
+		seen[f.pkg] = true
+		for _, rule := range only {
+			for _, p := range f.paths {
+				if f.pkg == rule.pkg && !slices.Contains(rule.imports, p) {
+					t.Errorf("%s imports %s: %s", f.file, p, rule.why)
+				}
+			}
+		}
+		for _, rule := range never {
+			// A rule for the root is for that package alone: all others are below it.
+			if f.pkg != rule.pkg && (rule.pkg == "." || !strings.HasPrefix(f.pkg, rule.pkg+"/")) {
+				continue
+			}
+			for _, p := range f.paths {
+				if slices.ContainsFunc(rule.imports, func(pattern string) bool { return matches(pattern, p) }) {
+					t.Errorf("%s imports %s: %s", f.file, p, rule.why)
+				}
+			}
+		}
+	}
+	for _, rule := range only {
+		if !seen[rule.pkg] {
+			t.Errorf("there is no package %s: the rule about it checks nothing", rule.pkg)
+		}
+	}
+	for _, rule := range never {
+		if !seen[rule.pkg] {
+			t.Errorf("there is no package %s: the rule about it checks nothing", rule.pkg)
+		}
+	}
+}
+
+func matches(pattern, p string) bool {
+	if above, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return strings.HasPrefix(p, above+"/")
+	}
+	return p == pattern
+}

@@ -1,0 +1,115 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"golang.org/x/term"
+)
+
+// acquireOrSignal takes the lock. A signal ends the wait as it would end any
+// program, except that nothing is left on the nodes (after locker.Close).
+func (o *runOptions) acquireOrSignal(locker *fenlock.Locker, name string, signals <-chan os.Signal) (*fenlock.Lock, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var (
+		lock *fenlock.Lock
+		err  error
+		done = make(chan struct{})
+	)
+	go func() {
+		lock, err = o.acquire(ctx, locker, name)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return lock, err
+	case sig := <-signals:
+		cancel()
+		<-done
+		if err == nil {
+			lock.Release(context.Background())
+		}
+		return nil, &exitError{status: exitSignal + int(sig.(syscall.Signal))}
+	}
+}
+
+// acquire takes the lock, or returns an error with the exit status and, for
+// people, the reason.
+func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name string) (*fenlock.Lock, error) {
+	if o.wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.wait)
+		defer cancel()
+	}
+	// Tried first, because Acquire does not tell why it waits.
+	lock, err := locker.TryAcquire(ctx, name)
+	if err != nil && !(o.bounded && o.wait == 0) && ctx.Err() == nil {
+		o.sayWhyWaiting(name, err)
+		first := err
+		lock, err = locker.Acquire(ctx, name)
+		if err != nil && !errors.Is(err, fenlock.ErrHeld) && !errors.Is(err, fenlock.ErrNoQuorum) {
+			// Not one more attempt was finished.
+			err = errors.Join(first, err)
+		}
+	}
+	if err == nil {
+		err = o.freshen(ctx, lock)
+	}
+	if err != nil {
+		return nil, o.failure(name, err)
+	}
+	return lock, nil
+}
+
+// sayWhyWaiting tells a person what the wait is for.
+func (o *runOptions) sayWhyWaiting(name string, err error) {
+	switch {
+	case errors.Is(err, fenlock.ErrNoQuorum) && !errors.Is(err, fenlock.ErrMisconfigured):
+		say("waiting for nodes: %v", err)
+	case errors.Is(err, fenlock.ErrHeld) && (o.verbose || term.IsTerminal(int(os.Stderr.Fd()))):
+		say("waiting: %v", err)
+	}
+}
+
+// freshen extends a lock that was taken, but whose validity is as short as that
+// of a lock which is given up: fenlock was paused meanwhile.
+func (o *runOptions) freshen(ctx context.Context, lock *fenlock.Lock) error {
+	if lock.Remaining() > o.ttl/termShare {
+		return nil
+	}
+	err := lock.Extend(ctx)
+	if err != nil {
+		lock.Release(context.WithoutCancel(ctx))
+	}
+	return err
+}
+
+// failure is the error of a lock that was not taken.
+func (o *runOptions) failure(name string, err error) error {
+	waited := ""
+	if o.wait > 0 && errors.Is(err, context.DeadlineExceeded) {
+		waited = "gave up after " + o.wait.Round(time.Millisecond).String() + ": "
+	}
+	var held *fenlock.HeldError
+	var quorum *fenlock.QuorumError
+	switch {
+	case isUsage(err):
+		return usageError(err)
+	case errors.As(err, &held):
+		return exitf(o.heldStatus, "%s%v", waited, held)
+	case errors.As(err, &quorum):
+		return exitf(exitNoQuorum, "%s%s", waited, flagNames.Replace(quorum.Error()))
+	case errors.Is(err, fenlock.ErrLost), errors.Is(err, fenlock.ErrMaxHold):
+		return exitf(exitLost, "the command was not started: %v", err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitf(o.heldStatus, "%stoo short for one attempt to take %q", waited, name)
+	}
+	return exitf(exitNoQuorum, "%v", err)
+}

@@ -1,0 +1,72 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// say prints one line on stderr, after "fenlock: ".
+func say(format string, args ...any) {
+	// One write, so that lines of several processes do not mix. An error is
+	// nobody's to hear: stderr is what is broken.
+	os.Stderr.WriteString("fenlock: " + plain(fmt.Sprintf(format, args...)) + "\n")
+}
+
+// plain makes s fit for one line of a terminal: errors and labels come from
+// servers and other clients, and could carry newlines or escape sequences. It
+// also drops the prefix that the library's errors have, wherever they were wrapped.
+func plain(s string) string {
+	s = strings.ReplaceAll(strings.TrimPrefix(s, "fenlock: "), ": fenlock: ", ": ")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
+
+// lineHandler prints the library's log as fenlock prints everything else: from
+// level Warn on, "message (key value, key value)".
+type lineHandler struct{ attrs []slog.Attr }
+
+// Enabled leaves out what a person need not act on.
+func (lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+
+// Handle prints the record. It is safe for concurrent use.
+func (h lineHandler) Handle(_ context.Context, r slog.Record) error {
+	var details []string
+	add := func(a slog.Attr) bool {
+		value := strings.TrimPrefix(a.Value.Resolve().String(), "fenlock: ")
+		if a.Value.Kind() == slog.KindString && strings.ContainsAny(value, ", ()") {
+			value = strconv.Quote(value)
+		}
+		details = append(details, a.Key+" "+value)
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	line := r.Message
+	if len(details) > 0 {
+		line += " (" + strings.Join(details, ", ") + ")"
+	}
+	say("%s", line)
+	return nil
+}
+
+// WithAttrs returns a handler that prints attrs with each record.
+func (h lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return lineHandler{attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+// WithGroup returns h: the keys of one line need no qualification.
+func (h lineHandler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,115 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// group starts three servers that no client knows, and a home that uses them.
+func group(t *testing.T) (*home, []*testserver.Server) {
+	t.Helper()
+	servers := testserver.Group(t, testserver.Kinds(t)[0], 3)
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.URL())
+	}
+	return newHome(t, "FENLOCK_NODES="+strings.Join(urls, ",")), servers
+}
+
+// All clients of a test's group use these: a server that was just started is
+// refused for MaxTTL.
+var short = []string{"fenlock", "run", "--ttl", "2s", "--max-ttl", "2s"}
+
+// stubborn is a command that ignores SIGTERM and has a child that does so too.
+const stubborn = `trap "" TERM; sh -c 'echo grandchild; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived' &
+	echo child; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived`
+
+func TestLoss(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		lose   func(servers []*testserver.Server)
+		killed bool
+		script string
+	}{
+		{"a majority dies", func(s []*testserver.Server) { s[0].Kill(); s[2].Kill() }, true, stubborn},
+		{"a majority hangs", func(s []*testserver.Server) { s[1].Pause(); s[2].Pause() }, true, stubborn},
+		// Back, but without memory: they are not admitted in time.
+		{"a majority restarts", func(s []*testserver.Server) { s[0].Kill(); s[1].Kill(); s[0].Restart(); s[1].Restart() }, true, stubborn},
+		{"a command that ends by SIGTERM", func(s []*testserver.Server) { s[0].Kill(); s[1].Kill() }, false, "echo child; echo grandchild; exec sleep 60"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h, servers := group(t)
+			r := h.start(append(short, "x", "--", "sh", "-c", test.script)...)
+			r.line()
+			r.line()
+			test.lose(servers)
+			r.want(76, "waiting for nodes", "rejoining", "until",
+				`stopping the command (SIGTERM): the lock on "x" cannot be extended`)
+			if killed := strings.Contains(r.stderr.String(), "killing the command (SIGKILL)"); killed != test.killed {
+				t.Errorf("killed: %v, want %v; stderr:\n%s", killed, test.killed, &r.stderr)
+			}
+			// The end of stdout comes when nobody of the group is left.
+			if out := r.rest(); out != "" {
+				t.Errorf("stdout: %q", out)
+			}
+		})
+	}
+}
+
+func TestAMinorityMayDie(t *testing.T) {
+	h, servers := group(t)
+	r := h.start(append(short, "x", "--", "sh", "-c", "echo ready; sleep 5; exit 3")...)
+	r.line()
+	servers[1].Kill()
+	r.want(3)
+}
+
+func TestNoQuorum(t *testing.T) {
+	h, servers := group(t)
+	h.start(append(short, "x", "--", "true")...).want(0)
+	servers[0].Kill()
+	servers[1].Kill()
+	h.start(append(short, "--no-wait", "x", "--", "true")...).want(69, "no quorum", servers[0].Addr(), servers[1].Addr())
+	h.start(append(short, "--wait", "500ms", "-E", "1", "x", "--", "true")...).want(69, "gave up after 500ms", "no quorum")
+	r := h.start(append(short, "x", "--", "echo", "mine")...)
+	servers[0].Restart()
+	servers[1].Restart()
+	if line := r.line(); line != "mine" {
+		t.Errorf("printed %q", line)
+	}
+	r.want(0, "waiting for nodes")
+}
+
+// A group agrees on its longest lease. Waiting would not help.
+func TestMaxTTLDiffers(t *testing.T) {
+	h, _ := group(t)
+	h.start(append(short, "x", "--", "true")...).want(0)
+	h.start("fenlock", "run", "x", "--", "true").want(69, "--max-ttl")
+}
+
+// With an empty prefix the key is the name, as other Redlock clients have it.
+func TestPrefix(t *testing.T) {
+	h, servers := group(t)
+	for _, test := range []struct{ prefix, key string }{
+		{"--verbose", "fenlock:x"}, {"--prefix=", "x"}, {"--prefix=app:", "app:x"},
+	} {
+		r := h.start(append(short, test.prefix, "x", "--", "sh", "-c", "echo ready; read x; exit 0")...)
+		r.line()
+		found := 0
+		for _, s := range servers {
+			if s.Do("EXISTS", test.key) == "1" {
+				found++
+			}
+		}
+		if found < 2 {
+			t.Errorf("%s: %d servers have %q", test.prefix, found, test.key)
+		}
+		r.stdin.Close()
+		r.want(0)
+	}
+}

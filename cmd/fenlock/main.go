@@ -1,0 +1,122 @@
+//go:build linux || darwin || freebsd
+
+// Command fenlock runs a command while it holds a distributed lock:
+//
+//	fenlock run NAME -- COMMAND [ARG...]
+//
+// "fenlock run --help" explains the nodes, the exit statuses and the environment.
+// It runs on Linux, macOS and FreeBSD. Windows has neither process groups nor
+// signals, and so no way to stop a command in time when its lock is lost.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/fenlock/fenlock"
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses of fenlock itself. 64, 69 and 75 are those of sysexits.h.
+const (
+	exitUsage         = 64  // EX_USAGE: nothing was sent to any node
+	exitNoQuorum      = 69  // EX_UNAVAILABLE
+	exitHeld          = 75  // EX_TEMPFAIL: try again later
+	exitLost          = 76  // the lock was lost, and the command was stopped
+	exitNotExecutable = 126 // as shells have it
+	exitNotFound      = 127
+	exitSignal        = 128 // plus the signal's number
+)
+
+// exitError is an error that knows the exit status. An empty message was
+// printed already, or there is nothing to say.
+type exitError struct {
+	status  int
+	message string
+}
+
+func (e *exitError) Error() string { return e.message }
+
+func exitf(status int, format string, args ...any) error {
+	return &exitError{status: status, message: fmt.Sprintf(format, args...)}
+}
+
+func init() {
+	// The command is to die with fenlock (Pdeathsig), but the kernel takes the
+	// *thread* that started it for its parent. Locked in init, the main goroutine
+	// stays on the main thread, which lives as long as the process.
+	runtime.LockOSThread()
+}
+
+func main() {
+	// Caught, so that a write to a closed pipe is an error and not the end:
+	// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored:
+	// the command would inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	os.Exit(status(rootCommand().Execute()))
+}
+
+// status prints an error and returns the exit status for it. An error that says
+// nothing else is about the usage: cobra has its own for unknown commands.
+func status(err error) int {
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	switch {
+	case !errors.As(err, &exit):
+		say("%v (see fenlock --help)", err)
+		return exitUsage
+	case exit.message != "":
+		say("%s", exit.message)
+	}
+	return exit.status
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fenlock",
+		Short: "A distributed lock, for the command line",
+		Long: `fenlock runs a command while it holds a lock that all machines agree on: by
+majority over independent Valkey or Redis servers, or, with nothing to set up,
+among the processes of one machine.
+
+Start with: fenlock run --help`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return exitf(exitUsage, "%v (see %s --help)", err, cmd.CommandPath())
+	})
+	root.AddCommand(runCommand(), versionCommand())
+	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintf(cmd.OutOrStdout(), "fenlock %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		},
+	}
+}
+
+// version returns the version of the module that was built, "devel" for a build
+// from a working tree.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
+		return "devel"
+	}
+	return info.Main.Version
+}
+
+// isUsage reports whether the library refused an argument.
+func isUsage(err error) bool { return errors.Is(err, fenlock.ErrInvalid) }

@@ -1,0 +1,153 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// nodesVariable names the environment variable with the nodes' URLs.
+const nodesVariable = "FENLOCK_NODES"
+
+// engines says which engine serves a URL's scheme.
+var engines = map[string]string{
+	"valkey": "Valkey", "valkeys": "Valkey", "redis": "Valkey", "rediss": "Valkey", "unix": "Valkey",
+	"sqlite": "SQLite",
+}
+
+// nodeFlags are the flags that choose the quorum group.
+type nodeFlags struct {
+	urls      []string // of --node
+	prefix    string
+	prefixSet bool // --prefix was given
+}
+
+// open returns the nodes of --node, else of FENLOCK_NODES, else the user's
+// SQLite file. It sends nothing to a server. The caller closes the nodes. The error
+// says which node, by its place and without its password.
+func (f nodeFlags) open() ([]fenlock.Node, error) {
+	urls, source := f.urls, "--node"
+	if list := strings.TrimSpace(os.Getenv(nodesVariable)); len(urls) == 0 && list != "" {
+		urls, source = strings.Split(list, ","), nodesVariable
+	}
+	if len(urls) == 0 {
+		return f.openDefault()
+	}
+	kind := ""
+	for i, raw := range urls {
+		raw = strings.TrimSpace(raw)
+		urls[i] = raw
+		engine, err := engineOf(raw)
+		if err != nil {
+			return nil, exitf(exitUsage, "%s: node %d: %v", source, i+1, err)
+		}
+		if kind != "" && kind != engine {
+			return nil, exitf(exitUsage, "%s: node 1 is %s and node %d is %s: a group has nodes of one engine, because a token must mean the same on all", source, kind, i+1, engine)
+		}
+		kind = engine
+	}
+	if err := f.checkPrefix(kind); err != nil {
+		return nil, err
+	}
+	var nodes []fenlock.Node
+	for i, raw := range urls {
+		node, err := f.openOne(kind, raw)
+		if err != nil {
+			closeAll(nodes)
+			status := exitNoQuorum
+			if isUsage(err) {
+				status = exitUsage
+			}
+			return nil, exitf(status, "%s: node %d: %s", source, i+1, flagNames.Replace(err.Error()))
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+func (f nodeFlags) openOne(engine, raw string) (fenlock.Node, error) {
+	if engine == "SQLite" {
+		return sqlnode.Open(raw)
+	}
+	return valkeynode.Open(raw, valkeynode.WithPrefix(f.prefix))
+}
+
+// openDefault opens the file that the user's processes on this machine share.
+func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
+	if err := f.checkPrefix("SQLite"); err != nil {
+		return nil, err
+	}
+	path, err := defaultFile()
+	if err != nil {
+		return nil, exitf(exitUsage, "no nodes: set %s (%v)", nodesVariable, err)
+	}
+	say("no --node and no %s: the lock is in %s, among your processes on this machine only", nodesVariable, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, exitf(exitNoQuorum, "%v", err)
+	}
+	node, err := sqlnode.OpenFile(path)
+	if err != nil {
+		return nil, exitf(exitNoQuorum, "%s: %v", path, err)
+	}
+	return []fenlock.Node{node}, nil
+}
+
+// defaultFile returns fenlock/fenlock.db in the state folder of the XDG base
+// directory specification, which says to ignore a variable that is not absolute.
+func defaultFile() (string, error) {
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		home := os.Getenv("HOME")
+		if !filepath.IsAbs(home) {
+			return "", errors.New("neither XDG_STATE_HOME nor HOME is an absolute path")
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "fenlock", "fenlock.db"), nil
+}
+
+// checkPrefix refuses a prefix that would have no effect: who gives one expects
+// to be kept apart from, or together with, other clients.
+func (f nodeFlags) checkPrefix(engine string) error {
+	if f.prefixSet && engine == "SQLite" {
+		return exitf(exitUsage, "--prefix is about the keys of Valkey and Redis: it means nothing for SQLite")
+	}
+	return nil
+}
+
+// engineOf returns the engine for a URL's scheme. Its error repeats nothing that
+// could be a part of a password, as a comma in one would make it.
+func engineOf(raw string) (string, error) {
+	scheme, _, ok := strings.Cut(raw, "://")
+	if strings.HasPrefix(raw, "sqlite:") { // sqlite:relative/path has no slashes
+		scheme, ok = "sqlite", true
+	}
+	if engine := engines[scheme]; ok && engine != "" {
+		return engine, nil
+	}
+	const want = "a URL begins with valkey://, valkeys:// (TLS), redis://, rediss:// (TLS), unix:// or sqlite://"
+	switch {
+	case raw == "":
+		// Not left out: a group that is one node short has another majority.
+		return "", errors.New("it is empty")
+	case !ok:
+		return "", fmt.Errorf("it has no scheme: %s (in %s, write a comma of a password as %%2C)", want, nodesVariable)
+	case strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+") != "":
+		return "", errors.New(want)
+	}
+	return "", fmt.Errorf("unknown scheme %q: %s", scheme, want)
+}
+
+func closeAll(nodes []fenlock.Node) {
+	for _, node := range nodes {
+		node.Close()
+	}
+}

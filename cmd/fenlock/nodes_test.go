@@ -1,0 +1,70 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestOpenNodes(t *testing.T) {
+	file := "sqlite://" + t.TempDir() + "/a.db"
+	for _, test := range []struct {
+		name     string
+		flags    nodeFlags
+		variable string
+		nodes    int
+		status   int
+		said     string
+	}{
+		{name: "flags", flags: nodeFlags{urls: []string{"valkey://a:1", "redis://b:1", "rediss://c:1"}}, nodes: 3},
+		{name: "the variable", variable: " valkey://a:1, valkey://b:1 ,valkey://c:1", nodes: 3},
+		{name: "flags go first", flags: nodeFlags{urls: []string{file}}, variable: "valkey://a:1,valkey://b:1", nodes: 1},
+		{name: "a hole", variable: "valkey://a:1,,valkey://c:1", status: 64, said: "FENLOCK_NODES: node 2: it is empty"},
+		{name: "nothing but a comma", variable: ",", status: 64, said: "node 1: it is empty"},
+		{name: "no scheme", flags: nodeFlags{urls: []string{"a:1"}}, status: 64, said: "--node: node 1: it has no scheme"},
+		{name: "unknown scheme", variable: "http://u:secret@a:1", status: 64, said: `unknown scheme "http"`},
+		{name: "a comma in a password", variable: "valkey://u:x,secret@a:1", status: 64, said: "%2C"},
+		{name: "port", variable: "valkey://u:secret@a:port", status: 64, said: "cannot be parsed"},
+		{name: "mixed", variable: file + ",valkey://u:secret@a:1", status: 64, said: "node 1 is SQLite and node 2 is Valkey"},
+		{name: "prefix", flags: nodeFlags{urls: []string{file}, prefixSet: true}, status: 64, said: "--prefix"},
+		{name: "prefix with the default file", flags: nodeFlags{prefixSet: true}, status: 64, said: "--prefix"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv(nodesVariable, test.variable)
+			t.Setenv("XDG_STATE_HOME", t.TempDir())
+			nodes, err := test.flags.open()
+			defer closeAll(nodes)
+			var exit *exitError
+			errors.As(err, &exit)
+			if len(nodes) != test.nodes || (exit == nil) != (test.status == 0) {
+				t.Fatalf("%d nodes, %v", len(nodes), err)
+			}
+			if exit == nil {
+				return
+			}
+			if exit.status != test.status || !strings.Contains(exit.message, test.said) {
+				t.Errorf("status %d, %q", exit.status, exit.message)
+			}
+			if strings.Contains(exit.message, "secret") {
+				t.Errorf("the password is in %q", exit.message)
+			}
+		})
+	}
+}
+
+func TestDefaultFile(t *testing.T) {
+	for _, test := range []struct{ state, home, want string }{
+		{"/s", "/h", "/s/fenlock/fenlock.db"},
+		{"", "/h", "/h/.local/state/fenlock/fenlock.db"},
+		{"relative", "/h", "/h/.local/state/fenlock/fenlock.db"},
+		{"", "", ""},
+	} {
+		t.Setenv("XDG_STATE_HOME", test.state)
+		t.Setenv("HOME", test.home)
+		if got, err := defaultFile(); got != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%+v: %q, %v", test, got, err)
+		}
+	}
+}

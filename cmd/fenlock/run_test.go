@@ -1,0 +1,352 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/sqlnode"
+)
+
+func TestExitStatus(t *testing.T) {
+	h := newHome(t)
+	folder := t.TempDir()
+	script := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	h.env = append(h.env, "PATH="+os.Getenv("PATH")+":"+folder)
+	script("notexecutable", "#!/bin/sh\n", 0o644)
+	for _, test := range []struct {
+		args   []string
+		status int
+		said   string
+	}{
+		{[]string{"x", "--", "true"}, 0, ""},
+		{[]string{"x", "--", "sh", "-c", "exit 3"}, 3, ""},
+		{[]string{"x", "--", "sh", "-c", "exit 255"}, 255, ""},
+		{[]string{"x", "--", "sh", "-c", "kill -9 $$"}, 137, ""},
+		{[]string{"x", "--", "sh", "-c", "kill -TERM $$"}, 143, ""},
+		{[]string{"x", "--", "sh", "-c", "test $0 = --node", "--node"}, 0, ""},
+		{[]string{"--", "-x", "--", "true"}, 0, ""},
+
+		{[]string{"x", "--", "fenlock-no-such-command"}, 127, "fenlock-no-such-command: command not found"},
+		{[]string{"x", "--", "/no/such/command"}, 127, "/no/such/command"},
+		{[]string{"x", "--", ""}, 127, "empty"},
+		{[]string{"x", "--", script("interpreter", "#!/no/such/shell\n", 0o755)}, 127, "not found"},
+		{[]string{"x", "--", folder}, 126, "is a directory"},
+		{[]string{"x", "--", script("mode", "#!/bin/sh\n", 0o644)}, 126, "permission denied"},
+		{[]string{"x", "--", "notexecutable"}, 126, "not executable"},
+		{[]string{"x", "--", script("text", "echo no first line\n", 0o755)}, 126, "#!/bin/sh"},
+
+		{nil, 64, "no NAME"},
+		{[]string{"x"}, 64, "no COMMAND"},
+		{[]string{"x", "--"}, 64, "no COMMAND"},
+		{[]string{"x", "true"}, 64, "expected -- after NAME"},
+		{[]string{"x", "--no-wait", "--", "true"}, 64, "flags go before it"},
+		{[]string{"--frob", "x", "--", "true"}, 64, "unknown flag: --frob"},
+		{[]string{"--wait", "3", "x", "--", "true"}, 64, "missing unit"},
+		{[]string{"--wait", "-1s", "x", "--", "true"}, 64, "negative"},
+		{[]string{"--wait", "1s", "--no-wait", "x", "--", "true"}, 64, "exclude each other"},
+		{[]string{"-E", "256", "x", "--", "true"}, 64, "0 to 255"},
+		{[]string{"-E", "-1", "x", "--", "true"}, 64, "0 to 255"},
+		{[]string{"", "--", "true"}, 64, "name of a lock is empty"},
+		{[]string{"a\nb", "--", "true"}, 64, `control character: "a\nb"`},
+		{[]string{"--ttl", "0", "x", "--", "true"}, 64, "--ttl is 0s"},
+		{[]string{"--ttl", "1ms", "x", "--", "true"}, 64, "--ttl is 1ms, at least 100ms"},
+		{[]string{"--ttl", "1m", "x", "--", "true"}, 64, "--ttl is 1m0s, longer than --max-ttl, 30s"},
+		{[]string{"--max-ttl", "0", "x", "--", "true"}, 64, "--max-ttl is 0s"},
+		{[]string{"--max-hold", "1s", "x", "--", "true"}, 64, "--max-hold is 1s, shorter than --ttl, 10s"},
+		{[]string{"--max-hold", "-1s", "x", "--", "true"}, 64, "negative"},
+		{[]string{"--label", "a\tb", "x", "--", "true"}, 64, "--label has a control character"},
+		{[]string{"--node", "http://u:pw@h", "x", "--", "true"}, 64, "unknown scheme"},
+	} {
+		r := h.start(append([]string{"fenlock", "run"}, test.args...)...)
+		r.want(test.status, test.said)
+		if out := r.rest(); out != "" {
+			t.Errorf("%q: stdout has %q", test.args, out)
+		}
+		if strings.Contains(r.stderr.String(), "pw@") {
+			t.Errorf("%q: a password on stderr: %s", test.args, &r.stderr)
+		}
+		for line := range strings.Lines(r.stderr.String()) {
+			if !strings.HasPrefix(line, "fenlock: ") {
+				t.Errorf("%q: a line without the prefix: %q", test.args, line)
+			}
+		}
+	}
+	h.start("fenlock", "rum").want(64, `unknown command "rum"`, "run")
+	h.start("fenlock", "--frob").want(64, "unknown flag")
+}
+
+func TestHelpAndVersion(t *testing.T) {
+	h := newHome(t)
+	for _, test := range []struct{ command, out string }{
+		{"version", "fenlock devel (go"},
+		{"help", "fenlock run --help"},
+		{"run --help", "FENLOCK_TOKEN"},
+		{"completion bash", "bash completion"},
+	} {
+		r := h.start(append([]string{"fenlock"}, strings.Fields(test.command)...)...)
+		out := r.rest()
+		r.want(0)
+		if !strings.Contains(out, test.out) {
+			t.Errorf("fenlock %s printed %q", test.command, out)
+		}
+	}
+}
+
+func TestTheCommandsEnvironment(t *testing.T) {
+	h := newHome(t, "FENLOCK_NAME=outer", "FENLOCK_TOKEN=1", "OTHER=kept", "FENLOCK_NODES=sqlite://"+t.TempDir()+"/a.db")
+	r := h.start("fenlock", "run", "--verbose", "a name", "--", "sh", "-c",
+		`echo "$FENLOCK_NAME|$OTHER|$FENLOCK_NODES"; echo $FENLOCK_TOKEN; read line; echo "$line" >&2`)
+	if got, want := r.line(), "a name|kept|"+h.env[len(h.env)-1][len("FENLOCK_NODES="):]; got != want {
+		t.Errorf("environment: %q, want %q", got, want)
+	}
+	token := r.line()
+	if n, err := strconv.ParseInt(token, 10, 64); err != nil || n < 2 {
+		t.Errorf("token %q", token)
+	}
+	r.stdin.Write([]byte("to stdin\n"))
+	r.want(0, "to stdin\n", `fenlock: "a name" is taken, with token `+token, `fenlock: "a name" is released`)
+	if strings.Contains(r.stderr.String(), "this machine only") {
+		t.Errorf("speaks of the default file: %s", &r.stderr)
+	}
+}
+
+func TestTheDefaultFile(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "x", "--", "true")
+	r.want(0)
+	folder := filepath.Join(h.state, "fenlock")
+	line, _, _ := strings.Cut(r.stderr.String(), "\n")
+	if !strings.Contains(line, filepath.Join(folder, "fenlock.db")) || !strings.Contains(line, "this machine only") {
+		t.Errorf("the first line is %q", line)
+	}
+	info, err := os.Stat(folder)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	h.start("fenlock", "run", "--prefix", "", "x", "--", "true").want(64, "--prefix")
+}
+
+func TestHeld(t *testing.T) {
+	h := newHome(t)
+	end := h.hold("x", "--label", "the holder")
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by the holder`)
+	h.start("fenlock", "run", "--no-wait", "-E", "0", "x", "--", "false").want(0, "is held")
+	h.start("fenlock", "run", "--conflict-exit-code", "9", "--wait", "300ms", "x", "--", "true").
+		want(9, `gave up after 300ms: "x" is held by the holder`)
+	h.start("fenlock", "run", "--wait", "300ms", "x", "--", "true").want(75)
+	h.start("fenlock", "run", "--wait", "0", "x", "--", "true").want(75)
+	h.start("fenlock", "run", "--wait", "1ns", "x", "--", "true").want(75)
+	h.start("fenlock", "run", "--no-wait", "another", "--", "true").want(0)
+	waiter := h.start("fenlock", "run", "--verbose", "x", "--", "echo", "mine")
+	end()
+	if line := waiter.line(); line != "mine" {
+		t.Errorf("the waiter's command printed %q", line)
+	}
+	waiter.want(0)
+}
+
+// However a command ends, and if it cannot be started, the lock is free at once.
+func TestReleased(t *testing.T) {
+	h := newHome(t)
+	for _, command := range [][]string{
+		{"false"}, {"sh", "-c", "kill -9 $$"}, {"true"},
+		{"sh", "-c", "sleep 1 >/dev/null & exit 0"}, // what it leaves behind has no lock
+	} {
+		h.start(append([]string{"fenlock", "run", "x", "--"}, command...)...).status()
+		h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(0)
+	}
+}
+
+// What a command leaves in the background goes on if the lock was not lost.
+func TestTheBackgroundGoesOn(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "(sleep 1; echo still here) & exit 4")
+	r.want(4)
+	if out := r.rest(); out != "still here\n" {
+		t.Errorf("stdout: %q", out)
+	}
+}
+
+func TestSignalsReachTheGroup(t *testing.T) {
+	h := newHome(t)
+	for name, sig := range map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT,
+		"TERM": syscall.SIGTERM, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2,
+	} {
+		r := h.start("fenlock", "run", "x", "--", "sh", "-c",
+			`trap "exit 7" `+name+`; sh -c 'trap "echo grandchild; exit 0" `+name+`; echo ready; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done'; sleep 60`)
+		if line := r.line(); line != "ready" {
+			t.Fatalf("%s: %q", name, line)
+		}
+		r.signal(sig)
+		if line := r.line(); line != "grandchild" {
+			t.Errorf("%s: %q", name, line)
+		}
+		r.want(7)
+	}
+	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; exec sleep 60")
+	r.line()
+	r.signal(syscall.SIGTERM)
+	r.want(143)
+}
+
+// nohup: a signal that was ignored when fenlock was started stays so, for the
+// command as well.
+func TestIgnoredSignalsStayIgnored(t *testing.T) {
+	h := newHome(t)
+	r := h.start("sh", "-c", `trap "" HUP; exec fenlock run x -- sh -c 'echo ready; read x; kill -HUP $$; exit 4'`)
+	r.line()
+	r.signal(syscall.SIGHUP)
+	r.stdin.Close()
+	r.want(4)
+}
+
+// A reader of stderr that went away is no reason to die without a release.
+func TestStderrIsClosed(t *testing.T) {
+	h := newHome(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer write.Close()
+	cmd := exec.CommandContext(t.Context(), program, "run", "--verbose", "x", "--", "sh", "-c", "exit 5")
+	cmd.Env, cmd.Stderr = h.env, write
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 5 {
+		t.Errorf("%v", err)
+	}
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(0)
+}
+
+func TestInterruptWhileWaiting(t *testing.T) {
+	h := newHome(t)
+	end := h.hold("x")
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1} {
+		// Its own second stage prints when the wait has begun.
+		r := h.start("sh", "-c", `exec fenlock run --verbose x -- echo never 2>&1`)
+		for !strings.Contains(r.line(), "waiting: ") {
+		}
+		r.signal(sig)
+		if out := r.rest(); out != "" {
+			t.Errorf("%v: printed %q", sig, out)
+		}
+		r.want(128 + int(sig))
+	}
+	if leases := h.leases(); len(leases) != 1 {
+		t.Errorf("leases: %v", leases)
+	}
+	end()
+	if leases := h.leases(); len(leases) != 0 {
+		t.Errorf("leases: %v", leases)
+	}
+}
+
+// leases returns what is locked in the home's default file.
+func (h *home) leases() (leases []fenlock.Lease) {
+	h.t.Helper()
+	node, err := sqlnode.OpenFile(filepath.Join(h.state, "fenlock", "fenlock.db"))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer node.Close()
+	err = node.List(h.t.Context(), func(l fenlock.Lease) bool {
+		leases = append(leases, l)
+		return true
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return leases
+}
+
+// Several processes increment a number in a file: none is lost, and the tokens
+// are in the order of the increments.
+func TestExclusion(t *testing.T) {
+	h := newHome(t)
+	file := filepath.Join(t.TempDir(), "number")
+	if err := os.WriteFile(file, []byte("0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.env = append(h.env, "FILE="+file)
+	const processes, rounds = 4, 5
+	var all []*running
+	for range processes {
+		all = append(all, h.start("sh", "-ec", `for i in 1 2 3 4 5; do
+			fenlock run --ttl 30s counter -- sh -ec 'read n <"$FILE"; sleep 0.02; echo $((n + 1)) >"$FILE"; echo $FENLOCK_TOKEN >>"$FILE.tokens"'
+		done`))
+	}
+	for _, r := range all {
+		r.want(0)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != strconv.Itoa(processes*rounds)+"\n" {
+		t.Errorf("the number is %q, %v", text, err)
+	}
+	tokens, err := os.ReadFile(file + ".tokens")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last int64
+	for _, word := range strings.Fields(string(tokens)) {
+		token, err := strconv.ParseInt(word, 10, 64)
+		if err != nil || token <= last {
+			t.Errorf("token %s after %d", word, last)
+		}
+		last = token
+	}
+}
+
+func TestMaxHold(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "--ttl", "1s", "--max-hold", "1s", "x", "--", "sleep", "60")
+	r.want(76, "stopping the command (SIGTERM)", "--max-hold")
+	if strings.Contains(r.stderr.String(), "killing") {
+		t.Errorf("a command that ends by SIGTERM was killed: %s", &r.stderr)
+	}
+	// The leader ends, what it started ignores SIGTERM.
+	r = h.start("fenlock", "run", "--ttl", "1s", "--max-hold", "1s", "x", "--", "sh", "-c",
+		`sh -c 'trap "" TERM; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived' & wait`)
+	r.want(76, "killing the command (SIGKILL)")
+	if out := r.rest(); out != "" {
+		t.Errorf("stdout: %q", out)
+	}
+}
+
+// A fenlock that was itself paused beyond the validity kills at once: there is
+// no time left to ask.
+func TestPausedBeyondTheValidity(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "--ttl", "500ms", "x", "--", "sh", "-c", `trap "" TERM; echo ready; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived`)
+	r.line()
+	r.signal(syscall.SIGSTOP)
+	time.Sleep(time.Second) // the validity must end
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(0)
+	r.signal(syscall.SIGCONT)
+	r.want(76, "killing the command (SIGKILL)")
+	if strings.Contains(r.stderr.String(), "SIGTERM") {
+		t.Errorf("asked first: %s", &r.stderr)
+	}
+	if out := r.rest(); out != "" {
+		t.Errorf("stdout: %q", out)
+	}
+	// The command ended while the lock was somebody else's: that is no success.
+	r = h.start("fenlock", "run", "--ttl", "500ms", "x", "--", "sh", "-c", `echo ready; kill -STOP $PPID; exit 0`)
+	r.line()
+	time.Sleep(time.Second)
+	r.signal(syscall.SIGCONT)
+	r.want(76, "the command ended by itself, but")
+}

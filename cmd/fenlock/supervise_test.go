@@ -1,0 +1,85 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func TestDecide(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	for _, test := range []struct {
+		name  string
+		o     outlook
+		do    step
+		again time.Duration
+	}{
+		{"just taken", outlook{left: 9900 * ms}, leave, 500 * ms},
+		{"an extension is due", outlook{left: 6 * s}, leave, 500 * ms},
+		{"close to a third", outlook{left: 3400 * ms}, leave, 3400*ms - 10*s/3},
+		{"one nanosecond above a third", outlook{left: 10*s/3 + 1}, leave, 1},
+		{"a third", outlook{left: 10 * s / 3}, terminate, 500 * ms},
+		{"close to a tenth", outlook{left: 1100 * ms}, terminate, 100 * ms},
+		{"a tenth, and nothing was sent", outlook{left: s}, kill, 500 * ms},
+		{"paused until after the end", outlook{left: -time.Hour}, kill, 500 * ms},
+		{"stopping", outlook{left: 2 * s, stopping: true, since: s}, leave, 500 * ms},
+		{"stopping, close to a tenth", outlook{left: s + 1, stopping: true, since: 2 * s}, leave, 1},
+		{"stopping, a tenth", outlook{left: s, stopping: true, since: 2 * s}, kill, 500 * ms},
+		{"taken away", outlook{left: 6 * s, gone: true}, terminate, 500 * ms},
+		{"taken away late", outlook{left: 1200 * ms, gone: true}, terminate, 200 * ms},
+		{"taken away at a tenth", outlook{left: s, gone: true}, kill, 500 * ms},
+		{"taken away, in the grace", outlook{left: 5 * s, gone: true, stopping: true, since: 700 * ms}, leave, 300 * ms},
+		{"taken away, after the grace", outlook{left: 5 * s, gone: true, stopping: true, since: s}, kill, 500 * ms},
+		{"taken away while stopping", outlook{left: 2 * s, gone: true, stopping: true, since: 100 * ms}, leave, 500 * ms},
+	} {
+		test.o.ttl = 10 * s
+		do, again := decide(test.o)
+		if do != test.do || again != test.again {
+			t.Errorf("%s: %d after %v, want %d after %v", test.name, do, again, test.do, test.again)
+		}
+	}
+	if _, again := decide(outlook{ttl: time.Hour, left: time.Hour}); again != s {
+		t.Errorf("a long lease is looked at after %v: a suspended machine would be noticed late", again)
+	}
+}
+
+// However the looks fall, a lock that is not extended any more has the command
+// asked before it is killed, and killed before the validity is over.
+func TestDecideCountsBack(t *testing.T) {
+	for seed := range uint64(2000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		below := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
+		ttl := below(time.Hour)
+		ttl = max(ttl, 100*time.Millisecond).Truncate(time.Millisecond)
+		// The start of the command may come late, but not later than freshen lets it.
+		o := outlook{ttl: ttl, left: ttl/termShare + 1 + below(ttl/2)}
+		goneAt := below(2 * ttl) // before now: o.left; beyond: never
+		var killed bool
+		for range 100_000 {
+			o.gone = o.left < goneAt
+			do, again := decide(o)
+			if again <= 0 {
+				t.Fatalf("seed %d: %+v: look again after %v", seed, o, again)
+			}
+			if do == terminate && o.stopping {
+				t.Fatalf("seed %d: %+v: asked twice", seed, o)
+			}
+			if do == kill {
+				killed = true
+				break
+			}
+			o.stopping = o.stopping || do == terminate
+			// A signal or a SIGCHLD can come earlier than the timer.
+			pass := min(again, 1+below(again*2))
+			o.left -= pass
+			if o.stopping {
+				o.since += pass
+			}
+		}
+		if !killed || !o.stopping || o.left <= 0 || o.left > ttl {
+			t.Fatalf("seed %d: killed %v, with %+v", seed, killed, o)
+		}
+	}
+}

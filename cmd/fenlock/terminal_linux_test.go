@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A fenlock that is killed takes the command with it.
+func TestFenlockIsKilled(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; exec sleep 3600")
+	r.line()
+	r.signal(syscall.SIGKILL)
+	if out := r.rest(); out != "" { // until the command is gone
+		t.Errorf("stdout: %q", out)
+	}
+	r.want(-1)
+}
+
+// pty returns both ends of a new pseudo-terminal.
+func pty(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}
+
+// session is a shell script whose controlling terminal is a pseudo-terminal.
+type session struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	master *os.File
+	lines  *bufio.Scanner
+}
+
+func (h *home) session(script string) *session {
+	h.t.Helper()
+	master, slave := pty(h.t)
+	defer slave.Close()
+	cmd := exec.CommandContext(h.t.Context(), "sh", "-c", script)
+	cmd.Env = h.env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	return &session{t: h.t, cmd: cmd, master: master, lines: bufio.NewScanner(master)}
+}
+
+// expect reads the terminal up to a line with the text.
+func (s *session) expect(text string) {
+	s.t.Helper()
+	var seen []string
+	for s.lines.Scan() {
+		seen = append(seen, s.lines.Text())
+		if strings.Contains(s.lines.Text(), text) {
+			return
+		}
+	}
+	s.t.Fatalf("no line with %q; the terminal had:\n%s", text, strings.Join(seen, "\n"))
+}
+
+func (s *session) enter(text string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// The command can read the terminal; afterwards its caller can.
+func TestTheTerminalIsLentAndGivenBack(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`fenlock run x -- sh -c 'echo asking; read a; echo command has $a; exit 3'; echo status $?; read b; echo caller has $b`)
+	s.expect("asking")
+	s.enter("one\n")
+	s.expect("command has one")
+	s.expect("status 3")
+	s.enter("two\n")
+	s.expect("caller has two")
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCtrlC(t *testing.T) {
+	h := newHome(t)
+	// A shell that waits dies of the same Ctrl-C, if it gets it. It does not:
+	// the command's group has the terminal.
+	s := h.session(`trap "echo caller interrupted" INT; fenlock run x -- sh -c 'trap "echo interrupted; exit 9" INT; echo ready; while :; do sleep 0.1; done'; echo status $?`)
+	s.expect("ready")
+	s.enter("\x03")
+	s.expect("interrupted")
+	s.expect("status 9")
+	// While waiting it is fenlock's.
+	end := h.hold("x")
+	s = h.session(`trap : INT; fenlock run x -- true; echo status $?`)
+	s.expect("waiting: ")
+	s.enter("\x03")
+	s.expect("status 130")
+	end()
+}
+
+// A command that is stopped would be a job that its shell does not know.
+func TestCtrlZ(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'; echo status $?`)
+	s.expect("ready")
+	s.enter("\x1a")
+	s.expect("the command goes on")
+	s.enter("one\n")
+	s.expect("command has one")
+	s.expect("status 3")
+}
+
+// The modes that a killed editor set are undone.
+func TestTheTerminalsModesAreRestored(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`fenlock run --ttl 1s --max-hold 1s x -- sh -c 'trap "" TERM; stty raw -echo; sleep 60'; echo status $?; stty -a | tr ";" "\n" | grep -w -- "icanon\|echo"; echo done`)
+	s.expect("status 76")
+	s.expect(" icanon ")
+	s.expect("done")
+}

@@ -1,0 +1,242 @@
+package fenlock_test
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/memnode"
+)
+
+// The context ends before the leases do, by the drift, however the nodes fail
+// (bug 11). One nanosecond before that it is alive.
+func TestContextEndsBeforeTheLeases(t *testing.T) {
+	for _, how := range []fault{down, {hang: true}} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			lock := c.held()
+			c.set(0, 3, allOps, how)
+			time.Sleep(validity - 1)
+			wantCause(t, lock.Context(), nil)
+			time.Sleep(time.Nanosecond)
+			wantCause(t, lock.Context(), fenlock.ErrLost)
+			wantNot(t, context.Cause(lock.Context()), fenlock.ErrNoQuorum, fenlock.ErrHeld,
+				fenlock.ErrReleased, fenlock.ErrMaxHold, context.DeadlineExceeded)
+			for i := range c.nodes {
+				if got := c.lease(i, name).Remaining; got != drift {
+					t.Errorf("node %d: the lease has %v left, want %v", i, got, drift)
+				}
+			}
+			if how == down && !strings.Contains(context.Cause(lock.Context()).Error(), errDown.Error()) {
+				t.Errorf("the cause does not tell what the nodes said: %v", context.Cause(lock.Context()))
+			}
+		})
+	}
+}
+
+// An extension that was executed, but whose answer was lost, has made the leases
+// longer and the validity not.
+func TestContextDoesNotCountExtensionsWithoutAnAnswer(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.set(0, 3, extend, fault{lost: true})
+		time.Sleep(validity)
+		wantCause(t, lock.Context(), fenlock.ErrLost)
+		c.wantLeases(3)
+	})
+}
+
+// The holder must stop in time even if its log blocks: a full pipe at stderr is
+// no reason to write without a lock. So the context ends before the log is told.
+func TestContextEndsBeforeTheLoggerIsTold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var lock *fenlock.Lock
+		told := 0
+		handler := funcHandler(func() {
+			told++
+			if lock.Context().Err() == nil {
+				t.Error("the context is alive while the log is told of the loss")
+			}
+		})
+		lock = c.held(func(config *fenlock.Config) { config.Logger = slog.New(handler) })
+		c.set(0, 3, allOps, down)
+		time.Sleep(validity)
+		wantCause(t, lock.Context(), fenlock.ErrLost)
+		if told != 1 {
+			t.Errorf("the log was told %d times", told)
+		}
+	})
+}
+
+// A handler may look at the lock, and a slow one must not block the lock's users.
+// Not in a bubble: who waits for a mutex there stops the clock for good.
+func TestLoggerIsToldWithoutTheMutex(t *testing.T) {
+	var lock atomic.Pointer[fenlock.Lock]
+	told := make(chan bool, 1)
+	handler := funcHandler(func() {
+		asked := make(chan struct{})
+		go func() {
+			lock.Load().Remaining()
+			close(asked)
+		}()
+		select {
+		case <-asked:
+			told <- true
+		case <-time.After(time.Second):
+			told <- false
+		}
+	})
+	node := &faulty{Node: memnode.New("a"), start: time.Now(), faults: map[string]fault{extend: down}}
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node}, TTL: fenlock.MinTTL, Logger: slog.New(handler)})
+	wantErr(t, err)
+	k, err := l.TryAcquire(t.Context(), name)
+	wantErr(t, err)
+	lock.Store(k)
+	if !<-told {
+		t.Error("the lock is blocked while the logger works")
+	}
+}
+
+// funcHandler is a log that calls a function.
+type funcHandler func()
+
+func (funcHandler) Enabled(context.Context, slog.Level) bool    { return true }
+func (f funcHandler) Handle(context.Context, slog.Record) error { f(); return nil }
+func (f funcHandler) WithAttrs([]slog.Attr) slog.Handler        { return f }
+func (f funcHandler) WithGroup(string) slog.Handler             { return f }
+
+func TestContextAfterRelease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		wantCause(t, lock.Context(), nil)
+		c.set(0, 3, release, fault{hang: true})
+		go lock.Release(context.Background())
+		// At once, not when the nodes have answered.
+		wantCause(t, lock.Context(), fenlock.ErrReleased)
+		wantNot(t, context.Cause(lock.Context()), fenlock.ErrLost, fenlock.ErrMaxHold)
+		if got := lock.Remaining(); got != 0 {
+			t.Errorf("remaining %v after the release", got)
+		}
+		c.wantNow(0)
+	})
+}
+
+// The tenure ends exactly at MaxHold, counted from the first request, with the
+// nodes well; and the leases end a TTL later at most, without anybody's help.
+func TestContextEndsExactlyAtMaxHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.set(0, 3, allOps, fault{request: 50 * time.Millisecond})
+		lock := c.held(maxHold(time.Minute))
+		time.Sleep(time.Minute - 50*time.Millisecond - 1)
+		wantCause(t, lock.Context(), nil)
+		if got := lock.Remaining(); got != 1 {
+			t.Errorf("remaining %v, want 1ns", got)
+		}
+		time.Sleep(time.Nanosecond)
+		wantCause(t, lock.Context(), fenlock.ErrMaxHold)
+		wantNot(t, context.Cause(lock.Context()), fenlock.ErrLost, fenlock.ErrReleased)
+		if got := lock.Remaining(); got != 0 {
+			t.Errorf("remaining %v", got)
+		}
+		time.Sleep(ttl)
+		c.wantLeases(0)
+	})
+}
+
+// A holder that extends by hand gets no further than MaxHold either.
+func TestExtendByHandDoesNotPassMaxHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held(maxHold(20 * time.Second))
+		for range 19 {
+			time.Sleep(time.Second)
+			wantErr(t, lock.Extend(t.Context()))
+		}
+		if got := lock.Remaining(); got != time.Second {
+			t.Errorf("remaining %v, want 1s", got)
+		}
+		time.Sleep(time.Second)
+		wantCause(t, lock.Context(), fenlock.ErrMaxHold)
+	})
+}
+
+// Negative means unbounded, and so does, in effect, the largest duration.
+func TestUnboundedHold(t *testing.T) {
+	for _, d := range []time.Duration{-1, math.MaxInt64} {
+		bubble(t, 1, func(t *testing.T, c *cluster) {
+			c.suspend(time.Hour) // a clock that has run for a while
+			lock := c.held(maxHold(d))
+			if got := lock.Remaining(); got != validity {
+				t.Errorf("MaxHold %v: remaining %v, want %v", d, got, validity)
+			}
+			time.Sleep(100 * time.Minute)
+			wantCause(t, lock.Context(), nil)
+			lock.Release(t.Context())
+		})
+	}
+}
+
+type key struct{}
+
+// The values go on (for tracing), the end does not: an HTTP request's lock may
+// outlive the request, and releasing it must not depend on it.
+func TestContextHasTheParentsValuesNotItsEnd(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
+		lock, err := c.locker().Acquire(parent, name)
+		wantErr(t, err)
+		if got := lock.Context().Value(key{}); got != "trace" {
+			t.Errorf("the value is %v", got)
+		}
+		if _, ok := lock.Context().Deadline(); ok {
+			t.Error("the context has a deadline")
+		}
+		cancel()
+		time.Sleep(3 * ttl)
+		wantCause(t, lock.Context(), nil)
+		lock.Release(parent) // returns parent's error, or nil if the nodes were faster
+		c.wantLeases(0)
+	})
+}
+
+// The machine slept for longer than the validity. Timers stood still, the leases
+// did not: the lock's own clock knows at once, and the context follows within
+// a quarter of the TTL of time awake.
+func TestSuspendedMachineLosesTheLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.suspend(20 * time.Second)
+		if got := lock.Remaining(); got != 0 {
+			t.Errorf("remaining %v", got)
+		}
+		time.Sleep(ttl / 4)
+		wantCause(t, lock.Context(), fenlock.ErrLost)
+		if n := c.requests(extend); n != 0 {
+			t.Errorf("%d extensions of a lock that was lost", n)
+		}
+	})
+	// A tenure that ended long before MaxHold was lost, whenever that is noticed.
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held(maxHold(time.Hour))
+		c.suspend(2 * time.Hour)
+		wantErr(t, lock.Extend(t.Context()), fenlock.ErrLost)
+	})
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.suspend(validity)
+		wantErr(t, lock.Extend(t.Context()), fenlock.ErrLost)
+		c.wantNow(0)
+		wantCause(t, lock.Context(), fenlock.ErrLost)
+	})
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.suspend(validity - 1)
+		wantErr(t, lock.Extend(t.Context())) // still held: the extension saves it
+		if got := lock.Remaining(); got != validity {
+			t.Errorf("remaining %v, want %v", got, validity)
+		}
+	})
+}

@@ -1,0 +1,146 @@
+package fenlock_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+var errWork = errors.New("the work failed")
+
+func TestDo(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		ctx := context.WithValue(t.Context(), key{}, "trace")
+		for _, result := range []error{nil, errWork} {
+			err := c.locker().Do(ctx, name, func(ctx context.Context, token fence.Token) error {
+				c.wantLeases(3)
+				if !token.Valid() || token != c.lease(0, name).Register {
+					t.Errorf("the token is %d", token)
+				}
+				if ctx.Value(key{}) != "trace" {
+					t.Error("the context lacks the caller's values")
+				}
+				time.Sleep(time.Minute) // far beyond the TTL: extended meanwhile
+				wantCause(t, ctx, nil)
+				return result
+			})
+			if err != result {
+				t.Errorf("got %v, want work's own error, %v", err, result)
+			}
+			c.wantLeases(0)
+		}
+	})
+}
+
+// The context ends with work: what it started in the background must not go on
+// as if the lock were held.
+func TestDoEndsTheContextOfWork(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var inner context.Context
+		wantErr(t, c.locker().Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
+			inner = ctx
+			return nil
+		}))
+		if inner.Err() == nil {
+			t.Error("the context of work goes on after Do")
+		}
+	})
+}
+
+// A panic keeps no lock and stays a panic.
+func TestDoReleasesAfterAPanic(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		defer func() {
+			if r := recover(); r != "oops" {
+				t.Errorf("recovered %v", r)
+			}
+			c.wantLeases(0)
+		}()
+		c.locker().Do(t.Context(), name, func(context.Context, fence.Token) error { panic("oops") })
+	})
+}
+
+// Work is told that the lock is gone, before anybody else can have it, and the
+// caller learns it even if work did not notice.
+func TestDoTellsOfTheLoss(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		lose   func(*cluster)
+		want   error
+		result func(context.Context) error
+		also   []error
+	}{
+		{"nodes down, work stops", func(c *cluster) { c.set(0, 3, extend, down) }, fenlock.ErrLost,
+			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, []error{context.Canceled}},
+		{"nodes down, work fails", func(c *cluster) { c.set(0, 3, extend, down) }, fenlock.ErrLost,
+			func(ctx context.Context) error { <-ctx.Done(); return errWork }, []error{errWork}},
+		{"nodes down, work does not notice", func(c *cluster) { c.set(0, 3, extend, down) }, fenlock.ErrLost,
+			func(context.Context) error { time.Sleep(time.Hour); return nil }, nil},
+		{"too long", func(*cluster) {}, fenlock.ErrMaxHold,
+			func(ctx context.Context) error { <-ctx.Done(); return nil }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				l := c.locker(maxHold(time.Minute))
+				err := l.Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
+					test.lose(c)
+					result := test.result(ctx)
+					wantCause(t, ctx, test.want)
+					return result
+				})
+				wantErr(t, err, append(test.also, test.want)...)
+				wantNot(t, err, fenlock.ErrReleased)
+				c.wantLeases(0)
+			})
+		})
+	}
+}
+
+// The caller's end is work's end, but the lock is released like any other.
+func TestDoWithACallerThatGivesUp(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		errShutdown := errors.New("the server shuts down")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errShutdown) })
+		err := c.locker().Do(ctx, name, func(ctx context.Context, _ fence.Token) error {
+			<-ctx.Done()
+			wantCause(t, ctx, errShutdown)
+			c.wantLeases(3) // held until work has returned
+			c.set(0, 3, release, fault{request: 10 * time.Millisecond})
+			return ctx.Err()
+		})
+		c.wantNow(time.Second + 10*time.Millisecond) // until it is released
+		wantErr(t, err, context.Canceled)
+		wantNot(t, err, fenlock.ErrLost, fenlock.ErrReleased)
+		c.wantLeases(0)
+	})
+}
+
+// Work was done under the lock; that the nodes could not be told is no reason
+// to report it as failed. The lease ends by itself.
+func TestDoIsNotFailedByItsRelease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		wantErr(t, c.locker().Do(t.Context(), name, func(context.Context, fence.Token) error {
+			c.set(0, 3, release, down)
+			return nil
+		}))
+	})
+}
+
+// Work does not run without the lock.
+func TestDoWithoutTheLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.held()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := c.locker().Do(ctx, name, func(context.Context, fence.Token) error {
+			t.Error("work ran")
+			return nil
+		})
+		wantErr(t, err, fenlock.ErrHeld, context.DeadlineExceeded)
+	})
+}

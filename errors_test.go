@@ -1,0 +1,161 @@
+package fenlock_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// The errors that a caller decides by are different from each other.
+func TestSentinelsMatchThemselvesOnly(t *testing.T) {
+	all := []error{fenlock.ErrHeld, fenlock.ErrNoQuorum, fenlock.ErrLost, fenlock.ErrMaxHold, fenlock.ErrReleased,
+		fenlock.ErrInvalid, fenlock.ErrMisconfigured, fenlock.ErrClosed, &fenlock.HeldError{}, &fenlock.QuorumError{}}
+	for i, a := range all[:8] {
+		for j, b := range all {
+			want := i == j || i == 0 && j == 8 || i == 1 && j == 9
+			if got := errors.Is(b, a); got != want {
+				t.Errorf("errors.Is(%v, %v) is %v", b, a, got)
+			}
+		}
+	}
+}
+
+func TestHeldErrorText(t *testing.T) {
+	for want, e := range map[string]fenlock.HeldError{
+		`fenlock: "a\nb" is held`:        {Name: "a\nb"},
+		`fenlock: "x" is held by host/1`: {Name: "x", HeldBy: "host/1"},
+		`fenlock: "x" is held by host/1 (its lease ends in 1.235s unless extended)`: {Name: "x", HeldBy: "host/1", RetryAfter: 1234567 * time.Microsecond},
+		`fenlock: "x" is held (its lease ends in 2s unless extended)`:               {Name: "x", RetryAfter: 2 * time.Second},
+	} {
+		if got := e.Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+func TestQuorumErrorText(t *testing.T) {
+	e := &fenlock.QuorumError{Op: "acquire", Name: "x", Nodes: 3, Need: 2, Errors: []fenlock.NodeError{
+		{Node: "a:6379", Err: errDown}, {Node: "b:6379", Err: errors.New("no answer within 1s")}}}
+	want := `fenlock: acquire "x": no quorum: 2 of 3 nodes failed, 2 are needed; a:6379: connection refused; b:6379: no answer within 1s`
+	if e.Error() != want {
+		t.Errorf("got  %s\nwant %s", e, want)
+	}
+	wantErr(t, e, fenlock.ErrNoQuorum, errDown)
+	// A message that happens to begin with the node's name does not name it.
+	e.Errors = []fenlock.NodeError{{Node: "c", Err: errDown}}
+	if !strings.HasSuffix(e.Error(), "; c: connection refused") {
+		t.Errorf("node c is not named: %s", e)
+	}
+}
+
+const secret = "00112233445566778899aabbccddeeff"
+
+// Whoever knows a holder's identity can release its lease. No verb prints it,
+// alone or inside a request.
+func TestHolderDoesNotPrintItsIdentity(t *testing.T) {
+	h := holder("host/1")
+	request := fenlock.Request{Name: name, Holder: h, TTL: ttl, Token: 7}
+	for _, value := range []any{h, &h, request, &request, []fenlock.Holder{h}, map[string]fenlock.Holder{"x": h}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "% x", "%d", "%T %v", "%50s"} {
+			args := []any{value}
+			if strings.HasPrefix(verb, "%T") {
+				args = append(args, value)
+			}
+			wantNoSecret(t, verb, fmt.Sprintf(verb, args...))
+		}
+	}
+	if got := fmt.Sprint(h); got != "holder(host/1)" {
+		t.Errorf("printed as %s", got)
+	}
+	var b bytes.Buffer
+	for _, logger := range []*slog.Logger{slog.New(slog.NewTextHandler(&b, nil)), slog.New(slog.NewJSONHandler(&b, nil))} {
+		b.Reset()
+		logger.Info("asked", "holder", h)
+		wantNoSecret(t, "slog", b.String())
+	}
+}
+
+func wantNoSecret(t *testing.T, how, text string) {
+	t.Helper()
+	hex := fmt.Sprintf("%x", secret)
+	if s := strings.ToLower(text); strings.Contains(s, secret[:16]) || strings.Contains(s, hex[:16]) {
+		t.Errorf("%s prints the identity: %s", how, text)
+	}
+}
+
+func TestLabel(t *testing.T) {
+	for in, want := range map[fenlock.Holder]string{
+		holder("host/1"): "host/1",
+		holder(""):       "",
+		holder("a:b"):    "a:b",
+		// Values of other Redlock clients: they are secrets as a whole.
+		"":                        "",
+		"f81d4fae-7dec-11d0-a765": "",
+		secret:                    "",
+		secret + "x":              "",
+		secret + "-:label":        "",
+		fenlock.Holder(strings.ToUpper(secret) + ":label"): "",
+	} {
+		if got := in.Label(); got != want {
+			t.Errorf("the label of %q is %q, want %q", string(in), got, want)
+		}
+	}
+}
+
+// Neither a lock that is printed nor an error of one shows the identity that is
+// on the nodes.
+func TestLocksAndErrorsDoNotPrintTheIdentity(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		holders := make(chan fenlock.Holder, 100)
+		for _, f := range c.nodes {
+			f.seen = func(r fenlock.Request) { holders <- r.Holder }
+		}
+		lock := c.held()
+		id := string(<-holders)[:32]
+		want := func(how, text string) {
+			t.Helper()
+			if strings.Contains(strings.ToLower(text), id) || strings.Contains(text, fmt.Sprintf("%x", id)) {
+				t.Errorf("%s prints the identity: %.60s...", how, text)
+			}
+		}
+		_, err := c.locker(label("other")).TryAcquire(t.Context(), name)
+		want("ErrHeld", fmt.Sprintf("%v %+v %#v", err, err, err))
+		c.set(0, 2, extend, down)
+		err = lock.Extend(t.Context())
+		want("ErrNoQuorum", fmt.Sprintf("%v %+v %#v", err, err, err))
+		time.Sleep(validity)
+		want("ErrLost", fmt.Sprintf("%+v", context.Cause(lock.Context())))
+		err = lock.Release(t.Context())
+		want("Release", fmt.Sprintf("%v %+v", err, err))
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			want("a lock with "+verb, fmt.Sprintf(verb, lock))
+		}
+	})
+}
+
+// Two attempts never share an identity: a node grants one once only, and the
+// argument for the token order rests on that.
+func TestHoldersAreNeverReused(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		seen := map[fenlock.Holder]bool{}
+		var last fenlock.Holder
+		c.nodes[0].seen = func(r fenlock.Request) { last = r.Holder }
+		l := c.locker()
+		for range 1000 {
+			lock, err := l.TryAcquire(t.Context(), name)
+			wantErr(t, err)
+			if seen[last] {
+				t.Fatal("an identity was used twice")
+			}
+			seen[last] = true
+			wantErr(t, lock.Release(t.Context()))
+		}
+	})
+}

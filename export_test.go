@@ -1,0 +1,14 @@
+package fenlock
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// SetClock makes a Locker that has not been used yet count time by now, so that
+// under testing/synctest its clock is the one that its timers go by.
+func SetClock(l *Locker, now func() time.Duration) { l.now = now }
+
+// SetSeen makes a Locker propose more than token, as if its wall clock were far ahead.
+func SetSeen(l *Locker, token fence.Token) { l.observe(token) }

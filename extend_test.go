@@ -1,0 +1,388 @@
+package fenlock_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+const third = ttl / 3
+
+// A lock extends itself from a third of the TTL on, counted from the start of the
+// round before, so that two more rounds fit in if one fails.
+func TestExtendsItselfFromAThirdOfTheTTL(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.set(0, 3, allOps, fault{request: 10 * time.Millisecond, reply: 10 * time.Millisecond})
+		lock := c.held()
+		time.Sleep(time.Minute)
+		wantCause(t, lock.Context(), nil)
+		var want []time.Duration
+		for at := third; at <= time.Minute; at += third {
+			want = append(want, at)
+		}
+		for _, f := range c.nodes {
+			if got := f.times(extend); !slices.Equal(got, want) {
+				t.Errorf("node %s was asked to extend at %v, want %v", f, got, want)
+			}
+		}
+		wantErr(t, lock.Release(t.Context()))
+	})
+}
+
+// A slow answer must not shift the rounds: their start counts, not their end.
+func TestRemainingFollowsEachExtension(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		want := func(d time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			if got := lock.Remaining(); got != d {
+				t.Errorf("at %v: remaining %v, want %v", c.now(), got, d)
+			}
+		}
+		want(validity)
+		c.set(0, 3, extend, fault{request: 300 * time.Millisecond})
+		time.Sleep(third - 1)
+		want(validity - third + 1)
+		time.Sleep(1 + 300*time.Millisecond - 1) // one before the answers
+		want(validity - third - 300*time.Millisecond + 1)
+		time.Sleep(time.Nanosecond)
+		want(validity - 300*time.Millisecond)
+		c.set(0, 3, extend, down)
+		time.Sleep(validity - 300*time.Millisecond - 1)
+		want(1)
+		time.Sleep(time.Nanosecond)
+		want(0)
+	})
+}
+
+// One failing node loses nothing, in whichever way it fails (bug 3). And all
+// leases stay on the nodes that work.
+func TestMinorityThatFailsLosesNothing(t *testing.T) {
+	for _, how := range []fault{down, {hang: true}, {lost: true}, {request: time.Second}} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			lock := c.held()
+			c.nodes[1].set(allOps, how)
+			time.Sleep(10 * ttl)
+			wantCause(t, lock.Context(), nil)
+			wantErr(t, lock.Extend(t.Context()))
+			if got := lock.Remaining(); got != validity {
+				t.Errorf("remaining %v, want %v", got, validity)
+			}
+			wantErr(t, lock.Release(t.Context()))
+		})
+	}
+}
+
+// Nor does one that refuses for good: an operator took the lease away on the wrong
+// node, or the node was rebuilt from registers that are ahead.
+func TestMinorityThatRefusesLosesNothing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		if _, err := c.nodes[0].ForceRelease(t.Context(), name, lock.Token()+1); err != nil {
+			t.Fatal(err)
+		}
+		c.set(1, 3, extend, fault{reply: time.Millisecond}) // the refusal comes first
+		time.Sleep(5 * ttl)
+		wantErr(t, lock.Extend(t.Context()))
+		wantCause(t, lock.Context(), nil)
+		c.wantLeases(2)
+	})
+}
+
+// A round that found no majority is repeated after a twelfth of the TTL: four
+// more fit into the validity. It counts from the moment it failed.
+func TestMissedExtensionIsRepeated(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.set(0, 2, extend, down)
+		time.Sleep(third + 2*ttl/12 + 1)
+		c.set(0, 2, extend, fault{})
+		time.Sleep(ttl / 12)
+		want := []time.Duration{third, third + ttl/12, third + 2*(ttl/12), third + 3*(ttl/12)}
+		if got := c.nodes[0].times(extend); !slices.Equal(got, want) {
+			t.Errorf("asked to extend at %v, want %v", got, want)
+		}
+		if got, want := lock.Remaining(), validity-(c.now()-want[3]); got != want {
+			t.Errorf("remaining %v, want %v", got, want)
+		}
+		wantCause(t, lock.Context(), nil)
+	})
+}
+
+// A hang takes a node timeout longer, but the retries go on up to the end.
+func TestHungExtensionsAreRepeatedUntilTheValidityRunsOut(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.set(0, 2, allOps, fault{hang: true})
+		time.Sleep(validity - 1)
+		wantCause(t, lock.Context(), nil)
+		if n := c.nodes[0].count(extend); n < 4 {
+			t.Errorf("%d extensions were tried", n)
+		}
+		time.Sleep(time.Nanosecond)
+		wantCause(t, lock.Context(), fenlock.ErrLost)
+		before := c.requests(extend)
+		time.Sleep(ttl)
+		if after := c.requests(extend); after != before {
+			t.Errorf("%d extensions were sent after the loss", after-before)
+		}
+	})
+}
+
+// An extension that is answered in the last nanosecond of the validity counts; at
+// its end it does not: somebody else may have looked already.
+func TestExtensionAtTheEndOfTheValidity(t *testing.T) {
+	for _, late := range []time.Duration{0, 1} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			lock := c.held()
+			c.set(0, 3, extend, down)
+			time.Sleep(validity - 100*time.Millisecond)
+			c.set(0, 3, extend, fault{request: 100*time.Millisecond - 1 + late})
+			err := lock.Extend(t.Context())
+			if late == 0 {
+				wantErr(t, err)
+				wantCause(t, lock.Context(), nil)
+				if got, want := lock.Remaining(), validity-(100*time.Millisecond-1); got != want {
+					t.Errorf("remaining %v, want %v", got, want)
+				}
+			} else {
+				wantErr(t, err, fenlock.ErrLost)
+				wantNot(t, err, fenlock.ErrNoQuorum)
+				wantCause(t, lock.Context(), fenlock.ErrLost)
+			}
+		})
+	}
+}
+
+func TestExtendByHand(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		time.Sleep(2 * time.Second)
+		wantErr(t, lock.Extend(t.Context()))
+		synctest.Wait()
+		if got := lock.Remaining(); got != validity {
+			t.Errorf("remaining %v, want %v", got, validity)
+		}
+		for i := range c.nodes {
+			if got := c.lease(i, name).Remaining; got != ttl {
+				t.Errorf("node %d: the lease has %v left, want %v", i, got, ttl)
+			}
+		}
+		// The automatic ones count from this one.
+		time.Sleep(third)
+		synctest.Wait()
+		if got, want := c.nodes[0].times(extend), []time.Duration{2 * time.Second, 2*time.Second + third}; !slices.Equal(got, want) {
+			t.Errorf("extended at %v, want %v", got, want)
+		}
+	})
+}
+
+// No quorum is not a loss: the validity of the last round still stands, and the
+// caller can tell.
+func TestExtendWithoutQuorumKeepsTheLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		time.Sleep(time.Second)
+		c.set(0, 2, extend, down)
+		err := lock.Extend(t.Context())
+		wantErr(t, err, fenlock.ErrNoQuorum, errDown)
+		wantNot(t, err, fenlock.ErrLost, fenlock.ErrReleased)
+		wantFailed(t, err, 2, 3)
+		if got := lock.Remaining(); got != validity-time.Second {
+			t.Errorf("remaining %v, want %v", got, validity-time.Second)
+		}
+		wantCause(t, lock.Context(), nil)
+		c.set(0, 2, extend, fault{})
+		wantErr(t, lock.Extend(t.Context()))
+	})
+}
+
+// Callers that come while a round is under way share it. If each started one of
+// its own, each would make the answers to the one before count for nothing.
+func TestConcurrentExtendsShareARound(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.set(0, 3, extend, fault{request: 10 * time.Millisecond})
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+				wantErr(t, lock.Extend(t.Context()))
+			})
+		}
+		wg.Wait()
+		c.wantNow(10 * time.Millisecond)
+		if n := c.requests(extend); n != 3 {
+			t.Errorf("%d requests, want one for each node", n)
+		}
+	})
+}
+
+// The caller's patience ends; the extension is the lock's and goes on.
+func TestExtendEndsWithItsContextAndGoesOn(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		time.Sleep(time.Second)
+		c.set(0, 3, extend, fault{request: 300 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := lock.Extend(ctx)
+		c.wantNow(1100 * time.Millisecond)
+		wantErr(t, err, context.DeadlineExceeded)
+		wantNot(t, err, fenlock.ErrLost, fenlock.ErrNoQuorum)
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		if got, want := lock.Remaining(), validity-300*time.Millisecond; got != want {
+			t.Errorf("remaining %v, want %v", got, want)
+		}
+	})
+}
+
+// Somebody else had the lock in between and has released it. Nothing on
+// the nodes but the register shows it, and the extension must fail (bug 8).
+func TestExtendFailsAfterSomebodyElseHadTheLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := c.held()
+		// Two nodes lose their leases, not their registers.
+		tokens := map[int]fence.Token{fenlock.Stripe(name): first.Token()}
+		c.crash(0, tokens)
+		c.crash(1, tokens)
+		second := c.held()
+		if second.Token() <= first.Token() {
+			t.Errorf("tokens %d, %d", first.Token(), second.Token())
+		}
+		wantErr(t, second.Release(t.Context()))
+		c.wantLeases(1) // the one that the first still has
+
+		err := first.Extend(t.Context())
+		wantErr(t, err, fenlock.ErrLost)
+		wantNot(t, err, fenlock.ErrNoQuorum)
+		wantCause(t, first.Context(), fenlock.ErrLost)
+		if got := first.Remaining(); got != 0 {
+			t.Errorf("remaining %v", got)
+		}
+		// Nobody re-created a lease where the other one had been.
+		if c.lease(0, name).Remaining != 0 || c.lease(1, name).Remaining != 0 {
+			t.Error("the extension took the lock again")
+		}
+	})
+}
+
+// A majority that refuses is final, and the holder is told at once rather
+// than when its validity ends: an operator who took the lock away wants it to stop.
+func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		for _, f := range c.nodes[:2] {
+			if _, err := f.ForceRelease(t.Context(), name, lock.Token()+1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(third - 1)
+		wantCause(t, lock.Context(), nil)
+		time.Sleep(time.Nanosecond)
+		wantCause(t, lock.Context(), fenlock.ErrLost)
+		if cause := context.Cause(lock.Context()); !strings.Contains(cause.Error(), "a majority of nodes") {
+			t.Errorf("the cause does not say what happened: %v", cause)
+		}
+		c.wantLeases(1) // nothing was taken again
+	})
+}
+
+// A node that restarted without its memory and was admitted has the lease again
+// after the next extension: two such restarts, one after the other, lose nothing.
+func TestRestartedNodesAreRepairedWhileTheLockIsHeld(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		for i := range c.nodes {
+			c.crash(i, map[int]fence.Token{fenlock.Stripe(name): lock.Token()})
+			c.wantLeases(2)
+			time.Sleep(third)
+			c.wantLeases(3)
+		}
+		wantCause(t, lock.Context(), nil)
+		wantErr(t, lock.Release(t.Context()))
+		c.wantLeases(0)
+	})
+}
+
+// While a node is out it counts for nothing, and its detail is in the error.
+func TestRejoiningNodesAreNamedWithTheirReason(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		for _, f := range c.nodes[:2] {
+			f.Crash()
+			f.Restart()
+		}
+		err := lock.Extend(t.Context())
+		wantErr(t, err, fenlock.ErrNoQuorum)
+		wantFailed(t, err, 2, 3)
+		if !strings.Contains(err.Error(), "waits for Admit") {
+			t.Errorf("the error does not say why the nodes are out: %v", err)
+		}
+	})
+}
+
+func TestExtendAfterTheEnd(t *testing.T) {
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		wantErr(t, lock.Release(t.Context()))
+		err := lock.Extend(t.Context())
+		wantErr(t, err, fenlock.ErrReleased)
+		wantNot(t, err, fenlock.ErrLost)
+		c.wantLeases(0)
+	})
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.set(0, 1, allOps, down)
+		time.Sleep(validity)
+		c.set(0, 1, allOps, fault{})
+		wantErr(t, lock.Extend(t.Context()), fenlock.ErrLost)
+	})
+	bubble(t, 1, func(t *testing.T, c *cluster) {
+		lock := c.held(maxHold(time.Minute))
+		time.Sleep(time.Minute)
+		err := lock.Extend(t.Context())
+		wantErr(t, err, fenlock.ErrMaxHold)
+		wantNot(t, err, fenlock.ErrLost)
+	})
+}
+
+// A caller that waits for an extension is told of the release that overtook it.
+func TestReleaseEndsAnExtensionUnderWay(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.set(0, 3, extend, fault{request: 300 * time.Millisecond})
+		time.AfterFunc(100*time.Millisecond, func() { lock.Release(context.Background()) })
+		wantErr(t, lock.Extend(t.Context()), fenlock.ErrReleased)
+		c.wantNow(100 * time.Millisecond)
+		// The extends arrive at nodes without the lease, and create it again: that
+		// is what they are for. It must not stay.
+		c.wantLeases(0)
+		time.Sleep(nodeTimeout)
+		c.wantLeases(0)
+	})
+}
+
+// Nothing is sent once the lock was given back (bug 10), and no timer is left.
+func TestNothingIsSentAfterTheRelease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		time.Sleep(ttl)
+		wantErr(t, lock.Release(t.Context()))
+		synctest.Wait()
+		before := c.requests(allOps)
+		time.Sleep(time.Hour)
+		if after := c.requests(allOps); after != before {
+			t.Errorf("%d requests after the release", after-before)
+		}
+	})
+}

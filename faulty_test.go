@@ -1,0 +1,386 @@
+package fenlock_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node/memnode"
+)
+
+// A configuration whose numbers the tests can state: the defaults.
+const (
+	ttl         = 10 * time.Second
+	nodeTimeout = 500 * time.Millisecond
+	drift       = 102 * time.Millisecond // 1 % of the TTL and 2 ms
+	validity    = ttl - drift
+)
+
+const name = "orders/42"
+
+// The operations of a node, as the keys of faults. any stands for all of them.
+const (
+	allOps  = ""
+	acquire = "acquire"
+	confirm = "confirm"
+	extend  = "extend"
+	release = "release"
+)
+
+// fault is how requests to a node go wrong. The zero fault is none.
+type fault struct {
+	err     error         // the answer, at once; nothing is executed
+	hang    bool          // nothing is executed, and no answer comes
+	request time.Duration // the way to the node; it is executed then, even if the caller has gone
+	reply   time.Duration // the way back
+	lost    bool          // executed, but the answer never comes
+}
+
+var errDown = errors.New("connection refused")
+
+// down is the fault of a server that is not running.
+var down = fault{err: errDown}
+
+// call is a request that was made, whatever became of it.
+type call struct {
+	op    string
+	at    time.Duration // since the node was made
+	token fence.Token
+}
+
+// faulty is a memnode behind a network that loses and delays.
+type faulty struct {
+	*memnode.Node
+	view  *memnode.Node // another client of the same store: it goes on after Close
+	start time.Time
+
+	mu     sync.Mutex
+	faults map[string]fault
+	calls  []call
+	// event is called when a request was sent, executed and answered.
+	event func()
+	// seen is called with each request.
+	seen func(fenlock.Request)
+}
+
+// plainNode hides the methods with which a memnode would join a group: a
+// node that restarts is admitted when the test says so, and not before.
+type plainNode struct{ fenlock.Node }
+
+func (f *faulty) node() fenlock.Node { return &plainNode{f} }
+
+func (f *faulty) set(op string, to fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults[op] = to
+}
+
+// heal removes all faults.
+func (f *faulty) heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.faults)
+}
+
+// count returns how many requests of one kind were made, allOps for all.
+func (f *faulty) count(op string) int { return len(f.times(op)) }
+
+// times returns when the requests of one kind were made.
+func (f *faulty) times(op string) []time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var at []time.Duration
+	for _, c := range f.calls {
+		if op == allOps || c.op == op {
+			at = append(at, c.at)
+		}
+	}
+	return at
+}
+
+type operation func(context.Context, fenlock.Request) (fenlock.Answer, error)
+
+func (f *faulty) do(ctx context.Context, op string, r fenlock.Request, execute operation) (fenlock.Answer, error) {
+	f.mu.Lock()
+	f.calls = append(f.calls, call{op, time.Since(f.start), r.Token})
+	if f.seen != nil {
+		f.seen(r)
+	}
+	how, ok := f.faults[op]
+	if !ok {
+		how = f.faults[allOps]
+	}
+	event := f.event
+	f.mu.Unlock()
+	if event == nil {
+		event = func() {}
+	}
+	switch {
+	case how.err != nil:
+		return fenlock.Answer{}, how.err
+	case how.hang:
+		<-ctx.Done()
+		return fenlock.Answer{}, ctx.Err()
+	case how == fault{}:
+		event()
+		defer event()
+		return execute(ctx, r)
+	}
+	type result struct {
+		answer fenlock.Answer
+		err    error
+	}
+	answered := make(chan result, 1)
+	go func() {
+		event()
+		time.Sleep(how.request)
+		answer, err := execute(context.WithoutCancel(ctx), r)
+		event()
+		if !how.lost {
+			time.Sleep(how.reply)
+			answered <- result{answer, err}
+		}
+	}()
+	select {
+	case r := <-answered:
+		event()
+		return r.answer, r.err
+	case <-ctx.Done():
+		return fenlock.Answer{}, ctx.Err()
+	}
+}
+
+func (f *faulty) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	return f.do(ctx, acquire, r, f.Node.Acquire)
+}
+
+func (f *faulty) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	return f.do(ctx, confirm, r, f.Node.Confirm)
+}
+
+func (f *faulty) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	return f.do(ctx, extend, r, f.Node.Extend)
+}
+
+func (f *faulty) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+	return f.do(ctx, release, r, f.Node.Release)
+}
+
+// cluster is a quorum group for one test, with one clock for everything in it.
+type cluster struct {
+	t         *testing.T
+	nodes     []*faulty
+	start     time.Time
+	suspended time.Duration // the machine slept for so long; see suspend
+	mu        sync.Mutex
+}
+
+// bubble runs a test on n nodes in a synctest bubble, where time passes only
+// when everybody sleeps. A goroutine that the library leaves behind fails it.
+func bubble(t *testing.T, n int, f func(*testing.T, *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := &cluster{t: t, start: time.Now()}
+		for i := range n {
+			node := memnode.New(string(rune('a' + i)))
+			c.nodes = append(c.nodes, &faulty{
+				Node:   node,
+				view:   node.Share(),
+				start:  c.start,
+				faults: map[string]fault{},
+			})
+		}
+		f(t, c)
+		// What is under way ends: time stands still once this function returns.
+		for _, f := range c.nodes {
+			f.heal()
+		}
+		time.Sleep(10 * nodeTimeout)
+		synctest.Wait()
+	})
+}
+
+// now is the clock of the lockers.
+func (c *cluster) now() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.start) + c.suspended
+}
+
+// suspend makes the lockers' clock jump while timers stand still, which is what
+// CLOCK_BOOTTIME and Go's timers do when the machine sleeps.
+func (c *cluster) suspend(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.suspended += d
+}
+
+// locker returns a client of the cluster, as another process would have it.
+func (c *cluster) locker(change ...func(*fenlock.Config)) *fenlock.Locker {
+	c.t.Helper()
+	config := fenlock.Config{Label: "me"}
+	for _, f := range c.nodes {
+		config.Nodes = append(config.Nodes, f.node())
+	}
+	for _, f := range change {
+		f(&config)
+	}
+	l, err := fenlock.New(config)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	fenlock.SetClock(l, c.now)
+	return l
+}
+
+func label(s string) func(*fenlock.Config) {
+	return func(c *fenlock.Config) { c.Label = s }
+}
+
+func maxHold(d time.Duration) func(*fenlock.Config) {
+	return func(c *fenlock.Config) { c.MaxHold = d }
+}
+
+// held returns a lock on name, and lets the nodes that were not needed for the
+// majority answer too.
+func (c *cluster) held(change ...func(*fenlock.Config)) *fenlock.Lock {
+	c.t.Helper()
+	lock, err := c.locker(change...).TryAcquire(c.t.Context(), name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	synctest.Wait()
+	return lock
+}
+
+// set gives the nodes from..to-1 the same fault.
+func (c *cluster) set(from, to int, op string, how fault) {
+	for _, f := range c.nodes[from:to] {
+		f.set(op, how)
+	}
+}
+
+// future is a token that no wall clock of a bubble proposes: those start in 2000.
+const future fence.Token = 1 << 51
+
+// raise sets the register of name's stripe on a node, as somebody does who was
+// granted that number there and nowhere else.
+func (c *cluster) raise(i int, token fence.Token) {
+	c.t.Helper()
+	c.raiseBy(i, name, token)
+}
+
+func (c *cluster) raiseBy(i int, name string, token fence.Token) {
+	c.t.Helper()
+	r := fenlock.Request{Name: name, Holder: holder("before"), TTL: ttl, Token: token}
+	if a, err := c.nodes[i].Node.Acquire(context.Background(), r); err != nil || a.Register != token {
+		c.t.Fatalf("%+v, %v", a, err)
+	}
+	if _, err := c.nodes[i].Node.Release(context.Background(), r); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func holder(label string) fenlock.Holder {
+	return fenlock.Holder("00112233445566778899aabbccddeeff:" + label)
+}
+
+// crash makes a node lose its memory and be admitted again at once, with
+// the registers it had or with none.
+func (c *cluster) crash(i int, tokens map[int]fence.Token) {
+	n := c.nodes[i].Node
+	n.Crash()
+	n.Restart()
+	n.Admit(tokens)
+}
+
+// leases returns on how many nodes a name is leased at this moment.
+func (c *cluster) leases(name string) int {
+	c.t.Helper()
+	n := 0
+	for i := range c.nodes {
+		if c.lease(i, name).Remaining > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *cluster) lease(i int, name string) fenlock.Lease {
+	c.t.Helper()
+	l, err := c.nodes[i].view.Inspect(context.Background(), name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return l
+}
+
+// requests returns how many requests of one kind all nodes have had.
+func (c *cluster) requests(op string) int {
+	n := 0
+	for _, f := range c.nodes {
+		n += f.count(op)
+	}
+	return n
+}
+
+// wantLeases lets everything that needs no time happen first.
+func (c *cluster) wantLeases(want int) {
+	c.t.Helper()
+	synctest.Wait()
+	if got := c.leases(name); got != want {
+		c.t.Errorf("at %v: %d nodes have a lease, want %d", c.now(), got, want)
+	}
+}
+
+// wantNow fails unless exactly so much time has passed since the test began.
+func (c *cluster) wantNow(want time.Duration) {
+	c.t.Helper()
+	if got := time.Since(c.start); got != want {
+		c.t.Errorf("it is %v now, want %v", got, want)
+	}
+}
+
+// wantErr fails unless err matches all of wants.
+func wantErr(t *testing.T, err error, wants ...error) {
+	t.Helper()
+	if len(wants) == 0 && err != nil {
+		t.Errorf("got the error %v, want none", err)
+	}
+	for _, want := range wants {
+		if !errors.Is(err, want) {
+			t.Errorf("the error %v does not match %q", err, want)
+		}
+	}
+}
+
+// wantNot fails if err matches one of the others: a caller decides by errors.Is,
+// so that matching too much is as wrong as matching too little.
+func wantNot(t *testing.T, err error, others ...error) {
+	t.Helper()
+	for _, other := range others {
+		if errors.Is(err, other) {
+			t.Errorf("the error %v matches %q", err, other)
+		}
+	}
+}
+
+// wantCause waits for everything at this instant, then wants ctx ended so. A
+// nil cause: not ended.
+func wantCause(t *testing.T, ctx context.Context, want error) {
+	t.Helper()
+	synctest.Wait()
+	switch cause := context.Cause(ctx); {
+	case want == nil && cause != nil:
+		t.Errorf("the context has ended: %v", cause)
+	case want != nil && cause == nil:
+		t.Errorf("the context has not ended, want %q", want)
+	case !errors.Is(cause, want):
+		t.Errorf("the context ended with %v, want %q", cause, want)
+	}
+}

@@ -1,0 +1,119 @@
+package valkeynode_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// leastPermissions are all that a node's user needs, for the default prefix. A
+// URL with a database number needs +select too. docs/valkey.md has the same line.
+const leastPermissions = "~fenlock:* ~fenlock-registers:fenlock:* " +
+	"+info +config|get +script|exists +script|load +eval +evalsha +multi +exec " +
+	"+get +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hdel +time +scan"
+
+const (
+	aclUser     = "lock-user"
+	aclPassword = "lock-secret"
+	aclMaxTTL   = 200 * time.Millisecond
+)
+
+func TestLeastPermissions(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always")
+		setUser := func(permissions []string) {
+			line := append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, permissions...)
+			if reply := server.Do(line...); reply != "OK" {
+				t.Fatalf("%q: %s", line, reply)
+			}
+		}
+		all := strings.Fields(leastPermissions)
+		setUser(all)
+		if err := exercise(t, server); err != nil {
+			t.Fatalf("with all of them: %v", err)
+		}
+		for i, permission := range all {
+			setUser(slices.Delete(slices.Clone(all), i, i+1))
+			err := exercise(t, server)
+			if err == nil {
+				t.Errorf("%s is not needed", permission)
+				continue
+			}
+			if strings.Contains(err.Error(), aclPassword) {
+				t.Errorf("without %s: the password is in %q", permission, err)
+			}
+			// CONFIG may be denied, as managed servers do: durability is then not believed.
+			if permission != "+config|get" && !errors.Is(err, fenlock.ErrMisconfigured) {
+				t.Errorf("without %s: %v does not match ErrMisconfigured", permission, err)
+			}
+		}
+	})
+}
+
+// exercise does everything that a node can do, on a server that must be
+// admitted anew and rebuilt first. It returns the first error.
+func exercise(t *testing.T, server *testserver.Server) error {
+	t.Helper()
+	server.Do("FLUSHALL")
+	server.Do("SCRIPT", "FLUSH")
+	url := strings.Replace(server.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1)
+	n, err := valkeynode.Open(url)
+	if err != nil {
+		return err
+	}
+	defer n.Close()
+	if err := n.Join(fenlock.Group{Nodes: []fenlock.Node{n}, MaxTTL: aclMaxTTL}); err != nil {
+		return err
+	}
+	ctx := bounded(t)
+	r := request("orders/42", "one")
+	r.TTL = aclMaxTTL
+	var a fenlock.Answer
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if a, err = n.Acquire(ctx, r); err != nil {
+			return fmt.Errorf("acquire: %w", err)
+		}
+		if a.Status == fenlock.Granted {
+			break
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("acquire: %v %s", a.Status, a.Detail)
+		}
+	}
+	r.Token = a.Register
+	other := request("orders/42", "two")
+	other.TTL = aclMaxTTL
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"held", func() error { _, err := n.Acquire(ctx, other); return err }},
+		{"confirm", func() error { _, err := n.Confirm(ctx, r); return err }},
+		{"extend", func() error { _, err := n.Extend(ctx, r); return err }},
+		{"release", func() error { _, err := n.Release(ctx, r); return err }},
+		{"repair", func() error { _, err := n.Extend(ctx, r); return err }},
+		{"inspect", func() error { _, err := n.Inspect(ctx, r.Name); return err }},
+		{"list", func() error { return n.List(ctx, func(fenlock.Lease) bool { return true }) }},
+		{"registers", func() error { _, err := n.Registers(ctx); return err }},
+		{"force", func() error { _, err := n.ForceRelease(ctx, r.Name, 1); return err }},
+		{"durable", func() error {
+			if server.Do("HGET", "fenlock-registers:fenlock:", "durable") != "1" {
+				return errors.New("fsync always is not recorded")
+			}
+			return nil
+		}},
+	} {
+		if err := step.do(); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}

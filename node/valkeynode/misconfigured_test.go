@@ -1,0 +1,308 @@
+package valkeynode_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// refused checks that the node at a URL refuses every operation with an error
+// that matches ErrMisconfigured, names the node and says what is wrong.
+func refused(t *testing.T, url, name, says string) {
+	t.Helper()
+	n := joined(t, url, groupTTL)
+	ctx := bounded(t)
+	_, acquire := n.Acquire(ctx, request("a", "one"))
+	_, inspect := n.Inspect(ctx, "a")
+	list := n.List(ctx, func(fenlock.Lease) bool { return true })
+	for op, err := range map[string]error{"acquire": acquire, "inspect": inspect, "list": list} {
+		if !errors.Is(err, fenlock.ErrMisconfigured) {
+			t.Errorf("%s: %v does not match ErrMisconfigured", op, err)
+			continue
+		}
+		for _, want := range []string{name, says} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q is not in %q", op, want, err)
+			}
+		}
+	}
+	// With such nodes only, waiting is pointless: it is not ctx that ends it.
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: groupTTL, MaxTTL: groupTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Acquire(ctx, "a"); !errors.Is(err, fenlock.ErrMisconfigured) || !errors.Is(err, fenlock.ErrNoQuorum) {
+		t.Errorf("Locker.Acquire: %v", err)
+	}
+}
+
+func TestServersThatCannotBeNodes(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		t.Run("replica", func(t *testing.T) {
+			primary := testserver.Start(t, kind)
+			host, port, _ := net.SplitHostPort(primary.Addr())
+			replica := testserver.Start(t, kind, fmt.Sprintf("replicaof %s %s", host, port))
+			refused(t, replica.URL(), replica.Addr(), "replica")
+		})
+		t.Run("cluster", func(t *testing.T) {
+			s := testserver.Start(t, kind, "cluster-enabled yes")
+			refused(t, s.URL(), s.Addr(), "cluster")
+		})
+		t.Run("eviction", func(t *testing.T) {
+			s := testserver.Start(t, kind, "maxmemory 50mb", "maxmemory-policy allkeys-lru")
+			refused(t, s.URL(), s.Addr(), "allkeys-lru")
+		})
+		t.Run("database", func(t *testing.T) {
+			s := testserver.Start(t, kind, "databases 2")
+			refused(t, s.URL()+"/5", s.Addr(), "database")
+		})
+		t.Run("TLS to a port without", func(t *testing.T) {
+			s := testserver.Start(t, kind)
+			// The server waits for the rest of what it takes for a command.
+			n := joined(t, strings.Replace(s.URL(), "://", "s://", 1), groupTTL)
+			if _, err := n.Acquire(bounded(t), request("a", "one")); err == nil || !strings.Contains(err.Error(), s.Addr()) {
+				t.Errorf("error %v", err)
+			}
+		})
+	})
+}
+
+// The password is not repeated, whatever it looks like, and whether it is right or not.
+func TestWrongPassword(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s := testserver.Start(t, kind, "requirepass right-one")
+		refused(t, s.URL(), s.Addr(), "password")
+		for _, password := range []string{"wrong-secret", "wr@ng:s/e#c%r?et", "%41", "1"} {
+			for _, user := range []string{"", "ann"} {
+				raw := strings.Replace(s.URL(), "://", "://"+url.UserPassword(user, password).String()+"@", 1)
+				n := joined(t, raw, groupTTL)
+				_, err := n.Acquire(bounded(t), request("a", "one"))
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), s.Addr()) {
+					t.Errorf("user %q, password %q: %v", user, password, err)
+				} else if text := strings.ReplaceAll(err.Error(), s.Addr(), ""); strings.Contains(text, password) {
+					t.Errorf("the password %q is in %q", password, text)
+				}
+			}
+		}
+		// A password for a server that wants none, and the right one.
+		open := testserver.Start(t, kind)
+		refused(t, strings.Replace(open.URL(), "://", "://ann:needless@", 1), open.Addr(), "password")
+		n := joined(t, strings.Replace(s.URL(), "://", "://:right-one@", 1), groupTTL)
+		if a, err := n.Acquire(bounded(t), request("a", "one")); err != nil {
+			t.Errorf("the right password: %+v, %v", a, err)
+		}
+	})
+}
+
+func TestUserWithoutRights(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s := testserver.Start(t, kind, "user ann on >secret ~* +get", "user bob on >secret ~other:* +@all")
+		markAdmitted(t, s, "fenlock:", groupTTL)
+		for _, user := range []string{"ann", "bob"} {
+			n := joined(t, strings.Replace(s.URL(), "://", "://"+user+":secret@", 1), groupTTL)
+			_, err := n.Acquire(bounded(t), request("a", "one"))
+			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "ACL") || strings.Contains(err.Error(), "secret") {
+				t.Errorf("%s: %v", user, err)
+			}
+		}
+	})
+}
+
+// One server under two addresses has one vote.
+func TestSameServerTwice(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers := testserver.Group(t, kind, 2)
+		for _, s := range servers {
+			markAdmitted(t, s, "fenlock:", groupTTL)
+		}
+		url := servers[0].URL()
+		for _, alias := range []string{strings.Replace(url, "127.0.0.1", "localhost", 1), url + "/1", url} {
+			w := &warnings{}
+			var nodes []fenlock.Node
+			for _, u := range []string{url, alias, servers[1].URL()} {
+				nodes = append(nodes, open(t, u))
+			}
+			for _, n := range nodes {
+				if err := n.(fenlock.Rejoiner).Join(fenlock.Group{Nodes: nodes, MaxTTL: groupTTL, Warn: w.add}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := request("a", "one")
+			if a, err := nodes[0].Acquire(bounded(t), r); err != nil || a.Status != fenlock.Granted {
+				t.Fatalf("%s: %+v, %v", nodes[0], a, err)
+			}
+			_, err := nodes[1].Acquire(bounded(t), r)
+			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "same server as the node "+nodes[0].String()) {
+				t.Errorf("%s: %v", alias, err)
+			}
+			if lines := w.all(); len(lines) == 0 || !strings.Contains(strings.Join(lines, "\n"), "same server") {
+				t.Errorf("warned of %q", lines)
+			}
+			nodes[0].Release(bounded(t), r)
+		}
+	})
+}
+
+// fake is a server that answers each command with whatever reply returns; ""
+// closes the connection.
+func fake(t *testing.T, reply func(args []string) string) (addr string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				commands := bufio.NewReader(conn)
+				for {
+					args, err := readCommand(commands)
+					if err != nil {
+						return
+					}
+					answer := reply(args)
+					if answer == "" {
+						return
+					}
+					io.WriteString(conn, answer)
+				}
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func readCommand(r *bufio.Reader) ([]string, error) {
+	number := func() (int, error) {
+		line, err := r.ReadString('\n')
+		if err != nil || len(line) < 2 {
+			return 0, errors.Join(err, io.ErrUnexpectedEOF)
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	n, err := number()
+	if err != nil {
+		return nil, err
+	}
+	args := make([]string, n)
+	for i := range args {
+		size, err := number()
+		if err != nil {
+			return nil, err
+		}
+		text := make([]byte, size+2)
+		if _, err := io.ReadFull(r, text); err != nil {
+			return nil, err
+		}
+		args[i] = string(text[:size])
+	}
+	return args, nil
+}
+
+func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+// unknownCommand is how servers before Redis 7 refuse a command: with its arguments.
+func unknownCommand(args []string) string {
+	text := fmt.Sprintf("-ERR unknown command `%s`, with args beginning with: ", args[0])
+	for _, arg := range args[1:] {
+		text += "`" + arg + "`, "
+	}
+	return text + "\r\n"
+}
+
+func TestOldRedis(t *testing.T) {
+	const info = "redis_version:%s\r\nredis_mode:standalone\r\nrun_id:abc\r\nuptime_in_seconds:99\r\nrole:master\r\nsecond_repl_offset:-1\r\n"
+	for version, hello := range map[string]string{
+		"6.2.14": "%3\r\n$5\r\nproto\r\n:3\r\n$7\r\nversion\r\n$6\r\n6.2.14\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n",
+		"5.0.7":  "",
+	} {
+		addr := fake(t, func(args []string) string {
+			switch strings.ToUpper(args[0]) {
+			case "HELLO":
+				if hello == "" {
+					return unknownCommand(args)
+				}
+				return hello
+			case "INFO":
+				return bulk(fmt.Sprintf(info, version))
+			}
+			return "+OK\r\n"
+		})
+		refused(t, "redis://:secret@"+addr, addr, "version 7 or later")
+	}
+}
+
+// Servers that are no servers: an error with the node's name, in bounded time,
+// without the password; not a panic, and not a vote. (A server that means harm can
+// still end the process: the client library panics on a reply too many and on
+// a negative length. Nodes are trusted, as the lock itself is theirs.)
+func TestStrangeServers(t *testing.T) {
+	const secret = "hunter22"
+	for name, reply := range map[string]func(args []string) string{
+		"closes":            func([]string) string { return "" },
+		"repeats arguments": func(args []string) string { return "-DENIED " + strings.Join(args, " ") + "\r\n" },
+		"unknown commands":  unknownCommand,
+		"speaks HTTP":       func([]string) string { return "HTTP/1.1 400 Bad Request\r\n\r\n" },
+		"endless line":      func([]string) string { return strings.Repeat("x", 1<<16) },
+		"empty lines":       func([]string) string { return "\r\n\r\n\r\n" },
+		"nil":               func([]string) string { return "$-1\r\n" },
+		"always OK":         func([]string) string { return "+OK\r\n" },
+		"numbers":           func([]string) string { return ":17\r\n" },
+		"no INFO of ours":   func([]string) string { return bulk("# Proxy\r\nversion:1\r\n") },
+		"an empty array":    func([]string) string { return "*0\r\n" },
+		"push messages":     func([]string) string { return ">2\r\n+hello\r\n+world\r\n" },
+		"silent": func([]string) string {
+			time.Sleep(3 * time.Second)
+			return ""
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := fake(t, reply)
+			n := joined(t, "valkey://ann:"+secret+"@"+addr, groupTTL)
+			for range 3 {
+				a, err := n.Acquire(bounded(t), request("a", "one"))
+				if err == nil {
+					t.Fatalf("answered %+v", a)
+				}
+				if !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), secret) {
+					t.Errorf("error %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	listener.Close()
+	n := joined(t, "valkey://:secret@"+addr, groupTTL)
+	_, err = n.Acquire(bounded(t), request("a", "one"))
+	if err == nil || !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), "refused") || errors.Is(err, fenlock.ErrMisconfigured) {
+		t.Errorf("error %v", err)
+	}
+}

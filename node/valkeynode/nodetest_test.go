@@ -1,0 +1,64 @@
+package valkeynode_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+	"github.com/fenlock/fenlock/nodetest"
+)
+
+func TestConformance(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		var opened atomic.Int32
+		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+			// A prefix of its own is an empty store, and quicker than a server.
+			prefix := fmt.Sprintf("test-%d:", opened.Add(1))
+			markAdmitted(t, server, prefix, time.Hour)
+			return nodetest.Harness{
+				Node:  joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix)),
+				Other: joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix)),
+				Wait:  time.Sleep,
+			}
+		})
+	})
+}
+
+// joined opens a node that is alone in its group.
+func joined(t testing.TB, url string, maxTTL time.Duration, options ...valkeynode.Option) *valkeynode.Node {
+	t.Helper()
+	n := open(t, url, options...)
+	if err := n.Join(fenlock.Group{Nodes: []fenlock.Node{n}, MaxTTL: maxTTL}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// markAdmitted writes the mark of a server that was admitted, so that a test
+// need not wait for a quarantine that it is not about.
+func markAdmitted(t testing.TB, server *testserver.Server, prefix string, maxTTL time.Duration) {
+	t.Helper()
+	server.Do("HSET", "fenlock-registers:"+prefix, "run", runID(t, server), "maxttl", fmt.Sprint(maxTTL.Milliseconds()), "durable", "0")
+}
+
+func runID(t testing.TB, server *testserver.Server) string {
+	t.Helper()
+	return infoField(t, server, "run_id")
+}
+
+// infoField reads a field of INFO, "" if it is not there.
+func infoField(t testing.TB, server *testserver.Server, field string) string {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^` + field + `:(.*)$`).FindStringSubmatch(server.Do("INFO"))
+	if match == nil {
+		return ""
+	}
+	return strings.TrimSpace(match[1])
+}

@@ -1,0 +1,306 @@
+package valkeynode_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// group starts n servers that are admitted, and opens them as one group.
+func group(t *testing.T, kind testserver.Kind, n int, config ...string) ([]*testserver.Server, []*valkeynode.Node, *warnings) {
+	t.Helper()
+	servers := testserver.Group(t, kind, n, config...)
+	for _, s := range servers {
+		markAdmitted(t, s, "fenlock:", groupTTL)
+	}
+	nodes, w := openGroup(t, servers)
+	for _, node := range nodes {
+		granted(t, node, "warm up")
+	}
+	return servers, nodes, w
+}
+
+// promise lets nodes grant a name with the register token, and keeps the lease.
+func promise(t *testing.T, name string, token fence.Token, nodes ...*valkeynode.Node) fenlock.Request {
+	t.Helper()
+	r := request(name, "before")
+	r.Token = token
+	for _, n := range nodes {
+		if a, err := n.Acquire(bounded(t), r); err != nil || a.Status != fenlock.Granted || a.Register != token {
+			t.Fatalf("%s: %+v, %v; want %d granted", n, a, err, token)
+		}
+	}
+	return r
+}
+
+// out checks that the node does not vote, and says why.
+func out(t *testing.T, n *valkeynode.Node, says string) {
+	t.Helper()
+	var a fenlock.Answer
+	eventually(t, func() (err error) { // the connection may have to be made again
+		a, err = n.Acquire(bounded(t), request("another name", "two"))
+		return err
+	})
+	if a.Status != fenlock.Rejoining || !strings.Contains(a.Detail, says) || !strings.Contains(a.Detail, "out until") {
+		t.Fatalf("%s: %+v; want it out because %q", n, a, says)
+	}
+}
+
+// A server that restarts empty is out for the longest lease, and then has its
+// registers rebuilt from the others.
+func TestRestartWithoutPersistence(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, nodes, w := group(t, kind, 3)
+		held := promise(t, "orders/42", 1000, nodes...)
+		servers[0].Kill()
+		servers[0].Restart()
+		out(t, nodes[0], "started")
+		for op, f := range map[string]func() (fenlock.Answer, error){
+			"confirm": func() (fenlock.Answer, error) { return nodes[0].Confirm(bounded(t), held) },
+			"extend":  func() (fenlock.Answer, error) { return nodes[0].Extend(bounded(t), held) },
+			"force":   func() (fenlock.Answer, error) { return nodes[0].ForceRelease(bounded(t), held.Name, 1) },
+		} {
+			if a, err := f(); err != nil || a.Status != fenlock.Rejoining {
+				t.Errorf("%s: %+v, %v; want rejoining", op, a, err)
+			}
+		}
+		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != fenlock.Granted || a.Register != 1001 {
+			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
+		}
+		if lines := w.all(); len(lines) != 1 || !strings.Contains(lines[0], nodes[0].String()) || !strings.Contains(lines[0], "out") {
+			t.Errorf("warned of %q; want one line about %s", lines, nodes[0])
+		}
+	})
+}
+
+// With fsync on every write nothing is lost, and nobody has to wait.
+func TestRestartOfADurableServer(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always")
+		// A long lease, which is there still however slow the machine is.
+		n := joined(t, server.URL(), time.Hour)
+		server.Do("HSET", "fenlock-registers:fenlock:", "run", runID(t, server), "maxttl", "3600000", "durable", "1")
+		r := request("orders/42", "one")
+		r.TTL, r.Token = time.Hour, 1000
+		if a, err := n.Acquire(bounded(t), r); err != nil || a.Status != fenlock.Granted {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		for range 2 {
+			server.Kill()
+			server.Restart()
+			// acquire would wait for a quarantine; an hour is too long for that.
+			if a := acquire(t, n, request("orders/42", "two")); a.Status != fenlock.Held || a.HeldBy != "one" {
+				t.Fatalf("after the restart: %+v; want it held by one", a)
+			}
+			if a, err := n.Acquire(bounded(t), request("other", "two")); err != nil || a.Status != fenlock.Granted {
+				t.Fatalf("after the restart: %+v, %v", a, err)
+			}
+			n.Release(bounded(t), request("other", "two"))
+		}
+		if a, err := n.Extend(bounded(t), r); err != nil || a.Status != fenlock.Granted || a.Register != 1000 {
+			t.Errorf("extend: %+v, %v", a, err)
+		}
+	})
+}
+
+// A file that may lack the last writes is no memory, although the old mark is in it.
+func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		for _, c := range []struct {
+			name    string
+			durable string // as recorded when admitted
+			config  []string
+		}{
+			{"fsync every second", "0", []string{"appendonly yes", "appendfsync everysec"}},
+			{"fsync always since then", "0", []string{"appendonly yes", "appendfsync always"}},
+			{"not while rewriting", "1", []string{"appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite yes"}},
+			{"snapshots", "0", []string{"save 3600 1"}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				server := testserver.Start(t, kind, c.config...)
+				markAdmitted(t, server, "fenlock:", groupTTL)
+				n := joined(t, server.URL(), groupTTL)
+				promise(t, "orders/42", 1000, n)
+				server.Do("HSET", "fenlock-registers:fenlock:", "durable", c.durable)
+				server.Stop()
+				server.Restart()
+				if got := server.Do("HGET", "fenlock-registers:fenlock:", "run"); len(got) != 40 {
+					t.Fatalf("the old mark is not in the file: %q", got)
+				}
+				out(t, n, "started")
+				if a := acquire(t, n, request("orders/42", "two")); a.Register != 1001 {
+					t.Errorf("after it was admitted: %+v; want 1001: the register is in the file", a)
+				}
+			})
+		}
+	})
+}
+
+// What an operator can do to a server that stays up.
+func TestFlush(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		for _, c := range []struct {
+			name     string
+			commands string
+			out      bool
+		}{
+			{"scripts", "SCRIPT FLUSH", false},
+			{"statistics", "CONFIG RESETSTAT", false},
+			{"scripts and statistics", "SCRIPT FLUSH; CONFIG RESETSTAT", false},
+			{"data", "FLUSHALL", true},
+			{"database", "FLUSHDB", true},
+			{"registers", "DEL fenlock-registers:fenlock:", true},
+			{"data and scripts", "FLUSHALL; SCRIPT FLUSH", true},
+			{"everything", "FLUSHALL; SCRIPT FLUSH; CONFIG RESETSTAT", true},
+			{"everything, the other way round", "CONFIG RESETSTAT; SCRIPT FLUSH; FLUSHALL", true},
+			{"statistics last", "SCRIPT FLUSH; FLUSHALL; CONFIG RESETSTAT", true},
+			{"from a script", "EVAL return(redis.call('FLUSHALL')) 0; SCRIPT FLUSH", true},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				servers, nodes, _ := group(t, kind, 3)
+				promise(t, "orders/42", 1000, nodes...)
+				// Up for long, so that the start proves nothing any more.
+				eventually(t, func() error {
+					if up := infoField(t, servers[0], "uptime_in_seconds"); len(up) < 2 && up < "3" {
+						return fmt.Errorf("up for %s s", up)
+					}
+					return nil
+				})
+				for _, command := range strings.Split(c.commands, "; ") {
+					servers[0].Do(strings.Fields(command)...)
+				}
+				if !c.out {
+					if a, err := nodes[0].Acquire(bounded(t), request("other", "two")); err != nil || a.Status != fenlock.Granted {
+						t.Errorf("%+v, %v; nothing was lost, so it votes at once", a, err)
+					}
+					return
+				}
+				out(t, nodes[0], "flushed")
+				if a := acquire(t, nodes[0], request("orders/42", "two")); a.Register != 1001 {
+					t.Errorf("after it was admitted: %+v; want 1001", a)
+				}
+			})
+		}
+	})
+}
+
+// Clients that live only for one command see the same quarantine, and end it.
+func TestQuarantineIsRecordedOnTheNode(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := admitted(t, kind)
+		eventually(t, func() error {
+			if up := infoField(t, server, "uptime_in_seconds"); len(up) < 2 && up < "3" {
+				return fmt.Errorf("up for %s s", up)
+			}
+			return nil
+		})
+		server.Do("FLUSHALL")
+		out(t, n, "flushed")
+		noticed := server.Do("HGET", "fenlock-registers:fenlock:", "noticed")
+		eventually(t, func() error {
+			once, err := valkeynode.Open(server.URL())
+			if err != nil {
+				return err
+			}
+			defer once.Close()
+			if err := once.Join(fenlock.Group{Nodes: []fenlock.Node{once}, MaxTTL: groupTTL}); err != nil {
+				return err
+			}
+			a, err := once.Acquire(bounded(t), request("a", "one"))
+			if err != nil || a.Status != fenlock.Granted {
+				if got := server.Do("HGET", "fenlock-registers:fenlock:", "noticed"); got != noticed {
+					t.Fatalf("noticed %s, then %s: the quarantine began anew", noticed, got)
+				}
+				return errors.Join(errors.New(a.Detail), err)
+			}
+			return nil
+		})
+	})
+}
+
+// A replica that takes over may lack the newest leases and registers, although
+// it has been up for long and has a copy of the mark.
+func TestPromotedReplica(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, nodes, _ := group(t, kind, 3)
+		replica := testserver.Start(t, kind)
+		host, port, _ := strings.Cut(servers[0].Addr(), ":")
+		replica.Do("REPLICAOF", host, port)
+		eventually(t, func() error {
+			if replica.Do("HGET", "fenlock-registers:fenlock:", "run") != runID(t, servers[0]) {
+				return errors.New("not copied yet")
+			}
+			return nil
+		})
+		held := promise(t, "orders/42", 1000, nodes...)
+		servers[0].Kill()
+		replica.Do("REPLICAOF", "NO", "ONE")
+
+		others := append([]*testserver.Server{replica}, servers[1:]...)
+		promoted, _ := openGroup(t, others)
+		out(t, promoted[0], "replica")
+		if a := acquire(t, promoted[0], request(held.Name, "two")); a.Status != fenlock.Granted || a.Register != 1001 {
+			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
+		}
+	})
+}
+
+// All memory is lost at once: the locks work again after the longest lease, and
+// an operator is told that tokens rest on clocks.
+func TestAllMemoryIsLost(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, nodes, w := group(t, kind, 3)
+		for _, s := range servers {
+			s.Kill()
+		}
+		for _, s := range servers {
+			s.Restart()
+		}
+		for _, n := range nodes {
+			acquire(t, n, request("orders/42", "two"))
+		}
+		if lines := strings.Join(w.all(), "\n"); !strings.Contains(lines, "without the registers of a majority") {
+			t.Errorf("warned of %q", lines)
+		}
+	})
+}
+
+// The longest lease is the group's, not a client's: a client that wants a longer
+// one is refused, and one that knows of a shorter one keeps servers out for as
+// long as the longest.
+func TestLongestLeaseIsTheGroups(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := admitted(t, kind)
+		r := request("a", "one")
+		r.TTL = groupTTL + time.Millisecond
+		if _, err := n.Acquire(bounded(t), r); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "500 ms") {
+			t.Errorf("acquire with a longer lease: %v", err)
+		}
+		r.Token = 1
+		if _, err := n.Extend(bounded(t), r); !errors.Is(err, fenlock.ErrMisconfigured) {
+			t.Errorf("extend with a longer lease: %v", err)
+		}
+		server.Do("HSET", "fenlock-registers:fenlock:", "maxttl", "3600000", "run", "an earlier run")
+		server.Do("SCRIPT", "FLUSH")
+		if a, err := n.Acquire(bounded(t), request("b", "one")); err != nil || a.Status != fenlock.Rejoining {
+			t.Errorf("%+v, %v; want it out for the hour that is recorded", a, err)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package valkeynode_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+func TestTLS(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.StartTLS(t, kind)
+		strict := testserver.StartTLS(t, kind, "tls-auth-clients yes")
+		with := func(s *testserver.Server, parameters ...string) string {
+			query := url.Values{}
+			for i := 0; i < len(parameters); i += 2 {
+				query.Set(parameters[i], parameters[i+1])
+			}
+			return s.URL() + "?" + query.Encode()
+		}
+		for _, s := range []*testserver.Server{server, strict} {
+			markAdmitted(t, s, "fenlock:", groupTTL)
+		}
+		for _, c := range []struct {
+			name, url string
+			says      string // "" if it works
+		}{
+			{"right CA", with(server, "ca", server.CAFile), ""},
+			{"right CA, by name", strings.Replace(with(server, "ca", server.CAFile), "127.0.0.1", "localhost", 1), ""},
+			{"wrong CA", with(server, "ca", strict.CAFile), "certificate"},
+			{"system's CAs", with(server), "certificate"},
+			{"no TLS", strings.Replace(server.URL(), "s://", "://", 1), " "},
+			{"client certificate", with(strict, "ca", strict.CAFile, "cert", strict.CertFile, "key", strict.KeyFile), ""},
+			// In TLS 1.3 this refusal comes after the handshake. Whether the reason can
+			// be read before the connection is reset is a matter of luck.
+			{"client certificate of another CA", with(strict, "ca", strict.CAFile, "cert", server.CertFile, "key", server.KeyFile), " "},
+			{"no client certificate", with(strict, "ca", strict.CAFile), " "},
+		} {
+			u, err := url.Parse(c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.User = url.UserPassword("default", "any-secret") // the default user takes any
+			n := joined(t, u.String(), groupTTL)
+			a, err := n.Acquire(bounded(t), request(c.name, "one"))
+			switch {
+			case c.says == "" && (err != nil || a.Status != fenlock.Granted):
+				t.Errorf("%s: %+v, %v", c.name, a, err)
+			case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), u.Host)):
+				t.Errorf("%s: %+v, %v; want an error with %q", c.name, a, err, c.says)
+			}
+			if err != nil && strings.Contains(err.Error(), "any-secret") {
+				t.Errorf("%s: the password is in %q", c.name, err)
+			}
+			if c.says == "certificate" && !errors.Is(err, fenlock.ErrMisconfigured) {
+				t.Errorf("%s: %v does not match ErrMisconfigured", c.name, err)
+			}
+		}
+	})
+}

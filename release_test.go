@@ -1,0 +1,276 @@
+package fenlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/memnode"
+)
+
+func TestReleaseFreesAllNodes(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.wantLeases(5)
+		wantErr(t, lock.Release(t.Context()))
+		c.wantLeases(0)
+		wantCause(t, lock.Context(), fenlock.ErrReleased)
+		c.wantNow(0)
+	})
+}
+
+// The second caller is told that it was not the one: a deferred Release after an
+// explicit one is usual, and must not take somebody else's lock.
+func TestReleaseTwice(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		wantErr(t, lock.Release(t.Context()))
+		c.wantLeases(0)
+		next := c.held()
+		err := lock.Release(t.Context())
+		wantErr(t, err, fenlock.ErrReleased)
+		wantNot(t, err, fenlock.ErrLost)
+		c.wantLeases(3)
+		wantCause(t, next.Context(), nil)
+	})
+}
+
+// A lost lock's Release says so, and removes the leases that may be left, so that
+// the next one need not wait for them to end.
+func TestReleaseAfterLoss(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		lose func(*cluster)
+		want error
+	}{
+		{"validity", func(c *cluster) {
+			c.set(0, 3, extend, fault{lost: true})
+			time.Sleep(validity)
+		}, fenlock.ErrLost},
+		{"refused", func(c *cluster) {
+			for _, f := range c.nodes[:2] {
+				f.ForceRelease(c.t.Context(), name, future)
+			}
+			time.Sleep(third)
+		}, fenlock.ErrLost},
+		{"maximum", func(c *cluster) { time.Sleep(20 * time.Second) }, fenlock.ErrMaxHold},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				lock := c.held(maxHold(20 * time.Second))
+				test.lose(c)
+				synctest.Wait()
+				if c.leases(name) == 0 {
+					t.Error("no lease is left to be removed: the test tests nothing")
+				}
+				err := lock.Release(t.Context())
+				wantErr(t, err, test.want)
+				wantNot(t, err, fenlock.ErrReleased, fenlock.ErrNoQuorum)
+				c.wantLeases(0)
+				wantErr(t, lock.Release(t.Context()), fenlock.ErrReleased)
+			})
+		})
+	}
+}
+
+// The lock was lost, somebody else has it, and the late holder's Release comes: it
+// removes its own leases only (bug 9).
+func TestReleaseLeavesSomebodyElsesLeaseAlone(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := c.held()
+		c.set(0, 3, extend, down)
+		time.Sleep(ttl)
+		c.set(0, 3, extend, fault{})
+		second := c.held()
+		wantErr(t, first.Release(t.Context()), fenlock.ErrLost)
+		c.wantLeases(3)
+		wantErr(t, second.Extend(t.Context()))
+		wantCause(t, second.Context(), nil)
+	})
+}
+
+// Too few nodes answered: the caller is told, and the error names them. What is
+// left ends by itself within a TTL.
+func TestReleaseWithoutQuorum(t *testing.T) {
+	for _, how := range []fault{down, {hang: true}} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			lock := c.held()
+			c.set(0, 2, allOps, how)
+			err := lock.Release(t.Context())
+			wantErr(t, err, fenlock.ErrNoQuorum)
+			wantNot(t, err, fenlock.ErrLost, fenlock.ErrReleased, context.DeadlineExceeded)
+			wantFailed(t, err, 2, 3)
+			var q *fenlock.QuorumError
+			if errors.As(err, &q) && q.Op != "release" {
+				t.Errorf("the operation is %q", q.Op)
+			}
+			wantCause(t, lock.Context(), fenlock.ErrReleased)
+			c.wantLeases(2)
+			time.Sleep(ttl)
+			c.wantLeases(0)
+		})
+	}
+}
+
+// The context bounds the caller's wait; the requests go on without it (bug 4).
+func TestReleaseEndsWithItsContextAndGoesOn(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.set(0, 3, release, fault{request: 300 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err := lock.Release(ctx)
+		c.wantNow(100 * time.Millisecond)
+		wantErr(t, err, context.DeadlineExceeded)
+		wantNot(t, err, fenlock.ErrNoQuorum)
+		wantCause(t, lock.Context(), fenlock.ErrReleased)
+		time.Sleep(200 * time.Millisecond)
+		c.wantLeases(0)
+	})
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		lock.Release(ctx) // either outcome is right: the nodes may be faster
+		c.wantLeases(0)
+	})
+}
+
+// An extension that is on its way when the lock is released arrives after the
+// release and creates the lease again, on nodes that the register lets.
+// Whether its answer arrives or not, the lease must not stay (bugs 5, 10).
+func TestExtensionOvertakenByTheReleaseLeavesNothing(t *testing.T) {
+	for _, how := range []fault{
+		{request: 300 * time.Millisecond},
+		{request: 300 * time.Millisecond, lost: true},
+		{request: nodeTimeout - 1, reply: time.Second},
+	} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			lock := c.held()
+			c.set(0, 3, extend, how)
+			time.Sleep(third + 100*time.Millisecond)
+			wantErr(t, lock.Release(t.Context()))
+			c.wantLeases(0)
+			time.Sleep(2 * nodeTimeout)
+			c.wantLeases(0)
+		})
+	}
+}
+
+// Close waits for the requests that clean up, or the process would end and leave
+// leases behind for a TTL.
+func TestCloseWaitsForCleaningUp(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.set(0, 3, allOps, fault{request: 200 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		l := c.locker()
+		_, err := l.TryAcquire(ctx, name)
+		wantErr(t, err, context.DeadlineExceeded)
+		wantErr(t, l.Close())
+		// The acquires were answered at 200 ms, what released them 200 ms later.
+		c.wantNow(400 * time.Millisecond)
+		c.wantLeases(0)
+	})
+}
+
+func TestNothingIsAcquiredAfterClose(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		waits := make(chan error)
+		c.held()
+		go func() {
+			_, err := l.Acquire(context.Background(), name)
+			waits <- err
+		}()
+		time.Sleep(time.Second)
+		wantErr(t, l.Close())
+		wantErr(t, <-waits, fenlock.ErrClosed) // who waited is told, too
+		before := c.requests(allOps)
+		_, err := l.Acquire(t.Context(), name)
+		wantErr(t, err, fenlock.ErrClosed)
+		_, err = l.TryAcquire(t.Context(), name)
+		wantErr(t, err, fenlock.ErrClosed)
+		wantErr(t, l.Do(t.Context(), name, nil), fenlock.ErrClosed)
+		if after := c.requests(allOps); after != before {
+			t.Errorf("%d requests after Close", after-before)
+		}
+	})
+}
+
+// Locks that are still held go on being extended, and with a hung node some
+// request is always under way: Close must end all the same, within the two
+// node timeouts that it promises.
+func TestCloseEndsWhileLocksAreHeld(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.set(0, 1, allOps, fault{hang: true})
+		l := c.locker()
+		for i := range 20 { // each is extended every 3.3 s, which takes 0.5 s
+			_, err := l.TryAcquire(t.Context(), fmt.Sprint("name ", i))
+			wantErr(t, err)
+			time.Sleep(third / 20)
+		}
+		closed := make(chan struct{})
+		go func() {
+			l.Close()
+			close(closed)
+		}()
+		time.Sleep(2 * nodeTimeout)
+		synctest.Wait()
+		select {
+		case <-closed:
+		default:
+			t.Error("Close has not returned after two node timeouts")
+			c.set(0, 1, allOps, fault{})
+			<-closed
+		}
+	})
+}
+
+// Ten thousand locks are held and extended with no goroutine of their own, and
+// leave nothing behind (bug 21).
+func TestTenThousandLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		nodes := []fenlock.Node{memnode.New("a"), memnode.New("b"), memnode.New("c")}
+		l, err := fenlock.New(fenlock.Config{Nodes: nodes})
+		wantErr(t, err)
+		fenlock.SetClock(l, func() time.Duration { return time.Since(start) })
+		goroutines := runtime.NumGoroutine()
+		locks := make([]*fenlock.Lock, 10_000)
+		for i := range locks {
+			if locks[i], err = l.TryAcquire(t.Context(), fmt.Sprint("name ", i)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+		for range 2 { // at moments without a request under way
+			time.Sleep(ttl/3 - 50*time.Microsecond)
+			synctest.Wait()
+			if n := runtime.NumGoroutine() - goroutines; n > 100 {
+				t.Fatalf("%d goroutines for %d locks", n, len(locks))
+			}
+		}
+		for _, lock := range locks {
+			wantErr(t, lock.Release(t.Context()))
+			wantCause(t, lock.Context(), fenlock.ErrReleased)
+		}
+		synctest.Wait()
+		for _, node := range nodes {
+			if err := node.List(t.Context(), func(l fenlock.Lease) bool {
+				t.Errorf("node %s has a lease of %q left", node, l.Name)
+				return false
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := runtime.NumGoroutine() - goroutines; n > 10 {
+			t.Errorf("%d goroutines are left", n)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+)
+
+// plainGroup starts servers on which fenlock uses the names themselves as keys,
+// as other Redlock clients do.
+func plainGroup(t *testing.T, kind testserver.Kind, n int) ([]*testserver.Server, *fenlock.Locker) {
+	t.Helper()
+	servers := testserver.Group(t, kind, n)
+	for _, s := range servers {
+		markAdmitted(t, s, "")
+	}
+	return servers, newLockerWith(t, urls(servers), []valkeynode.Option{valkeynode.WithPrefix("")})
+}
+
+// heldByAnother checks that fenlock is refused, and knows no label of the holder.
+func heldByAnother(t *testing.T, l *fenlock.Locker, name string) {
+	t.Helper()
+	_, err := l.TryAcquire(bounded(t), name)
+	var held *fenlock.HeldError
+	if !errors.As(err, &held) || held.HeldBy != "" {
+		t.Errorf("fenlock while another Redlock client holds %q: %v; want a HeldError without a label", name, err)
+	}
+}
+
+// redsync v4 and fenlock lock each other out on the same key, and neither
+// removes the other's lease.
+func TestInteropRedsync(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, ours := plainGroup(t, kind, 3)
+		var pools []redsyncredis.Pool
+		for _, s := range servers {
+			c := redis.NewClient(&redis.Options{Addr: s.Addr()})
+			t.Cleanup(func() { c.Close() })
+			pools = append(pools, goredis.NewPool(c))
+		}
+		theirs := redsync.New(pools...)
+		ctx := bounded(t)
+
+		mutex := theirs.NewMutex("orders/42", redsync.WithExpiry(time.Minute), redsync.WithTries(1))
+		if err := mutex.LockContext(ctx); err != nil {
+			t.Fatal(err)
+		}
+		heldByAnother(t, ours, "orders/42")
+		if ok, err := mutex.UnlockContext(ctx); !ok || err != nil {
+			t.Fatalf("redsync's unlock after fenlock was refused: %v, %v", ok, err)
+		}
+
+		lock := acquire(t, ours, "orders/42")
+		second := theirs.NewMutex("orders/42", redsync.WithTries(1))
+		if err := second.LockContext(ctx); err == nil {
+			t.Error("redsync locked what fenlock holds")
+		}
+		if ok, _ := mutex.UnlockContext(ctx); ok { // its old value is not there any more
+			t.Error("redsync released what fenlock holds")
+		}
+		if err := lock.Extend(ctx); err != nil {
+			t.Errorf("fenlock's lock after redsync was refused: %v", err)
+		}
+		release(t, lock)
+		if err := second.LockContext(ctx); err != nil {
+			t.Errorf("redsync after fenlock's release: %v", err)
+		}
+		// Waiting, the other way round: each takes over from the other.
+		go func() {
+			time.Sleep(50 * time.Millisecond)
+			second.UnlockContext(context.Background())
+		}()
+		release(t, acquire(t, ours, "orders/42"))
+	})
+}
