@@ -102,7 +102,7 @@ func (e *QuorumError) Error() string {
 // begin with it.
 func (n NodeError) String() string {
 	text := n.Err.Error()
-	if strings.HasPrefix(text, n.Node+":") {
+	if strings.Contains(text, n.Node+":") {
 		return text
 	}
 	return n.Node + ": " + text

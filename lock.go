@@ -209,14 +209,27 @@ func (k *Lock) quorumError(op core.Op) *QuorumError {
 			continue // an older answer
 		}
 		err := a.err
-		if err == nil && a.answer.Status == Rejoining {
-			err = fmt.Errorf("rejoining: %s", a.answer.Detail)
+		if err == nil {
+			err = refusal(op, a.answer)
 		}
 		if err != nil {
 			e.Errors = append(e.Errors, NodeError{Node: k.locker.config.Nodes[i].String(), Err: err})
 		}
 	}
 	return e
+}
+
+// refusal says what a node that answered lacks, nil if it did what was asked.
+func refusal(op core.Op, a Answer) error {
+	switch {
+	case a.Status == Rejoining:
+		return fmt.Errorf("rejoining: %s", a.Detail)
+	case a.Status == Lost && op != core.Release:
+		return errors.New("it does not have the lease any more")
+	case a.Status == Held, a.Status == Outrun:
+		return errors.New("another acquirer has it")
+	}
+	return nil
 }
 
 // endError says why the lock is not held any more, nil while it is.

@@ -172,10 +172,14 @@ type Group struct {
 	Warn func(node Node, message string)
 }
 
-// Registers is one node's registers.
+// Registers is one node's registers, and what they are worth.
 type Registers struct {
 	Server   string // identifies the server: two nodes with the same one are one
+	Memory   string // identifies what it remembers: another one after each loss
 	Admitted bool   // the node has its memory; false: what is left of it
-	MaxTTL   time.Duration
-	Tokens   map[int]fence.Token // by stripe; absent is 0
+	// Empty are the memories that were found lost when this node was admitted
+	// while a majority had lost theirs, or in a new group.
+	Empty  []string
+	MaxTTL time.Duration       // as recorded; 0 if it is not
+	Tokens map[int]fence.Token // by stripe; absent is 0
 }

@@ -30,8 +30,8 @@ func group(t testing.TB, kind testserver.Kind, n int, config ...string) []*tests
 // the quarantine of a server's first start.
 func markAdmitted(t testing.TB, s *testserver.Server, prefix string) {
 	t.Helper()
-	run := regexp.MustCompile(`run_id:(\w+)`).FindStringSubmatch(s.Do("INFO", "server"))[1]
-	s.Do("HSET", "fenlock-registers:"+prefix, "run", run, "maxttl", fmt.Sprint(groupTTL.Milliseconds()), "durable", "0")
+	id := regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(s.Do("INFO", "replication"))[1]
+	s.Do("HSET", "fenlock-registers:"+prefix, "admitted", id, "maxttl", fmt.Sprint(groupTTL.Milliseconds()), "durable", "0")
 }
 
 func urls(servers []*testserver.Server) []string {

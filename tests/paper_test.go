@@ -537,7 +537,7 @@ func TestTokensGrowWhileMinoritiesAreLost(t *testing.T) {
 		eventually(t, func() error { // both are back, and have their registers
 			grow()
 			for _, s := range pair {
-				if run := s.Do("HGET", "fenlock-registers:fenlock:", "run"); len(run) != 40 {
+				if id := s.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(id) != 40 {
 					return fmt.Errorf("%s is not admitted", s.Addr())
 				}
 			}

@@ -69,7 +69,7 @@ func TestRunLosesNoIncrement(t *testing.T) {
 			default:
 			}
 			for _, s := range pair {
-				if run := s.Do("HGET", "fenlock-registers:fenlock:", "run"); len(run) != 40 {
+				if id := s.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(id) != 40 {
 					return fmt.Errorf("%s is not admitted", s.Addr())
 				}
 			}

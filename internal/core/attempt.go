@@ -60,10 +60,11 @@ type Attempt struct {
 	// leaseless are the nodes that answered the acquire with a refusal: no
 	// lease of this holder is there and none can come from a late acquire.
 	leaseless Set
-	// sound are the nodes at which the holder's lease is known to have been
-	// there while the register was not past the token, and where no acquire can
-	// arrive any more: from then on, "leased to the holder" proves that
-	// nobody with a larger token was there. See OnExtend.
+	// sound are the nodes that are known to have executed the acquire while the
+	// register was not past the token. Whatever lease of the holder is there,
+	// the acquire or an extend created it with the register not past the
+	// token, so that "leased to the holder" proves that nobody with a larger
+	// token was there. That holds for the leaseless nodes too. See OnExtend.
 	sound Set
 
 	// The round that is under way: confirm, extend or release.
@@ -173,7 +174,7 @@ func (a *Attempt) decideAcquire(latest fence.Token, now time.Duration) Action {
 		// timeout. It is taken only where registers differ.
 		return a.confirm(largest)
 	case a.hopeless(a.acquire):
-		return a.fail(outvoted(a.acquire, a.quorum()))
+		return a.failOnceCertain(a.acquire)
 	}
 	return Action{}
 }
@@ -183,7 +184,7 @@ func (a *Attempt) decideAcquire(latest fence.Token, now time.Duration) Action {
 func (a *Attempt) confirm(token fence.Token) Action {
 	a.phase = Confirming
 	a.token, a.highest = token, token
-	a.votes = ballot{no: a.leaseless}
+	a.votes = ballot{no: a.acquire.no, unknown: a.acquire.unknown & a.leaseless}
 	return Action{Op: Confirm, To: allOf(a.params.Nodes) &^ a.leaseless, Token: token}
 }
 
@@ -192,7 +193,9 @@ func (a *Attempt) OnConfirm(node int, asked fence.Token, r Reply, now time.Durat
 	if asked != a.token {
 		return Action{}
 	}
-	if a.phase == Holding && r.Status == Granted {
+	if a.phase == Holding && r.Status == Granted && a.round == 0 {
+		// The acquire was executed there. Once an extend is on its way, the
+		// lease that was confirmed may have come from that instead.
 		a.sound = a.sound.With(node)
 	}
 	if a.phase != Confirming {
@@ -217,7 +220,7 @@ func (a *Attempt) OnConfirm(node int, asked fence.Token, r Reply, now time.Durat
 	case a.hopeless(a.votes) && a.highest > a.token:
 		return a.confirm(a.highest)
 	case a.hopeless(a.votes):
-		return a.fail(outvoted(a.votes, a.quorum()))
+		return a.failOnceCertain(a.votes)
 	}
 	return Action{}
 }
@@ -246,13 +249,24 @@ func (a *Attempt) setUntil(t time.Duration) {
 }
 
 func (a *Attempt) limit() (limit time.Duration, bounded bool) {
-	return a.params.Start + a.params.MaxHold, a.params.MaxHold > 0
+	limit = a.params.Start + a.params.MaxHold
+	return limit, limit > a.params.Start // not so if it is 0, or beyond the end of time
 }
 
 // fail ends an attempt that never held, and releases what it may have.
 func (a *Attempt) fail(why Reason) Action {
 	a.phase, a.reason, a.abandoned = Over, why, true
 	return Action{Op: Release, To: allOf(a.params.Nodes) &^ a.leaseless}
+}
+
+// failOnceCertain ends an attempt that cannot succeed any more as soon as the
+// answers tell why. A refusal that follows a dead node's would be reported as an
+// outage otherwise, while the next answer says that the lock is held.
+func (a *Attempt) failOnceCertain(b ballot) Action {
+	if (b.yes|b.no).Len() < a.quorum() && a.params.Nodes-b.unknown.Len() >= a.quorum() {
+		return Action{}
+	}
+	return a.fail(outvoted(b, a.quorum()))
 }
 
 // outvoted tells "somebody else has it" from "the nodes are down": the first
@@ -285,7 +299,7 @@ func (a *Attempt) Tick(now time.Duration) {
 		return
 	}
 	a.phase, a.reason = Over, Expired
-	if limit, bounded := a.limit(); bounded && now >= limit {
+	if limit, bounded := a.limit(); bounded && a.until >= limit {
 		a.reason = HeldTooLong
 	}
 }

@@ -55,7 +55,10 @@ func (a *Attempt) Extension() (round uint32, state RoundState) {
 // granted the name at that node: the register is not past the token, or the
 // node is sound, so that the lease has been the holder's ever since the register was not.
 // "Leased to the holder" alone does not prove it: an acquire that was
-// delayed can create the lease long after somebody else came and went.
+// delayed can create the lease long after somebody else came and went. For
+// the same reason an acceptance makes no node sound, not even when the acquire
+// was answered too: replies overtake each other, so the acquire may have been
+// executed after the extend.
 func (a *Attempt) OnExtend(node int, round uint32, r Reply, now time.Duration) Action {
 	a.Tick(now)
 	if a.phase == Over {
@@ -67,10 +70,7 @@ func (a *Attempt) OnExtend(node int, round uint32, r Reply, now time.Duration) A
 	switch {
 	case r.Status == Granted && r.Register <= a.token:
 		a.votes.yes = a.votes.yes.With(node)
-		if (a.acquire.yes | a.leaseless).Has(node) {
-			a.sound = a.sound.With(node)
-		}
-	case r.Status == Granted && a.sound.Has(node):
+	case r.Status == Granted && (a.sound | a.leaseless).Has(node):
 		a.votes.yes = a.votes.yes.With(node)
 	case r.Status == Lost:
 		a.votes.no = a.votes.no.With(node)
@@ -85,7 +85,8 @@ func (a *Attempt) OnExtend(node int, round uint32, r Reply, now time.Duration) A
 			a.due = a.roundStart + a.params.TTL/3
 		}
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():
-		// Registers only grow, so these refusals are for good.
+		// Fewer nodes than a quorum can have the lease: it is not held any more,
+		// and the sooner its holder knows, the better.
 		a.phase, a.reason = Over, Taken
 	case a.hopeless(a.votes):
 		a.due = now + a.params.TTL/12

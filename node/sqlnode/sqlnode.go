@@ -24,6 +24,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -66,25 +67,39 @@ func parse(rawURL string) (path string, err error) {
 		if errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return "", fmt.Errorf("sqlnode: %q is not a URL: %w", rawURL, err)
+		return "", invalidf("%s is not a URL: %v", shownURL(rawURL), err)
 	}
 	switch path = u.Path; {
 	case u.Scheme != "sqlite":
-		return "", fmt.Errorf("sqlnode: %q is not a sqlite: URL", rawURL)
+		return "", invalidf("%s is not a sqlite: URL", shownURL(rawURL))
 	case u.Host != "" || u.User != nil:
-		return "", fmt.Errorf("sqlnode: %q names a host; an absolute path is written sqlite:///path, a relative one sqlite:path", rawURL)
+		return "", invalidf("%s names a host; an absolute path is written sqlite:///path, a relative one sqlite:path", shownURL(rawURL))
 	case u.Opaque != "":
 		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", fmt.Errorf("sqlnode: %q: %w", rawURL, err)
+			return "", invalidf("%s: %v", shownURL(rawURL), err)
 		}
 	}
 	if u.Fragment != "" || strings.HasSuffix(rawURL, "#") {
-		return "", fmt.Errorf("sqlnode: %q: write %%23 for a # in the path", rawURL)
+		return "", invalidf("%s: write %%23 for a # in the path", shownURL(rawURL))
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return "", fmt.Errorf("sqlnode: %q: unknown parameter %q; there are none (write %%3F for a ? in the path)", rawURL, u.RawQuery)
+		return "", invalidf("%s: unknown parameter %q; there are none (write %%3F for a ? in the path)", shownURL(rawURL), u.RawQuery)
 	}
 	return path, nil
+}
+
+// shownURL quotes a URL for an error. One with an @ is probably not meant for
+// this engine, and may have a password in it.
+func shownURL(rawURL string) string {
+	if strings.Contains(rawURL, "@") {
+		return "the URL (not shown: it has an @)"
+	}
+	return strconv.Quote(rawURL)
+}
+
+// invalidf returns an error that matches fenlock.ErrInvalid.
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: sqlnode: %s", fenlock.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // openPatience bounds how long Open waits while another process has the file
@@ -104,7 +119,7 @@ var opening sync.Mutex
 // holds the file's write lock for 10 s, OpenFile gives up.
 func OpenFile(path string) (*Node, error) {
 	if path == "" || path == ":memory:" || strings.ContainsRune(path, 0) {
-		return nil, fmt.Errorf("sqlnode: %q is not a file that several processes can share", path)
+		return nil, invalidf("%q is not a file that several processes can share", path)
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {

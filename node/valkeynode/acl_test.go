@@ -17,7 +17,7 @@ import (
 // URL with a database number needs +select too. docs/valkey.md has the same line.
 const leastPermissions = "~fenlock:* ~fenlock-registers:fenlock:* " +
 	"+info +config|get +script|exists +script|load +eval +evalsha +multi +exec " +
-	"+get +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hdel +time +scan"
+	"+get +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hsetnx +hdel +time +scan"
 
 const (
 	aclUser     = "lock-user"

@@ -10,6 +10,7 @@ import (
 // facts are what a server says of itself, and what its registers say of it.
 type facts struct {
 	runID    string // changes with every start
+	replID   string // changes with every start, and when the server has followed another
 	uptime   time.Duration
 	mode     string // "standalone", "cluster" or "sentinel"
 	role     string // "master" or "slave"
@@ -30,7 +31,8 @@ type facts struct {
 	scriptsLoaded bool
 
 	// The registers' own fields.
-	marked     string        // run id for which the server was admitted last
+	marked     string        // replication id with which the server was admitted last
+	candidate  string        // made anew whenever the registers' key was removed
 	maxTTL     time.Duration // 0 if not recorded
 	wasDurable bool
 }
@@ -46,6 +48,7 @@ func parseInfo(info string) (facts, error) {
 	}
 	f := facts{
 		runID:    fields["run_id"],
+		replID:   fields["master_replid"],
 		mode:     fields["redis_mode"],
 		role:     fields["role"],
 		version:  fields["redis_version"],
@@ -61,8 +64,8 @@ func parseInfo(info string) (facts, error) {
 	}
 	seconds, err := strconv.ParseInt(fields["uptime_in_seconds"], 10, 64)
 	// A proxy that answers INFO in its own way is not a server that we know.
-	if err != nil || f.runID == "" || f.version == "" || f.role == "" && f.mode != "sentinel" {
-		return f, misconfigured("the server's INFO lacks run_id, redis_version, role or uptime_in_seconds: a node must be a Valkey or Redis server, reached directly")
+	if err != nil || f.runID == "" || f.version == "" || (f.role == "" || f.replID == "") && f.mode != "sentinel" {
+		return f, misconfigured("the server's INFO lacks run_id, redis_version, role, master_replid or uptime_in_seconds: a node must be a Valkey or Redis server, reached directly")
 	}
 	f.uptime = time.Duration(seconds) * time.Second
 	f.maxmem, _ = strconv.ParseInt(fields["maxmemory"], 10, 64)

@@ -13,7 +13,7 @@ import (
 // of "-" leaves the field out.
 func infoWith(change ...string) string {
 	fields := [][2]string{
-		{"redis_version", "7.2.4"}, {"server_mode", "standalone"}, {"run_id", "0123abc"}, {"uptime_in_seconds", "90"},
+		{"redis_version", "7.2.4"}, {"server_mode", "standalone"}, {"run_id", "0123abc"}, {"master_replid", "4567def"}, {"uptime_in_seconds", "90"},
 		{"maxmemory", "0"}, {"maxmemory_policy", "noeviction"}, {"aof_enabled", "0"},
 		{"role", "master"}, {"second_repl_offset", "-1"}, {"cluster_enabled", "0"},
 	}

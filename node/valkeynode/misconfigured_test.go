@@ -231,7 +231,7 @@ func unknownCommand(args []string) string {
 }
 
 func TestOldRedis(t *testing.T) {
-	const info = "redis_version:%s\r\nredis_mode:standalone\r\nrun_id:abc\r\nuptime_in_seconds:99\r\nrole:master\r\nsecond_repl_offset:-1\r\n"
+	const info = "redis_version:%s\r\nredis_mode:standalone\r\nrun_id:abc\r\nmaster_replid:def\r\nuptime_in_seconds:99\r\nrole:master\r\nsecond_repl_offset:-1\r\n"
 	for version, hello := range map[string]string{
 		"6.2.14": "%3\r\n$5\r\nproto\r\n:3\r\n$7\r\nversion\r\n$6\r\n6.2.14\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n",
 		"5.0.7":  "",

@@ -45,12 +45,12 @@ func joined(t testing.TB, url string, maxTTL time.Duration, options ...valkeynod
 // need not wait for a quarantine that it is not about.
 func markAdmitted(t testing.TB, server *testserver.Server, prefix string, maxTTL time.Duration) {
 	t.Helper()
-	server.Do("HSET", "fenlock-registers:"+prefix, "run", runID(t, server), "maxttl", fmt.Sprint(maxTTL.Milliseconds()), "durable", "0")
+	server.Do("HSET", "fenlock-registers:"+prefix, "admitted", replID(t, server), "maxttl", fmt.Sprint(maxTTL.Milliseconds()), "durable", "0")
 }
 
-func runID(t testing.TB, server *testserver.Server) string {
+func replID(t testing.TB, server *testserver.Server) string {
 	t.Helper()
-	return infoField(t, server, "run_id")
+	return infoField(t, server, "master_replid")
 }
 
 // infoField reads a field of INFO, "" if it is not there.

@@ -87,11 +87,7 @@ func (n *Node) operate(ctx context.Context, s *script, name string, args ...stri
 		if err != nil {
 			return fenlock.Answer{}, n.fail(err)
 		}
-		all := args
-		if s != releaseScript {
-			all = append([]string{srv.runID}, args...)
-		}
-		reply, err := n.do(ctx, n.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(all...).Build())
+		reply, err := n.do(ctx, n.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 		answer, again, err := parse(reply, err)
 		if err != nil {
 			return fenlock.Answer{}, n.fail(err)

@@ -2,6 +2,7 @@ package valkeynode
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/valkey-io/valkey-go"
 )
 
 // admissionTimeout bounds one try to admit a server.
@@ -68,9 +68,6 @@ func (n *Node) rejoin(ctx context.Context, s *server) (string, error) {
 // admission is steps 1 to 5 of DESIGN section 5, "A node that restarts".
 func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, error) {
 	f, err := n.gather(ctx)
-	if err == nil {
-		err = f.check()
-	}
 	if err != nil {
 		return n.trouble(err)
 	}
@@ -81,8 +78,9 @@ func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, erro
 	}
 	merged := rebuilt{}
 	if verdict == rebuild {
-		merged, err = merge(len(group.Nodes), f.runID, n.askOthers(ctx, group))
+		merged, err = merge(len(group.Nodes), f, n.askOthers(ctx, group))
 		if err != nil {
+			n.warn("node is out: " + err.Error())
 			return n.absent(f.runID, retryAdmission, err.Error()), nil
 		}
 		// The others may know of longer leases than this client does.
@@ -102,7 +100,7 @@ func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, erro
 	if recorded == 0 {
 		recorded = group.MaxTTL
 	}
-	if err := n.admit(ctx, f, recorded, merged.tokens); err != nil {
+	if err := n.admit(ctx, f, recorded, merged); err != nil {
 		return n.trouble(err)
 	}
 	n.mu.Lock()
@@ -130,7 +128,7 @@ func (n *Node) decide(ctx context.Context, f facts, maxTTL time.Duration) (verdi
 	if v != waitNow {
 		return v, left, nil
 	}
-	since, err := n.notice(ctx, f.runID)
+	since, err := n.notice(ctx, f.replID)
 	if err != nil {
 		return v, 0, err
 	}
@@ -156,43 +154,50 @@ func (n *Node) gather(ctx context.Context) (facts, error) {
 		shas[i] = s.sha
 	}
 	replies, err := n.doMulti(ctx,
+		// First of all: should the data be flushed at any time from here on, this
+		// candidate is gone, and admit.lua notices.
+		b().Hsetnx().Key(n.registersKey()).Field("candidate").Value(rand.Text()).Build(),
+		b().Hmget().Key(n.registersKey()).Field("candidate", "admitted", "maxttl", "durable").Build(),
 		b().Info().Build(),
 		b().Info().Section("commandstats").Build(),
-		b().Hmget().Key(n.registersKey()).Field("run", "maxttl", "durable").Build(),
 		b().ScriptExists().Sha1(shas...).Build(),
 		b().ConfigGet().Parameter("appendfsync", "no-appendfsync-on-rewrite").Build(),
 	)
 	if err != nil {
 		return facts{}, err
 	}
-	info, err := replies[0].ToString()
+	info, err := replies[2].ToString()
 	if err != nil {
 		return facts{}, err
 	}
-	stats, err := replies[1].ToString()
+	stats, err := replies[3].ToString()
 	if err != nil {
 		return facts{}, err
 	}
 	f, err := parseInfo(info + stats)
+	if err == nil {
+		err = f.check()
+	}
+	if err == nil {
+		err = replies[0].Error() // less telling than what check finds
+	}
 	if err != nil {
 		return facts{}, err
 	}
-	fields, err := replies[2].ToArray()
+	fields, err := replies[1].AsStrSlice()
 	if err != nil {
 		return facts{}, err
 	}
-	f.marked, _ = fields[0].ToString()
-	ms, _ := fields[1].ToString()
-	f.maxTTL = parseMilliseconds(ms)
-	durable, _ := fields[2].ToString()
-	f.wasDurable = durable == "1"
-	loaded, err := replies[3].AsIntSlice()
+	f.candidate, f.marked = fields[0], fields[1]
+	f.maxTTL = parseMilliseconds(fields[2])
+	f.wasDurable = fields[3] == "1"
+	loaded, err := replies[4].AsIntSlice()
 	if err != nil {
 		return facts{}, err
 	}
 	f.scriptsLoaded = slices.Contains(loaded, 1)
 	// Managed servers deny CONFIG. Then nobody can know, and the safe answer is no.
-	if config, err := replies[4].AsStrMap(); err == nil {
+	if config, err := replies[5].AsStrMap(); err == nil {
 		f.fsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no"
 	}
 	return f, nil
@@ -204,8 +209,8 @@ func parseMilliseconds(s string) time.Duration {
 }
 
 // notice records, or reads, when it was first noticed that the server lost its memory.
-func (n *Node) notice(ctx context.Context, runID string) (since time.Duration, err error) {
-	reply, err := n.do(ctx, n.client.B().Eval().Script(noticeText).Numkeys(1).Key(n.registersKey()).Arg(runID).Build())
+func (n *Node) notice(ctx context.Context, replID string) (since time.Duration, err error) {
+	reply, err := n.do(ctx, n.client.B().Eval().Script(noticeText).Numkeys(1).Key(n.registersKey()).Arg(replID).Build())
 	if err != nil {
 		return 0, err
 	}
@@ -219,17 +224,17 @@ func (n *Node) notice(ctx context.Context, runID string) (since time.Duration, e
 	return time.Duration(ms) * time.Millisecond, nil
 }
 
-var errRestarted = errors.New("it was restarted meanwhile")
+var errRestarted = errors.New("it was restarted or flushed meanwhile")
 
-// admit raises the registers, marks the run, and loads the scripts.
-func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, tokens map[int]fence.Token) error {
+// admit raises the registers, marks the server as admitted, and loads the scripts.
+func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, r rebuilt) error {
 	durable := "0"
 	if f.durable() {
 		durable = "1"
 	}
-	args := []string{f.runID, strconv.FormatInt(maxTTL.Milliseconds(), 10), durable}
-	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
-		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())
+	args := []string{f.replID, f.candidate, strconv.FormatInt(maxTTL.Milliseconds(), 10), durable, strings.Join(r.empty, " ")}
+	for _, stripe := range slices.Sorted(maps.Keys(r.tokens)) {
+		args = append(args, strconv.Itoa(stripe), r.tokens[stripe].String())
 	}
 	reply, err := n.do(ctx, n.client.B().Eval().Script(admitText).Numkeys(1).Key(n.registersKey()).Arg(args...).Build())
 	if err != nil {
@@ -238,32 +243,15 @@ func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, tokens 
 	if text, err := reply.ToString(); err != nil || text != "admitted" {
 		return errors.Join(errRestarted, err)
 	}
-	// One transaction, so that the scripts are loaded by the same run of the
-	// server that has removed an older run's mark. See unmark.lua.
-	commands := []valkey.Completed{
-		n.client.B().Multi().Build(),
-		n.client.B().Eval().Script(unmarkText).Numkeys(1).Key(n.registersKey()).Build(),
-	}
+	// Should the server restart in between, the scripts are loaded beside no mark
+	// or an old one, and refuse.
 	for _, s := range operations {
-		commands = append(commands, n.client.B().ScriptLoad().Script(s.text).Build())
-	}
-	replies, err := n.doMulti(ctx, append(commands, n.client.B().Exec().Build())...)
-	if err != nil {
-		return err
-	}
-	results, err := exec(replies)
-	if err != nil {
-		return err
-	}
-	for i, r := range results {
-		if err := r.Error(); err != nil {
+		reply, err := n.do(ctx, n.client.B().ScriptLoad().Script(s.text).Build())
+		if err != nil {
 			return err
 		}
-		if i == 0 {
-			continue
-		}
-		if sha, _ := r.ToString(); sha != operations[i-1].sha {
-			return fmt.Errorf("the server names the script %s %q, not %q", operations[i-1].name, sha, operations[i-1].sha)
+		if sha, _ := reply.ToString(); sha != s.sha {
+			return fmt.Errorf("the server names the script %s %q, not %q", s.name, sha, s.sha)
 		}
 	}
 	return nil
@@ -299,28 +287,44 @@ func (n *Node) askOthers(ctx context.Context, group fenlock.Group) []*fenlock.Re
 	return answers
 }
 
-// Registers implements fenlock.Rejoiner.
+// Registers implements fenlock.Rejoiner. It reads in one transaction, so that
+// the registers and what tells whether they count belong together.
 func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
 	r := fenlock.Registers{Tokens: make(map[int]fence.Token)}
-	s, err := n.look(ctx)
+	if _, err := n.look(ctx); err != nil {
+		return r, n.fail(err)
+	}
+	replies, err := n.doMulti(ctx,
+		n.client.B().Multi().Build(),
+		n.client.B().Info().Build(),
+		n.client.B().Hgetall().Key(n.registersKey()).Build(),
+		n.client.B().Exec().Build(),
+	)
 	if err != nil {
 		return r, n.fail(err)
 	}
-	reply, err := n.do(ctx, n.client.B().Hgetall().Key(n.registersKey()).Build())
+	results, err := exec(replies)
 	if err != nil {
 		return r, n.fail(err)
 	}
-	fields, err := reply.AsStrMap()
+	info, err := results[0].ToString()
 	if err != nil {
 		return r, n.fail(err)
 	}
-	// An old mark can survive a restart in a file. It counts only if the
-	// connection is still the one over which the run id was read.
-	if s.dial != n.dials.Load() {
-		return r, n.fail(errRestarted)
+	f, err := parseInfo(info)
+	if err == nil {
+		err = f.check()
 	}
-	r.Server = s.runID
-	r.Admitted = fields["run"] == s.runID
+	if err != nil {
+		return r, n.fail(err)
+	}
+	fields, err := results[1].AsStrMap()
+	if err != nil {
+		return r, n.fail(err)
+	}
+	r.Server, r.Memory = f.runID, f.replID
+	r.Admitted = fields["admitted"] == f.replID
+	r.Empty = strings.Fields(fields["empty"])
 	r.MaxTTL = parseMilliseconds(fields["maxttl"])
 	for field, value := range fields {
 		stripe, err := strconv.Atoi(field)

@@ -3,6 +3,7 @@ package valkeynode_test
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -88,7 +89,7 @@ func TestRestartOfADurableServer(t *testing.T) {
 		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always")
 		// A long lease, which is there still however slow the machine is.
 		n := joined(t, server.URL(), time.Hour)
-		server.Do("HSET", "fenlock-registers:fenlock:", "run", runID(t, server), "maxttl", "3600000", "durable", "1")
+		server.Do("HSET", "fenlock-registers:fenlock:", "admitted", replID(t, server), "maxttl", "3600000", "durable", "1")
 		r := request("orders/42", "one")
 		r.TTL, r.Token = time.Hour, 1000
 		if a, err := n.Acquire(bounded(t), r); err != nil || a.Status != fenlock.Granted {
@@ -135,7 +136,7 @@ func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 				server.Do("HSET", "fenlock-registers:fenlock:", "durable", c.durable)
 				server.Stop()
 				server.Restart()
-				if got := server.Do("HGET", "fenlock-registers:fenlock:", "run"); len(got) != 40 {
+				if got := server.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(got) != 40 {
 					t.Fatalf("the old mark is not in the file: %q", got)
 				}
 				out(t, n, "started")
@@ -242,11 +243,15 @@ func TestPromotedReplica(t *testing.T) {
 		host, port, _ := strings.Cut(servers[0].Addr(), ":")
 		replica.Do("REPLICAOF", host, port)
 		eventually(t, func() error {
-			if replica.Do("HGET", "fenlock-registers:fenlock:", "run") != runID(t, servers[0]) {
+			if replica.Do("HGET", "fenlock-registers:fenlock:", "admitted") == "(nil)" {
 				return errors.New("not copied yet")
 			}
 			return nil
 		})
+		// To get a replica changes the server's replication id, so it has to be
+		// admitted anew; it could have followed the other one meanwhile.
+		out(t, nodes[0], "replication history")
+		acquire(t, nodes[0], request("warm up again", "one"))
 		held := promise(t, "orders/42", 1000, nodes...)
 		servers[0].Kill()
 		replica.Do("REPLICAOF", "NO", "ONE")
@@ -297,10 +302,95 @@ func TestLongestLeaseIsTheGroups(t *testing.T) {
 		if _, err := n.Extend(bounded(t), r); !errors.Is(err, fenlock.ErrMisconfigured) {
 			t.Errorf("extend with a longer lease: %v", err)
 		}
-		server.Do("HSET", "fenlock-registers:fenlock:", "maxttl", "3600000", "run", "an earlier run")
+		server.Do("HSET", "fenlock-registers:fenlock:", "maxttl", "3600000", "admitted", "an earlier one")
 		server.Do("SCRIPT", "FLUSH")
 		if a, err := n.Acquire(bounded(t), request("b", "one")); err != nil || a.Status != fenlock.Rejoining {
 			t.Errorf("%+v, %v; want it out for the hour that is recorded", a, err)
+		}
+	})
+}
+
+// A primary that follows its promoted replica and is promoted back has the same
+// run, the same scripts and its own mark, copied twice. What it granted as a
+// primary in between is gone.
+func TestFailback(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, nodes, _ := group(t, kind, 3)
+		replica := testserver.Start(t, kind, "repl-diskless-sync-delay 0")
+		follow := func(s, primary *testserver.Server) {
+			host, port, _ := strings.Cut(primary.Addr(), ":")
+			s.Do("REPLICAOF", host, port)
+			eventually(t, func() error {
+				if !strings.Contains(s.Do("INFO", "replication"), "master_link_status:up") {
+					return errors.New("not in step yet")
+				}
+				return nil
+			})
+		}
+		servers[0].Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
+		follow(replica, servers[0])
+		acquire(t, nodes[0], request("warm up again", "one"))
+		replica.Do("REPLICAOF", "NO", "ONE")
+		promise(t, "orders/42", 1000, nodes...)
+		follow(servers[0], replica)
+		servers[0].Do("REPLICAOF", "NO", "ONE")
+		if got := servers[0].Do("EXISTS", "fenlock:orders/42"); got != "0" {
+			t.Fatalf("the lease is still there: %s", got)
+		}
+		out(t, nodes[0], "replica")
+		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != fenlock.Granted || a.Register != 1001 {
+			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
+		}
+	})
+}
+
+// The whole group loses its memory, and one server never comes back. The others come back one
+// after the other, and must not wait for it.
+func TestAllMemoryIsLostAndOneServerToo(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		for _, n := range []int{3, 5} {
+			servers, nodes, _ := group(t, kind, n)
+			for _, s := range servers {
+				s.Kill()
+			}
+			for _, s := range servers[1:] {
+				s.Restart()
+			}
+			for _, node := range nodes[1:] {
+				acquire(t, node, request("orders/42", "two"))
+			}
+		}
+	})
+}
+
+// A client that is paused between its decision and the admission itself must not
+// admit a server that was flushed meanwhile: leases that it granted since are forgotten.
+func TestFlushInMidAdmission(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		admit, err := os.ReadFile("scripts/admit.lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const registers = "fenlock-registers:fenlock:"
+		paused := func() string {
+			return server.Do("EVAL", string(admit), "1", registers, replID(t, server), "seen before", "500", "0", "", "7", "42")
+		}
+		server.Do("HSETNX", registers, "candidate", "seen before")
+		server.Do("FLUSHALL")
+		server.Do("HSETNX", registers, "candidate", "another")
+		if got := paused(); got != "changed" {
+			t.Fatalf("admit answers %q", got)
+		}
+		if got := server.Do("HGET", registers, "admitted"); got != "(nil)" {
+			t.Fatalf("admitted as %q", got)
+		}
+		server.Do("HSET", registers, "candidate", "seen before")
+		if got := paused(); got != "admitted" {
+			t.Fatalf("admit answers %q to what it would have been without the flush", got)
 		}
 	})
 }

@@ -31,8 +31,6 @@ var (
 	forceText string
 	//go:embed scripts/admit.lua
 	admitText string
-	//go:embed scripts/unmark.lua
-	unmarkText string
 	//go:embed scripts/notice.lua
 	noticeText string
 	//go:embed scripts/guard.lua

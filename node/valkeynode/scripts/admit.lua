@@ -1,25 +1,30 @@
--- admit: raise the registers to what the other nodes know, and mark this run of
--- the server as admitted. Sent by EVAL: it must run where no script is loaded.
+-- admit: raise the registers to what the other nodes know, and mark the server
+-- as admitted. Sent by EVAL: it must run where no script is loaded.
 --
--- The run id is read here, not taken from the client: the client may have been
--- paused, and the server restarted, since the client looked.
+-- The client that decided may have been paused since it looked at the server.
+-- So the replication id, which a restart changes, and the candidate, which a
+-- flush removes, must still be those that it saw.
 --
 -- KEYS[1]    the registers
--- ARGV[1]    run id for which the client decided
--- ARGV[2]    longest lease of the group, in milliseconds
--- ARGV[3]    1 if every write is on disk before it is answered, else 0
--- ARGV[4..]  pairs: stripe, register
+-- ARGV[1]    replication id
+-- ARGV[2]    candidate
+-- ARGV[3]    longest lease of the group, in milliseconds
+-- ARGV[4]    1 if every write is on disk before it is answered, else 0
+-- ARGV[5]    replication ids of the servers that were found without memory when
+--            a majority had lost it, separated by spaces; else empty
+-- ARGV[6..]  pairs: stripe, register
 --
--- Returns "admitted", or "restarted" if this is another run: then nothing changed.
-if not string.find(redis.call('INFO', 'server'), 'run_id:' .. ARGV[1], 1, true) then
-  return 'restarted'
+-- Returns "admitted", or "changed": then nothing was done.
+if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) or
+    redis.call('HGET', KEYS[1], 'candidate') ~= ARGV[2] then
+  return 'changed'
 end
-for i = 4, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i])) or 0
   if tonumber(ARGV[i + 1]) > known then
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end
 end
-redis.call('HSET', KEYS[1], 'run', ARGV[1], 'maxttl', ARGV[2], 'durable', ARGV[3])
+redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5])
 redis.call('HDEL', KEYS[1], 'noticed')
 return 'admitted'

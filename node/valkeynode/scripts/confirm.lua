@@ -2,24 +2,23 @@
 --
 -- KEYS[1]  the lease
 -- KEYS[2]  the registers
--- ARGV[1]  run id of the server that the client believes it talks to
--- ARGV[2]  holder
--- ARGV[3]  stripe
--- ARGV[4]  the number
+-- ARGV[1]  holder
+-- ARGV[2]  stripe
+-- ARGV[3]  the number
 --
 -- Returns the number; {register} if that is larger already; "lost" if the lease
--- is not the holder's; "rejoining" if this run of the server is not admitted.
-local mark = redis.call('HMGET', KEYS[2], 'run', ARGV[3])
-if mark[1] ~= ARGV[1] then
+-- is not the holder's; "rejoining" if the server is not admitted.
+local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[2])
+if not mark[1] or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. mark[1] .. '\r\n', 1, true) then
   return 'rejoining'
 end
-if redis.call('GET', KEYS[1]) ~= ARGV[2] then
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 'lost'
 end
 local register = tonumber(mark[2]) or 0
-local number = tonumber(ARGV[4])
+local number = tonumber(ARGV[3])
 if register > number then
   return {register}
 end
-redis.call('HSET', KEYS[2], ARGV[3], string.format('%.0f', number))
+redis.call('HSET', KEYS[2], ARGV[2], string.format('%.0f', number))
 return number

@@ -3,29 +3,28 @@
 --
 -- KEYS[1]  the lease
 -- KEYS[2]  the registers
--- ARGV[1]  run id of the server that the client believes it talks to
--- ARGV[2]  holder
--- ARGV[3]  time to live in milliseconds, from now
--- ARGV[4]  stripe
--- ARGV[5]  the holder's token
+-- ARGV[1]  holder
+-- ARGV[2]  time to live in milliseconds, from now
+-- ARGV[3]  stripe
+-- ARGV[4]  the holder's token
 --
 -- Returns the register, which tells the holder what the acceptance proves;
 -- "lost"; "rejoining"; "maxttl N" if the lease would be too long.
-local mark = redis.call('HMGET', KEYS[2], 'run', 'maxttl', ARGV[4])
-if mark[1] ~= ARGV[1] then
+local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
+if not mark[1] or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. mark[1] .. '\r\n', 1, true) then
   return 'rejoining'
 end
-if tonumber(ARGV[3]) > tonumber(mark[2]) then
+if tonumber(ARGV[2]) > tonumber(mark[2]) then
   return 'maxttl ' .. mark[2]
 end
 local holder = redis.call('GET', KEYS[1])
 local register = tonumber(mark[3]) or 0
-if holder == ARGV[2] then
-  redis.call('PEXPIRE', KEYS[1], ARGV[3])
+if holder == ARGV[1] then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return register
 end
-if not holder and register <= tonumber(ARGV[5]) then
-  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+if not holder and register <= tonumber(ARGV[4]) then
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   return register
 end
 return 'lost'

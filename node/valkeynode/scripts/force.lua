@@ -3,19 +3,18 @@
 --
 -- KEYS[1]  the lease
 -- KEYS[2]  the registers
--- ARGV[1]  run id of the server that the client believes it talks to
--- ARGV[2]  stripe
--- ARGV[3]  floor: the register is at least this afterwards
+-- ARGV[1]  stripe
+-- ARGV[2]  floor: the register is at least this afterwards
 --
--- Returns the register; "rejoining" if this run of the server is not admitted.
-local mark = redis.call('HMGET', KEYS[2], 'run', ARGV[2])
-if mark[1] ~= ARGV[1] then
+-- Returns the register; "rejoining" if the server is not admitted.
+local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[1])
+if not mark[1] or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. mark[1] .. '\r\n', 1, true) then
   return 'rejoining'
 end
-local register = math.max((tonumber(mark[2]) or 0) + 1, tonumber(ARGV[3]))
+local register = math.max((tonumber(mark[2]) or 0) + 1, tonumber(ARGV[2]))
 if register > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
 end
 redis.call('DEL', KEYS[1])
-redis.call('HSET', KEYS[2], ARGV[2], string.format('%.0f', register))
+redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', register))
 return register

@@ -1,0 +1,647 @@
+package core_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// All times of these tests: leases of 10 s, asked for at 100 s, so valid until
+// 100 s + 10 s - 102 ms.
+const (
+	tenSeconds = 10 * time.Second
+	start      = 100 * time.Second
+	validEnd   = start + tenSeconds - 102*time.Millisecond
+)
+
+func newAttempt(nodes int) core.Attempt {
+	a, _ := core.NewAttempt(core.Params{Nodes: nodes, TTL: tenSeconds, Start: start, Proposal: 7})
+	return a
+}
+
+func granted(number fence.Token) core.Reply {
+	return core.Reply{Status: core.Granted, Register: number}
+}
+
+func outrun(register fence.Token) core.Reply {
+	return core.Reply{Status: core.Outrun, Register: register}
+}
+
+var (
+	held      = core.Reply{Status: core.Held}
+	lost      = core.Reply{Status: core.Lost}
+	unknown   = core.Reply{}
+	rejoining = core.Reply{Status: core.Rejoining}
+)
+
+func set(nodes ...int) (s core.Set) {
+	for _, n := range nodes {
+		s = s.With(n)
+	}
+	return s
+}
+
+// acquire delivers the answers of nodes 0, 1, ... and returns the last action.
+func acquire(a *core.Attempt, replies ...core.Reply) (last core.Action) {
+	for node, r := range replies {
+		last = a.OnAcquire(node, r, start)
+	}
+	return last
+}
+
+func holding(t *testing.T, nodes int) core.Attempt {
+	t.Helper()
+	a := newAttempt(nodes)
+	for n := range core.Quorum(nodes) {
+		a.OnAcquire(n, granted(7), start)
+	}
+	if a.Phase() != core.Holding || a.Token() != 7 {
+		t.Fatalf("phase %d with token %d after a quorum of grants", a.Phase(), a.Token())
+	}
+	return a
+}
+
+func wantOver(t *testing.T, a *core.Attempt, why core.Reason) {
+	t.Helper()
+	if a.Phase() != core.Over || a.Reason() != why {
+		t.Errorf("phase %d, reason %d; want over for reason %d", a.Phase(), a.Reason(), why)
+	}
+}
+
+func wantAction(t *testing.T, got, want core.Action) {
+	t.Helper()
+	if got != want {
+		t.Errorf("action %+v, want %+v", got, want)
+	}
+}
+
+func TestValidityAndDrift(t *testing.T) {
+	for _, c := range []struct{ ttl, drift time.Duration }{
+		{tenSeconds, 102 * time.Millisecond},
+		{time.Second, 12 * time.Millisecond},
+		{0, 2 * time.Millisecond},
+		{199, 2*time.Millisecond + 1}, // a hundredth, rounded down
+	} {
+		if got := core.Drift(c.ttl); got != c.drift {
+			t.Errorf("Drift(%v) = %v, want %v", c.ttl, got, c.drift)
+		}
+		if got := core.Validity(start, c.ttl); got != start+c.ttl-c.drift {
+			t.Errorf("Validity(%v, %v) = %v", start, c.ttl, got)
+		}
+	}
+}
+
+func TestQuorumIsAMajority(t *testing.T) {
+	for n := 1; n <= core.MaxNodes; n++ {
+		q := core.Quorum(n)
+		if 2*q <= n || 2*(q-1) > n {
+			t.Errorf("Quorum(%d) = %d: not the smallest majority", n, q)
+		}
+		a := newAttempt(n)
+		for node := range q {
+			if a.Phase() != core.Acquiring {
+				t.Fatalf("%d nodes: decided after %d grants", n, node)
+			}
+			a.OnAcquire(node, granted(7), start)
+		}
+		if a.Phase() != core.Holding {
+			t.Errorf("%d nodes: not held after %d grants", n, q)
+		}
+	}
+}
+
+func TestProposal(t *testing.T) {
+	for _, c := range []struct {
+		wall int64
+		seen fence.Token
+		want fence.Token
+	}{
+		{100, 5, 100}, {100, 99, 100}, {100, 100, 101}, {-3, 0, 1}, {0, 0, 1},
+		{1 << 60, 5, core.MaxProposal}, {5, core.MaxProposal + 9, core.MaxProposal},
+	} {
+		if got := core.Proposal(c.wall, c.seen); got != c.want {
+			t.Errorf("Proposal(%d, %d) = %d, want %d", c.wall, c.seen, got, c.want)
+		}
+	}
+}
+
+// The validity counts from before the first request, and its very end is too late.
+func TestTooLateToTheNanosecond(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		at := validEnd - 1
+		if late {
+			at = validEnd
+		}
+		a := newAttempt(3)
+		a.OnAcquire(0, granted(7), start)
+		act := a.OnAcquire(1, granted(7), at)
+
+		b := newAttempt(3) // the same by way of a confirm
+		acquire(&b, granted(7), granted(8))
+		b.OnConfirm(0, 8, granted(8), start)
+		actB := b.OnConfirm(1, 8, granted(8), at)
+
+		if !late {
+			if a.Phase() != core.Holding || b.Phase() != core.Holding {
+				t.Errorf("a nanosecond before the end: phases %d, %d", a.Phase(), b.Phase())
+			}
+			if a.Until() != validEnd || b.Until() != validEnd {
+				t.Errorf("valid until %v and %v, want %v", a.Until(), b.Until(), validEnd)
+			}
+			a.Tick(validEnd - 1)
+			if a.Phase() != core.Holding {
+				t.Error("expired a nanosecond early")
+			}
+			a.Tick(validEnd)
+			wantOver(t, &a, core.Expired)
+			continue
+		}
+		wantOver(t, &a, core.TooLate)
+		wantOver(t, &b, core.TooLate)
+		wantAction(t, act, core.Action{Op: core.Release, To: set(0, 1, 2)})
+		wantAction(t, actB, core.Action{Op: core.Release, To: set(0, 1, 2)})
+	}
+}
+
+// Without a majority of grants, lateness is not the reason.
+func TestLateWithoutMajority(t *testing.T) {
+	a := newAttempt(3)
+	a.OnAcquire(0, held, start)
+	a.OnAcquire(1, granted(7), validEnd)
+	wantOver(t, &a, core.Contended)
+
+	a = newAttempt(3)
+	a.OnAcquire(0, unknown, validEnd)
+	wantOver(t, &a, core.NoQuorum)
+}
+
+// Somebody else has it, or the nodes are down: unknown is never a refusal.
+func TestReasons(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		replies []core.Reply
+		want    core.Reason
+		release core.Set
+	}{
+		{"two refuse", []core.Reply{held, held}, core.Contended, set(2)},
+		{"one grants, two refuse", []core.Reply{granted(7), held, held}, core.Contended, set(0)},
+		{"a refusal, one down, a refusal", []core.Reply{held, unknown, held}, core.Contended, set(1)},
+		{"a refusal, one down, a grant", []core.Reply{held, unknown, granted(7)}, core.Contended, set(1, 2)},
+		{"a refusal, two down", []core.Reply{held, unknown, unknown}, core.NoQuorum, set(1, 2)},
+		{"two are down", []core.Reply{unknown, unknown}, core.NoQuorum, set(0, 1, 2)},
+		{"a grant, a refusal, one down", []core.Reply{granted(7), held, unknown}, core.Contended, set(0, 2)},
+		{"a grant, two down", []core.Reply{granted(7), unknown, unknown}, core.NoQuorum, set(0, 1, 2)},
+		{"two rejoin", []core.Reply{rejoining, rejoining}, core.NoQuorum, set(2)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newAttempt(3)
+			before := c.replies[:len(c.replies)-1]
+			acquire(&a, before...)
+			if a.Phase() != core.Acquiring {
+				t.Errorf("decided for reason %d before the answers told why", a.Reason())
+			}
+			act := a.OnAcquire(len(before), c.replies[len(before)], start)
+			wantOver(t, &a, c.want)
+			// A node that refused has no lease of ours and gets none.
+			wantAction(t, act, core.Action{Op: core.Release, To: c.release})
+			if a.WasHeld() {
+				t.Error("counts as held")
+			}
+		})
+	}
+}
+
+func TestOneNodeDownIsNoMatter(t *testing.T) {
+	for bad := range 3 {
+		for _, r := range []core.Reply{unknown, held, rejoining} {
+			a := newAttempt(3)
+			for n := range 3 {
+				if n == bad {
+					a.OnAcquire(n, r, start)
+				} else {
+					a.OnAcquire(n, granted(7), start)
+				}
+			}
+			if a.Phase() != core.Holding {
+				t.Errorf("node %d answers %v: phase %d", bad, r.Status, a.Phase())
+			}
+		}
+	}
+}
+
+// What turns up after the attempt was given up is released there and then: the
+// release sent earlier may have overtaken the acquire.
+func TestLateLeasesAreReleased(t *testing.T) {
+	for _, c := range []struct {
+		r    core.Reply
+		want core.Action
+	}{
+		{granted(7), core.Action{Op: core.Release, To: set(2)}},
+		{unknown, core.Action{Op: core.Release, To: set(2)}},
+		{held, core.Action{}},
+		{rejoining, core.Action{}},
+	} {
+		failed := newAttempt(3)
+		acquire(&failed, held, held)
+		wantAction(t, failed.OnAcquire(2, c.r, start), c.want)
+
+		cancelled := newAttempt(3)
+		wantAction(t, cancelled.Cancel(), core.Action{Op: core.Release, To: set(0, 1, 2)})
+		wantAction(t, cancelled.OnAcquire(2, c.r, start), c.want)
+		wantAction(t, cancelled.Cancel(), core.Action{})
+
+		released := holding(t, 3)
+		wantAction(t, released.StartRelease(start), core.Action{Op: core.Release, To: set(0, 1, 2)})
+		wantAction(t, released.StartRelease(start), core.Action{})
+		wantAction(t, released.OnAcquire(2, c.r, start), c.want)
+	}
+	// An extension can create a lease too.
+	a := holding(t, 3)
+	round := a.StartExtend(start).Round
+	a.StartRelease(start)
+	wantOver(t, &a, core.LetGo)
+	wantAction(t, a.OnExtend(2, round, granted(7), start), core.Action{Op: core.Release, To: set(2)})
+	wantAction(t, a.OnExtend(1, round, unknown, start), core.Action{Op: core.Release, To: set(1)})
+	wantAction(t, a.OnExtend(0, round, lost, start), core.Action{})
+
+	// While the tenure has merely expired, release is still to come, and once is enough.
+	b := holding(t, 3)
+	b.Tick(validEnd)
+	wantAction(t, b.OnAcquire(2, granted(7), validEnd), core.Action{})
+	wantAction(t, b.StartRelease(validEnd), core.Action{Op: core.Release, To: set(0, 1, 2)})
+	wantOver(t, &b, core.Expired)
+}
+
+func TestReleaseOutcome(t *testing.T) {
+	a := holding(t, 3)
+	a.StartRelease(start)
+	a.OnRelease(0, unknown)
+	a.OnRelease(1, granted(0))
+	if done, clean := a.ReleaseOutcome(); done || clean {
+		t.Errorf("after one answer: done %v, clean %v", done, clean)
+	}
+	b := a
+	a.OnRelease(2, lost)
+	if done, clean := a.ReleaseOutcome(); !done || !clean {
+		t.Errorf("a majority is free: done %v, clean %v", done, clean)
+	}
+	b.OnRelease(2, unknown)
+	if done, clean := b.ReleaseOutcome(); !done || clean {
+		t.Errorf("all answered, no majority: done %v, clean %v", done, clean)
+	}
+}
+
+func TestConfirm(t *testing.T) {
+	differ := func(t *testing.T) core.Attempt {
+		a := newAttempt(3)
+		act := acquire(&a, granted(7), granted(9))
+		wantAction(t, act, core.Action{Op: core.Confirm, To: set(0, 1, 2), Token: 9})
+		if a.Phase() != core.Confirming {
+			t.Fatalf("phase %d", a.Phase())
+		}
+		return a
+	}
+	t.Run("accepted", func(t *testing.T) {
+		a := differ(t)
+		a.OnConfirm(0, 9, granted(9), start)
+		a.OnConfirm(2, 9, granted(9), start)
+		if a.Phase() != core.Holding || a.Token() != 9 {
+			t.Errorf("phase %d, token %d", a.Phase(), a.Token())
+		}
+	})
+	t.Run("again with the higher number, and the old answers count for nothing", func(t *testing.T) {
+		a := differ(t)
+		a.OnConfirm(0, 9, outrun(12), start)
+		act := a.OnConfirm(1, 9, outrun(11), start)
+		wantAction(t, act, core.Action{Op: core.Confirm, To: set(0, 1, 2), Token: 12})
+		a.OnConfirm(2, 9, granted(9), start)
+		a.OnConfirm(0, 12, granted(12), start)
+		if a.Phase() != core.Confirming {
+			t.Fatal("an answer to 9 counted for 12")
+		}
+		a.OnConfirm(1, 9, lost, start)
+		a.OnConfirm(1, 12, granted(12), start)
+		if a.Phase() != core.Holding || a.Token() != 12 {
+			t.Errorf("phase %d, token %d", a.Phase(), a.Token())
+		}
+	})
+	t.Run("a late grant raises the number too", func(t *testing.T) {
+		a := differ(t)
+		a.OnAcquire(2, granted(20), start)
+		a.OnConfirm(0, 9, lost, start)
+		act := a.OnConfirm(1, 9, unknown, start)
+		wantAction(t, act, core.Action{Op: core.Confirm, To: set(0, 1, 2), Token: 20})
+	})
+	t.Run("no higher number to try", func(t *testing.T) {
+		a := differ(t)
+		a.OnConfirm(0, 9, lost, start)
+		act := a.OnConfirm(1, 9, lost, start)
+		wantOver(t, &a, core.Contended)
+		wantAction(t, act, core.Action{Op: core.Release, To: set(0, 1, 2)})
+	})
+	t.Run("unknown is no refusal", func(t *testing.T) {
+		a := differ(t)
+		a.OnConfirm(0, 9, unknown, start)
+		a.OnConfirm(1, 9, unknown, start)
+		wantOver(t, &a, core.NoQuorum)
+		if a.Missing() != set(0, 1) {
+			t.Errorf("missing %b", a.Missing())
+		}
+	})
+	t.Run("nothing is asked of a node that refused", func(t *testing.T) {
+		a := newAttempt(3)
+		act := acquire(&a, held, granted(7), granted(9))
+		wantAction(t, act, core.Action{Op: core.Confirm, To: set(1, 2), Token: 9})
+		a.OnConfirm(1, 9, lost, start)
+		wantOver(t, &a, core.Contended) // its refusal counts in this round too
+	})
+}
+
+func TestExtend(t *testing.T) {
+	const later = start + 5*time.Second
+	const extended = later + tenSeconds - 102*time.Millisecond
+	begin := func(t *testing.T) (core.Attempt, uint32) {
+		a := holding(t, 3)
+		act := a.StartExtend(later)
+		wantAction(t, act, core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 7, Round: 1})
+		return a, act.Round
+	}
+	state := func(a *core.Attempt) core.RoundState { _, s := a.Extension(); return s }
+
+	t.Run("carried, from the start of the round", func(t *testing.T) {
+		a, round := begin(t)
+		a.OnExtend(0, round, granted(7), later+1)
+		if state(&a) != core.Pending || a.Until() != validEnd {
+			t.Errorf("one acceptance: state %d, until %v", state(&a), a.Until())
+		}
+		a.OnExtend(1, round, granted(7), later+time.Second)
+		if state(&a) != core.Carried || a.Until() != extended {
+			t.Errorf("state %d, until %v, want %v", state(&a), a.Until(), extended)
+		}
+	})
+	t.Run("too late to the nanosecond", func(t *testing.T) {
+		a, round := begin(t)
+		a.OnExtend(0, round, granted(7), later)
+		b := a
+		a.OnExtend(1, round, granted(7), validEnd-1)
+		b.OnExtend(1, round, granted(7), validEnd)
+		if a.Phase() != core.Holding || a.Until() != extended {
+			t.Errorf("a nanosecond before the end: phase %d", a.Phase())
+		}
+		wantOver(t, &b, core.Expired)
+	})
+	t.Run("taken only when a majority refuses", func(t *testing.T) {
+		a, round := begin(t)
+		a.OnExtend(0, round, lost, later)
+		a.OnExtend(1, round, unknown, later)
+		if a.Phase() != core.Holding || state(&a) != core.Missed || a.Until() != validEnd {
+			t.Errorf("phase %d, state %d, until %v", a.Phase(), state(&a), a.Until())
+		}
+		a.OnExtend(2, round, lost, later)
+		wantOver(t, &a, core.Taken)
+	})
+	t.Run("a node out of reach does not end it", func(t *testing.T) {
+		for _, r := range []core.Reply{unknown, rejoining, lost} {
+			a, round := begin(t)
+			a.OnExtend(2, round, r, later)
+			a.OnExtend(0, round, granted(7), later)
+			a.OnExtend(1, round, granted(7), later)
+			if state(&a) != core.Carried {
+				t.Errorf("%v: state %d", r.Status, state(&a))
+			}
+		}
+	})
+	t.Run("answers to an earlier round count for nothing", func(t *testing.T) {
+		a, first := begin(t)
+		second := a.StartExtend(later + 1).Round
+		a.OnExtend(0, first, granted(7), later+1)
+		a.OnExtend(1, first, granted(7), later+1)
+		if first == second || state(&a) != core.Pending {
+			t.Errorf("rounds %d and %d, state %d", first, second, state(&a))
+		}
+	})
+	t.Run("never shortens the validity", func(t *testing.T) {
+		a := holding(t, 3)
+		a.StartExtend(start - time.Second) // a caller's clock that went wrong
+		a.OnExtend(0, 1, granted(7), start)
+		a.OnExtend(1, 1, granted(7), start)
+		if a.Until() != validEnd {
+			t.Errorf("until %v, want %v", a.Until(), validEnd)
+		}
+	})
+	t.Run("a lease with a register past the token proves nothing", func(t *testing.T) {
+		a, round := begin(t) // the acquire to node 2 is still unanswered
+		a.OnExtend(0, round, granted(7), later)
+		a.OnExtend(2, round, granted(9), later)
+		if state(&a) != core.Pending {
+			t.Error("counted a lease that a late acquire may have created")
+		}
+		a.OnExtend(1, round, granted(9), later) // but here the token was granted
+		if state(&a) != core.Carried {
+			t.Error("did not count a node where another name moved the register")
+		}
+	})
+}
+
+// The two interleavings that the exhaustive check found in earlier versions:
+// replies overtake each other, so what the client knows by the time that it
+// hears of an acceptance says nothing about the order of execution.
+func TestNoNodeBecomesSoundByAnExtend(t *testing.T) {
+	t.Run("acquire answered before the extend that it followed", func(t *testing.T) {
+		a := holding(t, 3)
+		first := a.StartExtend(start).Round
+		// Node 2 executes: extend (repaired), another's acquire, then A's late acquire: granted 9.
+		a.OnAcquire(2, granted(9), start)
+		a.OnExtend(2, first, granted(0), start)
+		second := a.StartExtend(start).Round
+		a.OnExtend(0, second, granted(7), start)
+		a.OnExtend(2, second, granted(9), start)
+		if _, s := a.Extension(); s == core.Carried {
+			t.Error("carried by a lease that came after somebody else's")
+		}
+	})
+	t.Run("confirm of a lease that an extend created", func(t *testing.T) {
+		a := newAttempt(3)
+		acquire(&a, granted(6), granted(7))
+		a.OnConfirm(0, 7, granted(7), start)
+		a.OnConfirm(1, 7, granted(7), start)
+		a.StartExtend(start)
+		// Node 2 executes: extend (repaired), confirm, another's acquire, then A's late acquire.
+		a.OnConfirm(2, 7, granted(7), start)
+		second := a.StartExtend(start).Round
+		a.OnExtend(0, second, granted(7), start)
+		a.OnExtend(2, second, granted(9), start)
+		if _, s := a.Extension(); s == core.Carried {
+			t.Error("carried by a lease that came after somebody else's")
+		}
+	})
+	t.Run("but a confirm before any extend shows that the acquire was executed", func(t *testing.T) {
+		a := newAttempt(3)
+		acquire(&a, granted(6), granted(7))
+		a.OnConfirm(0, 7, granted(7), start)
+		a.OnConfirm(1, 7, granted(7), start)
+		a.OnConfirm(2, 7, granted(7), start)
+		round := a.StartExtend(start).Round
+		a.OnExtend(0, round, granted(7), start)
+		a.OnExtend(2, round, granted(9), start)
+		if _, s := a.Extension(); s != core.Carried {
+			t.Error("not carried")
+		}
+	})
+}
+
+func TestMaxHold(t *testing.T) {
+	a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: tenSeconds, Start: start, MaxHold: 12 * time.Second})
+	const limit = start + 12*time.Second
+	a.OnAcquire(0, granted(7), start)
+	if a.Until() != validEnd {
+		t.Errorf("until %v, want %v", a.Until(), validEnd)
+	}
+	round := a.StartExtend(start + 5*time.Second).Round
+	a.OnExtend(0, round, granted(7), start+5*time.Second)
+	if a.Until() != limit {
+		t.Errorf("until %v, want %v", a.Until(), limit)
+	}
+	if due, ok := a.ExtendDue(); ok {
+		t.Errorf("an extension is due at %v, though nothing can be gained", due)
+	}
+	b, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: tenSeconds, Start: start, MaxHold: validEnd - start - 1})
+	b.OnAcquire(0, granted(7), start)
+	if b.Until() != validEnd-1 {
+		t.Errorf("until %v, want a nanosecond less than %v", b.Until(), validEnd)
+	}
+	a.Tick(limit - 1)
+	if a.Phase() != core.Holding {
+		t.Error("ended a nanosecond early")
+	}
+	a.Tick(limit)
+	wantOver(t, &a, core.HeldTooLong)
+}
+
+func TestExtendDue(t *testing.T) {
+	third, twelfth, quarter := tenSeconds/3, tenSeconds/12, tenSeconds/4
+	due := func(a *core.Attempt, want time.Duration) {
+		t.Helper()
+		if got, ok := a.ExtendDue(); !ok || got != want {
+			t.Errorf("due %v, %v; want %v", got, ok, want)
+		}
+	}
+	a := newAttempt(3)
+	if _, ok := a.ExtendDue(); ok {
+		t.Error("due before it is held")
+	}
+	a = holding(t, 3)
+	due(&a, start+third)
+	round := a.StartExtend(start + third).Round
+	due(&a, start+third+quarter) // gives up a round that stays open
+	missed := a
+	a.OnExtend(0, round, granted(7), start+third+1)
+	a.OnExtend(1, round, granted(7), start+third+2)
+	due(&a, start+2*third) // counted from the start of the round
+	missed.OnExtend(0, round, unknown, start+third+1)
+	missed.OnExtend(1, round, unknown, start+third+2)
+	due(&missed, start+third+2+twelfth)
+	missed.Tick(validEnd)
+	if _, ok := missed.ExtendDue(); ok {
+		t.Error("due after the end")
+	}
+}
+
+// TestAcquireAgainstReference compares the decisions with a version that looks
+// at all answers so far from scratch.
+func TestAcquireAgainstReference(t *testing.T) {
+	for seed := range uint64(20_000) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		n := 1 + random.IntN(core.MaxNodes)
+		a, _ := core.NewAttempt(core.Params{Nodes: n, TTL: tenSeconds, Start: start})
+		var numbers []fence.Token
+		no := 0
+		for i, node := range random.Perm(n) {
+			reply := core.Reply{Status: core.Granted, Register: fence.Token(1 + random.IntN(2))}
+			if random.IntN(4) == 0 {
+				reply = []core.Reply{held, unknown, rejoining}[random.IntN(3)]
+			}
+			act := a.OnAcquire(node, reply, start)
+			if reply.Status == core.Granted {
+				numbers = append(numbers, reply.Register)
+			} else if reply.Status == core.Held {
+				no++
+			}
+			phase, token, why := reference(n, i+1, numbers, no)
+			number := a.Token()
+			if a.Phase() != phase || a.Reason() != why || phase != core.Acquiring && phase != core.Over && number != token {
+				t.Fatalf("seed %d: after %d of %d answers, %v granted, %d refused: phase %d, token %d, reason %d; want %d, %d, %d",
+					seed, i+1, n, numbers, no, a.Phase(), number, a.Reason(), phase, token, why)
+			}
+			if phase != core.Acquiring {
+				if (act.Op == core.Confirm) != (phase == core.Confirming) || (act.Op == core.Release) != (phase == core.Over) {
+					t.Fatalf("seed %d: action %+v in phase %d", seed, act, phase)
+				}
+				break
+			}
+		}
+	}
+}
+
+func reference(n, answers int, numbers []fence.Token, no int) (core.Phase, fence.Token, core.Reason) {
+	times := map[fence.Token]int{}
+	largest := fence.Token(0)
+	for _, number := range numbers {
+		times[number]++
+		if 2*times[number] > n {
+			return core.Holding, number, core.NotOver
+		}
+		largest = max(largest, number)
+	}
+	outstanding := n - answers
+	switch {
+	case 2*len(numbers) > n:
+		return core.Confirming, largest, core.NotOver
+	case 2*(len(numbers)+outstanding) > n:
+		return core.Acquiring, 0, core.NotOver
+	case 2*(len(numbers)+no) > n:
+		return core.Over, 0, core.Contended
+	case 2*(len(numbers)+no+outstanding) > n:
+		return core.Acquiring, 0, core.NotOver // hopeless, but why is not known yet
+	}
+	return core.Over, 0, core.NoQuorum
+}
+
+// A node is sound if it is known to have executed the acquire with the register
+// not past the token; there, a register that moved since is of no account.
+func TestSoundNodes(t *testing.T) {
+	carried := func(a core.Attempt, nodes ...int) bool {
+		round := a.StartExtend(start).Round
+		for _, n := range nodes {
+			a.OnExtend(n, round, granted(99), start)
+		}
+		_, s := a.Extension()
+		return s == core.Carried
+	}
+	a := newAttempt(3)
+	acquire(&a, granted(6), granted(7))
+	a.OnConfirm(0, 7, granted(7), start)
+	b := a
+	a.OnConfirm(2, 7, granted(7), start) // its acquire is unanswered, but was executed
+	if !carried(a, 0, 2) {
+		t.Error("a node that confirmed is not sound")
+	}
+	b.OnAcquire(2, granted(20), start) // this lease began with a register past the token
+	b.OnConfirm(1, 7, granted(7), start)
+	if carried(b, 0, 2) {
+		t.Error("a node that granted more than the token is sound")
+	}
+	c := newAttempt(3)
+	acquire(&c, held, granted(7), granted(7))
+	if !carried(c, 0, 1) {
+		t.Error("a node that refused the acquire is not sound, though no acquire can come any more")
+	}
+	d := holding(t, 3)
+	d.OnAcquire(2, granted(7), start)
+	if !carried(d, 0, 2) {
+		t.Error("a node whose grant came late, but of the token, is not sound")
+	}
+}

@@ -1,0 +1,75 @@
+package core_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// TestEveryInterleaving visits every state that two attempts on three nodes can
+// reach, with the shipped Attempt and the shipped rules, in every order of
+// delivery: late, never, and with leases that vanish at any moment. In every
+// one of them
+//   - tokens are unique,
+//   - an acquisition that began after another one had finished has the larger token,
+//   - an extension is carried only if, when it started, nobody with a larger
+//     token had held the lock, and no operator had released it by force.
+//
+// What is bounded is what the table says: the proposals, how often another name
+// moves a register, the losses of memory, the extensions. The budgets are spread
+// over several searches because together they would not be complete in minutes.
+func TestEveryInterleaving(t *testing.T) {
+	searches := []struct {
+		name    string
+		model   model
+		atLeast int // states: a search that suddenly visits far fewer is broken itself
+	}{
+		{"another name moves a register", model{proposals: []uint8{1, 2, 3}, bumps: 1}, 6_000_000},
+		{"confirms time out", model{proposals: []uint8{1, 2, 3}, timeouts: true}, 2_000_000},
+		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1}, 11_000_000},
+		{"two extensions each", model{proposals: []uint8{1}, rounds: 2}, 11_000_000},
+		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true}, 900_000},
+	}
+	if raceEnabled || testing.Short() {
+		t.Log("REDUCED: no loss of memory, one extension each, one proposal")
+		searches[0].model.proposals, searches[0].model.bumps, searches[0].atLeast = []uint8{1}, 0, 100_000
+		searches[1].model.proposals, searches[1].atLeast = []uint8{1}, 400_000
+		searches[2].model.losses, searches[2].atLeast = 0, 300_000
+		searches[4].model.bumps, searches[4].atLeast = 0, 50_000
+		searches = append(searches[:3], searches[4])
+	}
+	for _, s := range searches {
+		t.Run(s.name, func(t *testing.T) {
+			m := s.model
+			if m.attempts == 0 {
+				m.attempts = 2
+			}
+			r := search(&m, allCores(), time.Time{})
+			t.Log(r)
+			if r.Violation != "" {
+				t.Fatalf("counterexample:\n%s", r.steps(&m))
+			}
+			if r.States < s.atLeast {
+				t.Errorf("only %d states, expected %d or more: does the search still see everything?", r.States, s.atLeast)
+			}
+		})
+	}
+}
+
+// A field that the canonical form of a state does not know would merge states
+// that differ.
+func TestStatesKnowEveryField(t *testing.T) {
+	const known = "params phase reason token until due granted acquire leaseless sound " +
+		"round roundStart votes highest extended abandoned"
+	attempt := reflect.TypeFor[core.Attempt]()
+	for i := range attempt.NumField() {
+		field := attempt.Field(i).Name
+		if !strings.Contains(" "+known+" ", " "+field+" ") {
+			t.Errorf("Attempt has a new field %s: teach AppendState or AppendNode about it "+
+				"if the future depends on it, and add it here", field)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package core
+
+// What the exhaustive check and the tests need to see of an Attempt. Nothing
+// here is in the shipped code.
+
+// AppendState appends what the future of the attempt depends on, leaving out
+// what is the same for a particular node (see AppendNode) and every time: the
+// exhaustive check runs with a clock that stands still. Without extensions a
+// tenure has no future but its token.
+func (a *Attempt) AppendState(b []byte, extensions bool) []byte {
+	b = append(b, byte(a.phase))
+	switch {
+	case a.phase == Confirming:
+		b = append(b, byte(a.token), byte(a.highest))
+	case a.phase == Holding && extensions:
+		b = append(b, byte(a.token), byte(a.round), flags(a.extended))
+	case a.WasHeld():
+		b = append(b, byte(a.token))
+	}
+	return b
+}
+
+// AppendNode appends what the future of the attempt depends on and belongs to
+// one node.
+func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
+	votes := flags(a.votes.yes.Has(node), a.votes.no.Has(node), a.votes.unknown.Has(node))
+	switch a.phase {
+	case Acquiring:
+		return append(b, byte(a.granted[node]), flags(a.acquire.yes.Has(node), a.acquire.no.Has(node),
+			a.acquire.unknown.Has(node), a.leaseless.Has(node)))
+	case Confirming:
+		b = append(b, votes, flags(a.leaseless.Has(node), a.acquire.no.Has(node)))
+		if extensions { // hold will look at them
+			b = append(b, byte(a.granted[node]), flags(a.acquire.yes.Has(node)))
+		}
+	case Holding:
+		if extensions {
+			b = append(b, votes, flags((a.sound | a.leaseless).Has(node)))
+		}
+	}
+	return b
+}
+
+func flags(bits ...bool) byte {
+	var b byte
+	for i, set := range bits {
+		if set {
+			b |= 1 << i
+		}
+	}
+	return b
+}
+
+// MarkSound is for the variants that believe in a node too early.
+func (a *Attempt) MarkSound(node int) { a.sound = a.sound.With(node) }

@@ -1,0 +1,166 @@
+package core_test
+
+import (
+	"bytes"
+	"hash/maphash"
+)
+
+// encoder turns states into hashes of their canonical form: which node is
+// called 1, 2 or 3, and which attempt A or B, makes no difference to what can
+// happen, so states that differ only in names are one state.
+type encoder struct {
+	m      *model
+	lo, hi maphash.Seed
+	keys   [maxAttempts][]byte         // what an attempt is, apart from its nodes
+	parts  [maxAttempts][nNodes][]byte // what an attempt is at a node
+	blocks [nNodes][]byte
+	buf    []byte
+}
+
+// The seeds differ from run to run: two states that share a hash by accident in
+// one run do not in the next.
+var loSeed, hiSeed = maphash.MakeSeed(), maphash.MakeSeed()
+
+func newEncoder(m *model) *encoder { return &encoder{m: m, lo: loSeed, hi: hiSeed} }
+
+// hash returns the smallest hash over the orders of attempts that sort their keys.
+func (e *encoder) hash(s *state) hash128 {
+	for i := range e.m.attempts {
+		e.keys[i] = e.key(s, i, e.keys[i][:0])
+		for n := range nNodes {
+			e.parts[i][n] = e.part(s, i, n, e.parts[i][n][:0])
+		}
+	}
+	var least hash128
+	first := true
+	for _, order := range orders[e.m.attempts] {
+		if !e.sorted(order) {
+			continue
+		}
+		h := e.inOrder(s, order)
+		if first || h.hi < least.hi || h.hi == least.hi && h.lo < least.lo {
+			least, first = h, false
+		}
+	}
+	return least
+}
+
+// orders are the permutations of 0, 1 and 2 attempts, and so on.
+var orders = [...][][]int{
+	1: {{0}},
+	2: {{0, 1}, {1, 0}},
+	3: {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}},
+}
+
+func (e *encoder) sorted(order []int) bool {
+	for k := 1; k < len(order); k++ {
+		if bytes.Compare(e.keys[order[k-1]], e.keys[order[k]]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *encoder) key(s *state, i int, b []byte) []byte {
+	a := &s.attempts[i]
+	if !a.begun {
+		return append(b, 0)
+	}
+	round, _ := a.core.Extension()
+	switch {
+	case e.m.alive(s, i):
+		b = a.core.AppendState(append(b, 1), e.m.rounds > 0)
+		b = append(b, bit(a.old)|bit(a.tainted)<<1|bit(a.ordered)<<2)
+	case a.core.WasHeld():
+		b = append(b, 2, byte(a.core.Phase()), byte(a.core.Token()), byte(round))
+	default:
+		b = append(b, 3)
+	}
+	for n := range nNodes {
+		if a.acquires[n].stage == request {
+			return append(b, a.proposal) // matters as long as it is on its way
+		}
+	}
+	return b
+}
+
+func (e *encoder) part(s *state, i, n int, b []byte) []byte {
+	a := &s.attempts[i]
+	if !a.begun {
+		return b
+	}
+	if e.m.alive(s, i) {
+		b = a.core.AppendNode(b, n, e.m.rounds > 0)
+	}
+	b = a.acquires[n].append(b)
+	for _, msg := range a.confirms[n] {
+		b = msg.append(b)
+		if msg.stage == nothing {
+			break
+		}
+		b = append(b, msg.asked)
+	}
+	if e.m.rounds > 0 {
+		b = append(b, a.extends[n].requests)
+		b = a.extends[n].reply.append(b)
+	}
+	return b
+}
+
+func (m message) append(b []byte) []byte {
+	b = append(b, byte(m.stage)|byte(m.status)<<4)
+	if m.stage == answered {
+		b = append(b, m.register)
+	}
+	return b
+}
+
+func (e *encoder) inOrder(s *state, order []int) hash128 {
+	for n := range nNodes {
+		node := &s.nodes[n]
+		lease := byte(0)
+		for k, i := range order {
+			if int(node.lease) == i {
+				lease = byte(k + 1)
+			}
+		}
+		b := append(e.blocks[n][:0], lease, node.register,
+			bit(node.out)|bit(node.read)<<1|bit(node.inspected)<<2|bit(node.forced)<<3)
+		for _, i := range order {
+			b = append(b, e.parts[i][n]...)
+		}
+		e.blocks[n] = b
+	}
+	x, y, z := e.blocks[0], e.blocks[1], e.blocks[2]
+	if bytes.Compare(x, y) > 0 {
+		x, y = y, x
+	}
+	if bytes.Compare(y, z) > 0 {
+		y, z = z, y
+	}
+	if bytes.Compare(x, y) > 0 {
+		x, y = y, x
+	}
+	b := append(e.buf[:0], s.bumps, s.losses, s.rebuilt, s.floor)
+	for _, i := range order {
+		b = append(b, e.keys[i]...)
+		after := byte(0)
+		for k, j := range order {
+			after |= (s.attempts[i].after >> j & 1) << k
+		}
+		b = append(b, after)
+	}
+	for _, block := range [...][]byte{x, y, z} {
+		b = append(b, byte(len(block)))
+		b = append(b, block...)
+	}
+	e.buf = b
+	return hash128{hi: maphash.Bytes(e.hi, b), lo: maphash.Bytes(e.lo, b)}
+}
+
+func bit(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
+}

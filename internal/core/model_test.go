@@ -1,0 +1,399 @@
+package core_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/rule"
+)
+
+// The model: a quorum group of three nodes that follow package rule, and
+// attempts that are core.Attempt, with every message between them in flight
+// until it is delivered, in any order, or never. Nothing of the algorithm is
+// written down a second time here.
+//
+// Time stands still at zero under a TTL of an hour, so that no lease expires by
+// the clock; instead any lease may vanish at any moment. That covers expiry under
+// clocks of any rate, pauses of any length, releases and whoever else removes
+// a lease, so none of these are moves of their own. A client that gives up,
+// crashes or is cut off is one to which nothing is delivered any more.
+
+const (
+	nNodes     = 3
+	quorum     = 2
+	maxPending = 4 // confirms of one attempt on their way to one node; more panics
+	ttl        = time.Hour
+	now        = time.Duration(0)
+)
+
+// model is what is explored: how large, and which variant of the rules.
+type model struct {
+	attempts  int
+	proposals []uint8         // an attempt proposes any of these
+	registers [][nNodes]uint8 // any of these to begin with
+	bumps     int             // how often another name of the stripe moves a register
+	bumpBy    []uint8         // by how much; nil is by one
+	timeouts  bool            // a confirm may time out, whatever becomes of it
+	losses    int             // how often a node loses its memory, one at a time
+	rounds    int             // extensions per attempt
+	force     bool            // an operator may force the release, once
+	inTurn    bool            // an attempt begins only after those before have held
+	broken    broken
+}
+
+// broken are the switches of the variants that must be refuted. The shipped
+// code is the zero value.
+type broken struct {
+	noConfirm      bool // the largest number granted is the token
+	confirmAnyway  bool // confirm does not look at the lease
+	confirmOutrun  bool // confirm accepts though the register is past the token
+	votesEmpty     bool // a node without memory votes
+	rebuiltEarly   bool // a node is rebuilt while older attempts are under way
+	extendsByLease bool // "leased to the holder" is all that an extension asks for
+	soundByRepair  bool // a repair makes a node sound
+	soundIfHeard   bool // a repair does if the acquire was answered by the time that the client hears of it
+	soundByConfirm bool // an accepted confirm does, though extends are on their way
+	noFloor        bool // a force release moves each register by one only
+}
+
+// state is one state of the model. It is a plain value without pointers.
+type state struct {
+	nodes    [nNodes]node
+	attempts [maxAttempts]attempt
+	bumps    uint8 // left
+	losses   uint8 // left
+	rebuilt  uint8 // largest register read for the node that is out
+	floor    uint8 // largest register that the operator saw
+}
+
+// node is a rule.Entry in few bytes, and what is going on around it.
+type node struct {
+	lease     int8 // the attempt that has it, or vacant
+	register  uint8
+	out       bool
+	read      bool // its register was read for the node that is out
+	inspected bool // its register was read by the operator
+	forced    bool // the operator's force release was executed
+}
+
+const vacant = -1
+
+type attempt struct {
+	core     core.Attempt
+	begun    bool
+	proposal uint8
+	acquires [nNodes]message
+	confirms [nNodes][maxPending]message // in the order sent, which is that of the numbers
+	extends  [nNodes]extends
+
+	after   uint8 // the attempts that had finished when this one began
+	old     bool  // began before a node lost its memory, and is still acquiring
+	tainted bool  // the current extension began when it was too late: it must not be carried
+	ordered bool  // held before the operator looked at the registers
+}
+
+// message is a request, or the reply to it, on its way.
+type message struct {
+	stage    stage
+	asked    uint8 // the number of a confirm
+	status   core.Status
+	register uint8
+}
+
+type stage uint8
+
+const (
+	nothing  stage = iota
+	request        // on its way to the node
+	orphan         // the same, but nobody waits for the reply any more
+	answered       // the reply is on its way to the client
+)
+
+func (m message) reply() core.Reply {
+	return core.Reply{Status: m.status, Register: fence.Token(m.register)}
+}
+
+// extends are an attempt's extensions at one node. The requests of different
+// rounds ask for the same thing, and only the reply to the latest matters.
+type extends struct {
+	requests uint8 // a bit for each round
+	reply    message
+}
+
+// move is one step: something happens at one place.
+type move struct {
+	kind    moveKind
+	who     uint8 // attempt << 4 | node
+	arg     uint8
+	prelude uint8 // what happens at the node just before, see before
+}
+
+type moveKind uint8
+
+const (
+	begin moveKind = iota
+	runAcquire
+	runConfirm
+	runExtend
+	hearAcquire
+	hearConfirm
+	hearExtend
+	timeoutConfirm
+	startExtend
+	loseMemory
+	readRegister
+	admit
+	inspect
+	forceRelease
+)
+
+func (mv move) attempt() int { return int(mv.who >> 4) }
+func (mv move) node() int    { return int(mv.who & 15) }
+
+func at(kind moveKind, attempt, node, arg int) move {
+	return move{kind: kind, who: uint8(attempt<<4 | node), arg: uint8(arg)}
+}
+
+// before adds what happened at the node since its last operation. A lease that
+// vanishes and a register that another name moves are noticed by nobody before
+// the next operation at that node, so that looking at them just before it
+// loses no behaviour and spares the states in between.
+func (mv move) before(vanish bool, bump uint8) move {
+	mv.prelude = bump << 1
+	if vanish {
+		mv.prelude |= 1
+	}
+	return mv
+}
+
+func (m *model) initialStates() []state {
+	registers := m.registers
+	if registers == nil {
+		registers = [][nNodes]uint8{{}}
+	}
+	states := make([]state, len(registers))
+	for i, of := range registers {
+		s := &states[i]
+		s.bumps, s.losses = uint8(m.bumps), uint8(m.losses)
+		for n := range s.nodes {
+			s.nodes[n] = node{lease: vacant, register: of[n]}
+		}
+	}
+	return states
+}
+
+// moves appends every step that may come next.
+func (m *model) moves(s *state, moves []move) []move {
+	if !m.undecided(s) {
+		return moves
+	}
+	begun := true
+	for i := range m.attempts {
+		a := &s.attempts[i]
+		if !a.begun {
+			if begun && (!m.inTurn || i == 0 || s.attempts[i-1].core.WasHeld()) {
+				// The attempts are interchangeable: they begin in order.
+				for _, p := range m.proposals {
+					moves = append(moves, at(begin, i, 0, int(p)))
+				}
+			}
+			begun = false
+			continue
+		}
+		for n := range nNodes {
+			moves = m.messageMoves(s, i, n, moves)
+		}
+		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.rounds {
+			moves = append(moves, at(startExtend, i, 0, 0))
+		}
+	}
+	return m.nodeMoves(s, moves)
+}
+
+func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
+	a, node := &s.attempts[i], &s.nodes[n]
+	own, leased := int(node.lease) == i, node.lease != vacant
+	switch a.acquires[n].stage {
+	case request:
+		// What happens to the register of a lease that stays matters later.
+		moves = m.with(s, n, at(runAcquire, i, n, 0), true, !leased, moves)
+	case answered:
+		moves = append(moves, at(hearAcquire, i, n, 0))
+	}
+	for slot, msg := range a.confirms[n] {
+		switch msg.stage {
+		case request, orphan:
+			moves = m.with(s, n, at(runConfirm, i, n, slot), own, own || m.broken.confirmAnyway, moves)
+		case answered:
+			moves = append(moves, at(hearConfirm, i, n, slot))
+		}
+		if m.timeouts && a.core.Phase() == core.Confirming && (msg.stage == request || msg.stage == answered) {
+			moves = append(moves, at(timeoutConfirm, i, n, slot))
+		}
+	}
+	for round := 1; round <= m.rounds; round++ {
+		if a.extends[n].requests&(1<<round) != 0 {
+			moves = m.with(s, n, at(runExtend, i, n, round), true, own || !leased, moves)
+		}
+	}
+	if a.extends[n].reply.stage == answered {
+		moves = append(moves, at(hearExtend, i, n, 0))
+	}
+	return moves
+}
+
+func (m *model) nodeMoves(s *state, moves []move) []move {
+	out, unread := -1, 0
+	for n := range s.nodes {
+		if s.nodes[n].out {
+			out = n
+		} else if !s.nodes[n].read {
+			unread++
+		}
+	}
+	for n := range s.nodes {
+		switch {
+		case out < 0 && s.losses > 0:
+			moves = append(moves, at(loseMemory, 0, n, 0))
+		case n == out && unread == 0:
+			moves = append(moves, at(admit, 0, n, 0))
+		case out >= 0 && n != out && !s.nodes[n].read && m.mayRebuild(s):
+			moves = m.with(s, n, at(readRegister, 0, n, 0), false, true, moves)
+		}
+	}
+	if !m.force {
+		return moves
+	}
+	inspected := s.count(func(n node) bool { return n.inspected })
+	for n := range s.nodes {
+		switch {
+		case inspected < quorum && !s.nodes[n].inspected:
+			moves = m.with(s, n, at(inspect, 0, n, 0), false, true, moves)
+		case inspected == quorum && !s.nodes[n].forced:
+			moves = m.with(s, n, at(forceRelease, 0, n, 0), false, true, moves)
+		}
+	}
+	return moves
+}
+
+// mayRebuild is the quarantine: every attempt from before the loss has either
+// finished or run out of validity. That it ran out needs no move: it will
+// never hold, see undecided.
+func (m *model) mayRebuild(s *state) bool {
+	if m.broken.rebuiltEarly {
+		return true
+	}
+	for i := range m.attempts {
+		if s.attempts[i].old {
+			return false
+		}
+	}
+	return true
+}
+
+// with appends a move at a node, with everything that may have happened there
+// since: a lease that vanished (if there is one, and it matters), a register
+// that another name moved (if it matters).
+func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters bool, moves []move) []move {
+	if s.nodes[n].out {
+		return append(moves, mv)
+	}
+	for _, vanish := range [...]bool{false, true} {
+		if vanish && (!leaseMatters || s.nodes[n].lease == vacant) {
+			continue
+		}
+		moves = append(moves, mv.before(vanish, 0))
+		if (registerMatters || vanish) && s.bumps > 0 {
+			if m.bumpBy == nil {
+				moves = append(moves, mv.before(vanish, 1))
+			}
+			for _, by := range m.bumpBy {
+				moves = append(moves, mv.before(vanish, by))
+			}
+		}
+	}
+	return moves
+}
+
+// undecided reports whether an invariant can still be violated. For that, two
+// attempts must hold, or have held, or be able to get there; a state in which
+// all but one have failed is visited, but there is nothing to look for behind it.
+func (m *model) undecided(s *state) bool {
+	matter, live := 0, false
+	for i := range m.attempts {
+		alive := m.alive(s, i)
+		live = live || alive
+		if alive || s.attempts[i].core.WasHeld() {
+			matter++
+		}
+	}
+	return live && (matter >= 2 || m.force && matter >= 1)
+}
+
+// alive reports whether an attempt can still take a step that violates an
+// invariant: become a holder, or have a tainted extension carried. What is
+// delivered to an attempt that is not makes no difference any more.
+func (m *model) alive(s *state, i int) bool {
+	a := &s.attempts[i]
+	switch a.core.Phase() {
+	case core.Acquiring, core.Confirming:
+		return true
+	case core.Over:
+		return false
+	}
+	round, state := a.core.Extension()
+	if int(round) == m.rounds {
+		return a.tainted && state != core.Carried
+	}
+	for j := range m.attempts {
+		b := &s.attempts[j]
+		acquiring := b.core.Phase() == core.Acquiring || b.core.Phase() == core.Confirming
+		if j != i && (acquiring || b.core.WasHeld() && b.core.Token() > a.core.Token()) {
+			return true
+		}
+	}
+	return m.force
+}
+
+func (s *state) count(is func(node) bool) int {
+	count := 0
+	for _, n := range s.nodes {
+		if is(n) {
+			count++
+		}
+	}
+	return count
+}
+
+// trace is a path in words.
+type trace []string
+
+func (t *trace) add(format string, args ...any) { *t = append(*t, fmt.Sprintf(format, args...)) }
+
+func name(attempt int) string { return "ABC"[attempt : attempt+1] }
+
+func (s *state) entry(n int) rule.Entry {
+	node := &s.nodes[n]
+	e := rule.Entry{Register: fence.Token(node.register), Out: node.out}
+	if node.lease != vacant {
+		e.Holder, e.Expires = name(int(node.lease)), now+ttl
+	}
+	return e
+}
+
+func (s *state) setEntry(n int, e rule.Entry) {
+	s.nodes[n].lease = vacant
+	if e.Leased(now) {
+		s.nodes[n].lease = int8(e.Holder[0] - 'A')
+	}
+	s.nodes[n].register, s.nodes[n].out = small(e.Register), e.Out
+}
+
+func small(t fence.Token) uint8 {
+	if t > 255 {
+		panic("the model is too large for a byte")
+	}
+	return uint8(t)
+}

@@ -1,0 +1,61 @@
+package core_test
+
+import (
+	"testing"
+	"time"
+)
+
+// TestRefutedVariants runs the same search over rules that look just as good
+// and are wrong. Each must be refuted: that shows both why the shipped rule is
+// what it is and that the search can find what it looks for. The last three
+// were found by this search in earlier versions of the shipped code or of its design.
+//
+// One worker, so that the counterexample is the same in every run. Where the
+// attempts begin in turn, it is only to get there sooner: a counterexample
+// among fewer interleavings is still one.
+func TestRefutedVariants(t *testing.T) {
+	one, two := []uint8{1}, []uint8{1, 2}
+	uneven := [][nNodes]uint8{{0, 0, 1}}
+	variants := []struct {
+		name  string
+		model model
+	}{
+		{"the largest number granted is the token, without confirm",
+			model{proposals: one, broken: broken{noConfirm: true}}},
+		{"confirm does not check that the lease is still the holder's",
+			model{proposals: one, broken: broken{confirmAnyway: true}}},
+		{"confirm accepts though the register is past the token",
+			model{proposals: two, registers: uneven, broken: broken{confirmOutrun: true}}},
+		{"an empty node votes before its registers were rebuilt",
+			model{proposals: one, losses: 1, broken: broken{votesEmpty: true}}},
+		{"an empty node is rebuilt before every older attempt has run out",
+			model{proposals: one, losses: 1, broken: broken{rebuiltEarly: true}}},
+		{"a force release moves each register by one only",
+			model{attempts: 1, proposals: one, rounds: 1, force: true, broken: broken{noFloor: true}}},
+		{"an extension counts every node where the lease is the holder's",
+			model{proposals: two, rounds: 1, inTurn: true, broken: broken{extendsByLease: true}}},
+		{"a repair is trusted though the acquire is unanswered",
+			model{proposals: two, rounds: 2, inTurn: true, broken: broken{soundByRepair: true}}},
+		{"a repair is trusted once the acquire is answered, in whatever order the two were executed",
+			model{proposals: one, rounds: 2, inTurn: true, broken: broken{soundIfHeard: true}}},
+		{"an accepted confirm is trusted though an extend may have created the lease",
+			model{proposals: one, registers: uneven, rounds: 2, inTurn: true, broken: broken{soundByConfirm: true}}},
+	}
+	for _, v := range variants {
+		if (raceEnabled || testing.Short()) && v.model.rounds > 1 {
+			t.Logf("REDUCED: not here, it takes too long: %s", v.name)
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			m := v.model
+			if m.attempts == 0 {
+				m.attempts = 2
+			}
+			r := search(&m, 1, time.Time{})
+			if r.Violation == "" {
+				t.Fatalf("not refuted: %v", r)
+			}
+			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&m))
+		})
+	}
+}
