@@ -12,13 +12,13 @@ import (
 // All times of these tests: leases of 10 s, asked for at 100 s, so valid until
 // 100 s + 10 s - 102 ms.
 const (
-	tenSeconds = 10 * time.Second
-	start      = 100 * time.Second
-	validEnd   = start + tenSeconds - 102*time.Millisecond
+	testTTL  = 10 * time.Second
+	start    = 100 * time.Second
+	validEnd = start + testTTL - 102*time.Millisecond
 )
 
 func newAttempt(nodes int) core.Attempt {
-	a, _ := core.NewAttempt(core.Params{Nodes: nodes, TTL: tenSeconds, Start: start, Proposal: 7})
+	a, _ := core.NewAttempt(core.Params{Nodes: nodes, TTL: testTTL, Start: start, Proposal: 7})
 	return a
 }
 
@@ -80,7 +80,7 @@ func wantAction(t *testing.T, got, want core.Action) {
 
 func TestValidityAndDrift(t *testing.T) {
 	for _, c := range []struct{ ttl, drift time.Duration }{
-		{tenSeconds, 102 * time.Millisecond},
+		{testTTL, 102 * time.Millisecond},
 		{time.Second, 12 * time.Millisecond},
 		{0, 2 * time.Millisecond},
 		{199, 2*time.Millisecond + 1}, // a hundredth, rounded down
@@ -362,7 +362,7 @@ func TestConfirm(t *testing.T) {
 
 func TestExtend(t *testing.T) {
 	const later = start + 5*time.Second
-	const extended = later + tenSeconds - 102*time.Millisecond
+	const extended = later + testTTL - 102*time.Millisecond
 	begin := func(t *testing.T) (core.Attempt, uint32) {
 		a := holding(t, 3)
 		act := a.StartExtend(later)
@@ -494,7 +494,7 @@ func TestNoNodeBecomesSoundByAnExtend(t *testing.T) {
 }
 
 func TestMaxHold(t *testing.T) {
-	a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: tenSeconds, Start: start, MaxHold: 12 * time.Second})
+	a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: testTTL, Start: start, MaxHold: 12 * time.Second})
 	const limit = start + 12*time.Second
 	a.OnAcquire(0, granted(7), start)
 	if a.Until() != validEnd {
@@ -508,7 +508,7 @@ func TestMaxHold(t *testing.T) {
 	if due, ok := a.ExtendDue(); ok {
 		t.Errorf("an extension is due at %v, though nothing can be gained", due)
 	}
-	b, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: tenSeconds, Start: start, MaxHold: validEnd - start - 1})
+	b, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: testTTL, Start: start, MaxHold: validEnd - start - 1})
 	b.OnAcquire(0, granted(7), start)
 	if b.Until() != validEnd-1 {
 		t.Errorf("until %v, want a nanosecond less than %v", b.Until(), validEnd)
@@ -522,7 +522,7 @@ func TestMaxHold(t *testing.T) {
 }
 
 func TestExtendDue(t *testing.T) {
-	third, twelfth, quarter := tenSeconds/3, tenSeconds/12, tenSeconds/4
+	third, twelfth, quarter := testTTL/3, testTTL/12, testTTL/4
 	due := func(a *core.Attempt, want time.Duration) {
 		t.Helper()
 		if got, ok := a.ExtendDue(); !ok || got != want {
@@ -556,7 +556,7 @@ func TestAcquireAgainstReference(t *testing.T) {
 	for seed := range uint64(20_000) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		n := 1 + random.IntN(core.MaxNodes)
-		a, _ := core.NewAttempt(core.Params{Nodes: n, TTL: tenSeconds, Start: start})
+		a, _ := core.NewAttempt(core.Params{Nodes: n, TTL: testTTL, Start: start})
 		var numbers []fence.Token
 		no := 0
 		for i, node := range random.Perm(n) {
