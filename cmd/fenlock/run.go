@@ -21,7 +21,7 @@ import (
 
 const runHelp = `Run a command while holding the lock NAME, and stop it if the lock is lost.
 
-fenlock takes the lock, waiting for it in line, runs the command, extends the
+fenlock takes the lock, waiting until it is free, runs the command, extends the
 lock for as long as the command runs, and releases it when the command has ended.
 
 Where the lock is

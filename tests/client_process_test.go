@@ -1,0 +1,114 @@
+package tests
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// client is a process of its own that holds a lock, so that it can be stopped
+// and killed.
+type client struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	input  interface{ Write([]byte) (int, error) }
+	output *bufio.Scanner
+}
+
+const clientVariable = "FENLOCK_TEST_CLIENT"
+
+// startClient runs this test binary as a client. It acquires the first name,
+// prints "token N", waits for a line, releases, prints "released" or the error, and,
+// if "then" and a second name are given, waits for a line and tries to acquire that.
+func startClient(t *testing.T, urls []string, arguments ...string) *client {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestMain$")
+	cmd.Env = append(os.Environ(), clientVariable+"="+strings.Join(urls, ","), "FENLOCK_TEST_ARGUMENTS="+strings.Join(arguments, ","))
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return &client{t: t, cmd: cmd, input: input, output: bufio.NewScanner(output)}
+}
+
+func (c *client) line() string {
+	c.t.Helper()
+	if !c.output.Scan() {
+		c.t.Fatalf("the client ended: %v", c.output.Err())
+	}
+	return c.output.Text()
+}
+
+func (c *client) token() fence.Token {
+	c.t.Helper()
+	text := c.line()
+	token, err := fence.Parse(strings.TrimPrefix(text, "token "))
+	if err != nil {
+		c.t.Fatalf("%q: %v", text, err)
+	}
+	return token
+}
+
+func (c *client) release() { c.input.Write([]byte("release\n")) }
+
+func (c *client) acquireAgain() { c.input.Write([]byte("acquire\n")) }
+
+// stop stops the process and waits until it has: a signal is delivered later
+// than it is sent.
+func (c *client) stop() {
+	c.t.Helper()
+	c.signal(syscall.SIGSTOP)
+	eventually(c.t, func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+		if err != nil { // not Linux
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		}
+		if !strings.Contains(string(stat), ") T ") {
+			return errors.New("still running")
+		}
+		return nil
+	})
+}
+
+func (c *client) signal(sig syscall.Signal) {
+	c.t.Helper()
+	if err := c.cmd.Process.Signal(sig); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func TestMain(m *testing.M) {
+	if nodes := os.Getenv(clientVariable); nodes != "" {
+		if err := runClient(strings.Split(nodes, ","), strings.Split(os.Getenv("FENLOCK_TEST_ARGUMENTS"), ",")); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	// Most tests wait, so that more of them can run at once than there are cores.
+	flag.Parse()
+	flag.Set("test.parallel", "6")
+	os.Exit(m.Run())
+}
