@@ -152,7 +152,8 @@ func TestWhoImportsWhom(t *testing.T) {
 			}
 		}
 		for _, rule := range never {
-			// A rule for the root is for that package alone: all others are below it.
+			// A rule for the root is for that package alone: all others are
+			// below it.
 			if f.pkg != rule.pkg && (rule.pkg == "." || !strings.HasPrefix(f.pkg, rule.pkg+"/")) {
 				continue
 			}

@@ -11,9 +11,10 @@
 // # How it works
 //
 // A Locker takes a lock by majority over N independent nodes (the Redlock
-// algorithm): it leases the name to itself on all of them at once, and holds the lock if a
-// quorum, N/2 + 1, granted the lease in time. There is no connection between the nodes. A
-// held lock extends itself. If its holder dies, the leases end by themselves.
+// algorithm): it leases the name to itself on all of them at once, and holds
+// the lock if a quorum, N/2 + 1, granted the lease in time. There is no
+// connection between the nodes. A held lock extends itself. If its holder dies,
+// the leases end by themselves.
 //
 // Every acquisition carries a fencing token, a number that only ever grows,
 // agreed on by the same majority. A resource that refuses a smaller token than

@@ -19,7 +19,8 @@ var (
 	ErrNoQuorum = errors.New("fenlock: no quorum of nodes")
 
 	// ErrLost: the lock was held and is not any more, although nobody released
-	// it: its validity ran out, or a majority of nodes gave the lease up. Somebody else may hold it.
+	// it: its validity ran out, or a majority of nodes gave the lease up.
+	// Somebody else may hold it.
 	ErrLost = errors.New("fenlock: the lock was lost")
 
 	// ErrMaxHold: the lock was held for Config.MaxHold and is no longer extended.
@@ -45,7 +46,8 @@ type HeldError struct {
 	// HeldBy is the label of the holder as the nodes know it. It is empty if no
 	// node told (two acquirers met), or if the holder is another Redlock client.
 	HeldBy string
-	// RetryAfter is when the lease ends unless it is extended, from now on. 0 if it is not known.
+	// RetryAfter is when the lease ends unless it is extended, from now on. 0
+	// if it is not known.
 	RetryAfter time.Duration
 }
 

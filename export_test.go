@@ -10,5 +10,6 @@ import (
 // under testing/synctest its clock is the one that its timers go by.
 func SetClock(l *Locker, now func() time.Duration) { l.now = now }
 
-// SetSeen makes a Locker propose more than token, as if its wall clock were far ahead.
+// SetSeen makes a Locker propose more than token, as if its wall clock were far
+// ahead.
 func SetSeen(l *Locker, token fence.Token) { l.observe(token) }

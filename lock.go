@@ -64,18 +64,19 @@ func (k *Lock) Token() fence.Token {
 	return k.attempt.Token()
 }
 
-// Context returns a context that is cancelled when the lock is released, lost or
-// out of validity, whichever comes first, and before the lease can have ended
-// on a majority of nodes. context.Cause then matches ErrReleased, ErrLost or ErrMaxHold. It has
-// the values of the context that the lock was acquired with, but not its end.
+// Context returns a context that is cancelled when the lock is released, lost
+// or out of validity, whichever comes first, and before the lease can have
+// ended on a majority of nodes. context.Cause then matches ErrReleased, ErrLost
+// or ErrMaxHold. It has the values of the context that the lock was acquired
+// with, but not its end.
 //
-// A process that is paused learns of it late, as from every timer. What it writes then is
-// for the token to stop.
+// A process that is paused learns of it late, as from every timer. What it
+// writes then is for the token to stop.
 func (k *Lock) Context() context.Context { return k.ctx }
 
 // Remaining returns the validity left: for how long the lock is held even if no
-// further extension succeeds. 0 once it is released or lost. Time during which the machine was
-// suspended counts on Linux.
+// further extension succeeds. 0 once it is released or lost. Time during which
+// the machine was suspended counts on Linux.
 func (k *Lock) Remaining() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,11 +90,13 @@ func (k *Lock) Remaining() time.Duration {
 }
 
 // Extend renews the lock now, without waiting for the automatic extension. Nil
-// means that the validity was renewed, and that nobody else held the lock since it was acquired.
+// means that the validity was renewed, and that nobody else held the lock since
+// it was acquired.
 //
-// An error that matches ErrNoQuorum means that the extension failed but the lock is still
-// held for Remaining. ErrLost, ErrMaxHold and ErrReleased mean that it is not
-// held any more. If ctx ends first, the extension goes on without its caller.
+// An error that matches ErrNoQuorum means that the extension failed but the
+// lock is still held for Remaining. ErrLost, ErrMaxHold and ErrReleased mean
+// that it is not held any more. If ctx ends first, the extension goes on
+// without its caller.
 func (k *Lock) Extend(ctx context.Context) error {
 	if k.locker.requests.isClosed() {
 		return ErrClosed
@@ -123,10 +126,11 @@ func (k *Lock) Extend(ctx context.Context) error {
 // Release gives the lock back, on all nodes. The requests go on if ctx ends
 // first, for at most Config.NodeTimeout, and Release returns ctx's error.
 //
-// Nil means that a majority of nodes is free of the lease, and that the lock was held up to
-// this call. ErrLost or ErrMaxHold: it was not held any more; leases that were
-// left are removed. ErrReleased: it was released before. ErrNoQuorum: too few nodes
-// answered; the leases there end by themselves within a TTL.
+// Nil means that a majority of nodes is free of the lease, and that the lock
+// was held up to this call. ErrLost or ErrMaxHold: it was not held any more;
+// leases that were left are removed. ErrReleased: it was released before.
+// ErrNoQuorum: too few nodes answered; the leases there end by themselves
+// within a TTL.
 func (k *Lock) Release(ctx context.Context) error {
 	k.mu.Lock()
 	if k.release != nil {

@@ -100,13 +100,14 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lock, error) {
 }
 
 // Do runs work while it holds the lock of name. It waits for the lock as
-// Acquire does. The context that work gets is a child of ctx which also ends when the lock
-// is lost or out of validity; context.Cause tells which. The token is for
-// the resource that work writes to.
+// Acquire does. The context that work gets is a child of ctx which also ends
+// when the lock is lost or out of validity; context.Cause tells which. The
+// token is for the resource that work writes to.
 //
 // The error is Acquire's, or work's joined with the loss of the lock (ErrLost,
 // ErrMaxHold) if it was lost before work returned. A release that no quorum
-// answers is logged, not returned: work was done under the lock, and the lease ends by itself.
+// answers is logged, not returned: work was done under the lock, and the lease
+// ends by itself.
 func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error) (err error) {
 	lock, err := l.Acquire(ctx, name)
 	if err != nil {
@@ -131,8 +132,8 @@ func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Cont
 
 // Close waits until the requests under way have ended, those that clean up
 // after a failed attempt included (about two node timeouts at most), and closes
-// the nodes. Locks that are still held are not released: they end with their leases.
-// Operations after Close fail with ErrClosed.
+// the nodes. Locks that are still held are not released: they end with their
+// leases. Operations after Close fail with ErrClosed.
 func (l *Locker) Close() error {
 	l.requests.close()
 	var errs []error

@@ -202,9 +202,10 @@ func (k *Lock) tick() {
 	k.send(action)
 }
 
-// nextTick returns how long the timer may sleep: until the next extension or the end of
-// the validity. Never for longer than a quarter of the TTL, because Go's timers
-// stand still while the machine is suspended, and the validity does not.
+// nextTick returns how long the timer may sleep: until the next extension or
+// the end of the validity. Never for longer than a quarter of the TTL, because
+// Go's timers stand still while the machine is suspended, and the validity does
+// not.
 func (k *Lock) nextTick(now time.Duration) time.Duration {
 	next := k.attempt.Until()
 	if due, ok := k.attempt.ExtendDue(); ok && !k.locker.requests.isClosed() {

@@ -95,8 +95,8 @@ func badTTLChangesNothing(s *suite) {
 	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, lasting(request("b", "", 0), time.Millisecond)))
 }
 
-// Now plus a very long TTL can overflow. An engine may refuse such a TTL; it must not
-// grant a lease that ended in the past.
+// Now plus a very long TTL can overflow. An engine may refuse such a TTL; it
+// must not grant a lease that ended in the past.
 func hugeTTLIsNeverAnEmptyGrant(s *suite) {
 	for i, ttl := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Hour, math.MaxInt64 / 2} {
 		name := string(rune('a' + i))

@@ -1,14 +1,16 @@
 // Package nodetest says what a node must do, as tests: the conformance suite
 // that every engine of fenlock passes. Each rule is one test, with its reason
-// beside it. The rules are those of package internal/rule, where they are pure functions;
-// here they are asked of the real thing, through the fenlock.Node interface.
+// beside it. The rules are those of package internal/rule, where they are pure
+// functions; here they are asked of the real thing, through the fenlock.Node
+// interface.
 //
 // # How to add an engine
 //
 // An engine is a folder, node/<store>node, with a type that implements
 // fenlock.Node. The store must be able to do one thing atomically: read the
-// lease of a name and the register of its stripe (fenlock.Stripe), decide, and write
-// both. A transaction, a script on the server or a compare-and-swap loop will do.
+// lease of a name and the register of its stripe (fenlock.Stripe), decide, and
+// write both. A transaction, a script on the server or a compare-and-swap loop
+// will do.
 //
 //  1. Take the decision from internal/rule if the engine runs in Go, or
 //     translate internal/rule line by line if it runs on the server, and refuse

@@ -88,9 +88,9 @@ func extendReportsTheRegister(s *suite) {
 	s.leased(same[0], "me", true, 20)
 }
 
-// A node that restarted, or that the acquire never reached, is mended while the lock
-// is held. A register that is not past the token proves that nobody was granted
-// the name in between.
+// A node that restarted, or that the acquire never reached, is mended while the
+// lock is held. A register that is not past the token proves that nobody was
+// granted the name in between.
 func extendRepairsAVacantLease(s *suite) {
 	r := lasting(request("a", "me", 7), short)
 	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))

@@ -341,8 +341,8 @@ func TestMutant(t *testing.T) {
 	t.Fatalf("there is no mutant %q", chosen)
 }
 
-// A suite that no broken node fails proves nothing. Each mutant runs in a process of its
-// own, because a failed subtest cannot be taken back.
+// A suite that no broken node fails proves nothing. Each mutant runs in a
+// process of its own, because a failed subtest cannot be taken back.
 func TestSuiteCatches(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

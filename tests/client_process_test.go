@@ -27,8 +27,9 @@ type client struct {
 const clientVariable = "FENLOCK_TEST_CLIENT"
 
 // startClient runs this test binary as a client. It acquires the first name,
-// prints "token N", waits for a line, releases, prints "released" or the error, and,
-// if "then" and a second name are given, waits for a line and tries to acquire that.
+// prints "token N", waits for a line, releases, prints "released" or the error,
+// and, if "then" and a second name are given, waits for a line and tries to
+// acquire that.
 func startClient(t *testing.T, urls []string, arguments ...string) *client {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMain$")

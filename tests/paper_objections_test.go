@@ -121,9 +121,10 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// [K] "Making the lock safe with fencing": client 1 has token 33, is paused, the
-// lease expires, client 2 writes with 34, and then client 1's write arrives: also if
-// the pause was in the network, where no check of the client's can help.
+// [K] "Making the lock safe with fencing": client 1 has token 33, is paused,
+// the lease expires, client 2 writes with 34, and then client 1's write
+// arrives: also if the pause was in the network, where no check of the client's
+// can help.
 func TestDelayedPacketToTheStorage(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()

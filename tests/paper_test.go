@@ -113,7 +113,8 @@ func TestHungMinority(t *testing.T) {
 		if err := lock.Release(bounded(t)); err != nil {
 			t.Errorf("release: %v", err)
 		}
-		// The acquire is executed late, when the lock is long released. Its lease must go.
+		// The acquire is executed late, when the lock is long released. Its
+		// lease must go.
 		servers[1].Resume()
 		servers[2].Resume()
 		eventually(t, func() error {

@@ -152,10 +152,12 @@ func (c *child) pass(sig syscall.Signal) {
 	c.signal(sig)
 }
 
-// signal sends a signal to the whole process group. An error means that nobody is left.
+// signal sends a signal to the whole process group. An error means that nobody
+// is left.
 func (c *child) signal(sig syscall.Signal) { syscall.Kill(-c.pid, sig) }
 
-// groupAlive reports whether the group has a process. After the command was reaped
-// its number could in theory be given to a new group; systems count all the way
-// round before they do, which takes longer than the short time in which this is called.
+// groupAlive reports whether the group has a process. After the command was
+// reaped its number could in theory be given to a new group; systems count all
+// the way round before they do, which takes longer than the short time in which
+// this is called.
 func (c *child) groupAlive() bool { return syscall.Kill(-c.pid, 0) != syscall.ESRCH }

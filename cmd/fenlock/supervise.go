@@ -79,8 +79,9 @@ type supervisor struct {
 	ttl     time.Duration
 	child   *child
 	signals <-chan os.Signal // to fenlock, to be passed on
-	// report is told once that the command is asked to end (terminate), once that it
-	// is killed, and with leave each time that the extension is overdue.
+	// report is told once that the command is asked to end (terminate), once
+	// that it is killed, and with leave each time that the extension is
+	// overdue.
 	report func(do step, left time.Duration)
 
 	end     time.Duration // of the validity, on boottime's clock, as last known

@@ -53,7 +53,8 @@ func TestDecideCountsBack(t *testing.T) {
 		below := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 		ttl := below(time.Hour)
 		ttl = max(ttl, 100*time.Millisecond).Truncate(time.Millisecond)
-		// The start of the command may come late, but not later than freshen lets it.
+		// The start of the command may come late, but not later than freshen
+		// lets it.
 		o := outlook{ttl: ttl, left: ttl/termShare + 1 + below(ttl/2)}
 		goneAt := below(2 * ttl) // before now: o.left; beyond: never
 		var killed bool

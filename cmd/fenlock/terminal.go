@@ -48,7 +48,8 @@ func (t *terminal) takeBack() {
 	}
 }
 
-// restoreModes undoes what a command changed: echo, line editing. SIGTTOU must be ignored.
+// restoreModes undoes what a command changed: echo, line editing. SIGTTOU must
+// be ignored.
 func (t *terminal) restoreModes() {
 	if t != nil {
 		term.Restore(t.fd, t.modes)

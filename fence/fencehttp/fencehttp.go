@@ -65,7 +65,8 @@ const (
 // The token counts from when next is called, whatever it then answers. If next
 // panics, the panic goes on to the server and the resource is free again.
 //
-// With several server processes this Guard is not enough: see the package's comment.
+// With several server processes this Guard is not enough: see the package's
+// comment.
 func Handler(g *fence.Guard, resource func(*http.Request) string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, refusal := requestToken(r)

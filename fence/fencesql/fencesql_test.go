@@ -37,7 +37,8 @@ func TestTableName(t *testing.T) {
 			t.Errorf("table %q: %q, %v", name, schema, err)
 		}
 		if !valid {
-			// No transaction: it must not be touched before the name is known to be one.
+			// No transaction: it must not be touched before the name is known
+			// to be one.
 			if err := guard.Check(t.Context(), nil, "r", 1); err == nil {
 				t.Errorf("table %q: Check took it", name)
 			}

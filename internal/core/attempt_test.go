@@ -267,7 +267,8 @@ func TestLateLeasesAreReleased(t *testing.T) {
 	wantAction(t, a.OnExtend(1, round, unknown, start), core.Action{Op: core.Release, To: set(1)})
 	wantAction(t, a.OnExtend(0, round, lost, start), core.Action{})
 
-	// While the tenure has merely expired, release is still to come, and once is enough.
+	// While the tenure has merely expired, release is still to come, and once
+	// is enough.
 	b := holding(t, 3)
 	b.Tick(validEnd)
 	wantAction(t, b.OnAcquire(2, granted(7), validEnd), core.Action{})

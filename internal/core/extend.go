@@ -53,12 +53,12 @@ func (a *Attempt) Extension() (round uint32, state RoundState) {
 //
 // An acceptance counts only if it proves that nobody with a larger token was
 // granted the name at that node: the register is not past the token, or the
-// node is sound, so that the lease has been the holder's ever since the register was not.
-// "Leased to the holder" alone does not prove it: an acquire that was
-// delayed can create the lease long after somebody else came and went. For
-// the same reason an acceptance makes no node sound, not even when the acquire
-// was answered too: replies overtake each other, so the acquire may have been
-// executed after the extend.
+// node is sound, so that the lease has been the holder's ever since the
+// register was not. "Leased to the holder" alone does not prove it: an acquire
+// that was delayed can create the lease long after somebody else came and went.
+// For the same reason an acceptance makes no node sound, not even when the
+// acquire was answered too: replies overtake each other, so the acquire may
+// have been executed after the extend.
 func (a *Attempt) OnExtend(node int, round uint32, r Reply, now time.Duration) Action {
 	a.Tick(now)
 	if a.phase == Over {

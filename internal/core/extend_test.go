@@ -100,7 +100,8 @@ func TestNoNodeBecomesSoundByAnExtend(t *testing.T) {
 	t.Run("acquire answered before the extend that it followed", func(t *testing.T) {
 		a := holding(t, 3)
 		first := a.StartExtend(start).Round
-		// Node 2 executes: extend (repaired), another's acquire, then A's late acquire: granted 9.
+		// Node 2 executes: extend (repaired), another's acquire, then A's late
+		// acquire: granted 9.
 		a.OnAcquire(2, granted(9), start)
 		a.OnExtend(2, first, granted(0), start)
 		second := a.StartExtend(start).Round
@@ -116,7 +117,8 @@ func TestNoNodeBecomesSoundByAnExtend(t *testing.T) {
 		a.OnConfirm(0, 7, granted(7), start)
 		a.OnConfirm(1, 7, granted(7), start)
 		a.StartExtend(start)
-		// Node 2 executes: extend (repaired), confirm, another's acquire, then A's late acquire.
+		// Node 2 executes: extend (repaired), confirm, another's acquire, then
+		// A's late acquire.
 		a.OnConfirm(2, 7, granted(7), start)
 		second := a.StartExtend(start).Round
 		a.OnExtend(0, second, granted(7), start)

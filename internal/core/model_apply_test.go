@@ -271,7 +271,8 @@ func (m *model) wrongToken(s *state, i int) (violation string) {
 }
 
 // tooLate reports whether an extension that starts now must not be carried:
-// somebody with a larger token has held, or the operator has released the lock by force.
+// somebody with a larger token has held, or the operator has released the lock
+// by force.
 func (m *model) tooLate(s *state, i int) bool {
 	a := &s.attempts[i]
 	for j := range m.attempts {
@@ -349,7 +350,8 @@ func (m *model) forget(s *state) {
 			if !alive && a.acquires[n].stage == answered {
 				a.acquires[n] = message{}
 			}
-			// A lease at this node can be a's only if it is now, or by a late acquire or extend.
+			// A lease at this node can be a's only if it is now, or by a late
+			// acquire or extend.
 			leasable := int(node.lease) == i || a.acquires[n].stage == request || m.rounds > 0
 
 			kept := 0
@@ -359,7 +361,8 @@ func (m *model) forget(s *state) {
 				if !counts && msg.stage == request {
 					msg.stage = orphan
 				}
-				// All that an orphan can do is raise the register to its number under a's lease.
+				// All that an orphan can do is raise the register to its number
+				// under a's lease.
 				inert := msg.stage == orphan &&
 					(!falls && node.register >= msg.asked || !leasable && !m.broken.confirmAnyway)
 				if msg.stage == nothing || inert || !counts && msg.stage == answered {
@@ -376,8 +379,8 @@ func (m *model) forget(s *state) {
 			if !alive || a.core.Phase() != core.Holding {
 				ext.reply = message{}
 			}
-			// All that an extend nobody waits for can do is lease a vacant node whose
-			// register is not past the token.
+			// All that an extend nobody waits for can do is lease a vacant node
+			// whose register is not past the token.
 			if !falls && fence.Token(node.register) > a.core.Token() {
 				if alive {
 					ext.requests &= 1 << round

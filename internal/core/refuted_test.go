@@ -8,7 +8,8 @@ import (
 // TestRefutedVariants runs the same search over rules that look just as good
 // and are wrong. Each must be refuted: that shows both why the shipped rule is
 // what it is and that the search can find what it looks for. The last three
-// were found by this search in earlier versions of the shipped code or of its design.
+// were found by this search in earlier versions of the shipped code or of its
+// design.
 //
 // One worker, so that the counterexample is the same in every run. Where the
 // attempts begin in turn, it is only to get there sooner: a counterexample

@@ -11,9 +11,10 @@ import (
 // maxAttempts is how many attempts a state of the search has room for.
 const maxAttempts = 3
 
-// TestThreeAttempts goes as far as the time in FENLOCK_SEARCH_TIME (default
-// 3m per search) allows, breadth first: all states up to some number of steps.
-// About 50 bytes of memory go into each state, and more into those still to be expanded.
+// TestThreeAttempts goes as far as the time in FENLOCK_SEARCH_TIME (default 3m
+// per search) allows, breadth first: all states up to some number of steps.
+// About 50 bytes of memory go into each state, and more into those still to be
+// expanded.
 //
 //	FENLOCK_SEARCH_TIME=10m go test -tags campaign -run ThreeAttempts -timeout 1h -v ./internal/core
 func TestThreeAttempts(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 // be negative: a lease reported as granted that has expired already.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
-// CheckTTL returns the TTL that a node counts, in whole milliseconds and rounded
-// down, so that no lease outlives what its holder asked for. A TTL that
-// rounds to zero is an error: a store that is told to expire a key after 0 ms deletes
-// it and reports success.
+// CheckTTL returns the TTL that a node counts, in whole milliseconds and
+// rounded down, so that no lease outlives what its holder asked for. A TTL that
+// rounds to zero is an error: a store that is told to expire a key after 0 ms
+// deletes it and reports success.
 func CheckTTL(ttl time.Duration) (time.Duration, error) {
 	if ttl < time.Millisecond || ttl > maxTTL {
 		return 0, fmt.Errorf("a TTL of %v is not between 1ms and 100 years; nothing was done", ttl)

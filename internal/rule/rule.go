@@ -32,8 +32,8 @@ func (e *Entry) leasedTo(holder string, now time.Duration) bool {
 // a number larger than every number promised before.
 //
 // A lease of the same holder refuses too. An acquire is sent once only, but a
-// delayed one can arrive after an extension has re-created the lease; granting it again
-// would move the register for nothing.
+// delayed one can arrive after an extension has re-created the lease; granting
+// it again would move the register for nothing.
 func Acquire(e *Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
 	switch {
 	case e.Out:

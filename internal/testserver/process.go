@@ -64,7 +64,8 @@ func (r *run) alive() bool {
 // errPortTaken is returned by start if somebody else listens on the port.
 var errPortTaken = errors.New("the port is taken")
 
-// start launches the program and waits until ready returns nil. Called with mu held.
+// start launches the program and waits until ready returns nil. Called with mu
+// held.
 func (p *process) start(args []string, ready func() error) error {
 	r, err := p.launch(args)
 	if err != nil {

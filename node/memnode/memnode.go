@@ -29,8 +29,8 @@ var (
 	ErrClosed = errors.New("the node is closed")
 )
 
-// Node is a fenlock.Node and fenlock.Rejoiner in memory. It is safe for concurrent use.
-// Make one with New; the zero Node is not usable.
+// Node is a fenlock.Node and fenlock.Rejoiner in memory. It is safe for
+// concurrent use. Make one with New; the zero Node is not usable.
 type Node struct {
 	name   string
 	store  *store

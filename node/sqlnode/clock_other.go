@@ -4,8 +4,8 @@ package sqlnode
 
 import "time"
 
-// machineClock is documented in clock_linux.go. Here it is the wall clock, which goes
-// on through a reboot: leases do too.
+// machineClock is documented in clock_linux.go. Here it is the wall clock,
+// which goes on through a reboot: leases do too.
 func machineClock() (clock func() time.Duration, boot string, err error) {
 	return func() time.Duration { return time.Duration(time.Now().UnixNano()) }, "", nil
 }

@@ -19,8 +19,8 @@ import (
 
 func init() { roles["full"] = full }
 
-// full writes below a limit on the size of files, which fails a write as a full disk
-// does: in the commit, not before. Nothing that failed may be granted.
+// full writes below a limit on the size of files, which fails a write as a full
+// disk does: in the commit, not before. Nothing that failed may be granted.
 func full(n *Node) {
 	signal.Ignore(syscall.SIGXFSZ)
 	limit := syscall.Rlimit{Cur: 64 << 10, Max: 64 << 10}

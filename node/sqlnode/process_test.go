@@ -76,7 +76,8 @@ func child(t *testing.T, role, path string) (*exec.Cmd, io.Reader, *strings.Buil
 const hammerRounds = 40
 
 // hammer takes one lock again and again. While it has it, it creates a file
-// that nobody else may have created, and removes it: the overlap of two holders fails.
+// that nobody else may have created, and removes it: the overlap of two holders
+// fails.
 func hammer(n *Node) {
 	proof := n.path + ".held"
 	for done := 0; done < hammerRounds; {

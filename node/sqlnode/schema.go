@@ -12,8 +12,8 @@ import (
 // touch them: it does not know what they promise.
 const format = 1
 
-// Names and holders are BLOBs, since any bytes are allowed in them and they are equal
-// only if all bytes are. Times are integers, in milliseconds on the clock
+// Names and holders are BLOBs, since any bytes are allowed in them and they are
+// equal only if all bytes are. Times are integers, in milliseconds on the clock
 // of the boot.
 var schema = []string{
 	`CREATE TABLE IF NOT EXISTS fenlock_meta (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)`,
@@ -27,8 +27,8 @@ var schema = []string{
 	`CREATE TABLE IF NOT EXISTS fenlock_registers (stripe INTEGER PRIMARY KEY NOT NULL, token INTEGER NOT NULL)`,
 }
 
-// statements are prepared once; database/sql prepares them again on a connection that
-// replaces a broken one.
+// statements are prepared once; database/sql prepares them again on a
+// connection that replaces a broken one.
 type statements struct {
 	lease, register, page                   *sql.Stmt
 	setLease, dropLease, setRegister, purge *sql.Stmt
@@ -71,8 +71,8 @@ func (n *Node) prepare(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// migrate brings the tables to this format, and drops leases of an earlier boot, whose
-// expiry says nothing on today's clock.
+// migrate brings the tables to this format, and drops leases of an earlier
+// boot, whose expiry says nothing on today's clock.
 func (n *Node) migrate(ctx context.Context, tx *sql.Tx) (changed bool, err error) {
 	var tables int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'fenlock_meta'`).Scan(&tables); err != nil {

@@ -1,18 +1,19 @@
 // Package sqlnode is a node in a SQLite database file: a lock among the
 // processes of one machine, without a server. Every operation is one immediate
-// transaction that applies the rules of package internal/rule to two rows, the lease of
-// the name and the register of its stripe.
+// transaction that applies the rules of package internal/rule to two rows, the
+// lease of the name and the register of its stripe.
 //
 // The clock on Linux is CLOCK_BOOTTIME, which no setting of the wall clock
-// moves and which goes on during a suspend. It starts anew with every boot, so a lease
-// is stored with the kernel's boot id, and one of another boot is void: its
-// holder died with that boot. Elsewhere it is the wall clock, in milliseconds;
-// a step of that clock ends leases early or late.
+// moves and which goes on during a suspend. It starts anew with every boot, so
+// a lease is stored with the kernel's boot id, and one of another boot is void:
+// its holder died with that boot. Elsewhere it is the wall clock, in
+// milliseconds; a step of that clock ends leases early or late.
 //
-// The file must be on a local disk, and belongs to one running kernel at a time. Not on
-// NFS or SMB, whose locks are unreliable; not shared between virtual machines,
-// nor between containers that are given a boot id (LXC) or time namespace of their own: they
-// would take each other's leases for void. Docker's containers share both.
+// The file must be on a local disk, and belongs to one running kernel at a
+// time. Not on NFS or SMB, whose locks are unreliable; not shared between
+// virtual machines, nor between containers that are given a boot id (LXC) or
+// time namespace of their own: they would take each other's leases for void.
+// Docker's containers share both.
 package sqlnode
 
 import (
@@ -35,7 +36,8 @@ import (
 )
 
 // Node is a fenlock.Node in a SQLite file. It is safe for concurrent use, by
-// several processes too. Make one with Open or OpenFile; the zero Node is not usable.
+// several processes too. Make one with Open or OpenFile; the zero Node is not
+// usable.
 type Node struct {
 	path string      // absolute
 	file os.FileInfo // as it was opened; see unchanged
@@ -139,8 +141,9 @@ func (n *Node) open() error {
 	}
 	opening.Lock()
 	defer opening.Unlock()
-	// Locks of this kind survive a close of the file elsewhere in the process. Where they
-	// do not exist, or the process has used SQLite before, its own stay in use.
+	// Locks of this kind survive a close of the file elsewhere in the process.
+	// Where they do not exist, or the process has used SQLite before, its own
+	// stay in use.
 	_, _ = sqlite.OFDLocking(true)
 	if err := create(n.path); err != nil {
 		return err
@@ -185,8 +188,9 @@ func create(path string) error {
 
 // dsn returns the driver's name for the file. The settings are in it, because a
 // PRAGMA that is executed reaches only the connection that happens to be used.
-// mode=rw: a file that was deleted must not be created again. A busy timeout of 0:
-// SQLite's wait for another process does not watch the context, ours does (transact).
+// mode=rw: a file that was deleted must not be created again. A busy timeout of
+// 0: SQLite's wait for another process does not watch the context, ours does
+// (transact).
 func dsn(path string) string {
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
@@ -200,8 +204,8 @@ func dsn(path string) string {
 // String returns the absolute path of the file.
 func (n *Node) String() string { return n.path }
 
-// Close closes the file. Operations that are under way end, with or without success;
-// leases stay. It is safe to call twice.
+// Close closes the file. Operations that are under way end, with or without
+// success; leases stay. It is safe to call twice.
 func (n *Node) Close() error {
 	if err := n.db.Close(); err != nil {
 		return n.errorf("close", err)

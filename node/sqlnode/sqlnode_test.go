@@ -110,7 +110,8 @@ func TestMemoryIsRefused(t *testing.T) {
 	}
 }
 
-// Others of the machine must not read who holds what, let alone a holder's identity.
+// Others of the machine must not read who holds what, let alone a holder's
+// identity.
 func TestOpenMakesWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

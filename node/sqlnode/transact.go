@@ -87,8 +87,8 @@ func (n *Node) try(ctx context.Context, a access, f func(*sql.Tx) (bool, error))
 }
 
 // unchanged returns an error if the file at the path is not the one that was
-// opened. Those who open the path now get another file, and their leases are not in ours:
-// there could be two holders.
+// opened. Those who open the path now get another file, and their leases are
+// not in ours: there could be two holders.
 func (n *Node) unchanged() error {
 	now, err := os.Stat(n.path)
 	if err != nil {

@@ -50,7 +50,8 @@ func TestLeastPermissions(t *testing.T) {
 			if strings.Contains(err.Error(), aclPassword) {
 				t.Errorf("without %s: the password is in %q", permission, err)
 			}
-			// CONFIG may be denied, as managed servers do: durability is then not believed.
+			// CONFIG may be denied, as managed servers do: durability is then
+			// not believed.
 			if permission != "+config|get" && !errors.Is(err, fenlock.ErrMisconfigured) {
 				t.Errorf("without %s: %v does not match ErrMisconfigured", permission, err)
 			}

@@ -13,8 +13,9 @@ import (
 )
 
 // This file decides whether a server may vote; it has no I/O. A server that
-// forgot its leases would grant what others hold, and one that forgot its registers would
-// promise numbers that were used. DESIGN: "A node that restarts".
+// forgot its leases would grant what others hold, and one that forgot its
+// registers would promise numbers that were used. DESIGN: "A node that
+// restarts".
 
 // verdict is what is to be done with a server.
 type verdict uint8
@@ -90,16 +91,17 @@ type rebuilt struct {
 // The error says what is missing.
 //
 // A token that an attempt finished with is fixed at q nodes, this one perhaps
-// included before it lost its memory, so at q-1 of the n-1 others at least. Any n-q+1 of the
-// others share one with these. (For an odd n that is q.) A node that does not
-// answer may be admitted, so less than that is taken only if so many are impossible, whatever the
-// silent ones would say: then a majority has lost its memory at once, or the group is new.
+// included before it lost its memory, so at q-1 of the n-1 others at least. Any
+// n-q+1 of the others share one with these. (For an odd n that is q.) A node
+// that does not answer may be admitted, so less than that is taken only if so
+// many are impossible, whatever the silent ones would say: then a majority has
+// lost its memory at once, or the group is new.
 //
 // From then on, a server that was found empty at that moment and has not been
-// admitted since is known to take no part in any token fixed since. So
-// every such token is fixed at q of the others, and it is enough that fewer than q of those were
-// not read. Without this rule the servers that come back one after the other
-// would wait for one that never does.
+// admitted since is known to take no part in any token fixed since. So every
+// such token is fixed at q of the others, and it is enough that fewer than q of
+// those were not read. Without this rule the servers that come back one after
+// the other would wait for one that never does.
 func merge(n int, self facts, answers []*fenlock.Registers) (rebuilt, error) {
 	r := rebuilt{tokens: make(map[int]fence.Token)}
 	quorum := core.Quorum(n)

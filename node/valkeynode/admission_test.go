@@ -168,8 +168,8 @@ func ones(x int) (n int) {
 }
 
 // When a majority has lost its memory, the servers come back one after the
-// other, and one may never come back. The first is admitted without the registers of a
-// majority; the others must not wait for the dead one then.
+// other, and one may never come back. The first is admitted without the
+// registers of a majority; the others must not wait for the dead one then.
 func TestMergeAfterAMajorityWasLost(t *testing.T) {
 	admitted := func(server string, empty ...string) *fenlock.Registers {
 		return &fenlock.Registers{Server: server, Memory: server, Admitted: true, Empty: empty, Tokens: map[int]fence.Token{7: 42}}
@@ -191,7 +191,8 @@ func TestMergeAfterAMajorityWasLost(t *testing.T) {
 		{"three may have tokens that were fixed since", 5, me, []*fenlock.Registers{admitted("a", "a", "b", "me"), lost("restarted since"), nil, nil}, false, true},
 		{"not on the list: it was restarted since", 3, me, []*fenlock.Registers{admitted("a", "a", "an earlier memory of mine"), nil}, false, true},
 		{"the list is of a server that is not admitted", 3, me, []*fenlock.Registers{{Server: "a", Memory: "a", Empty: []string{"me"}}, nil}, true, false},
-		// It was admitted in between, so it may have been one of the nodes of a token.
+		// It was admitted in between, so it may have been one of the nodes of a
+		// token.
 		{"flushed since", 3, facts{runID: "me", replID: "me", scriptsLoaded: true}, []*fenlock.Registers{admitted("a", "a", "me"), nil}, false, true},
 	} {
 		r, err := merge(c.n, c.self, c.others)

@@ -63,8 +63,8 @@ type flight struct {
 	detail string
 }
 
-// fly starts a task unless it is under way, and waits until it has ended or ctx is done.
-// Which is a field that mu guards.
+// fly starts a task unless it is under way, and waits until it has ended or ctx
+// is done. Which is a field that mu guards.
 func (n *Node) fly(ctx context.Context, which **flight, timeout time.Duration, task func(context.Context, *flight)) (*flight, error) {
 	n.mu.Lock()
 	if n.closed {
@@ -133,7 +133,8 @@ func (n *Node) lookNow(ctx context.Context) error {
 			return n.warnIfMisconfigured(n.describe(err))
 		}
 		after := n.dials.Load()
-		// A connection that was made meanwhile may lead elsewhere; the first one ever cannot.
+		// A connection that was made meanwhile may lead elsewhere; the first
+		// one ever cannot.
 		if after != before && after != 1 {
 			continue
 		}

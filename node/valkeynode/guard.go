@@ -15,7 +15,8 @@ import (
 //
 // The largest token seen for a key is kept in a second key, the first one with
 // "fenlock-token:" before it and without a time to live: removing it lets every
-// token pass again. Writes to the key that do not go through a Guard are not checked.
+// token pass again. Writes to the key that do not go through a Guard are not
+// checked.
 type Guard struct {
 	name   string
 	secret string // the password, to keep it out of errors
@@ -45,8 +46,8 @@ func OpenGuard(rawURL string) (*Guard, error) {
 }
 
 // Set sets key to value if token is at least the largest token that the key was
-// set with, and remembers it. Otherwise the error is a *fence.StaleError and nothing is
-// written. Check and write are one step on the server.
+// set with, and remembers it. Otherwise the error is a *fence.StaleError and
+// nothing is written. Check and write are one step on the server.
 //
 // Any other error leaves it open whether the value was written, unless it
 // matches fence.ErrInvalidToken; calling Set again with the same token is safe.

@@ -47,7 +47,8 @@ func TestGuardRefusesAStaleWrite(t *testing.T) {
 		if err := g.Set(ctx, "order", "none", 0); !errors.Is(err, fence.ErrInvalidToken) {
 			t.Fatalf("Set without a token: %v, want ErrInvalidToken", err)
 		}
-		// Flushed scripts are no obstacle: unlike a node's, this one may be sent again.
+		// Flushed scripts are no obstacle: unlike a node's, this one may be
+		// sent again.
 		server.Do("SCRIPT", "FLUSH")
 		if err := g.Set(ctx, "order", "third", newer); err != nil {
 			t.Fatal(err)

@@ -78,7 +78,8 @@ func TestServersThatCannotBeNodes(t *testing.T) {
 	})
 }
 
-// The password is not repeated, whatever it looks like, and whether it is right or not.
+// The password is not repeated, whatever it looks like, and whether it is right
+// or not.
 func TestWrongPassword(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
@@ -221,7 +222,8 @@ func readCommand(r *bufio.Reader) ([]string, error) {
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
-// unknownCommand is how servers before Redis 7 refuse a command: with its arguments.
+// unknownCommand is how servers before Redis 7 refuse a command: with its
+// arguments.
 func unknownCommand(args []string) string {
 	text := fmt.Sprintf("-ERR unknown command `%s`, with args beginning with: ", args[0])
 	for _, arg := range args[1:] {

@@ -208,7 +208,8 @@ func parseMilliseconds(s string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// notice records, or reads, when it was first noticed that the server lost its memory.
+// notice records, or reads, when it was first noticed that the server lost its
+// memory.
 func (n *Node) notice(ctx context.Context, replID string) (since time.Duration, err error) {
 	reply, err := n.do(ctx, n.client.B().Eval().Script(noticeText).Numkeys(1).Key(n.registersKey()).Arg(replID).Build())
 	if err != nil {
@@ -354,7 +355,8 @@ func (n *Node) warn(message string) {
 	}
 }
 
-// warnIfMisconfigured passes err through, and tells the group if a person must mend it.
+// warnIfMisconfigured passes err through, and tells the group if a person must
+// mend it.
 func (n *Node) warnIfMisconfigured(err error) error {
 	if errors.Is(err, fenlock.ErrMisconfigured) {
 		n.warn(err.Error())

@@ -113,7 +113,8 @@ func TestRestartOfADurableServer(t *testing.T) {
 	})
 }
 
-// A file that may lack the last writes is no memory, although the old mark is in it.
+// A file that may lack the last writes is no memory, although the old mark is
+// in it.
 func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
@@ -345,8 +346,8 @@ func TestFailback(t *testing.T) {
 	})
 }
 
-// The whole group loses its memory, and one server never comes back. The others come back one
-// after the other, and must not wait for it.
+// The whole group loses its memory, and one server never comes back. The others
+// come back one after the other, and must not wait for it.
 func TestAllMemoryIsLostAndOneServerToo(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
@@ -365,8 +366,9 @@ func TestAllMemoryIsLostAndOneServerToo(t *testing.T) {
 	})
 }
 
-// A client that is paused between its decision and the admission itself must not
-// admit a server that was flushed meanwhile: leases that it granted since are forgotten.
+// A client that is paused between its decision and the admission itself must
+// not admit a server that was flushed meanwhile: leases that it granted since
+// are forgotten.
 func TestFlushInMidAdmission(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()

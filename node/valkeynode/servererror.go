@@ -130,7 +130,8 @@ func describeTLS(err error) error {
 	return err
 }
 
-// isNoScript reports whether the server does not have the script: nothing was executed.
+// isNoScript reports whether the server does not have the script: nothing was
+// executed.
 func isNoScript(err error) bool {
 	reply, ok := valkey.IsValkeyErr(err)
 	return ok && reply.IsNoScript()

@@ -35,8 +35,9 @@ func TestTLS(t *testing.T) {
 			{"system's CAs", with(server), "certificate"},
 			{"no TLS", strings.Replace(server.URL(), "s://", "://", 1), " "},
 			{"client certificate", with(strict, "ca", strict.CAFile, "cert", strict.CertFile, "key", strict.KeyFile), ""},
-			// In TLS 1.3 this refusal comes after the handshake. Whether the reason can
-			// be read before the connection is reset is a matter of luck.
+			// In TLS 1.3 this refusal comes after the handshake. Whether the
+			// reason can be read before the connection is reset is a matter of
+			// luck.
 			{"client certificate of another CA", with(strict, "ca", strict.CAFile, "cert", server.CertFile, "key", server.KeyFile), " "},
 			{"no client certificate", with(strict, "ca", strict.CAFile), " "},
 		} {

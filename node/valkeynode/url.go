@@ -25,8 +25,9 @@ var parameters = []string{"ca", "cert", "key", "db"}
 func parseURL(raw string) (opt valkey.ClientOption, name string, err error) {
 	u, err := url.Parse(raw)
 	// An @ behind the host means that a character of the password was taken for
-	// the end of the host; whatever is printed of such a URL may be the password.
-	// An opaque part ("word:rest") is no URL of ours; it may be a password that was cut at a comma.
+	// the end of the host; whatever is printed of such a URL may be the
+	// password. An opaque part ("word:rest") is no URL of ours; it may be a
+	// password that was cut at a comma.
 	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		// url.Error repeats the URL, with its password.
 		return opt, "", invalidf("the node's URL cannot be parsed (the form is valkey://user:password@host:port/db; characters such as @ / : # in a password are written %%40 %%2F %%3A %%23)")
