@@ -15,8 +15,8 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// A majority of the configured nodes decides, not of those that answer (bug 2 of
-// RIVALS.md), and it costs no more time than those that answer need.
+// A majority of the configured nodes decides, not of those that answer, and it
+// costs no more time than those that answer need.
 func TestAcquireNeedsAMajorityOfAllNodes(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		for dead := 0; dead <= n; dead++ {

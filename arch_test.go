@@ -15,7 +15,7 @@ import (
 
 const module = "github.com/fenlock/fenlock"
 
-// The shape of the code (DESIGN.md section 8) as rules. Test files are held to
+// The shape of the code (ARCHITECTURE.md) as rules. Test files are held to
 // the first two only.
 
 // only lists everything that a package may import.

@@ -29,6 +29,9 @@ var (
 	// ErrReleased: the lock was released by its holder.
 	ErrReleased = errors.New("fenlock: the lock was released")
 
+	// ErrClosed: the Locker was closed.
+	ErrClosed = errors.New("fenlock: the locker is closed")
+
 	// ErrInvalid: a name, a configuration or another argument cannot be used.
 	// Nothing was sent to any node.
 	ErrInvalid = errors.New("fenlock: invalid argument")
@@ -122,9 +125,9 @@ func (e *QuorumError) Unwrap() []error {
 	return errs
 }
 
-// permanent reports whether waiting cannot help: so many nodes are
-// misconfigured that the others are no quorum.
-func (e *QuorumError) permanent() bool {
+// Permanent reports whether waiting cannot help: so many nodes are misconfigured
+// that the others are no quorum.
+func (e *QuorumError) Permanent() bool {
 	broken := 0
 	for _, n := range e.Errors {
 		if errors.Is(n.Err, ErrMisconfigured) || errors.Is(n.Err, ErrInvalid) {

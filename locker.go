@@ -29,7 +29,9 @@ type Locker struct {
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
-// fail. The error matches ErrInvalid.
+// fail. The error matches ErrInvalid; nodes that were part of a New that failed
+// have to be opened again, because some of them may have been joined to the
+// group that is not to be.
 func New(config Config) (*Locker, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -57,8 +59,9 @@ func New(config Config) (*Locker, error) {
 // TryAcquire takes the lock if it is free, in one attempt: a round trip to all
 // nodes at once, sometimes two. It never waits for another holder.
 //
-// The error matches ErrHeld, ErrNoQuorum, ErrInvalid or ctx's own; in every case
-// nothing is held, and what some nodes may have granted is being released.
+// The error matches ErrHeld, ErrNoQuorum, ErrInvalid, ErrClosed or ctx's own;
+// in every case nothing is held, and what some nodes may have granted is being
+// released.
 func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lock, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -90,7 +93,7 @@ func (l *Locker) Acquire(ctx context.Context, name string) (*Lock, error) {
 			last = err
 		}
 		var q *QuorumError
-		if errors.As(err, &q) && q.permanent() || errors.Is(err, ErrClosed) {
+		if errors.As(err, &q) && q.Permanent() || errors.Is(err, ErrClosed) {
 			return nil, err
 		}
 		if ctx.Err() != nil || l.waiter.wait(ctx, name, err) != nil {
@@ -132,8 +135,9 @@ func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Cont
 
 // Close waits until the requests under way have ended, those that clean up
 // after a failed attempt included (about two node timeouts at most), and closes
-// the nodes. Locks that are still held are not released: they end with their
-// leases. Operations after Close fail with ErrClosed.
+// the nodes, also those that another Locker shares. Locks that are still held
+// are not released: they end with their leases. Operations after Close fail with
+// ErrClosed; a second Close does nothing.
 func (l *Locker) Close() error {
 	l.requests.close()
 	var errs []error
@@ -142,9 +146,6 @@ func (l *Locker) Close() error {
 	}
 	return errors.Join(errs...)
 }
-
-// ErrClosed is the error of operations after Locker.Close.
-var ErrClosed = errors.New("fenlock: the locker is closed")
 
 // errCancelled marks an attempt that ended because its context did.
 var errCancelled = errors.New("cancelled")
@@ -180,7 +181,11 @@ func (l *Locker) attempt(ctx context.Context, name string) (*Lock, error) {
 	select {
 	case <-lock.decided:
 	case <-ctx.Done():
-		lock.step(func(a *core.Attempt) core.Action { return a.Cancel() })
+		lock.mu.Lock()
+		action := lock.attempt.Cancel()
+		lock.settle(l.now())
+		lock.mu.Unlock()
+		lock.send(action)
 	}
 	return lock.outcome()
 }

@@ -25,6 +25,9 @@ import (
 //   - it returns soon after ctx is done, whatever the server does;
 //   - it is safe for concurrent use;
 //   - its error names the node and contains no password.
+//
+// A wrapper around a node that is a Rejoiner has to be one too, and forward Join
+// and Registers: without them the node stays out after a loss of memory.
 type Node interface {
 	// String names the node for people: an address or a path, no password.
 	String() string
@@ -62,7 +65,8 @@ type Node interface {
 	// come or go meanwhile may or may not be listed.
 	List(ctx context.Context, yield func(Lease) bool) error
 
-	// Close frees the node's connections. Operations after it return an error.
+	// Close frees the node's connections. Operations after it return an error; a
+	// second Close does nothing.
 	Close() error
 }
 

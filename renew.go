@@ -95,15 +95,6 @@ func (k *Lock) answered(i int, action core.Action, answer Answer, err error) (ne
 	return next
 }
 
-// step makes a step of the core that is not an answer.
-func (k *Lock) step(f func(*core.Attempt) core.Action) {
-	k.mu.Lock()
-	action := f(&k.attempt)
-	k.settle(k.locker.now())
-	k.mu.Unlock()
-	k.send(action)
-}
-
 // settle tells whoever waits what the core has decided. It is called, with the
 // mutex held, after each step of the core.
 func (k *Lock) settle(now time.Duration) {

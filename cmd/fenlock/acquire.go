@@ -70,8 +70,9 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 
 // sayWhyWaiting tells a person what the wait is for.
 func (o *runOptions) sayWhyWaiting(name string, err error) {
+	var quorum *fenlock.QuorumError
 	switch {
-	case errors.Is(err, fenlock.ErrNoQuorum) && !errors.Is(err, fenlock.ErrMisconfigured):
+	case errors.As(err, &quorum) && !quorum.Permanent():
 		say("waiting for nodes: %v", err)
 	case errors.Is(err, fenlock.ErrHeld) && (o.verbose || term.IsTerminal(int(os.Stderr.Fd()))):
 		say("waiting: %v", err)

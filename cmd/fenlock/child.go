@@ -152,8 +152,7 @@ func (c *child) pass(sig syscall.Signal) {
 	c.signal(sig)
 }
 
-// signal sends a signal to the whole process group. An error means that nobody
-// is left.
+// signal sends a signal to the whole process group, if anybody is left of it.
 func (c *child) signal(sig syscall.Signal) { syscall.Kill(-c.pid, sig) }
 
 // groupAlive reports whether the group has a process. After the command was

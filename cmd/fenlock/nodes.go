@@ -35,7 +35,12 @@ type nodeFlags struct {
 // says which node, by its place and without its password.
 func (f nodeFlags) open() ([]fenlock.Node, error) {
 	urls, source := f.urls, "--node"
-	if list := strings.TrimSpace(os.Getenv(nodesVariable)); len(urls) == 0 && list != "" {
+	if list, set := os.LookupEnv(nodesVariable); set && len(urls) == 0 {
+		if strings.TrimSpace(list) == "" {
+			// Somebody meant to name servers: a lock of this machine only would
+			// let every machine in.
+			return nil, exitf(exitUsage, "%s is set, but empty: name the nodes, or unset it for a lock of this machine only", nodesVariable)
+		}
 		urls, source = strings.Split(list, ","), nodesVariable
 	}
 	if len(urls) == 0 {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 )
@@ -22,6 +23,8 @@ func TestOpenNodes(t *testing.T) {
 		{name: "the variable", variable: " valkey://a:1, valkey://b:1 ,valkey://c:1", nodes: 3},
 		{name: "flags go first", flags: nodeFlags{urls: []string{file}}, variable: "valkey://a:1,valkey://b:1", nodes: 1},
 		{name: "a hole", variable: "valkey://a:1,,valkey://c:1", status: 64, said: "FENLOCK_NODES: node 2: it is empty"},
+		// A machine that lost its configuration must not lock for itself alone.
+		{name: "set, but empty", variable: " ", status: 64, said: "FENLOCK_NODES is set, but empty"},
 		{name: "nothing but a comma", variable: ",", status: 64, said: "node 1: it is empty"},
 		{name: "no scheme", flags: nodeFlags{urls: []string{"a:1"}}, status: 64, said: "--node: node 1: it has no scheme"},
 		{name: "unknown scheme", variable: "http://u:secret@a:1", status: 64, said: `unknown scheme "http"`},
@@ -32,7 +35,10 @@ func TestOpenNodes(t *testing.T) {
 		{name: "prefix with the default file", flags: nodeFlags{prefixSet: true}, status: 64, said: "--prefix"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Setenv(nodesVariable, test.variable)
+			t.Setenv(nodesVariable, test.variable) // set first, so that it is put back
+			if test.variable == "" {
+				os.Unsetenv(nodesVariable)
+			}
 			t.Setenv("XDG_STATE_HOME", t.TempDir())
 			nodes, err := test.flags.open()
 			defer closeAll(nodes)

@@ -31,7 +31,7 @@ Where the lock is
   Three or five servers that know nothing of each other are usual: the lock works
   while a majority of them answers. All clients must name the same ones. A URL with
   a password belongs in FENLOCK_NODES: everybody can read the list of processes.
-  With neither, the lock is a file of yours, for your processes on this machine:
+  With neither (unset, not empty), the lock is a file of yours, for your processes on this machine:
   $XDG_STATE_HOME/fenlock/fenlock.db, or in ~/.local/state/fenlock.
 
 What the command gets
@@ -220,6 +220,11 @@ func (o *runOptions) open() (*fenlock.Locker, error) {
 // runHeld runs the command to its end. The error has its status, if that is not 0.
 func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, signals <-chan os.Signal) error {
 	limit := o.limit(lock)
+	// fenlock may have been paused since the lock was taken. A command that would
+	// be stopped at once is not started.
+	if lock.Remaining() <= o.ttl/termShare {
+		return exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
+	}
 	child, err := start(path, command, []string{
 		"FENLOCK_NAME=" + lock.Name(),
 		fmt.Sprintf("FENLOCK_TOKEN=%d", lock.Token()),

@@ -107,15 +107,6 @@ func (a *Attempt) WasHeld() bool {
 	return a.phase == Holding || a.reason >= Expired
 }
 
-// Missing returns the nodes that gave no trustworthy answer in the round that
-// decided last, for the error that names them.
-func (a *Attempt) Missing() Set {
-	if a.phase == Acquiring || a.votes.answered() == 0 {
-		return a.acquire.unknown
-	}
-	return a.votes.unknown
-}
-
 func (a *Attempt) quorum() int { return Quorum(a.params.Nodes) }
 
 func (a *Attempt) hopeless(b ballot) bool {
@@ -180,7 +171,8 @@ func (a *Attempt) decideAcquire(latest fence.Token, now time.Duration) Action {
 }
 
 // confirm asks every node that may have the lease to take the number as its
-// register. Answers to an earlier number count for nothing (DESIGN section 4).
+// register. Answers to an earlier number count for nothing (ARCHITECTURE.md, "A
+// round of acquisition").
 func (a *Attempt) confirm(token fence.Token) Action {
 	a.phase = Confirming
 	a.token, a.highest = token, token

@@ -51,6 +51,7 @@ type store struct {
 	down      bool // crashed and not restarted
 	out       bool // restarted and not admitted
 	restarted time.Duration
+	empty     []string // as in fenlock.Registers
 }
 
 type lease struct {
@@ -97,7 +98,7 @@ func (n *Node) String() string { return n.name }
 func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	ttl, err := rule.CheckTTL(r.TTL)
 	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
-		return n.fail("acquire", err)
+		return n.fail("acquire", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	return n.do(ctx, "acquire", r.Name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
 		return answer(e, now, rule.Acquire(e, now, string(r.Holder), ttl, r.Token))
@@ -107,7 +108,7 @@ func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 // Confirm implements fenlock.Node.
 func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	if err := rule.CheckToken(r.Token); err != nil {
-		return n.fail("confirm", err)
+		return n.fail("confirm", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	return n.do(ctx, "confirm", r.Name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
 		return answer(e, now, rule.Confirm(e, now, string(r.Holder), r.Token))
@@ -118,7 +119,7 @@ func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	ttl, err := rule.CheckTTL(r.TTL)
 	if err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
-		return n.fail("extend", err)
+		return n.fail("extend", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	return n.do(ctx, "extend", r.Name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
 		return answer(e, now, rule.Extend(e, now, string(r.Holder), ttl, r.Token))
@@ -135,7 +136,7 @@ func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 // ForceRelease implements fenlock.Node.
 func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
 	if err := rule.CheckToken(floor); err != nil {
-		return n.fail("force release", err)
+		return n.fail("force release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	return n.do(ctx, "force release", name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
 		return answer(e, now, rule.ForceRelease(e, now, floor))

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/rebuild"
 	"github.com/fenlock/fenlock/internal/rule"
 )
 
@@ -19,7 +21,7 @@ func (n *Node) Crash() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down, s.out, s.sweepAt = true, true, firstSweep
-	s.leases, s.registers = map[string]lease{}, map[int]fence.Token{}
+	s.leases, s.registers, s.empty = map[string]lease{}, map[int]fence.Token{}, nil
 }
 
 // Restart brings a crashed node up again, empty and not admitted: it answers
@@ -82,15 +84,17 @@ func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
 		return fenlock.Registers{}, n.errorf("registers", err)
 	}
 	defer n.store.mu.Unlock()
-	r := fenlock.Registers{Admitted: !n.store.out, Tokens: maps.Clone(n.store.registers)}
+	s := n.store
+	r := fenlock.Registers{Server: s.server(), Memory: s.memory(s.restarted), Admitted: !s.out,
+		Empty: s.empty, Tokens: maps.Clone(s.registers)}
 	if g := n.group.Load(); g != nil {
 		r.MaxTTL = g.MaxTTL
 	}
 	return r, nil
 }
 
-// tryRejoin admits a restarted node of a group once its quarantine is over and a
-// majority can be read. It holds no lock while it asks the others, who
+// tryRejoin admits a restarted node of a group once its quarantine is over and
+// enough of the others can be read. It holds no lock while it asks them, who
 // may be asking this node.
 func (n *Node) tryRejoin(ctx context.Context) {
 	s, g := n.store, n.group.Load()
@@ -101,40 +105,38 @@ func (n *Node) tryRejoin(ctx context.Context) {
 	if !due || n.closed.Load() {
 		return
 	}
-	admitted, reachable := 0, 1
-	tokens := map[int]fence.Token{}
-	for _, other := range g.Nodes {
-		peer, ok := other.(fenlock.Rejoiner)
-		if !ok || other.String() == n.String() {
-			continue
-		}
-		theirs, err := peer.Registers(ctx)
-		if err != nil {
-			continue
-		}
-		reachable++
-		if theirs.Admitted {
-			admitted++
-		}
-		for stripe, token := range theirs.Tokens {
-			tokens[stripe] = max(tokens[stripe], token)
-		}
-	}
-	quorum := core.Quorum(len(g.Nodes))
-	if reachable < quorum {
+	merged, err := rebuild.Merge(len(g.Nodes), rebuild.Self{Server: s.server(), Memory: s.memory(restarted), Untouched: true},
+		rebuild.Ask(ctx, *g, g.Nodes[n.place(g)]))
+	if err != nil {
 		return
 	}
 	s.mu.Lock()
 	// It may have crashed again meanwhile, or have been admitted.
 	current := s.out && !s.down && s.restarted == restarted
 	if current {
-		s.admit(tokens)
+		s.admit(merged.Tokens)
+		s.empty = merged.Empty
 	}
 	s.mu.Unlock()
-	if current && admitted < quorum && g.Warn != nil {
-		g.Warn(n, fmt.Sprintf("memnode %s: admitted from %d nodes of which %d had their memory; tokens now rest on clocks",
-			n.name, reachable, admitted))
+	if current && merged.Weak && g.Warn != nil {
+		g.Warn(n, fmt.Sprintf("memnode %s: admitted without the registers of a majority; tokens now rest on clocks", n.name))
 	}
+}
+
+// server identifies the store among the nodes of a group.
+func (s *store) server() string { return fmt.Sprintf("%p", s) }
+
+// memory identifies what the store remembers: since its start, or since it was
+// restarted at that time.
+func (s *store) memory(restarted time.Duration) string { return fmt.Sprintf("%p %d", s, restarted) }
+
+// place returns where in the group this store is: the node itself, or another
+// client of it.
+func (n *Node) place(g *fenlock.Group) int {
+	return max(0, slices.IndexFunc(g.Nodes, func(other fenlock.Node) bool {
+		m, ok := other.(*Node)
+		return ok && m.store == n.store
+	}))
 }
 
 func (s *store) quarantineEnd(g *fenlock.Group) time.Duration {

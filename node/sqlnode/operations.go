@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -16,7 +17,7 @@ import (
 func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	ttl, err := rule.CheckTTL(r.TTL)
 	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
-		return fenlock.Answer{}, n.errorf("acquire", err)
+		return fenlock.Answer{}, n.errorf("acquire", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	return n.apply(ctx, "acquire", r.Name, func(e *rule.Entry, now time.Duration) core.Reply {
 		return rule.Acquire(e, now, string(r.Holder), ttl, r.Token)
@@ -26,7 +27,7 @@ func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 // Confirm implements fenlock.Node.
 func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	if err := rule.CheckToken(r.Token); err != nil {
-		return fenlock.Answer{}, n.errorf("confirm", err)
+		return fenlock.Answer{}, n.errorf("confirm", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	return n.apply(ctx, "confirm", r.Name, func(e *rule.Entry, now time.Duration) core.Reply {
 		return rule.Confirm(e, now, string(r.Holder), r.Token)
@@ -37,7 +38,7 @@ func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	ttl, err := rule.CheckTTL(r.TTL)
 	if err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
-		return fenlock.Answer{}, n.errorf("extend", err)
+		return fenlock.Answer{}, n.errorf("extend", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	return n.apply(ctx, "extend", r.Name, func(e *rule.Entry, now time.Duration) core.Reply {
 		return rule.Extend(e, now, string(r.Holder), ttl, r.Token)
@@ -54,7 +55,7 @@ func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 // ForceRelease implements fenlock.Node.
 func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
 	if err := rule.CheckToken(floor); err != nil {
-		return fenlock.Answer{}, n.errorf("force release", err)
+		return fenlock.Answer{}, n.errorf("force release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	return n.apply(ctx, "force release", name, func(e *rule.Entry, now time.Duration) core.Reply {
 		return rule.ForceRelease(e, now, floor)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"time"
 
@@ -23,6 +22,32 @@ func dialContext(ctx context.Context, network, address string, dialer *net.Diale
 	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, address)
 }
 
+// slots bounds the requests in the client library's ring: a full ring ignores
+// contexts.
+type slots chan struct{}
+
+func newSlots() slots { return make(slots, maxInFlight) }
+
+func (s slots) take(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// giveBack frees a slot. A request that was given up is still in the ring, until
+// its answer comes or the library closes the connection, which has answered
+// nothing for connTimeout by then.
+func (s slots) giveBack(ctx context.Context) {
+	if ctx.Err() == nil {
+		<-s
+		return
+	}
+	time.AfterFunc(connTimeout+2*pingInterval, func() { <-s })
+}
+
 // do sends one command and waits for its reply, or until ctx is done.
 func (n *Node) do(ctx context.Context, command valkey.Completed) (valkey.ValkeyMessage, error) {
 	replies, err := n.doMulti(ctx, command)
@@ -34,12 +59,10 @@ func (n *Node) do(ctx context.Context, command valkey.Completed) (valkey.ValkeyM
 
 // doMulti sends commands in one write. The replies have errors of their own.
 func (n *Node) doMulti(ctx context.Context, commands ...valkey.Completed) ([]valkey.ValkeyResult, error) {
-	select {
-	case n.slots <- struct{}{}:
-		defer func() { <-n.slots }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	if err := n.slots.take(ctx); err != nil {
+		return nil, err
 	}
+	defer n.slots.giveBack(ctx)
 	n.mu.Lock()
 	closed := n.closed
 	n.mu.Unlock()
@@ -170,11 +193,12 @@ func (n *Node) checkTwin(s *server) error {
 }
 
 // Close closes the connection. Requests under way fail, with an unknown outcome.
+// A second Close does nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
-		return fmt.Errorf("node %s: %w", n, errClosed)
+		return nil
 	}
 	n.closed = true
 	n.mu.Unlock()

@@ -1,7 +1,6 @@
 package valkeynode
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +22,10 @@ type facts struct {
 	// scriptsFlushed: since the start somebody flushed the script cache, or reset
 	// the statistics that would tell.
 	scriptsFlushed bool
+
+	// scriptsEverLoaded: since the start somebody loaded a script, not
+	// necessarily one of this version of fenlock, or of fenlock at all.
+	scriptsEverLoaded bool
 
 	// fsyncAlways: appendfsync is "always", also while the file is rewritten.
 	// False if CONFIG is denied.
@@ -72,6 +75,7 @@ func parseInfo(info string) (facts, error) {
 	_, flushed := fields["cmdstat_script|flush"]
 	_, reset := fields["cmdstat_config|resetstat"]
 	f.scriptsFlushed = flushed || reset
+	_, f.scriptsEverLoaded = fields["cmdstat_script|load"]
 	return f, nil
 }
 
@@ -96,7 +100,3 @@ func (f facts) check() error {
 
 // durable reports whether every write is on disk before it is answered.
 func (f facts) durable() bool { return f.aof && f.fsyncAlways }
-
-func (f facts) String() string {
-	return fmt.Sprintf("run %.8s, up %v", f.runID, f.uptime)
-}

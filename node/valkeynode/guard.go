@@ -16,10 +16,12 @@ import (
 // The largest token seen for a key is kept in a second key, the first one with
 // "fenlock-token:" before it and without a time to live: removing it lets every
 // token pass again. Writes to the key that do not go through a Guard are not
-// checked.
+// checked. A server that evicts the second key, or is set back to an old snapshot,
+// forgets tokens too.
 type Guard struct {
 	name   string
 	secret string // the password, to keep it out of errors
+	slots  slots
 	client valkey.Client
 	script *valkey.Lua
 }
@@ -34,7 +36,7 @@ func OpenGuard(rawURL string) (*Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{name: name, secret: opt.Password}
+	g := &Guard{name: name, secret: opt.Password, slots: newSlots()}
 	g.client, err = newClient(opt, nil)
 	if err != nil {
 		return nil, invalidf("%s: %v", name, err)
@@ -55,6 +57,10 @@ func (g *Guard) Set(ctx context.Context, key, value string, token fence.Token) e
 	if !token.Valid() {
 		return fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(token))
 	}
+	if err := g.slots.take(ctx); err != nil {
+		return fmt.Errorf("%s: %w", g.name, err)
+	}
+	defer g.slots.giveBack(ctx)
 	newest, err := g.script.Exec(ctx, g.client, []string{key, tokenPrefix + key},
 		[]string{strconv.FormatUint(uint64(token), 10), value}).AsInt64()
 	switch {

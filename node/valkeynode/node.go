@@ -28,10 +28,10 @@ type Node struct {
 	prefix string
 	secret string // the password, to keep it out of errors
 	client valkey.Client
-	slots  chan struct{} // requests in flight
+	slots  slots
 
-	// dials counts connections. A new one may lead to another server, so it is
-	// looked at again before the next request.
+	// dials counts connections. A new one may lead to another server, so that
+	// is looked at before an answer counts.
 	dials  atomic.Uint64
 	server atomic.Pointer[server]
 
@@ -62,11 +62,12 @@ type absence struct {
 	detail string
 }
 
-// maxInFlight stays below the client's ring of 2^ringScale requests: a full
-// ring ignores contexts.
 const (
-	ringScale   = 8
-	maxInFlight = 200
+	ringScale   = 8   // the client library's ring has 2^ringScale places
+	maxInFlight = 200 // fewer, so that it is never full
+
+	pingInterval = time.Second     // on an idle connection
+	connTimeout  = 2 * time.Second // after which a silent connection is closed
 )
 
 // Option changes how Open sets a node up.
@@ -95,9 +96,12 @@ func Open(rawURL string, options ...Option) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{name: name, prefix: DefaultPrefix, secret: opt.Password, slots: make(chan struct{}, maxInFlight)}
+	n := &Node{name: name, prefix: DefaultPrefix, secret: opt.Password, slots: newSlots()}
 	for _, o := range options {
 		o(n)
+	}
+	if strings.HasPrefix(n.prefix, registersPrefix) {
+		return nil, invalidf("node %s: the prefix %q begins with %q, which is reserved", name, n.prefix, registersPrefix)
 	}
 	n.client, err = newClient(opt, &n.dials)
 	if err != nil {
@@ -136,8 +140,8 @@ func newClient(opt valkey.ClientOption, dials *atomic.Uint64) (valkey.Client, er
 	opt.RingScaleEachConn = ringScale
 	opt.ReadBufferEachConn = 8 << 10
 	opt.WriteBufferEachConn = 8 << 10
-	opt.Dialer = net.Dialer{Timeout: time.Second, KeepAlive: time.Second}
-	opt.ConnWriteTimeout = 2 * time.Second
+	opt.Dialer = net.Dialer{Timeout: time.Second, KeepAlive: pingInterval}
+	opt.ConnWriteTimeout = connTimeout
 	opt.ClientName = "fenlock"
 	opt.ClientSetInfo = valkey.DisableClientSetInfo
 	client, err := valkey.NewClient(opt)

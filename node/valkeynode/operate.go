@@ -2,6 +2,7 @@ package valkeynode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,43 +10,34 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/rule"
 	"github.com/valkey-io/valkey-go"
 )
 
 // Acquire implements fenlock.Node.
 func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	ttl, err := milliseconds(r.TTL)
-	if err != nil {
-		return fenlock.Answer{}, n.fail(err)
+	ttl, err := rule.CheckTTL(r.TTL)
+	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
+		return n.invalid(err)
 	}
-	if r.Token > core.MaxProposal {
-		return fenlock.Answer{}, n.fail(invalidf("the proposal %d is larger than %d", r.Token, uint64(core.MaxProposal)))
-	}
-	if r.Holder == "" {
-		return fenlock.Answer{}, n.fail(invalidf("the holder is empty"))
-	}
-	return n.operate(ctx, acquireScript, r.Name, string(r.Holder), ttl, stripe(r.Name), r.Token.String())
+	return n.operate(ctx, acquireScript, r.Name, string(r.Holder), milliseconds(ttl), stripe(r.Name), r.Token.String())
 }
 
 // Confirm implements fenlock.Node.
 func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	if !r.Token.Valid() {
-		return fenlock.Answer{}, n.fail(fence.ErrInvalidToken)
+	if err := rule.CheckToken(r.Token); err != nil {
+		return n.invalid(err)
 	}
 	return n.operate(ctx, confirmScript, r.Name, string(r.Holder), stripe(r.Name), r.Token.String())
 }
 
 // Extend implements fenlock.Node.
 func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	ttl, err := milliseconds(r.TTL)
-	if err != nil {
-		return fenlock.Answer{}, n.fail(err)
+	ttl, err := rule.CheckTTL(r.TTL)
+	if err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
+		return n.invalid(err)
 	}
-	if !r.Token.Valid() {
-		return fenlock.Answer{}, n.fail(fence.ErrInvalidToken)
-	}
-	return n.operate(ctx, extendScript, r.Name, string(r.Holder), ttl, stripe(r.Name), r.Token.String())
+	return n.operate(ctx, extendScript, r.Name, string(r.Holder), milliseconds(ttl), stripe(r.Name), r.Token.String())
 }
 
 // Release implements fenlock.Node.
@@ -55,20 +47,18 @@ func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 
 // ForceRelease implements fenlock.Node.
 func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
-	if floor > fence.MaxToken {
-		return fenlock.Answer{}, n.fail(fence.ErrInvalidToken)
+	if err := rule.CheckToken(floor); err != nil {
+		return n.invalid(err)
 	}
 	return n.operate(ctx, forceScript, name, stripe(name), floor.String())
 }
 
-// milliseconds returns a lease's length as the server wants it. What would be
-// less than a millisecond must not become 0, which removes keys.
-func milliseconds(ttl time.Duration) (string, error) {
-	if ttl < time.Millisecond {
-		return "", invalidf("the TTL %v is shorter than a millisecond", ttl)
-	}
-	return strconv.FormatInt(ttl.Milliseconds(), 10), nil
+// invalid is the answer to a request that is not sent.
+func (n *Node) invalid(err error) (fenlock.Answer, error) {
+	return fenlock.Answer{}, n.fail(fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 }
+
+func milliseconds(ttl time.Duration) string { return strconv.FormatInt(ttl.Milliseconds(), 10) }
 
 func stripe(name string) string { return strconv.Itoa(fenlock.Stripe(name)) }
 
@@ -89,6 +79,12 @@ func (n *Node) operate(ctx context.Context, s *script, name string, args ...stri
 		}
 		reply, err := n.do(ctx, n.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
 		answer, again, err := parse(reply, err)
+		if err == nil && n.dials.Load() != srv.dial {
+			// The answer may have come over a connection that was made
+			// meanwhile, and that leads elsewhere. It counts if the server
+			// there may vote.
+			_, err = n.look(ctx)
+		}
 		if err != nil {
 			return fenlock.Answer{}, n.fail(err)
 		}

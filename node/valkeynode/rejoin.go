@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/rebuild"
 )
 
 // admissionTimeout bounds one try to admit a server.
@@ -51,7 +51,7 @@ func (n *Node) rejoin(ctx context.Context, s *server) (string, error) {
 	group, out := n.group, n.out
 	n.mu.Unlock()
 	if group == nil {
-		return "the node was not joined to a group (fenlock.New does it)", nil
+		return "the node was not joined to a group; fenlock.New does it (a wrapper around the node has to forward Join and Registers)", nil
 	}
 	if out != nil && out.runID == s.runID && time.Now().Before(out.until) {
 		return out.detail, nil
@@ -65,7 +65,7 @@ func (n *Node) rejoin(ctx context.Context, s *server) (string, error) {
 	return f.detail, f.err
 }
 
-// admission is steps 1 to 5 of DESIGN section 5, "A node that restarts".
+// admission does what ARCHITECTURE.md says under "A server that restarts".
 func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, error) {
 	f, err := n.gather(ctx)
 	if err != nil {
@@ -76,15 +76,15 @@ func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, erro
 	if err != nil {
 		return n.trouble(err)
 	}
-	merged := rebuilt{}
-	if verdict == rebuild {
-		merged, err = merge(len(group.Nodes), f, n.askOthers(ctx, group))
+	merged := rebuild.Result{}
+	if verdict == rebuildFirst {
+		merged, err = rebuild.Merge(len(group.Nodes), rebuild.Self{Server: f.runID, Memory: f.replID, Untouched: f.untouched()}, n.askOthers(ctx, group))
 		if err != nil {
 			n.warn("node is out: " + err.Error())
 			return n.absent(f.runID, retryAdmission, err.Error()), nil
 		}
 		// The others may know of longer leases than this client does.
-		verdict, left, err = n.decide(ctx, f, max(maxTTL, merged.maxTTL))
+		verdict, left, err = n.decide(ctx, f, max(maxTTL, merged.MaxTTL))
 		if err != nil {
 			return n.trouble(err)
 		}
@@ -96,7 +96,7 @@ func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, erro
 		return n.absent(f.runID, left, detail), nil
 	}
 	// What the nodes have recorded counts, so that all clients agree.
-	recorded := max(f.maxTTL, merged.maxTTL)
+	recorded := max(f.maxTTL, merged.MaxTTL)
 	if recorded == 0 {
 		recorded = group.MaxTTL
 	}
@@ -106,7 +106,7 @@ func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, erro
 	n.mu.Lock()
 	n.warned = "" // should it go out once more, that is news
 	n.mu.Unlock()
-	if merged.weak {
+	if merged.Weak {
 		n.warn("node admitted without the registers of a majority: this is a new group, or a majority lost its memory at once; new tokens are larger than old ones only as far as the clients' clocks agree")
 	}
 	return "", nil
@@ -135,7 +135,7 @@ func (n *Node) decide(ctx context.Context, f facts, maxTTL time.Duration) (verdi
 	if left = quarantine(maxTTL) - since; left > 0 {
 		return waitNow, left, nil
 	}
-	return rebuild, 0, nil
+	return rebuildFirst, 0, nil
 }
 
 // absent remembers why the server is out, so that not every request asks again.
@@ -228,14 +228,14 @@ func (n *Node) notice(ctx context.Context, replID string) (since time.Duration, 
 var errRestarted = errors.New("it was restarted or flushed meanwhile")
 
 // admit raises the registers, marks the server as admitted, and loads the scripts.
-func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, r rebuilt) error {
+func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, r rebuild.Result) error {
 	durable := "0"
 	if f.durable() {
 		durable = "1"
 	}
-	args := []string{f.replID, f.candidate, strconv.FormatInt(maxTTL.Milliseconds(), 10), durable, strings.Join(r.empty, " ")}
-	for _, stripe := range slices.Sorted(maps.Keys(r.tokens)) {
-		args = append(args, strconv.Itoa(stripe), r.tokens[stripe].String())
+	args := []string{f.replID, f.candidate, strconv.FormatInt(maxTTL.Milliseconds(), 10), durable, strings.Join(r.Empty, " ")}
+	for _, stripe := range slices.Sorted(maps.Keys(r.Tokens)) {
+		args = append(args, strconv.Itoa(stripe), r.Tokens[stripe].String())
 	}
 	reply, err := n.do(ctx, n.client.B().Eval().Script(admitText).Numkeys(1).Key(n.registersKey()).Arg(args...).Build())
 	if err != nil {
@@ -258,34 +258,13 @@ func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, r rebui
 	return nil
 }
 
-// askOthers asks the other nodes of the group for their registers, all at once;
-// nil stands for no answer.
+// askOthers asks the other nodes of the group for their registers. Two servers
+// that wait for each other's answer must not use up the time of the admission
+// itself.
 func (n *Node) askOthers(ctx context.Context, group fenlock.Group) []*fenlock.Registers {
-	// Two servers that wait for each other's answer must not use up the time of
-	// the admission itself.
 	ctx, cancel := context.WithTimeout(ctx, admissionTimeout/2)
 	defer cancel()
-	var answers []*fenlock.Registers
-	var mu sync.Mutex
-	var wait sync.WaitGroup
-	for _, node := range group.Nodes {
-		if node == fenlock.Node(n) {
-			continue
-		}
-		wait.Go(func() {
-			var answer *fenlock.Registers
-			if other, ok := node.(fenlock.Rejoiner); ok {
-				if r, err := other.Registers(ctx); err == nil {
-					answer = &r
-				}
-			}
-			mu.Lock()
-			answers = append(answers, answer)
-			mu.Unlock()
-		})
-	}
-	wait.Wait()
-	return answers
+	return rebuild.Ask(ctx, group, n)
 }
 
 // Registers implements fenlock.Rejoiner. It reads in one transaction, so that

@@ -19,6 +19,8 @@ func newScript(name, text string) *script {
 }
 
 var (
+	//go:embed scripts/admitted.lua
+	admittedText string
 	//go:embed scripts/acquire.lua
 	acquireText string
 	//go:embed scripts/confirm.lua
@@ -36,11 +38,11 @@ var (
 	//go:embed scripts/guard.lua
 	guardText string
 
-	acquireScript = newScript("acquire", acquireText)
-	confirmScript = newScript("confirm", confirmText)
-	extendScript  = newScript("extend", extendText)
+	acquireScript = newScript("acquire", admittedText+acquireText)
+	confirmScript = newScript("confirm", admittedText+confirmText)
+	extendScript  = newScript("extend", admittedText+extendText)
 	releaseScript = newScript("release", releaseText)
-	forceScript   = newScript("force", forceText)
+	forceScript   = newScript("force", admittedText+forceText)
 	guardScript   = newScript("guard", guardText)
 
 	// operations are the scripts that only admission loads.

@@ -8,15 +8,11 @@
 -- ARGV[3]  stripe, the field of the register
 -- ARGV[4]  proposal
 --
--- The mark is compared with the replication id that the server has now. It
--- changes with every start, and when the server has followed another one: then
--- the leases and registers here are not those that were promised.
---
 -- Returns the number promised; {holder or false, remaining ms} if leased already;
 -- "rejoining" if the server is not admitted; "maxttl N" if the lease
 -- would be longer than the group's longest.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
-if not mark[1] or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. mark[1] .. '\r\n', 1, true) then
+if not admitted(mark[1]) then
   return 'rejoining'
 end
 if tonumber(ARGV[2]) > tonumber(mark[2]) then

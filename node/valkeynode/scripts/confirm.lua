@@ -9,7 +9,7 @@
 -- Returns the number; {register} if that is larger already; "lost" if the lease
 -- is not the holder's; "rejoining" if the server is not admitted.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[2])
-if not mark[1] or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. mark[1] .. '\r\n', 1, true) then
+if not admitted(mark[1]) then
   return 'rejoining'
 end
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then

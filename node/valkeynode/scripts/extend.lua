@@ -11,7 +11,7 @@
 -- Returns the register, which tells the holder what the acceptance proves;
 -- "lost"; "rejoining"; "maxttl N" if the lease would be too long.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
-if not mark[1] or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. mark[1] .. '\r\n', 1, true) then
+if not admitted(mark[1]) then
   return 'rejoining'
 end
 if tonumber(ARGV[2]) > tonumber(mark[2]) then

@@ -8,7 +8,7 @@
 --
 -- Returns the register; "rejoining" if the server is not admitted.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[1])
-if not mark[1] or not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. mark[1] .. '\r\n', 1, true) then
+if not admitted(mark[1]) then
   return 'rejoining'
 end
 local register = math.max((tonumber(mark[2]) or 0) + 1, tonumber(ARGV[2]))

@@ -1,0 +1,187 @@
+package valkeynode_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// address is an address that can be moved from one server to another, as a name
+// or a virtual address can.
+type address struct {
+	listener net.Listener
+	mu       sync.Mutex
+	target   string
+	conns    []net.Conn
+}
+
+func newAddress(t *testing.T, target string) *address {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &address{listener: l, target: target}
+	t.Cleanup(func() {
+		l.Close()
+		a.moveTo("")
+	})
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			a.mu.Lock()
+			up, err := net.Dial("tcp", a.target)
+			if err != nil {
+				c.Close()
+				a.mu.Unlock()
+				continue
+			}
+			a.conns = append(a.conns, c, up)
+			a.mu.Unlock()
+			go func() { io.Copy(up, c); up.Close() }()
+			go func() { io.Copy(c, up); c.Close() }()
+		}
+	}()
+	return a
+}
+
+func (a *address) url() string { return "valkey://" + a.listener.Addr().String() }
+
+func (a *address) moveTo(target string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.target = target
+	for _, c := range a.conns {
+		c.Close()
+	}
+	a.conns = nil
+}
+
+// The address of node 2 moves to the server of node 1. That server must not vote
+// twice, not even in the first request over the new connection.
+func TestAddressMovesToAnotherNodesServer(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers := testserver.Group(t, kind, 2)
+		for _, s := range servers {
+			markAdmitted(t, s, "fenlock:", time.Minute)
+		}
+		moving := newAddress(t, servers[1].Addr())
+		locker, err := fenlock.New(fenlock.Config{
+			// The third is down, so that the lock needs both others.
+			Nodes: []fenlock.Node{open(t, servers[0].URL()), open(t, moving.url()), open(t, "valkey://127.0.0.1:1")},
+			TTL:   time.Minute, MaxTTL: time.Minute,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lock *fenlock.Lock
+		eventually(t, func() (err error) { lock, err = locker.TryAcquire(bounded(t), "orders/42"); return err })
+		moving.moveTo(servers[0].Addr())
+		for i := range 20 {
+			if err := lock.Extend(bounded(t)); err == nil {
+				t.Fatalf("extension %d was carried by one server of three", i)
+			} else if strings.Contains(err.Error(), "the same server") {
+				return // the reason is told once the connection is made again
+			}
+		}
+		t.Error("20 extensions, and none said that two nodes are one server")
+	})
+}
+
+// A node's server is made a replica that accepts writes, of a node that has the
+// same replication id as its own mark. It forgot what it had granted.
+func TestWritableReplicaOfAnotherNode(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers := testserver.Group(t, kind, 3, "replica-read-only no", "repl-diskless-sync-delay 0")
+		host, port, _ := strings.Cut(servers[0].Addr(), ":")
+		follow := func(s *testserver.Server) {
+			s.Do("REPLICAOF", host, port)
+			eventually(t, func() error {
+				if infoField(t, s, "master_link_status") != "up" {
+					return fmt.Errorf("not in step yet")
+				}
+				return nil
+			})
+		}
+		follow(servers[2]) // so that the replication id stays when the next one follows
+		for _, s := range servers[:2] {
+			markAdmitted(t, s, "fenlock:", groupTTL)
+		}
+		nodes, _ := openGroup(t, servers[:2])
+		for _, n := range nodes {
+			granted(t, n, "warm up")
+		}
+		follow(servers[1])
+		if a, err := nodes[1].Acquire(bounded(t), request("orders/42", "one")); err == nil && a.Status == fenlock.Granted {
+			t.Errorf("a replica voted: %+v", a)
+		}
+	})
+}
+
+// A flush is noticed although another version of fenlock loaded the scripts.
+func TestFlushAfterAnotherVersion(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		eventually(t, func() error { // up for longer than the longest lease
+			if infoField(t, server, "uptime_in_seconds") < "3" {
+				return fmt.Errorf("too young")
+			}
+			return nil
+		})
+		server.Do("SCRIPT", "LOAD", "-- another version's\nreturn 1")
+		markAdmitted(t, server, "fenlock:", groupTTL)
+		server.Do("FLUSHALL")
+		nodes, _ := openGroup(t, []*testserver.Server{server})
+		out(t, nodes[0], "flushed")
+	})
+}
+
+// However many requests a hung server leaves unanswered, each ends with its
+// context. The client library's ring would block them for seconds when it is full.
+func TestHungServerDoesNotFillTheRing(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		markAdmitted(t, server, "fenlock:", groupTTL)
+		nodes, _ := openGroup(t, []*testserver.Server{server})
+		granted(t, nodes[0], "warm up")
+		server.Pause()
+		defer server.Resume()
+		// More requests than the ring has places, a few at a time.
+		var wait sync.WaitGroup
+		for i := range 300 {
+			wait.Go(func() {
+				ctx, cancel := context.WithCancel(context.Background())
+				done := make(chan struct{})
+				go func() {
+					nodes[0].Acquire(ctx, request(fmt.Sprint("name ", i), "one"))
+					close(done)
+				}()
+				time.Sleep(time.Millisecond)
+				cancel()
+				// A ring that is full blocks until the connection is closed, which is
+				// seconds away; the bound only has to be below that.
+				select {
+				case <-done:
+				case <-time.After(time.Second):
+					t.Errorf("request %d goes on after its context has ended", i)
+				}
+			})
+		}
+		wait.Wait()
+	})
+}
