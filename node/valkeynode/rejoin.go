@@ -76,9 +76,10 @@ func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, erro
 	if err != nil {
 		return n.trouble(err)
 	}
-	merged := rebuild.Result{}
+	merged := rebuild.Result{Empty: f.empty} // kept, unless the registers are rebuilt
 	if verdict == rebuildFirst {
-		merged, err = rebuild.Merge(len(group.Nodes), rebuild.Self{Server: f.runID, Memory: f.replID, Untouched: f.untouched()}, n.askOthers(ctx, group))
+		self := rebuild.Self{Server: f.runID, Memory: f.replID, Untouched: f.untouched()}
+		merged, err = rebuild.Merge(len(group.Nodes), self, n.askOthers(ctx, group))
 		if err != nil {
 			n.warn("node is out: " + err.Error())
 			return n.absent(f.runID, retryAdmission, err.Error()), nil
@@ -157,7 +158,7 @@ func (n *Node) gather(ctx context.Context) (facts, error) {
 		// First of all: should the data be flushed at any time from here on, this
 		// candidate is gone, and admit.lua notices.
 		b().Hsetnx().Key(n.registersKey()).Field("candidate").Value(rand.Text()).Build(),
-		b().Hmget().Key(n.registersKey()).Field("candidate", "admitted", "maxttl", "durable").Build(),
+		b().Hmget().Key(n.registersKey()).Field("candidate", "admitted", "maxttl", "durable", "empty").Build(),
 		b().Info().Build(),
 		b().Info().Section("commandstats").Build(),
 		b().ScriptExists().Sha1(shas...).Build(),
@@ -191,6 +192,7 @@ func (n *Node) gather(ctx context.Context) (facts, error) {
 	f.candidate, f.marked = fields[0], fields[1]
 	f.maxTTL = parseMilliseconds(fields[2])
 	f.wasDurable = fields[3] == "1"
+	f.empty = strings.Fields(fields[4])
 	loaded, err := replies[4].AsIntSlice()
 	if err != nil {
 		return facts{}, err

@@ -9,8 +9,8 @@
 -- ARGV[4]  proposal
 --
 -- Returns the number promised; {holder or false, remaining ms} if leased already;
--- "rejoining" if the server is not admitted; "maxttl N" if the lease
--- would be longer than the group's longest.
+-- "rejoining" if the server is not admitted; "maxttl N" if the lease would be
+-- longer than the group's longest, N ms.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
 if not admitted(mark[1]) then
   return 'rejoining'
