@@ -46,12 +46,16 @@ const lockPatience = 30 * time.Second
 // is tried once, and its error means that the outcome is not known.
 func (n *Node) transact(ctx context.Context, a access, f func(*sql.Tx) (changed bool, err error)) error {
 	start := time.Now()
+	var busy error // says more than that the context has ended
 	for wait := time.Millisecond; ; wait = min(2*wait, 25*time.Millisecond) {
 		retry, err := n.try(ctx, a, f)
+		if err != nil && retry && busy != nil && ctx.Err() != nil {
+			return contextual(ctx, busy)
+		}
 		if err == nil || !retry || code(err) != codeBusy {
 			return contextual(ctx, err)
 		}
-		if time.Since(start) > lockPatience {
+		if busy = err; time.Since(start) > lockPatience {
 			return err
 		}
 		// Half of it at random, so that two pollers do not stay in step.
