@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,7 +21,7 @@ import (
 type client struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	input  interface{ Write([]byte) (int, error) }
+	input  io.Writer
 	output *bufio.Scanner
 }
 
@@ -34,12 +35,20 @@ func startClient(t *testing.T, urls []string, arguments ...string) *client {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMain$")
 	cmd.Env = append(os.Environ(), clientVariable+"="+strings.Join(urls, ","), "FENLOCK_TEST_ARGUMENTS="+strings.Join(arguments, ","))
+	input, output := startProcess(t, cmd)
+	return &client{t: t, cmd: cmd, input: input, output: output}
+}
+
+// startProcess starts a command that is spoken to line by line, and ends it with
+// the test.
+func startProcess(t *testing.T, cmd *exec.Cmd) (input io.Writer, output *bufio.Scanner) {
+	t.Helper()
 	cmd.Stderr = os.Stderr
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	output, err := cmd.StdoutPipe()
+	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +59,7 @@ func startClient(t *testing.T, urls []string, arguments ...string) *client {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	return &client{t: t, cmd: cmd, input: input, output: bufio.NewScanner(output)}
+	return input, bufio.NewScanner(stdout)
 }
 
 func (c *client) line() string {

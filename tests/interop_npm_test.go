@@ -79,23 +79,9 @@ func startNode(t *testing.T, folder, version, name string, servers []*testserver
 		arguments = append(arguments, s.Addr())
 	}
 	cmd := exec.Command("node", arguments...)
-	cmd.Dir, cmd.Stderr = folder, os.Stderr
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	output, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	return &nodeProcess{t: t, input: input, output: bufio.NewScanner(output)}
+	cmd.Dir = folder
+	input, output := startProcess(t, cmd)
+	return &nodeProcess{t: t, input: input, output: output}
 }
 
 func (p *nodeProcess) do(command, want string) {
