@@ -74,3 +74,15 @@ func TestDefaultFile(t *testing.T) {
 		}
 	}
 }
+
+// Set to nothing at all is what an undefined variable in a unit file leaves.
+func TestEmptyVariableIsNoDefault(t *testing.T) {
+	t.Setenv(nodesVariable, "")
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	nodes, err := nodeFlags{}.open()
+	defer closeAll(nodes)
+	var exit *exitError
+	if !errors.As(err, &exit) || exit.status != exitUsage {
+		t.Errorf("%d nodes, %v; want status %d", len(nodes), err, exitUsage)
+	}
+}
