@@ -245,10 +245,16 @@ func (a *Attempt) limit() (limit time.Duration, bounded bool) {
 	return limit, limit > a.params.Start // not so if it is 0, or beyond the end of time
 }
 
-// fail ends an attempt that never held, and releases what it may have.
+// fail ends an attempt that never held, and releases what it may have. A node
+// that has not answered yet is released when it does, if it has granted: most
+// are about to refuse like the others.
 func (a *Attempt) fail(why Reason) Action {
 	a.phase, a.reason, a.abandoned = Over, why, true
-	return Action{Op: Release, To: allOf(a.params.Nodes) &^ a.leaseless}
+	to := allOf(a.params.Nodes) &^ a.leaseless
+	if why != Cancelled {
+		to &= a.acquire.answered()
+	}
+	return Action{Op: Release, To: to}
 }
 
 // failOnceCertain ends an attempt that cannot succeed any more as soon as the

@@ -1,5 +1,12 @@
 package core
 
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
 // What the exhaustive check and the tests need to see of an Attempt. Nothing
 // here is in the shipped code.
 
@@ -53,3 +60,27 @@ func flags(bits ...bool) byte {
 
 // MarkSound is for the variants that believe in a node too early.
 func (a *Attempt) MarkSound(node int) { a.sound = a.sound.With(node) }
+
+// Rebase takes base off all numbers of the attempt. Registers are compared and
+// counted up, so that attempts which differ only by it have the same future.
+func (a Attempt) Rebase(base fence.Token) Attempt {
+	a.token -= base
+	a.highest -= base
+	for node := range a.granted {
+		a.granted[node] -= base
+	}
+	return a
+}
+
+// AppendState appends what the future of the turn depends on, without what
+// belongs to one node: see IsCalled.
+func (t *Turn) AppendState(b []byte, now time.Duration) []byte {
+	b = append(b, byte(t.vain), flags(t.missed, t.refused))
+	if t.refused {
+		b = binary.AppendVarint(b, int64(t.due-now))
+	}
+	return b
+}
+
+// IsCalled reports whether the node has called since the attempt began.
+func (t *Turn) IsCalled(node int) bool { return t.called.Has(node) }

@@ -85,13 +85,13 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 
 func (m *model) prelude(s *state, mv move, t *trace) {
 	node := &s.nodes[mv.node()]
-	if mv.prelude&1 != 0 {
+	if mv.vanishes() {
 		if t != nil {
 			t.add("%s's lease at node %d vanishes", name(int(node.lease)), mv.node()+1)
 		}
 		node.lease = vacant
 	}
-	if by := mv.prelude >> 1; by != 0 {
+	if by := mv.bump(); by != 0 {
 		node.register += by
 		s.bumps--
 		if t != nil {
@@ -144,15 +144,24 @@ func (m *model) run(s *state, mv move, t *trace) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]
 	e := s.entry(n)
+	if mv.kept() {
+		e.Holder, e.Expires = rule.Reserved("w"), now+ttl
+		if t != nil {
+			t.add("node %d keeps the name for a waiter", n+1)
+		}
+	}
 	var reply core.Reply
 	asked := uint8(0)
 	switch mv.kind {
 	case runAcquire:
-		reply = rule.Acquire(&e, now, name(i), ttl, fence.Token(a.proposal))
+		reply = m.acquire(&e, name(i), fence.Token(a.proposal))
 		a.acquires[n] = message{stage: answered, status: reply.Status, register: small(reply.Register)}
 	case runConfirm:
 		msg := &a.confirms[n][mv.arg]
 		asked = msg.asked
+		if m.broken.confirmsKept && mv.kept() {
+			e.Holder = name(i)
+		}
 		reply = m.confirm(&e, name(i), fence.Token(asked))
 		msg.status, msg.register = reply.Status, small(reply.Register)
 		if msg.stage == orphan {
@@ -161,6 +170,9 @@ func (m *model) run(s *state, mv move, t *trace) {
 			msg.stage = answered
 		}
 	case runExtend:
+		if m.broken.extendsKept && mv.kept() {
+			e.Holder = name(i)
+		}
 		reply = rule.Extend(&e, now, name(i), ttl, a.core.Token())
 		a.extends[n].requests &^= 1 << mv.arg
 		if round, _ := a.core.Extension(); uint32(mv.arg) == round {
@@ -178,6 +190,15 @@ func (m *model) run(s *state, mv move, t *trace) {
 		}
 		t.add("node %d executes %s's %s: %s", n+1, name(i), what, words(reply))
 	}
+}
+
+// acquire is rule.Acquire, or a broken variant of it.
+func (m *model) acquire(e *rule.Entry, holder string, proposal fence.Token) core.Reply {
+	if m.broken.grantsKept && rule.IsReserved(e.Holder) {
+		e.Holder, e.Register = holder, max(e.Register, proposal)
+		return core.Reply{Status: core.Granted, Register: e.Register}
+	}
+	return rule.Acquire(e, now, holder, ttl, proposal)
 }
 
 // confirm is rule.Confirm, or a broken variant of it.

@@ -39,6 +39,7 @@ type model struct {
 	losses    int             // how often a node loses its memory, one at a time
 	rounds    int             // extensions per attempt
 	force     bool            // an operator may force the release, once
+	lines     bool            // a free name may be kept for a waiter, see kept
 	inTurn    bool            // an attempt begins only after those before have held
 	broken    broken
 }
@@ -56,7 +57,13 @@ type broken struct {
 	soundIfHeard   bool // a repair does if the acquire was answered by the time that the client hears of it
 	soundByConfirm bool // an accepted confirm does, though extends are on their way
 	noFloor        bool // a force release moves each register by one only
+	grantsKept     bool // an acquire takes a name that is kept, with the register as it is
+	confirmsKept   bool // a confirm takes a name that is kept for its own
+	extendsKept    bool // an extend does
 }
+
+// takesKept reports whether a name that is kept may not be refused to everybody.
+func (b broken) takesKept() bool { return b.grantsKept || b.confirmsKept || b.extendsKept }
 
 // state is one state of the model. It is a plain value without pointers.
 type state struct {
@@ -161,12 +168,22 @@ func at(kind moveKind, attempt, node, arg int) move {
 // the next operation at that node, so that looking at them just before it
 // loses no behaviour and spares the states in between.
 func (mv move) before(vanish bool, bump uint8) move {
-	mv.prelude = bump << 1
+	mv.prelude = bump << 2
 	if vanish {
 		mv.prelude |= 1
 	}
 	return mv
 }
+
+// whileKept says that the operation finds the name kept for a waiter.
+func (mv move) whileKept() move {
+	mv.prelude |= 2
+	return mv
+}
+
+func (mv move) vanishes() bool { return mv.prelude&1 != 0 }
+func (mv move) kept() bool     { return mv.prelude&2 != 0 }
+func (mv move) bump() uint8    { return mv.prelude >> 2 }
 
 func (m *model) initialStates() []state {
 	registers := m.registers
@@ -219,6 +236,7 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 	case request:
 		// What happens to the register of a lease that stays matters later.
 		moves = m.with(s, n, at(runAcquire, i, n, 0), true, !leased, moves)
+		moves = m.kept(s, i, n, at(runAcquire, i, n, 0), moves)
 	case answered:
 		moves = append(moves, at(hearAcquire, i, n, 0))
 	}
@@ -226,6 +244,9 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 		switch msg.stage {
 		case request, orphan:
 			moves = m.with(s, n, at(runConfirm, i, n, slot), own, own || m.broken.confirmAnyway, moves)
+			if m.broken.takesKept() {
+				moves = m.kept(s, i, n, at(runConfirm, i, n, slot), moves)
+			}
 		case answered:
 			moves = append(moves, at(hearConfirm, i, n, slot))
 		}
@@ -236,6 +257,9 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 	for round := 1; round <= m.rounds; round++ {
 		if a.extends[n].requests&(1<<round) != 0 {
 			moves = m.with(s, n, at(runExtend, i, n, round), true, own || !leased, moves)
+			if current, _ := a.core.Extension(); uint32(round) == current {
+				moves = m.kept(s, i, n, at(runExtend, i, n, round), moves)
+			}
 		}
 	}
 	if a.extends[n].reply.stage == answered {
@@ -317,6 +341,38 @@ func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters boo
 	return moves
 }
 
+// kept appends a move at a node that keeps the name for a waiter when the
+// operation gets there. That is all that lines of waiters, of any length and in
+// any order, add to a node: a lease of another kind of holder, that appears
+// whenever the name is free, refuses everybody, moves no register, and is gone
+// whenever that suits (it expires, its waiter claims it or gives it up). Since it
+// may come and go at any moment, it is there for one operation and in no state.
+//
+// It is left out where it changes nothing, under the shipped rules:
+//   - at a node that is out, which refuses before it looks at the lease;
+//   - before an operation that nobody waits for: refused, it is as if it had
+//     never arrived, which it may do without a line;
+//   - while the lease is another attempt's: the refusal is the same, and that
+//     lease may vanish later just as well. The attempt's own lease refuses an
+//     acquire too, but not an extend: there it may vanish first;
+//   - before a confirm, to which a lease that is another's and one that is gone
+//     are the same;
+//   - together with a register that another name moves: the operation is refused
+//     without a look at it, so it may be moved before the next one.
+func (m *model) kept(s *state, i, n int, mv move, moves []move) []move {
+	node := &s.nodes[n]
+	if !m.lines || node.out || !m.alive(s, i) {
+		return moves
+	}
+	switch {
+	case node.lease == vacant:
+		moves = append(moves, mv.whileKept())
+	case int(node.lease) == i && mv.kind != runAcquire, m.broken.takesKept():
+		moves = append(moves, mv.before(true, 0).whileKept())
+	}
+	return moves
+}
+
 // undecided reports whether an invariant can still be violated. For that, two
 // attempts must hold, or have held, or be able to get there; a state in which
 // all but one have failed is visited, but there is nothing to look for behind it.
@@ -385,7 +441,7 @@ func (s *state) entry(n int) rule.Entry {
 
 func (s *state) setEntry(n int, e rule.Entry) {
 	s.nodes[n].lease = vacant
-	if e.Leased(now) {
+	if e.Leased(now) && !rule.IsReserved(e.Holder) {
 		s.nodes[n].lease = int8(e.Holder[0] - 'A')
 	}
 	s.nodes[n].register, s.nodes[n].out = small(e.Register), e.Out

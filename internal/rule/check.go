@@ -2,6 +2,7 @@ package rule
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -46,6 +47,28 @@ func CheckToken(token fence.Token) error {
 func CheckHolder(holder string) error {
 	if holder == "" {
 		return fmt.Errorf("the holder is empty; nothing was done")
+	}
+	return nil
+}
+
+// maxStamp is what a double and a JSON number count to without a gap.
+const maxStamp = 1 << 53
+
+// CheckPlace refuses what is no waiter, and a stamp that some engine could not
+// keep exactly: nodes that rounded differently would disagree about who is next.
+// A waiter is 32 hexadecimal digits in lower case, a colon and 1 to 19 digits:
+// some engines make the name of a channel of it. Nobody, the empty waiter, is fine.
+func CheckPlace(p Place) error {
+	if p.Stamp < 0 || p.Stamp > maxStamp {
+		return fmt.Errorf("the stamp %d is not between 0 and 2^53; nothing was done", p.Stamp)
+	}
+	if p.Waiter == "" {
+		return nil
+	}
+	client, number, _ := strings.Cut(p.Waiter, ":")
+	if len(client) != 32 || strings.Trim(client, "0123456789abcdef") != "" ||
+		len(number) < 1 || len(number) > 19 || strings.Trim(number, "0123456789") != "" {
+		return fmt.Errorf("the waiter %.60q is not 32 hexadecimal digits, a colon and a number; nothing was done", p.Waiter)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package rule
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,5 +41,46 @@ func TestCheckNumbersAndHolder(t *testing.T) {
 	}
 	if CheckHolder("h") != nil || CheckHolder("") == nil {
 		t.Error("CheckHolder: only the empty holder is refused")
+	}
+}
+
+func TestCheckPlace(t *testing.T) {
+	const client = "0123456789abcdef0123456789abcdef"
+	for _, c := range []struct {
+		waiter string
+		stamp  int64
+		ok     bool
+	}{
+		{"", 0, true},
+		{client + ":1", 1, true},
+		{client + ":0", 0, true},
+		{client + ":" + strings.Repeat("9", 19), 1 << 53, true},
+		{"", -1, false},
+		{client + ":1", -1, false},
+		{client + ":1", 1<<53 + 1, false},
+		{client + ":1", math.MaxInt64, false},
+		{client + ":1", math.MinInt64, false},
+		{client, 1, false},
+		{client + ":", 1, false},
+		{client + ":" + strings.Repeat("9", 20), 1, false},
+		{client + ":-1", 1, false},
+		{client + ":+1", 1, false},
+		{client + ": 1", 1, false},
+		{client + ":1:2", 1, false},
+		{client + ":a", 1, false},
+		{client + ":1\n", 1, false},
+		{client + "::1", 1, false},
+		{client[1:] + ":1", 1, false},
+		{client + "0:1", 1, false},
+		{strings.ToUpper(client) + ":1", 1, false},
+		{"g" + client[1:] + ":1", 1, false},
+		{client[:31] + "\x00:1", 1, false},
+		{":1", 1, false},
+		{"1", 1, false},
+		{" ", 1, false},
+	} {
+		if err := CheckPlace(Place{Waiter: c.waiter, Stamp: c.stamp}); (err == nil) != c.ok {
+			t.Errorf("CheckPlace(%q, %d): %v; want ok %v", c.waiter, c.stamp, err, c.ok)
+		}
 	}
 }

@@ -1,0 +1,127 @@
+package core_test
+
+import (
+	"fmt"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// The clients of the model of waiting: what the shell does around core.Attempt
+// and core.Turn.
+
+// try begins an attempt.
+func (m *lineModel) try(s *lineState, i int, t *trace) {
+	c := &s.clients[i]
+	// Clients propose the time, so that a new proposal is above all registers.
+	proposal := uint8(0)
+	for n := range m.group() {
+		proposal = max(proposal, s.nodes[n].register+1)
+	}
+	var action core.Action
+	c.core, action = core.NewAttempt(core.Params{Nodes: m.group(), TTL: lineTTL, Start: s.now, Proposal: fence.Token(proposal)})
+	c.stage, c.said = trying, [maxLineNodes]core.Refusal{}
+	c.attempt++
+	c.turn.Begin()
+	t.say("%s begins attempt %d", waiterName(i), c.attempt)
+	m.carryOut(s, i, c.attempt, action)
+}
+
+// carryOut puts the requests of an action on their way.
+func (m *lineModel) carryOut(s *lineState, i int, attempt uint8, action core.Action) {
+	c := &s.clients[i]
+	msg := lineMsg{attempt: attempt, number: small(action.Token)}
+	switch action.Op {
+	case core.None:
+		return
+	case core.Acquire:
+		msg.op, msg.stays = opAcquire, true
+	case core.Confirm:
+		msg.op = opConfirm
+	case core.Release:
+		msg.op, msg.stays, msg.number = opRelease, c.stage == trying || c.stage == waiting, 0
+	}
+	for n := range m.group() {
+		if action.To.Has(n) {
+			c.out[n].push(msg)
+		}
+	}
+}
+
+// leave gives up a place, and what is kept for it, on one node.
+func (c *client) leave(n int) { c.out[n].push(lineMsg{op: opRelease}) }
+
+// failed is an attempt that is over: what an older one does with its answers.
+var failed = func() core.Attempt {
+	a, _ := core.NewAttempt(core.Params{Nodes: maxLineNodes, TTL: lineTTL})
+	a.Cancel()
+	return a
+}()
+
+// hear has a client take the answer to an acquire or a confirm.
+func (m *lineModel) hear(s *lineState, i, n int, msg lineMsg, t *trace) (violation string) {
+	c := &s.clients[i]
+	a := &c.core
+	if msg.attempt != c.attempt {
+		old := failed
+		a = &old
+	}
+	reply := core.Reply{Status: msg.status, Register: fence.Token(msg.number)}
+	t.say("%s hears from node %d: %s", waiterName(i), n+1, msg.words())
+	var action core.Action
+	if msg.op == opAcquire {
+		if msg.attempt == c.attempt {
+			c.said[n] = core.Refusal{Status: reply.Status, Remaining: msg.remaining, Ahead: int(msg.ahead)}
+			if c.stage == holds && reply.Status == core.Held {
+				c.leave(n) // it has put the client into the line
+			}
+		}
+		action = a.OnAcquire(n, reply, s.now)
+	} else {
+		action = a.OnConfirm(n, fence.Token(msg.asked), reply, s.now)
+	}
+	m.carryOut(s, i, msg.attempt, action)
+	if c.stage != trying || msg.attempt != c.attempt {
+		return ""
+	}
+	switch c.core.Phase() {
+	case core.Holding:
+		t.say("%s holds", waiterName(i))
+		c.stage, c.since = holds, s.now
+		for j := range i {
+			if s.ordered && s.clients[j].stage != served {
+				return fmt.Sprintf("%s is served before %s", waiterName(i), waiterName(j))
+			}
+		}
+	case core.Over:
+		c.stage = waiting
+		c.turn.Refused(s.now, c.said[:m.group()], m.random[i])
+		t.say("%s waits until %v at most", waiterName(i), c.turn.Due())
+		m.hurry(s, i, t)
+	}
+	return ""
+}
+
+func (m *lineModel) hearCall(s *lineState, i, n int, t *trace) {
+	c := &s.clients[i]
+	t.say("%s hears node %d's call", waiterName(i), n+1)
+	if c.stage == holds || c.stage == served {
+		if !m.broken.keepsIt {
+			c.leave(n)
+		}
+		return
+	}
+	c.turn.Called(n, s.now)
+	if m.broken.impatient && c.stage == waiting {
+		m.try(s, i, t)
+		return
+	}
+	m.hurry(s, i, t)
+}
+
+// hurry tries at once if it is time.
+func (m *lineModel) hurry(s *lineState, i int, t *trace) {
+	if c := &s.clients[i]; c.stage == waiting && c.turn.Due() <= s.now {
+		m.try(s, i, t)
+	}
+}

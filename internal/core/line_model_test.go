@@ -1,0 +1,319 @@
+package core_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/rule"
+)
+
+// The model of waiting: three nodes that follow the rules of waiting lines, and
+// clients that each want the lock once, drive core.Attempt and core.Turn as the
+// shell does, hold the lock and release it. All of that is the shipped code;
+// what is written down here is how messages travel, and what the shell adds.
+//
+// Nothing fails, but for nodes that are down all the time. Messages arrive in every
+// order, except that what a client and a node send each other arrives in the
+// order sent, unless the model says otherwise. They are faster than every timer: the clock moves on only when none is under way, to the moment at which
+// the next client tries again. Every client can be told.
+//
+// The answers to a release are left out: clients do nothing with them.
+
+const (
+	maxClients   = 4
+	maxLineNodes = 5
+	lineTTL      = 30 * time.Second
+)
+
+// lineModel is what is explored.
+type lineModel struct {
+	nodes   int // 0 is nNodes
+	clients int
+	// prepared are the clients that are there to begin with: the first one holds
+	// the lock, the others wait, in all lines. The rest come at any moment, or
+	// all at once.
+	prepared int
+	atOnce   bool
+	maxHold  time.Duration       // timers go off during a hold until it has lasted this long
+	random   [maxClients]float64 // what each passes to Turn.Refused
+	apart    bool                // calls may arrive before answers that were sent earlier
+	loose    bool                // everything may: a client has many connections to a node
+	down     int                 // nodes, the last ones
+	broken   brokenLine
+}
+
+// brokenLine are the switches of the variants that must be refuted.
+type brokenLine struct {
+	silent    bool // a lease that ends calls nobody
+	noTimers  bool // nobody tries again by itself
+	byArrival bool // a line is in the order of arrival
+	noRejoin  bool // an attempt that fails leaves the lines where it was granted
+	callsSelf bool // a release calls its own sender
+	impatient bool // a waiter tries at every call
+	keepsIt   bool // a client that needs no call does not pass it on
+}
+
+// lineState is one state of the model. It is a plain value without pointers.
+type lineState struct {
+	now     time.Duration
+	nodes   [maxLineNodes]lineNode
+	clients [maxClients]client
+	// ordered is set when the holder releases while all others are in all lines:
+	// from then on the stamps decide who is served.
+	ordered bool
+}
+
+// lineNode is a rule.Entry and a rule.Line in few bytes.
+type lineNode struct {
+	owner    uint8 // client + 1, 0 for nobody
+	attempt  uint8 // of the owner; 0 if the name is kept for it
+	expires  time.Duration
+	register uint8
+	line     [maxClients]rule.Place
+	length   int
+}
+
+type client struct {
+	stage   clientStage
+	attempt uint8 // number of the latest one, from 1
+	since   time.Duration
+	core    core.Attempt
+	turn    core.Turn
+	said    [maxLineNodes]core.Refusal // to the attempt under way
+	out     [maxLineNodes]pipe         // to the nodes
+	in      [maxLineNodes]pipe         // from them
+	calls   [maxLineNodes]uint8        // from them, where calls travel apart
+}
+
+type clientStage uint8
+
+const (
+	absent clientStage = iota
+	trying
+	waiting
+	holds
+	served
+)
+
+// pipe is what is under way from one to another, the oldest first.
+type pipe struct {
+	length uint8
+	msgs   [5]lineMsg
+}
+
+func (p *pipe) push(msg lineMsg) {
+	p.msgs[p.length] = msg // panics if the model is too large
+	p.length++
+}
+
+func (p *pipe) take(i uint8) lineMsg {
+	msg := p.msgs[i]
+	p.length--
+	copy(p.msgs[i:], p.msgs[i+1:p.length+1])
+	p.msgs[p.length] = lineMsg{}
+	return msg
+}
+
+type lineMsg struct {
+	op        lineOp
+	attempt   uint8 // whose holder it is about, 0 for none
+	number    uint8 // proposal, number to confirm, or register
+	asked     uint8 // the number of a confirm, in the answer
+	status    core.Status
+	ahead     uint8
+	stays     bool // the place has a stamp
+	remaining time.Duration
+}
+
+type lineOp uint8
+
+const (
+	opAcquire lineOp = iota + 1
+	opConfirm
+	opRelease
+	opCall
+)
+
+// lineMove is one step.
+type lineMove struct {
+	kind   lineMoveKind
+	client uint8
+	node   uint8
+	nth    uint8 // of the messages under way there
+}
+
+type lineMoveKind uint8
+
+const (
+	comes    lineMoveKind = iota // the client wants the lock
+	executes                     // the node executes the client's request
+	hears                        // the client hears from the node
+	hearsCall
+	timer // the client's timer goes off
+	letsGo
+)
+
+// waiterNames are also the identities of the waits; stamps grow with the number.
+var waiterNames = [maxClients]string{"w1", "w2", "w3", "w4"}
+
+func waiterName(i int) string { return waiterNames[i] }
+
+func waiterIndex(waiter string) int { return int(waiter[1] - '1') }
+
+// holderNames are the holders of all attempts; a client that needs more panics.
+var holderNames = func() (names [maxClients][64]string) {
+	for i := range names {
+		for attempt := range names[i] {
+			names[i][attempt] = fmt.Sprintf("%s#%d", waiterNames[i], attempt)
+		}
+	}
+	return names
+}()
+
+func holderName(i int, attempt uint8) string { return holderNames[i][attempt] }
+
+// place is what a request says of the client's place.
+func place(i int, stays bool) rule.Place {
+	p := rule.Place{Waiter: waiterName(i)}
+	if stays {
+		p.Stamp = int64(i + 1)
+	}
+	return p
+}
+
+func (m *lineModel) initial() lineState {
+	var s lineState
+	for i := range s.clients {
+		s.clients[i].turn = core.NewTurn(m.group())
+	}
+	for i := range m.prepared {
+		m.apply(&s, lineMove{kind: comes, client: uint8(i)}, nil)
+		for under := true; under; {
+			under = false
+			for _, mv := range m.moves(&s, nil) {
+				if mv.kind == executes || mv.kind == hears || mv.kind == hearsCall {
+					m.apply(&s, mv, nil)
+					under = true
+					break
+				}
+			}
+		}
+	}
+	for i := m.prepared; i < m.clients && m.atOnce; i++ {
+		m.apply(&s, lineMove{kind: comes, client: uint8(i)}, nil)
+	}
+	return s
+}
+
+func (m *lineModel) group() int {
+	if m.nodes == 0 {
+		return nNodes
+	}
+	return m.nodes
+}
+
+// deliverable returns how many of the messages may arrive next.
+func (m *lineModel) deliverable(p *pipe) uint8 {
+	if m.loose {
+		return p.length
+	}
+	return min(p.length, 1)
+}
+
+// moves appends every step that may come next.
+func (m *lineModel) moves(s *lineState, moves []lineMove) []lineMove {
+	quiet, holder, next := true, -1, time.Duration(-1)
+	for i := range m.clients {
+		c := &s.clients[i]
+		for n := range m.group() {
+			who, where := uint8(i), uint8(n)
+			for nth := range m.deliverable(&c.out[n]) {
+				moves, quiet = append(moves, lineMove{executes, who, where, nth}), false
+			}
+			for nth := range m.deliverable(&c.in[n]) {
+				moves, quiet = append(moves, lineMove{hears, who, where, nth}), false
+			}
+			if c.calls[n] > 0 {
+				moves, quiet = append(moves, lineMove{hearsCall, who, where, 0}), false
+			}
+		}
+		switch c.stage {
+		case absent:
+			moves = append(moves, lineMove{kind: comes, client: uint8(i)})
+		case holds:
+			moves = append(moves, lineMove{kind: letsGo, client: uint8(i)})
+			holder = i
+		case waiting:
+			if next < 0 || c.turn.Due() < next {
+				next = c.turn.Due()
+			}
+		}
+	}
+	if !quiet || next < 0 || m.broken.noTimers || holder >= 0 && next > s.clients[holder].since+m.maxHold {
+		return moves
+	}
+	for i := range m.clients {
+		if c := &s.clients[i]; c.stage == waiting && c.turn.Due() == next {
+			moves = append(moves, lineMove{kind: timer, client: uint8(i)})
+		}
+	}
+	return moves
+}
+
+// apply carries out a move and returns what is wrong then, if anything.
+func (m *lineModel) apply(s *lineState, mv lineMove, t *trace) (violation string) {
+	i, n := int(mv.client), int(mv.node)
+	c := &s.clients[i]
+	switch mv.kind {
+	case comes:
+		t.say("%s comes", waiterName(i))
+		m.try(s, i, t)
+	case timer:
+		s.now = max(s.now, c.turn.Due())
+		t.say("it is %v: the timer of %s goes off", s.now, waiterName(i))
+		m.try(s, i, t)
+	case executes:
+		m.execute(s, i, n, mv.nth, t)
+	case hearsCall:
+		c.calls[n]--
+		m.hearCall(s, i, n, t)
+	case hears:
+		msg := c.in[n].take(mv.nth)
+		if msg.op == opCall {
+			m.hearCall(s, i, n, t)
+			break
+		}
+		return m.hear(s, i, n, msg, t)
+	case letsGo:
+		t.say("%s releases", waiterName(i))
+		if !s.ordered {
+			s.ordered = m.allInLine(s, i)
+		}
+		c.stage = served
+		m.carryOut(s, i, c.attempt, c.core.StartRelease(s.now))
+	}
+	return ""
+}
+
+func (m *lineModel) allInLine(s *lineState, but int) bool {
+	for i := range m.clients {
+		if i == but || s.clients[i].stage == served {
+			continue
+		}
+		for n := range m.group() {
+			l := s.nodes[n].asLine()
+			if l.Ahead(waiterName(i)) == len(l) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// say adds to a trace, if there is one.
+func (t *trace) say(format string, args ...any) {
+	if t != nil {
+		t.add(format, args...)
+	}
+}

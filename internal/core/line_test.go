@@ -1,0 +1,205 @@
+package core_test
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// What clients pass to Turn.Refused: they look again as early or as late as they
+// may.
+var early, late = [maxClients]float64{}, [maxClients]float64{0.999, 0.999, 0.999, 0.999}
+
+// aWhile is how long Turn lets the first call wait that is not one of a quorum.
+const aWhile = core.ClaimWindow / 16
+
+// TestEveryLine visits every state that a few clients can reach who want the
+// same lock while nothing fails. In every run
+//   - all of them are served: no run ends before, and none goes on for ever;
+//   - if all wait in all lines when the lock is released, they are served in the
+//     order of their stamps;
+//   - the lock is taken at once when it has been released, or, where messages
+//     have crossed so that too few nodes call the same waiter, after aWhile;
+//   - if no timer goes off during a hold, nobody makes more than two attempts: one
+//     that is refused, and one when it is called.
+func TestEveryLine(t *testing.T) {
+	for _, s := range []struct {
+		name     string
+		model    lineModel
+		attempts int
+		vacant   time.Duration
+		atLeast  int // states: a search that suddenly visits far fewer is broken itself
+		long     bool
+	}{
+		{"two come", lineModel{clients: 2, random: early}, 2, 0, 50_000, false},
+		{"two come, a long hold", lineModel{clients: 2, random: late, maxHold: 4 * time.Second}, 4, aWhile, 70_000, false},
+		{"two come, a node is down", lineModel{clients: 2, down: 1, random: late}, 2, aWhile, 6_000, false},
+		{"two come at once, four nodes", lineModel{clients: 2, nodes: 4, atOnce: true}, 2, aWhile, 90_000, true},
+		{"one holds, one waits, one comes", lineModel{clients: 3, prepared: 2, random: early}, 2, 0, 70_000, true},
+		{"one holds, two wait", lineModel{clients: 3, prepared: 3, random: early}, 2, 0, 5_000, false},
+		{"one holds, two wait, calls travel apart", lineModel{clients: 3, prepared: 3, apart: true}, 2, 0, 15_000, false},
+		{"one holds, two wait, a long hold", lineModel{clients: 3, prepared: 3, maxHold: 4 * time.Second}, 9, aWhile, 250_000, true},
+		{"one holds, three wait", lineModel{clients: 4, prepared: 4, random: late}, 2, 0, 200_000, true},
+	} {
+		if (raceEnabled || testing.Short()) && s.long {
+			t.Logf("REDUCED: not here, it takes too long: %s", s.name)
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			r := searchLine(&s.model)
+			t.Log(r)
+			if r.Violation != "" {
+				t.Fatalf("counterexample:\n%s", r.steps(&s.model))
+			}
+			if r.Attempts > s.attempts {
+				t.Errorf("a client made %d attempts, expected %d at most", r.Attempts, s.attempts)
+			}
+			if r.Vacant > s.vacant {
+				t.Errorf("nobody held for %v while somebody waited, expected %v at most", r.Vacant, s.vacant)
+			}
+			if r.States < s.atLeast {
+				t.Errorf("only %d states, expected %d or more: does the search still see everything?", r.States, s.atLeast)
+			}
+		})
+	}
+}
+
+// TestLinesAtRandom takes random paths where there are too many states to visit
+// all. The seeds are the same in every run; a failure prints the one that replays
+// it. Where everything may overtake everything, an attempt may meet the lease of
+// an earlier one of the same waiter, and only the backstop mends that.
+func TestLinesAtRandom(t *testing.T) {
+	walks := 30_000
+	if raceEnabled || testing.Short() {
+		walks = 2_000
+		t.Logf("REDUCED: %d walks each", walks)
+	}
+	const backstop = core.Backstop * 5 / 4
+	for _, s := range []struct {
+		name   string
+		model  lineModel
+		vacant time.Duration
+	}{
+		{"three come", lineModel{clients: 3}, 4 * aWhile},
+		{"four come, long holds", lineModel{clients: 4, maxHold: 3 * time.Second}, 4 * aWhile},
+		{"four come, long holds, calls travel apart", lineModel{clients: 4, apart: true, maxHold: 3 * time.Second}, 4 * aWhile},
+		{"three come, a node is down", lineModel{clients: 3, down: 1}, 4 * aWhile},
+		{"four come, four nodes", lineModel{clients: 4, nodes: 4}, 8 * aWhile},
+		{"four come, two of five nodes are down", lineModel{clients: 4, nodes: 5, down: 2}, 8 * aWhile},
+		{"four come, messages in any order", lineModel{clients: 4, loose: true, apart: true}, backstop},
+		{"three come, a node is down, messages in any order", lineModel{clients: 3, down: 1, loose: true}, backstop},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			var most lineResult
+			for seed := range uint64(walks) {
+				r := walkLine(&s.model, seed)
+				if r.Violation != "" {
+					t.Fatalf("seed %d:\n%s", seed, r.steps(&s.model))
+				}
+				if r.Vacant > s.vacant {
+					t.Fatalf("seed %d: nobody held for %v while somebody waited, expected %v at most:\n%s",
+						seed, r.Vacant, s.vacant, r.steps(&s.model))
+				}
+				most.Attempts, most.Vacant = max(most.Attempts, r.Attempts), max(most.Vacant, r.Vacant)
+			}
+			t.Logf("%d walks: at most %d attempts, the lock is free for %v at most", walks, most.Attempts, most.Vacant)
+		})
+	}
+}
+
+// walkLine takes one random path to its end. It sets the model's random figures.
+func walkLine(m *lineModel, seed uint64) (r lineResult) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	for i := range m.random {
+		m.random[i] = random.Float64()
+	}
+	s := m.initial()
+	var moves []lineMove
+	vacant := time.Duration(0)
+	for r.Violation == "" {
+		moves = m.moves(&s, moves[:0])
+		if who := m.restless(&s); who != "" {
+			r.Violation = who + " tries again and again"
+			return r
+		}
+		if len(moves) == 0 {
+			if left := m.unserved(&s); left != "" {
+				r.Violation = left + " waits, and nothing will happen any more"
+			}
+			for i := range m.clients {
+				r.Attempts = max(r.Attempts, int(s.clients[i].attempt))
+			}
+			return r
+		}
+		mv := moves[random.IntN(len(moves))]
+		r.Path = append(r.Path, mv)
+		before, held := s.now, m.isHeld(&s)
+		r.Violation = m.apply(&s, mv, nil)
+		if held {
+			vacant = 0
+		} else {
+			vacant += s.now - before
+		}
+		r.Vacant = max(r.Vacant, vacant)
+	}
+	return r
+}
+
+// TestRefutedLines searches ways of waiting that look just as good and are wrong.
+func TestRefutedLines(t *testing.T) {
+	for _, v := range []struct {
+		name  string
+		model lineModel
+		want  string        // the violation
+		idle  time.Duration // or that nobody holds for longer than this
+	}{
+		{"a release calls nobody, and nobody tries by itself",
+			lineModel{clients: 2, broken: brokenLine{silent: true, noTimers: true}}, "nothing will happen", 0},
+		{"a release calls nobody",
+			lineModel{clients: 2, broken: brokenLine{silent: true}}, "", core.ClaimWindow},
+		{"a line is in the order of arrival",
+			lineModel{clients: 3, prepared: 1, broken: brokenLine{byArrival: true}}, "is served before", 0},
+		{"an attempt that fails leaves the lines where it was granted",
+			lineModel{clients: 3, down: 1, broken: brokenLine{noRejoin: true}}, "again and again", 0},
+		{"an attempt that fails calls itself, and tries at every call",
+			lineModel{clients: 3, down: 1, broken: brokenLine{callsSelf: true, impatient: true}}, "again and again", 0},
+		{"a waiter tries at every call",
+			lineModel{clients: 3, prepared: 2, broken: brokenLine{impatient: true}}, "", 2 * aWhile},
+		{"a client that needs no call keeps it",
+			lineModel{clients: 3, loose: true, broken: brokenLine{keepsIt: true}}, "", core.ClaimWindow},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			for seed := range uint64(20_000) {
+				r := walkLine(&v.model, seed)
+				switch {
+				case v.want != "" && strings.Contains(r.Violation, v.want):
+					t.Logf("refuted by seed %d:\n%s", seed, r.steps(&v.model))
+					return
+				case v.want == "" && r.Vacant > v.idle:
+					t.Logf("refuted by seed %d: nobody holds for %v while somebody waits", seed, r.Vacant)
+					return
+				case r.Violation != "" && !strings.Contains(r.Violation, v.want):
+					t.Fatalf("seed %d: not what was to be seen:\n%s", seed, r.steps(&v.model))
+				}
+			}
+			t.Fatal("not refuted")
+		})
+	}
+}
+
+// The exhaustive search has to see these two as well: a run that ends, and one
+// that goes on for ever, though perhaps with larger and larger registers.
+func TestRefutedLinesExhaustively(t *testing.T) {
+	for want, m := range map[string]lineModel{
+		"nothing will happen": {clients: 2, broken: brokenLine{silent: true, noTimers: true}},
+		"again": {clients: 3, prepared: 1, down: 1,
+			broken: brokenLine{callsSelf: true, impatient: true}},
+	} {
+		if r := searchLine(&m); !strings.Contains(r.Violation, want) {
+			t.Errorf("not refuted by %q: %v, %s", want, r, r.steps(&m))
+		}
+	}
+}

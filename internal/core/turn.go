@@ -1,0 +1,166 @@
+package core
+
+import (
+	"slices"
+	"time"
+)
+
+// The figures of waiting. They are the same for all clients and nodes, so that
+// nobody passes another over for being slow by its own measure.
+const (
+	// ClaimWindow is for how long a node keeps a free name for the waiter that
+	// it has called. A waiter that is hung is passed over after it.
+	ClaimWindow = time.Second
+
+	// Backstop is the longest that a waiter stays silent, give or take a
+	// quarter: whatever messages were lost, it looks again by then.
+	Backstop = 3 * time.Second
+
+	// PollInterval is the time between attempts, more or less by a half at
+	// random, while too few nodes answer or where they keep no lines.
+	PollInterval = 100 * time.Millisecond
+
+	// LineExpiry is for how long a node keeps a line of waiters that nobody has
+	// joined or asked about. Each waiter asks after Backstop at the latest.
+	LineExpiry = 15 * time.Second
+
+	// MaxLine bounds the waiters that a node keeps in line for one name. Those
+	// beyond it poll.
+	MaxLine = 10_000
+)
+
+// Turn is the part of the algorithm that decides when a waiter tries again. A
+// waiter that is refused stands in the name's line on every node. A node whose
+// lease ends by a release calls the first in line, and keeps the name for it.
+// Nothing here is needed for safety: a waiter that tries too early is refused,
+// one that tries too late has waited in vain.
+//
+// Tell it of every attempt with Begin and Refused, and of every call; then try
+// at Due, or when that changes. It is a plain value. Not safe for concurrent use.
+type Turn struct {
+	nodes  int
+	called Set // since the attempt began
+	missed bool
+	// vain grows with each attempt that was made for the calls of fewer nodes
+	// than a quorum.
+	vain    int
+	due     time.Duration
+	refused bool // an attempt has ended, none is under way
+}
+
+// NewTurn returns the turn of a waiter on so many nodes, before its first attempt.
+func NewTurn(nodes int) Turn { return Turn{nodes: nodes} }
+
+// Refusal is what a waiter knows about one node after an attempt.
+type Refusal struct {
+	Status Status
+	// Remaining is how long the lease that refused will last, 0 if that is not
+	// known or it has no end. Ahead is how many waiters are before this one.
+	Remaining time.Duration
+	Ahead     int
+}
+
+// Begin tells that an attempt starts. The calls up to now are what it is for.
+func (t *Turn) Begin() {
+	switch calls := t.called.Len(); {
+	case calls >= Quorum(t.nodes):
+		t.vain = 0
+	case calls > 0:
+		t.vain = min(t.vain+1, mostVain)
+	default:
+		t.vain = max(t.vain-1, 0)
+	}
+	t.called, t.missed, t.refused = 0, false, false
+}
+
+// Called tells that a node keeps the name for this waiter.
+func (t *Turn) Called(node int, now time.Duration) {
+	t.called = t.called.With(node)
+	t.hurry(now)
+}
+
+// Missed tells that a call may have been lost: a connection was.
+func (t *Turn) Missed(now time.Duration) {
+	t.missed = true
+	t.hurry(now)
+}
+
+func (t *Turn) hurry(now time.Duration) {
+	switch {
+	case !t.refused:
+	case t.missed:
+		t.due = min(t.due, now)
+	case t.called != 0:
+		t.due = min(t.due, now+t.patience())
+	}
+}
+
+// mostVain is where patience reaches the claim window.
+const mostVain = 4
+
+// patience is how long the calls so far can wait. A quorum of them cannot: the
+// lock is to be had. Fewer may be the first of more. Or they are all that there
+// will be: nodes that disagree about who is next, which the one with the
+// earliest stamp settles by trying; or a node that lost the lease of a living
+// holder. A waiter who tries in vain is ever more patient then.
+func (t *Turn) patience() time.Duration {
+	if t.called.Len() >= Quorum(t.nodes) {
+		return 0
+	}
+	return ClaimWindow >> (mostVain - t.vain)
+}
+
+// Refused tells that the attempt has failed, with what each node said. Random
+// is uniform in [0, 1): waiters must not stay in step.
+func (t *Turn) Refused(now time.Duration, said []Refusal, random float64) {
+	t.refused = true
+	defer t.hurry(now)
+	answered := 0
+	ends := make([]time.Duration, 0, MaxNodes)
+	ahead := make([]int, 0, MaxNodes)
+	for _, r := range said {
+		switch r.Status {
+		case Granted:
+			answered++
+			ends = append(ends, 0)
+		case Held:
+			answered++
+			ahead = append(ahead, r.Ahead)
+			if r.Remaining > 0 {
+				ends = append(ends, r.Remaining)
+			}
+		}
+	}
+	backstop := time.Duration((0.75 + random/2) * float64(Backstop))
+	t.due = now + backstop
+	place := Ahead(ahead)
+	if place > 0 {
+		// Whoever is before this one may be hung. That shows only when
+		// somebody asks.
+		t.due = min(t.due, now+time.Duration(min(place, int(Backstop/ClaimWindow)))*ClaimWindow)
+	}
+	if answered < Quorum(t.nodes) {
+		t.due = min(t.due, now+time.Duration((0.5+random)*float64(PollInterval)))
+	}
+	if q := Quorum(t.nodes); len(ends) >= q {
+		// The moment at which a majority may be free: first for the first in
+		// line, a little later for each of the others, so that they do not all
+		// ask at once.
+		slices.Sort(ends)
+		behind := time.Duration(min(place, 64)) * (ClaimWindow / 16)
+		t.due = min(t.due, now+ends[q-1]+time.Millisecond+behind)
+	}
+}
+
+// Due returns when to try again. It means something between Refused and Begin.
+func (t *Turn) Due() time.Duration { return t.due }
+
+// Ahead returns what the nodes' counts of waiters ahead come to: the median,
+// the larger one of two. It sorts its argument.
+func Ahead(counts []int) int {
+	if len(counts) == 0 {
+		return 0
+	}
+	slices.Sort(counts)
+	return counts[len(counts)/2]
+}
