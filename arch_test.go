@@ -24,9 +24,9 @@ var only = []struct {
 	imports []string
 	why     string
 }{
-	{"internal/core", []string{"fmt", "math/bits", "time", module + "/fence"},
+	{"internal/core", []string{"fmt", "math/bits", "slices", "time", module + "/fence"},
 		"the algorithm has no goroutine, clock, randomness or I/O, so that shell, simulator and exhaustive check run the same code (time is there for Duration)"},
-	{"internal/rule", []string{"fmt", "time", module + "/fence", module + "/internal/core"},
+	{"internal/rule", []string{"cmp", "fmt", "slices", "strings", "time", module + "/fence", module + "/internal/core"},
 		"what a node does is a pure function of its state and the time: engines run it inside their own transactions"},
 }
 

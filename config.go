@@ -67,6 +67,9 @@ type Config struct {
 	// Logger is told of nodes that are out or misconfigured, and of locks that
 	// are lost. It never sees a password or a holder's identity. nil is silent.
 	Logger *slog.Logger
+
+	// Observer is told why callers wait. The zero Observer hears nothing.
+	Observer Observer
 }
 
 // withDefaults returns the config with its zero values filled in, or an error

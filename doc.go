@@ -22,6 +22,10 @@
 // than its lease and does not know it yet. And a node that lost its memory does not
 // vote until it can no longer contradict what it has forgotten.
 //
+// Whoever finds the lock taken stands in line on the nodes, first come first
+// served, and is called when its turn has come (Queuer). Lines decide who tries
+// next; who holds is decided by the leases alone.
+//
 // ARCHITECTURE.md in the repository has the rules and the argument why they
 // hold; internal/core has the algorithm.
 //

@@ -52,6 +52,9 @@ type HeldError struct {
 	// RetryAfter is when the lease ends unless it is extended, from now on. 0
 	// if it is not known.
 	RetryAfter time.Duration
+	// Ahead is how many wait in line before the caller, who is not in line
+	// after TryAcquire: then it is all of them. 0 where nodes keep no lines.
+	Ahead int
 }
 
 // Error says who holds the lock and for how long at most, if nobody extends it.
@@ -62,6 +65,9 @@ func (e *HeldError) Error() string {
 	}
 	if e.RetryAfter > 0 {
 		b += fmt.Sprintf(" (its lease ends in %v unless extended)", e.RetryAfter.Round(time.Millisecond))
+	}
+	if e.Ahead > 0 {
+		b += fmt.Sprintf(", %d ahead in line", e.Ahead)
 	}
 	return b
 }

@@ -13,3 +13,10 @@ func SetClock(l *Locker, now func() time.Duration) { l.now = now }
 // SetSeen makes a Locker propose more than token, as if its wall clock were far
 // ahead.
 func SetSeen(l *Locker, token fence.Token) { l.observe(token) }
+
+// InLine returns how many waiters a Locker remembers.
+func InLine(l *Locker) int {
+	l.lines.mu.Lock()
+	defer l.lines.mu.Unlock()
+	return len(l.lines.waiters)
+}

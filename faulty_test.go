@@ -62,6 +62,10 @@ type faulty struct {
 	mu     sync.Mutex
 	faults map[string]fault
 	calls  []call
+	// call is what becomes of a call to a waiter: nil is that it arrives.
+	call   func(event func())
+	events []func(waiter string) // of those who listen
+	mute   error                 // why the node cannot call anybody
 	// event is called when a request was sent, executed and answered.
 	event func()
 	// seen is called with each request.
@@ -73,6 +77,31 @@ type faulty struct {
 type plainNode struct{ fenlock.Node }
 
 func (f *faulty) node() fenlock.Node { return &plainNode{f} }
+
+// queuerNode is a plainNode that keeps lines.
+type queuerNode struct{ fenlock.Queuer }
+
+func (f *faulty) queuer() fenlock.Node { return &queuerNode{f} }
+
+func (f *faulty) Listen(ctx context.Context, client string, event func(waiter string)) error {
+	f.mu.Lock()
+	f.events = append(f.events, event)
+	mute := f.mute
+	f.mu.Unlock()
+	if mute != nil {
+		return mute
+	}
+	return f.Node.Listen(ctx, client, func(waiter string) {
+		f.mu.Lock()
+		call := f.call
+		f.mu.Unlock()
+		if call == nil {
+			event(waiter)
+		} else {
+			call(func() { event(waiter) })
+		}
+	})
+}
 
 func (f *faulty) set(op string, to fault) {
 	f.mu.Lock()
@@ -175,6 +204,7 @@ func (f *faulty) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer
 type cluster struct {
 	t         *testing.T
 	nodes     []*faulty
+	lockers   []*fenlock.Locker
 	start     time.Time
 	suspended time.Duration // the machine slept for so long; see suspend
 	mu        sync.Mutex
@@ -201,6 +231,9 @@ func bubble(t *testing.T, n int, f func(*testing.T, *cluster)) {
 			f.heal()
 		}
 		time.Sleep(10 * nodeTimeout)
+		for _, l := range c.lockers {
+			l.Close()
+		}
 		synctest.Wait()
 	})
 }
@@ -220,12 +253,24 @@ func (c *cluster) suspend(d time.Duration) {
 	c.suspended += d
 }
 
-// locker returns a client of the cluster, as another process would have it.
+// locker returns a client of the cluster, as another process would have it. It
+// polls: its nodes keep no lines.
 func (c *cluster) locker(change ...func(*fenlock.Config)) *fenlock.Locker {
+	c.t.Helper()
+	return c.lockerOn((*faulty).node, change...)
+}
+
+// liner returns a client whose nodes keep lines.
+func (c *cluster) liner(change ...func(*fenlock.Config)) *fenlock.Locker {
+	c.t.Helper()
+	return c.lockerOn((*faulty).queuer, change...)
+}
+
+func (c *cluster) lockerOn(node func(*faulty) fenlock.Node, change ...func(*fenlock.Config)) *fenlock.Locker {
 	c.t.Helper()
 	config := fenlock.Config{Label: "me"}
 	for _, f := range c.nodes {
-		config.Nodes = append(config.Nodes, f.node())
+		config.Nodes = append(config.Nodes, node(f))
 	}
 	for _, f := range change {
 		f(&config)
@@ -235,6 +280,7 @@ func (c *cluster) locker(change ...func(*fenlock.Config)) *fenlock.Locker {
 		c.t.Fatal(err)
 	}
 	fenlock.SetClock(l, c.now)
+	c.lockers = append(c.lockers, l)
 	return l
 }
 

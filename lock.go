@@ -19,6 +19,7 @@ type Lock struct {
 	name   string
 	holder Holder
 	base   context.Context // the acquirer's values, without its end
+	waiter *waiter         // whose attempt it is, nil for TryAcquire
 
 	// ctx is set before decided is closed, if the lock was acquired.
 	ctx     context.Context
@@ -32,6 +33,7 @@ type Lock struct {
 	extension *outcome
 	release   *outcome
 	failure   error // why the lock was never held, once decided
+	refusals  []core.Refusal
 }
 
 // nodeAnswer is the last thing that a node said, for the errors.
@@ -158,13 +160,13 @@ func (k *Lock) Release(ctx context.Context) error {
 }
 
 // outcome returns what the acquisition came to. The attempt is decided.
-func (k *Lock) outcome() (*Lock, error) {
+func (k *Lock) outcome() (*Lock, []core.Refusal, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failure != nil {
-		return nil, k.failure
+		return nil, k.refusals, k.failure
 	}
-	return k, nil
+	return k, nil, nil
 }
 
 // failed says why the lock was not acquired. It is called when that is decided:
@@ -188,11 +190,13 @@ func (k *Lock) failed() error {
 func (k *Lock) heldError() *HeldError {
 	e := &HeldError{Name: k.name}
 	count, most := make(map[string]int), 0
+	var ahead []int
 	for _, a := range k.answers {
 		if a.err != nil || a.answer.Status != Held {
 			continue
 		}
 		e.RetryAfter = max(e.RetryAfter, a.answer.Remaining)
+		ahead = append(ahead, a.answer.Ahead)
 		if label := a.answer.HeldBy; label != "" {
 			count[label]++
 			if count[label] > most {
@@ -200,7 +204,19 @@ func (k *Lock) heldError() *HeldError {
 			}
 		}
 	}
+	e.Ahead = core.Ahead(ahead)
 	return e
+}
+
+// said is what the nodes answered to the acquire, for the waiter's turn.
+func (k *Lock) said() []core.Refusal {
+	said := make([]core.Refusal, len(k.answers))
+	for i, a := range k.answers {
+		if a.op == core.Acquire && a.err == nil {
+			said[i] = core.Refusal{Status: core.Status(a.answer.Status), Remaining: a.answer.Remaining, Ahead: a.answer.Ahead}
+		}
+	}
+	return said
 }
 
 // quorumError lists the nodes that gave no answer to op that counts. A confirm

@@ -19,7 +19,8 @@ import (
 // New, and share it: it is safe for concurrent use.
 type Locker struct {
 	config Config
-	waiter waiter
+	queues queues
+	lines  *lines               // nil if no node keeps lines
 	now    func() time.Duration // monotonic, suspended time included
 
 	// seen is the largest register that any node ever showed, for proposals.
@@ -37,8 +38,10 @@ func New(config Config) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Locker{config: config, waiter: poller{}, now: boottime.Now}
+	l := &Locker{config: config, now: boottime.Now}
 	l.requests.idle = sync.NewCond(&l.requests.mu)
+	l.requests.closing = make(chan struct{})
+	l.lines = newLines(l)
 	group := Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, Warn: func(node Node, message string) {
 		config.Logger.Warn(message, "node", node.String())
 	}}
@@ -66,7 +69,7 @@ func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lock, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	lock, err := l.attempt(ctx, name)
+	lock, _, err := l.attempt(ctx, name, nil)
 	if errors.Is(err, errCancelled) {
 		return nil, gaveUp(ctx, name, nil)
 	}
@@ -77,26 +80,47 @@ func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lock, error) {
 // answer, or until ctx is done. It returns at once if waiting cannot help: on an
 // invalid name, and when too many nodes are misconfigured for a quorum.
 //
-// When ctx is done, the error matches ctx's own error and, if an attempt was
-// made, the reason why the last one failed: ErrHeld or ErrNoQuorum.
-func (l *Locker) Acquire(ctx context.Context, name string) (*Lock, error) {
+// Waiters stand in line, first come first served: in this process in memory, on
+// the nodes if they are Queuers, by the nodes' clocks. One that does not take
+// the lock within a second of its turn, because its process is stopped or cut
+// off, is passed over; it keeps its place for when it is back. Where nodes are
+// not Queuers, waiters try again after a random delay, in no order.
+//
+// When ctx is done, the waiter leaves the lines, and the error matches ctx's own
+// error and, if an attempt was made, the reason why the last one failed:
+// ErrHeld or ErrNoQuorum.
+func (l *Locker) Acquire(ctx context.Context, name string) (lock *Lock, err error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
+	w := newWaiter(ctx, l, name)
+	l.queues.enter(w)
+	defer func() { w.end(lock) }()
+	switch err := w.awaitFirst(ctx); {
+	case errors.Is(err, ErrClosed):
+		return nil, err
+	case err != nil:
+		return nil, gaveUp(ctx, name, l.queues.reason(w))
+	}
 	var last error
 	for {
-		lock, err := l.attempt(ctx, name)
+		lock, said, err := l.attempt(ctx, name, w)
 		if err == nil {
 			return lock, nil
 		}
-		if !errors.Is(err, errCancelled) {
-			last = err
-		}
 		var q *QuorumError
-		if errors.As(err, &q) && q.Permanent() || errors.Is(err, ErrClosed) {
+		switch {
+		case errors.Is(err, errCancelled):
+			return nil, gaveUp(ctx, name, last)
+		case errors.Is(err, ErrClosed), errors.As(err, &q) && q.Permanent():
 			return nil, err
 		}
-		if ctx.Err() != nil || l.waiter.wait(ctx, name, err) != nil {
+		last = err
+		l.queues.tell(w, err)
+		switch err := w.wait(err, said); {
+		case errors.Is(err, ErrClosed):
+			return nil, err
+		case err != nil:
 			return nil, gaveUp(ctx, name, last)
 		}
 	}
@@ -150,19 +174,25 @@ func (l *Locker) Close() error {
 // errCancelled marks an attempt that ended because its context did.
 var errCancelled = errors.New("cancelled")
 
-// attempt makes one attempt and waits for its outcome.
-func (l *Locker) attempt(ctx context.Context, name string) (*Lock, error) {
+// attempt makes one attempt and waits for its outcome. The waiter is nil for an
+// attempt that is not to be followed by another one; otherwise the nodes'
+// refusals are returned.
+func (l *Locker) attempt(ctx context.Context, name string, w *waiter) (*Lock, []core.Refusal, error) {
 	if ctx.Err() != nil {
-		return nil, errCancelled
+		return nil, nil, errCancelled
 	}
 	if l.requests.isClosed() {
-		return nil, ErrClosed
+		return nil, nil, ErrClosed
+	}
+	if w != nil {
+		w.begin()
 	}
 	lock := &Lock{
 		locker:  l,
 		name:    name,
 		holder:  newHolder(l.config.Label),
 		base:    context.WithoutCancel(ctx),
+		waiter:  w,
 		answers: make([]nodeAnswer, len(l.config.Nodes)),
 		decided: make(chan struct{}),
 	}
@@ -200,10 +230,13 @@ func (l *Locker) observe(token fence.Token) {
 	}
 }
 
-func newHolder(label string) Holder {
+func newHolder(label string) Holder { return Holder(newID() + ":" + label) }
+
+// newID returns 128 random bits.
+func newID() string {
 	var id [holderIDLength / 2]byte
 	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	return Holder(hex.EncodeToString(id[:]) + ":" + label)
+	return hex.EncodeToString(id[:])
 }
 
 // gaveUp is the error for a context that ended, joined with the last reason.
@@ -224,6 +257,8 @@ type requests struct {
 	idle   *sync.Cond
 	n      int
 	closed bool
+
+	closing chan struct{} // closed when closed is set
 }
 
 // begin counts n more requests. They are made even after close: cleaning up is
@@ -252,6 +287,9 @@ func (r *requests) isClosed() bool {
 func (r *requests) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.closed {
+		close(r.closing)
+	}
 	r.closed = true
 	for r.n > 0 {
 		r.idle.Wait()

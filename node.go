@@ -77,6 +77,7 @@ type Request struct {
 	Holder Holder
 	TTL    time.Duration // whole milliseconds count; engines round down
 	Token  fence.Token
+	Place  Place // for a Queuer: see there
 }
 
 // Answer is what a node said.
@@ -88,6 +89,12 @@ type Answer struct {
 	// lease has left, 0 if it is not known or has no end.
 	HeldBy    string
 	Remaining time.Duration
+	// Ahead is how many waiters are in line before the one that was refused, all
+	// of them if it is not in line itself. 0 if the node keeps no lines.
+	Ahead int
+	// Clock is what the node's clock shows, from any epoch, in an answer Held of
+	// a Queuer. Waiters are put in order by it.
+	Clock time.Duration
 	// Detail says, for Rejoining, why the node is out and until when.
 	Detail string
 }
@@ -153,6 +160,60 @@ func (h Holder) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "holder(%s)", h.Lab
 
 // LogValue does the same for handlers that do not use package fmt.
 func (h Holder) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(h)) }
+
+// Queuer is a Node that keeps the waiters for a name in line, in the order of
+// their stamps (equal ones: of the waiters' bytes), and calls the one whose turn
+// it is. Where a node does not, its waiters poll. Lines decide who tries next,
+// never who holds: they are lost with the node's memory, and may be.
+//
+// To call a waiter is to take it out of the line, to tell it, and to keep the
+// name for it, for one second, by a lease that refuses everybody else. A waiter
+// that cannot be told, because its process has ended, is dropped and the next
+// one is called.
+//
+// What lines add to the operations, all in the same atomic step (package
+// internal/rule has it as code):
+//   - Acquire of a name that is kept for r.Place.Waiter is granted, whoever has
+//     joined before it since.
+//   - Acquire that is refused with Held puts the waiter into the line, unless it
+//     is in already or is empty.
+//   - Acquire of a name that is free goes by the line, after the asker has joined:
+//     if the asker is first, it is granted and leaves the line. Otherwise the
+//     first one is called, and the asker is refused.
+//   - Release that removed the lease, and ForceRelease, call the first one.
+//     With r.Place the Release speaks for that waiter too: it gives up what is
+//     kept for it, and calls the next; and it puts it into the line again (its
+//     attempt has failed), or takes it out if the stamp is 0 (its wait is over).
+//     A waiter that joins again and is the first itself is not called. Without
+//     a lease of r.Holder, which may be empty then, the answer is Lost.
+//
+// A place that is malformed is an error that matches ErrInvalid, and changes
+// nothing. A line has at most 10,000 waiters, and is forgotten when no waiter
+// has joined or asked again for 15 s.
+type Queuer interface {
+	Node
+	// Listen makes the waiters of a client reachable on this node, until Close:
+	// those whose identity is client, a colon and a number. It returns nil once
+	// they are, or why they are not by the time that ctx is done; in both cases
+	// it goes on in the background, through broken connections too.
+	//
+	// It calls event with each waiter that is called, and with "" when a call may
+	// have been missed: when the waiters have become reachable again, or late.
+	// Event returns at once. A Locker calls Listen once; Lockers that share the
+	// node are different clients.
+	Listen(ctx context.Context, client string, event func(waiter string)) error
+}
+
+// Place is a waiter's place in the line of a name.
+type Place struct {
+	// Waiter is the identity of one wait, the same on all nodes and for all of its
+	// attempts: the client's, 32 lower-case hexadecimal digits, then a colon and a
+	// number of 1 to 19 digits. Empty is nobody, who is never in line.
+	Waiter string
+	// Stamp is when the wait began, in microseconds of the nodes' time: the same
+	// on all nodes, so that they agree about who is next. At most 2^53.
+	Stamp int64
+}
 
 // Rejoiner is a Node that can lose its memory while its address stays the same.
 // A Locker calls Join once, before any other operation.

@@ -17,6 +17,7 @@ import (
 // fanout is one action under way: requests to some nodes, sent together.
 type fanout struct {
 	action core.Action
+	sent   time.Duration
 	ctx    context.Context
 	cancel context.CancelFunc
 	left   atomic.Int32 // answers to come; the last one frees ctx's timer
@@ -29,7 +30,7 @@ func (k *Lock) send(action core.Action) {
 	if action.Op == core.None || action.To == 0 {
 		return
 	}
-	f := &fanout{action: action}
+	f := &fanout{action: action, sent: k.locker.now()}
 	f.ctx, f.cancel = context.WithTimeout(k.base, k.locker.config.NodeTimeout)
 	f.left.Store(int32(action.To.Len()))
 	k.locker.requests.begin(action.To.Len())
@@ -43,7 +44,8 @@ func (k *Lock) send(action core.Action) {
 // ask sends one request of a fanout, and what the answer asks for.
 func (k *Lock) ask(f *fanout, i int, node Node) {
 	defer k.locker.requests.end()
-	answer, err := k.request(f.ctx, node, f.action)
+	place := k.waiter.request(f.action.Op)
+	answer, err := k.request(f.ctx, node, f.action, place)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
@@ -52,12 +54,19 @@ func (k *Lock) ask(f *fanout, i int, node Node) {
 	if f.left.Add(-1) == 0 {
 		f.cancel()
 	}
+	if lines := k.locker.lines; lines != nil && err == nil && answer.Status == Held {
+		lines.observe(i, f.sent, k.locker.now(), answer.Clock)
+	}
 	k.send(k.answered(i, f.action, answer, err))
+	if outOfLine := err == nil && f.action.Op == core.Acquire && answer.Status == Granted; !outOfLine && k.waiter.left(place) {
+		// The node may have put it in line after it was told that the wait is over.
+		k.locker.lines.leave(i, k.waiter)
+	}
 }
 
 // request makes one request to one node.
-func (k *Lock) request(ctx context.Context, node Node, action core.Action) (Answer, error) {
-	r := Request{Name: k.name, Holder: k.holder, TTL: k.locker.config.TTL, Token: action.Token}
+func (k *Lock) request(ctx context.Context, node Node, action core.Action, place Place) (Answer, error) {
+	r := Request{Name: k.name, Holder: k.holder, TTL: k.locker.config.TTL, Token: action.Token, Place: place}
 	switch action.Op {
 	case core.Acquire:
 		return node.Acquire(ctx, r)
@@ -106,11 +115,14 @@ func (k *Lock) settle(now time.Duration) {
 	case <-k.decided:
 	default:
 		if phase == core.Holding {
+			if k.waiter != nil {
+				k.waiter.stop()
+			}
 			k.ctx, k.cancel = context.WithCancelCause(k.base)
 			context.AfterFunc(k.ctx, k.ended)
 			k.timer = time.AfterFunc(k.nextTick(now), k.tick)
 		} else {
-			k.failure = k.failed()
+			k.failure, k.refusals = k.failed(), k.said()
 		}
 		close(k.decided)
 	}

@@ -3,37 +3,202 @@ package fenlock
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"sync"
 	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
 )
 
-// waiter decides when an acquirer that was refused tries again.
-type waiter interface {
-	// wait returns nil when it is time to try again, and ctx's error if that is
-	// done first. refused is why the last attempt failed.
-	wait(ctx context.Context, name string, refused error) error
+// waiter is one call of Acquire.
+type waiter struct {
+	locker  *Locker
+	name    string
+	ctx     context.Context
+	arrived time.Duration // on the locker's clock
+	first   chan struct{} // closed when it is the first of its queue; nil if it was at once
+
+	number uint64 // among those in line; the Locker's lines guard it
+
+	mu      sync.Mutex // guards the rest
+	place   Place      // on the nodes, once it is in line
+	waiting bool       // Acquire has not returned
+	known   error      // why it waits, as the observer was told
+	turn    core.Turn
+	wake    chan struct{} // has room for one: something changed
 }
 
-// poller waits for a random time, as the Redlock page describes ("Retry on
-// failure"): random, so that acquirers that met do not meet again.
-type poller struct{}
+func newWaiter(ctx context.Context, l *Locker, name string) *waiter {
+	return &waiter{locker: l, name: name, ctx: ctx, arrived: l.now(), waiting: true, turn: core.NewTurn(len(l.config.Nodes))}
+}
 
-const pollInterval = 100 * time.Millisecond
-
-func (poller) wait(ctx context.Context, _ string, refused error) error {
-	// Between a half and one and a half of the interval.
-	d := pollInterval/2 + rand.N(pollInterval)
-	var held *HeldError
-	if errors.As(refused, &held) && held.RetryAfter > 0 && held.RetryAfter < d {
-		// It may end sooner; some of the randomness stays.
-		d = held.RetryAfter + rand.N(pollInterval/10)
+// request is the place that goes with a request of an attempt. Once the wait is
+// over, a release tells the node to forget it, and an acquire that is only sent
+// then must not bring it back.
+func (w *waiter) request(op core.Op) Place {
+	if w == nil || op != core.Acquire && op != core.Release {
+		return Place{}
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.waiting:
+		return w.place
+	case op == core.Release:
+		return Place{Waiter: w.place.Waiter}
+	}
+	return Place{}
+}
+
+// begin tells that an attempt starts.
+func (w *waiter) begin() {
+	if s := w.locker.lines; s != nil && s.ready() {
+		s.enlist(w)
+	}
+	w.mu.Lock()
+	w.turn.Begin()
+	w.mu.Unlock()
+}
+
+// called takes a node's call.
+func (w *waiter) called(node int, now time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn.Called(node, now)
+	w.signal()
+}
+
+// missed tells that a call may have been lost.
+func (w *waiter) missed(now time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.turn.Missed(now)
+	w.signal()
+}
+
+// stop ends the wait: from now on, requests tell the nodes to forget it.
+func (w *waiter) stop() {
+	w.mu.Lock()
+	w.waiting = false
+	w.mu.Unlock()
+}
+
+// left reports whether a node that was told of a place has to be told that the
+// wait is over since.
+func (w *waiter) left(told Place) bool {
+	if told.Stamp == 0 {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.waiting
+}
+
+func (w *waiter) inLine() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.place.Waiter != ""
+}
+
+func (w *waiter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it was told, or is not asleep
+	}
+}
+
+// wait returns nil when it is time to try again, after an attempt that failed
+// for a reason. The error is ErrClosed or the context's.
+func (w *waiter) wait(why error, said []core.Refusal) error {
+	l := w.locker
+	if l.lines == nil {
+		return w.sleep(poll(why))
+	}
+	if !w.inLine() {
+		// Try again once calls can come: the lock may have become free before.
+		l.lines.listen(w.ctx)
+		if l.lines.enlist(w) {
+			return w.ctx.Err()
+		}
+		return w.sleep(poll(why)) // no node has told its time
+	}
+	w.mu.Lock()
+	if w.wake == nil {
+		w.wake = make(chan struct{}, 1)
+	}
+	w.turn.Refused(l.now(), said, rand.Float64())
+	w.mu.Unlock()
+	latest := time.Duration(math.MaxInt64)
+	if !l.lines.audible() {
+		latest = l.now() + poll(why)
+	}
+	for {
+		w.mu.Lock()
+		due := min(w.turn.Due(), latest)
+		w.mu.Unlock()
+		left := due - l.now()
+		if left <= 0 {
+			return w.ctx.Err()
+		}
+		if err := w.sleep(left); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep returns nil after d or when something has changed, and ErrClosed or
+// ctx's error when that comes first.
+func (w *waiter) sleep(d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-w.wake:
+	case <-w.locker.requests.closing:
+		return ErrClosed
+	case <-w.ctx.Done():
+		return w.ctx.Err()
+	}
+	return nil
+}
+
+// poll returns how long to wait where nobody calls: a random time, as the
+// Redlock page describes ("Retry on failure"), so that acquirers that met do
+// not meet again.
+func poll(why error) time.Duration {
+	// Between a half and one and a half of the interval.
+	d := core.PollInterval/2 + rand.N(core.PollInterval)
+	var held *HeldError
+	if errors.As(why, &held) && held.RetryAfter > 0 && held.RetryAfter < d {
+		// It may end sooner; some of the randomness stays.
+		d = held.RetryAfter + rand.N(core.PollInterval/10)
+	}
+	return d
+}
+
+// tell tells the observer why the waiter waits, if that is new.
+func (w *waiter) tell(why error) {
+	if why == nil {
+		return
+	}
+	w.mu.Lock()
+	before := w.known
+	w.known = why
+	w.mu.Unlock()
+	w.locker.observeWaiting(w.ctx, w.name, why, before)
+}
+
+// end is called when Acquire returns. A waiter that got no lock leaves the
+// lines; one that did leaves those that are left with the lock's release.
+func (w *waiter) end(lock *Lock) {
+	w.stop()
+	w.locker.queues.leave(w)
+	if !w.inLine() {
+		return
+	}
+	w.locker.lines.forget(w)
+	if lock == nil {
+		w.locker.lines.leaveAll(w)
 	}
 }

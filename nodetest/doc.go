@@ -21,7 +21,9 @@
 //     name that is locked once must not be remembered for ever.
 //  4. Send every operation once. Where a client library retries by itself,
 //     switch that off.
-//  5. Write one test with a Harness:
+//  5. If the store can tell a client something without being asked, be a
+//     fenlock.Queuer, see below. Otherwise waiters poll.
+//  6. Write one test with a Harness:
 //
 // Like this:
 //
@@ -31,6 +33,29 @@
 //			return nodetest.Harness{Node: open(t, store), Other: open(t, store), Wait: time.Sleep}
 //		})
 //	}
+//
+// # What a fenlock.Queuer has to do
+//
+// A line is the waiters of one name by stamp, then by waiter, byte by byte. The
+// lines, the leases and the calls are one state: each operation reads and writes
+// them in one step, by AcquireInLine, ReleaseInLine and ForceReleaseInLine of
+// internal/rule.
+//
+//  1. What is kept for a waiter is a lease like any other, with the holder
+//     rule.Reserved, so that what does not know of lines is refused by it.
+//     Where people see it, its label is "the next in line".
+//  2. Whether a waiter can be told is asked within the same step, and has to be
+//     true of now: a list of clients that were there once makes each one that has
+//     ended cost everybody behind it a second. Telling may follow the step, once.
+//  3. Listen outlives its context, broken connections and restarts of the store,
+//     and ends with Close. Whenever the waiters were out of reach for a moment,
+//     event("") follows, after they are in reach again, and never otherwise.
+//  4. Forget a line after core.LineExpiry without an Acquire that has a place, or
+//     a Release that joins, and keep at most core.MaxLine waiters in it.
+//  5. Refuse bad places with rule.CheckPlace, before the store sees them.
+//  6. Answer.Clock is the clock that leases are counted by.
+//
+// The suite finds out by itself that a node is a Queuer, and has rules for that.
 //
 // Then test what the suite cannot know: the store's own failures (full,
 // restarted, replaced, unreachable while a request is under way), several

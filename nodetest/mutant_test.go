@@ -327,16 +327,26 @@ func TestMutant(t *testing.T) {
 		return // only ever run by TestSuiteCatches, in a process of its own
 	}
 	for _, m := range mutants {
-		if m.name != chosen {
-			continue
+		if m.name == chosen {
+			nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+				n := newBroken()
+				m.change(n)
+				return nodetest.Harness{Node: &client{broken: n}, Other: &client{broken: n},
+					Wait: func(d time.Duration) { n.now.Add(int64(d)) }, Fast: true}
+			})
+			return
 		}
-		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-			n := newBroken()
-			m.change(n)
-			return nodetest.Harness{Node: &client{broken: n}, Other: &client{broken: n},
-				Wait: func(d time.Duration) { n.now.Add(int64(d)) }}
-		})
-		return
+	}
+	for _, m := range lineMutants {
+		if m.name == chosen {
+			nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+				n := newBrokenLines()
+				m.change(n)
+				return nodetest.Harness{Node: &queuer{&client{broken: n.broken}, n}, Other: &queuer{&client{broken: n.broken}, n},
+					Wait: func(d time.Duration) { n.now.Add(int64(d)) }, Fast: !n.slow, Patience: time.Second / 5}
+			})
+			return
+		}
 	}
 	t.Fatalf("there is no mutant %q", chosen)
 }
@@ -348,24 +358,35 @@ func TestSuiteCatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	all := map[[2]string]bool{}
 	for _, m := range mutants {
-		t.Run(strings.ReplaceAll(m.name, " ", "-")+"/"+m.caught, func(t *testing.T) {
+		all[[2]string{m.name, m.caught}] = true
+	}
+	for _, m := range lineMutants {
+		all[[2]string{m.name, m.caught}] = true
+	}
+	if len(all) != len(mutants)+len(lineMutants) {
+		t.Error("two mutants have one name")
+	}
+	for m := range all {
+		name, caught := m[0], m[1]
+		t.Run(strings.ReplaceAll(name, " ", "-")+"/"+caught, func(t *testing.T) {
 			t.Parallel()
 			run := "^TestMutant$"
-			if m.caught != "" {
-				run += "/^" + m.caught + "$"
+			if caught != "" {
+				run += "/^" + caught + "$"
 			}
 			cmd := exec.CommandContext(t.Context(), self, "-test.run="+run, "-test.count=1", "-test.v", "-test.timeout=2m")
-			cmd.Env = append(os.Environ(), mutantVariable+"="+m.name)
+			cmd.Env = append(os.Environ(), mutantVariable+"="+name)
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			switch {
-			case m.caught == "" && err != nil:
+			case caught == "" && err != nil:
 				t.Errorf("the suite fails on a sound node:\n%s", out)
-			case m.caught != "" && !errors.As(err, &exit):
+			case caught != "" && !errors.As(err, &exit):
 				t.Errorf("the suite passes (error %v)", err)
-			case m.caught != "" && !strings.Contains(string(out), "--- FAIL: TestMutant/"+m.caught+" "):
-				t.Errorf("%s does not catch it; failed instead:\n%s", m.caught, failures(string(out)))
+			case caught != "" && !strings.Contains(string(out), "--- FAIL: TestMutant/"+caught+" "):
+				t.Errorf("%s does not catch it; failed instead:\n%s", caught, failures(string(out)))
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -23,31 +24,44 @@ type Harness struct {
 	// is time.Sleep. For a store whose leases may outlive their TTL by a known
 	// time, add that here.
 	Wait func(d time.Duration)
+	// Fast says that Wait costs no real time. Rules that take many seconds are
+	// only for such engines.
+	Fast bool
+	// Patience is for how long the suite waits for a call to arrive before it
+	// says that there is none. Zero is ten seconds.
+	Patience time.Duration
 }
 
 // Run runs the suite, one subtest per rule. It calls open for each, with the
 // subtest's own t: stop there with t.Cleanup whatever open has started. The
 // subtests count goroutines, so nothing else may run beside them: don't call
 // Run in parallel tests.
+//
+// The rules of waiting lines are for nodes that are a fenlock.Queuer. To know
+// that, Run opens one more harness first, with the t of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			noLeak(t)
-			given := open(t)
-			seen := new(secrets)
-			s := &suite{T: t, ctx: t.Context(), wait: given.Wait,
-				node:  &watched{given.Node, t, seen},
-				other: &watched{given.Other, t, seen}}
-			t.Cleanup(func() {
-				s.node.Close()
-				s.other.Close()
-			})
-			if given.Node.String() == "" {
-				t.Fatal("String is empty: an operator could not tell which node an error is about")
-			}
-			c.test(s)
-		})
+		t.Run(c.name, func(t *testing.T) { c.test(newSuite(t, open)) })
 	}
+	runLines(t, open)
+}
+
+// newSuite opens a harness for one subtest.
+func newSuite(t *testing.T, open func(t *testing.T) Harness) *suite {
+	noLeak(t)
+	given := open(t)
+	seen := new(secrets)
+	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, patience: cmp.Or(given.Patience, 10*time.Second),
+		node:  &watched{inner: given.Node, t: t, seen: seen},
+		other: &watched{inner: given.Other, t: t, seen: seen}}
+	t.Cleanup(func() {
+		s.node.Close()
+		s.other.Close()
+	})
+	if given.Node.String() == "" {
+		t.Fatal("String is empty: an operator could not tell which node an error is about")
+	}
+	return s
 }
 
 // cases are the rules, in the order in which a new engine grows.
@@ -95,6 +109,45 @@ var cases = []struct {
 	{"CloseEndsOnlyThisClient", closeEndsOnlyThisClient},
 }
 
+// lineCases are the rules for a fenlock.Queuer.
+var lineCases = []struct {
+	name string
+	test func(*line)
+	slow bool // only where Harness.Fast
+}{
+	{"RefusedWithAPlaceJoins", refusedWithAPlaceJoins, false},
+	{"LineGoesByStamp", lineGoesByStamp, false},
+	{"EqualStampsGoByWaiter", equalStampsGoByWaiter, false},
+	{"JoiningTwiceKeepsThePlace", joiningTwiceKeepsThePlace, false},
+	{"AheadCountsThoseBefore", aheadCountsThoseBefore, false},
+	{"LinesNeverMix", linesNeverMix, false},
+	{"BadPlaceChangesNothing", badPlaceChangesNothing, false},
+	{"HeldCarriesTheClock", heldCarriesTheClock, false},
+	{"LineIsForgotten", lineIsForgotten, true},
+	{"LineIsKeptWhileSomebodyAsks", lineIsKeptWhileSomebodyAsks, true},
+
+	{"FreeNameGoesToTheFirst", freeNameGoesToTheFirst, false},
+	{"FirstIsGrantedAndLeaves", firstIsGrantedAndLeaves, false},
+	{"ExpiryCallsNobody", expiryCallsNobody, false},
+	{"ReleaseCallsTheFirst", releaseCallsTheFirst, false},
+	{"ForceReleaseCallsTheFirst", forceReleaseCallsTheFirst, false},
+	{"RefusedIsCalled", refusedIsCalled, false},
+	{"ClosedListenerIsSkipped", closedListenerIsSkipped, false},
+	{"HealthyNodeMissesNothing", healthyNodeMissesNothing, false},
+
+	{"KeptNameRefusesOthers", keptNameRefusesOthers, false},
+	{"KeptNameIsNotTheOldHolders", keptNameIsNotTheOldHolders, false},
+	{"KeepingMovesNoRegister", keepingMovesNoRegister, false},
+	{"KeptNameShowsTheNextInLine", keptNameShowsTheNextInLine, false},
+	{"KeepingEnds", keepingEnds, false},
+
+	{"LeavingIsFinal", leavingIsFinal, false},
+	{"LeavingPassesOnWhatIsKept", leavingPassesOnWhatIsKept, false},
+	{"FailedAttemptJoinsAgain", failedAttemptJoinsAgain, false},
+	{"FailedAttemptCallsAnEarlierOne", failedAttemptCallsAnEarlierOne, false},
+	{"FailedAttemptGivesUpWhatIsKept", failedAttemptGivesUpWhatIsKept, false},
+}
+
 // Leases of ttl long are there for as long as a test can take, on a slow
 // machine under the race detector too. Those of ttl short are only ever waited out:
 // no test assumes that one is still there.
@@ -109,6 +162,7 @@ type suite struct {
 	ctx         context.Context
 	node, other *watched
 	wait        func(time.Duration)
+	patience    time.Duration
 }
 
 // outwait lets a lease of ttl short end. Half as much again is for stores that

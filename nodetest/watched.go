@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/fenlock/fenlock"
@@ -17,6 +18,8 @@ type watched struct {
 	inner fenlock.Node
 	t     *testing.T
 	seen  *secrets
+
+	closed atomic.Bool
 }
 
 // secrets are the identities that were handed to either client so far.
@@ -98,4 +101,14 @@ func (w *watched) List(ctx context.Context, yield func(fenlock.Lease) bool) erro
 	return err
 }
 
-func (w *watched) Close() error { return w.inner.Close() }
+// Listen is there for the rules of waiting lines, which no other node is asked.
+func (w *watched) Listen(ctx context.Context, client string, event func(string)) error {
+	err := w.inner.(fenlock.Queuer).Listen(ctx, client, event)
+	w.check("listen", nil, err)
+	return err
+}
+
+func (w *watched) Close() error {
+	w.closed.Store(true)
+	return w.inner.Close()
+}

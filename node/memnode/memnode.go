@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/rule"
 )
 
@@ -29,8 +31,8 @@ var (
 	ErrClosed = errors.New("the node is closed")
 )
 
-// Node is a fenlock.Node and fenlock.Rejoiner in memory. It is safe for
-// concurrent use. Make one with New; the zero Node is not usable.
+// Node is a fenlock.Node, fenlock.Rejoiner and fenlock.Queuer in memory. It is
+// safe for concurrent use. Make one with New; the zero Node is not usable.
 type Node struct {
 	name   string
 	store  *store
@@ -38,7 +40,10 @@ type Node struct {
 	group  atomic.Pointer[fenlock.Group]
 }
 
-var _ fenlock.Rejoiner = (*Node)(nil)
+var (
+	_ fenlock.Rejoiner = (*Node)(nil)
+	_ fenlock.Queuer   = (*Node)(nil)
+)
 
 // store is what the clients of a node share. The fields below mu are guarded by it.
 type store struct {
@@ -47,15 +52,17 @@ type store struct {
 	mu        sync.Mutex
 	leases    map[string]lease
 	registers map[int]fence.Token
-	sweepAt   int  // number of leases that starts the next sweep
-	down      bool // crashed and not restarted
-	out       bool // restarted and not admitted
+	lines     map[string]queue
+	listeners map[string][]listener // by client
+	sweepAt   int                   // number of leases and lines that starts the next sweep
+	down      bool                  // crashed and not restarted
+	out       bool                  // restarted and not admitted
 	restarted time.Duration
 	empty     []string // as in fenlock.Registers
 }
 
 type lease struct {
-	holder  fenlock.Holder
+	holder  string
 	expires time.Duration
 }
 
@@ -78,6 +85,8 @@ func New(name string, opts ...Option) *Node {
 		clock:     func() time.Duration { return time.Since(start) },
 		leases:    map[string]lease{},
 		registers: map[int]fence.Token{},
+		lines:     map[string]queue{},
+		listeners: map[string][]listener{},
 		sweepAt:   firstSweep,
 	}}
 	for _, opt := range opts {
@@ -97,11 +106,15 @@ func (n *Node) String() string { return n.name }
 // Acquire implements fenlock.Node.
 func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
+	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), checkPlace(r.Place)); err != nil {
 		return n.fail("acquire", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	return n.do(ctx, "acquire", r.Name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
-		return answer(e, now, rule.Acquire(e, now, string(r.Holder), ttl, r.Token))
+	return n.do(ctx, "acquire", r.Name, func(v *visit) core.Reply {
+		v.asked, v.waiter = r.Place.Waiter != "", r.Place.Waiter
+		reply, called := rule.AcquireInLine(&v.entry, &v.line, v.now, rule.Place(r.Place), v.reachable,
+			func(e *rule.Entry) core.Reply { return rule.Acquire(e, v.now, string(r.Holder), ttl, r.Token) })
+		v.called = called
+		return reply
 	})
 }
 
@@ -110,8 +123,8 @@ func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 	if err := rule.CheckToken(r.Token); err != nil {
 		return n.fail("confirm", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	return n.do(ctx, "confirm", r.Name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
-		return answer(e, now, rule.Confirm(e, now, string(r.Holder), r.Token))
+	return n.do(ctx, "confirm", r.Name, func(v *visit) core.Reply {
+		return rule.Confirm(&v.entry, v.now, string(r.Holder), r.Token)
 	})
 }
 
@@ -121,15 +134,21 @@ func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, e
 	if err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
 		return n.fail("extend", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	return n.do(ctx, "extend", r.Name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
-		return answer(e, now, rule.Extend(e, now, string(r.Holder), ttl, r.Token))
+	return n.do(ctx, "extend", r.Name, func(v *visit) core.Reply {
+		return rule.Extend(&v.entry, v.now, string(r.Holder), ttl, r.Token)
 	})
 }
 
 // Release implements fenlock.Node.
 func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return n.do(ctx, "release", r.Name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
-		return answer(e, now, rule.Release(e, now, string(r.Holder)))
+	if err := checkPlace(r.Place); err != nil {
+		return n.fail("release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
+	}
+	return n.do(ctx, "release", r.Name, func(v *visit) core.Reply {
+		v.asked = r.Place.Waiter != "" && r.Place.Stamp != 0
+		reply, called := rule.ReleaseInLine(&v.entry, &v.line, v.now, string(r.Holder), rule.Place(r.Place), v.reachable)
+		v.called = called
+		return reply
 	})
 }
 
@@ -138,20 +157,23 @@ func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token)
 	if err := rule.CheckToken(floor); err != nil {
 		return n.fail("force release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	return n.do(ctx, "force release", name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
-		return answer(e, now, rule.ForceRelease(e, now, floor))
+	return n.do(ctx, "force release", name, func(v *visit) core.Reply {
+		reply, called := rule.ForceReleaseInLine(&v.entry, &v.line, v.now, v.reachable,
+			func(e *rule.Entry) core.Reply { return rule.ForceRelease(e, v.now, floor) })
+		v.called = called
+		return reply
 	})
 }
 
 // Inspect implements fenlock.Node. A node that is not admitted shows what it has.
 func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) {
 	found := fenlock.Lease{Name: name}
-	_, err := n.do(ctx, "inspect", name, func(e *rule.Entry, now time.Duration) fenlock.Answer {
-		found.Register = e.Register
-		if e.Leased(now) {
-			found.Label, found.Remaining = fenlock.Holder(e.Holder).Label(), e.Expires-now
+	_, err := n.do(ctx, "inspect", name, func(v *visit) core.Reply {
+		found.Register = v.entry.Register
+		if v.entry.Leased(v.now) {
+			found.Label, found.Remaining = label(v.entry.Holder), v.entry.Expires-v.now
 		}
-		return fenlock.Answer{}
+		return core.Reply{}
 	})
 	return found, err
 }
@@ -166,7 +188,7 @@ func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 	now := n.store.clock()
 	for name, l := range n.store.leases {
 		if now < l.expires {
-			all = append(all, fenlock.Lease{Name: name, Label: l.holder.Label(),
+			all = append(all, fenlock.Lease{Name: name, Label: label(l.holder),
 				Remaining: l.expires - now, Register: n.store.registers[fenlock.Stripe(name)]})
 		}
 	}
@@ -183,38 +205,80 @@ func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 	return nil
 }
 
-// Close makes every later operation of this client return an error. The store,
-// and clients made by Share, go on. It always returns nil.
+// Close makes every later operation of this client return an error, and its
+// waiters unreachable. The store, and clients made by Share, go on. It always
+// returns nil.
 func (n *Node) Close() error {
 	n.closed.Store(true)
+	n.store.mu.Lock()
+	defer n.store.mu.Unlock()
+	n.store.unlisten(n)
 	return nil
 }
 
-// do runs f on the entry of a name and stores what it left, in one step.
-func (n *Node) do(ctx context.Context, op, name string, f func(*rule.Entry, time.Duration) fenlock.Answer) (fenlock.Answer, error) {
+// visit is what an operation works on: all that the store has about a name.
+type visit struct {
+	now       time.Duration
+	entry     rule.Entry
+	line      rule.Line
+	reachable func(waiter string) bool
+
+	asked  bool   // the line is kept for longer
+	waiter string // who asked, for Answer.Ahead
+	called string // whom to tell
+}
+
+// do runs f on what is known about a name and stores what it left, in one step.
+// Whoever was called is told after it.
+func (n *Node) do(ctx context.Context, op, name string, f func(*visit) core.Reply) (fenlock.Answer, error) {
 	n.tryRejoin(ctx)
 	if err := n.enter(ctx); err != nil {
 		return n.fail(op, err)
 	}
 	s := n.store
-	defer s.mu.Unlock()
-	now, stripe := s.clock(), fenlock.Stripe(name)
-	before := s.leases[name]
-	e := rule.Entry{Holder: string(before.holder), Expires: before.expires, Register: s.registers[stripe], Out: s.out}
-	a := f(&e, now)
+	v := s.load(name)
+	a := v.answer(f(&v))
 	if a.Status == fenlock.Rejoining {
-		a.Detail = n.outSince(now)
+		a.Detail = n.outSince(v.now)
 	}
-	if e.Register > 0 {
-		s.registers[stripe] = e.Register
+	s.save(name, &v)
+	tell := s.listenersOf(v.called)
+	s.mu.Unlock()
+	for _, l := range tell {
+		l.event(v.called)
 	}
-	if e.Leased(now) {
-		s.leases[name] = lease{fenlock.Holder(e.Holder), e.Expires}
-		s.sweep(now)
+	return a, nil
+}
+
+func (s *store) load(name string) visit {
+	v := visit{now: s.clock(), reachable: func(waiter string) bool { return len(s.listenersOf(waiter)) > 0 }}
+	l := s.leases[name]
+	v.entry = rule.Entry{Holder: l.holder, Expires: l.expires, Register: s.registers[fenlock.Stripe(name)], Out: s.out}
+	if q := s.lines[name]; v.now < q.expires {
+		v.line = q.line
+	}
+	return v
+}
+
+func (s *store) save(name string, v *visit) {
+	if v.entry.Register > 0 {
+		s.registers[fenlock.Stripe(name)] = v.entry.Register
+	}
+	if v.entry.Leased(v.now) {
+		s.leases[name] = lease{v.entry.Holder, v.entry.Expires}
 	} else {
 		delete(s.leases, name)
 	}
-	return a, nil
+	if len(v.line) > 0 {
+		q := queue{v.line, s.lines[name].expires}
+		if v.asked {
+			q.expires = v.now + core.LineExpiry
+		}
+		s.lines[name] = q
+	} else {
+		delete(s.lines, name)
+	}
+	s.sweep(v.now)
 }
 
 // enter locks the store, or says why the operation must not be executed.
@@ -235,19 +299,16 @@ func (n *Node) enter(ctx context.Context) error {
 
 const firstSweep = 64
 
-// sweep drops expired leases whenever their number has doubled since the last
-// sweep: the memory stays within twice the leases that are live, and a lease
-// costs a constant share of a sweep.
+// sweep drops expired leases and lines whenever their number has doubled since
+// the last sweep: the memory stays within twice of what is live, and each costs a
+// constant share of a sweep.
 func (s *store) sweep(now time.Duration) {
-	if len(s.leases) < s.sweepAt {
+	if len(s.leases)+len(s.lines) < s.sweepAt {
 		return
 	}
-	for name, l := range s.leases {
-		if l.expires <= now {
-			delete(s.leases, name)
-		}
-	}
-	s.sweepAt = max(firstSweep, 2*len(s.leases))
+	maps.DeleteFunc(s.leases, func(_ string, l lease) bool { return l.expires <= now })
+	maps.DeleteFunc(s.lines, func(_ string, q queue) bool { return q.expires <= now })
+	s.sweepAt = max(firstSweep, 2*(len(s.leases)+len(s.lines)))
 }
 
 func (n *Node) fail(op string, err error) (fenlock.Answer, error) {

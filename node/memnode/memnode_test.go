@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 		clock := new(fakeClock)
 		n := New("memory", WithClock(clock.Now))
-		return nodetest.Harness{Node: n, Other: n.Share(), Wait: clock.Advance}
+		return nodetest.Harness{Node: n, Other: n.Share(), Wait: clock.Advance, Fast: true}
 	})
 }
 

@@ -11,29 +11,37 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/rebuild"
-	"github.com/fenlock/fenlock/internal/rule"
 )
 
 // Crash makes the node lose everything it knew. Until Restart, every operation
-// of every client returns an error with ErrDown.
+// of every client returns an error with ErrDown, and nobody is called.
 func (n *Node) Crash() {
 	s := n.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.down, s.out, s.sweepAt = true, true, firstSweep
 	s.leases, s.registers, s.empty = map[string]lease{}, map[int]fence.Token{}, nil
+	s.lines = map[string]queue{}
 }
 
 // Restart brings a crashed node up again, empty and not admitted: it answers
 // Rejoining until Admit is called, or, if it was joined to a group, until the
 // group's MaxTTL has passed and the registers could be rebuilt from the others.
-// It does nothing to a node that is up.
+// Whoever listens is told that calls may have been missed. It does nothing to a
+// node that is up.
 func (n *Node) Restart() {
 	s := n.store
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var tell []listener
 	if s.down {
 		s.down, s.restarted = false, s.clock()
+		for _, of := range s.listeners {
+			tell = append(tell, of...)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range tell {
+		l.event("")
 	}
 }
 
@@ -153,13 +161,4 @@ func (n *Node) outSince(now time.Duration) string {
 		return fmt.Sprintf("restarted without its memory; out for another %v", n.store.quarantineEnd(g)-now)
 	}
 	return "restarted without its memory; waits for a majority to rebuild its registers from"
-}
-
-// answer turns a reply of the rules into one of the node.
-func answer(e *rule.Entry, now time.Duration, r core.Reply) fenlock.Answer {
-	a := fenlock.Answer{Status: fenlock.Status(r.Status), Register: r.Register}
-	if a.Status == fenlock.Held {
-		a.HeldBy, a.Remaining = fenlock.Holder(e.Holder).Label(), e.Expires-now
-	}
-	return a
 }

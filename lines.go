@@ -1,0 +1,209 @@
+package fenlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// lines are a Locker's waiters in the lines of its nodes. It begins to listen for
+// calls when somebody has to wait for the first time.
+type lines struct {
+	locker *Locker
+	client string
+	nodes  []Queuer // nil where a node keeps no lines
+
+	mu        sync.Mutex         // guards the rest
+	waiters   map[uint64]*waiter // by number
+	last      uint64             // number of the newest waiter
+	time      core.NodeTime
+	hears     []bool        // by node: it can call waiters, as far as is known
+	listening chan struct{} // closed once every node has been tried
+}
+
+// newLines returns nil if no node keeps lines.
+func newLines(l *Locker) *lines {
+	n := len(l.config.Nodes)
+	s := &lines{locker: l, nodes: make([]Queuer, n), waiters: make(map[uint64]*waiter), hears: make([]bool, n)}
+	some := false
+	for i, node := range l.config.Nodes {
+		if q, ok := node.(Queuer); ok {
+			s.nodes[i], some = q, true
+		}
+	}
+	if !some {
+		return nil
+	}
+	s.client = newID()
+	return s
+}
+
+// listen makes the Locker's waiters reachable. It returns when every node has
+// confirmed that, or could not, or when ctx is done. Nodes that come later say
+// so by an event.
+func (s *lines) listen(ctx context.Context) {
+	s.mu.Lock()
+	done := s.listening
+	if done == nil {
+		done = make(chan struct{})
+		s.listening = done
+		s.locker.requests.begin(1)
+		go func() {
+			defer s.locker.requests.end()
+			s.listenAll()
+			close(done)
+		}()
+	}
+	s.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+func (s *lines) listenAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), s.locker.config.NodeTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, node := range s.nodes {
+		if node == nil {
+			continue
+		}
+		all.Go(func() {
+			err := node.Listen(ctx, s.client, func(waiter string) { s.event(i, waiter) })
+			if err == nil {
+				s.mu.Lock()
+				s.hears[i] = true
+				s.mu.Unlock()
+			}
+			if errors.Is(err, ErrMisconfigured) {
+				s.locker.config.Logger.Warn("fenlock: a node cannot call waiters, so they poll it", "node", node.String(), "error", err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// event is what a node says.
+func (s *lines) event(node int, id string) {
+	now := s.locker.now()
+	if id == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.hears[node] = true
+		for _, w := range s.waiters {
+			w.missed(now)
+		}
+		return
+	}
+	text, ok := strings.CutPrefix(id, s.client+":")
+	number, err := strconv.ParseUint(text, 10, 64)
+	if !ok || err != nil {
+		return
+	}
+	s.mu.Lock()
+	w := s.waiters[number]
+	s.mu.Unlock()
+	// Otherwise it has the lock already, and gives up with it what is kept for it
+	// on a node that was not needed.
+	if w != nil {
+		w.called(node, now)
+	}
+}
+
+// enlist gives a waiter its place, if it has none, and reports whether it has
+// one. It has not before the nodes' time is known.
+func (s *lines) enlist(w *waiter) bool {
+	if w.inLine() {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stamp, known := s.time.At(w.arrived)
+	if !known {
+		return false
+	}
+	s.last++
+	s.waiters[s.last] = w
+	w.number = s.last
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.place = Place{Waiter: fmt.Sprintf("%s:%d", s.client, w.number), Stamp: max(stamp.Microseconds(), 1)}
+	return true
+}
+
+// ready reports whether waiters are reachable, so that they can stand in line
+// from their first attempt on.
+func (s *lines) ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listening == nil {
+		return false
+	}
+	select {
+	case <-s.listening:
+		return true
+	default:
+		return false
+	}
+}
+
+// audible reports whether enough nodes can call for a waiter to rely on it.
+func (s *lines) audible() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, hears := range s.hears {
+		if hears {
+			n++
+		}
+	}
+	return n >= core.Quorum(len(s.nodes))
+}
+
+// observe learns a node's time from an answer.
+func (s *lines) observe(node int, sent, received, clock time.Duration) {
+	if s.nodes[node] == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.time.Observe(node, sent, received, clock)
+}
+
+// forget ends what a waiter is told.
+func (s *lines) forget(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiters, w.number)
+}
+
+// leaveAll takes a waiter that gave up out of the lines.
+func (s *lines) leaveAll(w *waiter) {
+	for i := range s.nodes {
+		s.leave(i, w)
+	}
+}
+
+// leave takes a waiter out of the line on one node, and gives up what is kept
+// for it there, in the background. Whether that succeeds changes little: a node
+// that does not hear of it drops the waiter when its turn comes.
+func (s *lines) leave(i int, w *waiter) {
+	node := s.nodes[i]
+	if node == nil {
+		return
+	}
+	s.locker.requests.begin(1)
+	go func() {
+		defer s.locker.requests.end()
+		ctx, cancel := context.WithTimeout(context.Background(), s.locker.config.NodeTimeout)
+		defer cancel()
+		node.Release(ctx, Request{Name: w.name, Place: w.request(core.Release)})
+	}()
+}

@@ -1,0 +1,162 @@
+package memnode
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// client returns an identity to listen with.
+func client(digit string) string { return strings.Repeat(digit, 32) }
+
+// waiting is a request with a place.
+func waiting(name, client string, number int) fenlock.Request {
+	r := request(name, fmt.Sprint("waiter ", number), 0)
+	r.Place = fenlock.Place{Waiter: fmt.Sprintf("%s:%d", client, number), Stamp: int64(number)}
+	return r
+}
+
+// events collects what a listener is told. Calls come in the goroutine of the
+// operation, so there is nothing to wait for.
+type events []string
+
+func (e *events) add(waiter string) { *e = append(*e, waiter) }
+
+func (e *events) want(t *testing.T, want ...string) {
+	t.Helper()
+	if !slices.Equal(*e, want) {
+		t.Errorf("told %q; want %q", *e, want)
+	}
+	*e = nil
+}
+
+// A crash is a loss of the lines, and of the calls that were made meanwhile: who
+// listens is told when it is over, and once.
+func TestRestartTellsListeners(t *testing.T) {
+	n, ctx := New("a"), t.Context()
+	other := n.Share()
+	var here, there events
+	if err := errors.Join(n.Listen(ctx, client("a"), here.add), other.Listen(ctx, client("b"), there.add)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
+	must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("a"), 1)))
+	n.Restart() // up already: nothing happens
+	n.Crash()
+	here.want(t)
+	n.Restart()
+	here.want(t, "")
+	there.want(t, "")
+
+	// Nothing is left of the lines before.
+	n.Admit(nil)
+	here.want(t)
+	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
+	if a := must(t, fenlock.Held)(n.Acquire(ctx, request("x", "two", 0))); a.Ahead != 0 {
+		t.Errorf("%d in line after a loss of memory", a.Ahead)
+	}
+	must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("b"), 2)))
+	must(t, fenlock.Granted)(n.Release(ctx, request("x", "one", 0)))
+	here.want(t)
+	there.want(t, client("b")+":2")
+}
+
+// Listening goes on in the background although the node is down.
+func TestListenOnANodeThatIsDown(t *testing.T) {
+	n, ctx := New("a"), t.Context()
+	n.Crash()
+	var here events
+	if err := n.Listen(ctx, client("a"), here.add); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "memnode a") {
+		t.Errorf("listen while down: %v", err)
+	}
+	n.Restart()
+	here.want(t, "")
+	n.Admit(nil)
+	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
+	must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("a"), 1)))
+	must(t, fenlock.Granted)(n.Release(ctx, request("x", "one", 0)))
+	here.want(t, client("a")+":1")
+}
+
+// An event may call the node: it is told after the operation.
+func TestEventMayCallTheNode(t *testing.T) {
+	n, ctx := New("a"), t.Context()
+	var a fenlock.Answer
+	var err error
+	n.Listen(ctx, client("a"), func(string) { a, err = n.Acquire(ctx, waiting("x", client("a"), 1)) })
+	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
+	must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("a"), 1)))
+	must(t, fenlock.Granted)(n.Release(ctx, request("x", "one", 0)))
+	must(t, fenlock.Granted)(a, err)
+}
+
+// What is left of closed nodes and of waiters that were killed must not stay in
+// memory, and a sweep must not take a live line.
+func TestLinesAndListenersAreFreed(t *testing.T) {
+	clock := new(fakeClock)
+	n, ctx := New("a", WithClock(clock.Now)), t.Context()
+	keeper := request("keep", "keeper", 0)
+	keeper.TTL = time.Hour
+	must(t, fenlock.Granted)(n.Acquire(ctx, keeper))
+	largest := 0
+	for i := range 20_000 {
+		name := fmt.Sprint("name ", i)
+		r := request(name, "h", 0)
+		r.TTL = time.Millisecond
+		must(t, fenlock.Granted)(n.Acquire(ctx, r))
+		must(t, fenlock.Held)(n.Acquire(ctx, waiting(name, client("a"), 1)))
+		must(t, fenlock.Held)(n.Acquire(ctx, waiting("keep", client("a"), 1)))
+		largest = max(largest, len(n.store.leases)+len(n.store.lines))
+		clock.Advance(core.LineExpiry / 100) // so that 100 are live at any time
+	}
+	if largest > 2*(2+101+1)+firstSweep {
+		t.Errorf("up to %d leases and lines were kept for 101 live lines", largest)
+	}
+	if a := must(t, fenlock.Held)(n.Acquire(ctx, request("keep", "other", 0))); a.Ahead != 1 {
+		t.Errorf("%d in a line that is in use", a.Ahead)
+	}
+	for i := range 100 {
+		other := n.Share()
+		if err := other.Listen(ctx, fmt.Sprintf("%032x", i), func(string) {}); err != nil {
+			t.Fatal(err)
+		}
+		other.Close()
+	}
+	if len(n.store.listeners) != 0 {
+		t.Errorf("%d listeners are left of closed nodes", len(n.store.listeners))
+	}
+}
+
+// One nanosecond on either side of the expiry.
+func TestLineExpiryIsExact(t *testing.T) {
+	for after, want := range map[time.Duration]int{core.LineExpiry - 1: 1, core.LineExpiry: 0} {
+		clock := new(fakeClock)
+		n, ctx := New("a", WithClock(clock.Now)), t.Context()
+		r := request("x", "one", 0)
+		r.TTL = time.Hour
+		must(t, fenlock.Granted)(n.Acquire(ctx, r))
+		must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("a"), 1)))
+		clock.Advance(after)
+		if a := must(t, fenlock.Held)(n.Acquire(ctx, request("x", "two", 0))); a.Ahead != want || a.Clock != after {
+			t.Errorf("after %v: %+v; want %d in line", after, a, want)
+		}
+	}
+}
+
+func TestListenNeedsAClientThatCanHaveWaiters(t *testing.T) {
+	n := New("a")
+	for _, c := range []string{"", "a", client("A"), client("a") + ":1"} {
+		if err := n.Listen(t.Context(), c, func(string) {}); !errors.Is(err, fenlock.ErrInvalid) {
+			t.Errorf("listen as %q: %v", c, err)
+		}
+	}
+	if len(n.store.listeners) != 0 {
+		t.Error("refused, and listening")
+	}
+}

@@ -1,0 +1,116 @@
+package nodetest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// ears are a client that listens on a node.
+type ears struct {
+	client string
+	node   *watched
+
+	mu     sync.Mutex
+	events []string
+	missed int // how often the event was ""
+	more   chan struct{}
+}
+
+func (q *line) listen(node *watched) *ears {
+	id := make([]byte, 16)
+	rand.Read(id)
+	e := &ears{client: hex.EncodeToString(id), node: node, more: make(chan struct{}, 1)}
+	ctx, cancel := context.WithTimeout(q.ctx, time.Minute)
+	defer cancel()
+	if err := node.Listen(ctx, e.client, e.event); err != nil {
+		q.Fatalf("listen: %v", err)
+	}
+	return e
+}
+
+func (e *ears) event(waiter string) {
+	e.mu.Lock()
+	if waiter == "" {
+		e.missed++
+	} else {
+		e.events = append(e.events, waiter)
+	}
+	e.mu.Unlock()
+	select {
+	case e.more <- struct{}{}:
+	default:
+	}
+}
+
+// heard checks that these waiters and no others of this try have been called
+// since the last check, once each. Whether a call is still under way shows when a
+// later one arrives: one that is made for the purpose.
+func (q *line) heard(want ...waiter) {
+	spent := q.spent()
+	for _, e := range []*ears{q.near, q.far} {
+		if e.node.closed.Load() {
+			continue
+		}
+		var expected []string
+		for _, w := range want {
+			if strings.HasPrefix(w.Waiter, e.client) {
+				expected = append(expected, w.Waiter)
+			}
+		}
+		sentinel := q.call(e)
+		slices.Sort(expected)
+		if got := q.take(e, append(expected, sentinel)); !slices.Equal(got, expected) {
+			q.failf(spent, "called: %v; want %v", got, expected)
+		}
+	}
+}
+
+// call has a waiter called that waits for a name of its own.
+func (q *line) call(e *ears) string {
+	q.numbers++
+	r := request(fmt.Sprint("call ", q.numbers), "", 0)
+	q.want(fenlock.Granted)(e.node.Acquire(q.ctx, r))
+	w := request(r.Name, "", 0)
+	w.Place = fenlock.Place{Waiter: fmt.Sprintf("%s:%d", e.client, q.numbers), Stamp: 1}
+	q.want(fenlock.Held)(e.node.Acquire(q.ctx, w))
+	q.want(fenlock.Granted)(e.node.Release(q.ctx, r))
+	return w.Place.Waiter
+}
+
+// take returns the waiters of this try that were called, sorted, once all of the
+// expected were. The last of these is not of this try.
+func (q *line) take(e *ears, expected []string) (got []string) {
+	deadline := time.NewTimer(q.patience)
+	defer deadline.Stop()
+	for {
+		e.mu.Lock()
+		missing := slices.ContainsFunc(expected, func(w string) bool { return !slices.Contains(e.events, w) })
+		events := e.events
+		if !missing {
+			e.events = nil
+		}
+		e.mu.Unlock()
+		if !missing {
+			for _, w := range events {
+				if q.current[w] || !strings.HasPrefix(w, e.client+":") {
+					got = append(got, w)
+				}
+			}
+			slices.Sort(got)
+			return got
+		}
+		select {
+		case <-e.more:
+		case <-deadline.C:
+			q.failf(0, "called: %v; want %v", events, expected)
+		}
+	}
+}

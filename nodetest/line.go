@@ -1,0 +1,219 @@
+package nodetest
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// line is one rule's view of a node that keeps waiters in line. Its checks are
+// not those of suite: they end one try of the rule, not the test. A name is kept
+// for a waiter for a second only, and on a slow machine that can be over before
+// the rule has looked.
+type line struct {
+	*suite
+	near, far *ears // a client of node, and one of other
+
+	name    string // of this try
+	tries   int
+	numbers int           // of waiters, over all tries
+	began   time.Time     // this try
+	waited  time.Duration // by this try, on purpose
+	current map[string]bool
+}
+
+// inTime runs a rule until it has passed, or has failed so quickly that no name
+// was kept for too short.
+func (s *suite) inTime(rule func(*line)) {
+	q := &line{suite: s}
+	q.near, q.far = q.listen(s.node), q.listen(s.other)
+	for {
+		q.tries++
+		q.name, q.current = fmt.Sprint("line ", q.tries), map[string]bool{}
+		q.began, q.waited = time.Now(), 0
+		failed := q.try(rule)
+		if failed == nil {
+			return
+		}
+		if failed.spent < core.ClaimWindow/2 || q.tries == 10 || q.other.closed.Load() {
+			s.Fatalf("%s (try %d, %v)", failed.message, q.tries, failed.spent)
+		}
+	}
+}
+
+type failure struct {
+	message string
+	spent   time.Duration // by the try, besides waiting
+}
+
+func (q *line) try(rule func(*line)) (failed *failure) {
+	defer func() {
+		if r := recover(); r != nil {
+			var ok bool
+			if failed, ok = r.(*failure); !ok {
+				panic(r)
+			}
+		}
+	}()
+	rule(q)
+	return nil
+}
+
+func (q *line) spent() time.Duration { return time.Since(q.began) - q.waited }
+
+// failf ends the try. It says where in the rule that was.
+func (q *line) failf(spent time.Duration, format string, args ...any) {
+	pcs := make([]uintptr, 20)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	frame, more := frames.Next()
+	for more && (strings.HasSuffix(frame.File, "/line.go") || strings.HasSuffix(frame.File, "/ears.go")) {
+		frame, more = frames.Next()
+	}
+	file := frame.File[strings.LastIndex(frame.File, "/")+1:]
+	panic(&failure{fmt.Sprintf("%s:%d: %s", file, frame.Line, fmt.Sprintf(format, args...)), spent})
+}
+
+func (q *line) wait(d time.Duration) {
+	q.waited += d
+	q.suite.wait(d)
+}
+
+func (q *line) outwait() { q.wait(short + short/2) }
+
+// unkept waits until no name is kept any more.
+func (q *line) unkept() { q.wait(core.ClaimWindow + short) }
+
+// want is suite's, for a try.
+func (q *line) want(status fenlock.Status) func(fenlock.Answer, error) fenlock.Answer {
+	return func(a fenlock.Answer, err error) fenlock.Answer {
+		if err != nil {
+			q.Fatalf("no answer: %v; want %v", err, status)
+		}
+		if a.Status != status {
+			q.failf(q.spent(), "answered %+v; want %v", a, status)
+		}
+		return a
+	}
+}
+
+// inspect returns what the first client sees of a name.
+func (q *line) inspect(name string) fenlock.Lease {
+	l, err := q.node.Inspect(q.ctx, name)
+	if err != nil {
+		q.Fatalf("inspect %q: %v", name, err)
+	}
+	return l
+}
+
+// waiter is one who waits. The zero waiter is a stranger: it has no place.
+type waiter struct {
+	fenlock.Place
+	via *watched
+}
+
+// waiter returns a new waiter of a client. The stamp counts from some day in
+// 2023: stamps are large numbers.
+func (q *line) waiter(of *ears, stamp int64) waiter {
+	q.numbers++
+	w := waiter{fenlock.Place{Waiter: fmt.Sprintf("%s:%d", of.client, q.numbers), Stamp: 1_700_000_000_000_000 + stamp}, of.node}
+	q.current[w.Waiter] = true
+	return w
+}
+
+func (q *line) request(w waiter) (*watched, fenlock.Request) {
+	r := request(q.name, "waiter", 0)
+	r.Place = w.Place
+	if w.via == nil {
+		w.via = q.other
+	}
+	return w.via, r
+}
+
+// holds takes the name with token 7, past any line.
+func (q *line) holds() fenlock.Request {
+	r := request(q.name, "holder", 7)
+	q.want(fenlock.Granted)(q.node.Acquire(q.ctx, r))
+	return r
+}
+
+// refused lets a waiter ask in vain, with a proposal.
+func (q *line) refused(w waiter) fenlock.Answer {
+	via, r := q.request(w)
+	return q.want(fenlock.Held)(via.Acquire(q.ctx, with(r, 1000)))
+}
+
+// granted lets a waiter ask with success.
+func (q *line) granted(w waiter) fenlock.Request {
+	via, r := q.request(w)
+	r.Token = q.want(fenlock.Granted)(via.Acquire(q.ctx, r)).Register
+	r.Place = fenlock.Place{}
+	return r
+}
+
+// queued puts waiters into the line, in this order.
+func (q *line) queued(waiters ...waiter) {
+	for _, w := range waiters {
+		q.refused(w)
+	}
+}
+
+func (q *line) releases(r fenlock.Request) {
+	q.want(fenlock.Granted)(q.node.Release(q.ctx, r))
+}
+
+// leaves says that a wait is over.
+func (q *line) leaves(w waiter) {
+	q.want(fenlock.Lost)(w.via.Release(q.ctx, fenlock.Request{Name: q.name, Place: fenlock.Place{Waiter: w.Waiter}}))
+}
+
+// lapses lets a lease end without a release.
+func (q *line) lapses(r fenlock.Request) {
+	q.want(fenlock.Granted)(q.node.Extend(q.ctx, lasting(r, short)))
+	q.outwait()
+}
+
+// ahead checks how many a waiter finds before it.
+func (q *line) ahead(w waiter, want int) {
+	if a := q.refused(w); a.Ahead != want {
+		q.failf(q.spent(), "%d are ahead: %+v; want %d", a.Ahead, a, want)
+	}
+}
+
+// kept checks that the name is kept for somebody, with this register.
+func (q *line) kept(register fence.Token) {
+	l := q.inspect(q.name)
+	if l.Remaining <= 0 || l.Remaining > core.ClaimWindow || l.Register != register {
+		q.failf(q.spent(), "inspect: %+v; want a lease of at most %v, and register %d", l, core.ClaimWindow, register)
+	}
+}
+
+// free checks that nobody has the name, and that it is kept for nobody.
+func (q *line) free() {
+	if l := q.inspect(q.name); l.Remaining != 0 {
+		q.failf(q.spent(), "inspect: %+v; want no lease", l)
+	}
+}
+
+// runLines runs the rules of waiting lines, if that is what the nodes are for.
+func runLines(t *testing.T, open func(t *testing.T) Harness) {
+	probe := open(t)
+	probe.Node.Close()
+	probe.Other.Close()
+	if _, ok := probe.Node.(fenlock.Queuer); !ok {
+		return
+	}
+	for _, c := range lineCases {
+		if c.slow && !probe.Fast {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			newSuite(t, open).inTime(c.test)
+		})
+	}
+}

@@ -1,0 +1,185 @@
+package nodetest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// Whoever asks first after the end of a lease may be anybody. The first in line
+// has waited longest, whether it is the one who asks or not.
+func freeNameGoesToTheFirst(q *line) {
+	for i, asker := range []waiter{{}, q.waiter(q.near, 20), q.waiter(q.far, 30)} {
+		q.name = fmt.Sprint(q.name, " ", i)
+		w1, w2 := q.waiter(q.far, 10), q.waiter(q.near, 15)
+		holder := q.holdsAny()
+		q.queued(w1, w2)
+		q.lapses(holder)
+		q.refused(asker)
+		q.heard(w1)
+		q.granted(w1)
+		if asker.Waiter == "" {
+			q.ahead(asker, 1)
+		} else {
+			q.ahead(asker, 1) // it has joined
+			q.ahead(waiter{}, 2)
+		}
+	}
+}
+
+// The first in line that asks needs no call. It must be out of line then, or it
+// would be called when it has what it wanted.
+func firstIsGrantedAndLeaves(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	holder := q.holds()
+	q.queued(w2, w1)
+	q.lapses(holder)
+	q.granted(w1)
+	q.heard()
+	q.ahead(w2, 0)
+	q.ahead(waiter{}, 1)
+
+	// Also one that is first by its stamp, and was not in line.
+	q.name += " again"
+	holder = q.holdsAny()
+	q.queued(w2)
+	q.lapses(holder)
+	r := q.granted(q.waiter(q.near, 15))
+	q.heard()
+	q.releases(r)
+	q.heard(w2)
+}
+
+// No node needs to watch the time: waiters know when a lease ends, and ask. A node
+// that called by itself, or for an operation that frees nothing, would keep a name
+// for nobody.
+func expiryCallsNobody(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	holder := q.holds()
+	q.queued(w1, w2)
+	q.lapses(holder)
+	q.want(fenlock.Lost)(q.node.Release(q.ctx, holder))
+	q.want(fenlock.Lost)(q.node.Confirm(q.ctx, holder))
+	q.want(fenlock.Lost)(q.node.Extend(q.ctx, with(request(q.name, "", 0), 6)))
+	q.list()
+	q.free()
+	q.heard()
+	q.refused(w2)
+	q.heard(w1)
+}
+
+// The next one learns at once that the name is free, and nobody else does:
+// with a hundred waiters, a hundred requests for each release would be the load.
+func releaseCallsTheFirst(q *line) {
+	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
+	holder := q.holds()
+	q.queued(w3, w1, w2)
+	q.want(fenlock.Lost)(q.other.Release(q.ctx, request(q.name, "not the holder", 0)))
+	q.heard()
+	q.releases(holder)
+	q.heard(w1)
+	q.want(fenlock.Lost)(q.other.Release(q.ctx, holder))
+	q.heard()
+	r := q.granted(w1)
+	q.releases(r)
+	q.heard(w2) // through the other client
+}
+
+// An operator's release ends a lease like any other.
+func forceReleaseCallsTheFirst(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	q.holds()
+	q.queued(w1, w2)
+	a := q.want(fenlock.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
+	q.heard(w1)
+	q.kept(a.Register)
+	// And it does not keep what is kept.
+	q.want(fenlock.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
+	q.heard(w2)
+	q.granted(w2)
+}
+
+// A waiter that is refused while the release is under way is either before it,
+// and called, or after it, and granted. Two steps on the node would let it sleep.
+func refusedIsCalled(q *line) {
+	first := q.name
+	for round := range 25 {
+		q.name = fmt.Sprint(first, " ", round)
+		holder, w := q.holdsAny(), q.waiter([]*ears{q.near, q.far}[round%2], 10)
+		via, r := q.request(w)
+		var asked, released fenlock.Answer
+		var errs [2]error
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		wg.Go(func() { <-start; asked, errs[0] = via.Acquire(q.ctx, r) })
+		wg.Go(func() { <-start; released, errs[1] = q.other.Release(q.ctx, holder) })
+		close(start)
+		wg.Wait()
+		q.want(fenlock.Granted)(released, errs[1])
+		if errs[0] == nil && asked.Status == fenlock.Granted {
+			q.heard()
+			continue
+		}
+		q.want(fenlock.Held)(asked, errs[0])
+		q.heard(w)
+	}
+}
+
+// A process that has ended must not cost those behind it a second each. A store
+// may need a moment to see that a client has gone; then it skips at once.
+func closedListenerIsSkipped(q *line) {
+	if err := q.other.Close(); err != nil {
+		q.Errorf("close: %v", err)
+	}
+	if err := q.other.Listen(q.ctx, q.far.client, func(string) {}); err == nil {
+		q.Error("listen after Close: no error")
+	}
+	first := q.name
+	var next waiter
+	for deadline, round := time.Now().Add(q.patience), 0; ; round++ {
+		q.name = fmt.Sprint(first, " ", round)
+		holder, gone := q.holdsAny(), q.waiter(q.far, 10)
+		gone.via, next = q.node, q.waiter(q.near, 20)
+		q.queued(gone, next)
+		q.releases(holder)
+		via, r := q.request(next)
+		if a, err := via.Acquire(q.ctx, r); err == nil && a.Status == fenlock.Granted {
+			q.heard(next)
+			break
+		} else if time.Now().After(deadline) {
+			q.failf(0, "%v after Close, the next in line: %+v, %v; want it granted", q.patience, a, err)
+		}
+	}
+	// With nobody behind, the name is anybody's.
+	q.name = first
+	holder, gone, stranger := q.holdsAny(), q.waiter(q.far, 10), waiter{via: q.node}
+	gone.via = q.node
+	q.queued(gone)
+	q.releases(holder)
+	q.free()
+	q.granted(stranger)
+	q.ahead(stranger, 0)
+}
+
+// At the word that a call may have been missed, all waiters of a client ask.
+// A node that says so for nothing makes them poll.
+func healthyNodeMissesNothing(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	holder := q.holds()
+	q.queued(w1, w2)
+	q.releases(holder)
+	q.heard(w1)
+	q.unkept()
+	q.refused(waiter{})
+	q.heard(w2)
+	for _, e := range []*ears{q.near, q.far} {
+		e.mu.Lock()
+		missed := e.missed
+		e.mu.Unlock()
+		if missed != 0 {
+			q.failf(0, "told %d times that a call may have been missed", missed)
+		}
+	}
+}

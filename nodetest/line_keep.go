@@ -1,0 +1,189 @@
+package nodetest
+
+import (
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// The one who was called needs a round trip to come. If a newcomer could take the
+// name meanwhile, whoever polls fastest would have it, and the line were none.
+func keptNameRefusesOthers(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	holder := q.holds()
+	q.queued(w1, w2)
+	q.releases(holder)
+	q.refused(waiter{})
+	q.refused(w2)
+	q.refused(q.waiter(q.far, 5)) // also one who was earlier: w1 is on its way
+	q.granted(w1)
+	q.heard(w1)
+	q.ahead(waiter{}, 2)
+}
+
+// What is kept is nobody's lease yet. Who had the name before, and may not know
+// that it has lost it, can neither confirm, extend nor release it, and the one
+// who was called has to acquire.
+func keptNameIsNotTheOldHolders(q *line) {
+	w1 := q.waiter(q.near, 10)
+	holder := q.holds()
+	q.queued(w1)
+	q.releases(holder)
+	_, called := q.request(w1)
+	for _, r := range []fenlock.Request{holder, with(holder, 1000), with(called, 1000)} {
+		r.Place = fenlock.Place{}
+		q.want(fenlock.Lost)(q.node.Confirm(q.ctx, r))
+		q.want(fenlock.Lost)(q.node.Extend(q.ctx, r))
+		q.want(fenlock.Lost)(q.node.Release(q.ctx, r))
+	}
+	q.kept(7)
+	q.granted(w1)
+	q.heard(w1)
+}
+
+// The old holder may be wrong about its lease on this node only, and repair it
+// elsewhere by its token. Only a grant may outrun that.
+func keepingMovesNoRegister(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	holder := q.holds()
+	q.queued(w1)
+	q.releases(holder)
+	q.kept(7)
+	q.refused(waiter{})
+	q.refused(w2)
+	q.kept(7)
+	if r := q.granted(w1); r.Token != 8 {
+		q.failf(q.spent(), "granted with register %d; want 8", r.Token)
+	}
+}
+
+// An operator sees why a name is not to be had although nobody has it.
+func keptNameShowsTheNextInLine(q *line) {
+	const label = "the next in line"
+	holder := q.holds()
+	q.queued(q.waiter(q.near, 10))
+	q.releases(holder)
+	if l := q.inspect(q.name); l.Label != label {
+		q.failf(q.spent(), "inspect: %+v; want the label %q", l, label)
+	}
+	if l := q.list()[q.name]; l.Label != label || l.Remaining <= 0 || l.Remaining > core.ClaimWindow {
+		q.failf(q.spent(), "listed: %+v; want the label %q, and at most %v", l, label, core.ClaimWindow)
+	}
+	if a := q.refused(waiter{}); a.HeldBy != label || a.Remaining <= 0 || a.Remaining > core.ClaimWindow {
+		q.failf(q.spent(), "refused: %+v; want held by %q, for at most %v", a, label, core.ClaimWindow)
+	}
+}
+
+// A waiter that is hung does not come. It costs those behind it one second, not
+// the TTL of anybody, and is out of line: it is not called again.
+func keepingEnds(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	holder := q.holds()
+	q.queued(w1, w2)
+	q.releases(holder)
+	q.heard(w1)
+	q.unkept()
+	q.free()
+	q.heard() // nobody watches the time, see ExpiryCallsNobody
+	q.refused(waiter{})
+	q.heard(w2)
+	q.unkept()
+	// Nobody is left in line. One who comes too late finds no place, and needs none.
+	q.granted(w1)
+	q.ahead(waiter{}, 0)
+	q.heard()
+}
+
+// A caller that has given up must not be called: the name would be kept for nobody.
+func leavingIsFinal(q *line) {
+	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
+	holder := q.holds()
+	q.queued(w1, w2, w3)
+	q.leaves(w1)
+	q.leaves(w1)                   // again, or without ever having joined: no harm
+	q.leaves(q.waiter(q.near, 15)) //
+	q.ahead(w2, 0)
+	q.ahead(waiter{}, 2)
+	if l := q.inspect(q.name); l.Label != "holder" {
+		q.failf(q.spent(), "after others have left: %+v; want the holder's lease", l)
+	}
+	q.heard()
+	q.releases(holder)
+	q.heard(w2)
+}
+
+// What was kept for one that has given up goes to the next at once.
+func leavingPassesOnWhatIsKept(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	holder := q.holds()
+	q.queued(w1, w2)
+	q.releases(holder)
+	q.heard(w1)
+	q.leaves(w1)
+	q.heard(w2)
+	q.refused(waiter{})
+	q.leaves(w2)
+	q.free() // nobody is next
+	q.granted(waiter{})
+	q.heard()
+}
+
+// An attempt fails if other nodes refused it. What it got here it gives back and
+// waits on, where it was in line. Calling the same waiter would make it try again
+// what has just failed.
+func failedAttemptJoinsAgain(q *line) {
+	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
+	r := q.granted(w1)
+	q.queued(w2)
+	r.Place = w1.Place
+	q.releases(r)
+	q.heard()
+	q.free()
+	q.refused(w2) // asks, and makes the node call the one before it
+	q.heard(w1)
+	r = q.granted(w1)
+	// One whose lease is not there, because its acquire never came, has a place too.
+	via, lost := q.request(w3)
+	q.want(fenlock.Lost)(via.Release(q.ctx, lost))
+	q.ahead(waiter{}, 2)
+	q.ahead(w3, 1)
+	q.releases(r)
+	q.heard(w2)
+}
+
+// The name goes to whoever is before the one that failed: on the other nodes
+// that is who has it, or is about to.
+func failedAttemptCallsAnEarlierOne(q *line) {
+	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
+	r := q.granted(w2)
+	q.queued(w1, w3)
+	r.Place = w2.Place
+	q.releases(r)
+	q.heard(w1)
+	q.ahead(w3, 1) // after w2, which is back at its place
+	q.releases(q.granted(w1))
+	q.heard(w2)
+	q.releases(q.granted(w2))
+	q.heard(w3)
+}
+
+// A waiter can fail elsewhere before it has taken what is kept for it here. Until
+// its next attempt that would be kept in vain.
+func failedAttemptGivesUpWhatIsKept(q *line) {
+	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
+	holder := q.holds()
+	q.queued(w2)
+	q.releases(holder)
+	q.heard(w2)
+	q.refused(w1)
+	via, r := q.request(w2)
+	q.want(fenlock.Lost)(via.Release(q.ctx, r))
+	q.heard(w1)
+	// And with nobody before it: free, and the waiter is first in line.
+	q.leaves(w1)
+	q.heard(w2)
+	q.want(fenlock.Lost)(via.Release(q.ctx, r))
+	q.heard()
+	q.free()
+	q.refused(waiter{})
+	q.heard(w2)
+}
