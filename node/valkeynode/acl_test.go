@@ -15,9 +15,10 @@ import (
 
 // leastPermissions are all that a node's user needs, for the default prefix. A
 // URL with a database number needs +select too. docs/valkey.md has the same line.
-const leastPermissions = "~fenlock:* ~fenlock-registers:fenlock:* " +
+const leastPermissions = "~fenlock:* ~fenlock-registers:fenlock:* ~fenlock-line:fenlock:* &fenlock-wake:* " +
 	"+info +config|get +script|exists +script|load +eval +evalsha +multi +exec " +
-	"+get +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hsetnx +hdel +time +scan"
+	"+get +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hsetnx +hdel +time +scan " +
+	"+zadd +zcard +zrank +zrem +zpopmin +publish +subscribe"
 
 const (
 	aclUser     = "lock-user"
@@ -92,14 +93,19 @@ func exercise(t *testing.T, server *testserver.Server) error {
 	r.Token = a.Register
 	other := request("orders/42", "two")
 	other.TTL = aclMaxTTL
+	client := strings.Repeat("a", 32)
+	other.Place = fenlock.Place{Waiter: client + ":1", Stamp: 1}
+	gone := fenlock.Request{Name: r.Name, Place: fenlock.Place{Waiter: client + ":1"}}
 	for _, step := range []struct {
 		name string
 		do   func() error
 	}{
+		{"listen", func() error { return n.Listen(ctx, client, func(string) {}) }},
 		{"held", func() error { _, err := n.Acquire(ctx, other); return err }},
 		{"confirm", func() error { _, err := n.Confirm(ctx, r); return err }},
 		{"extend", func() error { _, err := n.Extend(ctx, r); return err }},
 		{"release", func() error { _, err := n.Release(ctx, r); return err }},
+		{"give up", func() error { _, err := n.Release(ctx, gone); return err }},
 		{"repair", func() error { _, err := n.Extend(ctx, r); return err }},
 		{"inspect", func() error { _, err := n.Inspect(ctx, r.Name); return err }},
 		{"list", func() error { return n.List(ctx, func(fenlock.Lease) bool { return true }) }},

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -20,6 +21,27 @@ func dialContext(ctx context.Context, network, address string, dialer *net.Diale
 		return dialer.DialContext(ctx, network, address)
 	}
 	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, address)
+}
+
+// watched is a connection that tells whether it was closed. While there is none,
+// requests wait for a new one in look, where they can be given up: the client
+// library lets all of them wait for whoever connects, as long as that may take.
+type watched struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (c *watched) Close() error {
+	c.closed.Store(true)
+	return c.Conn.Close()
+}
+
+// lost returns the newest connection if it was closed, else nil.
+func (n *Node) lost() *watched {
+	if c := n.conn.Load(); c != nil && c.closed.Load() {
+		return c
+	}
+	return nil
 }
 
 // slots bounds the requests in the client library's ring: a full ring ignores
@@ -127,7 +149,7 @@ func (n *Node) look(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	s := n.server.Load()
-	if s == nil || s.dial != n.dials.Load() {
+	if s == nil || s.dial != n.dials.Load() || n.lost() != nil {
 		f, err := n.fly(ctx, &n.looking, lookTimeout, func(ctx context.Context, f *flight) {
 			f.err = n.lookNow(ctx)
 			n.lookError.Store(&f.err)
@@ -150,6 +172,7 @@ func (n *Node) look(ctx context.Context) (*server, error) {
 
 func (n *Node) lookNow(ctx context.Context) error {
 	for {
+		lost := n.lost()
 		before := n.dials.Load()
 		message, err := n.do(ctx, n.client.B().Info().Build())
 		if err != nil {
@@ -173,6 +196,9 @@ func (n *Node) lookNow(ctx context.Context) error {
 			return n.warnIfMisconfigured(err)
 		}
 		n.server.Store(&server{dial: after, runID: f.runID})
+		if lost != nil {
+			n.conn.CompareAndSwap(lost, nil) // it was not the one that answers
+		}
 		return nil
 	}
 }
@@ -201,8 +227,12 @@ func (n *Node) Close() error {
 		return nil
 	}
 	n.closed = true
+	for _, end := range n.deafen {
+		end()
+	}
 	n.mu.Unlock()
 	n.client.Close()
 	n.tasks.Wait()
+	n.client.Close() // a connection that a task was making meanwhile
 	return nil
 }

@@ -46,7 +46,7 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease fenlock.Lease
 		return lease, false, err
 	}
 	leased = err == nil
-	lease.Label = fenlock.Holder(holder).Label()
+	lease.Label = label(holder)
 	left, err := values[1].AsInt64()
 	if err != nil {
 		return lease, false, err
@@ -83,7 +83,7 @@ func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 		cursor = page.Cursor
 		for _, key := range page.Elements {
 			name := strings.TrimPrefix(key, n.prefix)
-			if seen[key] || strings.HasPrefix(key, registersPrefix) {
+			if seen[key] || reservedPrefix(key) != "" {
 				continue
 			}
 			seen[key] = true

@@ -17,12 +17,25 @@ import (
 // DefaultPrefix is put before a lock's name to make its key.
 const DefaultPrefix = "fenlock:"
 
-// registersPrefix begins the key of a group's registers. No lock may have a key
-// that begins with it.
-const registersPrefix = "fenlock-registers:"
+// The keys that are not leases: a group's registers, and the lines of those who
+// wait for a lock. No lock may have a key that begins with one of these.
+const (
+	registersPrefix = "fenlock-registers:"
+	linePrefix      = "fenlock-line:"
+)
 
-// Node is one Valkey or Redis primary. It implements fenlock.Rejoiner, and is
-// safe for concurrent use.
+// reservedPrefix returns which of the prefixes above a key begins with, or "".
+func reservedPrefix(key string) string {
+	for _, prefix := range []string{registersPrefix, linePrefix} {
+		if strings.HasPrefix(key, prefix) {
+			return prefix
+		}
+	}
+	return ""
+}
+
+// Node is one Valkey or Redis primary. It implements fenlock.Rejoiner and
+// fenlock.Queuer, and is safe for concurrent use.
 type Node struct {
 	name   string
 	prefix string
@@ -33,6 +46,7 @@ type Node struct {
 	// dials counts connections. A new one may lead to another server, so that
 	// is looked at before an answer counts.
 	dials  atomic.Uint64
+	conn   atomic.Pointer[watched] // the newest, or nil
 	server atomic.Pointer[server]
 
 	lookError atomic.Pointer[error] // of the last look at the server
@@ -44,7 +58,8 @@ type Node struct {
 	out     *absence // the last refusal of an admission
 	warned  string   // the last warning, so that each is given once
 	closed  bool
-	tasks   sync.WaitGroup // flights
+	deafen  []func()       // ends the listening, of each client
+	tasks   sync.WaitGroup // flights, and listening
 
 	earlier atomic.Pointer[[]*Node] // nodes of the group before this one
 }
@@ -100,10 +115,10 @@ func Open(rawURL string, options ...Option) (*Node, error) {
 	for _, o := range options {
 		o(n)
 	}
-	if strings.HasPrefix(n.prefix, registersPrefix) {
-		return nil, invalidf("node %s: the prefix %q begins with %q, which is reserved", name, n.prefix, registersPrefix)
+	if reserved := reservedPrefix(n.prefix); reserved != "" {
+		return nil, invalidf("node %s: the prefix %q begins with %q, which is reserved", name, n.prefix, reserved)
 	}
-	n.client, err = newClient(opt, &n.dials)
+	n.client, err = newClient(opt, n.watch)
 	if err != nil {
 		return nil, invalidf("node %s: %v", name, err)
 	}
@@ -114,8 +129,8 @@ var errNotYet = errors.New("not connected yet")
 
 // newClient sets the client library up as one pipelined connection, without
 // retries: a request that is sent twice could be executed twice. Each new
-// connection is counted in dials, unless that is nil.
-func newClient(opt valkey.ClientOption, dials *atomic.Uint64) (valkey.Client, error) {
+// connection goes through watch, unless that is nil.
+func newClient(opt valkey.ClientOption, watch func(net.Conn) net.Conn) (valkey.Client, error) {
 	network := "tcp"
 	if strings.HasPrefix(opt.InitAddress[0], "/") {
 		network = "unix"
@@ -127,8 +142,8 @@ func newClient(opt valkey.ClientOption, dials *atomic.Uint64) (valkey.Client, er
 			return nil, errNotYet
 		}
 		conn, err := dialContext(ctx, network, address, dialer, config)
-		if err == nil && dials != nil {
-			dials.Add(1)
+		if err == nil && watch != nil {
+			conn = watch(conn)
 		}
 		return conn, err
 	}
@@ -152,14 +167,22 @@ func newClient(opt valkey.ClientOption, dials *atomic.Uint64) (valkey.Client, er
 	return client, nil
 }
 
+// watch counts a new connection, and keeps an eye on it.
+func (n *Node) watch(conn net.Conn) net.Conn {
+	c := &watched{Conn: conn}
+	n.conn.Store(c)
+	n.dials.Add(1)
+	return c
+}
+
 // String returns the node's address without user and password.
 func (n *Node) String() string { return n.name }
 
-// key returns the key of a lock. It never meets the registers' key.
+// key returns the key of a lock. It never meets the registers' key or a line's.
 func (n *Node) key(name string) (string, error) {
 	key := n.prefix + name
-	if strings.HasPrefix(key, registersPrefix) {
-		return "", invalidf("the lock's key %.60q begins with %q, which is reserved", key, registersPrefix)
+	if reserved := reservedPrefix(key); reserved != "" {
+		return "", invalidf("the lock's key %.60q begins with %q, which is reserved", key, reserved)
 	}
 	return key, nil
 }

@@ -17,10 +17,11 @@ import (
 // Acquire implements fenlock.Node.
 func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
 	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
+	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), rule.CheckPlace(rule.Place(r.Place))); err != nil {
 		return n.invalid(err)
 	}
-	return n.operate(ctx, acquireScript, r.Name, string(r.Holder), milliseconds(ttl), stripe(r.Name), r.Token.String())
+	args := []string{string(r.Holder), milliseconds(ttl), stripe(r.Name), r.Token.String()}
+	return n.operate(ctx, acquireScript, r.Name, append(args, place(r.Place)...)...)
 }
 
 // Confirm implements fenlock.Node.
@@ -42,7 +43,10 @@ func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, e
 
 // Release implements fenlock.Node.
 func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return n.operate(ctx, releaseScript, r.Name, string(r.Holder))
+	if err := rule.CheckPlace(rule.Place(r.Place)); err != nil {
+		return n.invalid(err)
+	}
+	return n.operate(ctx, releaseScript, r.Name, append([]string{string(r.Holder)}, place(r.Place)...)...)
 }
 
 // ForceRelease implements fenlock.Node.
@@ -62,15 +66,27 @@ func milliseconds(ttl time.Duration) string { return strconv.FormatInt(ttl.Milli
 
 func stripe(name string) string { return strconv.Itoa(fenlock.Stripe(name)) }
 
+// place returns a place as arguments of a script, none for nobody's.
+func place(p fenlock.Place) []string {
+	if p.Waiter == "" {
+		return nil
+	}
+	return []string{p.Waiter, strconv.FormatInt(p.Stamp, 10)}
+}
+
 // operate runs one of the operations' scripts on a verified and admitted server.
 func (n *Node) operate(ctx context.Context, s *script, name string, args ...string) (fenlock.Answer, error) {
 	key, err := n.key(name)
 	if err != nil {
 		return fenlock.Answer{}, n.fail(err)
 	}
-	keys := []string{key}
+	keys := make([]string, 0, 3)
+	keys = append(keys, key)
 	if s != releaseScript {
 		keys = append(keys, n.registersKey())
+	}
+	if s == acquireScript || s == releaseScript || s == forceScript {
+		keys = append(keys, linePrefix+key)
 	}
 	for admitted := false; ; admitted = true {
 		srv, err := n.look(ctx)
@@ -149,14 +165,29 @@ func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bo
 		register, err := values[0].AsInt64()
 		return fenlock.Answer{Status: fenlock.Outrun, Register: fence.Token(register)}, false, err
 	}
-	if len(values) != 2 { // acquire: {holder, remaining ms}
+	if len(values) != 4 { // acquire: {holder, remaining ms, ahead, clock in µs}
 		return answer, false, fmt.Errorf("unexpected reply of %d values", len(values))
 	}
 	holder, _ := values[0].ToString()
-	left, err := values[1].AsInt64()
+	var numbers [3]int64
+	for i := range numbers {
+		if numbers[i], err = values[i+1].AsInt64(); err != nil {
+			return answer, false, err
+		}
+	}
 	return fenlock.Answer{
 		Status:    fenlock.Held,
-		HeldBy:    fenlock.Holder(holder).Label(),
-		Remaining: time.Duration(max(left, 0)) * time.Millisecond,
-	}, false, err
+		HeldBy:    label(holder),
+		Remaining: time.Duration(max(numbers[0], 0)) * time.Millisecond,
+		Ahead:     int(numbers[1]),
+		Clock:     time.Duration(numbers[2]) * time.Microsecond,
+	}, false, nil
+}
+
+// label returns what people are shown of a lease's holder.
+func label(holder string) string {
+	if rule.IsReserved(holder) {
+		return "the next in line"
+	}
+	return fenlock.Holder(holder).Label()
 }

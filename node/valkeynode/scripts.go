@@ -21,6 +21,8 @@ func newScript(name, text string) *script {
 var (
 	//go:embed scripts/admitted.lua
 	admittedText string
+	//go:embed scripts/line.lua
+	lineText string
 	//go:embed scripts/acquire.lua
 	acquireText string
 	//go:embed scripts/confirm.lua
@@ -38,11 +40,11 @@ var (
 	//go:embed scripts/guard.lua
 	guardText string
 
-	acquireScript = newScript("acquire", admittedText+acquireText)
+	acquireScript = newScript("acquire", admittedText+lineText+acquireText)
 	confirmScript = newScript("confirm", admittedText+confirmText)
 	extendScript  = newScript("extend", admittedText+extendText)
-	releaseScript = newScript("release", releaseText)
-	forceScript   = newScript("force", admittedText+forceText)
+	releaseScript = newScript("release", lineText+releaseText)
+	forceScript   = newScript("force", admittedText+lineText+forceText)
 	guardScript   = newScript("guard", guardText)
 
 	// operations are the scripts that only admission loads.

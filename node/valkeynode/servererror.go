@@ -20,10 +20,10 @@ var advice = []struct {
 }{
 	{"WRONGPASS", true, "the user or the password is wrong"},
 	{"NOAUTH", true, "the server wants a password"},
-	{"NOPERM", true, "the server's ACL denies a command or a key to this user (docs/valkey.md lists what is needed)"},
+	{"NOPERM", true, "the server's ACL denies a command, a key or a channel to this user (docs/valkey.md lists what is needed)"},
 	// The same from within a script: Valkey's words, and Redis's.
-	{"ACL failure in script", true, "the server's ACL denies a command or a key to this user (docs/valkey.md lists what is needed)"},
-	{"The user executing the script", true, "the server's ACL denies a command or a key to this user (docs/valkey.md lists what is needed)"},
+	{"ACL failure in script", true, "the server's ACL denies a command, a key or a channel to this user (docs/valkey.md lists what is needed)"},
+	{"The user executing the script", true, "the server's ACL denies a command, a key or a channel to this user (docs/valkey.md lists what is needed)"},
 	{"READONLY", true, "this is a read-only replica: use its primary"},
 	{"MOVED", true, "this is part of a cluster: a node must be an independent primary"},
 	{"CLUSTERDOWN", true, "this is part of a cluster: a node must be an independent primary"},

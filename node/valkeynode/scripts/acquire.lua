@@ -3,14 +3,18 @@
 -- KEYS[1]  the lease: a string, the holder, with a time to live
 -- KEYS[2]  the registers: a hash; its field "admitted" is the mark of admission,
 --          the replication id that the server had when it was admitted
+-- KEYS[3]  the line of those who wait for the name
 -- ARGV[1]  holder
 -- ARGV[2]  time to live in milliseconds
 -- ARGV[3]  stripe, the field of the register
 -- ARGV[4]  proposal
+-- ARGV[5]  the waiter that asks, if it is one
+-- ARGV[6]  its stamp
 --
--- Returns the number promised; {holder or false, remaining ms} if leased already;
--- "rejoining" if the server is not admitted; "maxttl N" if the lease would be
--- longer than the group's longest, N ms.
+-- Returns the number promised; {holder or false, remaining ms, waiters ahead,
+-- the server's clock in microseconds} if leased already; "rejoining" if the
+-- server is not admitted; "maxttl N" if the lease would be longer than the
+-- group's longest, N ms.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
 if not admitted(mark[1]) then
   return 'rejoining'
@@ -22,8 +26,25 @@ local number = math.max((tonumber(mark[3]) or 0) + 1, tonumber(ARGV[4]))
 if number > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
 end
-if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  return {redis.call('GET', KEYS[1]), redis.call('PTTL', KEYS[1])}
+local lease, line, waiter, stamp = KEYS[1], KEYS[3], ARGV[5], ARGV[6]
+-- Before anything is changed: a line that cannot be read must leave no lease.
+local waiting = redis.call('ZCARD', line)
+local granted = redis.call('SET', lease, ARGV[1], 'NX', 'PX', ARGV[2])
+if granted and waiting > 0 then
+  -- The name is free, but others may be first. A call replaces the lease that was
+  -- just set. Where nobody is called, the asker was taken out of the line.
+  join(line, waiter, stamp)
+  granted = not call(lease, line, waiter)
+elseif not granted and waiter and redis.call('GET', lease) == reserved(waiter) then
+  -- It is kept for the asker, who may have joined again since.
+  granted = redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
+  redis.call('ZREM', line, waiter)
+end
+if not granted then
+  join(line, waiter, stamp)
+  local ahead = waiter and redis.call('ZRANK', line, waiter) or redis.call('ZCARD', line)
+  local time = redis.call('TIME')
+  return {redis.call('GET', lease), redis.call('PTTL', lease), ahead, time[1] * 1000000 + time[2]}
 end
 -- Lua would write a large number as 1.7952237360533e+15.
 redis.call('HSET', KEYS[2], ARGV[3], string.format('%.0f', number))

@@ -1,8 +1,9 @@
 -- force: remove the lease, whoever has it, and raise the register, so that the
--- old holder cannot create it again.
+-- old holder cannot create it again. Then call the next in line.
 --
 -- KEYS[1]  the lease
 -- KEYS[2]  the registers
+-- KEYS[3]  the line of those who wait for the name
 -- ARGV[1]  stripe
 -- ARGV[2]  floor: the register is at least this afterwards
 --
@@ -17,4 +18,5 @@ if register > 9007199254740991 then
 end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', register))
+call(KEYS[1], KEYS[3])
 return register

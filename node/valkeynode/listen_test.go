@@ -1,0 +1,360 @@
+package valkeynode_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// subscribe makes a node listen, and returns the events.
+func subscribe(t *testing.T, n fenlock.Queuer, digit string) (events chan string, err error) {
+	t.Helper()
+	events = make(chan string, 1000)
+	return events, n.Listen(bounded(t), strings.Repeat(digit, 32), func(waiter string) { events <- waiter })
+}
+
+func next(t *testing.T, events chan string) string {
+	t.Helper()
+	select {
+	case event := <-events:
+		return event
+	case <-bounded(t).Done():
+		t.Fatal("no event")
+		return ""
+	}
+}
+
+func TestCutSubscriptionIsRenewed(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s, p := lineServer(t, kind, 2)
+		a, b := p[0], p[1]
+		first := a.hold()
+		b.refused(1, 100, 0)
+		for range 3 {
+			if got := s.Do("CLIENT", "KILL", "TYPE", "pubsub"); got != "2" {
+				t.Fatalf("%s connections cut, want 2", got)
+			}
+			a.called("")
+			b.called("")
+		}
+		a.release(first)
+		b.called(b.waiter(1))
+		b.granted(1, 100)
+		silent(t, a, b)
+	})
+}
+
+func TestServerRestartsWhileListening(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s, p := lineServer(t, kind, 1)
+		a := p[0]
+		a.hold()
+		s.Kill()
+		if got, err := a.Acquire(bounded(t), a.request(1, 100)); err == nil {
+			t.Fatalf("%+v from a server that is down", got)
+		}
+		s.Restart()
+		a.called("")
+		markAdmitted(t, s, "fenlock:", time.Hour)
+		first := a.hold()
+		a.refused(1, 100, 0)
+		a.release(first)
+		a.called(a.waiter(1))
+		a.granted(1, 100)
+		silent(t, a)
+	})
+}
+
+// A server that is down when Listen is called says so at once, and is listened to
+// when it is up.
+func TestListenToAServerThatIsDown(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s := testserver.Start(t, kind)
+		s.Kill()
+		n := joined(t, s.URL(), time.Hour)
+		events, err := subscribe(t, n, "a")
+		if err == nil || !strings.Contains(err.Error(), n.String()) || errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%v, want the node's name and a refused connection", err)
+		}
+		s.Restart()
+		if got := next(t, events); got != "" {
+			t.Fatalf("event %q, want none missed", got)
+		}
+		s.Do("PUBLISH", "fenlock-wake:"+strings.Repeat("a", 32), "1")
+		if got := next(t, events); got != strings.Repeat("a", 32)+":1" {
+			t.Fatalf("event %q", got)
+		}
+	})
+}
+
+func TestListenToAHungServer(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s := testserver.Start(t, kind)
+		n := joined(t, s.URL(), time.Hour)
+		s.Pause()
+		ctx, cancel := context.WithTimeout(bounded(t), 50*time.Millisecond)
+		defer cancel()
+		events := make(chan string, 10)
+		if err := n.Listen(ctx, strings.Repeat("a", 32), func(waiter string) { events <- waiter }); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), n.String()) {
+			t.Fatalf("%v, want the context's error and the node's name", err)
+		}
+		s.Resume()
+		if got := next(t, events); got != "" {
+			t.Fatalf("event %q, want the one for being late", got)
+		}
+	})
+}
+
+func TestListenWithoutPermission(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s := testserver.Start(t, kind)
+		for _, missing := range []string{"+subscribe", "&fenlock-wake:*"} {
+			grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
+			s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
+			n := joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
+			events, err := subscribe(t, n, "a")
+			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), aclPassword) {
+				t.Fatalf("without %s: %v; want ErrMisconfigured that says what to grant", missing, err)
+			}
+			// Granted later, it is noticed.
+			s.Do("ACL", "SETUSER", aclUser, missing)
+			if got := next(t, events); got != "" {
+				t.Fatalf("event %q, want the one for being late", got)
+			}
+			n.Close()
+		}
+	})
+}
+
+// A user who must not publish is told so, by the operation that had to.
+func TestCallWithoutPermission(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s, p := lineServer(t, kind, 1)
+		first := p[0].hold()
+		p[0].refused(1, 100, 0)
+		for _, missing := range []string{"+publish", "&fenlock-wake:*"} {
+			grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
+			s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
+			n := joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
+			if a, err := n.Release(bounded(t), first); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "channel") || strings.Contains(err.Error(), aclPassword) {
+				t.Fatalf("without %s: %+v, %v; want ErrMisconfigured", missing, a, err)
+			}
+			// Done all the same, but for the call.
+			first = p[0].hold()
+			p[0].refused(1, 100, 0)
+		}
+	})
+}
+
+func TestListenRefuses(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s := testserver.Start(t, kind)
+		n := joined(t, s.URL(), time.Hour)
+		for _, client := range []string{"", "a", strings.Repeat("*", 32), strings.Repeat("a", 33), strings.Repeat("a", 32) + ":1"} {
+			if err := n.Listen(bounded(t), client, func(string) {}); !errors.Is(err, fenlock.ErrInvalid) {
+				t.Errorf("client %q: %v, want ErrInvalid", client, err)
+			}
+		}
+		if _, err := subscribe(t, n, "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := subscribe(t, n, "b"); !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), n.String()) {
+			t.Fatalf("a second client: %v, want ErrInvalid and the node's name", err)
+		}
+		closed := joined(t, s.URL(), time.Hour)
+		closed.Close()
+		if _, err := subscribe(t, closed, "c"); err == nil {
+			t.Fatal("a closed node listens")
+		}
+	})
+}
+
+// What is no number is not passed on, whoever publishes it.
+func TestForeignMessagesAreNoCalls(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s, p := lineServer(t, kind, 1)
+		for _, payload := range []string{"", "x", "-1", "1 ", "1:2", strings.Repeat("1", 20), "\x00"} {
+			if got := s.Do("PUBLISH", "fenlock-wake:"+p[0].client, payload); got != "1" {
+				t.Fatalf("%s told", got)
+			}
+		}
+		s.Do("PUBLISH", "fenlock-wake:"+p[0].client, "42")
+		p[0].called(p[0].waiter(42))
+	})
+}
+
+// The connection that listens serves requests too: many at once, while messages
+// arrive among the replies, some of them sent by its own requests.
+func TestListeningAndRequestsShareAConnection(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s, p := lineServer(t, kind, 1)
+		a := p[0]
+		var all sync.WaitGroup
+		for i := range 300 {
+			all.Go(func() {
+				name := fmt.Sprintf("orders/%d", i)
+				hold, wait := request(name, "hold"), request(name, "wait")
+				hold.TTL, wait.TTL = time.Minute, time.Minute
+				wait.Place = fenlock.Place{Waiter: a.waiter(i), Stamp: int64(i)}
+				for _, step := range []struct {
+					do   func(context.Context, fenlock.Request) (fenlock.Answer, error)
+					r    fenlock.Request
+					want fenlock.Status
+				}{
+					{a.Acquire, hold, fenlock.Granted},
+					{a.Acquire, wait, fenlock.Held},
+					{a.Release, hold, fenlock.Granted},
+					{a.Acquire, wait, fenlock.Granted},
+					{a.Release, fenlock.Request{Name: name, Holder: wait.Holder}, fenlock.Granted},
+				} {
+					if got, err := step.do(bounded(t), step.r); err != nil || got.Status != step.want {
+						t.Errorf("%s: %+v, %v; want %v", name, got, err, step.want)
+						return
+					}
+				}
+			})
+		}
+		all.Wait()
+		seen := make(map[string]bool)
+		for range 300 {
+			seen[next(t, a.events)] = true
+		}
+		if len(seen) != 300 || seen[""] {
+			t.Errorf("%d different waiters called, want 300", len(seen))
+		}
+		if got := infoField(t, s, "pubsub_clients"); got != "" && got != "1" {
+			t.Errorf("%s connections listen", got)
+		}
+		noTrace(t, s)
+	})
+}
+
+// A request that finds the connection lost, and the listening busy with a new one
+// that does not come about, can be given up all the same. With TLS a server that
+// says nothing is enough for that.
+func TestRequestDoesNotWaitForTheListening(t *testing.T) {
+	t.Parallel()
+	s := testserver.StartTLS(t, testserver.Kinds(t)[0])
+	markAdmitted(t, s, "fenlock:", time.Hour)
+	addr := newAddress(t, s.Addr())
+	url := strings.Replace(addr.url(), "valkey:", "valkeys:", 1) + "?ca=" + s.CAFile
+	n := joined(t, url, time.Hour)
+	events, err := subscribe(t, n, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	acquire(t, n, request("orders", "one"))
+
+	hole, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hole.Close()
+	connected := make(chan chan struct{}) // each until the client leaves
+	go func() {
+		for {
+			c, err := hole.Accept()
+			if err != nil {
+				return
+			}
+			left := make(chan struct{})
+			go func() {
+				io.Copy(io.Discard, c)
+				c.Close()
+				close(left)
+			}()
+			select {
+			case connected <- left:
+			case <-left:
+			}
+		}
+	}()
+	addr.moveTo(hole.Addr().String())
+	// On a machine that is slow just now the client may leave by chance.
+	alone := false
+	for range 5 {
+		left := <-connected
+		ctx, cancel := context.WithTimeout(bounded(t), 10*time.Millisecond)
+		a, err := n.Acquire(ctx, request("orders", "two"))
+		cancel()
+		if err == nil {
+			t.Fatalf("%+v from nobody", a)
+		}
+		select {
+		case <-left:
+		case <-time.After(100 * time.Millisecond):
+			alone = true
+		}
+		if alone {
+			break
+		}
+	}
+	if !alone {
+		t.Fatal("requests last as long as the listening tries to connect")
+	}
+	addr.moveTo(s.Addr())
+	if got := next(t, events); got != "" {
+		t.Fatalf("event %q", got)
+	}
+}
+
+// Not parallel: it looks at all goroutines. Nothing of the listening is left when
+// Close has returned, whatever it was doing.
+func TestCloseEndsTheListening(t *testing.T) {
+	running := func() string {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+			if strings.Contains(stack, "(*listening)") {
+				return stack
+			}
+		}
+		return ""
+	}
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		for _, state := range []struct {
+			name string
+			make func(s *testserver.Server)
+		}{
+			{"subscribed", func(*testserver.Server) {}},
+			{"server down", (*testserver.Server).Kill},
+			{"server hung", (*testserver.Server).Pause},
+			{"cut", func(s *testserver.Server) { s.Do("CLIENT", "KILL", "TYPE", "pubsub") }},
+		} {
+			s, p := lineServer(t, kind, 1)
+			state.make(s)
+			p[0].Close()
+			if stack := running(); stack != "" {
+				t.Errorf("%s: after Close there is\n%s", state.name, stack)
+			}
+			if s.Pid() == 0 || state.name == "server hung" {
+				continue
+			}
+			eventually(t, func() error {
+				if clients := s.Do("CLIENT", "LIST"); strings.Contains(clients, "name=fenlock") {
+					return errors.New("still connected: " + clients)
+				}
+				return nil
+			})
+		}
+	})
+}
