@@ -49,14 +49,14 @@ func fatal(v any) {
 
 // child starts this binary in a role and returns its output. It is killed at
 // the latest when the test ends.
-func child(t *testing.T, role, path string) (*exec.Cmd, io.Reader, *strings.Builder) {
+func child(t *testing.T, role, path string, env ...string) (*exec.Cmd, io.Reader, *strings.Builder) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleVariable+"="+role, fileVariable+"="+path)
+	cmd.Env = append(append(os.Environ(), roleVariable+"="+role, fileVariable+"="+path), env...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()

@@ -10,6 +10,10 @@ import (
 
 // format is the version of the tables. A program that finds a larger one must not
 // touch them: it does not know what they promise.
+//
+// The tables of lines came later, with the same format. A program that does not
+// know them calls nobody, so waiters have to look for themselves; but what is
+// kept for a waiter is a lease, which it respects like any other.
 const format = 1
 
 // Names and holders are BLOBs, since any bytes are allowed in them and they are
@@ -25,6 +29,19 @@ var schema = []string{
 	) WITHOUT ROWID`,
 	`CREATE INDEX IF NOT EXISTS fenlock_leases_expires ON fenlock_leases (expires)`,
 	`CREATE TABLE IF NOT EXISTS fenlock_registers (stripe INTEGER PRIMARY KEY NOT NULL, token INTEGER NOT NULL)`,
+	`CREATE TABLE IF NOT EXISTS fenlock_lines (
+		name    BLOB PRIMARY KEY NOT NULL,
+		expires INTEGER NOT NULL,
+		boot    TEXT NOT NULL
+	) WITHOUT ROWID`,
+	`CREATE INDEX IF NOT EXISTS fenlock_lines_expires ON fenlock_lines (expires)`,
+	`CREATE TABLE IF NOT EXISTS fenlock_waiters (
+		name   BLOB NOT NULL,
+		stamp  INTEGER NOT NULL,
+		waiter TEXT NOT NULL,
+		PRIMARY KEY (name, stamp, waiter)
+	) WITHOUT ROWID`,
+	`CREATE UNIQUE INDEX IF NOT EXISTS fenlock_waiters_once ON fenlock_waiters (name, waiter)`,
 }
 
 // statements are prepared once; database/sql prepares them again on a
@@ -32,6 +49,9 @@ var schema = []string{
 type statements struct {
 	lease, register, page                   *sql.Stmt
 	setLease, dropLease, setRegister, purge *sql.Stmt
+
+	line, head, stamp, before, all                                  *sql.Stmt
+	setLine, dropLine, clear, join, leave, purgeWaiters, purgeLines *sql.Stmt
 }
 
 // prepare makes the tables and the statements.
@@ -64,6 +84,25 @@ func (n *Node) prepare(ctx context.Context) error {
 			ON CONFLICT (stripe) DO UPDATE SET token = excluded.token`},
 		{&n.stmt.purge, `DELETE FROM fenlock_leases WHERE name IN
 			(SELECT name FROM fenlock_leases WHERE expires <= ? ORDER BY expires LIMIT ?)`},
+		{&n.stmt.line, `SELECT expires, boot FROM fenlock_lines WHERE name = ?`},
+		{&n.stmt.head, `SELECT waiter FROM fenlock_waiters WHERE name = ? ORDER BY stamp, waiter LIMIT 1`},
+		{&n.stmt.stamp, `SELECT stamp FROM fenlock_waiters WHERE name = ? AND waiter = ?`},
+		{&n.stmt.before, `SELECT count(*) FROM fenlock_waiters WHERE name = ? AND (stamp, waiter) < (?, ?)`},
+		{&n.stmt.all, `SELECT count(*) FROM fenlock_waiters WHERE name = ?`},
+		{&n.stmt.setLine, `INSERT INTO fenlock_lines (name, expires, boot) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET expires = excluded.expires, boot = excluded.boot`},
+		{&n.stmt.dropLine, `DELETE FROM fenlock_lines WHERE name = ?1
+			AND NOT EXISTS (SELECT 1 FROM fenlock_waiters WHERE name = ?1)`},
+		{&n.stmt.clear, `DELETE FROM fenlock_waiters WHERE name = ?`},
+		{&n.stmt.join, `INSERT INTO fenlock_waiters (name, stamp, waiter) VALUES (?, ?, ?)`},
+		{&n.stmt.leave, `DELETE FROM fenlock_waiters WHERE name = ? AND waiter = ?`},
+		{&n.stmt.purgeWaiters, `DELETE FROM fenlock_waiters WHERE (name, waiter) IN
+			(SELECT w.name, w.waiter FROM
+				(SELECT name FROM fenlock_lines WHERE expires <= ?1 ORDER BY expires LIMIT ?2) AS l
+				CROSS JOIN fenlock_waiters AS w ON w.name = l.name LIMIT ?2)`},
+		{&n.stmt.purgeLines, `DELETE FROM fenlock_lines WHERE name IN
+			(SELECT name FROM fenlock_lines WHERE expires <= ?1 ORDER BY expires LIMIT ?2)
+			AND NOT EXISTS (SELECT 1 FROM fenlock_waiters AS w WHERE w.name = fenlock_lines.name)`},
 	} {
 		prepared, err := n.db.PrepareContext(ctx, s.text)
 		*s.to, errs = prepared, append(errs, err)
@@ -71,36 +110,54 @@ func (n *Node) prepare(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// migrate brings the tables to this format, and drops leases of an earlier
-// boot, whose expiry says nothing on today's clock.
+// migrate brings the tables to this format, and drops leases and lines of an
+// earlier boot, whose expiry says nothing on today's clock.
 func (n *Node) migrate(ctx context.Context, tx *sql.Tx) (changed bool, err error) {
-	var tables int
-	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'fenlock_meta'`).Scan(&tables); err != nil {
-		return false, err
-	}
-	if tables == 0 {
-		for _, text := range schema {
-			if _, err := tx.ExecContext(ctx, text); err != nil {
-				return false, err
+	exec := func(text string, args ...any) (rows int64) {
+		if err == nil {
+			var done sql.Result
+			if done, err = tx.ExecContext(ctx, text, args...); err == nil {
+				rows, err = done.RowsAffected()
 			}
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO fenlock_meta (key, value) VALUES ('format', ?)`, strconv.Itoa(format))
+		return rows
+	}
+	has := func(table string) (is bool) {
+		if err == nil {
+			err = tx.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?`, table).Scan(&is)
+		}
+		return is
+	}
+	made := has("fenlock_meta")
+	if made {
+		err = errors.Join(err, n.checkFormat(ctx, tx))
+	}
+	if changed = !made || !has("fenlock_waiters"); changed {
+		for _, text := range schema {
+			exec(text)
+		}
+	}
+	if !made {
+		exec(`INSERT INTO fenlock_meta (key, value) VALUES ('format', ?)`, strconv.Itoa(format))
 		return true, err
 	}
+	dropped := exec(`DELETE FROM fenlock_leases WHERE boot <> ?`, n.boot)
+	exec(`DELETE FROM fenlock_waiters WHERE name IN (SELECT name FROM fenlock_lines WHERE boot <> ?)`, n.boot)
+	dropped += exec(`DELETE FROM fenlock_lines WHERE boot <> ?`, n.boot)
+	return changed || dropped > 0, err
+}
+
+// checkFormat refuses tables that this program does not know.
+func (n *Node) checkFormat(ctx context.Context, tx *sql.Tx) error {
 	var text string
 	if err := tx.QueryRowContext(ctx, `SELECT value FROM fenlock_meta WHERE key = 'format'`).Scan(&text); err != nil {
-		return false, fmt.Errorf("reading the format of the tables: %w", err)
+		return fmt.Errorf("reading the format of the tables: %w", err)
 	}
 	switch found, err := strconv.Atoi(text); {
 	case err != nil || found < 1:
-		return false, fmt.Errorf("the tables have the format %q, which no fenlock wrote", text)
+		return fmt.Errorf("the tables have the format %q, which no fenlock wrote", text)
 	case found > format:
-		return false, fmt.Errorf("the tables were made by a newer fenlock (format %d; this program knows up to %d): update this program", found, format)
+		return fmt.Errorf("the tables were made by a newer fenlock (format %d; this program knows up to %d): update this program", found, format)
 	}
-	dropped, err := tx.ExecContext(ctx, `DELETE FROM fenlock_leases WHERE boot <> ?`, n.boot)
-	if err != nil {
-		return false, err
-	}
-	rows, err := dropped.RowsAffected()
-	return rows > 0, err
+	return nil
 }

@@ -1,7 +1,8 @@
 // Package sqlnode is a node in a SQLite database file: a lock among the
 // processes of one machine, without a server. Every operation is one immediate
 // transaction that applies the rules of package internal/rule to two rows, the
-// lease of the name and the register of its stripe.
+// lease of the name and the register of its stripe, and to the line of those who
+// wait for the name.
 //
 // The clock on Linux is CLOCK_BOOTTIME, which no setting of the wall clock
 // moves and which goes on during a suspend. It starts anew with every boot, so
@@ -14,6 +15,14 @@
 // virtual machines, nor between containers that are given a boot id (LXC) or
 // time namespace of their own: they would take each other's leases for void.
 // Docker's containers share both.
+//
+// Waiters are called through named pipes, one for each process that waits, in
+// the folder path-waiters beside the file; it stays, empty, when nobody waits. A
+// pipe has a reader only while its process lives, so whoever releases a lock
+// sees at once who is gone; it costs nothing while nobody is called, and works
+// between containers that share the file's folder. Unix sockets would need a
+// short path, or a network namespace in common; a watch on a file cannot tell
+// who still watches. On Windows waiters are not called.
 package sqlnode
 
 import (
@@ -35,7 +44,7 @@ import (
 	"github.com/fenlock/fenlock"
 )
 
-// Node is a fenlock.Node in a SQLite file. It is safe for concurrent use, by
+// Node is a fenlock.Node and fenlock.Queuer in a SQLite file. It is safe for concurrent use, by
 // several processes too. Make one with Open or OpenFile; the zero Node is not
 // usable.
 type Node struct {
@@ -46,9 +55,13 @@ type Node struct {
 
 	boot  string               // id of this boot; leases of another are void
 	clock func() time.Duration // meaningful within a boot
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[string]*listener // by client
 }
 
-var _ fenlock.Node = (*Node)(nil)
+var _ fenlock.Queuer = (*Node)(nil)
 
 // Open opens the node that a URL names: sqlite:///absolute/path or
 // sqlite:relative/path, with %41 and the like decoded. It takes no parameters, and
@@ -205,8 +218,10 @@ func dsn(path string) string {
 func (n *Node) String() string { return n.path }
 
 // Close closes the file. Operations that are under way end, with or without
-// success; leases stay. It is safe to call twice.
+// success; leases stay. Its waiters cannot be called any more, and there are no
+// events after it. It is safe to call twice, but not from an event.
 func (n *Node) Close() error {
+	n.closeListeners()
 	if err := n.db.Close(); err != nil {
 		return n.errorf("close", err)
 	}

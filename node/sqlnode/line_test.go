@@ -1,0 +1,242 @@
+package sqlnode
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/nodetest"
+)
+
+const (
+	clientA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	clientB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+)
+
+// asks is a request of a waiter.
+func asks(name, waiter string, stamp int64) fenlock.Request {
+	r := request(name, "waiter", 0)
+	r.Place = fenlock.Place{Waiter: waiter, Stamp: stamp}
+	return r
+}
+
+// ahead returns how many a node says are in line for a name that is held.
+func ahead(t testing.TB, n *Node, name string) int {
+	t.Helper()
+	return want(t, fenlock.Held)(n.Acquire(t.Context(), request(name, "", 0))).Ahead
+}
+
+// fast makes writing cheap, where what is on the disk does not matter.
+func fast(t testing.TB, n *Node) *Node {
+	t.Helper()
+	if _, err := n.db.Exec(`PRAGMA synchronous = OFF`); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// rows counts the rows of a table.
+func rows(t testing.TB, n *Node, table string) (count int) {
+	t.Helper()
+	if err := n.db.QueryRow(`SELECT count(*) FROM ` + table).Scan(&count); err != nil {
+		t.Fatal(err)
+	}
+	return count
+}
+
+// On a clock that the test moves, which the rules about the end of a line need.
+func TestConformanceOnAFakeClock(t *testing.T) {
+	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+		path := filepath.Join(t.TempDir(), "locks.db")
+		var now atomic.Int64
+		open := func() fenlock.Node {
+			n := fast(t, open(t, path))
+			n.clock = func() time.Duration { return time.Duration(now.Load()) }
+			return n
+		}
+		return nodetest.Harness{Node: open(), Other: open(), Fast: true, Wait: func(d time.Duration) { now.Add(int64(d)) }}
+	})
+}
+
+// A waiter becomes part of a path.
+func TestBadPlacesAreRefused(t *testing.T) {
+	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	held := request("a", "", 0)
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	for _, p := range []fenlock.Place{
+		{Waiter: "../../../../../../etc/cron.d/evil:1", Stamp: 1},
+		{Waiter: "/" + clientA[1:] + ":1", Stamp: 1},
+		{Waiter: clientA + ":1\n2", Stamp: 1},
+		{Waiter: clientA, Stamp: 1},
+		{Waiter: clientA + ":12345678901234567890", Stamp: 1},
+		{Waiter: clientA + ":1", Stamp: 1<<53 + 1},
+		{Waiter: clientA + ":1", Stamp: -1},
+	} {
+		r := request("a", "", 0)
+		r.Place = p
+		if _, err := n.Acquire(t.Context(), r); !errors.Is(err, fenlock.ErrInvalid) {
+			t.Errorf("acquire with %+v: %v", p, err)
+		}
+		r.Holder = held.Holder
+		if _, err := n.Release(t.Context(), r); !errors.Is(err, fenlock.ErrInvalid) {
+			t.Errorf("release with %+v: %v", p, err)
+		}
+	}
+	for _, client := range []string{"", "..", clientA + ":1", strings.ToUpper(clientA), "../" + clientA[3:]} {
+		if err := n.Listen(t.Context(), client, func(string) {}); !errors.Is(err, fenlock.ErrInvalid) {
+			t.Errorf("listen as %q: %v", client, err)
+		}
+	}
+	if got := ahead(t, n, "a"); got != 0 {
+		t.Errorf("%d in line", got)
+	}
+	want(t, fenlock.Granted)(n.Release(t.Context(), held))
+}
+
+// A full line takes nobody, and those who are in it stay.
+func TestLineIsBounded(t *testing.T) {
+	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientA+":1", 50)))
+	_, err := n.db.Exec(`WITH RECURSIVE c(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM c WHERE i < ?)
+		INSERT INTO fenlock_waiters SELECT CAST('a' AS BLOB), 1000 + i, ? || ':' || i FROM c`, core.MaxLine-1, clientA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(number int, stamp int64) int {
+		return want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", fmt.Sprint(clientA, ":", number), stamp))).Ahead
+	}
+	if got := ask(core.MaxLine, 1<<53); got != core.MaxLine-1 {
+		t.Errorf("the last one has %d before it", got)
+	}
+	for range 2 { // it is not in line afterwards, however early it began
+		if got := ask(core.MaxLine+1, 1); got != core.MaxLine {
+			t.Errorf("one too many has %d before it", got)
+		}
+	}
+	if got := ask(1, 50); got != 0 {
+		t.Errorf("the first one has %d before it", got)
+	}
+	if got := rows(t, n, "fenlock_waiters"); got != core.MaxLine {
+		t.Errorf("%d rows", got)
+	}
+}
+
+// Waiters whose processes were killed never leave, and their names may never be
+// used again.
+func TestExpiredLinesAreDeleted(t *testing.T) {
+	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
+	var now atomic.Int64
+	n.clock = func() time.Duration { return time.Duration(now.Load()) }
+	most := 0
+	for i := range 200 {
+		name := fmt.Sprint("name ", i)
+		want(t, fenlock.Granted)(n.Acquire(t.Context(), request(name, "", 0)))
+		for k := range int64(3) {
+			want(t, fenlock.Held)(n.Acquire(t.Context(), asks(name, fmt.Sprint(clientA, ":", k), k+1)))
+		}
+		now.Add(int64(time.Second)) // 15 lines with 3 waiters are live at any time
+		if i > 50 {
+			most = max(most, rows(t, n, "fenlock_waiters"), rows(t, n, "fenlock_lines"))
+		}
+	}
+	if most > 4*3*15 {
+		t.Errorf("%d rows for 45 waiters in 15 lines", most)
+	}
+	// A line that has expired is none, although its rows are there.
+	now.Add(int64(core.LineExpiry))
+	if got := ahead(t, n, "name 199"); got != 0 {
+		t.Errorf("%d in a line that has expired", got)
+	}
+	// And its waiters are not in the line that begins after it.
+	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("name 199", clientB+":1", 9)))
+	if got := ahead(t, n, "name 199"); got != 1 {
+		t.Errorf("%d in a new line, with one waiter", got)
+	}
+}
+
+// Asking keeps a line, with few writes. One millisecond on either side of its end.
+func TestLineExpiry(t *testing.T) {
+	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	now := time.Hour
+	n.clock = func() time.Duration { return now }
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	w := asks("a", clientA+":1", 1)
+	w.TTL = time.Hour
+	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	expires := func() (at int64) {
+		if err := n.db.QueryRow(`SELECT expires FROM fenlock_lines`).Scan(&at); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	first := expires()
+	now += renewal
+	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	if expires() != first {
+		t.Error("the line was written again for a question after a second")
+	}
+	now += time.Millisecond
+	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	if expires() != (now + core.LineExpiry).Milliseconds() {
+		t.Error("the line was not renewed")
+	}
+	now += core.LineExpiry - time.Millisecond
+	if got := ahead(t, n, "a"); got != 1 {
+		t.Errorf("%d in line at its last millisecond", got)
+	}
+	now += core.LineExpiry
+	if got := ahead(t, n, "a"); got != 0 {
+		t.Errorf("%d in line at its end", got)
+	}
+}
+
+// The waiters of another boot are dead, and their expiry is on another clock.
+func TestLineOfAnotherBootIsVoid(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n := open(t, path)
+	for _, name := range []string{"a", "b"} {
+		want(t, fenlock.Granted)(n.Acquire(t.Context(), request(name, "", 0)))
+		want(t, fenlock.Held)(n.Acquire(t.Context(), asks(name, clientA+":1", 1)))
+	}
+	if _, err := n.db.Exec(`UPDATE fenlock_lines SET boot = 'another boot', expires = expires + 1000000`); err != nil {
+		t.Fatal(err)
+	}
+	if got := ahead(t, n, "a"); got != 0 {
+		t.Errorf("%d in the line of another boot", got)
+	}
+	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientB+":1", 2)))
+	if got := ahead(t, n, "a"); got != 1 {
+		t.Errorf("%d in line; want the one of this boot", got)
+	}
+	open(t, path) // drops the rest
+	if l, w := rows(t, n, "fenlock_lines"), rows(t, n, "fenlock_waiters"); l != 1 || w != 1 {
+		t.Errorf("%d lines, %d waiters after opening", l, w)
+	}
+}
+
+// A file that was made before there were lines gets them when it is opened, also
+// while somebody who does not know them is using it.
+func TestOlderFileGainsLines(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	older := open(t, path)
+	held := request("a", "me", 7)
+	want(t, fenlock.Granted)(older.Acquire(t.Context(), held))
+	if _, err := older.db.Exec(`DROP TABLE fenlock_lines; DROP TABLE fenlock_waiters`); err != nil {
+		t.Fatal(err)
+	}
+	n := open(t, path)
+	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientA+":1", 1)))
+	if got := ahead(t, n, "a"); got != 1 {
+		t.Errorf("%d in line", got)
+	}
+	want(t, fenlock.Granted)(older.Confirm(t.Context(), held))
+	want(t, fenlock.Granted)(older.Extend(t.Context(), held))
+	check(t, n)
+}

@@ -1,0 +1,229 @@
+package sqlnode
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/rule"
+)
+
+// How long after a failure a pipe is not made again: twice as long after each
+// one.
+const (
+	minRelisten = 50 * time.Millisecond
+	maxRelisten = 2 * time.Second
+)
+
+// Listen implements fenlock.Queuer by a named pipe in the folder path-waiters
+// beside the file. If the first attempt to make it fails, Listen returns why
+// at once; the error matches fenlock.ErrMisconfigured if that is for somebody to
+// mend, and fenlock.ErrInvalid if the client is none or listens already. Where
+// there are no named pipes (Windows), it matches errors.ErrUnsupported.
+func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
+	if err := rule.CheckPlace(rule.Place{Waiter: client + ":0"}); err != nil {
+		return n.errorf("listen", invalidf("%q is no client", client))
+	}
+	l := &listener{node: n, client: client, event: event,
+		first: make(chan error, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	n.mu.Lock()
+	switch {
+	case n.closed:
+		n.mu.Unlock()
+		return n.errorf("listen", errClosed)
+	case n.listeners[client] != nil:
+		n.mu.Unlock()
+		return n.errorf("listen", invalidf("this client listens already"))
+	case n.listeners == nil:
+		n.listeners = make(map[string]*listener)
+	}
+	n.listeners[client] = l
+	n.mu.Unlock()
+	go l.run()
+	select {
+	case err := <-l.first:
+		return n.listenError(err)
+	case <-ctx.Done():
+	}
+	if l.answer(ctx.Err()) {
+		return n.errorf("listen", fmt.Errorf("the disk did not answer: %w", ctx.Err()))
+	}
+	return n.listenError(<-l.first)
+}
+
+var errClosed = errors.New("the node is closed")
+
+func (n *Node) listenError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isPermanent(err):
+		err = fmt.Errorf("%w: waiters cannot be called: %w (the folder is for named pipes; all users of the file must be able to write to it)",
+			fenlock.ErrMisconfigured, err)
+	}
+	return n.errorf("listen", err)
+}
+
+// listener is a client that listens.
+type listener struct {
+	node   *Node
+	client string
+	event  func(waiter string)
+
+	first   chan error // what Listen returns
+	closing chan struct{}
+	done    chan struct{} // closed when there are no more events
+
+	mu       sync.Mutex
+	returned bool        // Listen has its answer: from now on there are events
+	file     *os.File    // nil while there is none
+	info     os.FileInfo // of the file
+	closed   bool
+}
+
+// run makes the pipe and reads it, again whenever it is gone, until close.
+func (l *listener) run() {
+	defer close(l.done)
+	for wait := minRelisten; ; wait = min(2*wait, maxRelisten) {
+		file, err := l.open()
+		if !l.answer(err) && err == nil {
+			l.event("")
+		}
+		if err == nil {
+			wait = minRelisten
+			l.read(file)
+			l.remove()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-l.closing:
+			timer.Stop()
+			return
+		}
+	}
+}
+
+func (l *listener) open() (*os.File, error) {
+	file, err := l.node.makePipe(l.client)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	l.mu.Lock()
+	l.file, l.info = file, info
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		err = errClosed
+	}
+	if err != nil {
+		l.remove()
+		return nil, err
+	}
+	return file, nil
+}
+
+// read returns when the file is closed. What comes from it is not trusted:
+// whoever may write to the database can write anything there.
+func (l *listener) read(file *os.File) {
+	in := bufio.NewReaderSize(file, 4096)
+	skip := false // the rest of a line that is too long
+	for {
+		text, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			skip = true
+			continue
+		}
+		if err != nil {
+			return
+		}
+		waiter := l.client + ":" + strings.TrimSuffix(string(text), "\n")
+		if !skip && rule.CheckPlace(rule.Place{Waiter: waiter}) == nil {
+			l.event(waiter)
+		}
+		skip = false
+	}
+}
+
+// answer gives Listen its answer, unless it has one.
+func (l *listener) answer(err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.returned {
+		return false
+	}
+	l.returned = true
+	l.first <- err
+	return true
+}
+
+// present reports whether the pipe still has its name.
+func (l *listener) present() bool {
+	now, err := os.Lstat(l.node.pipeOf(l.client))
+	return err == nil && os.SameFile(l.info, now)
+}
+
+// check makes the pipe anew if somebody has deleted it.
+func (l *listener) check() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil && !l.present() {
+		l.file.Close() // run goes on
+	}
+}
+
+// remove ends the pipe: first its name, so that nobody tells who does not listen.
+func (l *listener) remove() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file != nil {
+		if l.present() {
+			os.Remove(l.node.pipeOf(l.client))
+		}
+		l.file.Close()
+		l.file = nil
+	}
+}
+
+// close ends the listening. It returns when there are no more events.
+func (l *listener) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	close(l.closing)
+	l.remove()
+	<-l.done
+}
+
+// checkPipe is called when a waiter was refused and will wait. A pipe that was
+// deleted says nothing to its reader: a process that nobody can reach would only
+// learn of it by looking. Waiters ask every few seconds anyway, which saves a
+// process that does not wait from looking.
+func (n *Node) checkPipe(waiter string) {
+	client, _, _ := strings.Cut(waiter, ":")
+	n.mu.Lock()
+	l := n.listeners[client]
+	n.mu.Unlock()
+	if l != nil {
+		l.check()
+	}
+}
+
+// closeListeners makes the waiters unreachable.
+func (n *Node) closeListeners() {
+	n.mu.Lock()
+	n.closed = true
+	listeners := n.listeners
+	n.listeners = nil
+	n.mu.Unlock()
+	for _, l := range listeners {
+		l.close()
+	}
+}

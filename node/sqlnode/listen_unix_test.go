@@ -1,0 +1,351 @@
+//go:build unix
+
+package sqlnode
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/rule"
+)
+
+// patience is how long a test waits for something that should come at once.
+const patience = 30 * time.Second
+
+// ears are the events of a client.
+type ears chan string
+
+// listen makes a client listen.
+func listen(t testing.TB, n *Node, client string) ears {
+	t.Helper()
+	heard := make(ears, 1000)
+	if err := n.Listen(t.Context(), client, func(waiter string) { heard <- waiter }); err != nil {
+		t.Fatal(err)
+	}
+	return heard
+}
+
+// hears waits for the next event.
+func (e ears) hears(t testing.TB, waiter string) {
+	t.Helper()
+	select {
+	case got := <-e:
+		if got != waiter {
+			t.Fatalf("heard %q; want %q", got, waiter)
+		}
+	case <-time.After(patience):
+		t.Fatalf("heard nothing; want %q", waiter)
+	}
+}
+
+func (e ears) silent(t testing.TB) {
+	t.Helper()
+	select {
+	case got := <-e:
+		t.Fatalf("heard %q; want nothing", got)
+	default:
+	}
+}
+
+// inFolder lists the folder of the pipes.
+func inFolder(t testing.TB, path string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(path + "-waiters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// eventually waits until f is true.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
+// Two nodes on one file, as two processes have them: they serve the waiters in
+// one order, and keep the name for each.
+func TestOrderAcrossNodes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	one, two := open(t, path), open(t, path)
+	a, b := listen(t, one, clientA), listen(t, two, clientB)
+	held := request("a", "holder", 0)
+	want(t, fenlock.Granted)(two.Acquire(t.Context(), held))
+	order := []struct {
+		node   *Node
+		ears   ears
+		waiter string
+	}{{one, a, clientA + ":1"}, {two, b, clientB + ":1"}, {one, a, clientA + ":2"}, {two, b, clientB + ":2"}}
+	for _, i := range []int{2, 0, 3, 1} { // the order in which they come does not count
+		want(t, fenlock.Held)(order[i].node.Acquire(t.Context(), asks("a", order[i].waiter, int64(i)+10)))
+	}
+	for i, next := range order {
+		want(t, fenlock.Granted)(two.Release(t.Context(), held))
+		next.ears.hears(t, next.waiter)
+		a.silent(t)
+		b.silent(t)
+		held = asks("a", next.waiter, int64(i)+10)
+		if e := entry(t, one, "a"); e.Holder != rule.Reserved(next.waiter) {
+			continue // the window is over, on a slow machine
+		}
+		want(t, fenlock.Granted)(next.node.Acquire(t.Context(), held))
+		held.Place = fenlock.Place{}
+	}
+	if l, w := rows(t, one, "fenlock_lines"), rows(t, one, "fenlock_waiters"); l != 0 || w != 0 {
+		t.Errorf("%d lines, %d waiters are left", l, w)
+	}
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	before := runtime.NumGoroutine()
+	one, two := open(t, path), open(t, path)
+	listen(t, one, clientA)
+	listen(t, two, clientB)
+	if names := inFolder(t, path); len(names) != 2 {
+		t.Errorf("the folder has %q; want two pipes", names)
+	}
+	one.Close()
+	if names := inFolder(t, path); len(names) != 1 || names[0] != clientB {
+		t.Errorf("the folder has %q; want the pipe of the other", names)
+	}
+	two.Close()
+	if names := inFolder(t, path); len(names) != 0 {
+		t.Errorf("the folder has %q after both were closed", names)
+	}
+	eventually(t, "the goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+	err := one.Listen(t.Context(), clientA, func(string) {})
+	problem(t, err, path, "closed")
+	if err := one.Close(); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
+	// The waiters of one that has closed cannot be called.
+	n := open(t, path)
+	held := request("a", "", 0)
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientA+":1", 1)))
+	want(t, fenlock.Granted)(n.Release(t.Context(), held))
+	if l, err := n.Inspect(t.Context(), "a"); err != nil || l.Remaining != 0 {
+		t.Errorf("%+v, %v; want it free", l, err)
+	}
+}
+
+func TestOneListenerForAClient(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n := open(t, path)
+	heard := listen(t, n, clientA)
+	for _, n := range []*Node{n, open(t, path)} {
+		if err := n.Listen(t.Context(), clientA, func(string) {}); !errors.Is(err, fenlock.ErrInvalid) {
+			t.Errorf("a second Listen: %v", err)
+		}
+	}
+	write(t, path, clientA, "7\n")
+	heard.hears(t, clientA+":7")
+}
+
+// write writes to a pipe, as anybody can who may write to the database.
+func write(t testing.TB, path, client, text string) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(path+"-waiters", client), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMessagesAreNotTrusted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	heard := listen(t, open(t, path), clientA)
+	for _, bad := range []string{"\n", "x\n", "-1\n", "1 \n", " 1\n", "1:2\n", "12345678901234567890\n", "\x00\n", strings.Repeat("9", 10_000) + "\n",
+		strings.Repeat("9", 4096) + "5\n", strings.Repeat("\n", 100)} {
+		write(t, path, clientA, bad)
+		write(t, path, clientA, "1\n")
+		heard.hears(t, clientA+":1")
+	}
+	write(t, path, clientA, "1")
+	write(t, path, clientA, "2\n3\n")
+	heard.hears(t, clientA+":12")
+	heard.hears(t, clientA+":3")
+}
+
+// Each call opens the pipe of the one who is called.
+func TestCallsLeakNoDescriptors(t *testing.T) {
+	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
+	heard := listen(t, n, clientA)
+	lowest := func() int { // of the descriptors that are free
+		fd, err := syscall.Dup(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		syscall.Close(fd)
+		return fd
+	}
+	before := lowest()
+	for range 100 {
+		held, w := request("a", "", 0), asks("a", clientA+":1", 1)
+		want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+		want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+		want(t, fenlock.Granted)(n.Release(t.Context(), held))
+		heard.hears(t, w.Place.Waiter)
+		w.Place.Stamp = 0
+		want(t, fenlock.Lost)(n.Release(t.Context(), w))
+	}
+	if after := lowest(); after > before+50 {
+		t.Errorf("the lowest free descriptor was %d, and is %d", before, after)
+	}
+}
+
+// A process that is stopped reads nothing. Telling it must not wait for it.
+func TestFullPipeCountsAsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n := open(t, path)
+	unread, err := n.makePipe(clientA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	unread.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	for err == nil {
+		_, err = unread.Write(make([]byte, 512))
+	}
+	held := request("a", "", 0)
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientA+":1", 1)))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	want(t, fenlock.Granted)(n.Release(ctx, held))
+	if e := entry(t, n, "a"); e.Holder != rule.Reserved(clientA+":1") {
+		t.Errorf("the name is not kept: %+v", e)
+	}
+}
+
+func TestFolderHasTheFilesPermissions(t *testing.T) {
+	for file, modes := range map[os.FileMode][2]os.FileMode{0o600: {0o700, 0o600}, 0o660: {0o770, 0o660}, 0o664: {0o775, 0o664}} {
+		path := filepath.Join(t.TempDir(), "locks.db")
+		n := open(t, path)
+		if err := os.Chmod(path, file); err != nil {
+			t.Fatal(err)
+		}
+		listen(t, n, clientA)
+		for i, p := range []string{path + "-waiters", filepath.Join(path+"-waiters", clientA)} {
+			if info, err := os.Stat(p); err != nil || info.Mode().Perm() != modes[i] {
+				t.Errorf("%s: %v, %v; want %o beside a file of %o", p, info.Mode(), err, modes[i], file)
+			}
+		}
+	}
+}
+
+// Somebody tidies up. The waiters are reachable again soon after one of them has
+// asked, and told to ask.
+func TestFolderDeleted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	n := open(t, path)
+	heard := listen(t, n, clientA)
+	other := open(t, path)
+	held := request("a", "", 0)
+	want(t, fenlock.Granted)(other.Acquire(t.Context(), held))
+	w := asks("a", clientA+":1", 1)
+	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	if err := os.RemoveAll(path + "-waiters"); err != nil {
+		t.Fatal(err)
+	}
+	heard.silent(t)
+	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	heard.hears(t, "")
+	want(t, fenlock.Granted)(other.Release(t.Context(), held))
+	heard.hears(t, clientA+":1")
+	// A pipe that somebody has replaced is not touched at the end.
+	pipe := filepath.Join(path+"-waiters", clientA)
+	if err := errors.Join(os.Remove(pipe), os.WriteFile(pipe, []byte("mine"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	n.Close()
+	if text, err := os.ReadFile(pipe); err != nil || string(text) != "mine" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A waiter that cannot be called is an error that says why, and what to do.
+// Nothing else breaks; and it goes on in the background.
+func TestFolderCannotBeMade(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	if err := os.WriteFile(path+"-waiters", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := open(t, path)
+	heard := make(ears, 1000)
+	err := n.Listen(t.Context(), clientA, func(waiter string) { heard <- waiter })
+	problem(t, err, path+"-waiters", "listen", "not a directory", "waiters cannot be called")
+	if !errors.Is(err, fenlock.ErrMisconfigured) {
+		t.Errorf("%v is for somebody to mend", err)
+	}
+	held := request("a", "", 0)
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	w := asks("a", clientA+":1", 1)
+	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	want(t, fenlock.Granted)(n.Release(t.Context(), held)) // calls nobody
+	w2 := asks("a", clientA+":2", 2)
+	want(t, fenlock.Granted)(n.Acquire(t.Context(), w2))
+	heard.silent(t)
+
+	if err := os.Remove(path + "-waiters"); err != nil {
+		t.Fatal(err)
+	}
+	heard.hears(t, "")
+	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	want(t, fenlock.Granted)(n.Release(t.Context(), w2))
+	heard.hears(t, clientA+":1")
+}
+
+// Something else at a pipe's name is neither written to nor deleted.
+func TestOtherThingsInTheFolderStay(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks.db")
+	folder := path + "-waiters"
+	target := filepath.Join(t.TempDir(), "target") // a pipe of another program
+	fresh := filepath.Join(folder, draftPrefix+"fresh")
+	err := errors.Join(os.Mkdir(folder, 0o700), syscall.Mkfifo(target, 0o600),
+		os.Symlink(target, filepath.Join(folder, clientA)),
+		os.WriteFile(filepath.Join(folder, clientB), nil, 0o600),
+		syscall.Mkfifo(filepath.Join(folder, "notes"), 0o600), syscall.Mkfifo(fresh, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, err := openToRead(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	n := open(t, path)
+	for _, client := range []string{clientA, clientB} {
+		held := request(client, "", 0)
+		want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+		want(t, fenlock.Held)(n.Acquire(t.Context(), asks(client, client+":1", 1)))
+		want(t, fenlock.Granted)(n.Release(t.Context(), held))
+		want(t, fenlock.Granted)(n.Acquire(t.Context(), held)) // it is not kept
+	}
+	listen(t, n, strings.Repeat("c", 32))
+	if names := inFolder(t, path); len(names) != 5 {
+		t.Errorf("%q are left", names)
+	}
+	if info, err := os.Stat(filepath.Join(folder, clientB)); err != nil || info.Size() != 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

@@ -1,0 +1,26 @@
+//go:build !unix
+
+package sqlnode
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Without named pipes that a process takes with it when it ends, nobody can be
+// told here: see pipe_unix.go.
+type pipe struct{}
+
+func (p *pipe) tell()  {}
+func (p *pipe) close() {}
+
+func (n *Node) reach(string) *pipe { return nil }
+
+func (n *Node) pipeOf(string) string { return "" }
+
+func (n *Node) makePipe(string) (*os.File, error) {
+	return nil, fmt.Errorf("waiters cannot be called on this system, so they poll: %w", errors.ErrUnsupported)
+}
+
+func isPermanent(error) bool { return false }

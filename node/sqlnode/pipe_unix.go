@@ -1,0 +1,229 @@
+//go:build unix
+
+package sqlnode
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/rule"
+)
+
+// pipe is a client's pipe, open to tell one of its waiters. The nil pipe is that
+// of nobody.
+type pipe struct {
+	fd      int
+	message string
+}
+
+// pipeOf returns the path of the pipe of a waiter or client. What it is given
+// has passed rule.CheckPlace: it becomes part of a path.
+func (n *Node) pipeOf(waiter string) string {
+	client, _, _ := strings.Cut(waiter, ":")
+	return filepath.Join(n.pipes(), client)
+}
+
+// pipes is the folder of the pipes, beside the file.
+func (n *Node) pipes() string { return n.path + "-waiters" }
+
+// reach opens the pipe of a waiter, or returns nil if nobody would read what is
+// written to it. Waiters that come out of the file have been checked before they
+// went in; but others can write to the file.
+func (n *Node) reach(waiter string) *pipe {
+	if rule.CheckPlace(rule.Place{Waiter: waiter}) != nil {
+		return nil
+	}
+	path := n.pipeOf(waiter)
+	fd, err := openToWrite(path)
+	if errors.Is(err, syscall.ENXIO) {
+		os.Remove(path)
+	}
+	if err != nil {
+		return nil
+	}
+	_, number, _ := strings.Cut(waiter, ":")
+	return &pipe{fd, number + "\n"}
+}
+
+// tell writes the waiter's number. That never waits and is never cut in two: it
+// is shorter than PIPE_BUF. A pipe that is full belongs to a process that is
+// stopped, and has enough to read when it goes on.
+func (p *pipe) tell() {
+	if p != nil {
+		ignoringEINTR(func() error {
+			_, err := syscall.Write(p.fd, []byte(p.message))
+			return err
+		})
+	}
+}
+
+func (p *pipe) close() {
+	if p != nil && p.fd >= 0 {
+		syscall.Close(p.fd)
+		p.fd = -1
+	}
+}
+
+// openToWrite opens a pipe that somebody reads. The error of one that nobody
+// does is ENXIO: it is dead, since pipes get their name when they are being
+// read, and are read for as long as their process lives.
+func openToWrite(path string) (fd int, err error) {
+	err = ignoringEINTR(func() error {
+		fd, err = syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
+		return err
+	})
+	if err != nil {
+		return -1, err
+	}
+	var info syscall.Stat_t
+	if err = syscall.Fstat(fd, &info); err == nil && info.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+		err = errors.New("not a pipe")
+	}
+	if err != nil {
+		syscall.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// makePipe makes the pipe of a client, with the permissions of the file, and
+// opens it. It gets its name when it is open.
+func (n *Node) makePipe(client string) (*os.File, error) {
+	like, err := os.Stat(n.path)
+	if err != nil {
+		return nil, err
+	}
+	if err := makeFolder(n.pipes(), like); err != nil {
+		return nil, err
+	}
+	n.sweep()
+	path := n.pipeOf(client)
+	if fd, err := openToWrite(path); err == nil {
+		syscall.Close(fd)
+		return nil, invalidf("somebody listens as this client already")
+	}
+	draft := filepath.Join(n.pipes(), draftPrefix+rand.Text())
+	if err := ignoringEINTR(func() error { return syscall.Mkfifo(draft, 0o600) }); err != nil {
+		return nil, &fs.PathError{Op: "mkfifo", Path: draft, Err: err}
+	}
+	defer os.Remove(draft) // does nothing once it has been renamed
+	file, err := openToRead(draft)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(adopt(file, like, 0), os.Rename(draft, path)); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// openToRead opens a pipe to read it, and to write, too: else each writer that
+// closes it would end the reading. Non-blocking, so that reading takes no thread;
+// os.OpenFile would not see to that on Darwin.
+func openToRead(path string) (file *os.File, err error) {
+	err = ignoringEINTR(func() error {
+		fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
+		if err == nil {
+			file = os.NewFile(uintptr(fd), path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return file, nil
+}
+
+// makeFolder makes the folder of the pipes, unless it is there. Whoever may
+// write to the file may make pipes in it.
+func makeFolder(path string, like fs.FileInfo) error {
+	switch err := os.Mkdir(path, 0o700); {
+	case errors.Is(err, fs.ErrExist):
+		info, err := os.Stat(path)
+		if err == nil && !info.IsDir() {
+			err = &fs.PathError{Op: "mkdir", Path: path, Err: syscall.ENOTDIR}
+		}
+		return err
+	case err != nil:
+		return err
+	}
+	folder, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return adopt(folder, like, like.Mode().Perm()>>2&0o111)
+}
+
+// adopt gives what was made for all users of the file the file's permissions,
+// and more, and as far as this process may, its owner and group: as SQLite does
+// with its own files. By descriptor: a path could lead elsewhere by now.
+func adopt(f *os.File, like fs.FileInfo, more fs.FileMode) error {
+	if of, ok := like.Sys().(*syscall.Stat_t); ok && f.Chown(int(of.Uid), int(of.Gid)) != nil {
+		_ = f.Chown(-1, int(of.Gid))
+	}
+	return f.Chmod(like.Mode().Perm()&0o666 | more)
+}
+
+const (
+	draftPrefix = "new-"
+	// draftAge is when a draft is one of a process that was killed. Making one
+	// takes microseconds.
+	draftAge = time.Minute
+	// sweepSize bounds what one sweep looks at.
+	sweepSize = 1000
+)
+
+// sweep removes the pipes of processes that were killed.
+func (n *Node) sweep() {
+	folder, err := os.Open(n.pipes())
+	if err != nil {
+		return
+	}
+	defer folder.Close()
+	names, _ := folder.Readdirnames(sweepSize)
+	for _, name := range names {
+		path := filepath.Join(n.pipes(), name)
+		switch {
+		case rule.CheckPlace(rule.Place{Waiter: name + ":0"}) == nil:
+		case strings.HasPrefix(name, draftPrefix):
+			if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) < draftAge {
+				continue
+			}
+		default:
+			continue
+		}
+		switch fd, err := openToWrite(path); {
+		case err == nil:
+			syscall.Close(fd)
+		case errors.Is(err, syscall.ENXIO):
+			os.Remove(path)
+		}
+	}
+}
+
+// isPermanent reports whether an error stays until somebody changes something
+// about the folder.
+func isPermanent(err error) bool {
+	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EOPNOTSUPP, syscall.ENOSYS} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func ignoringEINTR(f func() error) error {
+	for {
+		if err := f(); err != syscall.EINTR {
+			return err
+		}
+	}
+}
