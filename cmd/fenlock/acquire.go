@@ -48,17 +48,11 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 		ctx, cancel = context.WithTimeout(ctx, o.wait)
 		defer cancel()
 	}
-	// Tried first, because Acquire does not tell why it waits.
-	lock, err := locker.TryAcquire(ctx, name)
-	if err != nil && !(o.bounded && o.wait == 0) && ctx.Err() == nil {
-		o.sayWhyWaiting(name, err)
-		first := err
-		lock, err = locker.Acquire(ctx, name)
-		if err != nil && !errors.Is(err, fenlock.ErrHeld) && !errors.Is(err, fenlock.ErrNoQuorum) {
-			// Not one more attempt was finished.
-			err = errors.Join(first, err)
-		}
+	take := locker.Acquire
+	if o.bounded && o.wait == 0 {
+		take = locker.TryAcquire
 	}
+	lock, err := take(ctx, name)
 	if err == nil {
 		err = o.freshen(ctx, lock)
 	}
@@ -68,15 +62,25 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 	return lock, nil
 }
 
-// sayWhyWaiting tells a person what the wait is for.
-func (o *runOptions) sayWhyWaiting(name string, err error) {
-	var quorum *fenlock.QuorumError
-	switch {
-	case errors.As(err, &quorum) && !quorum.Permanent():
-		say("waiting for nodes: %v", err)
-	case errors.Is(err, fenlock.ErrHeld) && (o.verbose || term.IsTerminal(int(os.Stderr.Fd()))):
-		say("waiting: %v", err)
-	}
+// observer tells a person what the wait is for: once, and with --verbose
+// whenever that changes. This command waits for one lock only, so that nothing
+// here is called twice at once.
+func (o *runOptions) observer() fenlock.Observer {
+	said := false
+	return fenlock.Observer{Waiting: func(_ context.Context, _ string, why error) {
+		if said && !o.verbose {
+			return
+		}
+		switch {
+		case errors.Is(why, fenlock.ErrNoQuorum):
+			say("waiting for nodes: %v", why)
+		case o.verbose || term.IsTerminal(int(os.Stderr.Fd())):
+			say("waiting: %v", why)
+		default:
+			return // a reason to speak may come yet
+		}
+		said = true
+	}}
 }
 
 // freshen extends a lock that was taken, but whose validity is as short as that

@@ -21,8 +21,10 @@ import (
 
 const runHelp = `Run a command while holding the lock NAME, and stop it if the lock is lost.
 
-fenlock takes the lock, waiting until it is free, runs the command, extends the
-lock for as long as the command runs, and releases it when the command has ended.
+fenlock takes the lock, runs the command, extends the lock for as long as the
+command runs, and releases it when the command has ended. If somebody else has the
+lock, fenlock stands in line for it: first come, first served, among all machines.
+With --verbose it says who has the lock and how many are ahead.
 
 Where the lock is
   --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:
@@ -209,7 +211,7 @@ func (o *runOptions) open() (*fenlock.Locker, error) {
 	}
 	locker, err := fenlock.New(fenlock.Config{
 		Nodes: nodes, TTL: o.ttl, MaxTTL: o.maxTTL, MaxHold: maxHold, Label: o.label,
-		Logger: slog.New(lineHandler{}),
+		Logger: slog.New(lineHandler{}), Observer: o.observer(),
 	})
 	if err != nil {
 		closeAll(nodes)
