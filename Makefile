@@ -1,10 +1,10 @@
 # The index of what can be run here. Continuous integration (.ci/run) calls the
 # same targets as a person.
 SHELL := /bin/bash
-MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests
+MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench
 STATICCHECK := $(CURDIR)/bin/staticcheck
 
-.PHONY: help build setup test race interop search-three verify verify-fmt verify-vet \
+.PHONY: help build setup test race interop search-three bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs fix fix-fmt fix-tidy
 
 help: ## list the targets
@@ -27,6 +27,12 @@ interop: setup ## locks shared with npm redlock (needs node and npm)
 
 search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m)
 	FENLOCK_SEARCH_TIME=$${SEARCH_TIME:-5m} go test -count=1 -tags campaign -timeout 0 -run ThreeAttempts -v ./internal/core
+
+bench: setup ## figures about waiting, beside other lock libraries (BENCH="-figures line -quick"; BENCH=-h lists the flags)
+	cd bench && go run . $(BENCH)
+
+bench-against: setup ## time and allocations of acquire + release, this tree against the revision REV
+	@scripts/bench-against.sh $(REV)
 
 verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs ## everything that is checked without running tests
 

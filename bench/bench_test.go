@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// bounded returns a context that a hung test runs into, and no other.
+func bounded(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Every figure, on real servers and with the real contenders, as small as can be.
+// Whether they are good is nothing that a test can tell.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	ctx := bounded(t)
+	// Valkeylock does hang now and then: that must not take long. One of its two
+	// rows is enough where it can.
+	b := tiny(4 * time.Second)
+	who := everybody[:3]
+	b.kind = testserver.Kinds(t)[0]
+	b.size.gap = 5 * time.Millisecond // nothing depends on the order here
+	if err := start(ctx, t, b); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("measuring", func(t *testing.T) {
+		before, err := snapshot(b.servers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.servers[0].Do("PING")
+		after, err := snapshot(b.servers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int{1, 0, 0, 0, 0} {
+			if got := after[i].total - before[i].total - snapshotCommands; got != want {
+				t.Errorf("server %d: %d commands counted, %d were sent", i, got, want)
+			}
+		}
+		if before, after := before[0].calls["ping"], after[0].calls["ping"]; after != before+1 {
+			t.Errorf("%d PINGs, then %d, after one was sent", before, after)
+		}
+	})
+	t.Run("cycle", func(t *testing.T) {
+		r, err := runCycle(ctx, b, everybody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range everybody {
+			s := r.samples[c.name]
+			if len(s) != b.size.rounds || slices.Min(s) <= 0 {
+				t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
+			}
+		}
+		checkTable(t, r.report(b), len(everybody), 0)
+	})
+	t.Run("handover", func(t *testing.T) {
+		r, err := runHandover(ctx, b, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range who {
+			s := r.samples[c.name]
+			if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
+				t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
+			}
+		}
+		checkTable(t, r.report(b), len(who), 2)
+	})
+	t.Run("line", func(t *testing.T) {
+		r, err := runLine(ctx, b, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range who {
+			for _, run := range r.runs[c.name] {
+				if run.stuck {
+					continue
+				}
+				everyone := slices.Sorted(slices.Values(run.order))
+				if !slices.Equal(everyone, []int{0, 1, 2, 3, 4}) {
+					t.Errorf("%s: the lock went to %v, want each of the five once", c.name, run.order)
+				}
+				if run.total < 5*lineHold {
+					t.Errorf("%s: five waiters held it for %v each, all of them for %v", c.name, lineHold, run.total)
+				}
+			}
+		}
+		checkTable(t, r.report(b), len(who), 2)
+	})
+	t.Run("loop", func(t *testing.T) {
+		r, err := runLoop(ctx, b, everybody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range everybody {
+			run := r.runs[c.name]
+			if run.total() > 0 && run.changes >= run.total() || run.failures > 0 && c.name == "fenlock" {
+				t.Errorf("%s: %d changes of holder in %d acquisitions, %d failures", c.name, run.changes, run.total(), run.failures)
+			}
+		}
+		if ours := r.runs["fenlock"]; ours.total() == 0 {
+			t.Errorf("nobody acquired in %v", ours.length)
+		}
+		checkTable(t, r.report(b), len(everybody), 3)
+	})
+	t.Run("idle", func(t *testing.T) {
+		r, err := runIdle(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.lockers != 3 || r.waiters != 6 || len(r.commands) != 5 || slices.Min(r.commands) < 0 || r.cpu < 0 || r.early > r.waiters {
+			t.Errorf("%+v", r)
+		}
+		checkTable(t, r.report(b), 5, 2)
+	})
+}
+
+// Waiters that are gone cost nothing, which is no merit.
+func TestIdleNeedsItsWaiters(t *testing.T) {
+	for early, met := range []bool{true, false} {
+		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, commands: []int{5, 5, 5, 5, 5}, early: early}
+		table := r.report(tiny(time.Minute))
+		for _, target := range table.targets {
+			if target.met != met {
+				t.Errorf("%d waiters returned early: %v is %q", early, target.met, target.what)
+			}
+		}
+		if said := strings.Contains(strings.Join(table.notes, "\n"), "returned although"); said == met {
+			t.Errorf("%d waiters returned early: the notes are %q", early, table.notes)
+		}
+	}
+	busy := &idleResult{lockers: 3, length: time.Second, commands: []int{0, 0, 6, 0, 0}, cpu: time.Second}
+	for _, target := range busy.report(tiny(time.Minute)).targets {
+		if target.met {
+			t.Errorf("two commands per second and client, one core: met: %q", target.what)
+		}
+	}
+}
+
+func checkTable(t *testing.T, table *table, rows, targets int) {
+	t.Helper()
+	var text strings.Builder
+	table.print(&text)
+	if len(table.rows) != rows || len(table.targets) != targets {
+		t.Errorf("%d rows and %d targets, want %d and %d:\n%s", len(table.rows), len(table.targets), rows, targets, &text)
+	}
+	for _, row := range table.rows {
+		if len(row) != len(table.header) {
+			t.Errorf("the row %q has not the columns %q", row, table.header)
+		}
+	}
+	if strings.Contains(text.String(), "%!") || strings.Contains(text.String(), "NaN") {
+		t.Errorf("badly formatted:\n%s", &text)
+	}
+}
+
+// The ratios of two builds are taken pair by pair.
+func TestAgainst(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	build := func(name, script string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	// Both get slower from run to run, so that only pairs have a constant ratio. The
+	// first pair does not count: runs 2 to 6 do.
+	const count = `n=$(cat "$0.n" 2>/dev/null || echo 0); n=$((n + 1)); echo $n >"$0.n"; echo `
+	older, newer := build("old", count+`$((n * 1000)) 20`), build("new", count+`$((n * 500)) 50.0`)
+	var out strings.Builder
+	if err := run(bounded(t), []string{"-old", older, "-new", newer, "-rounds", "5"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(out.String()) {
+		if f := strings.Fields(line); len(f) > 0 && (f[0] == "ns" || f[0] == "allocations") {
+			rows = append(rows, strings.Join(f, " "))
+		}
+	}
+	want := []string{"ns 4000.0 2000.0 0.500 0.500 0.500", "allocations 20.0 50.0 2.500 2.500 2.500"}
+	if !slices.Equal(rows, want) {
+		t.Errorf("%q, want %q, in:\n%s", rows, want, out.String())
+	}
+	if err := run(bounded(t), []string{"-old", older, "-new", build("mute", "exit 0")}, &out); err == nil {
+		t.Error("no error for a build that printed nothing")
+	}
+}
+
+// The program that is compiled into other revisions prints what -old and -new
+// expect of it.
+func TestCycleProgram(t *testing.T) {
+	t.Parallel()
+	ctx := bounded(t)
+	program := filepath.Join(t.TempDir(), "cycle")
+	if output, err := exec.CommandContext(ctx, "go", "build", "-o", program, "./cycle").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	s := testserver.Start(t, testserver.Kinds(t)[0])
+	output, err := exec.CommandContext(ctx, program, s.URL(), "old:").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ns, allocs float64
+	if _, err := fmt.Sscan(string(output), &ns, &allocs); err != nil || ns <= 0 || allocs <= 0 {
+		t.Errorf("it printed %q: %v", output, err)
+	}
+	if s.Do("EXISTS", "fenlock-registers:old:") != "1" {
+		t.Error("it did not use the prefix that it was given")
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for _, args := range [][]string{
+		{"-figures", "cycle,nosuch"}, {"-with", "fenlock,nosuch"}, {"cycle"}, {"-old", "x"}, {"-server", "nosuch"},
+	} {
+		if err := run(bounded(t), args, &strings.Builder{}); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/valkey-io/valkey-go"
+	"github.com/valkey-io/valkey-go/valkeylock"
+)
+
+// contender is a lock that is measured.
+type contender struct {
+	name string
+	what string // how it is set up, for the reader
+	open func(b *bench) (client, error)
+}
+
+// client is one process's worth of a contender: it shares no connection with
+// other clients.
+type client interface {
+	// acquire waits until it has the lock, or until ctx is done.
+	acquire(ctx context.Context, name string) (release func() error, err error)
+	close()
+}
+
+var (
+	fenlocks = contender{"fenlock", "majority of 5 servers, with fencing tokens", openFenlock}
+	redsyncs = contender{"redsync", "majority of 5 servers; default options, except that it never gives up", openRedsync}
+	// One client of valkeylock is connected to one server (or cluster), and its
+	// majority is one of keys there: if that server is gone, so is the lock.
+	valkeylocks   = contender{"valkeylock", "majority of 3 keys on ONE server, a weaker thing; its default, with NoLoopTracking", openValkeylock(2)}
+	valkeylockOne = contender{"valkeylock/1", "one key on ONE server, as its documentation advises for one", openValkeylock(1)}
+)
+
+// everybody is who is measured, in the order of the tables.
+var everybody = []contender{fenlocks, redsyncs, valkeylocks, valkeylockOne}
+
+// openAll opens n clients, connected and past whatever they do only once. What
+// was opened is closed if that fails.
+func openAll(ctx context.Context, b *bench, c contender, n int) (clients []client, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(clients)
+			clients = nil
+		}
+	}()
+	for i := range n {
+		cl, err := c.open(b)
+		if err != nil {
+			return clients, fmt.Errorf("%s: %w", c.name, err)
+		}
+		clients = append(clients, cl)
+		for range 3 {
+			release, err := cl.acquire(ctx, fmt.Sprint("bench:warm:", i))
+			if err == nil {
+				err = release()
+			}
+			if err != nil {
+				return clients, fmt.Errorf("%s: %w", c.name, err)
+			}
+		}
+	}
+	return clients, nil
+}
+
+func closeAll(clients []client) {
+	for _, c := range clients {
+		c.close()
+	}
+}
+
+type fenlockClient struct{ locker *fenlock.Locker }
+
+func openFenlock(b *bench) (client, error) {
+	l, err := b.locker()
+	return fenlockClient{l}, err
+}
+
+func (c fenlockClient) acquire(ctx context.Context, name string) (func() error, error) {
+	lock, err := c.locker.Acquire(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return lock.Release(context.Background()) }, nil
+}
+
+func (c fenlockClient) close() { c.locker.Close() }
+
+type redsyncClient struct {
+	redsync *redsync.Redsync
+	redis   []*redis.Client
+}
+
+func openRedsync(b *bench) (client, error) {
+	c := &redsyncClient{}
+	var pools []redsyncredis.Pool
+	for _, s := range b.servers {
+		r := redis.NewClient(&redis.Options{Addr: s.Addr()})
+		c.redis, pools = append(c.redis, r), append(pools, goredis.NewPool(r))
+	}
+	c.redsync = redsync.New(pools...)
+	return c, nil
+}
+
+func (c *redsyncClient) acquire(ctx context.Context, name string) (func() error, error) {
+	mutex := c.redsync.NewMutex("redsync:"+name, redsync.WithTries(math.MaxInt))
+	if err := mutex.LockContext(ctx); err != nil {
+		return nil, err
+	}
+	return func() error {
+		ok, err := mutex.Unlock()
+		if err == nil && !ok {
+			err = errors.New("unlock found no quorum")
+		}
+		return err
+	}, nil
+}
+
+func (c *redsyncClient) close() {
+	for _, r := range c.redis {
+		r.Close()
+	}
+}
+
+type valkeylockClient struct{ locker valkeylock.Locker }
+
+func openValkeylock(majority int32) func(b *bench) (client, error) {
+	return func(b *bench) (client, error) {
+		l, err := valkeylock.NewLocker(valkeylock.LockerOption{
+			ClientOption:   valkey.ClientOption{InitAddress: []string{b.servers[0].Addr()}},
+			KeyPrefix:      fmt.Sprint("valkeylock", majority), // clients of one key space must agree on the majority
+			KeyMajority:    majority,
+			NoLoopTracking: true,
+		})
+		return valkeylockClient{l}, err
+	}
+}
+
+func (c valkeylockClient) acquire(ctx context.Context, name string) (func() error, error) {
+	_, cancel, err := c.locker.WithContext(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { cancel(); return nil }, nil // it returns when the keys are gone
+}
+
+func (c valkeylockClient) close() { c.locker.Close() }
+
+// limited returns a context that ends after d, but has no deadline: valkeylock
+// would shorten its leases to one.
+func limited(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(d, func() { cancel(errGaveUp) })
+	return ctx, func() { timer.Stop(); cancel(nil) }
+}
+
+// grace is how long a contender may take to notice that its context is done.
+const grace = 10 * time.Second
+
+// returned waits for something that should end when ctx is done, at the latest,
+// and reports whether it has.
+func returned(ctx context.Context, wait func()) bool {
+	done := make(chan struct{})
+	go func() { wait(); close(done) }()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return true
+	case <-time.After(grace):
+		return false
+	}
+}
+
+var errGaveUp = errors.New("gave up waiting for it")

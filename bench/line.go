@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lineHold is how long each waiter holds the lock.
+const lineHold = time.Millisecond
+
+// line is many waiters that arrive one after the other at a lock that is held:
+// in which order they get it, and how long it takes them all.
+type lineResult struct {
+	names []string
+	runs  map[string][]lineRun
+}
+
+// lineRun is one round of one contender.
+type lineRun struct {
+	order []int         // of acquisition, as the numbers of arrival
+	total time.Duration // from the first release to the last
+	cycle time.Duration // measured just before, uncontended
+	stuck bool          // not all had the lock in time
+}
+
+// measureLine returns when all waiters have come back, or soon after ctx is done:
+// the run is stuck then.
+func measureLine(ctx context.Context, holder client, waiters []client, gap time.Duration, name string) (lineRun, error) {
+	release, err := holder.acquire(ctx, name)
+	if err != nil {
+		return lineRun{}, err
+	}
+	var (
+		wait  sync.WaitGroup
+		mu    sync.Mutex
+		run   lineRun
+		end   time.Time
+		first error
+	)
+	for i, w := range waiters {
+		wait.Go(func() {
+			release, err := w.acquire(ctx, name)
+			if err == nil {
+				mu.Lock() // while the lock is held, so this is the order of holding
+				run.order = append(run.order, i)
+				mu.Unlock()
+				time.Sleep(lineHold)
+				err = release()
+			}
+			now := time.Now()
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil && now.After(end) {
+				end = now
+			}
+			if first == nil {
+				first = err
+			}
+		})
+		time.Sleep(gap)
+	}
+	time.Sleep(settle())
+	start := time.Now()
+	err = release()
+	back := returned(ctx, wait.Wait)
+	mu.Lock()
+	defer mu.Unlock()
+	run.total, run.stuck = end.Sub(start), !back || context.Cause(ctx) == errGaveUp
+	if run.stuck {
+		// What the waiters that are still out will append is not ours.
+		return lineRun{order: slices.Clone(run.order), stuck: true}, nil
+	}
+	if err == nil {
+		err = first
+	}
+	return run, err
+}
+
+func runLine(ctx context.Context, b *bench, who []contender) (*lineResult, error) {
+	r := &lineResult{runs: map[string][]lineRun{}}
+	clients := make([][]client, len(who))
+	for i, c := range who {
+		r.names = append(r.names, c.name)
+		opened, err := openAll(ctx, b, c, b.size.waiters+1)
+		if err != nil {
+			return nil, err
+		}
+		defer closeAll(opened)
+		clients[i] = opened
+	}
+	stuck := map[string]bool{}
+	for round := range b.size.lines + 1 {
+		for k := range who {
+			i := (round + k) % len(who)
+			name, cl := who[i].name, clients[i]
+			if stuck[name] {
+				continue
+			}
+			cycle, err := measureCycle(ctx, cl[0], "bench:line", b.size.cycles)
+			if err != nil {
+				return nil, fmt.Errorf("line: %s: %w", name, err)
+			}
+			limit, cancel := limited(ctx, b.giveUp)
+			run, err := measureLine(limit, cl[0], cl[1:], b.size.gap, "bench:line")
+			cancel()
+			if err != nil {
+				return nil, fmt.Errorf("line: %s: %w", name, err)
+			}
+			run.cycle, stuck[name] = cycle, run.stuck
+			if round > 0 || run.stuck { // the first one opens what is needed for waiting
+				r.runs[name] = append(r.runs[name], run)
+			}
+		}
+	}
+	return r, nil
+}
+
+// summary returns the medians of the rounds that everybody finished, and the
+// inversions of all of them together.
+func (r *lineResult) summary(name string) (total, cycle time.Duration, inverted, finished int) {
+	var totals, cycles []time.Duration
+	for _, run := range r.runs[name] {
+		if run.stuck {
+			continue
+		}
+		totals, cycles = append(totals, run.total), append(cycles, run.cycle)
+		inverted += inversions(run.order)
+	}
+	return median(totals), median(cycles), inverted, len(totals)
+}
+
+func (r *lineResult) report(b *bench) *table {
+	n := b.size.waiters
+	t := &table{
+		title: fmt.Sprintf("line: %d waiters with a client each, arriving %v apart at a held lock, each holds it for %v", n, b.size.gap, lineHold),
+		method: fmt.Sprintf("%d rounds, interleaved; total is from the first release to the last; inversions are of all rounds (at most %d each)",
+			b.size.lines, n*(n-1)/2),
+		header: []string{"", "total, median", "÷ fenlock", "inversions"},
+	}
+	ours, cycle, inverted, finished := r.summary("fenlock")
+	for _, name := range r.names {
+		total, _, inverted, finished := r.summary(name)
+		if finished > 0 {
+			t.row(name, millis(total), ratio(total, ours), fmt.Sprintf("%d in %d rounds", inverted, finished))
+		} else {
+			t.row(name, "-", "-", "-")
+		}
+		for _, run := range r.runs[name] {
+			if run.stuck {
+				t.note("%s: hung in a round: after %v, %d of %d waiters had had the lock; left out from then on", name, b.giveUp, len(run.order), n)
+			}
+		}
+	}
+	if finished == 0 {
+		return t
+	}
+	limit := time.Duration(n) * (lineHold + 3*cycle)
+	t.target(inverted == 0, "fenlock has no inversions: %d", inverted)
+	t.target(ours <= limit, "fenlock's total is at most %d × (%v + 3 cycles of %s) = %s: it is %s", n, lineHold, micros(cycle), millis(limit), millis(ours))
+	return t
+}

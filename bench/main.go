@@ -1,0 +1,249 @@
+// Bench measures waiting for a lock: fenlock beside other lock libraries, on five
+// servers that it starts on this machine, one figure after the other. Within a
+// figure the contenders take turns where they can, so that a drift of the machine
+// hits all alike. "make bench" runs it.
+//
+// With -old and -new it compares two builds of bench/cycle instead:
+// scripts/bench-against.sh.
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// figures are what can be measured, in the order in which it is.
+var figures = []struct {
+	name string
+	who  []contender
+	run  func(ctx context.Context, b *bench, who []contender) (*table, error)
+}{
+	{"cycle", everybody, figure(runCycle)},
+	{"handover", everybody, figure(runHandover)},
+	{"line", everybody, figure(runLine)},
+	{"loop", everybody, figure(runLoop)},
+	{"idle", []contender{fenlocks}, figure(func(ctx context.Context, b *bench, _ []contender) (*idleResult, error) {
+		return runIdle(ctx, b)
+	})},
+}
+
+// figure makes the functions of a figure one.
+func figure[R interface{ report(b *bench) *table }](run func(context.Context, *bench, []contender) (R, error)) func(context.Context, *bench, []contender) (*table, error) {
+	return func(ctx context.Context, b *bench, who []contender) (*table, error) {
+		r, err := run(ctx, b, who)
+		if err != nil {
+			return nil, err
+		}
+		return r.report(b), nil
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // whoever cannot wait for the end sends a second one
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	var known, contenders []string
+	for _, f := range figures {
+		known = append(known, f.name)
+	}
+	for _, c := range everybody {
+		contenders = append(contenders, c.name)
+	}
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	which := flags.String("figures", strings.Join(known, ","), "what to measure")
+	with := flags.String("with", strings.Join(contenders, ","), "whom to measure")
+	kind := flags.String("server", "", "valkey or redis (default: the first that is installed)")
+	rounds := flags.Int("rounds", 0, "rounds of cycle and handover, or of -old and -new (default: by the size)")
+	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
+	giveUp := flags.Duration("give-up", 20*time.Second, "how long a contender may hang before a figure goes on without it")
+	ttl := flags.Duration("ttl", 10*time.Second, "fenlock's TTL and MaxTTL; it takes so long until the servers vote")
+	older := flags.String("old", "", "compare this build of bench/cycle ...")
+	newer := flags.String("new", "", "... with this one")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("what is %q? bench has flags only", flags.Arg(0))
+	}
+	chosen, err := choose(*which, known)
+	if err != nil {
+		return err
+	}
+	whom, err := choose(*with, contenders)
+	if err != nil {
+		return err
+	}
+
+	t := &shim{}
+	defer t.close()
+	return fails(func() error {
+		b := &bench{kind: testserver.Kind(*kind), ttl: *ttl, giveUp: *giveUp, size: fullSize}
+		if *quick {
+			b.size = quickSize
+		}
+		if *rounds > 0 {
+			b.size.rounds = *rounds
+		}
+		if *kind == "" {
+			b.kind = testserver.Kinds(t)[0]
+		}
+		if *older != "" || *newer != "" {
+			return against(ctx, t, b, *older, *newer, *rounds, out)
+		}
+		if err := start(ctx, t, b); err != nil {
+			return err
+		}
+		machine(out, b)
+		for _, c := range everybody {
+			if slices.Contains(whom, c.name) {
+				fmt.Fprintf(out, "  %-13s %s\n", c.name, c.what)
+			}
+		}
+		begun := time.Now()
+		var failed error
+		for _, f := range figures {
+			if !slices.Contains(chosen, f.name) {
+				continue
+			}
+			var who []contender
+			for _, c := range f.who {
+				if slices.Contains(whom, c.name) {
+					who = append(who, c)
+				}
+			}
+			if len(who) == 0 {
+				continue
+			}
+			table, err := f.run(ctx, b, who)
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err != nil { // the other figures stand by themselves
+				fmt.Fprintf(out, "\n%s: failed: %v\n", f.name, err)
+				failed = errors.New("not all figures could be measured")
+				continue
+			}
+			table.print(out)
+		}
+		fmt.Fprintf(out, "\nmeasured in %v\n", time.Since(begun).Round(time.Second))
+		return failed
+	})
+}
+
+// choose reads a list with commas, of words that it knows.
+func choose(list string, known []string) ([]string, error) {
+	words := strings.Split(list, ",")
+	for _, word := range words {
+		if !slices.Contains(known, word) {
+			return nil, fmt.Errorf("what is %q? There are %s", word, strings.Join(known, ", "))
+		}
+	}
+	return words, nil
+}
+
+// machine prints what the figures were measured on.
+func machine(out io.Writer, b *bench) {
+	version := field(b.servers[0], "server", "valkey_version")
+	if version == "" {
+		version = field(b.servers[0], "server", "redis_version")
+	}
+	load := "unknown"
+	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
+		load = strings.Join(strings.Fields(string(text))[:3], " ")
+	}
+	fmt.Fprintf(out, "%d servers (%s %s) and the clients share %d cores of this machine, loopback, no persistence; %s %s/%s; load before: %s\n",
+		len(b.servers), b.kind, version, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, load)
+}
+
+// against runs two builds of bench/cycle alternately, and prints the ratios of
+// each pair of runs.
+func against(ctx context.Context, t *shim, b *bench, older, newer string, rounds int, out io.Writer) error {
+	if older == "" || newer == "" {
+		return errors.New("-old and -new go together")
+	}
+	if rounds == 0 {
+		rounds = 20
+	}
+	b.servers = testserver.Group(t, b.kind, 5)
+	machine(out, b)
+	var urls []string
+	for _, s := range b.servers {
+		urls = append(urls, s.URL())
+	}
+	builds := [2]string{older, newer}
+	measure := func(which int) (ns, allocs float64, err error) {
+		// Each build has a prefix of its own, so that neither meets what the
+		// other one has written.
+		cmd := exec.CommandContext(ctx, builds[which], strings.Join(urls, ","), [2]string{"old:", "new:"}[which])
+		var text bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &text, os.Stderr
+		if err := cmd.Run(); err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", builds[which], err)
+		}
+		if _, err := fmt.Fscan(&text, &ns, &allocs); err != nil {
+			return 0, 0, fmt.Errorf("%s printed no two numbers: %w", builds[which], err)
+		}
+		return ns, allocs, nil
+	}
+	var ns, allocs [2][]float64
+	for round := range rounds + 1 {
+		for k := range builds {
+			which := (round + k) % 2
+			n, a, err := measure(which)
+			if err != nil {
+				return err
+			}
+			if round > 0 { // the first one waits until the servers vote
+				ns[which], allocs[which] = append(ns[which], n), append(allocs[which], a)
+			}
+		}
+	}
+	table := &table{
+		title:  "cycle: acquire and release, uncontended, this tree against another revision",
+		method: fmt.Sprintf("%d pairs of runs, alternately, on the same servers; the ratio is new ÷ old of a pair", rounds),
+		header: []string{"", "old, median", "new, median", "ratio, median", "p10", "p90"},
+	}
+	for _, m := range []struct {
+		what   string
+		values [2][]float64
+	}{{"ns", ns}, {"allocations", allocs}} {
+		ratios := make([]float64, rounds)
+		for i := range ratios {
+			ratios[i] = m.values[1][i] / m.values[0][i]
+		}
+		cells := []string{m.what}
+		for _, v := range m.values {
+			cells = append(cells, fmt.Sprintf("%.1f", median(v)))
+		}
+		for _, p := range []float64{0.5, 0.1, 0.9} {
+			cells = append(cells, fmt.Sprintf("%.3f", percentile(ratios, p)))
+		}
+		table.row(cells...)
+	}
+	table.print(out)
+	return nil
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// shim is as much of a test as package testserver needs: what fails panics, and
+// close runs the cleanups. The embedded interface is nil and carries the
+// unexported method only.
+type shim struct {
+	testing.TB
+	cleanups []func()
+}
+
+// failure is what a failing shim panics with.
+type failure string
+
+func (s *shim) Helper()                   {}
+func (s *shim) Cleanup(f func())          { s.cleanups = append(s.cleanups, f) }
+func (s *shim) Error(args ...any)         { fmt.Fprintln(os.Stderr, args...) }
+func (s *shim) Errorf(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) }
+func (s *shim) Fatal(args ...any)         { panic(failure(fmt.Sprint(args...))) }
+func (s *shim) Fatalf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...))) }
+
+func (s *shim) TempDir() string {
+	dir, err := os.MkdirTemp("", "fenlock-bench-")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func (s *shim) close() {
+	for len(s.cleanups) > 0 {
+		last := s.cleanups[len(s.cleanups)-1]
+		s.cleanups = s.cleanups[:len(s.cleanups)-1]
+		last()
+	}
+}
+
+// fails returns what f panics with through a shim as an error.
+func fails(f func() error) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failure:
+			err = errors.New(string(p))
+		default:
+			panic(p)
+		}
+	}()
+	return f()
+}
+
+// bench is what the figures run on.
+type bench struct {
+	servers []*testserver.Server
+	kind    testserver.Kind
+	ttl     time.Duration // of fenlock's leases; the rivals have their defaults
+	giveUp  time.Duration // after which a contender is left out of a figure
+	size    size
+}
+
+// size is how much is measured.
+type size struct {
+	rounds    int           // of cycle, handover
+	cycles    int           // per round
+	lines     int           // rounds of line
+	waiters   int           // in line
+	gap       time.Duration // between their arrivals
+	clients   int           // of loop
+	loop      time.Duration // how long it runs
+	lockers   int           // of idle
+	perLocker int           // waiters of each
+	settle    time.Duration // before idle is measured
+	idle      time.Duration // how long it is measured
+}
+
+var fullSize = size{
+	rounds: 50, cycles: 100, lines: 7, waiters: 32, gap: 5 * time.Millisecond, clients: 64, loop: 10 * time.Second,
+	lockers: 100, perLocker: 10, settle: 5 * time.Second, idle: 10 * time.Second,
+}
+
+var quickSize = size{
+	rounds: 10, cycles: 50, lines: 2, waiters: 32, gap: 5 * time.Millisecond, clients: 64, loop: 2 * time.Second,
+	lockers: 100, perLocker: 10, settle: 2 * time.Second, idle: 3 * time.Second,
+}
+
+// start starts five servers and waits until all of them vote. New servers might
+// have forgotten leases, for all that they know, so they stay out for a TTL; it
+// has to be waited for before a rival loads scripts, which would begin it again.
+func start(ctx context.Context, t testing.TB, b *bench) error {
+	b.servers = testserver.Group(t, b.kind, 5)
+	l, err := b.locker()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	const name = "bench:start"
+	key := valkeynode.DefaultPrefix + name
+	for {
+		lock, err := l.Acquire(ctx, name)
+		if err != nil {
+			return err
+		}
+		// The grants that the majority did not wait for may be on their way.
+		time.Sleep(20 * time.Millisecond)
+		n := 0
+		for _, s := range b.servers {
+			if s.Do("EXISTS", key) == "1" {
+				n++
+			}
+		}
+		if err := lock.Release(ctx); err != nil {
+			return err
+		}
+		if n == len(b.servers) {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// locker returns a Locker with connections of its own.
+func (b *bench) locker() (*fenlock.Locker, error) {
+	config := fenlock.Config{TTL: b.ttl, MaxTTL: b.ttl}
+	if b.ttl < 4*time.Second {
+		// The default is a twentieth, which is too short for a busy machine.
+		config.NodeTimeout = b.ttl / 4
+	}
+	for _, s := range b.servers {
+		node, err := valkeynode.Open(s.URL())
+		if err != nil {
+			return nil, err
+		}
+		config.Nodes = append(config.Nodes, node)
+	}
+	return fenlock.New(config)
+}
+
+// field returns a field of a section of a server's INFO.
+func field(s *testserver.Server, section, name string) string {
+	for line := range strings.Lines(s.Do("INFO", section)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// commands returns how many commands a server has carried out, this one left
+// out.
+func commands(s *testserver.Server) (int, error) {
+	return strconv.Atoi(field(s, "stats", "total_commands_processed"))
+}

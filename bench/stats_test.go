@@ -1,0 +1,57 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func TestInversions(t *testing.T) {
+	for _, test := range []struct {
+		order []int
+		want  int
+	}{
+		{nil, 0},
+		{[]int{0, 1, 2, 3}, 0},
+		{[]int{2, 5, 9}, 0}, // some are missing, the rest is in order
+		{[]int{1, 0, 2, 3}, 1},
+		{[]int{3, 0, 1, 2}, 3},
+		{[]int{3, 2, 1, 0}, 6},
+	} {
+		if got := inversions(test.order); got != test.want {
+			t.Errorf("inversions(%v) = %d, want %d", test.order, got, test.want)
+		}
+	}
+	// Exchanging two neighbours changes the number by exactly one.
+	order := rand.Perm(40)
+	before := inversions(order)
+	for i := range len(order) - 1 {
+		swapped := slices.Clone(order)
+		swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
+		want := before + 1
+		if order[i] > order[i+1] {
+			want = before - 1
+		}
+		if got := inversions(swapped); got != want {
+			t.Fatalf("%v: %d inversions, with %d and %d exchanged %d, want %d", order, before, order[i], order[i+1], got, want)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	values := []int{50, 10, 40, 20, 30}
+	for _, test := range []struct {
+		p    float64
+		want int
+	}{{0, 10}, {0.1, 10}, {0.2, 10}, {0.21, 20}, {0.5, 30}, {0.9, 50}, {0.99, 50}, {1, 50}} {
+		if got := percentile(values, test.p); got != test.want {
+			t.Errorf("percentile %v of %v = %d, want %d", test.p, values, got, test.want)
+		}
+	}
+	if !slices.Equal(values, []int{50, 10, 40, 20, 30}) {
+		t.Errorf("the values were changed: %v", values)
+	}
+	if got := median([]int{}); got != 0 {
+		t.Errorf("the median of nothing is %d", got)
+	}
+}
