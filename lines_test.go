@@ -605,7 +605,7 @@ func TestObserverHearsWhyOneWaits(t *testing.T) {
 		})
 		third := c.comesUntil(ctx, l)
 		fourth := c.comesUntil(ctx, l)
-		time.Sleep(time.Minute) // the same again is no news
+		time.Sleep(time.Minute + 300*time.Millisecond) // the same again is no news
 		c.gives(lock)
 		time.Sleep(5 * time.Second)
 		mu.Lock()

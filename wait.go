@@ -65,8 +65,11 @@ func (w *waiter) begin() {
 func (w *waiter) called(node int, now time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	before := w.turn.Due()
 	w.turn.Called(node, now)
-	w.signal()
+	if w.turn.Due() < before {
+		w.signal()
+	}
 }
 
 // missed tells that a call may have been lost.

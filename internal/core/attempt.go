@@ -138,6 +138,9 @@ func (a *Attempt) OnAcquire(node int, r Reply, now time.Duration) Action {
 			a.sound = a.sound.With(node)
 		}
 	case Over:
+		if a.leaseless.Has(node) {
+			a.votes.yes = a.votes.yes.With(node) // there is nothing to release
+		}
 		return a.releaseLate(node, r)
 	}
 	return Action{}
@@ -302,9 +305,11 @@ func (a *Attempt) Tick(now time.Duration) {
 	}
 }
 
-// StartRelease ends the tenure and asks all nodes to drop the lease. After a
+// StartRelease ends the tenure and asks the nodes to drop the lease. After a
 // loss it still does the latter. It does nothing if the lock was never held or
-// was released before.
+// was released before. A node that has not answered the acquire yet is released
+// when it does: a release could overtake the acquire, and would have to be sent
+// again.
 func (a *Attempt) StartRelease(now time.Duration) Action {
 	a.Tick(now)
 	if !a.WasHeld() || a.abandoned {
@@ -315,7 +320,11 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 	}
 	a.abandoned = true
 	a.votes = ballot{}
-	return Action{Op: Release, To: allOf(a.params.Nodes)}
+	to := allOf(a.params.Nodes)
+	if a.round == 0 {
+		to &= a.acquire.answered()
+	}
+	return Action{Op: Release, To: to}
 }
 
 // OnRelease takes a node's answer to a release.

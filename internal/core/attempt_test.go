@@ -254,10 +254,20 @@ func TestLateLeasesAreReleased(t *testing.T) {
 		wantAction(t, cancelled.OnAcquire(2, c.r, start), c.want)
 		wantAction(t, cancelled.Cancel(), core.Action{})
 
+		// Node 2 has not answered: a release could overtake the acquire there.
 		released := holding(t, 3)
-		wantAction(t, released.StartRelease(start), core.Action{Op: core.Release, To: set(0, 1, 2)})
+		wantAction(t, released.StartRelease(start), core.Action{Op: core.Release, To: set(0, 1)})
 		wantAction(t, released.StartRelease(start), core.Action{})
 		wantAction(t, released.OnAcquire(2, c.r, start), c.want)
+
+		early := holding(t, 3)
+		early.OnAcquire(2, c.r, start)
+		wantAction(t, early.StartRelease(start), core.Action{Op: core.Release, To: set(0, 1, 2)})
+
+		// The extension may have put a lease where the acquire has not.
+		extended := holding(t, 3)
+		extended.StartExtend(start)
+		wantAction(t, extended.StartRelease(start), core.Action{Op: core.Release, To: set(0, 1, 2)})
 	}
 	// An extension can create a lease too.
 	a := holding(t, 3)
@@ -271,6 +281,9 @@ func TestLateLeasesAreReleased(t *testing.T) {
 	// While the tenure has merely expired, release is still to come, and once
 	// is enough.
 	b := holding(t, 3)
+	b.Tick(validEnd)
+	wantAction(t, b.StartRelease(validEnd), core.Action{Op: core.Release, To: set(0, 1)})
+	b = holding(t, 3)
 	b.Tick(validEnd)
 	wantAction(t, b.OnAcquire(2, granted(7), validEnd), core.Action{})
 	wantAction(t, b.StartRelease(validEnd), core.Action{Op: core.Release, To: set(0, 1, 2)})
@@ -292,6 +305,29 @@ func TestReleaseOutcome(t *testing.T) {
 	}
 	b.OnRelease(2, unknown)
 	if done, clean := b.ReleaseOutcome(); !done || clean {
+		t.Errorf("all answered, no majority: done %v, clean %v", done, clean)
+	}
+
+	// A node that refused the acquire in the end has no lease to release.
+	c := holding(t, 3)
+	c.StartRelease(start)
+	c.OnRelease(0, unknown)
+	c.OnRelease(1, granted(0))
+	c.OnAcquire(2, held, start)
+	if done, clean := c.ReleaseOutcome(); !done || !clean {
+		t.Errorf("a majority is free or never had it: done %v, clean %v", done, clean)
+	}
+	// One that never answers is released when that is clear.
+	d := holding(t, 3)
+	d.StartRelease(start)
+	d.OnRelease(0, unknown)
+	d.OnRelease(1, unknown)
+	if done, _ := d.ReleaseOutcome(); done {
+		t.Error("done, though the third node is still to be released")
+	}
+	wantAction(t, d.OnAcquire(2, unknown, start), core.Action{Op: core.Release, To: set(2)})
+	d.OnRelease(2, unknown)
+	if done, clean := d.ReleaseOutcome(); !done || clean {
 		t.Errorf("all answered, no majority: done %v, clean %v", done, clean)
 	}
 }
