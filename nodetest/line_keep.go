@@ -58,7 +58,7 @@ func keepingMovesNoRegister(q *line) {
 
 // An operator sees why a name is not to be had although nobody has it.
 func keptNameShowsTheNextInLine(q *line) {
-	const label = "the next in line"
+	const label = fenlock.NextInLine
 	holder := q.holds()
 	q.queued(q.waiter(q.near, 10))
 	q.releases(holder)

@@ -78,7 +78,7 @@ func (v *visit) answer(r core.Reply) fenlock.Answer {
 // label is what people see of a holder.
 func label(holder string) string {
 	if rule.IsReserved(holder) {
-		return "the next in line"
+		return fenlock.NextInLine
 	}
 	return fenlock.Holder(holder).Label()
 }

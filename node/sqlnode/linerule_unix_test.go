@@ -99,7 +99,7 @@ func againstTheRule(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 			})
 			got, err = n.Acquire(t.Context(), r)
 			if got.Status == fenlock.Held && (got.Ahead != l.Ahead(p.Waiter) || got.Remaining != e.Expires-*now || got.Clock != *now ||
-				(got.HeldBy == "the next in line") != rule.IsReserved(e.Holder)) {
+				(got.HeldBy == fenlock.NextInLine) != rule.IsReserved(e.Holder)) {
 				t.Fatalf("seed %d: %s: %+v; want %+v, %v", seed, op, got, e, l)
 			}
 		case 4, 5, 6:

@@ -164,7 +164,7 @@ func shown(name string, e rule.Entry, now time.Duration) fenlock.Lease {
 // label is what people see of a holder.
 func label(holder string) string {
 	if rule.IsReserved(holder) {
-		return "the next in line"
+		return fenlock.NextInLine
 	}
 	return fenlock.Holder(holder).Label()
 }

@@ -42,21 +42,21 @@ func TestLineGoesByStamp(t *testing.T) {
 		a.release(first)
 		b.called(b.waiter(1))
 		// Nobody else has it meanwhile, and everybody sees why.
-		if got := a.refused(2, 200, 0); got.HeldBy != "the next in line" || got.Remaining <= 0 || got.Remaining > time.Second {
+		if got := a.refused(2, 200, 0); got.HeldBy != fenlock.NextInLine || got.Remaining <= 0 || got.Remaining > time.Second {
 			t.Fatalf("%+v, want it kept for the next in line", got)
 		}
 		if got := acquire(t, a.Node, nobody); got.Status != fenlock.Held {
 			t.Fatalf("%+v, want it held", got)
 		}
 		lease, err := a.Inspect(bounded(t), "orders")
-		if err != nil || lease.Label != "the next in line" || lease.Remaining <= 0 {
+		if err != nil || lease.Label != fenlock.NextInLine || lease.Remaining <= 0 {
 			t.Fatalf("inspect: %+v, %v", lease, err)
 		}
 		var listed []fenlock.Lease
 		if err := a.List(bounded(t), func(l fenlock.Lease) bool { listed = append(listed, l); return true }); err != nil {
 			t.Fatal(err)
 		}
-		if len(listed) != 1 || listed[0].Name != "orders" || listed[0].Label != "the next in line" {
+		if len(listed) != 1 || listed[0].Name != "orders" || listed[0].Label != fenlock.NextInLine {
 			t.Fatalf("list: %+v", listed)
 		}
 		b.granted(1, 100)
@@ -272,7 +272,7 @@ func TestLineBehindAForeignLease(t *testing.T) {
 			}
 			return nil
 		})
-		if got := a.refused(1, 200, 0); got.HeldBy != "the next in line" {
+		if got := a.refused(1, 200, 0); got.HeldBy != fenlock.NextInLine {
 			t.Fatalf("%+v, want it kept for the next in line", got)
 		}
 		b.called(b.waiter(1))

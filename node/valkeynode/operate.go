@@ -187,7 +187,7 @@ func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bo
 // label returns what people are shown of a lease's holder.
 func label(holder string) string {
 	if rule.IsReserved(holder) {
-		return "the next in line"
+		return fenlock.NextInLine
 	}
 	return fenlock.Holder(holder).Label()
 }

@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		{reply: "'rejoining'", again: true},
 		{reply: "{'" + holder + "', 250, 3, 1732161439123456}", want: held("label", 250*time.Millisecond, 3, 1732161439123456*time.Microsecond)},
 		{reply: "{'" + holder + "', -1, 0, 1}", want: held("label", 0, 0, time.Microsecond)},
-		{reply: "{'next:0123456789abcdef0123456789abcdef:1', 999, 0, 1}", want: held("the next in line", 999*time.Millisecond, 0, time.Microsecond)},
+		{reply: "{'next:0123456789abcdef0123456789abcdef:1', 999, 0, 1}", want: held(fenlock.NextInLine, 999*time.Millisecond, 0, time.Microsecond)},
 		{reply: "{'foreign', 1, 2, 3}", want: held("", time.Millisecond, 2, 3*time.Microsecond)},
 		{reply: "{false, -2, 2, 3}", want: held("", 0, 2, 3*time.Microsecond)},
 		{reply: "{'foreign', 1}", fails: true},
