@@ -21,6 +21,7 @@ type Lock struct {
 	holder Holder
 	base   context.Context // the acquirer's values, without its end
 	waiter *waiter         // whose attempt it is, nil for TryAcquire
+	start  time.Duration   // of the attempt
 
 	// ctx is set before decided is closed, if the lock was acquired.
 	ctx     context.Context

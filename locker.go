@@ -184,8 +184,9 @@ func (l *Locker) attempt(ctx context.Context, name string, w *waiter) (*Lock, []
 	if l.requests.isClosed() {
 		return nil, nil, ErrClosed
 	}
+	start := l.now()
 	if w != nil {
-		w.begin()
+		w.begin(start)
 	}
 	lock := &Lock{
 		locker:  l,
@@ -193,6 +194,7 @@ func (l *Locker) attempt(ctx context.Context, name string, w *waiter) (*Lock, []
 		holder:  newHolder(l.config.Label),
 		base:    context.WithoutCancel(ctx),
 		waiter:  w,
+		start:   start,
 		answers: make([]nodeAnswer, len(l.config.Nodes)),
 		decided: make(chan struct{}),
 	}
@@ -201,7 +203,7 @@ func (l *Locker) attempt(ctx context.Context, name string, w *waiter) (*Lock, []
 		Nodes:    len(l.config.Nodes),
 		TTL:      l.config.TTL,
 		MaxHold:  max(l.config.MaxHold, 0),
-		Start:    l.now(),
+		Start:    start,
 		Proposal: core.Proposal(time.Now().UnixMicro(), fence.Token(l.seen.Load())),
 	})
 	lock.attempt = attempt

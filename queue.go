@@ -33,6 +33,7 @@ func (q *queues) enter(w *waiter) {
 		q.byName[w.name] = in
 	} else {
 		w.first = make(chan struct{})
+		w.arrived = w.locker.now()
 	}
 	in.waiters = append(in.waiters, w)
 }

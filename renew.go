@@ -17,7 +17,6 @@ import (
 // fanout is one action under way: requests to some nodes, sent together.
 type fanout struct {
 	action core.Action
-	sent   time.Duration
 	ctx    context.Context
 	cancel context.CancelFunc
 	left   atomic.Int32 // answers to come; the last one frees ctx's timer
@@ -30,7 +29,7 @@ func (k *Lock) send(action core.Action) {
 	if action.Op == core.None || action.To == 0 {
 		return
 	}
-	f := &fanout{action: action, sent: k.locker.now()}
+	f := &fanout{action: action}
 	f.ctx, f.cancel = context.WithTimeout(k.base, k.locker.config.NodeTimeout)
 	f.left.Store(int32(action.To.Len()))
 	k.locker.requests.begin(action.To.Len())
@@ -55,7 +54,7 @@ func (k *Lock) ask(f *fanout, i int, node Node) {
 		f.cancel()
 	}
 	if lines := k.locker.lines; lines != nil && err == nil && answer.Status == Held {
-		lines.observe(i, f.sent, k.locker.now(), answer.Clock)
+		lines.observe(i, k.start, k.locker.now(), answer.Clock)
 	}
 	k.send(k.answered(i, f.action, answer, err))
 	if outOfLine := err == nil && f.action.Op == core.Acquire && answer.Status == Granted; !outOfLine && k.waiter.left(place) {
@@ -89,7 +88,10 @@ func (k *Lock) answered(i int, action core.Action, answer Answer, err error) (ne
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.answers[i] = nodeAnswer{op: action.Op, answer: answer, err: err}
-	now := k.locker.now()
+	var now time.Duration // that a lease was released is true at any time
+	if action.Op != core.Release {
+		now = k.locker.now()
+	}
 	switch action.Op {
 	case core.Acquire:
 		next = k.attempt.OnAcquire(i, reply, now)

@@ -30,7 +30,7 @@ type waiter struct {
 }
 
 func newWaiter(ctx context.Context, l *Locker, name string) *waiter {
-	return &waiter{locker: l, name: name, ctx: ctx, arrived: l.now(), waiting: true, turn: core.NewTurn(len(l.config.Nodes))}
+	return &waiter{locker: l, name: name, ctx: ctx, waiting: true, turn: core.NewTurn(len(l.config.Nodes))}
 }
 
 // request is the place that goes with a request of an attempt. Once the wait is
@@ -50,7 +50,10 @@ func (w *waiter) request(op core.Op) Place {
 }
 
 // begin tells that an attempt starts.
-func (w *waiter) begin() {
+func (w *waiter) begin(now time.Duration) {
+	if w.arrived == 0 {
+		w.arrived = now
+	}
 	if s := w.locker.lines; s != nil && s.ready() {
 		s.enlist(w)
 	}

@@ -72,33 +72,39 @@ func (s slots) giveBack(ctx context.Context) {
 
 // do sends one command and waits for its reply, or until ctx is done.
 func (n *Node) do(ctx context.Context, command valkey.Completed) (valkey.ValkeyMessage, error) {
-	replies, err := n.doMulti(ctx, command)
-	if err != nil {
+	if err := n.enter(ctx); err != nil {
 		return valkey.ValkeyMessage{}, err
 	}
-	return replies[0].ToMessage()
+	result := n.client.Do(ctx, command)
+	n.slots.giveBack(ctx)
+	return result.ToMessage()
 }
 
 // doMulti sends commands in one write. The replies have errors of their own.
 func (n *Node) doMulti(ctx context.Context, commands ...valkey.Completed) ([]valkey.ValkeyResult, error) {
-	if err := n.slots.take(ctx); err != nil {
+	if err := n.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer n.slots.giveBack(ctx)
+	return n.client.DoMulti(ctx, commands...), nil
+}
+
+// enter takes a slot, or says why nothing can be sent.
+func (n *Node) enter(ctx context.Context) error {
+	if err := n.slots.take(ctx); err != nil {
+		return err
+	}
 	n.mu.Lock()
 	closed := n.closed
 	n.mu.Unlock()
+	err := ctx.Err() // the library may notice late that the context is done
 	if closed {
-		return nil, errClosed
+		err = errClosed
 	}
-	// The library may notice late that the context is done.
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	if err != nil {
+		n.slots.giveBack(ctx)
 	}
-	if len(commands) == 1 {
-		return []valkey.ValkeyResult{n.client.Do(ctx, commands[0])}, nil
-	}
-	return n.client.DoMulti(ctx, commands...), nil
+	return err
 }
 
 // flight is a task that goes on in the background, once however many wait for it.

@@ -16,12 +16,20 @@ import (
 
 // Acquire implements fenlock.Node.
 func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), rule.CheckPlace(rule.Place(r.Place))); err != nil {
+	args, err := acquireArgs(&r)
+	if err != nil {
 		return n.invalid(err)
 	}
-	args := []string{string(r.Holder), milliseconds(ttl), stripe(r.Name), r.Token.String()}
-	return n.operate(ctx, acquireScript, r.Name, append(args, place(r.Place)...)...)
+	return n.operate(ctx, acquireScript, r.Name, args...)
+}
+
+func acquireArgs(r *fenlock.Request) ([]string, error) {
+	ttl, err := rule.CheckTTL(r.TTL)
+	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), rule.CheckPlace(rule.Place(r.Place))); err != nil {
+		return nil, err
+	}
+	args := append(make([]string, 0, 6), string(r.Holder), milliseconds(ttl), stripe(r.Name), r.Token.String())
+	return appendPlace(args, r.Place), nil
 }
 
 // Confirm implements fenlock.Node.
@@ -46,7 +54,8 @@ func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 	if err := rule.CheckPlace(rule.Place(r.Place)); err != nil {
 		return n.invalid(err)
 	}
-	return n.operate(ctx, releaseScript, r.Name, append([]string{string(r.Holder)}, place(r.Place)...)...)
+	args := append(make([]string, 0, 3), string(r.Holder))
+	return n.operate(ctx, releaseScript, r.Name, appendPlace(args, r.Place)...)
 }
 
 // ForceRelease implements fenlock.Node.
@@ -66,49 +75,32 @@ func milliseconds(ttl time.Duration) string { return strconv.FormatInt(ttl.Milli
 
 func stripe(name string) string { return strconv.Itoa(fenlock.Stripe(name)) }
 
-// place returns a place as arguments of a script, none for nobody's.
-func place(p fenlock.Place) []string {
+// appendPlace appends a place as arguments of a script, none for nobody's.
+func appendPlace(args []string, p fenlock.Place) []string {
 	if p.Waiter == "" {
-		return nil
+		return args
 	}
-	return []string{p.Waiter, strconv.FormatInt(p.Stamp, 10)}
+	return append(args, p.Waiter, strconv.FormatInt(p.Stamp, 10))
 }
 
 // operate runs one of the operations' scripts on a verified and admitted server.
+//
+// It runs on a new goroutine for each request. What it does not need while it
+// waits is in other functions: a stack that outgrows 4 KiB is copied each time.
 func (n *Node) operate(ctx context.Context, s *script, name string, args ...string) (fenlock.Answer, error) {
 	key, err := n.key(name)
 	if err != nil {
 		return fenlock.Answer{}, n.fail(err)
-	}
-	keys := make([]string, 0, 3)
-	keys = append(keys, key)
-	if s != releaseScript {
-		keys = append(keys, n.registersKey())
-	}
-	if s == acquireScript || s == releaseScript || s == forceScript {
-		keys = append(keys, linePrefix+key)
 	}
 	for admitted := false; ; admitted = true {
 		srv, err := n.look(ctx)
 		if err != nil {
 			return fenlock.Answer{}, n.fail(err)
 		}
-		reply, err := n.do(ctx, n.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build())
-		answer, again, err := parse(reply, err)
-		if err == nil && n.dials.Load() != srv.dial {
-			// The answer may have come over a connection that was made
-			// meanwhile, and that leads elsewhere. It counts if the server
-			// there may vote.
-			_, err = n.look(ctx)
-		}
-		if err != nil {
-			return fenlock.Answer{}, n.fail(err)
-		}
-		if !again {
-			if s == releaseScript {
-				answer.Register = 0 // its 1 is no register
-			}
-			return answer, nil
+		reply, err := n.do(ctx, n.command(s, key, args))
+		answer, again, err := n.read(ctx, s, srv, reply, err)
+		if err != nil || !again {
+			return answer, err
 		}
 		// Not executed, so sending it once more is the first time.
 		detail, err := n.rejoin(ctx, srv)
@@ -122,6 +114,35 @@ func (n *Node) operate(ctx context.Context, s *script, name string, args ...stri
 			return fenlock.Answer{Status: fenlock.Rejoining, Detail: detail}, nil
 		}
 	}
+}
+
+// command is the request that runs a script on the keys of a lock.
+func (n *Node) command(s *script, key string, args []string) valkey.Completed {
+	keys := append(make([]string, 0, 3), key)
+	if s != releaseScript {
+		keys = append(keys, n.registersKey())
+	}
+	if s == acquireScript || s == releaseScript || s == forceScript {
+		keys = append(keys, linePrefix+key)
+	}
+	return n.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+}
+
+// read makes an answer of a reply. Again is as in parse.
+func (n *Node) read(ctx context.Context, s *script, srv *server, reply valkey.ValkeyMessage, err error) (answer fenlock.Answer, again bool, _ error) {
+	answer, again, err = parse(reply, err)
+	if err == nil && n.dials.Load() != srv.dial {
+		// The answer may have come over a connection that was made meanwhile,
+		// and that leads elsewhere. It counts if the server there may vote.
+		_, err = n.look(ctx)
+	}
+	if err != nil {
+		return fenlock.Answer{}, false, n.fail(err)
+	}
+	if s == releaseScript {
+		answer.Register = 0 // its 1 is no register
+	}
+	return answer, again, nil
 }
 
 // parse reads the reply of an operation's script. Again means that the server

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"strings"
 )
 
 // script is a constant Lua script. Its file says what its keys and arguments are.
@@ -13,7 +14,10 @@ type script struct {
 	sha  string
 }
 
+// newScript puts the shared text in where the script asks for lines. That is not
+// at its top: functions cost time where they are made, needed or not.
 func newScript(name, text string) *script {
+	text = strings.Replace(text, "--@line\n", lineText, 1)
 	sum := sha1.Sum([]byte(text)) // the server's name for a script, not a secret
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
 }
@@ -40,11 +44,11 @@ var (
 	//go:embed scripts/guard.lua
 	guardText string
 
-	acquireScript = newScript("acquire", admittedText+lineText+acquireText)
+	acquireScript = newScript("acquire", admittedText+acquireText)
 	confirmScript = newScript("confirm", admittedText+confirmText)
 	extendScript  = newScript("extend", admittedText+extendText)
-	releaseScript = newScript("release", lineText+releaseText)
-	forceScript   = newScript("force", admittedText+lineText+forceText)
+	releaseScript = newScript("release", releaseText)
+	forceScript   = newScript("force", admittedText+forceText)
 	guardScript   = newScript("guard", guardText)
 
 	// operations are the scripts that only admission loads.

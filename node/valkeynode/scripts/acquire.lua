@@ -30,21 +30,30 @@ local lease, line, waiter, stamp = KEYS[1], KEYS[3], ARGV[5], ARGV[6]
 -- Before anything is changed: a line that cannot be read must leave no lease.
 local waiting = redis.call('ZCARD', line)
 local granted = redis.call('SET', lease, ARGV[1], 'NX', 'PX', ARGV[2])
-if granted and waiting > 0 then
-  -- The name is free, but others may be first. A call replaces the lease that was
-  -- just set. Where nobody is called, the asker was taken out of the line.
-  join(line, waiter, stamp)
-  granted = not call(lease, line, waiter)
-elseif not granted and waiter and redis.call('GET', lease) == reserved(waiter) then
-  -- It is kept for the asker, who may have joined again since.
-  granted = redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
-  redis.call('ZREM', line, waiter)
+local holder
+if not granted or waiting > 0 then
+  --@line
+  if granted then
+    -- The name is free, but others may be first. A call replaces the lease that was
+    -- just set. Where nobody is called, the asker was taken out of the line.
+    join(line, waiter, stamp)
+    granted = not call(lease, line, waiter)
+    holder = granted or redis.call('GET', lease)
+  else
+    holder = redis.call('GET', lease)
+    if waiter and holder == reserved(waiter) then
+      -- It is kept for the asker, who may have joined again since.
+      granted = redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
+      redis.call('ZREM', line, waiter)
+    else
+      join(line, waiter, stamp)
+    end
+  end
 end
 if not granted then
-  join(line, waiter, stamp)
   local ahead = waiter and redis.call('ZRANK', line, waiter) or redis.call('ZCARD', line)
   local time = redis.call('TIME')
-  return {redis.call('GET', lease), redis.call('PTTL', lease), ahead, time[1] * 1000000 + time[2]}
+  return {holder, redis.call('PTTL', lease), ahead, time[1] * 1000000 + time[2]}
 end
 -- Lua would write a large number as 1.7952237360533e+15.
 redis.call('HSET', KEYS[2], ARGV[3], string.format('%.0f', number))

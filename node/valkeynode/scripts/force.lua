@@ -18,5 +18,6 @@ if register > 9007199254740991 then
 end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', register))
+--@line
 call(KEYS[1], KEYS[3])
 return register

@@ -1,5 +1,5 @@
--- line: who waits for a name, in order. This file is put before each operation
--- that changes a line. What it does is the package rule's, in line.go.
+-- line: who waits for a name, in order. This file is put where an operation says
+-- --@line, which is where it may change one. What it does is the package rule's, in line.go.
 --
 -- The line is a sorted set: a waiter is "CLIENT:NUMBER", 32 hexadecimal digits
 -- and decimal ones, its score is its stamp. Equal stamps are in the order of

@@ -12,9 +12,19 @@ local lease, line, waiter, stamp = KEYS[1], KEYS[2], ARGV[2], ARGV[3]
 local holder = redis.call('GET', lease)
 -- A request without a holder is about the waiter only.
 local released = holder == ARGV[1] and holder ~= ''
-local freed = released or (waiter and holder == reserved(waiter))
-if freed then
+if released then
   redis.call('DEL', lease)
+  if not waiter and redis.call('ZCARD', line) == 0 then
+    return 1
+  end
+elseif not waiter then
+  return 'lost'
+end
+--@line
+local freed = released
+if waiter and holder == reserved(waiter) then
+  redis.call('DEL', lease)
+  freed = true
 end
 if waiter then
   if stamp == '0' then
