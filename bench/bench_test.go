@@ -74,12 +74,13 @@ func TestFigures(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range who {
-			s := r.samples[c.name]
-			if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
-				t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
+			for _, s := range [][]time.Duration{r.samples[c.name], r.busy[c.name]} {
+				if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
+					t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
+				}
 			}
 		}
-		checkTable(t, r.report(b), len(who), 2)
+		checkTable(t, r.report(b), len(who), 3)
 	})
 	t.Run("line", func(t *testing.T) {
 		r, err := runLine(ctx, b, who)
@@ -123,7 +124,7 @@ func TestFigures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.lockers != 3 || r.waiters != 6 || len(r.commands) != 5 || slices.Min(r.commands) < 0 || r.cpu < 0 || r.early > r.waiters {
+		if r.lockers != 3 || r.waiters != 6 || len(r.commands) != 5 || len(r.sent) != 5 || slices.Min(r.sent) < 0 || r.sent[0] > r.commands[0] || r.cpu < 0 || r.early > r.waiters {
 			t.Errorf("%+v", r)
 		}
 		checkTable(t, r.report(b), 5, 2)
@@ -133,7 +134,7 @@ func TestFigures(t *testing.T) {
 // Waiters that are gone cost nothing, which is no merit.
 func TestIdleNeedsItsWaiters(t *testing.T) {
 	for early, met := range []bool{true, false} {
-		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, commands: []int{5, 5, 5, 5, 5}, early: early}
+		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, sent: []int{5, 5, 5, 5, 5}, commands: []int{50, 50, 50, 50, 50}, early: early}
 		table := r.report(tiny(time.Minute))
 		for _, target := range table.targets {
 			if target.met != met {
@@ -144,7 +145,7 @@ func TestIdleNeedsItsWaiters(t *testing.T) {
 			t.Errorf("%d waiters returned early: the notes are %q", early, table.notes)
 		}
 	}
-	busy := &idleResult{lockers: 3, length: time.Second, commands: []int{0, 0, 6, 0, 0}, cpu: time.Second}
+	busy := &idleResult{lockers: 3, length: time.Second, sent: []int{0, 0, 6, 0, 0}, commands: []int{0, 0, 6, 0, 0}, cpu: time.Second}
 	for _, target := range busy.report(tiny(time.Minute)).targets {
 		if target.met {
 			t.Errorf("two commands per second and client, one core: met: %q", target.what)

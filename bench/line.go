@@ -62,7 +62,7 @@ func measureLine(ctx context.Context, holder client, waiters []client, gap time.
 		})
 		time.Sleep(gap)
 	}
-	time.Sleep(settle())
+	longPause.sleep()
 	start := time.Now()
 	err = release()
 	back := returned(ctx, wait.Wait)
