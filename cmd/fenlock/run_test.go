@@ -160,6 +160,39 @@ func TestHeld(t *testing.T) {
 	waiter.want(0)
 }
 
+// Waiters are served in the order in which they came, and say how many are ahead.
+func TestLine(t *testing.T) {
+	h := newHome(t)
+	end := h.hold("x", "--label", "the holder")
+	waits := func(what string) *running {
+		r := h.start("sh", "-c", `exec fenlock run --verbose x -- echo `+what+` 2>&1`)
+		for {
+			line := r.line()
+			if strings.Contains(line, "waiting: ") {
+				if !strings.Contains(line, `"x" is held by the holder`) {
+					t.Errorf("the waiter says %q", line)
+				}
+				if ahead := strings.Contains(line, ", 1 ahead in line"); ahead != (what == "second") {
+					t.Errorf("the %s waiter says %q", what, line)
+				}
+				return r
+			}
+		}
+	}
+	first := waits("first")
+	second := waits("second")
+	end()
+	for _, r := range []struct {
+		*running
+		prints string
+	}{{first, "first"}, {second, "second"}} {
+		if out := r.rest(); !strings.Contains(out, r.prints+"\n") {
+			t.Errorf("it printed %q", out)
+		}
+		r.want(0)
+	}
+}
+
 // However a command ends, and if it cannot be started, the lock is free at once.
 func TestReleased(t *testing.T) {
 	h := newHome(t)

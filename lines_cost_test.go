@@ -1,0 +1,181 @@
+package fenlock_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// Who has waited before stands in line with its first request.
+func TestOneRequestToEachNodeIsEnoughToStandInLine(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		l := c.warm(c.liner())
+		before := c.requests(allOps)
+		b := c.comes(l)
+		time.Sleep(time.Second)
+		c.gives(lock)
+		c.wantsInBy(b, 0, time.Minute)
+		synctest.Wait()
+		// To join, to release and to take the lock. A node whose release comes
+		// late is asked in vain, and told so.
+		if n := c.requests(allOps) - before; n < 3*5 || n > 3*5+2 {
+			t.Errorf("%d requests to 5 nodes, want 15", n)
+		}
+		if n := fenlock.InLine(l); n != 0 {
+			t.Errorf("the locker remembers %d waiters", n)
+		}
+	})
+}
+
+// Who came first is first, also if it had to wait for others of its process
+// before it could ask the nodes.
+func TestTimeInTheQueueOfTheProcessCounts(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		l := c.liner()
+		first, second := c.comes(l), c.comes(l)
+		third := c.comes(c.liner())
+		c.gives(lock)
+		c.wantsInBy(first, 0, time.Minute)
+		time.Sleep(time.Millisecond)
+		c.gives(first.lock)
+		c.wantsInBy(second, 0, time.Minute)
+		select {
+		case <-third.done:
+			t.Error("two holders")
+		default:
+		}
+		at := time.Since(c.start)
+		c.gives(second.lock)
+		c.wantsIn(third, at)
+	})
+}
+
+// Within a process one caller at a time asks the nodes.
+func TestWaitersOfOneProcessQueueInMemory(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		l := c.liner()
+		var all []*arrival
+		for range 100 {
+			all = append(all, c.comes(l))
+		}
+		before := c.requests(acquire)
+		time.Sleep(time.Minute)
+		if n := c.requests(acquire) - before; n > 100 {
+			t.Errorf("100 idle waiters of one process sent %d requests to 3 nodes in a minute", n)
+		}
+		if n := c.inLine(0); n != 1 {
+			t.Errorf("%d of them are in line on a node", n)
+		}
+		for _, a := range all {
+			at := time.Since(c.start)
+			c.gives(lock)
+			c.wantsIn(a, at)
+			lock = a.lock
+		}
+		c.gives(lock)
+	})
+}
+
+func TestQueueInMemoryLetsGoOfThoseWhoGiveUp(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		l := c.liner()
+		ctx, cancel := context.WithCancel(t.Context())
+		first := c.comesUntil(ctx, l)
+		second := c.comesUntil(ctx, l)
+		third := c.comes(l)
+		cancel()
+		synctest.Wait()
+		wantErr(t, first.err, context.Canceled, fenlock.ErrHeld)
+		wantErr(t, second.err, context.Canceled, fenlock.ErrHeld)
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsIn(third, at)
+	})
+}
+
+func TestCloseEndsEveryWait(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		c.comes(c.liner())
+		l := c.liner()
+		first, second := c.comes(l), c.comes(l)
+		go l.Close()
+		synctest.Wait()
+		for _, a := range []*arrival{first, second} {
+			select {
+			case <-a.done:
+				wantErr(t, a.err, fenlock.ErrClosed)
+			default:
+				t.Error("still waiting")
+			}
+		}
+	})
+}
+
+func TestObserverHearsWhyOneWaits(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner(label("worker 1"))).lock
+		second := c.comes(c.liner(label("worker 2")))
+		var mu sync.Mutex
+		var heard []string
+		type key struct{}
+		ctx := context.WithValue(context.Background(), key{}, "mine")
+		l := c.liner(func(config *fenlock.Config) {
+			config.Observer.Waiting = func(ctx context.Context, name string, why error) {
+				mu.Lock()
+				defer mu.Unlock()
+				held := why.(*fenlock.HeldError)
+				heard = append(heard, fmt.Sprintf("%s %v: %s, %d ahead", name, ctx.Value(key{}), held.HeldBy, held.Ahead))
+			}
+		})
+		third := c.comesUntil(ctx, l)
+		fourth := c.comesUntil(ctx, l)
+		time.Sleep(time.Minute + 300*time.Millisecond) // the same again is no news
+		c.gives(lock)
+		time.Sleep(5 * time.Second)
+		mu.Lock()
+		got := strings.Join(heard, "\n")
+		mu.Unlock()
+		want := []string{
+			"orders/42 mine: worker 1, 1 ahead",
+			"orders/42 mine: worker 1, 2 ahead",
+			"orders/42 mine: worker 2, 0 ahead",
+		}
+		if got != strings.Join(want, "\n") {
+			t.Errorf("heard\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+		}
+		for _, a := range []*arrival{second, third, fourth} {
+			<-a.done
+			c.gives(a.lock)
+		}
+	})
+}
+
+func TestIdleWaitersCostLittle(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		all := []*arrival{c.comes(c.liner())}
+		const waiters, minutes = 20, 10
+		for range waiters {
+			all = append(all, c.comes(c.liner()))
+		}
+		before := c.requests(acquire) + c.requests(release)
+		time.Sleep(minutes * time.Minute)
+		sent := float64(c.requests(acquire) + c.requests(release) - before)
+		if rate := sent / (waiters * minutes * 60 * 5); rate > 0.5 {
+			t.Errorf("a waiter sends %.2f requests per second to each node", rate)
+		}
+		for _, a := range all {
+			<-a.done
+			c.gives(a.lock)
+		}
+	})
+}

@@ -1,0 +1,340 @@
+package fenlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// joins puts a waiter into the lines that is not a Locker's.
+func (c *cluster) joins(client string, listens bool) {
+	c.t.Helper()
+	for _, f := range c.nodes {
+		if listens {
+			if err := f.view.Listen(context.Background(), client, func(string) {}); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		r := fenlock.Request{Name: name, Holder: holder(client), TTL: ttl,
+			Place: fenlock.Place{Waiter: client + ":1", Stamp: 1}}
+		if a, err := f.view.Acquire(context.Background(), r); err != nil || a.Status != fenlock.Held {
+			c.t.Fatalf("%+v, %v", a, err)
+		}
+	}
+}
+
+const (
+	clientA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+	clientB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
+)
+
+func TestDeadWaiterIsPassedOverAtOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		c.joins(clientA, false)
+		c.joins(clientB, false)
+		b := c.comes(c.liner())
+		time.Sleep(10 * time.Second) // less than a line is remembered for
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsIn(b, at)
+	})
+}
+
+func TestHungWaiterIsPassedOverAfterTheClaimWindow(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		c.joins(clientA, true)
+		b := c.comes(c.liner())
+		time.Sleep(10 * time.Second)
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsInBy(b, at+core.ClaimWindow, at+core.ClaimWindow+70*time.Millisecond)
+	})
+}
+
+// The third in line asks every two seconds, and more often once it sees that the
+// name is kept for somebody.
+func TestTwoHungWaitersCostTwoClaimWindowsAndALook(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		c.joins(clientA, true)
+		c.joins(clientB, true)
+		b := c.comes(c.liner())
+		time.Sleep(10 * time.Second)
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsInBy(b, at+2*core.ClaimWindow, at+3*core.ClaimWindow+200*time.Millisecond)
+	})
+}
+
+func TestLostCallsCostTimeOnly(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		b := c.comes(c.liner())
+		for _, f := range c.nodes {
+			f.call = func(func()) {}
+		}
+		time.Sleep(10 * time.Second)
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsInBy(b, at, at+core.Backstop*5/4)
+	})
+}
+
+// Whoever was called and did not hear it is passed over like one that is hung.
+func TestWhoMissesACallIsPassedOver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		b := c.comes(c.liner())
+		d := c.comes(c.liner())
+		time.Sleep(10 * time.Second)
+		var lost atomic.Int32
+		for _, f := range c.nodes {
+			f.call = func(event func()) {
+				if lost.Add(1) > 3 {
+					event()
+				}
+			}
+		}
+		at := time.Since(c.start)
+		c.gives(lock)
+		first, second := c.either(b, d)
+		c.wantsInBy(first, at, at+core.ClaimWindow+70*time.Millisecond)
+		at = time.Since(c.start)
+		c.gives(first.lock)
+		c.wantsInBy(second, at, at+core.Backstop*5/4)
+	})
+}
+
+func TestCallsThatComeTwiceAreHarmless(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for _, f := range c.nodes {
+			f.call = func(event func()) {
+				event()
+				event()
+				time.AfterFunc(5*time.Millisecond, event)
+				time.AfterFunc(time.Second, event)
+			}
+		}
+		lock := c.comes(c.liner()).lock
+		var all []*arrival
+		for range 4 {
+			all = append(all, c.comes(c.liner()))
+		}
+		for _, a := range all {
+			at := time.Since(c.start)
+			c.gives(lock)
+			c.wantsInBy(a, at, at+time.Second)
+			lock = a.lock
+			time.Sleep(2 * time.Second)
+		}
+		c.gives(lock)
+		c.wantLeases(0)
+	})
+}
+
+// A subscription that was broken is renewed: whoever may have missed a call asks.
+func TestRenewedSubscriptionMakesUpForALostCall(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		b := c.comes(c.liner())
+		for _, f := range c.nodes {
+			f.call = func(func()) {}
+		}
+		c.gives(lock)
+		time.Sleep(20 * time.Millisecond)
+		at := time.Since(c.start)
+		c.nodes[1].events[len(c.nodes[1].events)-1]("")
+		c.wantsIn(b, at)
+	})
+}
+
+// Where nodes keep lines but cannot call (no permission, no pipe), waiters poll.
+func TestWaitersPollNodesThatCannotCall(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		for _, f := range c.nodes[:2] {
+			f.mute = errors.New("no permission to subscribe")
+		}
+		b := c.comes(c.liner())
+		time.Sleep(10 * time.Second)
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsInBy(b, at, at+3*core.PollInterval/2)
+		c.gives(b.lock)
+
+		// Later it works.
+		d := c.comes(c.lockers[1])
+		lock, b = d.lock, c.comes(c.lockers[1])
+		for _, f := range c.nodes[:2] {
+			f.events[len(f.events)-1]("")
+		}
+		before := c.requests(acquire)
+		time.Sleep(10 * time.Second)
+		if n := c.requests(acquire) - before; n > 3*10 {
+			t.Errorf("%d requests to 3 nodes in 10 s, though all can call by now", n)
+		}
+		c.gives(lock)
+		<-b.done
+	})
+}
+
+// The holder has died: its leases end, and nobody calls.
+func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		r := fenlock.Request{Name: name, Holder: holder("dies"), TTL: ttl}
+		for _, f := range c.nodes {
+			if _, err := f.view.Acquire(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := c.comes(c.liner())
+		d := c.comes(c.liner())
+		c.wantsInBy(b, ttl, ttl+2*time.Millisecond)
+		at := time.Since(c.start)
+		c.gives(b.lock)
+		c.wantsIn(d, at)
+	})
+}
+
+// Another library's client releases without a call.
+func TestLockThatIsRemovedWithoutACallIsTakenSoon(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		b := c.comes(c.liner())
+		for _, f := range c.nodes {
+			f.call = func(func()) {}
+		}
+		time.Sleep(time.Second)
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsInBy(b, at, at+core.Backstop*5/4)
+	})
+}
+
+func TestNodesThatRestartWhileSomebodyWaits(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		b := c.comes(c.liner())
+		d := c.comes(c.liner())
+		time.Sleep(time.Second)
+		c.crash(0, nil)
+		c.crash(1, nil)
+		time.Sleep(5 * time.Second)
+		if lock.Context().Err() != nil {
+			// Two of three nodes forgot everything, which no clock saved here: the
+			// lock may be lost, but not kept by two.
+			t.Log("lost, as it may be:", context.Cause(lock.Context()))
+		}
+		lock.Release(context.Background())
+		// The lines are lost too, so the order may be.
+		first, second := c.either(b, d)
+		c.wantsInBy(first, 0, 10*time.Second)
+		at := time.Since(c.start)
+		c.gives(first.lock)
+		c.wantsInBy(second, at, at+core.Backstop)
+	})
+}
+
+func TestNodesThatAreDownWhileSomebodyWaits(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		b := c.comes(c.liner())
+		c.set(0, 2, allOps, down)
+		time.Sleep(time.Second)
+		c.set(0, 2, allOps, fault{})
+		time.Sleep(time.Second)
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsIn(b, at)
+	})
+}
+
+// Whatever the delays are, everybody is served, and in not much more than the time
+// that the messages take.
+func TestEverybodyIsServedUnderRandomDelays(t *testing.T) {
+	for seed := range uint64(20) {
+		bubble(t, 5, func(t *testing.T, c *cluster) {
+			random := rand.New(rand.NewPCG(seed, 1))
+			for _, f := range c.nodes {
+				f.set(allOps, fault{request: time.Duration(random.IntN(8)) * time.Millisecond, reply: time.Duration(random.IntN(8)) * time.Millisecond})
+				delay := time.Duration(random.IntN(8)) * time.Millisecond
+				f.call = func(event func()) { time.AfterFunc(delay, event) }
+			}
+			const clients, rounds = 8, 5
+			var all sync.WaitGroup
+			inside := 0
+			for range clients {
+				l := c.liner()
+				pause := time.Duration(random.IntN(10)) * time.Millisecond
+				all.Go(func() {
+					for range rounds {
+						time.Sleep(pause)
+						lock, err := l.Acquire(t.Context(), name)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if inside++; inside != 1 {
+							t.Error("two holders")
+						}
+						time.Sleep(pause)
+						inside--
+						lock.Release(t.Context())
+					}
+				})
+			}
+			all.Wait()
+			took := time.Since(c.start)
+			if most := clients * rounds * 150 * time.Millisecond; took > most {
+				t.Errorf("seed %d: %v for %d acquisitions", seed, took, clients*rounds)
+			}
+			t.Logf("seed %d: %v, %.1f requests for each acquisition", seed, took, float64(c.requests(allOps))/clients/rounds)
+			time.Sleep(20 * time.Millisecond)
+			c.wantNothingLeft()
+		})
+	}
+}
+
+// wantNothingLeft wants neither a lease nor a waiter on any node.
+func (c *cluster) wantNothingLeft() {
+	c.t.Helper()
+	c.wantLeases(0)
+	for i, f := range c.nodes {
+		r := fenlock.Request{Name: name, Holder: holder("looks"), TTL: ttl}
+		if a, err := f.view.Acquire(context.Background(), r); err != nil || a.Status != fenlock.Granted {
+			c.t.Errorf("node %d, which should be free, answers %+v, %v", i, a, err)
+		} else if n := c.inLine(i); n != 0 {
+			c.t.Errorf("%d are still in line on node %d", n, i)
+		}
+		f.view.Release(context.Background(), r)
+	}
+}
+
+// A request that is sent when it is no longer needed, because the process was
+// busy, must not put a waiter into a line that it has left.
+func TestLateRequestsLeaveNobodyInLine(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		b := c.comes(c.liner())
+		// What is sent to the last node from now on is late there.
+		c.nodes[4].set(acquire, fault{request: 30 * time.Millisecond})
+		time.Sleep(time.Second)
+		c.gives(lock)
+		<-b.done
+		d := c.comes(c.liner())
+		c.gives(b.lock) // overtakes the acquire at the last node
+		<-d.done
+		c.gives(d.lock)
+		time.Sleep(time.Second)
+		c.wantNothingLeft()
+	})
+}
