@@ -72,7 +72,7 @@ func (m *lineModel) hear(s *lineState, i, n int, msg lineMsg, t *trace) (violati
 	if msg.op == opAcquire {
 		if msg.attempt == c.attempt {
 			c.said[n] = core.Refusal{Status: reply.Status, Remaining: msg.remaining, Ahead: int(msg.ahead)}
-			if c.stage == holds && reply.Status == core.Held {
+			if (c.stage == holds || c.stage == served) && reply.Status == core.Held && !m.broken.lingers {
 				c.leave(n) // it has put the client into the line
 			}
 		}
@@ -106,10 +106,7 @@ func (m *lineModel) hearCall(s *lineState, i, n int, t *trace) {
 	c := &s.clients[i]
 	t.say("%s hears node %d's call", waiterName(i), n+1)
 	if c.stage == holds || c.stage == served {
-		if !m.broken.keepsIt {
-			c.leave(n)
-		}
-		return
+		return // it gives up what is kept for it with the lock
 	}
 	c.turn.Called(n, s.now)
 	if m.broken.impatient && c.stage == waiting {

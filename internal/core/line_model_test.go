@@ -51,7 +51,7 @@ type brokenLine struct {
 	noRejoin  bool // an attempt that fails leaves the lines where it was granted
 	callsSelf bool // a release calls its own sender
 	impatient bool // a waiter tries at every call
-	keepsIt   bool // a client that needs no call does not pass it on
+	lingers   bool // a client that has the lock stays in a line that it hears of then
 }
 
 // lineState is one state of the model. It is a plain value without pointers.
