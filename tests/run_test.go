@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
 )
@@ -18,39 +19,8 @@ import (
 // the five servers are killed, emptied and started again. No increment is lost, and
 // the tokens that the commands wrote down are in the order of the writes.
 func TestRunLosesNoIncrement(t *testing.T) {
-	const processes, rounds = 8, 10
-	folder := t.TempDir()
-	fenlock := filepath.Join(folder, "fenlock")
-	build := exec.Command("go", "build", "-o", fenlock, ".")
-	build.Dir = filepath.Join("..", "cmd", "fenlock")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
 	servers := group(t, testserver.Kinds(t)[0], 5)
-	counter, log := filepath.Join(folder, "counter"), filepath.Join(folder, "log")
-	if err := os.WriteFile(counter, []byte("0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	arguments := []string{"run", "--ttl", "1s", "--max-ttl", "1s", "--wait", "60s"}
-	for _, s := range servers {
-		arguments = append(arguments, "--node", s.URL())
-	}
-	arguments = append(arguments, "counter", "--", "sh", "-c",
-		`read n <"$0"; sleep 0.02; echo $((n + 1)) >"$0"; echo "$FENLOCK_TOKEN" >>"$1"`, counter, log)
-
-	var wait sync.WaitGroup
-	done := make(chan struct{})
-	for p := range processes {
-		wait.Go(func() {
-			for r := range rounds {
-				cmd := exec.Command(fenlock, arguments...)
-				if output, err := cmd.CombinedOutput(); err != nil {
-					t.Errorf("process %d, round %d: %v\n%s", p, r, err, output)
-				}
-			}
-		})
-	}
-	go func() { wait.Wait(); close(done) }()
+	done, check := increment(t, urls(servers), 8, 10)
 	faults := 0
 	for running := true; running; faults++ {
 		pair := []*testserver.Server{servers[faults%5], servers[(faults+2)%5]}
@@ -76,14 +46,74 @@ func TestRunLosesNoIncrement(t *testing.T) {
 			return nil
 		})
 	}
-	<-done
+	check()
+	t.Logf("%d pairs of servers lost", faults)
+}
 
+// The same while the connections to one of three servers are slow and break.
+func TestRunLosesNoIncrementBehindABadNetwork(t *testing.T) {
+	servers := group(t, testserver.Kinds(t)[0], 3)
+	bad := newProxy(t, servers[0])
+	done, check := increment(t, []string{bad.url(), servers[1].URL(), servers[2].URL()}, 8, 20)
+	cuts := 0
+	for running := true; running; cuts++ {
+		bad.delayReplies(time.Duration(cuts%4) * 10 * time.Millisecond)
+		bad.cut()
+		select {
+		case <-done:
+			running = false
+		case <-time.After(40 * time.Millisecond):
+		}
+	}
+	check()
+	t.Logf("connections cut %d times", cuts)
+}
+
+// increment starts processes that increment a file under the lock, each in so many
+// rounds. Done is closed when they have ended; check then fails the test if an
+// increment was lost or tokens do not grow.
+func increment(t *testing.T, urls []string, processes, rounds int) (done <-chan struct{}, check func()) {
+	t.Helper()
+	folder := t.TempDir()
+	fenlock := buildCommand(t)
+	counter, log := filepath.Join(folder, "counter"), filepath.Join(folder, "log")
+	if err := os.WriteFile(counter, []byte("0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	arguments := []string{"run", "--ttl", "1s", "--max-ttl", "1s", "--wait", "60s"}
+	for _, url := range urls {
+		arguments = append(arguments, "--node", url)
+	}
+	arguments = append(arguments, "counter", "--", "sh", "-c",
+		`read n <"$0"; sleep 0.02; echo $((n + 1)) >"$0"; echo "$FENLOCK_TOKEN" >>"$1"`, counter, log)
+	var wait sync.WaitGroup
+	for p := range processes {
+		wait.Go(func() {
+			for r := range rounds {
+				cmd := exec.Command(fenlock, arguments...)
+				if output, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("process %d, round %d: %v\n%s", p, r, err, output)
+				}
+			}
+		})
+	}
+	ended := make(chan struct{})
+	go func() { wait.Wait(); close(ended) }()
+	return ended, func() {
+		t.Helper()
+		<-ended
+		checkIncrements(t, counter, log, processes*rounds)
+	}
+}
+
+func checkIncrements(t *testing.T, counter, log string, want int) {
+	t.Helper()
 	text, err := os.ReadFile(counter)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(bytes.TrimSpace(text)); got != strconv.Itoa(processes*rounds) {
-		t.Errorf("counter %s after %d increments", got, processes*rounds)
+	if got := string(bytes.TrimSpace(text)); got != strconv.Itoa(want) {
+		t.Errorf("counter %s after %d increments", got, want)
 	}
 	text, err = os.ReadFile(log)
 	if err != nil {
@@ -98,8 +128,7 @@ func TestRunLosesNoIncrement(t *testing.T) {
 		}
 		last = token
 	}
-	if len(tokens) != processes*rounds {
-		t.Errorf("%d tokens in the log, want %d", len(tokens), processes*rounds)
+	if len(tokens) != want {
+		t.Errorf("%d tokens in the log, want %d", len(tokens), want)
 	}
-	t.Logf("%d increments, %d pairs of servers lost", len(tokens), faults)
 }

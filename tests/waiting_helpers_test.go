@@ -1,0 +1,161 @@
+package tests
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// longTTL is so long that no test waits for the end of such a lease: who is
+// waiting gets the lock because it is called, or because it looks by itself.
+const longTTL = 2 * time.Minute
+
+// longGroup is a group whose leases may be long ones.
+func longGroup(t testing.TB, kind testserver.Kind, n int) []*testserver.Server {
+	t.Helper()
+	servers := group(t, kind, n)
+	for _, s := range servers {
+		s.Do("HSET", "fenlock-registers:fenlock:", "maxttl", fmt.Sprint(longTTL.Milliseconds()))
+	}
+	return servers
+}
+
+// long makes a Locker one for a longGroup.
+func long(c *fenlock.Config) {
+	c.TTL, c.MaxTTL, c.NodeTimeout = longTTL, longTTL, 2*time.Second
+}
+
+// room is what a lock protects: one visitor at a time, with growing tokens.
+type room struct {
+	mu     sync.Mutex
+	inside string
+	last   fence.Token
+	order  []string
+	errs   []string
+}
+
+// visit enters with a lock, stays for a moment, leaves and releases.
+func (r *room) visit(who string, lock *fenlock.Lock) {
+	r.enter(who, lock.Token())
+	time.Sleep(3 * time.Millisecond)
+	r.leave()
+	if err := lock.Release(context.Background()); err != nil {
+		r.fail("%s: release: %v", who, err)
+	}
+}
+
+func (r *room) enter(who string, token fence.Token) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inside != "" {
+		r.errs = append(r.errs, fmt.Sprintf("%s enters while %s is inside", who, r.inside))
+	}
+	if token <= r.last {
+		r.errs = append(r.errs, fmt.Sprintf("%s has token %d after %d", who, token, r.last))
+	}
+	r.inside, r.last = who, token
+	r.order = append(r.order, who)
+}
+
+func (r *room) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inside = ""
+}
+
+func (r *room) fail(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.errs = append(r.errs, fmt.Sprintf(format, args...))
+}
+
+// check fails the test unless these were inside, in this order.
+func (r *room) check(t testing.TB, want ...string) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.errs {
+		t.Error(e)
+	}
+	if !slices.Equal(r.order, want) {
+		t.Errorf("served %v, want %v", r.order, want)
+	}
+}
+
+// waits acquires in the background and visits the room. The channel is closed
+// after that.
+func (r *room) waits(ctx context.Context, who string, l *fenlock.Locker, name string) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		lock, err := l.Acquire(ctx, name)
+		if err != nil {
+			r.fail("%s: %v", who, err)
+			return
+		}
+		r.visit(who, lock)
+	}()
+	return done
+}
+
+// lineOf is the key of the line of a name.
+func lineOf(name string) string { return "fenlock-line:fenlock:" + name }
+
+// awaitLine waits until so many stand in line on every server that is up, and can
+// be called there.
+func awaitLine(t testing.TB, servers []*testserver.Server, line string, n int) {
+	t.Helper()
+	eventually(t, func() error {
+		for _, s := range servers {
+			if s.Pid() == 0 {
+				continue
+			}
+			members := strings.Fields(strings.Trim(s.Do("ZRANGE", line, "0", "-1"), "[]"))
+			if len(members) != n {
+				return fmt.Errorf("%s: %d in line, want %d", s.Addr(), len(members), n)
+			}
+			for _, m := range members {
+				channel := "fenlock-wake:" + m[:32]
+				if got := s.Do("PUBSUB", "NUMSUB", channel); got != "["+channel+" 1]" {
+					return fmt.Errorf("%s: %s cannot be called: %s", s.Addr(), m, got)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// nothingLeft waits until the servers have nothing but their registers.
+func nothingLeft(t testing.TB, servers []*testserver.Server) {
+	t.Helper()
+	eventually(t, func() error {
+		for _, s := range servers {
+			if keys := s.Do("KEYS", "*"); keys != "[fenlock-registers:fenlock:]" {
+				return fmt.Errorf("%s: left behind: %s", s.Addr(), keys)
+			}
+		}
+		return nil
+	})
+}
+
+// buildCommand returns the path of the program fenlock.
+func buildCommand(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "fenlock")
+	build := exec.Command("go", "build", "-o", path, ".")
+	build.Dir = filepath.Join("..", "cmd", "fenlock")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	return path
+}

@@ -1,0 +1,135 @@
+package tests
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// startRun starts "fenlock run" as a process of its own. Its command writes who
+// it is into a log when it begins, says "begun", waits for a line, and writes
+// when it ends.
+func startRun(t *testing.T, fenlock string, servers []*testserver.Server, ttl time.Duration, who, log string) *client {
+	t.Helper()
+	arguments := []string{"run", "--ttl", ttl.String(), "--max-ttl", ttl.String(), "--wait", "60s"}
+	for _, s := range servers {
+		arguments = append(arguments, "--node", s.URL())
+	}
+	arguments = append(arguments, "orders", "--", "sh", "-c",
+		`echo "$0 begins" >>"$1"; echo begun; read line; echo "$0 ends" >>"$1"`, who, log)
+	cmd := exec.Command(fenlock, arguments...)
+	input, output := startProcess(t, cmd)
+	return &client{t: t, cmd: cmd, input: input, output: output}
+}
+
+// begun waits until the command of a process runs.
+func (c *client) begun() {
+	c.t.Helper()
+	if line := c.line(); line != "begun" {
+		c.t.Fatalf("%q, want begun", line)
+	}
+}
+
+// finish lets the command end, and waits for the process.
+func (c *client) finish() {
+	c.t.Helper()
+	c.release()
+	for c.output.Scan() {
+	}
+	if err := c.cmd.Wait(); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func checkLog(t *testing.T, log string, want ...string) {
+	t.Helper()
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Split(strings.TrimSpace(string(text)), "\n"); !slices.Equal(got, want) {
+		t.Errorf("log %q, want %q", got, want)
+	}
+}
+
+// The first in line is dead and the second is stopped: the third gets the lock.
+// The second gets it later, when it goes on.
+func TestProcessesInLine(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		fenlock := buildCommand(t)
+		log := filepath.Join(t.TempDir(), "log")
+		servers := longGroup(t, kind, 3)
+		holder := startRun(t, fenlock, servers, longTTL, "holder", log)
+		holder.begun()
+		var waiters []*client
+		for i, who := range []string{"first", "second", "third"} {
+			waiters = append(waiters, startRun(t, fenlock, servers, longTTL, who, log))
+			awaitLine(t, servers, lineOf("orders"), i+1)
+		}
+		first, second, third := waiters[0], waiters[1], waiters[2]
+		first.signal(syscall.SIGKILL)
+		first.cmd.Wait()
+		second.stop()
+		holder.finish()
+		third.begun()
+		second.signal(syscall.SIGCONT)
+		// It stands in line again, though it was called and is late.
+		awaitLine(t, servers, lineOf("orders"), 1)
+		third.finish()
+		second.begun()
+		second.finish()
+		checkLog(t, log, "holder begins", "holder ends", "third begins", "third ends", "second begins", "second ends")
+		nothingLeft(t, servers)
+	})
+}
+
+// A holder that is killed cannot call anybody. Its lease ends, not sooner than a
+// majority of servers let it, and the waiters are served in order.
+func TestWaitersBehindADeadHolder(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		log := filepath.Join(t.TempDir(), "log")
+		servers := group(t, kind, 3)
+		holder := startRun(t, buildCommand(t), servers, groupTTL, "holder", log)
+		holder.begun()
+		ctx := bounded(t)
+		var visits room
+		var all []<-chan struct{}
+		for i, who := range []string{"first", "second", "third"} {
+			all = append(all, visits.waits(ctx, who, newLocker(t, urls(servers)), "orders"))
+			awaitLine(t, servers, lineOf("orders"), i+1)
+		}
+		holder.signal(syscall.SIGKILL)
+		holder.cmd.Wait()
+		dead := time.Now()
+		var left []int
+		for _, s := range servers {
+			ms, err := strconv.Atoi(s.Do("PTTL", "fenlock:orders"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			left = append(left, ms)
+		}
+		slices.Sort(left)
+		<-all[0]
+		// Servers tell the time in milliseconds, and some of them cached.
+		if waited := time.Since(dead); waited < time.Duration(left[1]-5)*time.Millisecond {
+			t.Errorf("served after %v, while the lease had %v ms on the servers", waited, fmt.Sprint(left))
+		}
+		for _, done := range all {
+			<-done
+		}
+		visits.check(t, "first", "second", "third")
+		nothingLeft(t, servers)
+	})
+}
