@@ -66,6 +66,8 @@ type faulty struct {
 	call   func(event func())
 	events []func(waiter string) // of those who listen
 	mute   error                 // why the node cannot call anybody
+	stuck  chan struct{}         // what Listen waits for
+	forge  func(fenlock.Answer) fenlock.Answer
 	// event is called when a request was sent, executed and answered.
 	event func()
 	// seen is called with each request.
@@ -86,8 +88,11 @@ func (f *faulty) queuer() fenlock.Node { return &queuerNode{f} }
 func (f *faulty) Listen(ctx context.Context, client string, event func(waiter string)) error {
 	f.mu.Lock()
 	f.events = append(f.events, event)
-	mute := f.mute
+	mute, stuck := f.mute, f.stuck
 	f.mu.Unlock()
+	if stuck != nil {
+		<-stuck
+	}
 	if mute != nil {
 		return mute
 	}
@@ -185,7 +190,13 @@ func (f *faulty) do(ctx context.Context, op string, r fenlock.Request, execute o
 }
 
 func (f *faulty) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return f.do(ctx, acquire, r, f.Node.Acquire)
+	a, err := f.do(ctx, acquire, r, f.Node.Acquire)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.forge != nil && err == nil {
+		a = f.forge(a)
+	}
+	return a, err
 }
 
 func (f *faulty) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
@@ -26,6 +27,9 @@ type lines struct {
 	hears     []bool        // by node: it can call waiters, as far as is known
 	listening chan struct{} // closed once every node has been tried
 }
+
+// maxStamp is the largest stamp that a node takes.
+const maxStamp = 1 << 53
 
 // newLines returns nil if no node keeps lines.
 func newLines(l *Locker) *lines {
@@ -53,12 +57,7 @@ func (s *lines) listen(ctx context.Context) {
 	if done == nil {
 		done = make(chan struct{})
 		s.listening = done
-		s.locker.requests.begin(1)
-		go func() {
-			defer s.locker.requests.end()
-			s.listenAll()
-			close(done)
-		}()
+		s.listenAll(done)
 	}
 	s.mu.Unlock()
 	select {
@@ -67,15 +66,20 @@ func (s *lines) listen(ctx context.Context) {
 	}
 }
 
-func (s *lines) listenAll() {
+// listenAll begins to listen on every node, and closes done when all of them have
+// answered, or have had the time to.
+func (s *lines) listenAll(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.locker.config.NodeTimeout)
-	defer cancel()
 	var all sync.WaitGroup
 	for i, node := range s.nodes {
 		if node == nil {
 			continue
 		}
-		all.Go(func() {
+		all.Add(1)
+		s.locker.requests.begin(1)
+		go func() {
+			defer s.locker.requests.end()
+			defer all.Done()
 			err := node.Listen(ctx, s.client, func(waiter string) { s.event(i, waiter) })
 			if err == nil {
 				s.mu.Lock()
@@ -85,9 +89,13 @@ func (s *lines) listenAll() {
 			if errors.Is(err, ErrMisconfigured) {
 				s.locker.config.Logger.Warn("fenlock: a node cannot call waiters, so they poll it", "node", node.String(), "error", err)
 			}
-		})
+		}()
 	}
-	all.Wait()
+	go func() {
+		all.Wait()
+		cancel()
+	}()
+	context.AfterFunc(ctx, func() { close(done) })
 }
 
 // event is what a node says.
@@ -112,8 +120,8 @@ func (s *lines) event(node int, id string) {
 	s.mu.Unlock()
 	// Otherwise it has the lock already, and gives up with it what is kept for it
 	// on a node that was not needed.
-	if w != nil {
-		w.called(node, now)
+	if w != nil && !w.called(node, now) {
+		s.leave(node, w, whatever) // it had gone, and the node has not heard of that
 	}
 }
 
@@ -134,7 +142,7 @@ func (s *lines) enlist(w *waiter) bool {
 	w.number = s.last
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.place = Place{Waiter: fmt.Sprintf("%s:%d", s.client, w.number), Stamp: max(stamp.Microseconds(), 1)}
+	w.place = Place{Waiter: fmt.Sprintf("%s:%d", s.client, w.number), Stamp: min(max(stamp.Microseconds(), 1), maxStamp)}
 	return true
 }
 
@@ -184,19 +192,36 @@ func (s *lines) forget(w *waiter) {
 	delete(s.waiters, w.number)
 }
 
-// leaveAll takes a waiter that gave up out of the lines.
+// leaveAll takes a waiter that gave up out of the lines, and forgets it when all
+// nodes have answered. One that has not may call it until its line is forgotten.
 func (s *lines) leaveAll(w *waiter) {
+	var left atomic.Int32
+	var failed atomic.Bool
+	left.Store(int32(len(s.nodes)))
+	done := func(err error) {
+		if err != nil {
+			failed.Store(true)
+		}
+		switch {
+		case left.Add(-1) > 0:
+		case failed.Load():
+			time.AfterFunc(core.LineExpiry, func() { s.forget(w) })
+		default:
+			s.forget(w)
+		}
+	}
 	for i := range s.nodes {
-		s.leave(i, w)
+		s.leave(i, w, done)
 	}
 }
 
 // leave takes a waiter out of the line on one node, and gives up what is kept
 // for it there, in the background. Whether that succeeds changes little: a node
 // that does not hear of it drops the waiter when its turn comes.
-func (s *lines) leave(i int, w *waiter) {
+func (s *lines) leave(i int, w *waiter, done func(error)) {
 	node := s.nodes[i]
 	if node == nil {
+		done(nil)
 		return
 	}
 	s.locker.requests.begin(1)
@@ -204,6 +229,9 @@ func (s *lines) leave(i int, w *waiter) {
 		defer s.locker.requests.end()
 		ctx, cancel := context.WithTimeout(context.Background(), s.locker.config.NodeTimeout)
 		defer cancel()
-		node.Release(ctx, Request{Name: w.name, Place: w.request(core.Release)})
+		_, err := node.Release(ctx, Request{Name: w.name, Place: w.request(core.Release)})
+		done(err)
 	}()
 }
+
+func whatever(error) {}

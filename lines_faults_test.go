@@ -3,10 +3,12 @@ package fenlock_test
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -337,4 +339,76 @@ func TestLateRequestsLeaveNobodyInLine(t *testing.T) {
 		time.Sleep(time.Second)
 		c.wantNothingLeft()
 	})
+}
+
+// Whose leave was lost is called in vain, and passes the call on at once.
+func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		l := c.liner()
+		ctx, cancel := context.WithCancel(t.Context())
+		c.comesUntil(ctx, l)
+		c.set(0, 3, release, fault{err: errDown})
+		cancel()
+		synctest.Wait()
+		c.set(0, 3, release, fault{})
+		if n := c.inLine(0); n != 1 {
+			t.Fatalf("%d in line, want the one that could not leave", n)
+		}
+		b := c.comes(c.liner())
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsIn(b, at)
+		c.gives(b.lock)
+		time.Sleep(2 * core.LineExpiry)
+		if n := fenlock.InLine(l); n != 0 {
+			t.Errorf("the locker remembers %d waiters", n)
+		}
+	})
+}
+
+// A node whose Listen never returns must not hold the others up.
+func TestNodeThatNeverListens(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.comes(c.liner()).lock
+		stuck := make(chan struct{})
+		c.nodes[2].stuck = stuck
+		b := c.comes(c.liner())
+		time.Sleep(nodeTimeout)
+		at := time.Since(c.start)
+		c.gives(lock)
+		c.wantsIn(b, at)
+		c.gives(b.lock)
+		close(stuck)
+	})
+}
+
+// What a node says of its line is believed within bounds.
+func TestAbsurdAnswersDoNoHarm(t *testing.T) {
+	for _, absurd := range []fenlock.Answer{
+		{Ahead: -1 << 40}, {Ahead: 1 << 60}, {Remaining: math.MaxInt64}, {Remaining: -1}, {Clock: math.MaxInt64}, {Clock: math.MinInt64},
+	} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			lock := c.comes(c.liner()).lock
+			for _, f := range c.nodes {
+				f.forge = func(a fenlock.Answer) fenlock.Answer {
+					if a.Status != fenlock.Held {
+						return a
+					}
+					a = absurd
+					a.Status = fenlock.Held
+					return a
+				}
+			}
+			b := c.comes(c.liner())
+			time.Sleep(time.Minute)
+			if n := c.requests(acquire); n > 3*100 {
+				t.Errorf("%+v: %d requests in a minute", absurd, n)
+			}
+			at := time.Since(c.start)
+			c.gives(lock)
+			c.wantsInBy(b, at, at+core.Backstop*5/4)
+			c.gives(b.lock)
+		})
+	}
 }

@@ -83,8 +83,11 @@ func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lock, error) {
 // Waiters stand in line, first come first served: in this process in memory, on
 // the nodes if they are Queuers, by the nodes' clocks. One that does not take
 // the lock within a second of its turn, because its process is stopped or cut
-// off, is passed over; it keeps its place for when it is back. Where nodes are
-// not Queuers, waiters try again after a random delay, in no order.
+// off, is passed over; it keeps its place for when it is back.
+//
+// Where nodes are not Queuers, or cannot call (the Logger is told), waiters try
+// again after a random delay, in no order. Beside others that stand in line they
+// may never find the lock free.
 //
 // When ctx is done, the waiter leaves the lines, and the error matches ctx's own
 // error and, if an attempt was made, the reason why the last one failed:

@@ -59,7 +59,7 @@ func (k *Lock) ask(f *fanout, i int, node Node) {
 	k.send(k.answered(i, f.action, answer, err))
 	if outOfLine := err == nil && f.action.Op == core.Acquire && answer.Status == Granted; !outOfLine && k.waiter.left(place) {
 		// The node may have put it in line after it was told that the wait is over.
-		k.locker.lines.leave(i, k.waiter)
+		k.locker.lines.leave(i, k.waiter, whatever)
 	}
 }
 

@@ -62,15 +62,19 @@ func (w *waiter) begin(now time.Duration) {
 	w.mu.Unlock()
 }
 
-// called takes a node's call.
-func (w *waiter) called(node int, now time.Duration) {
+// called takes a node's call, and reports whether the wait goes on.
+func (w *waiter) called(node int, now time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.waiting {
+		return false
+	}
 	before := w.turn.Due()
 	w.turn.Called(node, now)
 	if w.turn.Due() < before {
 		w.signal()
 	}
+	return true
 }
 
 // missed tells that a call may have been lost.
@@ -187,9 +191,12 @@ func (w *waiter) tell(why error) {
 		return
 	}
 	w.mu.Lock()
-	before := w.known
+	before, gone := w.known, !w.waiting
 	w.known = why
 	w.mu.Unlock()
+	if gone {
+		return
+	}
 	w.locker.observeWaiting(w.ctx, w.name, why, before)
 }
 
@@ -201,8 +208,9 @@ func (w *waiter) end(lock *Lock) {
 	if !w.inLine() {
 		return
 	}
-	w.locker.lines.forget(w)
 	if lock == nil {
 		w.locker.lines.leaveAll(w)
+	} else {
+		w.locker.lines.forget(w)
 	}
 }

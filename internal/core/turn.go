@@ -125,9 +125,9 @@ func (t *Turn) Refused(now time.Duration, said []Refusal, random float64) {
 			ends = append(ends, 0)
 		case Held:
 			answered++
-			ahead = append(ahead, r.Ahead)
+			ahead = append(ahead, max(r.Ahead, 0))
 			if r.Remaining > 0 {
-				ends = append(ends, r.Remaining)
+				ends = append(ends, min(r.Remaining, 2*Backstop)) // no need to know more
 			}
 		}
 	}

@@ -18,7 +18,7 @@ import (
 const leastPermissions = "~fenlock:* ~fenlock-registers:fenlock:* ~fenlock-line:fenlock:* &fenlock-wake:* " +
 	"+info +config|get +script|exists +script|load +eval +evalsha +multi +exec " +
 	"+get +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hsetnx +hdel +time +scan " +
-	"+zadd +zcard +zrank +zrem +zpopmin +publish +subscribe"
+	"+zadd +zcard +zrank +zrem +zpopmin +publish +pubsub|numsub +subscribe"
 
 const (
 	aclUser     = "lock-user"

@@ -3,6 +3,8 @@ package valkeynode_test
 import (
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -130,10 +132,31 @@ func TestForceReleaseCallsTheNext(t *testing.T) {
 	})
 }
 
+// monitor subscribes to every channel, as tools do that show what is going on: it
+// must not be taken for a waiter.
+func monitor(t *testing.T, s *testserver.Server) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, "PSUBSCRIBE *\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if n := s.Do("PUBSUB", "NUMPAT"); n != "1" {
+			return errors.New(n + " patterns")
+		}
+		return nil
+	})
+}
+
 func TestDeadWaiterIsSkipped(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		s, p := lineServer(t, kind, 2)
+		monitor(t, s)
 		a, b := p[0], p[1]
 		first := a.hold()
 		b.refused(1, 100, 0)

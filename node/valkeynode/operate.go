@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/rule"
 	"github.com/valkey-io/valkey-go"
 )
@@ -199,11 +200,20 @@ func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bo
 	return fenlock.Answer{
 		Status:    fenlock.Held,
 		HeldBy:    label(holder),
-		Remaining: time.Duration(max(numbers[0], 0)) * time.Millisecond,
-		Ahead:     int(numbers[1]),
-		Clock:     time.Duration(numbers[2]) * time.Microsecond,
+		Remaining: time.Duration(bound(numbers[0], mostRemaining.Milliseconds())) * time.Millisecond,
+		Ahead:     int(bound(numbers[1], core.MaxLine)),
+		Clock:     time.Duration(bound(numbers[2], mostClock)) * time.Microsecond,
 	}, false, nil
 }
+
+// What a server is believed: a lease of another program may end in millions of
+// years, and no number may be one that cannot be computed with.
+const (
+	mostRemaining = 365 * 24 * time.Hour
+	mostClock     = 1 << 52 // in microseconds, the year 2112
+)
+
+func bound(n, most int64) int64 { return min(max(n, 0), most) }
 
 // label returns what people are shown of a lease's holder.
 func label(holder string) string {

@@ -33,8 +33,10 @@ local function call(lease, line, self)
     if not waiter or waiter == self then
       return false, stamp
     end
+    -- What PUBLISH returns counts those too who listen to patterns: a monitor.
     local channel = 'fenlock-wake:' .. string.sub(waiter, 1, 32)
-    if redis.call('PUBLISH', channel, string.sub(waiter, 34)) > 0 then
+    if redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
+      redis.call('PUBLISH', channel, string.sub(waiter, 34))
       redis.call('SET', lease, reserved(waiter), 'PX', 1000)
       return true
     end
