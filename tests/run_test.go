@@ -20,7 +20,7 @@ import (
 // the tokens that the commands wrote down are in the order of the writes.
 func TestRunLosesNoIncrement(t *testing.T) {
 	servers := group(t, testserver.Kinds(t)[0], 5)
-	done, check := increment(t, urls(servers), 8, 10)
+	done, check := increment(t, urls(servers), 8, 40)
 	faults := 0
 	for running := true; running; faults++ {
 		pair := []*testserver.Server{servers[faults%5], servers[(faults+2)%5]}

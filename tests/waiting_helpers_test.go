@@ -44,6 +44,20 @@ type room struct {
 	errs   []string
 }
 
+// newRoom returns a room. If the test fails, for whatever reason, it tells what
+// happened in there.
+func newRoom(t testing.TB) *room {
+	r := new(room)
+	t.Cleanup(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if t.Failed() {
+			t.Logf("served %v, errors %q", r.order, r.errs)
+		}
+	})
+	return r
+}
+
 // visit enters with a lock, stays for a moment, leaves and releases.
 func (r *room) visit(who string, lock *fenlock.Lock) {
 	r.enter(who, lock.Token())

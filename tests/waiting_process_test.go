@@ -1,7 +1,6 @@
 package tests
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -103,7 +102,7 @@ func TestWaitersBehindADeadHolder(t *testing.T) {
 		holder := startRun(t, buildCommand(t), servers, groupTTL, "holder", log)
 		holder.begun()
 		ctx := bounded(t)
-		var visits room
+		visits := newRoom(t)
 		var all []<-chan struct{}
 		for i, who := range []string{"first", "second", "third"} {
 			all = append(all, visits.waits(ctx, who, newLocker(t, urls(servers)), "orders"))
@@ -124,7 +123,7 @@ func TestWaitersBehindADeadHolder(t *testing.T) {
 		<-all[0]
 		// Servers tell the time in milliseconds, and some of them cached.
 		if waited := time.Since(dead); waited < time.Duration(left[1]-5)*time.Millisecond {
-			t.Errorf("served after %v, while the lease had %v ms on the servers", waited, fmt.Sprint(left))
+			t.Errorf("served after %v, while the lease had %v ms left on the servers", waited, left)
 		}
 		for _, done := range all {
 			<-done

@@ -26,7 +26,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		servers := longGroup(t, kind, 5)
 		held := acquire(t, newLocker(t, urls(servers), long), "orders")
 		ctx := bounded(t)
-		var visits room
+		visits := newRoom(t)
 		var want []string
 		var all []<-chan struct{}
 		for i := range 12 {
@@ -63,7 +63,7 @@ func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 		holder, waiter := newLocker(t, urls(servers), long), newLocker(t, urls(servers), long)
 		newcomers := []*fenlock.Locker{newLocker(t, urls(servers), long), newLocker(t, urls(servers), long)}
 		ctx := bounded(t)
-		var visits room
+		visits := newRoom(t)
 		var want []string
 		tries := new(atomic.Int64)
 		for round := range rounds {
@@ -107,8 +107,10 @@ func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 			close(served)
 			trying.Wait()
 			want = append(want, who)
+			if visits.check(t, want...); t.Failed() {
+				return
+			}
 		}
-		visits.check(t, want...)
 		nothingLeft(t, servers)
 	})
 }
@@ -131,7 +133,7 @@ func TestWaitersBehindRedsync(t *testing.T) {
 		if err := mutex.LockContext(ctx); err != nil {
 			t.Fatal(err)
 		}
-		var visits room
+		visits := newRoom(t)
 		var all []<-chan struct{}
 		for i, who := range []string{"first", "second"} {
 			l := newLockerWith(t, urls(servers), []valkeynode.Option{valkeynode.WithPrefix("")})
@@ -197,7 +199,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 				t.Fatalf("%d of %d servers have somebody in line who gave up", left, len(servers))
 			}
 		}
-		var visits room
+		visits := newRoom(t)
 		done := visits.waits(bounded(t), "next", newLocker(t, urls(servers), long), "orders")
 		awaitLine(t, servers, lineOf("orders"), 1)
 		release(t, held)
