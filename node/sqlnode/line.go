@@ -116,7 +116,7 @@ func (l *line) leave(waiter string) {
 	}
 }
 
-// keep lets the line live on, since somebody has asked.
+// keep lets the line live on, since a waiter has asked.
 func (l *line) keep() {
 	if l.exists() && l.expires-l.now < core.LineExpiry-renewal {
 		l.set(core.LineExpiry)

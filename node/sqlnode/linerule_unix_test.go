@@ -123,7 +123,7 @@ func againstTheRule(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 			got, err = n.ForceRelease(t.Context(), name, r.Token)
 		case 8:
 			*now += time.Duration(rng.IntN(1200)) * time.Millisecond
-			want(t, fenlock.Held)(n.Acquire(t.Context(), request("b", "", 0))) // keeps that line
+			want(t, fenlock.Held)(n.Acquire(t.Context(), asks("b", clientA+":0", 1))) // keeps that line
 			continue
 		case 9:
 			toggle(t, n, clients[rng.IntN(3)], listens)

@@ -30,8 +30,8 @@ func (n *Node) Listen(ctx context.Context, client string, event func(waiter stri
 	if err := rule.CheckPlace(rule.Place{Waiter: client + ":0"}); err != nil {
 		return n.errorf("listen", invalidf("%q is no client", client))
 	}
-	l := &listener{node: n, client: client, event: event,
-		first: make(chan error, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	l := &listener{node: n, client: client, event: event, lstat: os.Lstat,
+		first: make(chan error, 1), asked: make(chan struct{}, 1), closing: make(chan struct{})}
 	n.mu.Lock()
 	switch {
 	case n.closed:
@@ -44,8 +44,9 @@ func (n *Node) Listen(ctx context.Context, client string, event func(waiter stri
 		n.listeners = make(map[string]*listener)
 	}
 	n.listeners[client] = l
-	n.mu.Unlock()
-	go l.run()
+	l.running.Go(l.run)
+	l.running.Go(l.watch)
+	n.mu.Unlock() // from now on it can be closed
 	select {
 	case err := <-l.first:
 		return n.listenError(err)
@@ -75,10 +76,12 @@ type listener struct {
 	node   *Node
 	client string
 	event  func(waiter string)
+	lstat  func(path string) (os.FileInfo, error)
 
-	first   chan error // what Listen returns
+	first   chan error    // what Listen returns
+	asked   chan struct{} // a waiter was refused; see watch
 	closing chan struct{}
-	done    chan struct{} // closed when there are no more events
+	running sync.WaitGroup // whatever makes events
 
 	mu       sync.Mutex
 	returned bool        // Listen has its answer: from now on there are events
@@ -89,7 +92,6 @@ type listener struct {
 
 // run makes the pipe and reads it, again whenever it is gone, until close.
 func (l *listener) run() {
-	defer close(l.done)
 	for wait := minRelisten; ; wait = min(2*wait, maxRelisten) {
 		file, err := l.open()
 		if !l.answer(err) && err == nil {
@@ -164,18 +166,32 @@ func (l *listener) answer(err error) bool {
 	return true
 }
 
-// present reports whether the pipe still has its name.
-func (l *listener) present() bool {
-	now, err := os.Lstat(l.node.pipeOf(l.client))
-	return err == nil && os.SameFile(l.info, now)
+// present reports whether the pipe that info is about still has its name.
+func (l *listener) present(info os.FileInfo) bool {
+	now, err := l.lstat(l.node.pipeOf(l.client))
+	return err == nil && os.SameFile(info, now)
+}
+
+// watch looks after the pipe whenever a waiter has asked. Apart from those who
+// ask, and without the mutex: a disk that hangs must not hold them.
+func (l *listener) watch() {
+	for {
+		select {
+		case <-l.asked:
+			l.check()
+		case <-l.closing:
+			return
+		}
+	}
 }
 
 // check makes the pipe anew if somebody has deleted it.
 func (l *listener) check() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.file != nil && !l.present() {
-		l.file.Close() // run goes on
+	file, info := l.file, l.info
+	l.mu.Unlock()
+	if file != nil && !l.present(info) {
+		file.Close() // run goes on
 	}
 }
 
@@ -184,7 +200,7 @@ func (l *listener) remove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil {
-		if l.present() {
+		if l.present(l.info) {
 			os.Remove(l.node.pipeOf(l.client))
 		}
 		l.file.Close()
@@ -199,20 +215,23 @@ func (l *listener) close() {
 	l.mu.Unlock()
 	close(l.closing)
 	l.remove()
-	<-l.done
+	l.running.Wait()
 }
 
 // checkPipe is called when a waiter was refused and will wait. A pipe that was
 // deleted says nothing to its reader: a process that nobody can reach would only
 // learn of it by looking. Waiters ask every few seconds anyway, which saves a
-// process that does not wait from looking.
+// process that does not wait from looking. It does not wait for the answer.
 func (n *Node) checkPipe(waiter string) {
 	client, _, _ := strings.Cut(waiter, ":")
 	n.mu.Lock()
 	l := n.listeners[client]
 	n.mu.Unlock()
 	if l != nil {
-		l.check()
+		select {
+		case l.asked <- struct{}{}:
+		default: // it is about to look
+		}
 	}
 }
 

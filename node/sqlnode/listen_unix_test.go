@@ -237,8 +237,11 @@ func TestFullPipeCountsAsTold(t *testing.T) {
 	}
 }
 
+// Who may only read the file has no business in the folder, and whoever can open
+// a pipe to read it takes the calls.
 func TestFolderHasTheFilesPermissions(t *testing.T) {
-	for file, modes := range map[os.FileMode][2]os.FileMode{0o600: {0o700, 0o600}, 0o660: {0o770, 0o660}, 0o664: {0o775, 0o664}} {
+	for file, modes := range map[os.FileMode][2]os.FileMode{
+		0o600: {0o700, 0o200}, 0o644: {0o700, 0o200}, 0o660: {0o770, 0o220}, 0o664: {0o770, 0o220}, 0o666: {0o777, 0o222}} {
 		path := filepath.Join(t.TempDir(), "locks.db")
 		n := open(t, path)
 		if err := os.Chmod(path, file); err != nil {

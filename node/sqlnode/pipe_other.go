@@ -15,6 +15,9 @@ type pipe struct{}
 func (p *pipe) tell()  {}
 func (p *pipe) close() {}
 
+// resolve leaves links alone: only pipes are looked for beside the file.
+func resolve(path string) (string, error) { return path, nil }
+
 func (n *Node) reach(string) *pipe { return nil }
 
 func (n *Node) pipeOf(string) string { return "" }

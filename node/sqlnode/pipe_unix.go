@@ -29,8 +29,11 @@ func (n *Node) pipeOf(waiter string) string {
 	return filepath.Join(n.pipes(), client)
 }
 
-// pipes is the folder of the pipes, beside the file.
-func (n *Node) pipes() string { return n.path + "-waiters" }
+// pipes is the folder of the pipes, beside the file itself: all who share the file
+// must find it, by whatever links they came.
+func (n *Node) pipes() string { return n.real + "-waiters" }
+
+func resolve(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
 // reach opens the pipe of a waiter, or returns nil if nobody would read what is
 // written to it. Waiters that come out of the file have been checked before they
@@ -92,10 +95,10 @@ func openToWrite(path string) (fd int, err error) {
 	return fd, nil
 }
 
-// makePipe makes the pipe of a client, with the permissions of the file, and
-// opens it. It gets its name when it is open.
+// makePipe makes the pipe of a client and opens it. It gets its name when it is
+// open.
 func (n *Node) makePipe(client string) (*os.File, error) {
-	like, err := os.Stat(n.path)
+	like, err := os.Stat(n.real)
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +116,21 @@ func (n *Node) makePipe(client string) (*os.File, error) {
 		return nil, &fs.PathError{Op: "mkfifo", Path: draft, Err: err}
 	}
 	defer os.Remove(draft) // does nothing once it has been renamed
+	return publish(draft, path, like)
+}
+
+// publish opens the pipe that was made at draft, and gives it its name. Whoever
+// may write to the file may write to the pipe, and nobody may open it to read:
+// that one would take the calls, and seem to be the client after its death.
+func publish(draft, path string, like fs.FileInfo) (*os.File, error) {
 	file, err := openToRead(draft)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(adopt(file, like, 0), os.Rename(draft, path)); err != nil {
+	if err = adopt(file, like, fs.ModeNamedPipe, like.Mode().Perm()&0o222); err == nil {
+		err = os.Rename(draft, path)
+	}
+	if err != nil {
 		file.Close()
 		return nil, err
 	}
@@ -159,17 +172,32 @@ func makeFolder(path string, like fs.FileInfo) error {
 		return err
 	}
 	defer folder.Close()
-	return adopt(folder, like, like.Mode().Perm()>>2&0o111)
+	writers := like.Mode().Perm() & 0o222
+	return adopt(folder, like, fs.ModeDir, writers<<1|writers|writers>>1)
 }
 
-// adopt gives what was made for all users of the file the file's permissions,
-// and more, and as far as this process may, its owner and group: as SQLite does
-// with its own files. By descriptor: a path could lead elsewhere by now.
-func adopt(f *os.File, like fs.FileInfo, more fs.FileMode) error {
+// errForeign is about something that others have put in the place of what this
+// process has just made.
+var errForeign = errors.New("somebody has replaced it")
+
+// adopt gives what was made for all users of the file its permissions and, as far
+// as this process may, the owner and group of the file: as SQLite does with its
+// own files. By descriptor, since a path could lead elsewhere by now; and only
+// if it is what was made, since others may write to the folder, and could have
+// put a link to some file of this user there.
+func adopt(f *os.File, like fs.FileInfo, kind, perm fs.FileMode) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	is, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || info.Mode().Type() != kind || int(is.Uid) != os.Geteuid() || kind != fs.ModeDir && is.Nlink != 1 {
+		return &fs.PathError{Op: "chmod", Path: f.Name(), Err: errForeign}
+	}
 	if of, ok := like.Sys().(*syscall.Stat_t); ok && f.Chown(int(of.Uid), int(of.Gid)) != nil {
 		_ = f.Chown(-1, int(of.Gid))
 	}
-	return f.Chmod(like.Mode().Perm()&0o666 | more)
+	return f.Chmod(perm)
 }
 
 const (
@@ -212,7 +240,7 @@ func (n *Node) sweep() {
 // isPermanent reports whether an error stays until somebody changes something
 // about the folder.
 func isPermanent(err error) bool {
-	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EOPNOTSUPP, syscall.ENOSYS} {
+	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EOPNOTSUPP, syscall.ENOSYS, errForeign} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -17,8 +17,8 @@
 // Docker's containers share both.
 //
 // Waiters are called through named pipes, one for each process that waits, in
-// the folder path-waiters beside the file; it stays, empty, when nobody waits. A
-// pipe has a reader only while its process lives, so whoever releases a lock
+// the folder path-waiters beside the file, where links lead to; it stays, empty,
+// when nobody waits. A pipe has a reader only while its process lives, so whoever releases a lock
 // sees at once who is gone; it costs nothing while nobody is called, and works
 // between containers that share the file's folder. Unix sockets would need a
 // short path, or a network namespace in common; a watch on a file cannot tell
@@ -49,6 +49,7 @@ import (
 // usable.
 type Node struct {
 	path string      // absolute
+	real string      // without links: what SQLite opens, and keeps its files beside
 	file os.FileInfo // as it was opened; see unchanged
 	db   *sql.DB
 	stmt statements
@@ -161,7 +162,10 @@ func (n *Node) open() error {
 	if err := create(n.path); err != nil {
 		return err
 	}
-	before, err := os.Stat(n.path)
+	if n.real, err = resolve(n.path); err != nil {
+		return err
+	}
+	before, err := os.Stat(n.real)
 	if err != nil {
 		return err
 	}

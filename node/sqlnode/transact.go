@@ -92,9 +92,17 @@ func (n *Node) try(ctx context.Context, a access, f func(*sql.Tx) (bool, error))
 
 // unchanged returns an error if the file at the path is not the one that was
 // opened. Those who open the path now get another file, and their leases are
-// not in ours: there could be two holders.
+// not in ours: there could be two holders. The same if a link leads to the file
+// at a new place: SQLite looks for the log, and locks, beside it.
 func (n *Node) unchanged() error {
-	now, err := os.Stat(n.path)
+	if err := n.isAt(n.path); err != nil || n.real == n.path {
+		return err
+	}
+	return n.isAt(n.real)
+}
+
+func (n *Node) isAt(path string) error {
+	now, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("the file was deleted or moved while it was open; end all programs that use it before you change it: %w", err)
 	}

@@ -27,7 +27,9 @@ func (v *visit) acquireInLine(p fenlock.Place, acquire func() core.Reply) core.R
 	case core.Held:
 		v.line.join(p)
 	}
-	v.line.keep()
+	if p.Waiter != "" {
+		v.line.keep()
+	}
 	return reply
 }
 
