@@ -4,7 +4,7 @@ SHELL := /bin/bash
 MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench
 STATICCHECK := $(CURDIR)/bin/staticcheck
 
-.PHONY: help build setup test race interop search-three bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build setup test race interop search-three sim bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs fix fix-fmt fix-tidy
 
 help: ## list the targets
@@ -27,6 +27,9 @@ interop: setup ## locks shared with npm redlock (needs node and npm)
 
 search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m)
 	FENLOCK_SEARCH_TIME=$${SEARCH_TIME:-5m} go test -count=1 -tags campaign -timeout 0 -run ThreeAttempts -v ./internal/core
+
+sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
+	go run ./sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
 
 bench: setup ## figures about waiting, beside other lock libraries (BENCH="-figures line -quick"; BENCH=-h lists the flags)
 	cd bench && go run . $(BENCH)

@@ -92,7 +92,7 @@ func Merge(n int, self Self, answers []*fenlock.Registers) (Result, error) {
 		return r, nil
 	}
 	if admitted+silent >= need {
-		return r, fmt.Errorf("its registers must be Result from %d other nodes, and only %d of the others that have theirs can be reached", need, admitted)
+		return r, fmt.Errorf("its registers must be rebuilt from %d other nodes, and only %d of the others that have theirs can be reached", need, admitted)
 	}
 	if 1+admitted+len(empty) < quorum {
 		return r, fmt.Errorf("a majority of the nodes must be reached to start without registers, and only %d can be", 1+admitted+len(empty))

@@ -1,0 +1,68 @@
+package sim
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/rule"
+)
+
+// remains are what a run has left behind when its last event has happened.
+type remains struct {
+	at      time.Duration // true time
+	longest time.Duration // a lease that was given at that time is gone after it
+	// Attempts and waiters with numbers above these began when nothing failed
+	// any more, so that nothing of them is left at once. What others left, ends
+	// by itself.
+	lastAttempt int
+	lastWaiter  map[string]uint64 // by client
+	nodes       []*node
+	clients     []*client
+}
+
+// leftovers returns what should not be there.
+func (r remains) leftovers() (violations []string) {
+	add := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
+	for _, n := range r.nodes {
+		now := n.clock.local(r.at)
+		late := n.clock.local(r.at + max(r.longest, core.LineExpiry+time.Second))
+		for name, l := range n.leases {
+			text, _ := strings.CutPrefix(l.holder, "attempt ")
+			if id, err := strconv.Atoi(text); err == nil && id > r.lastAttempt && now < l.expires {
+				add("node %d: name %d is still leased to %q", n.id, name, l.holder)
+			}
+			if late < l.expires {
+				add("node %d: the lease of %q on name %d does not end", n.id, l.holder, name)
+			}
+		}
+		for name, q := range n.lines {
+			if len(q.line) > 0 && late < q.expires {
+				add("node %d: the line of name %d is kept for ever", n.id, name)
+			}
+			for _, p := range q.line {
+				if now < q.expires && r.recent(p) {
+					add("node %d: waiter %q is still in the line of name %d", n.id, p.Waiter, name)
+				}
+			}
+		}
+	}
+	for _, c := range r.clients {
+		if n := len(c.lines.waiters); n > 0 {
+			add("client %d: %d waiters are not forgotten", c.id, n)
+		}
+		if n := len(c.held); n > 0 {
+			add("client %d: %d locks have not ended", c.id, n)
+		}
+	}
+	return violations
+}
+
+func (r remains) recent(p rule.Place) bool {
+	client, text, _ := strings.Cut(p.Waiter, ":")
+	number, err := strconv.ParseUint(text, 10, 64)
+	last, alive := r.lastWaiter[client]
+	return err == nil && alive && number > last
+}

@@ -1,0 +1,200 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/rebuild"
+	"github.com/fenlock/fenlock/internal/rule"
+)
+
+// node is one node: what an engine keeps around the rules.
+type node struct {
+	w     *world
+	id    int
+	clock clock
+
+	leases    []lease // by name
+	registers map[int]fence.Token
+	lines     []queue // by name
+	subs      []*subscription
+
+	down      bool
+	out       bool          // lost its memory, and is not admitted
+	restarted time.Duration // on its own clock
+	life      int           // counts losses of memory
+	empty     []string      // as in fenlock.Registers
+	isolated  time.Duration // until when it cannot reach other nodes
+}
+
+type lease struct {
+	holder  string
+	expires time.Duration
+}
+
+type queue struct {
+	line    rule.Line
+	expires time.Duration
+}
+
+// request is one request of a client, answer what the node says.
+type request struct {
+	op     core.Op
+	name   int
+	holder string
+	ttl    time.Duration
+	token  fence.Token
+	place  rule.Place
+	seq    uint64 // in the order in which a client sent them to this node
+}
+
+type answer struct {
+	status    core.Status // Unknown: an error
+	register  fence.Token
+	remaining time.Duration
+	ahead     int
+	clock     time.Duration
+}
+
+func newNode(w *world, id int) *node {
+	return &node{w: w, id: id, leases: make([]lease, len(w.names)), lines: make([]queue, len(w.names)),
+		registers: make(map[int]fence.Token)}
+}
+
+func (n *node) local() time.Duration { return n.clock.local(n.w.now) }
+
+// serve executes a request in one step. Whoever is called is told after it.
+func (n *node) serve(r request) answer {
+	now, rules := n.local(), &n.w.rules
+	stripe := n.w.stripes[r.name]
+	e := rule.Entry{Holder: n.leases[r.name].holder, Expires: n.leases[r.name].expires, Register: n.registers[stripe], Out: n.out}
+	var line rule.Line
+	q := &n.lines[r.name]
+	if now < q.expires {
+		line = q.line
+	}
+	reachable := func(waiter string) bool { return n.subscription(waiter) != nil }
+	var reply core.Reply
+	var called string
+	asked := false
+	switch r.op {
+	case core.Acquire:
+		asked = r.place.Waiter != ""
+		reply, called = rule.AcquireInLine(&e, &line, now, r.place, reachable, func(e *rule.Entry) core.Reply {
+			return rules.acquire(e, now, r.holder, r.ttl, r.token)
+		})
+	case core.Confirm:
+		reply = rules.confirm(&e, now, r.holder, r.token)
+	case core.Extend:
+		reply = rules.extend(&e, now, r.holder, r.ttl, r.token)
+	case core.Release:
+		asked = r.place.Waiter != "" && r.place.Stamp != 0
+		reply, called = rules.release(&e, &line, now, r.holder, r.place, reachable)
+	}
+	a := answer{status: reply.Status, register: reply.Register}
+	if a.status == core.Held {
+		a.remaining, a.ahead, a.clock = e.Expires-now, line.Ahead(r.place.Waiter), now
+	}
+	if e.Register > 0 {
+		n.registers[stripe] = e.Register
+	}
+	n.leases[r.name] = lease{}
+	if e.Leased(now) {
+		n.leases[r.name] = lease{e.Holder, e.Expires}
+	}
+	q.line = line
+	if asked {
+		q.expires = now + core.LineExpiry
+	}
+	if called != "" {
+		n.w.call(n, called)
+	}
+	return a
+}
+
+// crash takes the node down; without its memory it comes back empty.
+func (n *node) crash(durable bool) {
+	n.down = true
+	n.w.breakSubscriptions(n)
+	if durable {
+		return
+	}
+	n.out, n.empty = true, nil
+	n.life++
+	clear(n.leases)
+	clear(n.lines)
+	n.registers = make(map[int]fence.Token)
+}
+
+func (n *node) restart() {
+	n.down = false
+	if !n.out {
+		return
+	}
+	n.restarted = n.local()
+	life := n.life
+	n.w.at(n.clock.truth(n.restarted+n.w.rules.quarantine(n.w.maxTTL)), func() { n.rejoin(life) })
+}
+
+// rejoin asks the others for their registers, once the quarantine is over.
+func (n *node) rejoin(life int) {
+	if life != n.life || !n.out {
+		return
+	}
+	if n.down {
+		return // restart begins the quarantine anew
+	}
+	if n.local() < n.restarted+n.w.rules.quarantine(n.w.maxTTL) {
+		// Its clock was stepped back, or it has been started again.
+		n.w.after(200*time.Millisecond, func() { n.rejoin(life) })
+		return
+	}
+	answers := make([]*fenlock.Registers, 0, len(n.w.nodes))
+	for _, other := range n.w.nodes {
+		if other == n {
+			continue
+		}
+		i := len(answers)
+		answers = append(answers, nil)
+		if n.w.now < max(n.isolated, other.isolated) || n.w.lost() {
+			continue
+		}
+		n.w.after(n.w.delay(), func() {
+			if !other.down {
+				r := other.say()
+				n.w.after(n.w.delay(), func() { answers[i] = r })
+			}
+		})
+	}
+	n.w.after(100*time.Millisecond, func() {
+		if life != n.life || n.down || !n.out {
+			return
+		}
+		self := rebuild.Self{Server: n.server(), Memory: n.memory(), Untouched: true}
+		merged, err := n.w.rules.merge(len(n.w.nodes), self, append([]*fenlock.Registers(nil), answers...))
+		if err != nil {
+			n.w.after(200*time.Millisecond, func() { n.rejoin(life) })
+			return
+		}
+		if merged.Weak {
+			n.w.violate("tokens", fmt.Sprintf("node %d was admitted without the registers of a majority, which had not lost its memory", n.id))
+		}
+		for stripe, token := range merged.Tokens {
+			n.registers[stripe] = max(n.registers[stripe], token)
+		}
+		n.out, n.empty = false, merged.Empty
+		n.w.note("node %[1]d is admitted again", n.id, 0, 0, 0)
+	})
+}
+
+func (n *node) say() *fenlock.Registers {
+	return &fenlock.Registers{Server: n.server(), Memory: n.memory(), Admitted: !n.out, Empty: n.empty,
+		MaxTTL: n.w.maxTTL, Tokens: maps.Clone(n.registers)}
+}
+
+func (n *node) server() string { return fmt.Sprint("server ", n.id) }
+func (n *node) memory() string { return fmt.Sprint("server ", n.id, " life ", n.life) }

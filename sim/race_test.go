@@ -1,0 +1,6 @@
+//go:build race
+
+package sim
+
+// race: everything takes several times as long.
+const race = true

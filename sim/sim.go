@@ -1,0 +1,289 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// Options change a run. The zero Options let the seed decide.
+type Options struct {
+	// Trace is told every event, in words. nil is silent, and much faster.
+	Trace func(line string)
+
+	rules   *rules         // nil: the shipped code
+	profile func(*profile) // nil: as the seed says
+}
+
+// Result is what came of a run.
+type Result struct {
+	Seed      uint64
+	Hash      uint64 // of all events: equal for equal runs
+	Events    int
+	Simulated time.Duration
+	Acquired  int // locks
+	Extended  int // extensions that were carried
+	Faults    [faults]Strikes
+	// Longest is how long anybody waited once nothing failed any more, and Bound
+	// what is allowed.
+	Longest, Bound time.Duration
+	Violations     []Violation
+	// Broken are the assumptions that the run broke on purpose. What rests on them
+	// is not checked.
+	Broken []string
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	At    time.Duration
+	Check string
+	Text  string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%.6fs: %s: %s", v.At.Seconds(), v.Check, v.Text)
+}
+
+// world is everything in one run.
+type world struct {
+	engine
+	rules   rules
+	profile profile
+	maxTTL  time.Duration
+	quietAt time.Duration // when the last fault is over
+	quiet   bool
+
+	names     []string
+	stripes   []int
+	resources []resource
+	guard     fence.Guard
+	nodes     []*node
+	clients   []*client
+	attempts  int
+
+	validity validityCheck
+	tokens   tokenCheck
+	updates  updateCheck
+	progress progressCheck
+	remains  remains
+
+	faults     [faults]Strikes
+	violations []Violation
+	broken     []string
+	got        int
+	extended   int
+}
+
+// How long a run may take to end after it is quiet, and how many events at all:
+// more than a hundred times the usual.
+const (
+	patience  = 5 * time.Minute
+	maxEvents = 5_000_000
+)
+
+// Run makes one run. The same seed gives the same run, to the last event.
+func Run(seed uint64, opt Options) Result {
+	w := newWorld(seed, opt)
+	for len(w.agenda) > 0 && w.now < w.quietAt+patience && w.events < maxEvents {
+		w.step()
+	}
+	if len(w.agenda) > 0 {
+		w.violate("left over", "something goes on for ever")
+	}
+	w.check("progress", w.progress.finish(w.now))
+	for _, c := range w.clients {
+		if !c.user.done && w.progress.waiting[c.id] < 0 {
+			w.violate("progress", fmt.Sprintf("client %d has not finished", c.id))
+		}
+	}
+	w.remains.at = w.now
+	w.remains.longest += w.maxTTL + w.maxTTL/50 + time.Second
+	for _, v := range w.remains.leftovers() {
+		w.violate("left over", v)
+	}
+	return Result{Seed: seed, Hash: w.hash, Events: w.events, Simulated: w.now, Acquired: w.got, Extended: w.extended,
+		Faults: w.faults, Longest: w.progress.longest, Bound: w.progress.bound, Violations: w.violations, Broken: w.broken}
+}
+
+func newWorld(seed uint64, opt Options) *world {
+	w := &world{engine: newEngine(seed), rules: shipped()}
+	w.trace = opt.Trace
+	if opt.rules != nil {
+		w.rules = *opt.rules
+	}
+	w.profile = w.newProfile()
+	if opt.profile != nil {
+		opt.profile(&w.profile)
+	}
+	if w.profile.steps {
+		w.broken = append(w.broken, "a node's clock does not step")
+	}
+	w.maxTTL = w.between(time.Second, 5*time.Second).Truncate(time.Millisecond)
+	w.quietAt = w.between(15*time.Second, 40*time.Second)
+	w.newNames(1 + w.rng.IntN(3))
+	for i := range 3 + 2*w.rng.IntN(2) {
+		n := newNode(w, i)
+		n.clock = w.newClock()
+		w.nodes = append(w.nodes, n)
+	}
+	for i := range 2 + w.rng.IntN(5) {
+		c := &client{w: w, id: i, clock: w.newClock(), wall: w.between(-time.Minute, time.Minute) + 1000*time.Hour}
+		if w.profile.unset {
+			c.wall = -1000 * time.Hour
+		}
+		c.ttl = w.between(max(w.maxTTL/3, 500*time.Millisecond), w.maxTTL).Truncate(time.Millisecond)
+		c.nodeTimeout = max(c.ttl/20, 25*time.Millisecond)
+		if w.chance(200_000) {
+			c.maxHold = w.between(c.ttl, 3*c.ttl)
+		}
+		c.links = make([]link, len(w.nodes))
+		w.clients = append(w.clients, c)
+		c.begin(0)
+		w.atOf(c, w.upTo(time.Second), c.user.next)
+	}
+	w.validity = newValidityCheck(len(w.names))
+	w.tokens = newTokenCheck(len(w.names))
+	w.updates = newUpdateCheck(len(w.names))
+	w.progress = newProgressCheck(len(w.clients), w.bound(), w.quietAt)
+	w.trouble()
+	w.at(w.quietAt, w.beQuiet)
+	return w
+}
+
+// newClock makes a clock within half a percent of true time: with a whole one
+// between any two, what the drift of a lease allows for.
+func (w *world) newClock() clock {
+	return clock{ppm: int64(w.rng.IntN(10_001) - 5_000), offset: w.between(0, 100*time.Hour)}
+}
+
+// newNames chooses names. The first two of each three have one register.
+func (w *world) newNames(n int) {
+	w.names = slices.Clone(twins[:n])
+	for _, name := range w.names {
+		w.stripes = append(w.stripes, fenlock.Stripe(name))
+	}
+	w.resources = make([]resource, n)
+}
+
+// twins are names of which the first two share a stripe.
+var twins = func() []string {
+	first := make(map[int]string)
+	for i := 0; ; i++ {
+		name := fmt.Sprint("name ", i)
+		if other, ok := first[fenlock.Stripe(name)]; ok {
+			return []string{other, name, "another name"}
+		}
+		first[fenlock.Stripe(name)] = name
+	}
+}()
+
+// bound is how long anybody may wait once nothing fails any more: until the
+// leases that are left over end; then the backstop, because all calls may have
+// been lost; and a claim window for each client, which may have been called in
+// vain. For those who left the lines without the nodes hearing of it, see beQuiet.
+func (w *world) bound() time.Duration {
+	backstop := core.Backstop + core.Backstop/4
+	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(len(w.clients))*core.ClaimWindow
+}
+
+// begin starts the process: a new one knows nothing of the one before.
+func (c *client) begin(epoch int) {
+	c.epoch, c.pausedUntil, c.seen, c.held = epoch, 0, 0, nil
+	c.lines = lines{c: c, id: fmt.Sprintf("c%d.%d", c.id, epoch), hears: make([]bool, len(c.w.nodes))}
+	c.user = user{c: c}
+	for i := range c.w.names {
+		c.user.left = append(c.user.left, (i+c.id)%len(c.w.names))
+	}
+}
+
+// beQuiet ends all faults. What was done stays done.
+func (w *world) beQuiet() {
+	w.quiet = true
+	w.note("nothing fails any more, with %[1]d attempts made", w.attempts, 0, 0, 0)
+	w.remains.lastAttempt, w.remains.lastWaiter = w.attempts, make(map[string]uint64)
+	w.remains.nodes, w.remains.clients = w.nodes, w.clients
+	for _, c := range w.clients {
+		w.remains.lastWaiter[c.lines.id] = c.lines.last
+	}
+	// Each waiter that is gone, but still in line, is called in vain when its turn
+	// comes: its client still listens.
+	var gone []string
+	for _, n := range w.nodes {
+		for _, q := range n.lines {
+			for _, p := range q.line {
+				if n.local() < q.expires && !w.waits(p.Waiter) && !slices.Contains(gone, p.Waiter) {
+					gone = append(gone, p.Waiter)
+				}
+			}
+		}
+	}
+	w.progress.bound += time.Duration(len(gone)) * core.ClaimWindow
+	for _, n := range w.nodes {
+		n.subs = slices.DeleteFunc(n.subs, func(s *subscription) bool { return s.epoch != s.c.epoch })
+	}
+}
+
+// waits reports whether a waiter still waits.
+func (w *world) waits(id string) bool {
+	for _, c := range w.clients {
+		for _, waiter := range c.lines.waiters {
+			if waiter.place.Waiter == id {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *world) violate(check, text string) {
+	w.violations = append(w.violations, Violation{w.now, check, text})
+	if w.trace != nil {
+		w.trace(fmt.Sprintf("%12.6fs  VIOLATION of %s: %s", w.now.Seconds(), check, text))
+	}
+}
+
+func (w *world) check(check, violation string) {
+	if violation != "" {
+		w.violate(check, violation)
+	}
+}
+
+// checkTimed checks what rests on clocks.
+func (w *world) checkTimed(check, violation string) {
+	if len(w.broken) == 0 {
+		w.check(check, violation)
+	}
+}
+
+// What follows is told by the locks.
+
+func (w *world) acquired(l *lock) {
+	w.got++
+	token, until := l.attempt.Token(), l.c.clock.truth(l.until)
+	w.note("attempt %[1]d holds name %[2]d with token %[3]d until %[4]d", l.id, l.name, uint64(token), uint64(until))
+	l.c.held = append(l.c.held, l)
+	w.checkTimed("validity", w.validity.begins(l.name, l.id, token, w.now, until))
+	w.check("tokens", w.tokens.acquired(l.name, l.id, token, l.began, w.now))
+}
+
+func (w *world) prolonged(l *lock) {
+	until := l.c.clock.truth(l.until)
+	w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
+	w.checkTimed("validity", w.validity.extended(l.name, l.id, w.now, until))
+}
+
+func (w *world) carried(l *lock, round uint32) {
+	w.extended++
+	w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
+	w.check("extension", w.tokens.extended(l.name, l.id, l.attempt.Token(), l.extendedAt))
+}
+
+func (w *world) endedBy(l *lock) {
+	w.note("attempt %[1]d does not hold name %[2]d any more, reason %[3]d", l.id, l.name, uint64(l.attempt.Reason()), 0)
+	w.validity.ends(l.name, l.id)
+	l.c.held = slices.DeleteFunc(l.c.held, func(other *lock) bool { return other == l })
+}

@@ -1,0 +1,157 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// user is the program that locks: it takes a name, changes what the name guards,
+// and gives it back, over and over. Once it is quiet it takes every name once
+// more.
+type user struct {
+	c    *client
+	a    *acquisition // that has not returned
+	left []int        // names to be taken once it is quiet
+	done bool
+}
+
+func (u *user) next() {
+	w := u.c.w
+	name, wait := w.rng.IntN(len(w.names)), w.chance(750_000)
+	if w.quiet {
+		if len(u.left) == 0 {
+			u.done = true
+			return
+		}
+		name, wait = u.left[0], true
+	}
+	w.progress.begins(u.c.id, w.now)
+	u.a = u.c.acquire(name, wait, func(l *lock) {
+		u.a = nil
+		if l == nil {
+			w.progress.ends(u.c.id)
+			u.rest()
+			return
+		}
+		w.check("progress", w.progress.served(u.c.id, w.now))
+		u.work(l)
+	})
+	if !w.quiet && w.chance(300_000) {
+		a := u.a
+		u.c.after(w.wide(3*time.Second), func() {
+			if u.a == a && !w.quiet {
+				u.giveUp()
+			}
+		})
+	}
+}
+
+func (u *user) giveUp() {
+	if u.a == nil || u.a.over {
+		return
+	}
+	if u.a.lock != nil && !u.a.lock.decided {
+		u.c.w.strike(gaveUpTrying)
+	} else if u.a.w != nil && u.a.w.asleep {
+		u.c.w.strike(gaveUpWaiting)
+	}
+	u.a.cancel()
+}
+
+func (u *user) rest() {
+	limit := u.c.w.profile.rest
+	if u.c.w.quiet {
+		limit = time.Millisecond
+	}
+	u.c.after(u.c.w.wide(limit), u.next)
+}
+
+// work uses the lock until it is lost or has been held for long enough.
+func (u *user) work(l *lock) {
+	w := u.c.w
+	if w.quiet && len(u.left) > 0 && l.name == u.left[0] {
+		u.left = u.left[1:]
+	}
+	end := w.now + w.wide(w.profile.hold)
+	var step func()
+	step = func() {
+		switch {
+		case l.ended || w.quiet || w.now >= end:
+			l.release(u.rest)
+		case w.chance(400_000):
+			u.update(l, step)
+		case w.chance(200_000):
+			l.extendNow()
+			fallthrough
+		default:
+			u.c.after(w.wide(min(u.c.ttl/2, w.profile.hold/4)), step)
+		}
+	}
+	step()
+}
+
+// resource is what a name guards: a number that users increment.
+type resource struct{ value int }
+
+// update reads the resource and writes what it has read plus one. Between any
+// two steps the user can be paused, and its messages can be late. An access that
+// is not answered may still come, and the guard does not tell it from a later
+// one of the same token: the lock is given up then.
+func (u *user) update(l *lock, then func()) {
+	w, c, epoch, token, gone := u.c.w, u.c, u.c.epoch, l.attempt.Token(), false
+	once := func(f func()) {
+		if !gone {
+			gone = true
+			f()
+		}
+	}
+	goOn := func() { once(then) }
+	c.after(time.Second, func() { once(func() { l.release(u.rest) }) })
+	w.guarded(l.name, token, func(v *int) {
+		w.updates.read(l.name, token)
+		base := *v
+		w.reply(c, epoch, func() {
+			if gone || l.ended {
+				goOn()
+				return
+			}
+			c.soon(func() {
+				w.guarded(l.name, token, func(v *int) {
+					*v = base + 1
+					w.check("resource", w.updates.wrote(l.name, token, base, *v))
+					w.reply(c, epoch, goOn)
+				})
+			})
+		})
+	})
+}
+
+// guarded sends an access to a resource, which the guard may refuse.
+func (w *world) guarded(name int, token fence.Token, access func(v *int)) {
+	if w.lost() {
+		return
+	}
+	w.at(min(w.now+w.delay(), max(w.quietAt, w.now+time.Millisecond)), func() {
+		v := &w.resources[name].value
+		if w.rules.guardOff {
+			access(v)
+			return
+		}
+		err := w.guard.Do(context.Background(), w.names[name], token, func() error {
+			access(v)
+			return nil
+		})
+		if err != nil {
+			w.strike(staleWrite)
+		}
+	})
+}
+
+// reply tells a client of an access, if it still lives.
+func (w *world) reply(c *client, epoch int, f func()) {
+	if !w.lost() && c.epoch == epoch {
+		w.atOf(c, w.now+w.delay(), f)
+	}
+}
