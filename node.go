@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/rule"
 )
 
 // Node is one independent store that can hold a lock on its own: a Valkey or
@@ -143,9 +144,12 @@ type Holder string
 
 const holderIDLength = 32
 
-// Label returns the readable part, or "" if h was not made by this package
-// (a lease of another Redlock client).
+// Label returns the readable part, NextInLine if h keeps the name for a waiter,
+// or "" if it was not made by this package (a lease of another Redlock client).
 func (h Holder) Label() string {
+	if rule.IsReserved(string(h)) {
+		return NextInLine
+	}
 	if len(h) <= holderIDLength || h[holderIDLength] != ':' {
 		return ""
 	}
@@ -204,8 +208,8 @@ type Queuer interface {
 	Listen(ctx context.Context, client string, event func(waiter string)) error
 }
 
-// NextInLine stands for the holder's label where a name is kept for a waiter
-// that was called: in Answer.HeldBy and Lease.Label.
+// NextInLine is the label of a lease that keeps a name for a waiter that was
+// called: in Answer.HeldBy and Lease.Label.
 const NextInLine = "the next in line"
 
 // Place is a waiter's place in the line of a name.

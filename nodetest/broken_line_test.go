@@ -84,12 +84,7 @@ func newBrokenLines() *brokenLines {
 		key:       func(name string) string { return name },
 		expiry:    core.LineExpiry, renewed: true,
 	}
-	n.broken.label = func(holder string) string {
-		if rule.IsReserved(holder) {
-			return fenlock.NextInLine
-		}
-		return fenlock.Holder(holder).Label()
-	}
+	n.broken.label = func(holder string) string { return fenlock.Holder(holder).Label() }
 	return n
 }
 

@@ -81,7 +81,13 @@ var keepMutants = []lineMutant{
 		})
 	}},
 	{"what is kept has no label", "KeptNameShowsTheNextInLine", func(n *brokenLines) {
-		n.broken.label = func(holder string) string { return fenlock.Holder(holder).Label() }
+		sound := n.broken.label
+		n.broken.label = func(holder string) string {
+			if rule.IsReserved(holder) {
+				return ""
+			}
+			return sound(holder)
+		}
 	}},
 	{"what is kept shows the waiter", "KeptNameShowsTheNextInLine", func(n *brokenLines) {
 		sound := n.broken.label

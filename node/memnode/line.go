@@ -69,18 +69,10 @@ func (s *store) listenersOf(waiter string) []listener {
 func (v *visit) answer(r core.Reply) fenlock.Answer {
 	a := fenlock.Answer{Status: fenlock.Status(r.Status), Register: r.Register}
 	if a.Status == fenlock.Held {
-		a.HeldBy, a.Remaining = label(v.entry.Holder), v.entry.Expires-v.now
+		a.HeldBy, a.Remaining = fenlock.Holder(v.entry.Holder).Label(), v.entry.Expires-v.now
 		a.Ahead, a.Clock = v.line.Ahead(v.waiter), v.now
 	}
 	return a
-}
-
-// label is what people see of a holder.
-func label(holder string) string {
-	if rule.IsReserved(holder) {
-		return fenlock.NextInLine
-	}
-	return fenlock.Holder(holder).Label()
 }
 
 func checkPlace(p fenlock.Place) error { return rule.CheckPlace(rule.Place(p)) }

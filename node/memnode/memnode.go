@@ -171,7 +171,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) 
 	_, err := n.do(ctx, "inspect", name, func(v *visit) core.Reply {
 		found.Register = v.entry.Register
 		if v.entry.Leased(v.now) {
-			found.Label, found.Remaining = label(v.entry.Holder), v.entry.Expires-v.now
+			found.Label, found.Remaining = fenlock.Holder(v.entry.Holder).Label(), v.entry.Expires-v.now
 		}
 		return core.Reply{}
 	})
@@ -188,7 +188,7 @@ func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 	now := n.store.clock()
 	for name, l := range n.store.leases {
 		if now < l.expires {
-			all = append(all, fenlock.Lease{Name: name, Label: label(l.holder),
+			all = append(all, fenlock.Lease{Name: name, Label: fenlock.Holder(l.holder).Label(),
 				Remaining: l.expires - now, Register: n.store.registers[fenlock.Stripe(name)]})
 		}
 	}

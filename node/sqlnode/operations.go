@@ -156,15 +156,7 @@ func (n *Node) page(ctx context.Context, tx *sql.Tx, after string) ([]fenlock.Le
 func shown(name string, e rule.Entry, now time.Duration) fenlock.Lease {
 	l := fenlock.Lease{Name: name, Register: e.Register}
 	if e.Leased(now) {
-		l.Label, l.Remaining = label(e.Holder), e.Expires-now
+		l.Label, l.Remaining = fenlock.Holder(e.Holder).Label(), e.Expires-now
 	}
 	return l
-}
-
-// label is what people see of a holder.
-func label(holder string) string {
-	if rule.IsReserved(holder) {
-		return fenlock.NextInLine
-	}
-	return fenlock.Holder(holder).Label()
 }

@@ -43,7 +43,7 @@ func (n *Node) apply(ctx context.Context, op, name string, decide func(*visit) c
 			called = v.called
 			a = fenlock.Answer{Status: fenlock.Status(reply.Status), Register: reply.Register}
 			if a.Status == fenlock.Held {
-				a.HeldBy, a.Remaining = label(v.entry.Holder), v.entry.Expires-now
+				a.HeldBy, a.Remaining = fenlock.Holder(v.entry.Holder).Label(), v.entry.Expires-now
 				a.Ahead, a.Clock = v.line.ahead(v.asker), clock
 			}
 			if changed, err = v.line.end(); err != nil {

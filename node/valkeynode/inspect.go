@@ -46,7 +46,7 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease fenlock.Lease
 		return lease, false, err
 	}
 	leased = err == nil
-	lease.Label = label(holder)
+	lease.Label = fenlock.Holder(holder).Label()
 	left, err := values[1].AsInt64()
 	if err != nil {
 		return lease, false, err

@@ -199,7 +199,7 @@ func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bo
 	}
 	return fenlock.Answer{
 		Status:    fenlock.Held,
-		HeldBy:    label(holder),
+		HeldBy:    fenlock.Holder(holder).Label(),
 		Remaining: time.Duration(bound(numbers[0], mostRemaining.Milliseconds())) * time.Millisecond,
 		Ahead:     int(bound(numbers[1], core.MaxLine)),
 		Clock:     time.Duration(bound(numbers[2], mostClock)) * time.Microsecond,
@@ -214,11 +214,3 @@ const (
 )
 
 func bound(n, most int64) int64 { return min(max(n, 0), most) }
-
-// label returns what people are shown of a lease's holder.
-func label(holder string) string {
-	if rule.IsReserved(holder) {
-		return fenlock.NextInLine
-	}
-	return fenlock.Holder(holder).Label()
-}
