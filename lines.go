@@ -216,8 +216,8 @@ func (s *lines) leaveAll(w *waiter) {
 }
 
 // leave takes a waiter out of the line on one node, and gives up what is kept
-// for it there, in the background. Whether that succeeds changes little: a node
-// that does not hear of it drops the waiter when its turn comes.
+// for it there, in the background. A node that does not hear of it calls the
+// waiter when its turn comes, see event, or finds nobody to call.
 func (s *lines) leave(i int, w *waiter, done func(error)) {
 	node := s.nodes[i]
 	if node == nil {

@@ -120,7 +120,7 @@ func (l *Locker) Acquire(ctx context.Context, name string) (lock *Lock, err erro
 		}
 		last = err
 		l.queues.tell(w, err)
-		switch err := w.wait(err, said); {
+		switch err := w.wait(said); {
 		case errors.Is(err, ErrClosed):
 			return nil, err
 		case err != nil:

@@ -2,7 +2,6 @@ package fenlock
 
 import (
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"sync"
@@ -116,12 +115,12 @@ func (w *waiter) signal() {
 	}
 }
 
-// wait returns nil when it is time to try again, after an attempt that failed
-// for a reason. The error is ErrClosed or the context's.
-func (w *waiter) wait(why error, said []core.Refusal) error {
-	l := w.locker
+// wait returns nil when it is time to try again, after an attempt that failed.
+// The error is ErrClosed or the context's.
+func (w *waiter) wait(said []core.Refusal) error {
+	l, random := w.locker, rand.Float64()
 	if l.lines == nil {
-		return w.sleep(poll(why))
+		return w.sleep(core.PollDelay(said, random))
 	}
 	if !w.inLine() {
 		// Try again once calls can come: the lock may have become free before.
@@ -129,17 +128,17 @@ func (w *waiter) wait(why error, said []core.Refusal) error {
 		if l.lines.enlist(w) {
 			return w.ctx.Err()
 		}
-		return w.sleep(poll(why)) // no node has told its time
+		return w.sleep(core.PollDelay(said, random)) // no node has told its time
 	}
 	w.mu.Lock()
 	if w.wake == nil {
 		w.wake = make(chan struct{}, 1)
 	}
-	w.turn.Refused(l.now(), said, rand.Float64())
+	w.turn.Refused(l.now(), said, random)
 	w.mu.Unlock()
 	latest := time.Duration(math.MaxInt64)
 	if !l.lines.audible() {
-		latest = l.now() + poll(why)
+		latest = l.now() + core.PollDelay(said, random)
 	}
 	for {
 		w.mu.Lock()
@@ -169,20 +168,6 @@ func (w *waiter) sleep(d time.Duration) error {
 		return w.ctx.Err()
 	}
 	return nil
-}
-
-// poll returns how long to wait where nobody calls: a random time, as the
-// Redlock page describes ("Retry on failure"), so that acquirers that met do
-// not meet again.
-func poll(why error) time.Duration {
-	// Between a half and one and a half of the interval.
-	d := core.PollInterval/2 + rand.N(core.PollInterval)
-	var held *HeldError
-	if errors.As(why, &held) && held.RetryAfter > 0 && held.RetryAfter < d {
-		// It may end sooner; some of the randomness stays.
-		d = held.RetryAfter + rand.N(core.PollInterval/10)
-	}
-	return d
 }
 
 // tell tells the observer why the waiter waits, if that is new.

@@ -146,7 +146,7 @@ func (w *waiter) wait(said []core.Refusal) {
 				w.a.try()
 				return
 			}
-			w.latest = c.now() + c.poll(said)
+			w.latest = c.now() + core.PollDelay(said, c.w.rng.Float64())
 			w.sleep()
 		})
 		return
@@ -154,7 +154,7 @@ func (w *waiter) wait(said []core.Refusal) {
 	w.turn.Refused(c.now(), said, c.w.rng.Float64())
 	w.latest = math.MaxInt64
 	if !c.lines.audible() {
-		w.latest = c.now() + c.poll(said)
+		w.latest = c.now() + core.PollDelay(said, c.w.rng.Float64())
 	}
 	w.sleep()
 }
@@ -198,20 +198,6 @@ func (w *waiter) woken() {
 	if w.asleep {
 		w.sleep()
 	}
-}
-
-func (c *client) poll(said []core.Refusal) time.Duration {
-	d := core.PollInterval/2 + c.w.upTo(core.PollInterval-1)
-	var longest time.Duration
-	for _, r := range said {
-		if r.Status == core.Held {
-			longest = max(longest, r.Remaining)
-		}
-	}
-	if longest > 0 && longest < d {
-		d = longest + c.w.upTo(core.PollInterval/10-1)
-	}
-	return d
 }
 
 type listening uint8

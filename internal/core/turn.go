@@ -140,7 +140,7 @@ func (t *Turn) Refused(now time.Duration, said []Refusal, random float64) {
 		t.due = min(t.due, now+time.Duration(min(place, int(Backstop/ClaimWindow)))*ClaimWindow)
 	}
 	if answered < Quorum(t.nodes) {
-		t.due = min(t.due, now+time.Duration((0.5+random)*float64(PollInterval)))
+		t.due = min(t.due, now+PollDelay(said, random))
 	}
 	if q := Quorum(t.nodes); len(ends) >= q {
 		// The moment at which a majority may be free: first for the first in
@@ -150,6 +150,24 @@ func (t *Turn) Refused(now time.Duration, said []Refusal, random float64) {
 		behind := time.Duration(min(place, 64)) * (ClaimWindow / 16)
 		t.due = min(t.due, now+ends[q-1]+time.Millisecond+behind)
 	}
+}
+
+// PollDelay returns how long to wait where nobody calls: a random time, as the
+// Redlock page describes ("Retry on failure"), so that acquirers that met do not
+// meet again. Random is uniform in [0, 1).
+func PollDelay(said []Refusal, random float64) time.Duration {
+	d := time.Duration((0.5 + random) * float64(PollInterval))
+	var last time.Duration
+	for _, r := range said {
+		if r.Status == Held {
+			last = max(last, r.Remaining)
+		}
+	}
+	if last > 0 && last < d {
+		// It may end sooner; some of the randomness stays.
+		d = last + time.Duration(random*float64(PollInterval/10))
+	}
+	return d
 }
 
 // Due returns when to try again. It means something between Refused and Begin.
