@@ -346,3 +346,27 @@ func TestTurnRefusedAgain(t *testing.T) {
 	turn.Refused(refusedAt, endless(3, 0), 0.5)
 	due(t, turn, middle)
 }
+
+// Where nobody calls, a lease that ends before the next look is waited for.
+func TestPollDelay(t *testing.T) {
+	held := func(remaining time.Duration) core.Refusal {
+		return core.Refusal{Status: core.Held, Remaining: remaining}
+	}
+	for _, c := range []struct {
+		said   []core.Refusal
+		random float64
+		want   time.Duration
+	}{
+		{nil, 0, 50 * time.Millisecond},
+		{nil, 0.5, 100 * time.Millisecond},
+		{[]core.Refusal{held(0), held(time.Minute)}, 0, 50 * time.Millisecond},
+		{[]core.Refusal{held(20 * time.Millisecond), held(30 * time.Millisecond)}, 0.5, 35 * time.Millisecond},
+		{[]core.Refusal{held(50 * time.Millisecond)}, 0, 50 * time.Millisecond},
+		{[]core.Refusal{held(50*time.Millisecond - 1)}, 0, 50*time.Millisecond - 1},
+		{[]core.Refusal{{Status: core.Granted, Remaining: time.Millisecond}}, 0, 50 * time.Millisecond},
+	} {
+		if got := core.PollDelay(c.said, c.random); got != c.want {
+			t.Errorf("%+v at %v: %v, want %v", c.said, c.random, got, c.want)
+		}
+	}
+}
