@@ -28,6 +28,8 @@ var only = []struct {
 		"the algorithm has no goroutine, clock, randomness or I/O, so that shell, simulator and exhaustive check run the same code (time is there for Duration)"},
 	{"internal/rule", []string{"cmp", "fmt", "slices", "strings", "time", module + "/fence", module + "/internal/core"},
 		"what a node does is a pure function of its state and the time: engines run it inside their own transactions"},
+	{"internal/check", []string{"fmt", "slices", "time", module + "/fence"},
+		"a checker that shared code with what it checks would share its mistakes"},
 }
 
 // never lists what a package and those below it must not import: a path, or

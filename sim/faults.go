@@ -47,7 +47,7 @@ type Strikes struct{ All, Held int }
 
 func (w *world) strike(f Fault) {
 	w.faults[f].All++
-	if w.validity.held(w.now) {
+	if w.validity.Held(w.now) {
 		w.faults[f].Held++
 	}
 }
@@ -161,7 +161,7 @@ func (w *world) mishap() {
 			}
 			// What it has leased lasts longer then.
 			w.remains.longest += max(-step, 0)
-			w.progress.bound += max(-step, 0)
+			w.progress.Bound += max(-step, 0)
 		}
 	case reordered: // a connection that is opened anew overtakes the old one
 		for i := range c.links {
@@ -212,7 +212,7 @@ func (w *world) kill(c *client) {
 	w.strike(killed)
 	w.note("client %[1]d is killed", c.id, 0, 0, 0)
 	for _, l := range c.held {
-		w.validity.ends(l.name, l.id)
+		w.validity.Ends(l.name, l.id)
 	}
 	id, epoch := c.lines.id, c.epoch
 	for _, n := range w.nodes {
@@ -224,7 +224,7 @@ func (w *world) kill(c *client) {
 			w.after(w.wide(5*time.Second), gone)
 		}
 	}
-	w.progress.ends(c.id)
+	w.progress.Ends(c.id)
 	c.begin(epoch + 1)
 	w.atOf(c, w.now+w.wide(2*time.Second), c.user.next)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/check"
 	"github.com/fenlock/fenlock/internal/core"
 )
 
@@ -65,10 +66,10 @@ type world struct {
 	clients   []*client
 	attempts  int
 
-	validity validityCheck
-	tokens   tokenCheck
-	updates  updateCheck
-	progress progressCheck
+	validity check.Validity
+	tokens   check.Tokens
+	updates  check.Updates
+	progress check.Progress
 	remains  remains
 
 	faults     [faults]Strikes
@@ -94,9 +95,9 @@ func Run(seed uint64, opt Options) Result {
 	if len(w.agenda) > 0 {
 		w.violate("left over", "something goes on for ever")
 	}
-	w.check("progress", w.progress.finish(w.now))
+	w.check("progress", w.progress.Finish(w.now))
 	for _, c := range w.clients {
-		if !c.user.done && w.progress.waiting[c.id] < 0 {
+		if !c.user.done && !w.progress.Waits(c.id) {
 			w.violate("progress", fmt.Sprintf("client %d has not finished", c.id))
 		}
 	}
@@ -106,7 +107,7 @@ func Run(seed uint64, opt Options) Result {
 		w.violate("left over", v)
 	}
 	return Result{Seed: seed, Hash: w.hash, Events: w.events, Simulated: w.now, Acquired: w.got, Extended: w.extended,
-		Faults: w.faults, Longest: w.progress.longest, Bound: w.progress.bound, Violations: w.violations, Broken: w.broken}
+		Faults: w.faults, Longest: w.progress.Longest, Bound: w.progress.Bound, Violations: w.violations, Broken: w.broken}
 }
 
 func newWorld(seed uint64, opt Options) *world {
@@ -145,10 +146,10 @@ func newWorld(seed uint64, opt Options) *world {
 		c.begin(0)
 		w.atOf(c, w.upTo(time.Second), c.user.next)
 	}
-	w.validity = newValidityCheck(len(w.names))
-	w.tokens = newTokenCheck(len(w.names))
-	w.updates = newUpdateCheck(len(w.names))
-	w.progress = newProgressCheck(len(w.clients), w.bound(), w.quietAt)
+	w.validity = check.NewValidity(len(w.names))
+	w.tokens = check.NewTokens(len(w.names))
+	w.updates = check.NewUpdates(len(w.names))
+	w.progress = check.NewProgress(len(w.clients), w.bound(), w.quietAt)
 	w.trouble()
 	w.at(w.quietAt, w.beQuiet)
 	return w
@@ -221,7 +222,7 @@ func (w *world) beQuiet() {
 			}
 		}
 	}
-	w.progress.bound += time.Duration(len(gone)) * core.ClaimWindow
+	w.progress.Bound += time.Duration(len(gone)) * core.ClaimWindow
 	for _, n := range w.nodes {
 		n.subs = slices.DeleteFunc(n.subs, func(s *subscription) bool { return s.epoch != s.c.epoch })
 	}
@@ -246,16 +247,16 @@ func (w *world) violate(check, text string) {
 	}
 }
 
-func (w *world) check(check, violation string) {
+func (w *world) check(promise, violation string) {
 	if violation != "" {
-		w.violate(check, violation)
+		w.violate(promise, violation)
 	}
 }
 
 // checkTimed checks what rests on clocks.
-func (w *world) checkTimed(check, violation string) {
+func (w *world) checkTimed(promise, violation string) {
 	if len(w.broken) == 0 {
-		w.check(check, violation)
+		w.check(promise, violation)
 	}
 }
 
@@ -266,24 +267,24 @@ func (w *world) acquired(l *lock) {
 	token, until := l.attempt.Token(), l.c.clock.truth(l.until)
 	w.note("attempt %[1]d holds name %[2]d with token %[3]d until %[4]d", l.id, l.name, uint64(token), uint64(until))
 	l.c.held = append(l.c.held, l)
-	w.checkTimed("validity", w.validity.begins(l.name, l.id, token, w.now, until))
-	w.check("tokens", w.tokens.acquired(l.name, l.id, token, l.began, w.now))
+	w.checkTimed("validity", w.validity.Begins(l.name, l.id, token, w.now, until))
+	w.check("tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
 }
 
 func (w *world) prolonged(l *lock) {
 	until := l.c.clock.truth(l.until)
 	w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
-	w.checkTimed("validity", w.validity.extended(l.name, l.id, w.now, until))
+	w.checkTimed("validity", w.validity.Extended(l.name, l.id, w.now, until))
 }
 
 func (w *world) carried(l *lock, round uint32) {
 	w.extended++
 	w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
-	w.check("extension", w.tokens.extended(l.name, l.id, l.attempt.Token(), l.extendedAt))
+	w.check("extension", w.tokens.Extended(l.name, l.id, l.attempt.Token(), l.extendedAt))
 }
 
 func (w *world) endedBy(l *lock) {
 	w.note("attempt %[1]d does not hold name %[2]d any more, reason %[3]d", l.id, l.name, uint64(l.attempt.Reason()), 0)
-	w.validity.ends(l.name, l.id)
+	w.validity.Ends(l.name, l.id)
 	l.c.held = slices.DeleteFunc(l.c.held, func(other *lock) bool { return other == l })
 }

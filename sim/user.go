@@ -27,15 +27,15 @@ func (u *user) next() {
 		}
 		name, wait = u.left[0], true
 	}
-	w.progress.begins(u.c.id, w.now)
+	w.progress.Begins(u.c.id, w.now)
 	u.a = u.c.acquire(name, wait, func(l *lock) {
 		u.a = nil
 		if l == nil {
-			w.progress.ends(u.c.id)
+			w.progress.Ends(u.c.id)
 			u.rest()
 			return
 		}
-		w.check("progress", w.progress.served(u.c.id, w.now))
+		w.check("progress", w.progress.Served(u.c.id, w.now))
 		u.work(l)
 	})
 	if !w.quiet && w.chance(300_000) {
@@ -110,7 +110,7 @@ func (u *user) update(l *lock, then func()) {
 	goOn := func() { once(then) }
 	c.after(time.Second, func() { once(func() { l.release(u.rest) }) })
 	w.guarded(l.name, token, func(v *int) {
-		w.updates.read(l.name, token)
+		w.updates.Read(l.name, token)
 		base := *v
 		w.reply(c, epoch, func() {
 			if gone || l.ended {
@@ -120,7 +120,7 @@ func (u *user) update(l *lock, then func()) {
 			c.soon(func() {
 				w.guarded(l.name, token, func(v *int) {
 					*v = base + 1
-					w.check("resource", w.updates.wrote(l.name, token, base, *v))
+					w.check("resource", w.updates.Wrote(l.name, token, base, *v))
 					w.reply(c, epoch, goOn)
 				})
 			})

@@ -1,4 +1,4 @@
-package sim
+package check
 
 import (
 	"fmt"
@@ -15,15 +15,16 @@ type tenure struct {
 	until time.Duration
 }
 
-// validityCheck: the validity of two holders of a name never overlaps.
-type validityCheck struct{ names [][]tenure }
+// Validity: the validity of two holders of a name never overlaps.
+type Validity struct{ names [][]tenure }
 
-func newValidityCheck(names int) validityCheck {
-	return validityCheck{names: make([][]tenure, names)}
+// NewValidity returns a check of so many names, 0 and up.
+func NewValidity(names int) Validity {
+	return Validity{names: make([][]tenure, names)}
 }
 
-// begins is told of an acquisition: its holder believes until then.
-func (c *validityCheck) begins(name, id int, token fence.Token, now, until time.Duration) (violation string) {
+// Begins is told of an acquisition: its holder believes until then.
+func (c *Validity) Begins(name, id int, token fence.Token, now, until time.Duration) (violation string) {
 	c.prune(name, now)
 	for _, t := range c.names[name] {
 		violation = fmt.Sprintf("name %d: attempt %d begins to hold it with token %d, while attempt %d holds it with token %d for another %v",
@@ -33,8 +34,8 @@ func (c *validityCheck) begins(name, id int, token fence.Token, now, until time.
 	return violation
 }
 
-// extended is told of a longer validity.
-func (c *validityCheck) extended(name, id int, now, until time.Duration) (violation string) {
+// Extended is told of a longer validity.
+func (c *Validity) Extended(name, id int, now, until time.Duration) (violation string) {
 	c.prune(name, now)
 	found := false
 	for i := range c.names[name] {
@@ -51,13 +52,13 @@ func (c *validityCheck) extended(name, id int, now, until time.Duration) (violat
 	return violation
 }
 
-// ends is told that a holder gave up or lost its lock.
-func (c *validityCheck) ends(name, id int) {
+// Ends is told that a holder gave up or lost its lock.
+func (c *Validity) Ends(name, id int) {
 	c.names[name] = slices.DeleteFunc(c.names[name], func(t tenure) bool { return t.id == id })
 }
 
-// held reports whether anybody holds anything.
-func (c *validityCheck) held(now time.Duration) bool {
+// Held reports whether anybody holds anything.
+func (c *Validity) Held(now time.Duration) bool {
 	for name := range c.names {
 		for _, t := range c.names[name] {
 			if now < t.until {
@@ -68,6 +69,6 @@ func (c *validityCheck) held(now time.Duration) bool {
 	return false
 }
 
-func (c *validityCheck) prune(name int, now time.Duration) {
+func (c *Validity) prune(name int, now time.Duration) {
 	c.names[name] = slices.DeleteFunc(c.names[name], func(t tenure) bool { return t.until <= now })
 }

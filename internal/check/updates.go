@@ -1,4 +1,4 @@
-package sim
+package check
 
 import (
 	"fmt"
@@ -6,26 +6,27 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// updateCheck: a guarded resource never takes a write of an older token than it
+// Updates: a guarded resource never takes a write of an older token than it
 // was used with, and no update is lost. It keeps its own account, and knows
 // nothing of the guard.
-type updateCheck struct{ resources []account }
+type Updates struct{ resources []account }
 
 type account struct {
 	newest fence.Token
 	value  int
 }
 
-func newUpdateCheck(names int) updateCheck { return updateCheck{make([]account, names)} }
+// NewUpdates returns a check of so many resources, whose value is 0.
+func NewUpdates(names int) Updates { return Updates{make([]account, names)} }
 
-// read is told of a read that was let through.
-func (c *updateCheck) read(name int, token fence.Token) {
+// Read is told of a read that was let through.
+func (c *Updates) Read(name int, token fence.Token) {
 	c.resources[name].newest = max(c.resources[name].newest, token)
 }
 
-// wrote is told of a write that was let through: value is based on what its
+// Wrote is told of a write that was let through: value is based on what its
 // writer had read.
-func (c *updateCheck) wrote(name int, token fence.Token, base, value int) (violation string) {
+func (c *Updates) Wrote(name int, token fence.Token, base, value int) (violation string) {
 	a := &c.resources[name]
 	switch {
 	case token < a.newest:

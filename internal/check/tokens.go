@@ -1,4 +1,4 @@
-package sim
+package check
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// tokenCheck: the tokens of a name are unique, and an acquisition that begins
+// Tokens: the tokens of a name are unique, and an acquisition that begins
 // after another one finished has the larger token. A successful extension means
 // that nobody with a larger token acquired the name before it began.
-type tokenCheck struct{ names []tokenHistory }
+type Tokens struct{ names []tokenHistory }
 
 type tokenHistory struct {
 	owner map[fence.Token]int
@@ -24,8 +24,9 @@ type finish struct {
 	id    int
 }
 
-func newTokenCheck(names int) tokenCheck {
-	c := tokenCheck{names: make([]tokenHistory, names)}
+// NewTokens returns a check of so many names.
+func NewTokens(names int) Tokens {
+	c := Tokens{names: make([]tokenHistory, names)}
 	for i := range c.names {
 		c.names[i].owner = make(map[fence.Token]int)
 	}
@@ -34,7 +35,7 @@ func newTokenCheck(names int) tokenCheck {
 
 // newest returns the acquisition with the largest token of those that had
 // finished before a time.
-func (c *tokenCheck) newest(name int, before time.Duration) finish {
+func (c *Tokens) newest(name int, before time.Duration) finish {
 	highs := c.names[name].highs
 	for i := len(highs) - 1; i >= 0; i-- {
 		if highs[i].at < before {
@@ -44,8 +45,8 @@ func (c *tokenCheck) newest(name int, before time.Duration) finish {
 	return finish{}
 }
 
-// acquired is told of an acquisition that began and has finished now.
-func (c *tokenCheck) acquired(name, id int, token fence.Token, began, now time.Duration) (violation string) {
+// Acquired is told of an acquisition that began and has finished now.
+func (c *Tokens) Acquired(name, id int, token fence.Token, began, now time.Duration) (violation string) {
 	h := &c.names[name]
 	if other, taken := h.owner[token]; taken {
 		violation = fmt.Sprintf("name %d: attempts %d and %d both have token %d", name, other, id, token)
@@ -60,8 +61,8 @@ func (c *tokenCheck) acquired(name, id int, token fence.Token, began, now time.D
 	return violation
 }
 
-// extended is told of an extension that was carried, and when it began.
-func (c *tokenCheck) extended(name, id int, token fence.Token, began time.Duration) (violation string) {
+// Extended is told of an extension that was carried, and when it began.
+func (c *Tokens) Extended(name, id int, token fence.Token, began time.Duration) (violation string) {
 	if other := c.newest(name, began); other.token > token {
 		return fmt.Sprintf("name %d: attempt %d extended its lock with token %d, although attempt %d had acquired it with %d before that began", name, id, token, other.id, other.token)
 	}

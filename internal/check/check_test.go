@@ -1,0 +1,77 @@
+package check
+
+import (
+	"strings"
+	"testing"
+)
+
+// Every checker sees a bad history made by hand, and nothing in the good one
+// beside it.
+
+func want(t *testing.T, violation, text string) {
+	t.Helper()
+	if text == "" && violation != "" || text != "" && !strings.Contains(violation, text) {
+		t.Errorf("got %q; want %q", violation, text)
+	}
+}
+
+func TestValidityCheck(t *testing.T) {
+	c := NewValidity(2)
+	want(t, c.Begins(0, 1, 10, 0, 100), "")
+	want(t, c.Begins(1, 2, 10, 50, 150), "")
+	want(t, c.Extended(0, 1, 60, 160), "")
+	if !c.Held(159) || c.Held(160) {
+		t.Error("held is wrong")
+	}
+	want(t, c.Begins(0, 3, 11, 160, 260), "")
+	want(t, c.Begins(0, 4, 12, 259, 300), "attempt 3 holds it with token 11 for another 1ns")
+	c = NewValidity(1)
+	c.Begins(0, 1, 10, 0, 100)
+	c.Ends(0, 1)
+	want(t, c.Begins(0, 2, 11, 50, 150), "")
+	want(t, c.Extended(0, 1, 60, 200), "a lock that has ended")
+	c = NewValidity(1)
+	c.Begins(0, 1, 10, 0, 100)
+	want(t, c.Extended(0, 1, 100, 200), "a lock that has ended")
+}
+
+func TestTokenCheck(t *testing.T) {
+	c := NewTokens(2)
+	want(t, c.Acquired(0, 1, 10, 0, 5), "")
+	want(t, c.Acquired(1, 2, 10, 0, 6), "")
+	want(t, c.Acquired(0, 3, 12, 4, 7), "")
+	want(t, c.Acquired(0, 4, 11, 6, 8), "") // began before attempt 3 finished
+	want(t, c.Acquired(0, 5, 11, 6, 9), "both have token 11")
+	want(t, c.Acquired(0, 6, 9, 8, 10), "attempt 3 finished with 12 before")
+	want(t, c.Acquired(0, 7, 9, 5, 11), "both have token 9")
+
+	want(t, c.Extended(0, 1, 10, 7), "")
+	want(t, c.Extended(0, 1, 10, 8), "attempt 3 had acquired it with 12")
+	want(t, c.Extended(0, 3, 12, 100), "")
+	want(t, c.Extended(1, 2, 10, 100), "")
+}
+
+func TestUpdateCheck(t *testing.T) {
+	c := NewUpdates(2)
+	c.Read(0, 5)
+	want(t, c.Wrote(0, 5, 0, 1), "")
+	c.Read(0, 6)
+	want(t, c.Wrote(0, 5, 1, 2), "token 5 after it was used with 6")
+	c.Read(1, 5)
+	want(t, c.Wrote(1, 6, 0, 1), "")
+	want(t, c.Wrote(1, 6, 0, 1), "updates are lost")
+}
+
+func TestProgressCheck(t *testing.T) {
+	c := NewProgress(2, 10, 100)
+	c.Begins(0, 0)
+	want(t, c.Served(0, 99), "")
+	c.Begins(0, 50)
+	want(t, c.Served(0, 110), "")
+	c.Begins(0, 50)
+	want(t, c.Served(0, 111), "has waited for 11ns")
+	c.Begins(1, 105)
+	want(t, c.Finish(115), "client 1 still waits")
+	c.Ends(1)
+	want(t, c.Finish(115), "")
+}
