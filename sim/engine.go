@@ -9,54 +9,81 @@ import (
 // event is something that happens at a time. A client's event waits while that
 // client is paused, and never happens once it was killed.
 type event struct {
-	at    time.Duration
-	seq   uint64 // equal times happen in the order in which they were planned
 	of    *client
 	epoch int
 	run   func()
 }
 
-func (a *event) before(b *event) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
-
-// agenda is a binary heap of events. container/heap would allocate for each.
-type agenda []event
-
-func (h *agenda) push(e event) {
-	*h = append(*h, e)
-	q := *h
-	i := len(q) - 1
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !q[i].before(&q[parent]) {
-			break
-		}
-		q[i], q[parent] = q[parent], q[i]
-		i = parent
-	}
+// due is when an event happens. Equal times happen in the order in which they
+// were planned.
+type due struct {
+	at   time.Duration
+	seq  uint64
+	slot int32 // of the event
 }
 
-func (h *agenda) pop() event {
-	q := *h
-	top := q[0]
-	last := len(q) - 1
-	q[0], q[last] = q[last], event{}
-	q = q[:last]
-	for i := 0; ; {
-		child := 2*i + 1
-		if child >= last {
-			break
-		}
-		if child+1 < last && q[child+1].before(&q[child]) {
-			child++
-		}
-		if !q[child].before(&q[i]) {
-			break
-		}
-		q[i], q[child] = q[child], q[i]
-		i = child
+func (a *due) before(b *due) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
+
+// agenda is a heap of four children each. It moves times only: moving pointers
+// costs the garbage collector's attention, and a third of a run.
+type agenda struct {
+	heap   []due
+	events []event
+	free   []int32 // slots
+}
+
+func (h *agenda) push(d due, e event) {
+	if n := len(h.free); n > 0 {
+		d.slot, h.free = h.free[n-1], h.free[:n-1]
+		h.events[d.slot] = e
+	} else {
+		d.slot = int32(len(h.events))
+		h.events = append(h.events, e)
 	}
-	*h = q
-	return top
+	h.heap = append(h.heap, d)
+	q := h.heap
+	i := len(q) - 1
+	for i > 0 {
+		parent := (i - 1) / 4
+		if !d.before(&q[parent]) {
+			break
+		}
+		q[i] = q[parent]
+		i = parent
+	}
+	q[i] = d
+}
+
+func (h *agenda) pop() (due, event) {
+	top := h.heap[0]
+	n := len(h.heap) - 1
+	last := h.heap[n]
+	h.heap = h.heap[:n]
+	q := h.heap
+	i := 0
+	for n > 0 {
+		least := 4*i + 1
+		if least >= n {
+			break
+		}
+		for child := least + 1; child < min(4*i+5, n); child++ {
+			if q[child].before(&q[least]) {
+				least = child
+			}
+		}
+		if !q[least].before(&last) {
+			break
+		}
+		q[i] = q[least]
+		i = least
+	}
+	if n > 0 {
+		q[i] = last
+	}
+	e := h.events[top.slot]
+	h.events[top.slot] = event{}
+	h.free = append(h.free, top.slot)
+	return top, e
 }
 
 // engine is time, chance and the record of what happened.
@@ -77,23 +104,23 @@ func newEngine(seed uint64) engine {
 
 func (g *engine) at(t time.Duration, f func()) {
 	g.seq++
-	g.agenda.push(event{at: max(t, g.now), seq: g.seq, run: f})
+	g.agenda.push(due{at: max(t, g.now), seq: g.seq}, event{run: f})
 }
 
 func (g *engine) after(d time.Duration, f func()) { g.at(g.now+d, f) }
 
 func (g *engine) atOf(c *client, t time.Duration, f func()) {
 	g.seq++
-	g.agenda.push(event{at: max(t, g.now), seq: g.seq, of: c, epoch: c.epoch, run: f})
+	g.agenda.push(due{at: max(t, g.now), seq: g.seq}, event{of: c, epoch: c.epoch, run: f})
 }
 
 // step makes the next event happen, false if there is none.
 func (g *engine) step() bool {
-	if len(g.agenda) == 0 {
+	if len(g.agenda.heap) == 0 {
 		return false
 	}
-	e := g.agenda.pop()
-	g.now = e.at
+	d, e := g.agenda.pop()
+	g.now = d.at
 	if e.of != nil {
 		if e.epoch != e.of.epoch {
 			return true
@@ -101,10 +128,8 @@ func (g *engine) step() bool {
 		if g.now < e.of.pausedUntil {
 			// After a pause everything is due at once, in no particular order:
 			// timers, answers and timeouts race.
-			e.at = e.of.pausedUntil + g.upTo(200*time.Microsecond)
 			g.seq++
-			e.seq = g.seq
-			g.agenda.push(e)
+			g.agenda.push(due{at: e.of.pausedUntil + g.upTo(200*time.Microsecond), seq: g.seq}, e)
 			return true
 		}
 	}

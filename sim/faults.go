@@ -3,41 +3,51 @@ package sim
 import (
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 )
 
 // Fault is a kind of thing that goes wrong.
 type Fault int
 
-// What can go wrong. All but the last are what fenlock promises to bear.
+// What can go wrong. All but the last four are what fenlock promises to bear, and
+// doubled requests; see assumption.
 const (
 	requestLost Fault = iota
 	replyLost         // of a request that was executed
 	slow              // a message that takes longer than most timeouts
 	reordered         // a request that was overtaken by a later one
+	duplicated        // a request that is executed twice
 	oneNodeCut        // for all clients
 	majorityCut
 	oneWayCut // requests, or answers only
+	ringCut   // each client reaches some nodes, not the same
 	clientCut // from all nodes
 	crashed   // without a loss
 	emptied   // crashed, and lost its memory
+	forgetful // crashed, and lost some of its memory
 	paused
 	pausedForTTL // or longer
 	subscriptionBroken
 	callLost
 	gaveUpTrying  // with an attempt under way
 	gaveUpWaiting // between attempts
+	gaveUpQueued  // behind others of its process
 	killed        // a client's process
 	wallStepped   // a client's wall clock
 	staleWrite    // a write that the guard refused
-	nodeStepped   // a node's clock: breaks an assumption
+	nodeStepped   // a node's clock
+	clientStepped // a client's clock, from which it counts its validity
+	majorityLost  // the memories of a majority
+	forced        // an operator takes a lock away
 	faults
 )
 
-var faultNames = [faults]string{"request lost", "reply lost", "slow message", "reordered request", "one node cut off",
-	"majority cut off", "one-way cut", "client cut off", "node crashed", "node lost its memory", "client paused",
-	"client paused for a TTL", "subscription broken", "call lost", "gave up trying", "gave up waiting", "client killed",
-	"wall clock stepped", "stale write", "node's clock stepped"}
+var faultNames = [faults]string{"request lost", "reply lost", "slow message", "reordered request", "doubled request",
+	"one node cut off", "majority cut off", "one-way cut", "ring of cuts", "client cut off", "node crashed", "node lost its memory",
+	"node lost some memory", "client paused", "client paused for a TTL", "subscription broken", "call lost", "gave up trying",
+	"gave up waiting", "gave up in the queue", "client killed", "wall clock stepped", "stale write", "node's clock stepped",
+	"client's clock stepped", "majority lost its memory", "lock released by force"}
 
 func (f Fault) String() string { return faultNames[f] }
 
@@ -52,31 +62,71 @@ func (w *world) strike(f Fault) {
 	}
 }
 
+// assumption is something that promises rest on. A run breaks at most one of the
+// first three, and perhaps the last.
+type assumption uint8
+
+const (
+	steadyClocks     assumption = 1 << iota // no clock of a node, or that validity is counted by, steps
+	registersSurvive                        // of a majority
+	nothingForced                           // no operator takes a lock away
+	executedOnce                            // no request is executed twice: connections are TCP's, and nobody repeats
+)
+
+var assumptionNames = [...]string{"a clock does not step", "a majority of registers survives",
+	"no operator takes a lock away", "no request is executed twice"}
+
+// rests reports whether the run keeps an assumption.
+func (w *world) rests(a assumption) bool { return w.profile.breaks&a == 0 }
+
 // profile is what one run is like.
 type profile struct {
-	loss, tail int  // of messages, in a million
-	ordered    bool // messages of a connection keep their order
-	pace       time.Duration
-	steps      bool  // of nodes' clocks
-	unset      bool  // the clients' wall clocks: all proposals are low
-	only       Fault // if it is not the first kind, nothing else is done to the world
-	// The usual delay of a message, and the longest rest and hold of a user.
+	nodes, users      int  // users: of a process, at most
+	loss, tail, twice int  // of messages, in a million
+	ordered           bool // messages of a connection keep their order
+	pace              time.Duration
+	breaks            assumption
+	noLines           int   // so many of the nodes keep none
+	unset             bool  // the clients' wall clocks: all proposals are low
+	only              Fault // if it is not the first kind, nothing else is done to the world
+	// The usual delay of a message, and the longest rest and hold of a user, who
+	// usually rests for less unless it is idle.
 	trip, rest, hold time.Duration
+	idle             bool
 }
 
 func (w *world) newProfile() profile {
 	pick := func(of ...int) int { return of[w.rng.IntN(len(of))] }
-	return profile{
+	p := profile{
+		nodes:   pick(1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7),
+		users:   pick(1, 1, 2, 3),
+		twice:   pick(0, 0, 0, 0, 1_000, 20_000),
 		loss:    pick(0, 0, 5_000, 20_000, 100_000),
 		tail:    pick(0, 2_000, 10_000, 50_000),
 		ordered: w.chance(500_000),
 		pace:    time.Duration(pick(150, 400, 1500, 4000)) * time.Millisecond,
-		steps:   w.chance(150_000),
 		unset:   w.chance(300_000),
 		trip:    time.Duration(pick(300, 500, 3_000, 20_000)) * time.Microsecond,
-		rest:    time.Duration(pick(30, 500, 2_000)) * time.Millisecond,
+		rest:    time.Duration(pick(30, 500, 2_000, 20_000)) * time.Millisecond,
+		idle:    w.chance(800_000),
 		hold:    time.Duration(pick(20, 2_000, 10_000, 10_000)) * time.Millisecond,
 	}
+	if w.chance(250_000) {
+		p.breaks = assumption(1 << w.rng.IntN(3))
+	}
+	if p.twice > 0 {
+		p.breaks |= executedOnce
+	}
+	if p.idle {
+		p.rest = 20 * time.Second
+	}
+	switch {
+	case w.chance(50_000):
+		p.noLines = p.nodes
+	case w.chance(50_000):
+		p.noLines = 1
+	}
+	return p
 }
 
 // trouble lets something go wrong, again and again until the quiet begins.
@@ -124,15 +174,40 @@ func (w *world) mishap() {
 		cut(majorityCut, nodes, toNode, toClient)
 	case oneWayCut:
 		cut(oneWayCut, core.Set(w.rng.IntN(int(all))+1), w.rng.IntN(2))
+	case ringCut:
+		w.strike(ringCut)
+		reach := 1 + w.rng.IntN(len(w.nodes))
+		w.note("each client reaches %[1]d nodes of the ring", reach, 0, 0, uint64(until))
+		for _, c := range w.clients {
+			rest := all
+			for i := range reach {
+				rest &^= core.Set(0).With((c.id + i) % len(w.nodes))
+			}
+			w.block(c, rest, toNode, until)
+			w.block(c, rest, toClient, until)
+		}
 	case clientCut:
 		w.strike(clientCut)
 		w.note("client %[1]d is cut off", c.id, 0, 0, uint64(until))
 		w.block(c, all, toNode, until)
 		w.block(c, all, toClient, until)
 	case crashed:
-		w.crash(n, true, until)
+		w.crash(n, keptAll, until)
 	case emptied:
-		w.crash(n, false, until)
+		w.crash(n, keptNone, until)
+	case forgetful:
+		w.crash(n, keptSome, until)
+	case majorityLost:
+		if !w.rests(registersSurvive) {
+			w.strike(majorityLost)
+			for _, i := range w.rng.Perm(len(w.nodes))[:core.Quorum(len(w.nodes))] {
+				w.crash(w.nodes[i], keptNone, until)
+			}
+		}
+	case forced:
+		if !w.rests(nothingForced) {
+			w.force(w.rng.IntN(len(w.names)))
+		}
 	case paused, pausedForTTL:
 		w.pause(c, until)
 	case subscriptionBroken:
@@ -140,17 +215,15 @@ func (w *world) mishap() {
 			w.strike(subscriptionBroken)
 			w.breakSubscription(n, n.subs[w.rng.IntN(len(n.subs))])
 		}
-	case gaveUpTrying, gaveUpWaiting:
-		if c.user.a != nil {
-			c.user.giveUp()
-		}
+	case gaveUpTrying, gaveUpWaiting, gaveUpQueued:
+		c.users[w.rng.IntN(len(c.users))].giveUp()
 	case killed:
 		w.kill(c)
 	case wallStepped:
 		w.strike(wallStepped)
 		c.wall += w.between(-time.Hour, time.Hour)
 	case nodeStepped:
-		if w.profile.steps {
+		if !w.rests(steadyClocks) {
 			w.strike(nodeStepped)
 			step, together := w.between(-2*w.maxTTL, 2*w.maxTTL), w.chance(500_000)
 			w.note("the clock of node %[1]d, or of all, is stepped by %[3]d", n.id, 0, uint64(step), 0)
@@ -163,6 +236,15 @@ func (w *world) mishap() {
 			w.remains.longest += max(-step, 0)
 			w.progress.Bound += max(-step, 0)
 		}
+	case clientStepped:
+		if !w.rests(steadyClocks) {
+			w.strike(clientStepped)
+			step := w.between(-2*w.maxTTL, 2*w.maxTTL)
+			w.note("the clock of client %[1]d is stepped by %[3]d", c.id, 0, uint64(step), 0)
+			c.clock.offset += step
+			w.remains.longest += max(-step, 0)
+			w.progress.Bound += max(-step, 0)
+		}
 	case reordered: // a connection that is opened anew overtakes the old one
 		for i := range c.links {
 			c.links[i].last = [2]time.Duration{}
@@ -170,31 +252,54 @@ func (w *world) mishap() {
 	}
 }
 
+// force is what an operator does who wants a name free: it looks at all nodes
+// that it reaches, and takes the lease away there.
+func (w *world) force(name int) {
+	var floor fence.Token
+	var reached []*node
+	for _, n := range w.nodes {
+		if !n.down && !n.out && w.now >= n.isolated {
+			reached = append(reached, n)
+			floor = max(floor, n.registers[w.stripes[name]])
+		}
+	}
+	if len(reached) < core.Quorum(len(w.nodes)) {
+		return
+	}
+	w.strike(forced)
+	w.note("an operator takes name %[1]d away", name, 0, uint64(floor), 0)
+	for _, n := range reached {
+		w.after(w.upTo(5*time.Millisecond), func() {
+			if !n.down {
+				n.forced(name, floor+1)
+			}
+		})
+	}
+}
+
 // crash takes a node down. No more than a minority is without its memory at a
-// time: that a majority is not is what the tokens rest on. Nor is any where
-// clocks are stepped, since the quarantine is measured by them.
-func (w *world) crash(n *node, durable bool, until time.Duration) {
+// time, unless the run breaks that: that a majority is not is what the tokens
+// rest on. Nor is any where clocks are stepped, since the quarantine is measured
+// by them.
+func (w *world) crash(n *node, memory kept, until time.Duration) {
 	if n.down {
 		return
 	}
-	if !durable {
+	if memory != keptAll && w.rests(registersSurvive) {
 		out := 0
 		for _, other := range w.nodes {
 			if other.out && other != n {
 				out++
 			}
 		}
-		if w.profile.steps || out >= len(w.nodes)-core.Quorum(len(w.nodes)) {
+		if !w.rests(steadyClocks) || out >= len(w.nodes)-core.Quorum(len(w.nodes)) {
 			return
 		}
 	}
-	f := crashed
-	if !durable {
-		f = emptied
-	}
+	f := [...]Fault{keptAll: crashed, keptSome: forgetful, keptNone: emptied}[memory]
 	w.strike(f)
 	w.note("node %[1]d goes down, fault %[2]d", n.id, int(f), 0, uint64(until))
-	n.crash(durable)
+	n.crash(memory)
 	w.at(until, n.restart)
 }
 
@@ -224,7 +329,11 @@ func (w *world) kill(c *client) {
 			w.after(w.wide(5*time.Second), gone)
 		}
 	}
-	w.progress.Ends(c.id)
+	for _, u := range c.users {
+		w.progress.Ends(u.id)
+	}
 	c.begin(epoch + 1)
-	w.atOf(c, w.now+w.wide(2*time.Second), c.user.next)
+	for _, u := range c.users {
+		w.atOf(c, w.now+w.wide(2*time.Second), u.next)
+	}
 }

@@ -25,10 +25,10 @@ type mutant struct {
 
 // steps is a world of leases that vanish, and of registers that differ.
 func steps(p *profile) {
-	p.steps, p.unset, p.only = true, true, nodeStepped
+	p.breaks, p.unset, p.only = steadyClocks, true, nodeStepped
 	p.pace, p.trip, p.rest = 50*time.Millisecond, 20*time.Millisecond, 30*time.Millisecond
 	p.loss, p.tail = 20_000, 50_000
-	p.ordered = false
+	p.ordered, p.twice = false, 0
 }
 
 func pauses(p *profile) {

@@ -78,6 +78,16 @@ func (c *client) request(i int, r request, done func(answer)) {
 		w.strike(requestLost)
 		return
 	}
+	if !w.quiet && w.chance(w.profile.twice) {
+		if again := at + w.wide(3*w.maxTTL); again < w.quietAt {
+			w.at(again, func() {
+				if !n.down {
+					w.strike(duplicated)
+					n.serve(r)
+				}
+			})
+		}
+	}
 	w.at(at, func() {
 		var a answer
 		if n.down {
@@ -97,11 +107,9 @@ func (c *client) request(i int, r request, done func(answer)) {
 			w.strike(replyLost)
 			return
 		}
-		w.at(at, func() {
-			if c.epoch == epoch {
-				c.soon(func() { done(a) })
-			}
-		})
+		if c.epoch == epoch {
+			w.atOf(c, at+w.upTo(20*time.Microsecond), func() { done(a) })
+		}
 	})
 }
 

@@ -18,6 +18,8 @@ type node struct {
 	id    int
 	clock clock
 
+	noLines bool // it is not a Queuer
+
 	leases    []lease // by name
 	registers map[int]fence.Token
 	lines     []queue // by name
@@ -72,6 +74,9 @@ func (n *node) serve(r request) answer {
 	now, rules := n.local(), &n.w.rules
 	stripe := n.w.stripes[r.name]
 	e := rule.Entry{Holder: n.leases[r.name].holder, Expires: n.leases[r.name].expires, Register: n.registers[stripe], Out: n.out}
+	if n.noLines {
+		r.place = rule.Place{}
+	}
 	var line rule.Line
 	q := &n.lines[r.name]
 	if now < q.expires {
@@ -116,18 +121,63 @@ func (n *node) serve(r request) answer {
 	return a
 }
 
-// crash takes the node down; without its memory it comes back empty.
-func (n *node) crash(durable bool) {
+// kept is how much of its memory a node that crashes has when it is back.
+type kept uint8
+
+const (
+	keptAll kept = iota
+	keptSome
+	keptNone
+)
+
+// crash takes the node down. Of some of its memory, each thing is kept or lost
+// by chance, and a register may be what it was long ago.
+func (n *node) crash(memory kept) {
 	n.down = true
 	n.w.breakSubscriptions(n)
-	if durable {
+	if memory == keptAll {
 		return
 	}
 	n.out, n.empty = true, nil
 	n.life++
-	clear(n.leases)
 	clear(n.lines)
-	n.registers = make(map[int]fence.Token)
+	if memory == keptNone {
+		clear(n.leases)
+		clear(n.registers)
+		return
+	}
+	for name := range n.leases {
+		if n.w.chance(500_000) {
+			n.leases[name] = lease{}
+		}
+	}
+	for _, stripe := range n.w.stripes {
+		if token, ok := n.registers[stripe]; ok && n.w.chance(500_000) {
+			n.registers[stripe] = token - min(token-1, fence.Token(n.w.rng.Int64N(1_000_000)))
+		}
+	}
+}
+
+// forced is what an operator does to a lease that is in the way.
+func (n *node) forced(name int, floor fence.Token) {
+	now, stripe, q := n.local(), n.w.stripes[name], &n.lines[name]
+	if n.out {
+		return
+	}
+	e := rule.Entry{Holder: n.leases[name].holder, Expires: n.leases[name].expires, Register: n.registers[stripe]}
+	line := q.line
+	if now >= q.expires {
+		line = nil
+	}
+	_, called := rule.ForceReleaseInLine(&e, &line, now, func(waiter string) bool { return n.subscription(waiter) != nil },
+		func(e *rule.Entry) core.Reply { return rule.ForceRelease(e, now, floor) })
+	n.registers[stripe], n.leases[name], q.line = e.Register, lease{}, line
+	if e.Leased(now) {
+		n.leases[name] = lease{e.Holder, e.Expires}
+	}
+	if called != "" {
+		n.w.call(n, called)
+	}
 }
 
 func (n *node) restart() {
@@ -180,7 +230,7 @@ func (n *node) rejoin(life int) {
 			n.w.after(200*time.Millisecond, func() { n.rejoin(life) })
 			return
 		}
-		if merged.Weak {
+		if merged.Weak && n.w.rests(registersSurvive) {
 			n.w.violate("tokens", fmt.Sprintf("node %d was admitted without the registers of a majority, which had not lost its memory", n.id))
 		}
 		for stripe, token := range merged.Tokens {

@@ -25,10 +25,11 @@ type client struct {
 	links       []link // to the nodes
 	sent        uint64 // requests
 
-	seen  fence.Token
-	held  []*lock
-	lines lines
-	user  user
+	seen   fence.Token
+	held   []*lock
+	lines  lines
+	users  []*user          // each in a goroutine of its own
+	queues [][]*acquisition // by name: the first one asks the nodes
 }
 
 func (c *client) now() time.Duration { return c.clock.local(c.w.now) }
@@ -126,11 +127,11 @@ func (l *lock) hear(f *fanout, i int, a answer) {
 	}
 	f.open &^= core.Set(0).With(i)
 	c := l.c
-	if a.status == core.Held {
+	if a.status == core.Held && !c.w.nodes[i].noLines {
 		c.lines.time.Observe(i, l.start, c.now(), a.clock)
 	}
 	l.send(l.answered(i, f.action, a))
-	if took := f.action.Op == core.Acquire && a.status == core.Granted; !took && l.waiter.left(f.places[i]) {
+	if took := f.action.Op == core.Acquire && a.status == core.Granted; !took && !c.w.nodes[i].noLines && l.waiter.left(f.places[i]) {
 		c.lines.leave(i, l.waiter, func() {})
 	}
 }

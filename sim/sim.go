@@ -65,6 +65,7 @@ type world struct {
 	nodes     []*node
 	clients   []*client
 	attempts  int
+	users     int
 
 	validity check.Validity
 	tokens   check.Tokens
@@ -89,16 +90,18 @@ const (
 // Run makes one run. The same seed gives the same run, to the last event.
 func Run(seed uint64, opt Options) Result {
 	w := newWorld(seed, opt)
-	for len(w.agenda) > 0 && w.now < w.quietAt+patience && w.events < maxEvents {
+	for len(w.agenda.heap) > 0 && w.now < w.quietAt+patience+2*w.progress.Bound && w.events < maxEvents {
 		w.step()
 	}
-	if len(w.agenda) > 0 {
+	if len(w.agenda.heap) > 0 {
 		w.violate("left over", "something goes on for ever")
 	}
 	w.check("progress", w.progress.Finish(w.now))
 	for _, c := range w.clients {
-		if !c.user.done && !w.progress.Waits(c.id) {
-			w.violate("progress", fmt.Sprintf("client %d has not finished", c.id))
+		for _, u := range c.users {
+			if !u.done && !w.progress.Waits(u.id) {
+				w.violate("progress", fmt.Sprintf("user %d of client %d has not finished", u.id, c.id))
+			}
 		}
 	}
 	w.remains.at = w.now
@@ -120,15 +123,18 @@ func newWorld(seed uint64, opt Options) *world {
 	if opt.profile != nil {
 		opt.profile(&w.profile)
 	}
-	if w.profile.steps {
-		w.broken = append(w.broken, "a node's clock does not step")
+	for a, name := range assumptionNames {
+		if !w.rests(1 << a) {
+			w.broken = append(w.broken, name)
+		}
 	}
 	w.maxTTL = w.between(time.Second, 5*time.Second).Truncate(time.Millisecond)
-	w.quietAt = w.between(15*time.Second, 40*time.Second)
+	w.quietAt = w.between(60*time.Second, 75*time.Second)
 	w.newNames(1 + w.rng.IntN(3))
-	for i := range 3 + 2*w.rng.IntN(2) {
+	for i := range w.profile.nodes {
 		n := newNode(w, i)
 		n.clock = w.newClock()
+		n.noLines = i < w.profile.noLines
 		w.nodes = append(w.nodes, n)
 	}
 	for i := range 2 + w.rng.IntN(5) {
@@ -143,13 +149,16 @@ func newWorld(seed uint64, opt Options) *world {
 		}
 		c.links = make([]link, len(w.nodes))
 		w.clients = append(w.clients, c)
+		w.newUsers(c, 1+w.rng.IntN(w.profile.users))
 		c.begin(0)
-		w.atOf(c, w.upTo(time.Second), c.user.next)
+		for _, u := range c.users {
+			w.atOf(c, w.upTo(time.Second), u.next)
+		}
 	}
 	w.validity = check.NewValidity(len(w.names))
 	w.tokens = check.NewTokens(len(w.names))
 	w.updates = check.NewUpdates(len(w.names))
-	w.progress = check.NewProgress(len(w.clients), w.bound(), w.quietAt)
+	w.progress = check.NewProgress(w.users, w.bound(), w.quietAt)
 	w.trouble()
 	w.at(w.quietAt, w.beQuiet)
 	return w
@@ -188,16 +197,27 @@ var twins = func() []string {
 // vain. For those who left the lines without the nodes hearing of it, see beQuiet.
 func (w *world) bound() time.Duration {
 	backstop := core.Backstop + core.Backstop/4
-	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(len(w.clients))*core.ClaimWindow
+	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(w.users)*core.ClaimWindow
 }
 
 // begin starts the process: a new one knows nothing of the one before.
 func (c *client) begin(epoch int) {
 	c.epoch, c.pausedUntil, c.seen, c.held = epoch, 0, 0, nil
 	c.lines = lines{c: c, id: fmt.Sprintf("c%d.%d", c.id, epoch), hears: make([]bool, len(c.w.nodes))}
-	c.user = user{c: c}
-	for i := range c.w.names {
-		c.user.left = append(c.user.left, (i+c.id)%len(c.w.names))
+	c.lines.none = c.w.profile.noLines == len(c.w.nodes)
+	c.queues = make([][]*acquisition, len(c.w.names))
+	for i, u := range c.users {
+		c.users[i] = &user{c: c, id: u.id}
+		for name := range c.w.names {
+			c.users[i].left = append(c.users[i].left, (name+u.id)%len(c.w.names))
+		}
+	}
+}
+
+func (w *world) newUsers(c *client, n int) {
+	for range n {
+		c.users = append(c.users, &user{id: w.users})
+		w.users++
 	}
 }
 
@@ -253,9 +273,22 @@ func (w *world) check(promise, violation string) {
 	}
 }
 
-// checkTimed checks what rests on clocks.
+// checkTimed checks what rests on clocks, checkTokens what rests on registers, and
+// checkExtension what rests on both registers and connections.
 func (w *world) checkTimed(promise, violation string) {
-	if len(w.broken) == 0 {
+	if w.rests(steadyClocks | nothingForced) {
+		w.check(promise, violation)
+	}
+}
+
+func (w *world) checkTokens(promise, violation string) {
+	if w.rests(registersSurvive) {
+		w.check(promise, violation)
+	}
+}
+
+func (w *world) checkExtension(promise, violation string) {
+	if w.rests(registersSurvive | executedOnce) {
 		w.check(promise, violation)
 	}
 }
@@ -268,7 +301,7 @@ func (w *world) acquired(l *lock) {
 	w.note("attempt %[1]d holds name %[2]d with token %[3]d until %[4]d", l.id, l.name, uint64(token), uint64(until))
 	l.c.held = append(l.c.held, l)
 	w.checkTimed("validity", w.validity.Begins(l.name, l.id, token, w.now, until))
-	w.check("tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
+	w.checkTokens("tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
 }
 
 func (w *world) prolonged(l *lock) {
@@ -280,7 +313,7 @@ func (w *world) prolonged(l *lock) {
 func (w *world) carried(l *lock, round uint32) {
 	w.extended++
 	w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
-	w.check("extension", w.tokens.Extended(l.name, l.id, l.attempt.Token(), l.extendedAt))
+	w.checkExtension("extension", w.tokens.Extended(l.name, l.id, l.attempt.Token(), l.extendedAt))
 }
 
 func (w *world) endedBy(l *lock) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
@@ -21,31 +22,50 @@ func TestASeedIsARun(t *testing.T) {
 }
 
 func TestManySeeds(t *testing.T) {
-	seeds := 2500
+	seeds := 20_000
 	if testing.Short() {
-		seeds = 600
+		seeds = 1000
 	}
 	if race {
-		seeds = min(seeds, 100)
+		seeds = min(seeds, 200)
 	}
 	var total Total
-	for seed := range uint64(seeds) {
-		r := Run(seed, Options{})
+	var shortest time.Duration
+	Runs(0, seeds, runtime.NumCPU(), func(r Result) bool {
 		total.Add(r)
 		for _, v := range r.Violations {
-			t.Errorf("seed %d: %v; go run ./sim/... -seed %d -seeds 1 -v", seed, v, seed)
+			t.Errorf("seed %d: %v; go run ./sim/run -seed %d -seeds 1 -v", r.Seed, v, r.Seed)
 		}
-		if total.Failed > 5 {
-			t.FailNow()
+		if shortest == 0 || r.Simulated < shortest {
+			shortest = r.Simulated
 		}
+		return total.Failed <= 5
+	})
+	if total.Failed > 0 {
+		return
 	}
 	for _, fault := range total.Missing() {
 		t.Errorf("%q never struck while a lock was held", fault)
 	}
-	if total.Acquired < 10*seeds || total.Extended < 10*seeds {
-		t.Error("too little happens")
+	if total.Runs != seeds || total.Acquired < 10*seeds || total.Extended < 10*seeds || shortest < time.Minute {
+		t.Errorf("too little happens: %d runs of %v or more", total.Runs, shortest)
 	}
 	t.Log(total)
+}
+
+// The order of the results is that of the seeds, and an early end ends it all.
+func TestRunsInOrder(t *testing.T) {
+	next := uint64(5)
+	Runs(5, 30, 3, func(r Result) bool {
+		if r.Seed != next {
+			t.Errorf("seed %d; want %d", r.Seed, next)
+		}
+		next++
+		return next < 15
+	})
+	if next != 15 {
+		t.Errorf("stopped at %d", next)
+	}
 }
 
 // Once it is quiet, somebody has to wait, or the bound would say nothing.

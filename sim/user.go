@@ -12,6 +12,7 @@ import (
 // more.
 type user struct {
 	c    *client
+	id   int          // among all users
 	a    *acquisition // that has not returned
 	left []int        // names to be taken once it is quiet
 	done bool
@@ -27,15 +28,15 @@ func (u *user) next() {
 		}
 		name, wait = u.left[0], true
 	}
-	w.progress.Begins(u.c.id, w.now)
+	w.progress.Begins(u.id, w.now)
 	u.a = u.c.acquire(name, wait, func(l *lock) {
 		u.a = nil
 		if l == nil {
-			w.progress.Ends(u.c.id)
+			w.progress.Ends(u.id)
 			u.rest()
 			return
 		}
-		w.check("progress", w.progress.Served(u.c.id, w.now))
+		w.check("progress", w.progress.Served(u.id, w.now))
 		u.work(l)
 	})
 	if !w.quiet && w.chance(300_000) {
@@ -56,16 +57,22 @@ func (u *user) giveUp() {
 		u.c.w.strike(gaveUpTrying)
 	} else if u.a.w != nil && u.a.w.asleep {
 		u.c.w.strike(gaveUpWaiting)
+	} else if u.a.w != nil && u.a.queued() {
+		u.c.w.strike(gaveUpQueued)
 	}
 	u.a.cancel()
 }
 
 func (u *user) rest() {
-	limit := u.c.w.profile.rest
-	if u.c.w.quiet {
-		limit = time.Millisecond
+	w := u.c.w
+	switch {
+	case w.quiet:
+		u.c.after(w.upTo(time.Millisecond), u.next)
+	case w.profile.idle:
+		u.c.after(w.upTo(w.profile.rest), u.next)
+	default:
+		u.c.after(w.wide(w.profile.rest), u.next)
 	}
-	u.c.after(u.c.w.wide(limit), u.next)
 }
 
 // work uses the lock until it is lost or has been held for long enough.
@@ -120,7 +127,7 @@ func (u *user) update(l *lock, then func()) {
 			c.soon(func() {
 				w.guarded(l.name, token, func(v *int) {
 					*v = base + 1
-					w.check("resource", w.updates.Wrote(l.name, token, base, *v))
+					w.checkTokens("resource", w.updates.Wrote(l.name, token, base, *v))
 					w.reply(c, epoch, goOn)
 				})
 			})

@@ -13,8 +13,7 @@ import (
 )
 
 // This file is what the shell does for one that waits (Acquire in locker.go,
-// wait.go and lines.go of package fenlock). There is one waiter per process, so
-// the queue in memory is left out.
+// wait.go, queue.go and lines.go of package fenlock).
 
 type place = rule.Place
 
@@ -46,10 +45,29 @@ func (c *client) acquire(name int, wait bool, result func(*lock)) *acquisition {
 	a := &acquisition{c: c, name: name, result: result}
 	if wait {
 		a.w = &waiter{a: a, waiting: true, turn: core.NewTurn(len(c.w.nodes))}
+		c.queues[name] = append(c.queues[name], a)
+		if len(c.queues[name]) > 1 {
+			a.w.arrived = c.now()
+			return a
+		}
 	}
 	a.try()
 	return a
 }
+
+// leaveQueue lets the next one of the process ask.
+func (a *acquisition) leaveQueue() {
+	c, queue := a.c, a.c.queues[a.name]
+	i := slices.Index(queue, a)
+	queue = slices.Delete(queue, i, i+1)
+	c.queues[a.name] = queue
+	if i == 0 && len(queue) > 0 {
+		c.soon(queue[0].try)
+	}
+}
+
+// queued reports whether it has to wait for others of its process.
+func (a *acquisition) queued() bool { return a.w != nil && a.c.queues[a.name][0] != a }
 
 func (a *acquisition) try() {
 	if a.over {
@@ -80,7 +98,7 @@ func (a *acquisition) cancel() {
 		a.lock.send(action)
 		return
 	}
-	if a.w != nil && a.w.asleep {
+	if a.w != nil && (a.w.asleep || a.queued()) {
 		a.end(nil)
 	}
 }
@@ -101,6 +119,7 @@ func (a *acquisition) end(l *lock) {
 	if w := a.w; w != nil {
 		w.waiting, w.asleep = false, false
 		w.alarm++
+		a.leaveQueue()
 		if w.inLine() {
 			if l == nil {
 				a.c.lines.leaveAll(w)
@@ -140,6 +159,11 @@ func (w *waiter) inLine() bool         { return w.place.Waiter != "" }
 // wait tries again when it is time.
 func (w *waiter) wait(said []core.Refusal) {
 	c := w.a.c
+	if c.lines.none {
+		w.latest = c.now() + core.PollDelay(said, c.w.rng.Float64())
+		w.sleep()
+		return
+	}
 	if !w.inLine() {
 		c.lines.listen(func() {
 			if c.lines.enlist(w) {
@@ -218,6 +242,7 @@ type lines struct {
 	hears     []bool
 	listening listening
 	then      []func()
+	none      bool // no node keeps lines
 }
 
 // listen subscribes at all nodes, once, and goes on when each has confirmed it or
@@ -243,7 +268,11 @@ func (s *lines) listen(then func()) {
 			s.then = nil
 		}
 	}
-	for i := range c.w.nodes {
+	for i, n := range c.w.nodes {
+		if n.noLines {
+			left--
+			continue
+		}
 		c.subscribe(i, func() {
 			if s.listening == listened {
 				s.event(i, "") // it has become reachable late
@@ -319,12 +348,17 @@ func (s *lines) forget(w *waiter) {
 // their lines are forgotten.
 func (s *lines) leaveAll(w *waiter) {
 	heard, c := 0, s.c
-	for i := range c.w.nodes {
-		s.leave(i, w, func() {
-			if heard++; heard == len(c.w.nodes) {
-				c.w.rules.forget(s, w)
-			}
-		})
+	left := func() {
+		if heard++; heard == len(c.w.nodes) {
+			c.w.rules.forget(s, w)
+		}
+	}
+	for i, n := range c.w.nodes {
+		if n.noLines {
+			left()
+		} else {
+			s.leave(i, w, left)
+		}
 	}
 	c.after(c.nodeTimeout, func() {
 		if heard < len(c.w.nodes) {
