@@ -100,6 +100,9 @@ func (c *client) request(i int, r request, done func(answer)) {
 			}
 			l.served = max(l.served, r.seq)
 			a = n.serve(r)
+			if w.served != nil {
+				w.served(c.id, i, r, a)
+			}
 			w.note("node %[1]d: %[2]d of client %[3]d, status %[4]d", i, int(r.op), uint64(c.id), uint64(a.status))
 		}
 		at, ok := w.arrival(l, toClient)
@@ -132,7 +135,7 @@ func (c *client) subscribe(i int, then func()) {
 			again()
 			return
 		}
-		n.unsubscribe(id)
+		w.rules.resubscribed(n, id)
 		n.subs = append(n.subs, &subscription{id: id, c: c, epoch: epoch, up: true})
 		at, _ := w.arrival(l, toClient)
 		w.atOf(c, max(at, w.now), then)

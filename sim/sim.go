@@ -16,8 +16,9 @@ type Options struct {
 	// Trace is told every event, in words. nil is silent, and much faster.
 	Trace func(line string)
 
-	rules   *rules         // nil: the shipped code
-	profile func(*profile) // nil: as the seed says
+	rules   *rules               // nil: the shipped code
+	enough  func(Violation) bool // ends the run; nil: it goes on to its end
+	profile func(*profile)       // nil: as the seed says
 }
 
 // Result is what came of a run.
@@ -65,6 +66,7 @@ type world struct {
 	nodes     []*node
 	clients   []*client
 	attempts  int
+	served    func(client, node int, r request, a answer) // for scripts
 	users     int
 
 	validity check.Validity
@@ -76,6 +78,8 @@ type world struct {
 	faults     [faults]Strikes
 	violations []Violation
 	broken     []string
+	enough     func(Violation) bool
+	ended      bool
 	got        int
 	extended   int
 }
@@ -90,10 +94,10 @@ const (
 // Run makes one run. The same seed gives the same run, to the last event.
 func Run(seed uint64, opt Options) Result {
 	w := newWorld(seed, opt)
-	for len(w.agenda.heap) > 0 && w.now < w.quietAt+patience+2*w.progress.Bound && w.events < maxEvents {
+	for len(w.agenda.heap) > 0 && w.now < w.quietAt+patience+2*w.progress.Bound && w.events < maxEvents && !w.ended {
 		w.step()
 	}
-	if len(w.agenda.heap) > 0 {
+	if len(w.agenda.heap) > 0 && !w.ended {
 		w.violate("left over", "something goes on for ever")
 	}
 	w.check("progress", w.progress.Finish(w.now))
@@ -114,7 +118,7 @@ func Run(seed uint64, opt Options) Result {
 }
 
 func newWorld(seed uint64, opt Options) *world {
-	w := &world{engine: newEngine(seed), rules: shipped()}
+	w := &world{engine: newEngine(seed), rules: shipped(), enough: opt.enough}
 	w.trace = opt.Trace
 	if opt.rules != nil {
 		w.rules = *opt.rules
@@ -136,6 +140,9 @@ func newWorld(seed uint64, opt Options) *world {
 		n.clock = w.newClock()
 		n.noLines = i < w.profile.noLines
 		w.nodes = append(w.nodes, n)
+		if w.profile.agree {
+			n.clock = w.nodes[0].clock
+		}
 	}
 	for i := range 2 + w.rng.IntN(5) {
 		c := &client{w: w, id: i, clock: w.newClock(), wall: w.between(-time.Minute, time.Minute) + 1000*time.Hour}
@@ -230,6 +237,13 @@ func (w *world) beQuiet() {
 	for _, c := range w.clients {
 		w.remains.lastWaiter[c.lines.id] = c.lines.last
 	}
+	if w.profile.calm() {
+		// What began before could be cleaned up at once too.
+		w.remains.lastAttempt = 0
+		for id := range w.remains.lastWaiter {
+			w.remains.lastWaiter[id] = 0
+		}
+	}
 	// Each waiter that is gone, but still in line, is called in vain when its turn
 	// comes: its client still listens.
 	var gone []string
@@ -261,7 +275,9 @@ func (w *world) waits(id string) bool {
 }
 
 func (w *world) violate(check, text string) {
-	w.violations = append(w.violations, Violation{w.now, check, text})
+	v := Violation{w.now, check, text}
+	w.violations = append(w.violations, v)
+	w.ended = w.ended || w.enough != nil && w.enough(v)
 	if w.trace != nil {
 		w.trace(fmt.Sprintf("%12.6fs  VIOLATION of %s: %s", w.now.Seconds(), check, text))
 	}
@@ -302,12 +318,15 @@ func (w *world) acquired(l *lock) {
 	l.c.held = append(l.c.held, l)
 	w.checkTimed("validity", w.validity.Begins(l.name, l.id, token, w.now, until))
 	w.checkTokens("tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
+	w.check("tenure", l.tooLong())
+	w.check("order", l.overtook())
 }
 
 func (w *world) prolonged(l *lock) {
 	until := l.c.clock.truth(l.until)
 	w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
 	w.checkTimed("validity", w.validity.Extended(l.name, l.id, w.now, until))
+	w.check("tenure", l.tooLong())
 }
 
 func (w *world) carried(l *lock, round uint32) {
@@ -318,6 +337,7 @@ func (w *world) carried(l *lock, round uint32) {
 
 func (w *world) endedBy(l *lock) {
 	w.note("attempt %[1]d does not hold name %[2]d any more, reason %[3]d", l.id, l.name, uint64(l.attempt.Reason()), 0)
+	w.check("tenure", l.endedWrongly())
 	w.validity.Ends(l.name, l.id)
 	l.c.held = slices.DeleteFunc(l.c.held, func(other *lock) bool { return other == l })
 }
