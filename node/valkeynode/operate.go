@@ -157,8 +157,9 @@ func parse(message valkey.ValkeyMessage, err error) (answer fenlock.Answer, agai
 	}
 	switch {
 	case message.IsInt64():
-		number, _ := message.AsInt64()
-		return fenlock.Answer{Status: fenlock.Granted, Register: fence.Token(number)}, false, nil
+		answer.Status = fenlock.Granted
+		answer.Register, err = register(message)
+		return answer, false, err
 	case message.IsArray():
 		return parseRefusal(message)
 	}
@@ -184,8 +185,9 @@ func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bo
 		return answer, false, err
 	}
 	if len(values) == 1 { // confirm: {register}
-		register, err := values[0].AsInt64()
-		return fenlock.Answer{Status: fenlock.Outrun, Register: fence.Token(register)}, false, err
+		answer.Status = fenlock.Outrun
+		answer.Register, err = register(values[0])
+		return answer, false, err
 	}
 	if len(values) != 4 { // acquire: {holder, remaining ms, ahead, clock in µs}
 		return answer, false, fmt.Errorf("unexpected reply of %d values", len(values))
@@ -204,6 +206,16 @@ func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bo
 		Ahead:     int(bound(numbers[1], core.MaxLine)),
 		Clock:     time.Duration(bound(numbers[2], mostClock)) * time.Microsecond,
 	}, false, nil
+}
+
+// register reads a register. One that is no token would be remembered as the
+// largest seen, and no proposal would be valid from then on.
+func register(message valkey.ValkeyMessage) (fence.Token, error) {
+	n, err := message.AsInt64()
+	if err == nil && (n < 0 || n > int64(fence.MaxToken)) {
+		return 0, fmt.Errorf("the register %d is no token: the hash of registers was changed by hand", n)
+	}
+	return fence.Token(n), err
 }
 
 // What a server is believed: a lease of another program may end in millions of

@@ -39,6 +39,9 @@ func parseURL(raw string) (opt valkey.ClientOption, name string, err error) {
 		if u.Hostname() == "" {
 			return opt, "", invalidf("the node's URL %s has no host", u.Redacted())
 		}
+		if port, err := strconv.Atoi(portOf(u)); err != nil || port < 1 || port > 65535 {
+			return opt, "", invalidf("the node's URL %s has a port that does not exist: 1 to 65535 do", name)
+		}
 	case "unix":
 		opt.InitAddress = []string{u.Path}
 		name = "unix://" + u.Path
