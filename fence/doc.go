@@ -6,4 +6,9 @@
 // package has the Guard for a resource in memory; fence/fencesql checks tokens
 // inside a database transaction, fence/fencehttp in front of an HTTP handler,
 // and node/valkeynode in a script on Valkey.
+//
+// A guard orders holders, not the writes of one holder. A write whose answer did
+// not come may still arrive, after a later write of the same token, and passes. So
+// repeat a write only if it does no harm to have it twice, and in any order;
+// otherwise release the lock, and write on under a new token.
 package fence
