@@ -205,8 +205,8 @@ func TestExtendWithoutQuorumKeepsTheLock(t *testing.T) {
 	})
 }
 
-// Callers that come while a round is under way share it. If each started one of
-// its own, each would make the answers to the one before count for nothing.
+// Callers that come while a round is under way share the next. If each started one
+// of its own, each would make the answers to the one before count for nothing.
 func TestConcurrentExtendsShareARound(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -219,7 +219,45 @@ func TestConcurrentExtendsShareARound(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		c.wantNow(10 * time.Millisecond)
+		c.wantNow(20 * time.Millisecond)
+		if n := c.requests(extend); n != 6 {
+			t.Errorf("%d requests, want two for each node", n)
+		}
+	})
+}
+
+// An extension that is under way says nothing about what happens after the nodes
+// have accepted it: the lock goes to somebody else and comes back, and whoever
+// calls Extend then must hear of it.
+func TestExtendDoesNotJoinWhatBeganBefore(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := c.held()
+		c.set(0, 3, extend, fault{reply: 100 * time.Millisecond})
+		var wg sync.WaitGroup
+		wg.Go(func() { wantErr(t, first.Extend(t.Context())) })
+		time.Sleep(20 * time.Millisecond)
+		tokens := map[int]fence.Token{fenlock.Stripe(name): first.Token()}
+		c.crash(0, tokens)
+		c.crash(1, tokens)
+		wantErr(t, c.held().Release(t.Context()))
+		wantErr(t, first.Extend(t.Context()), fenlock.ErrLost)
+		wg.Wait()
+	})
+}
+
+// Who waits for the extension before one's own may give up.
+func TestExtendEndsWithItsContextBehindAnother(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held()
+		c.set(0, 3, extend, fault{request: 300 * time.Millisecond})
+		var wg sync.WaitGroup
+		wg.Go(func() { wantErr(t, lock.Extend(t.Context())) })
+		time.Sleep(10 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		wantErr(t, lock.Extend(ctx), context.DeadlineExceeded)
+		c.wantNow(110 * time.Millisecond)
+		wg.Wait()
 		if n := c.requests(extend); n != 3 {
 			t.Errorf("%d requests, want one for each node", n)
 		}

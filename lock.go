@@ -93,9 +93,9 @@ func (k *Lock) Remaining() time.Duration {
 	return k.attempt.Until() - now
 }
 
-// Extend renews the lock now, without waiting for the automatic extension. Nil
-// means that the validity was renewed, and that nobody else held the lock since
-// it was acquired.
+// Extend renews the lock now, without waiting for the next automatic extension;
+// one that is under way ends first. Nil means that the validity was renewed, and
+// that nobody else held the lock from its acquisition up to this call.
 //
 // An error that matches ErrNoQuorum means that the extension failed but the
 // lock is still held for Remaining. ErrLost, ErrMaxHold and ErrReleased mean
@@ -106,9 +106,20 @@ func (k *Lock) Extend(ctx context.Context) error {
 		return ErrClosed
 	}
 	k.mu.Lock()
+	before := k.extension
+	k.mu.Unlock()
+	// One that is under way proves nothing about what has happened since it began,
+	// and starting over would make concurrent callers starve: all that come while
+	// one is under way share the next.
+	if before != nil {
+		select {
+		case <-before.done:
+		case <-ctx.Done():
+			return fmt.Errorf("fenlock: extend %q: %w", k.name, ctx.Err())
+		}
+	}
+	k.mu.Lock()
 	var action core.Action
-	// An extension that is under way serves as well: its validity counts from
-	// its own start, and starting over would make concurrent callers starve.
 	if k.extension == nil {
 		action = k.startExtend(k.locker.now())
 	}
