@@ -83,7 +83,7 @@ func parse(rawURL string) (path string, err error) {
 		if errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return "", invalidf("%s is not a URL: %v", shownURL(rawURL), err)
+		return "", invalidf("%s is not a URL%s", shownURL(rawURL), detail(rawURL, err.Error()))
 	}
 	switch path = u.Path; {
 	case u.Scheme != "sqlite":
@@ -92,14 +92,14 @@ func parse(rawURL string) (path string, err error) {
 		return "", invalidf("%s names a host; an absolute path is written sqlite:///path, a relative one sqlite:path", shownURL(rawURL))
 	case u.Opaque != "":
 		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", invalidf("%s: %v", shownURL(rawURL), err)
+			return "", invalidf("%s is not escaped as a URL is%s", shownURL(rawURL), detail(rawURL, err.Error()))
 		}
 	}
 	if u.Fragment != "" || strings.HasSuffix(rawURL, "#") {
 		return "", invalidf("%s: write %%23 for a # in the path", shownURL(rawURL))
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return "", invalidf("%s: unknown parameter %q; there are none (write %%3F for a ? in the path)", shownURL(rawURL), u.RawQuery)
+		return "", invalidf("%s has parameters%s (there are none; write %%3F for a ? in the path)", shownURL(rawURL), detail(rawURL, u.RawQuery))
 	}
 	return path, nil
 }
@@ -111,6 +111,14 @@ func shownURL(rawURL string) string {
 		return "the URL (not shown: it has an @)"
 	}
 	return strconv.Quote(rawURL)
+}
+
+// detail is what may be said of a part of a URL: nothing if the URL is not shown.
+func detail(rawURL, part string) string {
+	if part == "" || strings.Contains(rawURL, "@") {
+		return ""
+	}
+	return ": " + part
 }
 
 // invalidf returns an error that matches fenlock.ErrInvalid.
