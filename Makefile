@@ -4,7 +4,7 @@ SHELL := /bin/bash
 MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench
 STATICCHECK := $(CURDIR)/bin/staticcheck
 
-.PHONY: help build setup test race interop search-three sim bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build setup test race interop search-three sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs fix fix-fmt fix-tidy
 
 help: ## list the targets
@@ -30,6 +30,15 @@ search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m
 
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
 	go run ./sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
+
+faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on; FAULTS="-h" lists more flags
+	cd tests && go run ./faults -histories $${HISTORIES:-100} -seconds $${LASTING:-30} -seed $${SEED:-1} $(FAULTS)
+
+compare: setup ## the same faults for fenlock, redsync and redislock: what each of them loses
+	cd tests && go run ./faults -compare -histories $${HISTORIES:-3} -seconds $${LASTING:-10} -seed $${SEED:-1} $(FAULTS)
+
+fuzz: ## every fuzz target for FUZZTIME (default 30s)
+	@scripts/fuzz.sh $(MODULES)
 
 bench: setup ## figures about waiting, beside other lock libraries (BENCH="-figures line -quick"; BENCH=-h lists the flags)
 	cd bench && go run . $(BENCH)

@@ -98,9 +98,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 
-	t := &shim{}
-	defer t.close()
-	return fails(func() error {
+	t := &testserver.Outside{}
+	defer t.Close()
+	return testserver.Try(func() error {
 		b := &bench{kind: testserver.Kind(*kind), ttl: *ttl, giveUp: *giveUp, size: fullSize}
 		if *quick {
 			b.size = quickSize
@@ -181,7 +181,7 @@ func machine(out io.Writer, b *bench) {
 
 // against runs two builds of bench/cycle alternately, and prints the ratios of
 // each pair of runs.
-func against(ctx context.Context, t *shim, b *bench, older, newer string, rounds int, out io.Writer) error {
+func against(ctx context.Context, t *testserver.Outside, b *bench, older, newer string, rounds int, out io.Writer) error {
 	if older == "" || newer == "" {
 		return errors.New("-old and -new go together")
 	}

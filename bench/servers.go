@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,55 +11,6 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
-
-// shim is as much of a test as package testserver needs: what fails panics, and
-// close runs the cleanups. The embedded interface is nil and carries the
-// unexported method only.
-type shim struct {
-	testing.TB
-	cleanups []func()
-}
-
-// failure is what a failing shim panics with.
-type failure string
-
-func (s *shim) Helper()                   {}
-func (s *shim) Cleanup(f func())          { s.cleanups = append(s.cleanups, f) }
-func (s *shim) Error(args ...any)         { fmt.Fprintln(os.Stderr, args...) }
-func (s *shim) Errorf(f string, a ...any) { fmt.Fprintf(os.Stderr, f+"\n", a...) }
-func (s *shim) Fatal(args ...any)         { panic(failure(fmt.Sprint(args...))) }
-func (s *shim) Fatalf(f string, a ...any) { panic(failure(fmt.Sprintf(f, a...))) }
-
-func (s *shim) TempDir() string {
-	dir, err := os.MkdirTemp("", "fenlock-bench-")
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-func (s *shim) close() {
-	for len(s.cleanups) > 0 {
-		last := s.cleanups[len(s.cleanups)-1]
-		s.cleanups = s.cleanups[:len(s.cleanups)-1]
-		last()
-	}
-}
-
-// fails returns what f panics with through a shim as an error.
-func fails(f func() error) (err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case failure:
-			err = errors.New(string(p))
-		default:
-			panic(p)
-		}
-	}()
-	return f()
-}
 
 // bench is what the figures run on.
 type bench struct {

@@ -7,5 +7,5 @@
 //
 // Servers listen on the loopback address only and inherit the environment of the
 // test (t.Setenv reaches them). They are gone when the test ends, and also when
-// the test binary is killed.
+// the test binary is killed. Programs that are no tests use an Outside.
 package testserver

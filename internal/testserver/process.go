@@ -28,14 +28,15 @@ const (
 // are safe for concurrent use, except that those which fail the test must be
 // called from the test's goroutine, as t.Fatal must.
 type process struct {
-	t          testing.TB
-	path       string
-	dir        string // where it runs
-	logPath    string
-	readyLine  string // the server logs it when it listens and is done loading
-	credential *syscall.Credential
-	killSignal syscall.Signal
-	stopSignal syscall.Signal
+	t           testing.TB
+	path        string
+	dir         string // where it runs
+	logPath     string
+	readyLine   string   // the server logs it when it listens and is done loading
+	environment []string // beside the test's own
+	credential  *syscall.Credential
+	killSignal  syscall.Signal
+	stopSignal  syscall.Signal
 
 	mu  sync.Mutex
 	run *run // the last one; nil before the first
@@ -103,6 +104,7 @@ func (p *process) launch(args []string) (*run, error) {
 	}
 	cmd := exec.Command(p.path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
+	cmd.Env = append(cmd.Environ(), p.environment...)
 	// A group of its own: Ctrl-C must reach the test and not the server, and a
 	// signal must reach the server's children (BGSAVE) as well.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.credential}

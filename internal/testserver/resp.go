@@ -30,20 +30,23 @@ func (s *Server) Do(args ...string) string {
 // error is the reply. No password, no AUTH.
 func (s *Server) DoAs(user, password string, args ...string) string {
 	s.t.Helper()
-	reply, err := s.call(user, password, args...)
+	reply, err := s.Ask(user, password, callTimeout, args...)
 	if err != nil {
 		s.t.Fatalf("%s: %s: %v", s.Addr(), args[0], err)
 	}
 	return reply
 }
 
-func (s *Server) call(user, password string, args ...string) (string, error) {
-	conn, err := s.dial()
+// Ask is DoAs for a server that may not answer: the error says that there was no
+// reply within the timeout, the connection included. Safe for concurrent use.
+func (s *Server) Ask(user, password string, timeout time.Duration, args ...string) (string, error) {
+	deadline := time.Now().Add(timeout)
+	conn, err := s.dial(deadline)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(callTimeout))
+	conn.SetDeadline(deadline)
 	replies := bufio.NewReader(conn)
 	if password != "" {
 		if user == "" {
@@ -57,8 +60,8 @@ func (s *Server) call(user, password string, args ...string) (string, error) {
 	return roundTrip(conn, replies, args...)
 }
 
-func (s *Server) dial() (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: callTimeout}
+func (s *Server) dial(deadline time.Time) (net.Conn, error) {
+	dialer := &net.Dialer{Deadline: deadline}
 	if s.tls {
 		return tls.DialWithDialer(dialer, "tcp", s.Addr(), s.tlsConfig)
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 // Server is one running Valkey or Redis primary, bound to the test that started
-// it: what goes wrong fails that test. Addr, URL, TLSConfig, Pid and Log are safe
-// for concurrent use; the other methods belong on the test's goroutine, as t.Fatal
+// it: what goes wrong fails that test. Addr, URL, TLSConfig, Pid, Log and Ask are
+// safe for concurrent use; the other methods belong on the test's goroutine, as t.Fatal
 // does.
 type Server struct {
 	// CAFile is the certificate of the authority that signed the server's;
@@ -41,7 +41,15 @@ type Server struct {
 // are not for the caller to set. The test's end kills the server.
 func Start(t testing.TB, kind Kind, config ...string) *Server {
 	t.Helper()
+	return StartWith(t, kind, nil, config...)
+}
+
+// StartWith is Start with more environment variables, "NAME=value" each, for all
+// of the server's lives.
+func StartWith(t testing.TB, kind Kind, environment []string, config ...string) *Server {
+	t.Helper()
 	s := newServer(t, kind, config)
+	s.environment = environment
 	s.startOnFreePort()
 	return s
 }
@@ -114,7 +122,7 @@ func (s *Server) startOnPort() error {
 
 // ping returns nil if the server serves commands, or would if it knew us.
 func (s *Server) ping() error {
-	reply, err := s.call("", "", "PING")
+	reply, err := s.Ask("", "", callTimeout, "PING")
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,129 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// examination is a check that is under way.
+type examination struct {
+	*record
+	report Report
+}
+
+func examine(h *History, model porcupine.Model, timeout time.Duration) Report {
+	r, err := newRecord(h)
+	if err != nil {
+		report := Report{Header: h.Header, Checked: []string{Coherence}}
+		report.Violations = []Violation{{Promise: Coherence, Text: err.Error()}}
+		return report
+	}
+	x := &examination{record: r}
+	x.report = Report{Header: h.Header, Begin: r.begin, End: r.end, Checked: []string{Coherence}}
+	x.count()
+	x.checks(Validity, x.validity)
+	if h.Header.Tokens() {
+		x.checks(Tokens, x.tokens)
+		x.report.Checked = append(x.report.Checked, Extension)
+		x.checks(Resource, x.resource)
+	} else {
+		x.resource()
+	}
+	x.checks(Progress, x.progress)
+	x.checks(Leftovers, x.leftovers)
+	if h.Header.Tokens() {
+		x.checks(Porcupine, func() { x.porcupine(model, timeout) })
+	}
+	byTime := func(a, b Violation) int { return cmp.Compare(a.At, b.At) }
+	slices.SortStableFunc(x.report.Violations, byTime)
+	slices.SortStableFunc(x.report.Excused, byTime)
+	return x.report
+}
+
+func (x *examination) checks(promise string, run func()) {
+	x.report.Checked = append(x.report.Checked, promise)
+	run()
+}
+
+// violated reports a violation, excused if an assumption is given.
+func (x *examination) violated(at int64, promise, assumption, text string) {
+	v := Violation{At: at, Promise: promise, Text: text, Assumption: assumption}
+	if assumption == "" {
+		x.report.Violations = append(x.report.Violations, v)
+	} else {
+		x.report.Excused = append(x.report.Excused, v)
+	}
+}
+
+// tokensExcuse returns the only assumption that excuses a wrong token, if it was
+// broken before: the order of tokens rests on no clock.
+func (x *examination) tokensExcuse(at int64) string {
+	if x.faults.registersLost(at) {
+		return RegistersSurvive
+	}
+	return ""
+}
+
+func (x *examination) since(at int64) time.Duration { return time.Duration(at - x.begin) }
+
+func (x *examination) count() {
+	r := &x.report
+	r.Unknown = x.unknown
+	r.Assumptions = x.faults.assumptions()
+	clients := make(map[int]bool)
+	for _, e := range x.Events {
+		switch e.Kind {
+		case Acquire:
+			clients[e.Client] = true
+		case Acquired:
+			r.Acquired++
+		case Failed:
+			r.Failed++
+		case Extended:
+			r.Extended++
+		case Wrote:
+			r.Writes++
+		case Refused:
+			r.Refused++
+		}
+	}
+	r.Clients = len(clients)
+	r.Strikes = x.faults.strikes(x.held)
+}
+
+func (x *examination) held(at int64) bool {
+	return slices.ContainsFunc(x.tenures, func(t *tenure) bool { return t.start <= at && at < t.end() })
+}
+
+// validity looks at all pairs of holders. It knows the whole of a tenure, which
+// check.Validity, told as things happen, does not: a client that is paused tells
+// late of an extension, and by then another one may seem to hold the lock.
+func (x *examination) validity() {
+	open := make(map[string][]*tenure)
+	for _, b := range x.tenures {
+		open[b.name] = slices.DeleteFunc(open[b.name], func(a *tenure) bool { return a.end() <= b.start })
+		for _, a := range open[b.name] {
+			if b.end() > b.start {
+				x.overlap(a, b)
+			}
+		}
+		open[b.name] = append(open[b.name], b)
+	}
+}
+
+// overlap reports that b began while a had the lock. A fault before a's
+// acquisition began cannot have touched its leases.
+func (x *examination) overlap(a, b *tenure) {
+	assumption, _ := x.faults.breaks(a.asked, b.start)
+	text := fmt.Sprintf("%q: %v acquires it %v after the start, while %v has it for another %v",
+		b.name, b, x.since(b.start), a, time.Duration(a.end()-b.start))
+	x.violated(b.start, Validity, assumption, text)
+	x.report.Overlaps = append(x.report.Overlaps, Damage{
+		At: b.start, Name: b.name, Text: text, Assumption: assumption,
+		Faults: x.faults.active(a.asked, b.start),
+	})
+}

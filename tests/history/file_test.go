@@ -1,0 +1,110 @@
+package history
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestWriteAndRead(t *testing.T) {
+	h := script(t, "fenlock", good)
+	h.Header.Pairs = [][2]string{{"kill", "slow"}}
+	path := filepath.Join(t.TempDir(), "history-1.jsonl")
+	if err := h.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, h) {
+		t.Errorf("read %+v; wrote %+v", got, h)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "\n"); n != 1+len(h.Events) {
+		t.Errorf("the file has %d lines for %d events", n, len(h.Events))
+	}
+	if want := `{"at":300000000,"kind":"extend","client":1,"op":1,"name":"a"}`; !strings.Contains(string(text), want+"\n") {
+		t.Errorf("the file has no line %s", want)
+	}
+	if err := h.Write(filepath.Join(path, "x")); err == nil {
+		t.Error("wrote into a folder that is none")
+	}
+}
+
+// The example that is kept is the history of which all bad ones are made.
+func TestExample(t *testing.T) {
+	got, err := Read("testdata/example.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := script(t, "fenlock", good); !reflect.DeepEqual(got.Events, want.Events) {
+		t.Error("testdata/example.jsonl is not the good history of script_test.go")
+	}
+}
+
+func TestReadSaysWhichLineIsBroken(t *testing.T) {
+	const header = `{"library":"fenlock","clients":2,"names":["a"],"ttl":1,"max_ttl":1}` + "\n"
+	const event = `{"at":5,"kind":"quiet"}` + "\n"
+	tests := []struct{ text, want string }{
+		{header + event, ""},
+		{"", "line 1: the file is empty"},
+		{"x\n", "line 1: not the header of a history"},
+		{event, `line 1: not the header of a history: json: unknown field "at"`},
+		{strings.Replace(header, "fenlock", "redlock", 1), `line 1: the library "redlock" is not one of`},
+		{strings.Replace(header, `"a"`, "", 1), "line 1: the header has no names"},
+		{strings.Replace(header, `"clients":2`, `"clients":0`, 1), "line 1: the header does not say how many clients"},
+		{strings.Replace(header, `"max_ttl":1`, `"max_ttl":0`, 1), "line 1: the header has a TTL of 1ns and a MaxTTL of 0s"},
+		{header + event[:10], "line 2: not an event: unexpected EOF"},
+		{header + "\n" + event, "line 2: not an event"},
+		{header + event + `{"at":5,"kind":"quiet","tokn":3}`, `line 3: not an event: json: unknown field "tokn"`},
+		{header + event + `{"at":5,"kind":"quite"}`, `line 3: there is no kind of event "quite"`},
+		{header + `{"kind":"quiet"}`, "line 2: the event has no time"},
+		{header + event + `{"at":4,"kind":"end"}`, "line 3: the event is of an earlier time (4) than the one before it (5)"},
+		{header + `{"at":4,"kind":"end"} {}`, "line 2: not an event: there is more than one object on the line"},
+		{header + event[:len(event)-1] + "}", "line 2: not an event: there is more than one object on the line"},
+		{header + `{"at":4,"kind":"end","text":"` + strings.Repeat("x", 1<<20), "line 2: bufio.Scanner: token too long"},
+	}
+	for _, test := range tests {
+		path := filepath.Join(t.TempDir(), "h.jsonl")
+		if err := os.WriteFile(path, []byte(test.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Read(path)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), path+", "+test.want)) {
+			t.Errorf("%.90q: got %v; want %q", test.text, err, test.want)
+		}
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+		t.Errorf("got %v of a file that is not there", err)
+	}
+}
+
+func TestMergeIsStable(t *testing.T) {
+	a := []Event{{At: 1, Node: 1}, {At: 3, Node: 2}, {At: 3, Node: 3}}
+	b := []Event{{At: 2, Node: 4}, {At: 3, Node: 5}, {At: 4, Node: 6}}
+	want := []int{1, 4, 2, 3, 5, 6}
+	for i, e := range Merge(a, nil, b) {
+		if e.Node != want[i] {
+			t.Errorf("event %d is %d; want %d", i, e.Node, want[i])
+		}
+	}
+	same := make([]Event, 100)
+	for i := range same {
+		same[i] = Event{At: int64(i * 7 % 5), Node: i}
+	}
+	merged := Merge(same[:50], same[50:])
+	for i, e := range merged[1:] {
+		if before := merged[i]; before.At == e.At && before.Node > e.Node {
+			t.Errorf("of one time, event %d comes before %d", before.Node, e.Node)
+		}
+	}
+	if a[1].Node != 2 || b[0].Node != 4 {
+		t.Error("a source was changed")
+	}
+}

@@ -1,0 +1,206 @@
+package history
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/check"
+)
+
+// What operations.go leaves out or cuts short, it says, excludes nothing. The
+// naive version here leaves out nothing: every expiry stays open to the end, and
+// so does an acquisition of unknown outcome, which may take effect with any token,
+// or never, and may expire, or never. Both say the same of random histories.
+
+const (
+	maybeAcquire action = "maybe acquire"
+	maybeExpire  action = "maybe expire"
+)
+
+// unknownHolder is added to what tells acquisitions of unknown outcome apart.
+const unknownHolder = 1000
+
+func naiveModel(largestToken uint64) porcupine.Model {
+	model := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{mutex{}} },
+		Step: func(state, input, _ any) []any {
+			m, o := state.(mutex), input.(operation)
+			switch o.action {
+			case maybeAcquire:
+				next := []any{m}
+				for token := m.largest + 1; m.holder == 0 && token <= largestToken; token++ {
+					next = append(next, mutex{holder: unknownHolder + o.token, largest: token, seen: m.seen})
+				}
+				return next
+			case maybeExpire:
+				if m.holder == unknownHolder+o.token {
+					return []any{m, mutex{largest: m.largest, seen: m.seen}}
+				}
+				return []any{m}
+			}
+			if next, possible := m.step(o); possible {
+				return []any{next}
+			}
+			return nil
+		},
+	}
+	return model.ToModel()
+}
+
+func (x *examination) naiveOperations() []porcupine.Operation {
+	var ops []porcupine.Operation
+	end := x.end * 2 // later than any Until
+	add := func(a action, token uint64, from, to int64) {
+		ops = append(ops, porcupine.Operation{Input: operation{a, token}, Call: from, Return: to})
+	}
+	for i, e := range x.Events {
+		t := x.of[i]
+		switch e.Kind {
+		case Acquire:
+			if t.start != 0 {
+				add(acquire, t.token, t.asked, t.start)
+				break
+			}
+			add(maybeAcquire, uint64(t.id()), t.asked, end)
+			add(maybeExpire, uint64(t.id()), t.asked, end)
+		case ReadValue, Wrote:
+			add(use, e.Token, e.At, e.At)
+		case Refused:
+			add(refuse, e.Token, e.At, e.At)
+		}
+	}
+	for _, t := range x.tenures {
+		kind, from, to := release, t.release, t.released
+		if !t.clean {
+			kind, from, to = expire, t.end(), end
+			if t.until == 0 {
+				from = t.asked
+			}
+		}
+		if _, at := x.faults.breaks(t.asked, from); at != 0 {
+			from = at
+		}
+		add(kind, t.token, from, to)
+	}
+	return ops
+}
+
+const randomTokens = 9
+
+// randomHistory has a few tenures at random times, good or bad.
+func randomHistory(rng *rand.Rand) *History {
+	h := &History{Header: Header{Library: "fenlock", Clients: 1, Names: []string{"a"}, TTL: 1, MaxTTL: 1}}
+	add := func(e Event) {
+		e.Name = "a"
+		h.Events = append(h.Events, e)
+	}
+	token, at := uint64(0), int64(10)
+	for client := range 2 + rng.IntN(3) {
+		e := Event{Client: client + 1, Op: 1}
+		is := func(kind Kind, after int64) Event {
+			e.Kind, e.At = kind, e.At+after
+			return e
+		}
+		e.At = max(1, at-rng.Int64N(20))
+		add(is(Acquire, 0))
+		if rng.IntN(5) == 0 {
+			continue // of unknown outcome
+		}
+		token += 1 + rng.Uint64N(2)
+		e.Token = token
+		if rng.IntN(8) == 0 {
+			e.Token = max(2, token) - 1
+		}
+		got := is(Acquired, max(1, at-e.At+rng.Int64N(4)))
+		got.Until = got.At + rng.Int64N(20)
+		add(got)
+		for range rng.IntN(3) {
+			add(is([]Kind{ReadValue, Wrote, Refused}[rng.IntN(3)], 1+rng.Int64N(4)))
+		}
+		if rng.IntN(2) == 0 {
+			add(is(Release, 1+rng.Int64N(3)))
+			done := is(Released, 1+rng.Int64N(3))
+			done.Text = []string{"", "lost"}[rng.IntN(2)]
+			add(done)
+		}
+		at = max(at, e.At+rng.Int64N(20)-5)
+	}
+	if rng.IntN(3) == 0 {
+		add(Event{Kind: Fault, Fault: "clock", Breaks: "clocks", At: 1 + rng.Int64N(at)})
+		add(Event{Kind: Healed, Fault: "clock", At: h.Events[len(h.Events)-1].At})
+	}
+	add(Event{Kind: Quiet, At: 500})
+	add(Event{Kind: End, At: 501})
+	h.Events = Merge(h.Events)
+	return h
+}
+
+func TestOperationsSayWhatTheNaiveOnesSay(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	naive, legal, unknown := naiveModel(randomTokens+4), 0, 0
+	const histories = 500
+	for range histories {
+		h := randomHistory(rng)
+		r, err := newRecord(h)
+		if err != nil {
+			t.Fatalf("%v: %+v", err, h.Events)
+		}
+		x := &examination{record: r}
+		got := porcupine.CheckOperationsTimeout(fencedMutex(), x.operations("a"), time.Minute)
+		want := porcupine.CheckOperationsTimeout(naive, x.naiveOperations(), time.Minute)
+		if got != want {
+			t.Fatalf("porcupine says %v; and %v of the naive operations of %+v", got, want, h.Events)
+		}
+		if got == porcupine.Ok {
+			legal++
+			unknown += min(r.unknown, 1)
+		}
+	}
+	if legal < histories/10 || legal > histories*9/10 || unknown < histories/50 {
+		t.Errorf("of %d histories %d are legal, %d of them with something unknown: that shows little", histories, legal, unknown)
+	}
+}
+
+// The overlaps are those that the simulator's checker finds when it is told
+// from the start until when each tenure lasts.
+func TestValiditySaysWhatTheSimulatorsCheckerSays(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	bad := 0
+	const histories = 2000
+	for range histories {
+		h := randomHistory(rng)
+		r, err := newRecord(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checker, want := check.NewValidity(1), make(map[int64]bool)
+		for _, tenure := range r.tenures {
+			if tenure.end() == tenure.start {
+				continue // it never believed in it
+			}
+			if v := checker.Begins(0, tenure.id(), fence.Token(tenure.token), time.Duration(tenure.start), time.Duration(tenure.end())); v != "" {
+				want[tenure.start] = true
+			}
+		}
+		x := &examination{record: r}
+		x.validity()
+		got := make(map[int64]bool)
+		for _, o := range x.report.Overlaps {
+			got[o.At] = true
+		}
+		all := slices.Concat(x.report.Violations, x.report.Excused)
+		if len(all) != len(x.report.Overlaps) || len(got) != len(want) {
+			t.Fatalf("got %v; want overlaps at %v in %+v", x.report.Overlaps, want, h.Events)
+		}
+		if len(want) > 0 {
+			bad++
+		}
+	}
+	if bad < histories/10 || bad > histories*9/10 {
+		t.Errorf("%d of %d histories have overlaps: that shows little", bad, histories)
+	}
+}

@@ -1,0 +1,159 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// porcupineTimeout is for each name. The check of 20,000 events takes seconds.
+const porcupineTimeout = time.Minute
+
+// operations returns what happened to a name as porcupine wants it: each
+// operation with the time within which it took effect. Names have nothing in
+// common, so each is checked alone.
+//
+// Left out is only what no order could fail for:
+//
+//   - An acquisition of unknown outcome, such as that of a client that was killed,
+//     stays open to the end: it may take effect at any time from when it was
+//     asked for, or never, and may end again at any time after. If some order with
+//     it is legal, the same order without it is: what it does, hold the lock and
+//     raise the largest token, only stands in others' way, and nobody uses its
+//     token. If somebody did, it is a tenure like others (see advance), which
+//     had begun by then and whose end is known to nobody.
+//   - One that failed holds nothing, by its client's account; the argument is the same.
+//   - Extensions, and what a client believes: the model has no time. They are in
+//     when a tenure may end.
+//   - That the resource is used: its events are in its own order and each took effect
+//     at that very moment, so nothing is simplified there.
+func (x *examination) operations(name string) []porcupine.Operation {
+	var tenures []*tenure
+	for _, t := range x.tenures {
+		if t.name == name {
+			tenures = append(tenures, t)
+		}
+	}
+	slices.SortStableFunc(tenures, func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
+	var ops []porcupine.Operation
+	for i, t := range tenures {
+		ops = append(ops, porcupine.Operation{
+			ClientId: t.client, Input: operation{acquire, t.token}, Call: t.asked, Return: t.start,
+		})
+		var next *tenure
+		if i+1 < len(tenures) {
+			next = tenures[i+1] // one with the same token is illegal anyway
+		}
+		if end, needed := x.ending(t, next); needed {
+			ops = append(ops, end)
+		}
+	}
+	for i, e := range x.Events {
+		if e.Name != name || e.Kind != ReadValue && e.Kind != Wrote && e.Kind != Refused {
+			continue
+		}
+		o := operation{use, e.Token}
+		if e.Kind == Refused {
+			o.action = refuse
+		}
+		ops = append(ops, porcupine.Operation{ClientId: x.of[i].client, Input: o, Call: e.At, Return: e.At})
+	}
+	return ops
+}
+
+// ending returns the operation that ends a tenure. Next is the tenure with the
+// next larger token, nil for the last.
+//
+// A tenure ends once. When released cleanly, it ended between the call and the
+// return of the release, because that promises that the lock was held up to the
+// call. Otherwise it expired, no earlier than its client could believe in it. In
+// both cases it may have ended sooner if an assumption was broken after it was asked
+// for, but no sooner than that.
+//
+// An expiry stays open to the end of the history. But it has to come before the
+// next acquisition, since that finds the lock free, and that took effect before
+// it returned. Acquisitions are in the order of their tokens, in every legal
+// order, so it is known which one is next. To give the expiry the return of the
+// next acquisition therefore excludes nothing, and keeps porcupine from trying to
+// put it anywhere later. If there is no next one, nothing depends on it: it
+// is left out.
+func (x *examination) ending(t, next *tenure) (op porcupine.Operation, needed bool) {
+	op = porcupine.Operation{ClientId: t.client, Input: operation{release, t.token}, Call: t.release, Return: t.released}
+	if !t.clean {
+		if next == nil {
+			return op, false
+		}
+		op.Input = operation{expire, t.token}
+		op.Call = t.end()
+		if t.until == 0 {
+			op.Call = t.asked // its client never said until when
+		}
+		op.Return = next.start
+	}
+	if _, at := x.faults.breaks(t.asked, op.Call); at != 0 {
+		op.Call = at
+	}
+	// Too late for the next one to begin: porcupine will find so.
+	op.Return = max(op.Return, op.Call)
+	return op, true
+}
+
+// porcupine checks that the operations of each name can be put into an order
+// that the model allows and in which none comes before one that had returned
+// when it was called.
+func (x *examination) porcupine(model porcupine.Model, timeout time.Duration) {
+	for _, name := range x.Header.Names {
+		ops := x.operations(name)
+		x.report.Operations += len(ops)
+		switch porcupine.CheckOperationsTimeout(model, ops, timeout) {
+		case porcupine.Unknown:
+			x.violated(x.end, Porcupine, "", fmt.Sprintf("porcupine timed out: %q has %d operations, and %v were not enough", name, len(ops), timeout))
+		case porcupine.Illegal:
+			at, text := x.explain(model, ops, timeout)
+			x.violated(at, Porcupine, x.tokensExcuse(at), fmt.Sprintf("%q: %s", name, text))
+		}
+	}
+}
+
+// explain says how far porcupine came: the operations that the longest order
+// has, and the one that had to come next, because it returned, and could not.
+//
+// Porcupine's own account of that takes minutes for a large history.
+func (x *examination) explain(model porcupine.Model, ops []porcupine.Operation, timeout time.Duration) (at int64, text string) {
+	type progress struct {
+		state any
+		done  int
+	}
+	numbered := slices.Clone(ops)
+	for i := range numbered {
+		numbered[i].Output = i
+	}
+	longest, last, stuck := 0, -1, -1
+	// Called from one goroutine, which has ended when porcupine says Illegal.
+	result := porcupine.CheckOperationsTimeout(porcupine.Model{
+		Init: func() any { return progress{state: model.Init()} },
+		Step: func(state, input, output any) (bool, any) {
+			p, i := state.(progress), output.(int)
+			possible, next := model.Step(p.state, input, nil)
+			switch {
+			case possible && p.done == longest:
+				longest, last, stuck = longest+1, i, -1
+			case !possible && p.done == longest && (stuck < 0 || ops[i].Return < ops[stuck].Return):
+				stuck = i
+			}
+			return possible, progress{next, p.done + 1}
+		},
+	}, numbered, timeout)
+	if result != porcupine.Illegal || stuck < 0 {
+		return x.end, fmt.Sprintf("no order explains the %d operations", len(ops))
+	}
+	after := "nothing"
+	if last >= 0 {
+		after = fmt.Sprint(ops[last].Input)
+	}
+	return ops[stuck].Return, fmt.Sprintf("no order explains the %d operations: %d fit, but after %s there can be no %v of client %d, from %v to %v after the start",
+		len(ops), longest, after, ops[stuck].Input, ops[stuck].ClientId, x.since(ops[stuck].Call), x.since(ops[stuck].Return))
+}

@@ -1,0 +1,86 @@
+package history
+
+// The promises that are checked.
+const (
+	Coherence = "history"   // the events fit together
+	Validity  = "validity"  // two holders of a name never both believe in it
+	Tokens    = "tokens"    // unique per name, and larger for who began after another one finished
+	Extension = "extension" // one that was carried: nobody with a larger token had it before that began
+	Resource  = "resource"  // no stale write was applied, and no update was lost
+	Progress  = "progress"  // once nothing fails any more, every client gets every name
+	Leftovers = "leftovers" // no leases on the servers, no goroutines in the clients
+	Porcupine = "porcupine" // some order of all operations is one of a fenced mutex
+)
+
+// RegistersSurvive is the assumption of the tokens. No fault of a campaign breaks it.
+const RegistersSurvive = "a majority of registers survives"
+
+// Report is what Check found. The texts speak of times since Begin.
+type Report struct {
+	Header     Header
+	Begin, End int64    // At of the first event and of the last
+	Checked    []string // promises
+
+	Violations []Violation
+	Excused    []Violation // while a declared assumption was broken
+	Overlaps   []Damage    // of validity, excused or not
+	Lost       []Damage    // lost updates
+	Strikes    map[string]Strikes
+	// Assumptions are those that some fault broke.
+	Assumptions []string
+
+	Clients    int // processes
+	Acquired   int
+	Failed     int
+	Unknown    int // acquisitions whose outcome nobody knows
+	Extended   int
+	Writes     int
+	Refused    int
+	Operations int // that porcupine put into an order
+}
+
+// Violation is a promise that was broken.
+type Violation struct {
+	At         int64
+	Promise    string
+	Text       string
+	Assumption string // whose breach excuses it, "" for none
+}
+
+// Damage is an overlap or a lost update, and what may have caused it.
+type Damage struct {
+	At         int64
+	Name       string
+	Text       string
+	Faults     []string // kinds that were active since the acquisition began that was there first
+	Assumption string   // as in Violation
+}
+
+// Strikes counts how often a kind of fault struck. One that was noted several times
+// before it was healed counts once.
+type Strikes struct {
+	All  int
+	Held int // noted, at least once, while some lock was held
+}
+
+// Check checks all promises. For a library without tokens, those of tokens,
+// extensions and of the resource are not made: lost updates are listed and no
+// violations. A history whose events do not fit together is a violation itself,
+// and nothing else is checked.
+func Check(h *History) Report { return examine(h, fencedMutex(), porcupineTimeout) }
+
+// Missing returns those kinds of fault that never struck while a lock was held,
+// in all the reports: a batch that did not try them shows nothing about them.
+func Missing(reports []Report, kinds []string) []string {
+	var missing []string
+	for _, kind := range kinds {
+		held := 0
+		for _, r := range reports {
+			held += r.Strikes[kind].Held
+		}
+		if held == 0 {
+			missing = append(missing, kind)
+		}
+	}
+	return missing
+}
