@@ -58,6 +58,9 @@ var scripts = []sim.Script{
 	script("two names", 800,
 		at(10, 0, sim.Acquire, "A"), other(50, 0, sim.Acquire, "B"), other(100, 1, sim.Acquire, "C"), at(150, 1, sim.Acquire, "D"),
 		at(400, 0, sim.Release, "A"), other(500, 0, sim.Release, "B"), at(600, 1, sim.Release, "D"), other(700, 1, sim.Release, "C")),
+	script("extended by hand while an extension is under way", 1300,
+		at(10, 0, sim.Acquire, "A"), cut(300, 0, sim.CutRequests, 0), cut(301, 0, sim.CutRequests, 1), at(400, 0, sim.Extend, "A"), at(420, 0, sim.Extend, "A"),
+		cut(450, 0, sim.Heal, 0), cut(451, 0, sim.Heal, 1), at(1200, 0, sim.Release, "A")),
 	script("extended by hand", 900,
 		at(10, 0, sim.Acquire, "A"), at(100, 0, sim.Extend, "A"), at(200, 0, sim.Extend, "A"), at(800, 0, sim.Release, "A")),
 }

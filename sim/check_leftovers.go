@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type remains struct {
 	// any more, so that nothing of them is left at once. What others left, ends
 	// by itself.
 	lastAttempt int
+	oldAttempt  int               // the last one before it was quiet
 	lastWaiter  map[string]uint64 // by client
 	nodes       []*node
 	clients     []*client
@@ -65,4 +67,38 @@ func (r remains) recent(p rule.Place) bool {
 	number, err := strconv.ParseUint(text, 10, 64)
 	last, alive := r.lastWaiter[client]
 	return err == nil && alive && number > last
+}
+
+// lookTwice looks for leases of attempts that began before it was quiet, in a calm
+// world: what is not held some time later, when all of them are decided, has to be
+// released soon, and not to last for a TTL.
+func (w *world) lookTwice() {
+	w.after(time.Second, func() {
+		for _, n := range w.nodes {
+			for name, l := range n.leases {
+				if w.abandoned(l) {
+					w.after(time.Second/2, func() {
+						if n.leases[name] == l && n.local() < l.expires {
+							w.violate("left over", fmt.Sprintf("node %d: name %d is still leased to %q, which has ended", n.id, name, l.holder))
+						}
+					})
+				}
+			}
+		}
+	})
+}
+
+// abandoned reports whether a lease is that of an old attempt that holds nothing.
+func (w *world) abandoned(l lease) bool {
+	text, _ := strings.CutPrefix(l.holder, "attempt ")
+	id, err := strconv.Atoi(text)
+	if err != nil || id > w.remains.oldAttempt {
+		return false
+	}
+	for _, c := range w.clients {
+		if slices.ContainsFunc(c.held, func(held *lock) bool { return held.id == id }) {
+			return false
+		}
+	}
+	return true
 }

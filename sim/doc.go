@@ -9,6 +9,7 @@
 // internal/core visits every state of a tiny group; the simulator visits a few
 // states of a large one, with time, and with everything at once.
 //
-// Checkers watch (check_*.go): validity, tokens, the guarded resource,
-// extensions, progress, and what is left over.
+// Checkers watch (package check, check_*.go): validity, tokens, the guarded
+// resource, extensions, progress, how a lock ends, how often a waiter tries, the
+// order of service where nothing goes wrong, and what is left over.
 package sim

@@ -135,7 +135,7 @@ func (c *client) subscribe(i int, then func()) {
 			again()
 			return
 		}
-		w.rules.resubscribed(n, id)
+		n.unsubscribe(id)
 		n.subs = append(n.subs, &subscription{id: id, c: c, epoch: epoch, up: true})
 		at, _ := w.arrival(l, toClient)
 		w.atOf(c, max(at, w.now), then)

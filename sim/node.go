@@ -107,13 +107,16 @@ func (n *node) serve(r request) answer {
 	if e.Register > 0 {
 		n.registers[stripe] = e.Register
 	}
+	if called != "" {
+		rules.claim(&e, now)
+	}
 	n.leases[r.name] = lease{}
 	if e.Leased(now) {
 		n.leases[r.name] = lease{e.Holder, e.Expires}
 	}
 	q.line = line
 	if asked {
-		q.expires = now + core.LineExpiry
+		q.expires = now + rules.lineExpiry()
 	}
 	if called != "" {
 		n.w.call(n, called)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -10,26 +11,42 @@ import (
 	"github.com/fenlock/fenlock/internal/rule"
 )
 
-// rules are the calls from the simulated world into the shipped code. A test
+// rules are the calls from the simulated world into the shipped code, and those
+// of what the shell and an engine do around it that can be done wrongly. A test
 // replaces one by something broken, to see that a checker notices.
 type rules struct {
-	// The client's side.
-	start       func(p core.Params) (core.Attempt, core.Action)
-	onAcquire   func(l *lock, node int, r core.Reply, now time.Duration) core.Action
-	onConfirm   func(l *lock, node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
-	onExtend    func(l *lock, node int, round uint32, r core.Reply, now time.Duration) core.Action
-	tick        func(l *lock, now time.Duration)
-	startExtend func(l *lock, now time.Duration) core.Action
-	due         func(t *core.Turn) time.Duration
-	forget      func(s *lines, w *waiter)
+	// The life of a lock.
+	start        func(p core.Params) (core.Attempt, core.Action)
+	onAcquire    func(l *lock, node int, r core.Reply, now time.Duration) core.Action
+	onConfirm    func(l *lock, node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
+	onExtend     func(l *lock, node int, round uint32, r core.Reply, now time.Duration) core.Action
+	tick         func(l *lock, now time.Duration)
+	startExtend  func(l *lock, now time.Duration) core.Action
+	startRelease func(l *lock, now time.Duration) core.Action
+	cancel       func(l *lock) core.Action
 
-	// A node's side.
+	// Its requests.
+	holder  func(c *client, attempt int) string
+	lease   func(c *client) time.Duration // what is asked for
+	timeout func(c *client, op core.Op) time.Duration
+	request func(c *client, node int, r request, done func(answer))
+
+	// A waiter.
+	due    func(t *core.Turn) time.Duration
+	called func(w *waiter, node int, now time.Duration)
+	stamp  func(s *lines, w *waiter) (stamp time.Duration, known bool)
+	leave  func(s *lines, w *waiter)
+	forget func(s *lines, w *waiter)
+
+	// A node.
 	acquire    func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply
 	confirm    func(e *rule.Entry, now time.Duration, holder string, token fence.Token) core.Reply
 	extend     func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, token fence.Token) core.Reply
 	release    func(e *rule.Entry, l *rule.Line, now time.Duration, holder string, p rule.Place, reachable func(string) bool) (core.Reply, string)
 	quarantine func(maxTTL time.Duration) time.Duration
 	merge      func(n int, self rebuild.Self, answers []*fenlock.Registers) (rebuild.Result, error)
+	claim      func(e *rule.Entry, now time.Duration) // of a name that is kept since now
+	lineExpiry func() time.Duration
 	callLost   func() bool
 
 	guardOff bool
@@ -48,16 +65,30 @@ func shipped() rules {
 		onExtend: func(l *lock, node int, round uint32, r core.Reply, now time.Duration) core.Action {
 			return l.attempt.OnExtend(node, round, r, now)
 		},
-		tick:        func(l *lock, now time.Duration) { l.attempt.Tick(now) },
-		startExtend: func(l *lock, now time.Duration) core.Action { return l.attempt.StartExtend(now) },
-		due:         (*core.Turn).Due,
-		forget:      (*lines).forget,
-		acquire:     rule.Acquire,
-		confirm:     rule.Confirm,
-		extend:      rule.Extend,
-		release:     rule.ReleaseInLine,
-		quarantine:  func(maxTTL time.Duration) time.Duration { return maxTTL + core.Drift(maxTTL) },
-		merge:       rebuild.Merge,
-		callLost:    func() bool { return false },
+		tick:         func(l *lock, now time.Duration) { l.attempt.Tick(now) },
+		startExtend:  func(l *lock, now time.Duration) core.Action { return l.attempt.StartExtend(now) },
+		startRelease: func(l *lock, now time.Duration) core.Action { return l.attempt.StartRelease(now) },
+		cancel:       func(l *lock) core.Action { return l.attempt.Cancel() },
+
+		holder:  func(_ *client, attempt int) string { return fmt.Sprint("attempt ", attempt) },
+		lease:   func(c *client) time.Duration { return c.ttl },
+		timeout: func(c *client, _ core.Op) time.Duration { return c.nodeTimeout },
+		request: (*client).request,
+
+		due:    (*core.Turn).Due,
+		called: func(w *waiter, node int, now time.Duration) { w.turn.Called(node, now) },
+		stamp:  func(s *lines, w *waiter) (time.Duration, bool) { return s.time.At(w.arrived) },
+		leave:  (*lines).leaveAll,
+		forget: (*lines).forget,
+
+		acquire:    rule.Acquire,
+		confirm:    rule.Confirm,
+		extend:     rule.Extend,
+		release:    rule.ReleaseInLine,
+		quarantine: func(maxTTL time.Duration) time.Duration { return maxTTL + core.Drift(maxTTL) },
+		merge:      rebuild.Merge,
+		claim:      func(*rule.Entry, time.Duration) {},
+		lineExpiry: func() time.Duration { return core.LineExpiry },
+		callLost:   func() bool { return false },
 	}
 }

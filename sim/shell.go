@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -63,8 +62,11 @@ type lock struct {
 	onEnd      func()
 	timer      int  // the number of the timer that counts
 	extending  bool // somebody waits for the extension
+	again      bool // and somebody for the next
 	extendedAt time.Duration
 	until      time.Duration
+	round      uint32   // of the newest extension that a node refused
+	refusers   core.Set // in that round
 	released   bool
 	onReleased func()
 }
@@ -74,7 +76,7 @@ func (c *client) newLock(name int, w *waiter) (*lock, core.Action) {
 	c.w.attempts++
 	l := &lock{c: c, id: c.w.attempts, name: name, waiter: w, start: c.now(), began: c.w.now,
 		answers: make([]answer, len(c.w.nodes))}
-	l.holder = fmt.Sprint("attempt ", l.id)
+	l.holder = c.w.rules.holder(c, l.id)
 	wall := (c.w.now + c.wall).Microseconds()
 	var action core.Action
 	l.attempt, action = c.w.rules.start(core.Params{Nodes: len(c.w.nodes), TTL: c.ttl, MaxHold: c.maxHold,
@@ -101,7 +103,7 @@ func (l *lock) send(action core.Action) {
 			l.c.soon(func() { l.ask(f, i) })
 		}
 	}
-	l.c.after(l.c.nodeTimeout, func() {
+	l.c.after(l.c.w.rules.timeout(l.c, action.Op), func() {
 		for i := range l.c.w.nodes {
 			if f.open.Has(i) {
 				l.hear(f, i, answer{})
@@ -116,8 +118,8 @@ func (l *lock) ask(f *fanout, i int) {
 		return // its time was up before it was sent
 	}
 	f.places[i] = l.waiter.request(f.action.Op)
-	r := request{op: f.action.Op, name: l.name, holder: l.holder, ttl: l.c.ttl, token: f.action.Token, place: f.places[i]}
-	l.c.request(i, r, func(a answer) { l.hear(f, i, a) })
+	r := request{op: f.action.Op, name: l.name, holder: l.holder, ttl: l.c.w.rules.lease(l.c), token: f.action.Token, place: f.places[i]}
+	l.c.w.rules.request(l.c, i, r, func(a answer) { l.hear(f, i, a) })
 }
 
 // hear takes one answer, once, and sends what it asks for.
@@ -149,6 +151,7 @@ func (l *lock) answered(i int, action core.Action, a answer) (next core.Action) 
 	case core.Confirm:
 		next = c.w.rules.onConfirm(l, i, action.Token, reply, now)
 	case core.Extend:
+		l.refused(i, action.Round, a.status)
 		next = c.w.rules.onExtend(l, i, action.Round, reply, now)
 	case core.Release:
 		l.attempt.OnRelease(i, reply)
@@ -211,6 +214,10 @@ func (l *lock) settleExtension(now time.Duration) {
 		return
 	}
 	l.extending = false
+	if l.again {
+		l.again = false
+		l.c.soon(l.extendNow)
+	}
 	if state == core.Carried && l.attempt.Phase() == core.Holding {
 		l.c.w.carried(l, round)
 		l.setTimer(now)
@@ -234,17 +241,22 @@ func (l *lock) startExtend(now time.Duration) core.Action {
 	return action
 }
 
-// extendNow is Lock.Extend: one that is under way serves as well.
+// extendNow is Lock.Extend: it waits for the end of one that is under way.
 func (l *lock) extendNow() {
-	if !l.extending {
-		l.send(l.startExtend(l.c.now()))
+	if l.extending {
+		l.again = true
+		return
 	}
+	l.send(l.startExtend(l.c.now()))
 }
 
 func (l *lock) setTimer(now time.Duration) {
 	l.timer++
 	number := l.timer
 	next := l.attempt.Until()
+	if next <= now {
+		next = now + time.Millisecond // a broken core goes on
+	}
 	if due, ok := l.attempt.ExtendDue(); ok {
 		next = min(next, due)
 	}
@@ -275,7 +287,7 @@ func (l *lock) release(done func()) {
 	now := l.c.now()
 	l.c.w.rules.tick(l, now)
 	l.released, l.onReleased = true, done
-	action := l.attempt.StartRelease(now)
+	action := l.c.w.rules.startRelease(l, now)
 	l.c.w.note("client %[1]d releases attempt %[2]d", l.c.id, l.id, 0, 0)
 	l.settle(now)
 	l.send(action)

@@ -239,7 +239,8 @@ func (w *world) beQuiet() {
 	}
 	if w.profile.calm() {
 		// What began before could be cleaned up at once too.
-		w.remains.lastAttempt = 0
+		w.remains.oldAttempt, w.remains.lastAttempt = w.attempts, 0
+		w.lookTwice()
 		for id := range w.remains.lastWaiter {
 			w.remains.lastWaiter[id] = 0
 		}

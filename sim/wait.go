@@ -21,9 +21,11 @@ type place = rule.Place
 type acquisition struct {
 	c      *client
 	name   int
+	came   time.Duration // true time
 	w      *waiter
 	lock   *lock // the attempt under way
-	over   bool  // it has returned
+	tries  int
+	over   bool // it has returned
 	gaveUp bool
 	result func(*lock) // nil: no lock
 }
@@ -42,7 +44,7 @@ type waiter struct {
 
 // acquire begins an acquisition. The result is told once.
 func (c *client) acquire(name int, wait bool, result func(*lock)) *acquisition {
-	a := &acquisition{c: c, name: name, result: result}
+	a := &acquisition{c: c, name: name, came: c.w.now, result: result}
 	if wait {
 		a.w = &waiter{a: a, waiting: true, turn: core.NewTurn(len(c.w.nodes))}
 		c.queues[name] = append(c.queues[name], a)
@@ -80,6 +82,7 @@ func (a *acquisition) try() {
 	if a.w != nil {
 		a.w.begin(a.c.now())
 	}
+	a.tries++
 	l, action := a.c.newLock(a.name, a.w)
 	a.lock = l
 	l.onDecided = func() { a.outcome(l) }
@@ -93,7 +96,7 @@ func (a *acquisition) cancel() {
 	}
 	a.gaveUp = true
 	if a.lock != nil && !a.lock.decided {
-		action := a.lock.attempt.Cancel()
+		action := a.c.w.rules.cancel(a.lock)
 		a.lock.settle(a.c.now())
 		a.lock.send(action)
 		return
@@ -116,13 +119,14 @@ func (a *acquisition) outcome(l *lock) {
 
 func (a *acquisition) end(l *lock) {
 	a.over = true
+	a.c.w.check("cost", a.tooOften())
 	if w := a.w; w != nil {
 		w.waiting, w.asleep = false, false
 		w.alarm++
 		a.leaveQueue()
 		if w.inLine() {
 			if l == nil {
-				a.c.lines.leaveAll(w)
+				a.c.w.rules.leave(&a.c.lines, w)
 			} else {
 				a.c.w.rules.forget(&a.c.lines, w)
 			}
@@ -307,7 +311,7 @@ func (s *lines) event(node int, id string) {
 		switch {
 		case w.number != number:
 		case w.waiting:
-			w.turn.Called(node, now)
+			s.c.w.rules.called(w, node, now)
 			w.woken()
 		default:
 			s.leave(node, w, func() {})
@@ -319,7 +323,7 @@ func (s *lines) enlist(w *waiter) bool {
 	if w.inLine() {
 		return true
 	}
-	stamp, known := s.time.At(w.arrived)
+	stamp, known := s.c.w.rules.stamp(s, w)
 	if !known {
 		return false
 	}
