@@ -235,7 +235,8 @@ func (r *runner) strike(t strike) (node int, heal func() error, err error) {
 		if err == nil {
 			return node, heal, nil
 		}
-		r.note(history.Event{Kind: history.Healed, Fault: t.kind.name, Node: node + 1})
+		// With a reason it does not count as a strike: nothing happened.
+		r.note(history.Event{Kind: history.Healed, Fault: t.kind.name, Node: node + 1, Text: err.Error()})
 		if !errors.Is(err, errNotNow) {
 			break
 		}
