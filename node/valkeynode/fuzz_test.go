@@ -24,7 +24,7 @@ import (
 // is refused as invalid; and neither the error nor the node's name has the password.
 func FuzzURL(f *testing.F) {
 	for _, seed := range [][5]string{
-		{"valkey://", "ann", "", "", "host:7000/1"}, {"redis://", "", "", "", "host"}, {"valkeys://", "ann", "", "", "[::1]:7000?ca=/nowhere"},
+		{"valkey://", "ann", "", "", "host:7000/1"}, {"redis://", "", "", "", "host"}, {"valkeys://", "ann", "", "", "[::1]:7000"}, {"valkeys://", "ann", "", "", "host?ca=/nowhere"},
 		{"rediss://", "", "", "", "host?cert=x&key=y"}, {"unix://", "", "", "", "/run/valkey.sock?db=2"},
 		{"valkey://", "ann", "@", "/", "host"}, {"valkey://", "ann", ":", "@x", "host"}, {"valkey://", "ann", "/", "#", "host"}, {"valkey://", "", "?", "&", "host"},
 		{"valkey://", "ann", "%", "%41", "host"}, {"valkey://", "ann", "%2f", "%40", "host"}, {"valkey://", "", "[", "]", ":7000"}, {"valkey://", "ann", " ", "\n", "host"},
@@ -161,6 +161,11 @@ func checkAnswer(t *testing.T, input []byte, a fenlock.Answer, again bool, err e
 func FuzzServer(f *testing.F) {
 	const one, two, three = "$1\r\n1\r\n", "$1\r\n2\r\n", "$1\r\n3\r\n"
 	info := fmt.Sprintf("$%d\r\n%s\r\n", len(infoWith()), infoWith())
+	// A server with the mark of what it is now, and its replies to the scripts.
+	marked, loaded := ":1\r\n*5\r\n"+one+"$7\r\n4567def\r\n$3\r\n100\r\n"+one+"$3\r\na b\r\n"+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", ""
+	for _, s := range operations {
+		loaded += "+" + s.sha + "\r\n"
+	}
 	for _, s := range []string{
 		":7\r\n", "-NOSCRIPT x\r\n", "-ERR swordfish\r\n", "-NOPERM swordfish\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\nh\r\n:250\r\n$1\r\n7\r\n",
@@ -168,8 +173,9 @@ func FuzzServer(f *testing.F) {
 		"+OK\r\n-NOPERM swordfish\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT x\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "*4\r\n" + one + two + "$8\r\nadmitted\r\n" + "$7\r\n4567def\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n" + one + "$3\r\n-12\r\n",
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n$4\r\n4096\r\n" + one, // no stripe
 		"*2\r\n$1\r\n0\r\n*2\r\n$9\r\nfenlock:a\r\n$9\r\nfenlock:b\r\n" + one + ":1\r\n" + two + "$-1\r\n:-2\r\n" + three,
-		":1\r\n*5\r\n" + one + "$7\r\n4567def\r\n$3\r\n100\r\n" + one + "$3\r\na b\r\n" + info + "$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n+admitted\r\n",
+		marked + "+admitted\r\n" + loaded, marked + "+restarted\r\n" + loaded, marked + "+admitted\r\n",
 		":1\r\n*5\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info + "$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n:5\r\n",
 		info, "_\r\n", "*0\r\n", "",
 	} {
@@ -227,8 +233,11 @@ func FuzzServer(f *testing.F) {
 			if strings.Contains(said, secret) || detail != "" && err != nil || err != nil && !errors.Is(err, fenlock.ErrMisconfigured) {
 				t.Errorf("%q: the admission said %q, %v", input, detail, err)
 			}
-			if detail == "" && err == nil && !replies.admitted {
-				t.Errorf("%q: admitted, and nothing was marked", input)
+			if detail == "" && err == nil && (!replies.admitted || replies.loaded != len(operations)) {
+				t.Errorf("%q: admitted, and not marked, or without the scripts", input)
+			}
+			if strings.HasPrefix(string(input), marked+"+admitted\r\n"+loaded) && (detail != "" || err != nil) {
+				t.Errorf("%q: %s, %v", input, detail, err)
 			}
 		}
 		if what%9 < 5 {
@@ -328,12 +337,20 @@ type replier struct {
 	valkey.Client
 	rest     []byte
 	count    int
-	admitted bool // the script was run that marks a server
+	admitted bool // the script that marks a server said that it did
+	loaded   int  // so many scripts
 }
 
 func (r *replier) Do(_ context.Context, command valkey.Completed) valkey.ValkeyResult {
-	r.admitted = r.admitted || len(command.Commands()) > 1 && command.Commands()[1] == admitText
-	return r.next()
+	said, words := r.next(), command.Commands()
+	text, err := said.ToString()
+	switch {
+	case err == nil && words[0] == "EVAL" && words[1] == admitText && text == "admitted":
+		r.admitted = true
+	case err == nil && words[0] == "SCRIPT" && slices.ContainsFunc(operations, func(s *script) bool { return s.sha == text }):
+		r.loaded++
+	}
+	return said
 }
 
 func (r *replier) DoMulti(_ context.Context, commands ...valkey.Completed) (all []valkey.ValkeyResult) {

@@ -1,0 +1,198 @@
+package fenlock
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// Names, labels and configurations come from users, so anything may come. What
+// is accepted has to be usable everywhere else, and what is refused has to be
+// refused with ErrInvalid. scripts/fuzz.sh runs these for longer.
+
+// FuzzName checks CheckName against the words of its comment, and Stripe against
+// FNV-1a as its authors define it.
+func FuzzName(f *testing.F) {
+	for _, name := range []string{
+		"", "a", "orders/42", "übung", "\xff", "a\xffb", "a\x00b", "a\nb", "\x7f", "\u0085", "\u009f", "\u00a0", "\u202e", "\ufffd",
+		strings.Repeat("x", MaxNameLength), strings.Repeat("x", MaxNameLength+1),
+		strings.Repeat("ü", MaxNameLength/2), strings.Repeat("x", MaxNameLength-1) + "ü", strings.Repeat("\xff", 600),
+	} {
+		f.Add(name)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		err := CheckName(name)
+		if good := printable(name) && len(name) >= 1 && len(name) <= 512; good != (err == nil) {
+			t.Errorf("%q: %v", name, err)
+		}
+		if err != nil && (!errors.Is(err, ErrInvalid) || !printable(err.Error()) || len(err.Error()) > 4*512+100) {
+			t.Errorf("%q: the error %q is not one that can be printed and matches ErrInvalid", name, err)
+		}
+		h := uint64(14695981039346656037)
+		for _, b := range []byte(name) {
+			h = (h ^ uint64(b)) * 1099511628211
+		}
+		if got := Stripe(name); got != int(h&4095) {
+			t.Errorf("Stripe(%q) = %d, want %d", name, got, h&4095)
+		}
+	})
+}
+
+// printable is what a name and a label may consist of, written down once more.
+func printable(s string) bool {
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && size == 1 || r < 0x20 || r >= 0x7f && r < 0xa0 {
+			return false
+		}
+		s = s[size:]
+	}
+	return true
+}
+
+// FuzzHolder: whatever the label, a holder shows that and keeps its identity, and
+// what somebody else wrote is never shown as more than it is.
+func FuzzHolder(f *testing.F) {
+	const id = "0123456789abcdef0123456789abcdef"
+	for _, s := range []string{
+		"", "host/1", "a:b", "next:", "next:" + id + ":1", id, id + ":", id + ":label", id + "label", strings.ToUpper(id) + ":label",
+		id[1:] + ":label", id + "0:label", "\xff", strings.Repeat("é", 16) + ":label",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		h := newHolder(s)
+		if h.Label() != s {
+			t.Errorf("a holder labelled %q has the label %q", s, h.Label())
+		}
+		secret := string(h[:holderIDLength])
+		for _, text := range []string{h.LogValue().String(), fmt.Sprintf("%v %s %q %x %d %+v %#v", h, h, h, h, h, h, h), fmt.Sprint([]Holder{h})} {
+			if strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {
+				t.Errorf("the identity is in %q", text)
+			}
+		}
+		foreign := Holder(s)
+		switch label := foreign.Label(); {
+		case label == "":
+		case strings.HasPrefix(s, "next:"):
+			if label != NextInLine {
+				t.Errorf("%q is shown as %q", s, label)
+			}
+		case len(s) != 33+len(label) || s[32:] != ":"+label || strings.ContainsFunc(s[:32], func(r rune) bool { return !strings.ContainsRune(id[:16], r) }):
+			t.Errorf("%q is shown as %q", s, label)
+		}
+	})
+}
+
+// namedNode is a node with a name for people and with something that is not
+// for people.
+type namedNode struct {
+	Node
+	name, password string
+}
+
+func (n namedNode) String() string { return n.name }
+
+// FuzzConfig makes Lockers of any numbers: New refuses, or every relation that
+// Config's comments promise holds in what is used.
+func FuzzConfig(f *testing.F) {
+	const ms, s, h = int64(time.Millisecond), int64(time.Second), int64(time.Hour)
+	const most = 1<<63 - 1
+	for _, c := range []struct {
+		ttl, maxTTL, timeout, maxHold int64
+		label, names                  string
+	}{
+		{0, 0, 0, 0, "", "a"},
+		{0, 0, 0, 0, "label", "a,b,c"},
+		{100 * ms, 0, 25 * ms, 0, "l", "a,b,c,d,e"},
+		{99 * ms, 0, 0, 0, "", "a"},
+		{100*ms + 1, 0, 0, 0, "", "a"},
+		{30 * s, 30 * s, s, 30 * s, "", "a,b"},
+		{31 * s, 30 * s, 0, 0, "", "a"},
+		{24 * h, 24 * h, 6 * h, 24 * h, "", "a"},
+		{24 * h, 24*h + 1, 0, 0, "", "a"},
+		{s, s, 250*ms + 1, 0, "", "a"},
+		{s, s, ms - 1, -1, "", "a"},
+		{s, 0, 0, s - 1, "", "a"},
+		{most, most, most, most, "", "a"},
+		{most / 1e6 * 1e6, most, 0, most, "", "a"},
+		{-most, -most, -most, -most, "", "a"},
+		{0, 0, 0, 0, "", ""},
+		{0, 0, 0, 0, "", "a,a"},
+		{0, 0, 0, 0, "", "a,b,-"},
+		{0, 0, 0, 0, "", ",,"},
+		{0, 0, 0, 0, "", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"},
+		{0, 0, 0, 0, "", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"},
+		{0, 0, 0, 0, "a\nb", "a"},
+		{0, 0, 0, 0, "\xff", "a"},
+		{0, 0, 0, 0, strings.Repeat("x", 129), "a"},
+	} {
+		f.Add(c.ttl, c.maxTTL, c.timeout, c.maxHold, c.label, c.names)
+	}
+	f.Fuzz(func(t *testing.T, ttl, maxTTL, timeout, maxHold int64, label, names string) {
+		const password = "swordfish"
+		if strings.Contains(label+names, password) {
+			return
+		}
+		config := Config{
+			TTL: time.Duration(ttl), MaxTTL: time.Duration(maxTTL), NodeTimeout: time.Duration(timeout), MaxHold: time.Duration(maxHold), Label: label,
+		}
+		var missing, twice bool
+		seen := map[string]bool{}
+		for name := range strings.SplitSeq(names, ",") {
+			switch {
+			case names == "":
+				continue
+			case name == "-":
+				config.Nodes = append(config.Nodes, nil)
+				missing = true
+				continue
+			}
+			config.Nodes = append(config.Nodes, namedNode{name: name, password: password})
+			twice = twice || seen[name]
+			seen[name] = true
+		}
+		l, err := New(config)
+		if err != nil {
+			if l != nil || !errors.Is(err, ErrInvalid) {
+				t.Errorf("%v, with the Locker %v", err, l)
+			}
+			if strings.Contains(err.Error(), password) {
+				t.Errorf("the node's password is in %q", err)
+			}
+		}
+		// What the comments promise, each on its own.
+		c := config
+		if c.TTL == 0 {
+			c.TTL = 10 * time.Second
+		}
+		if c.MaxTTL == 0 {
+			c.MaxTTL = 30 * time.Second
+		}
+		good := len(c.Nodes) >= 1 && len(c.Nodes) <= 15 && !missing && !twice &&
+			c.TTL >= 100*time.Millisecond && c.TTL <= c.MaxTTL && c.MaxTTL <= 24*time.Hour && ttl%ms == 0 &&
+			(timeout == 0 || timeout >= ms && c.NodeTimeout <= c.TTL/4) &&
+			(maxHold <= 0 || c.MaxHold >= c.TTL) && printable(label) && len(label) <= 128
+		if maxHold == 0 && c.TTL > time.Hour {
+			good = false // the default is an hour
+		}
+		if good != (err == nil) {
+			t.Fatalf("%+v: %v", config, err)
+		}
+		if err != nil {
+			return
+		}
+		used := l.config
+		if used.TTL != c.TTL || used.MaxTTL != c.MaxTTL || len(used.Nodes) != len(c.Nodes) || used.Logger == nil ||
+			timeout != 0 && used.NodeTimeout != c.NodeTimeout || maxHold != 0 && used.MaxHold != c.MaxHold || label != "" && used.Label != label {
+			t.Errorf("%+v was made of %+v", used, config)
+		}
+		if used.NodeTimeout < time.Millisecond || used.NodeTimeout > used.TTL/4 || used.MaxHold == 0 || used.MaxHold > 0 && used.MaxHold < used.TTL ||
+			used.Label == "" || !printable(used.Label) || len(used.Label) > 128 {
+			t.Errorf("the defaults of %+v do not fit: %+v", config, used)
+		}
+	})
+}

@@ -1,0 +1,327 @@
+package core_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// FuzzReplies feeds an Attempt whatever nodes could answer, in any order and at
+// any time: duplicates, contradictions, answers to numbers that were not asked
+// about and to rounds that are over, statuses that do not exist, numbers of any
+// size. Beside it, a referee keeps the plain list of what was answered and counts
+// again from the start. Whatever the nodes say, a lock is held only by a
+// quorum's word for one number, and not for longer than that quorum's leases.
+//
+// A node's index is not the nodes' to say: the caller counts them, and an
+// Attempt takes it on trust.
+func FuzzReplies(f *testing.F) {
+	const g, h, l, o, r, u = byte(core.Granted), byte(core.Held), byte(core.Lost), byte(core.Outrun), byte(core.Rejoining), byte(core.Unknown)
+	for _, seed := range [][]byte{
+		{},
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0},                                                                                                     // three nodes, agreed
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm, g, 0, 0, 0, onConfirm, g, 1, 0, 0},                                                       // confirmed
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm, o, 0, 12, 0, onConfirm, o, 1, 15, 0, onConfirm, g, 0, 0, 0},                              // outrun
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, h, 1, 0, 0, onAcquire, h, 2, 0, 0, onRelease, g, 0, 0, 0, onRelease, l, 1, 0, 0},                                // contended
+		{2, 0, 0, 0, onAcquire, u, 0, 0, 0, onAcquire, u, 1, 0, 0, onAcquire, g, 2, 7, 0},                                                                              // no quorum, late
+		{2, 0, 0, 0, onAcquire, r, 0, 0, 0, onAcquire, r, 1, 0, 0, onAcquire, 200, 2, 7, 0},                                                                            // rejoining, nonsense
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 0, 9, 0, onAcquire, g, 1, 9, 0},                                                       // said twice
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 250},                                                                                                   // too late
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 250, doRelease, 0, 0, 0, 0},                                                        // expired
+		{2, 0, 4, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 120},                                                                               // held for the maximum
+		{0, 0, 0, 0, onAcquire, g, 0, 255, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 255, 0, doExtend, 0, 0, 0, 9, onExtend, l, 0, 0, 0},                                // one node
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 7, 0, onExtend, g, 1, 9, 0},                                   // carried
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 2, 9, 0, onExtend, g, 0, 7, 0},                                   // proves nothing
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, l, 2, 0, 0, onExtend, l, 0, 0, 0},                                   // taken
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, doCancel, 0, 0, 0, 0, onAcquire, g, 1, 7, 0, onAcquire, u, 2, 0, 0},                                                        // cancelled, late
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doRelease, 0, 0, 0, 0, onAcquire, h, 2, 0, 0, onRelease, g, 0, 0, 0},                                // released
+		{8, 3, 0, 1, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, onAcquire, g, 2, 8, 0, onAcquire, g, 3, 8, 0, onAcquire, g, 4, 7, 0},                                // nine nodes
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 9, 0, onConfirm | 128, g, 0, 0, 8, onConfirm | 128, g, 1, 0, 8},                                           // another number, twice
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, g, 0, 7, 20, onExtend, g, 1, 7, 20},                                 // carried late
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, doExtend, 0, 0, 0, 9, onExtend | 128, l, 0, 0, 0, onExtend | 128, l, 1, 0, 0}, // an earlier round
+		{2, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doExtend, 0, 0, 0, 9, onExtend, l, 0, 0, 0, onExtend, u, 1, 0, 0, onExtend, u, 2, 0, 0},             // not taken
+		{2, 0, 2, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 7, 0, doTick, 0, 0, 0, 120},                                                                               // valid to the maximum hold
+		{4, 0, 0, 0, onAcquire, g, 0, 7, 0, onAcquire, g, 1, 8, 0, onAcquire, g, 2, 9, 0, onConfirm, g, 0, 1, 0, onConfirm | 128, g, 1, 0, 8},                          // another number
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if len(input) < 4 {
+			return
+		}
+		w := newReferee(t, input[:4])
+		for rest := input[4:]; len(rest) >= 5 && len(w.log) < 400; rest = rest[5:] {
+			w.step(rest[0], rest[1], rest[2], rest[3], rest[4])
+			w.check()
+		}
+	})
+}
+
+// What a step's first byte stands for.
+const (
+	onAcquire byte = iota
+	onConfirm
+	onExtend
+	onRelease
+	doExtend
+	doRelease
+	doCancel
+	doTick
+	steps
+)
+
+// referee is an Attempt, and what has been said to it.
+type referee struct {
+	t       *testing.T
+	attempt core.Attempt
+	nodes   int
+	ttl     time.Duration
+	maxHold time.Duration
+	now     time.Duration
+	log     []string
+
+	grants map[fence.Token]nodeSet // who granted an acquire with a number
+	said   nodeSet                 // who answered an acquire or the latest confirm, in a way that counts
+	asked  fence.Token             // that is being confirmed
+	yes    nodeSet                 // who has confirmed it
+
+	round    uint32
+	began    time.Duration // the round
+	extended nodeSet       // who accepted it
+	refused  nodeSet       // who refused it
+	without  nodeSet       // who refused the acquire
+	free     nodeSet       // who cannot have the lease any more, as far as said after the release
+
+	bound    time.Duration // the latest end of the validity that was earned
+	held     bool
+	token    fence.Token
+	over     core.Reason
+	releases int
+}
+
+type nodeSet map[int]bool
+
+func newReferee(t *testing.T, head []byte) *referee {
+	w := &referee{t: t, nodes: 1 + int(head[0])%9, now: start, grants: map[fence.Token]nodeSet{}}
+	w.ttl = []time.Duration{testTTL, 100 * time.Millisecond, time.Millisecond, 24 * time.Hour}[head[1]%4]
+	w.maxHold = w.ttl / 4 * time.Duration(head[2]%64) // 0: unbounded
+	p := core.Params{Nodes: w.nodes, TTL: w.ttl, MaxHold: w.maxHold, Start: start, Proposal: fence.Token(head[3])}
+	var action core.Action
+	w.attempt, action = core.NewAttempt(p)
+	w.actions(action, core.Acquire)
+	if action.To.Len() != w.nodes || action.Token != p.Proposal {
+		t.Fatalf("the first action is %+v", action)
+	}
+	w.said, w.yes, w.extended, w.refused = nodeSet{}, nodeSet{}, nodeSet{}, nodeSet{}
+	w.without, w.free = nodeSet{}, nodeSet{}
+	w.bound = start + w.ttl - w.ttl/100 - 2*time.Millisecond
+	return w
+}
+
+// number makes a register of a byte: small ones that meet, and huge ones.
+func number(b byte) fence.Token {
+	if b >= 250 {
+		return []fence.Token{core.MaxProposal, fence.MaxToken, fence.MaxToken + 1, 1 << 63, 1<<64 - 2, 1<<64 - 1}[b-250]
+	}
+	return fence.Token(b % 32)
+}
+
+// step lets one thing happen, after some time.
+func (w *referee) step(kind, status, which, value, wait byte) {
+	node, reply := int(which)%w.nodes, core.Reply{Status: core.Status(status), Register: number(value)}
+	if status < 128 {
+		reply.Status = core.Status(status % 8)
+	}
+	stale := kind >= 128 // an answer to something else than the latest question
+	// Up to about a TTL, in steps that hit the end of the validity.
+	w.now += w.ttl / 240 * time.Duration(wait)
+	if wait == 255 {
+		w.now = max(w.now, w.attempt.Until()-1)
+	}
+	before := w.attempt.Phase()
+	note := func(format string, args ...any) {
+		w.log = append(w.log, fmt.Sprintf("%v: ", w.now)+fmt.Sprintf(format, args...))
+	}
+	switch kind % steps {
+	case onAcquire:
+		note("node %d answers the acquire with %+v", node, reply)
+		switch reply.Status {
+		case core.Granted:
+			if w.grants[reply.Register] == nil {
+				w.grants[reply.Register] = nodeSet{}
+			}
+			w.grants[reply.Register][node] = true
+			w.said[node] = true
+		case core.Held:
+			w.said[node] = true
+		}
+		if reply.Status == core.Held || reply.Status == core.Rejoining {
+			w.without[node] = true
+		}
+		if before == core.Over && w.without[node] {
+			w.free[node] = true
+		}
+		w.actions(w.attempt.OnAcquire(node, reply, w.now), core.Confirm, core.Release)
+	case onConfirm:
+		asked := w.asked
+		if stale {
+			asked = number(wait)
+		}
+		note("node %d answers the confirm of %d with %+v", node, asked, reply)
+		if before == core.Confirming && asked == w.asked {
+			switch reply.Status {
+			case core.Granted:
+				w.yes[node], w.said[node] = true, true
+			case core.Outrun, core.Lost:
+				w.said[node] = true
+			}
+		}
+		w.actions(w.attempt.OnConfirm(node, asked, reply, w.now), core.Confirm, core.Release)
+	case onExtend:
+		round := w.round
+		if stale {
+			round -= 1 + uint32(wait%2)
+		}
+		if round == 0 {
+			return // nobody was ever asked
+		}
+		note("node %d answers the extend of round %d with %+v", node, round, reply)
+		if round == w.round {
+			switch reply.Status {
+			case core.Granted:
+				w.extended[node] = true
+			case core.Lost:
+				w.refused[node] = true
+			}
+		}
+		w.actions(w.attempt.OnExtend(node, round, reply, w.now), core.Release)
+	case onRelease:
+		if before != core.Over {
+			return // nobody was ever asked
+		}
+		note("node %d answers a release with %+v", node, reply)
+		if reply.Status == core.Granted || reply.Status == core.Lost {
+			w.free[node] = true
+		}
+		w.attempt.OnRelease(node, reply)
+	case doExtend:
+		note("extends")
+		action := w.attempt.StartExtend(w.now)
+		w.actions(action, core.Extend)
+		if action.Op == core.Extend {
+			if action.Round != w.round+1 || action.Token != w.token || w.now >= w.bound {
+				w.fail("extends by %+v", action)
+			}
+			w.round, w.began = action.Round, w.now
+			w.extended, w.refused = nodeSet{}, nodeSet{}
+		}
+	case doRelease:
+		note("releases")
+		action := w.attempt.StartRelease(w.now)
+		w.actions(action, core.Release)
+		if action.Op == core.Release {
+			w.releases++
+			w.free = nodeSet{}
+		}
+		if w.releases > 1 {
+			w.fail("released twice")
+		}
+	case doCancel:
+		note("cancels")
+		w.actions(w.attempt.Cancel(), core.Release)
+	case doTick:
+		note("looks at the clock")
+		w.attempt.Tick(w.now)
+	}
+}
+
+// actions checks what is to be sent: only what may follow, to nodes that exist.
+func (w *referee) actions(a core.Action, allowed ...core.Op) {
+	if a == (core.Action{}) {
+		return
+	}
+	if !slices.Contains(allowed, a.Op) || a.To>>w.nodes != 0 || (a.Op == core.Extend) != (a.Round != 0) {
+		w.fail("the action %+v; allowed are %v", a, allowed)
+	}
+	if a.Op == core.Confirm {
+		if a.Token <= w.asked && w.asked != 0 || w.attempt.Phase() != core.Confirming {
+			w.fail("the action %+v, after a confirm of %d", a, w.asked)
+		}
+		w.asked, w.yes = a.Token, nodeSet{}
+	}
+}
+
+// check compares the Attempt with what the referee makes of the answers.
+func (w *referee) check() {
+	a, quorum := &w.attempt, w.nodes/2+1
+	phase, reason := a.Phase(), a.Reason()
+	if (phase == core.Over) != (reason != core.NotOver) || w.over != core.NotOver && reason != w.over || w.held != a.WasHeld() && w.held {
+		w.fail("phase %d, reason %d; it was %d, held %v", phase, reason, w.over, w.held)
+	}
+	w.over = reason
+	if a.WasHeld() && !w.held {
+		w.held, w.token = true, a.Token()
+		if len(w.grants[w.token]) < quorum && (w.token != w.asked || len(w.yes) < quorum) {
+			w.fail("holds with token %d, which %d have granted and %d confirmed", w.token, len(w.grants[w.token]), len(w.yes))
+		}
+		if w.now >= w.bound {
+			w.fail("holds from %v on, and was valid until %v", w.now, w.bound)
+		}
+	}
+	if w.held {
+		if a.Token() != w.token {
+			w.fail("the token was %d and is %d", w.token, a.Token())
+		}
+		if len(w.extended) >= quorum {
+			w.bound = max(w.bound, w.began+w.ttl-w.ttl/100-2*time.Millisecond)
+		}
+		limit := w.bound
+		if w.maxHold > 0 {
+			limit = min(limit, start+w.maxHold)
+		}
+		if a.Until() > limit {
+			w.fail("valid until %v; earned was %v", a.Until(), limit)
+		}
+	}
+	round, state := a.Extension()
+	if round != w.round || state == core.Carried && (len(w.extended) < quorum || round == 0) {
+		w.fail("round %d is %d; %d accepted round %d", round, state, len(w.extended), w.round)
+	}
+	if due, ever := a.ExtendDue(); ever && (phase != core.Holding || due < start) {
+		w.fail("the next extension is due at %v in phase %d", due, phase)
+	}
+	switch reason {
+	case core.Contended:
+		if len(w.said) < quorum {
+			w.fail("contended by the word of %d", len(w.said))
+		}
+	case core.Taken:
+		if w.nodes-len(w.refused) >= quorum {
+			w.fail("taken by the word of %d", len(w.refused))
+		}
+	case core.Expired, core.HeldTooLong:
+		if w.now < a.Until() {
+			w.fail("over at %v, and valid until %v", w.now, a.Until())
+		}
+	case core.LetGo:
+		if w.releases == 0 {
+			w.fail("let go without a release")
+		}
+	}
+	if _, clean := a.ReleaseOutcome(); w.releases > 0 && clean && len(w.free) < quorum {
+		w.fail("released by the word of %d", len(w.free))
+	}
+}
+
+func (w *referee) fail(format string, args ...any) {
+	w.t.Helper()
+	text := ""
+	for _, line := range w.log {
+		text += "\n" + line
+	}
+	w.t.Fatalf("%d nodes, TTL %v, at most %v: %s%s", w.nodes, w.ttl, w.maxHold, fmt.Sprintf(format, args...), text)
+}

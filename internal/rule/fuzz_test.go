@@ -1,0 +1,245 @@
+package rule
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// FuzzOperations does any operations on one name of one node, and looks after each
+// of them at what the other nodes and the holders rely on. Where no line is full it
+// also compares with the naive node of TestLineAgainstANaiveOne.
+func FuzzOperations(f *testing.F) {
+	const acquire, extend, confirm, release, force, later, change = 0, 1, 2, 3, 4, 5, 6
+	for _, seed := range [][]byte{
+		{},
+		{0, acquire, 1, 1, 9, acquire, 2, 2, 9, release, 1, 0, 0, acquire, 2, 2, 9},                                                                           // in turn
+		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, acquire, 3, 3, 9, release, 1, 0, 0, later, 255, 0, 0, acquire, 3, 3, 9},                                       // passed over
+		{0, acquire, 1, 0, 9, acquire, 2, 193, 9, acquire, 3, 69, 9, release, 1, 0, 0},                                                                        // the later one first
+		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, change, 2, 0, 0, release, 1, 0, 0, acquire, 3, 3, 9},                                                          // gone
+		{0, acquire, 1, 0, 9, extend, 1, 0, 9, extend, 2, 0, 9, later, 255, 0, 0, extend, 1, 0, 9, confirm, 1, 0, 40},                                         // extended again
+		{0, acquire, 1, 0, 9, force, 0, 0, 30, extend, 1, 0, 9, acquire, 2, 2, 255},                                                                           // by force
+		{0, acquire, 1, 0, 9, acquire, 2, 2, 9, release, 0, 2, 128, release, 1, 2, 0, acquire, 0, 2, 0},                                                       // goes on waiting
+		{0, change, 7, 1, 0, acquire, 1, 1, 1, extend, 1, 0, 1, confirm, 1, 0, 1, release, 1, 0, 1, force, 0, 0, 1},                                           // out
+		{1, acquire, 1, 0, 9, acquire, 2, 2, 9, acquire, 3, 3, 9, acquire, 3, 130, 9, acquire, 3, 4, 9, acquire, 3, 5, 9, release, 1, 1, 0, acquire, 3, 6, 9}, // full
+	} {
+		f.Add(seed)
+	}
+	full := make(Line, core.MaxLine-3)
+	for i := range full {
+		full[i] = Place{Waiter: fmt.Sprintf("x%05d", i), Stamp: 2}
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if len(input) == 0 {
+			return
+		}
+		e, l, now := Entry{}, Line(nil), time.Duration(0)
+		var n *naive
+		most := 300
+		if input[0]%8 == 1 {
+			l, most = slices.Clone(full), 10 // looking through a full line takes time
+		} else {
+			n = &naive{waiters: map[string]int64{}, gone: map[string]bool{}}
+		}
+		gone := map[string]bool{}
+		reachable := func(w string) bool { return !gone[w] }
+		var log []string
+		for rest := input[1:]; len(rest) >= 4 && len(log) < most; rest = rest[4:] {
+			holder := fmt.Sprint("h", rest[1]%4)
+			if rest[1]%4 == 0 {
+				holder = "" // in a release only
+			}
+			p := Place{Stamp: int64(rest[2] >> 6), Waiter: []string{"", "a", "b", "c", "d", "e", "f", "x00001"}[rest[2]%8]}
+			ttl := time.Duration(1+int(rest[3])) * 10 * time.Millisecond
+			token := fuzzToken(rest[3])
+			before, line := e, slices.Clone(l)
+			leased := before.Leased(now)
+			var reply core.Reply
+			var called string
+			var same bool
+			kind := rest[0] % 8
+			switch {
+			case holder == "" && kind < 3:
+				continue // engines refuse it
+			case kind == acquire:
+				p.Stamp++
+				token = min(token, core.MaxProposal) // engines refuse more
+				reply, called = AcquireInLine(&e, &l, now, p, reachable, func(e *Entry) core.Reply { return Acquire(e, now, holder, ttl, token) })
+				if n != nil {
+					want, wantCalled := n.acquire(now, holder, ttl, token, p)
+					same = reply == want && called == wantCalled
+				}
+				if reply.Status == core.Granted && (leased && before.Holder != Reserved(p.Waiter) || reply.Register <= before.Register || reply.Register < token) {
+					t.Fatalf("%+v granted on %+v at %v", reply, before, now)
+				}
+				if reply.Status == core.Held && p.Waiter != "" && l.Ahead(p.Waiter) == len(l) && len(l) < core.MaxLine {
+					t.Fatalf("%q was refused, and is not in line", p.Waiter)
+				}
+			case kind == extend:
+				token = min(token, fence.MaxToken)
+				reply = Extend(&e, now, holder, ttl, token)
+				own := leased && before.Holder == holder
+				same = true
+				if granted := !before.Out && (own || !leased && before.Register <= token); granted != (reply.Status == core.Granted) {
+					t.Fatalf("extend: %+v on %+v at %v", reply, before, now)
+				}
+				if n != nil && reply.Status == core.Granted {
+					n.end(now)
+					n.holder, n.until = holder, now+ttl
+				}
+			case kind == confirm:
+				token = min(token, fence.MaxToken)
+				reply = Confirm(&e, now, holder, token)
+				own := leased && before.Holder == holder
+				same = true
+				if granted := !before.Out && own && before.Register <= token; granted != (reply.Status == core.Granted) || granted && e.Register != token {
+					t.Fatalf("confirm: %+v on %+v at %v", reply, before, now)
+				}
+				if n != nil && reply.Status == core.Granted {
+					n.register = token
+				}
+			case kind == release:
+				if rest[3] >= 128 {
+					p.Stamp++
+				} else {
+					p.Stamp = 0
+				}
+				reply, called = ReleaseInLine(&e, &l, now, holder, p, reachable)
+				if n != nil {
+					want, wantCalled := n.release(now, holder, p)
+					same = reply == want && called == wantCalled
+				}
+			case kind == force:
+				token = min(token, fence.MaxToken)
+				reply, called = ForceReleaseInLine(&e, &l, now, reachable, func(e *Entry) core.Reply { return ForceRelease(e, now, token) })
+				if n != nil {
+					want, wantCalled := n.forceRelease(now, token)
+					same = reply == want && called == wantCalled
+				}
+				if reply.Status == core.Granted && (e.Register <= before.Register || e.Register < token) {
+					t.Fatalf("force release: %+v on %+v", reply, before)
+				}
+			case kind == later:
+				now += time.Duration(rest[1]) * 10 * time.Millisecond
+				continue
+			default:
+				if w := p.Waiter; w != "" {
+					gone[w] = rest[1]%2 == 0 && !gone[w]
+				}
+				e.Out = rest[1] == 7
+				if n != nil {
+					n.out, n.gone = e.Out, gone
+				}
+				continue
+			}
+			log = append(log, fmt.Sprintf("%v: operation %d by %q for %+v, %v, %d: %+v, called %q", now, kind, holder, p, ttl, token, reply, called))
+			fail := func(why string) {
+				t.Fatalf("%s: %+v before, %+v after. The last operations:\n%s", why, before, e, tail(log, 20))
+			}
+
+			if e.Register < before.Register {
+				fail("the register decreased")
+			}
+			if leased && e.Holder != before.Holder && kind != force && !(kind == release && before.Holder == holder) && before.Holder != Reserved(p.Waiter) {
+				fail("a lease was taken from its holder")
+			}
+			if leased && kind != force && before.Holder != holder && before.Holder != Reserved(p.Waiter) && e.Expires != before.Expires {
+				fail("a lease was changed by somebody else")
+			}
+			if e.Leased(now) && e.Expires > now+max(ttl, core.ClaimWindow) && e.Expires != before.Expires {
+				fail("a lease that is too long")
+			}
+			if before.Out && (reply.Status == core.Granted && kind != release || e.Register != before.Register) {
+				fail("promised while out")
+			}
+			if len(l) > core.MaxLine || len(l) > len(line)+1 {
+				fail(fmt.Sprintf("%d in line, after %d", len(l), len(line)))
+			}
+			for i := 1; i < len(l); i++ {
+				if l[i-1].Stamp > l[i].Stamp || l[i-1].Stamp == l[i].Stamp && l[i-1].Waiter >= l[i].Waiter {
+					fail(fmt.Sprintf("out of order, or twice in line: %v", l[i-1:i+1]))
+				}
+			}
+			seen := map[string]bool{}
+			for _, in := range l {
+				if in.Waiter == "" || seen[in.Waiter] {
+					fail(fmt.Sprintf("%q is twice in line, or nobody", in.Waiter))
+				}
+				seen[in.Waiter] = true
+			}
+			if called != "" && (e.Holder != Reserved(called) || e.Expires != now+core.ClaimWindow || gone[called] || called == p.Waiter && kind != force || leasedBy(before, now, holder, p) && kind == acquire) {
+				fail(fmt.Sprintf("called %q", called))
+			}
+			if n == nil {
+				continue
+			}
+			n.end(now)
+			same = same && e.Register == n.register && e.Leased(now) == !n.free() && len(l) == len(n.waiters)
+			if e.Leased(now) {
+				same = same && e.Expires == n.until && (e.Holder == n.holder || e.Holder == Reserved(n.keptFor))
+			}
+			for _, w := range []string{"", "a", "b", "c", "d", "e", "f", "x00001"} {
+				same = same && l.Ahead(w) == n.ahead(w)
+			}
+			if !same {
+				fail(fmt.Sprintf("the naive one is %+v, the line %v", *n, l))
+			}
+		}
+	})
+}
+
+// leasedBy reports whether somebody else than holder, or the waiter that asks, has
+// the lease.
+func leasedBy(e Entry, now time.Duration, holder string, p Place) bool {
+	return e.Leased(now) && e.Holder != holder && e.Holder != Reserved(p.Waiter)
+}
+
+// fuzzToken makes a token of a byte: small ones that meet, and the bounds.
+func fuzzToken(b byte) fence.Token {
+	if b >= 252 {
+		return []fence.Token{core.MaxProposal - 1, core.MaxProposal, fence.MaxToken, math.MaxUint64}[b-252]
+	}
+	return fence.Token(b % 64)
+}
+
+// FuzzChecks: what an engine lets through is what the rules can be applied to.
+func FuzzChecks(f *testing.F) {
+	const client = "0123456789abcdef0123456789abcdef"
+	for _, s := range []string{"", ":", client, client + ":", client + ":1", client + ":0000000000000000000", client + ":00000000000000000000",
+		strings.ToUpper(client) + ":1", client + ":1:2", client + ":-1", client + ":+1", client + ": 1", client[1:] + ":1", client + "0:1", client[:31] + "/:1", client[:30] + "..:1", client + ":١",
+		strings.Repeat("é", 16) + ":1"} {
+		for _, n := range []int64{0, 1, -1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MinInt64, int64(time.Millisecond) - 1, int64(time.Millisecond), int64(maxTTL), int64(maxTTL) + 1} {
+			f.Add(s, n)
+		}
+	}
+	f.Fuzz(func(t *testing.T, s string, n int64) {
+		good := s == ""
+		if len(s) >= 34 && len(s) <= 52 && s[32] == ':' {
+			good = true
+			for i, b := range []byte(s) {
+				hex := b >= '0' && b <= '9' || i < 32 && b >= 'a' && b <= 'f'
+				good = good && (hex || i == 32)
+			}
+		}
+		if err := CheckPlace(Place{Waiter: s, Stamp: n}); (err == nil) != (good && n >= 0 && n <= 1<<53) {
+			t.Errorf("place %q, %d: %v", s, n, err)
+		}
+		ttl, err := CheckTTL(time.Duration(n))
+		if (err == nil) != (n >= 1e6 && n <= int64(maxTTL)) || err == nil && (int64(ttl) != n/1e6*1e6 || ttl+time.Duration(math.MaxInt64/2) < 0) {
+			t.Errorf("TTL %d: %v, %v", n, ttl, err)
+		}
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], uint64(n))
+		token := fence.Token(binary.BigEndian.Uint64(b[:]))
+		if (CheckToken(token) == nil) != (token == 0 || token.Valid()) || (CheckProposal(token) == nil) != (token <= 1<<52) || (CheckHolder(s) == nil) != (s != "") {
+			t.Errorf("%d, %q: %v, %v, %v", token, s, CheckToken(token), CheckProposal(token), CheckHolder(s))
+		}
+	})
+}
