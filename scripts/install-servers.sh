@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the servers that the tests run on, as far as they are missing, from the
-# packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL. As root or through sudo.
+# packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL; and a C compiler, for the
+# library that sets the clocks of running servers. As root or through sudo.
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -30,7 +31,7 @@ report() {
 }
 
 missing=()
-for server in redis-server valkey-server postgresql; do
+for server in redis-server valkey-server postgresql cc; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -123,6 +124,10 @@ for server in "${missing[@]}"; do
 		cleanup=("cp -p '$tmp/createcluster.conf' $config" "${cleanup[@]}")
 		echo "create_main_cluster = false" >>$config
 		install postgresql
+		;;
+	cc)
+		install libc6-dev
+		install gcc
 		;;
 	esac
 done
