@@ -5,6 +5,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
 )
@@ -63,10 +64,32 @@ func TestLoss(t *testing.T) {
 
 func TestAMinorityMayDie(t *testing.T) {
 	h, servers := group(t)
-	r := h.start(append(short, "x", "--", "sh", "-c", "echo ready; sleep 5; exit 3")...)
+	// For longer than a TTL after the death.
+	r := h.start(append(short, "x", "--", "sh", "-c", "echo ready; read x; sleep 5; exit 3")...)
 	r.line()
+	// A server that was started later than the others does not vote yet. With it
+	// out, another one is half of what is left; an extension takes it in.
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if have(servers, "fenlock:x") == len(servers) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("not all servers have the lease within 30 s")
+		}
+	}
 	servers[1].Kill()
+	r.stdin.Close()
 	r.want(3)
+}
+
+// have returns how many servers have a key.
+func have(servers []*testserver.Server, key string) (n int) {
+	for _, s := range servers {
+		if s.Do("EXISTS", key) == "1" {
+			n++
+		}
+	}
+	return n
 }
 
 func TestNoQuorum(t *testing.T) {
@@ -100,13 +123,7 @@ func TestPrefix(t *testing.T) {
 	} {
 		r := h.start(append(short, test.prefix, "x", "--", "sh", "-c", "echo ready; read x; exit 0")...)
 		r.line()
-		found := 0
-		for _, s := range servers {
-			if s.Do("EXISTS", test.key) == "1" {
-				found++
-			}
-		}
-		if found < 2 {
+		if found := have(servers, test.key); found < 2 {
 			t.Errorf("%s: %d servers have %q", test.prefix, found, test.key)
 		}
 		r.stdin.Close()
