@@ -84,6 +84,7 @@ type profile struct {
 	nodes, users      int  // users: of a process, at most
 	loss, tail, twice int  // of messages, in a million
 	ordered           bool // messages of a connection keep their order
+	starters          bool // and the clients know it: the nodes are Starters
 	pace              time.Duration
 	breaks            assumption
 	noLines           int   // so many of the nodes keep none
@@ -118,6 +119,7 @@ func (w *world) newProfile() profile {
 		idle:    w.chance(800_000),
 		hold:    time.Duration(pick(20, 2_000, 10_000, 10_000)) * time.Millisecond,
 	}
+	p.starters = p.ordered && w.chance(500_000)
 	if w.chance(250_000) {
 		p.breaks = assumption(1 << w.rng.IntN(3))
 	}

@@ -16,6 +16,7 @@ type Script struct {
 	Name                      string
 	Nodes, Clients            int
 	TTL, NodeTimeout, MaxHold time.Duration
+	Starters                  bool // the nodes are
 	Steps                     []Step
 	End                       time.Duration
 }
@@ -76,6 +77,7 @@ const ever = 1000 * time.Hour
 // Play plays a script in the simulator.
 func Play(s Script) []string {
 	w := &world{engine: newEngine(0), rules: shipped(), maxTTL: s.TTL, quietAt: ever}
+	w.profile.starters = s.Starters
 	w.newNames(3)
 	for i := range s.Nodes {
 		n := newNode(w, i)

@@ -79,8 +79,12 @@ func (c *client) newLock(name int, w *waiter) (*lock, core.Action) {
 	l.holder = c.w.rules.holder(c, l.id)
 	wall := (c.w.now + c.wall).Microseconds()
 	var action core.Action
+	var ordered core.Set
+	if c.w.profile.starters {
+		ordered = core.Set(1)<<len(c.w.nodes) - 1
+	}
 	l.attempt, action = c.w.rules.start(core.Params{Nodes: len(c.w.nodes), TTL: c.ttl, MaxHold: c.maxHold,
-		Start: l.start, Proposal: core.Proposal(wall, c.seen)})
+		Start: l.start, Proposal: core.Proposal(wall, c.seen), Ordered: ordered})
 	c.w.note("client %[1]d begins attempt %[2]d on name %[3]d, proposing %[4]d", c.id, l.id, uint64(name), uint64(action.Token))
 	return l, action
 }
@@ -99,7 +103,11 @@ func (l *lock) send(action core.Action) {
 	}
 	f := &fanout{action: action, open: action.To}
 	for i := range l.c.w.nodes {
-		if action.To.Has(i) {
+		switch {
+		case !action.To.Has(i):
+		case l.c.w.profile.starters:
+			l.ask(f, i)
+		default: // on a goroutine
 			l.c.soon(func() { l.ask(f, i) })
 		}
 	}

@@ -40,6 +40,9 @@ type Params struct {
 	Start   time.Duration // read before the first request is sent
 	// Proposal is the number to propose, see the function of that name.
 	Proposal fence.Token
+	// Ordered are the nodes that carry out requests about one name in the order in
+	// which they were sent, as long as the connection lasts.
+	Ordered Set
 }
 
 // Attempt is one holder's life on a quorum group. Feed it every reply exactly
@@ -74,8 +77,10 @@ type Attempt struct {
 	highest    fence.Token // largest register that a confirm was refused with
 	extended   bool        // the current extension was carried
 
-	// abandoned says that leases that turn up late are to be released.
+	// abandoned says that leases that turn up late are to be released, and released
+	// to which nodes a release has been sent.
 	abandoned bool
+	released  Set
 }
 
 // ballot sorts the answers of one round.
@@ -257,6 +262,7 @@ func (a *Attempt) fail(why Reason) Action {
 	if why != Cancelled {
 		to &= a.acquire.answered()
 	}
+	a.released = to
 	return Action{Op: Release, To: to}
 }
 
@@ -308,8 +314,8 @@ func (a *Attempt) Tick(now time.Duration) {
 // StartRelease ends the tenure and asks the nodes to drop the lease. After a
 // loss it still does the latter. It does nothing if the lock was never held or
 // was released before. A node that has not answered the acquire yet is released
-// when it does: a release could overtake the acquire, and would have to be sent
-// again.
+// when it does, unless it keeps requests in order: a release could overtake the
+// acquire, and would have to be sent again.
 func (a *Attempt) StartRelease(now time.Duration) Action {
 	a.Tick(now)
 	if !a.WasHeld() || a.abandoned {
@@ -322,8 +328,9 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 	a.votes = ballot{}
 	to := allOf(a.params.Nodes)
 	if a.round == 0 {
-		to &= a.acquire.answered()
+		to &= a.acquire.answered() | a.params.Ordered
 	}
+	a.released = to
 	return Action{Op: Release, To: to}
 }
 
@@ -345,8 +352,12 @@ func (a *Attempt) ReleaseOutcome() (done, clean bool) {
 }
 
 // releaseLate answers a lease that turned up, or may have, after the attempt
-// was given up: the release that was sent then can have overtaken it.
+// was given up: the release that was sent then can have overtaken it. A release
+// that is still under way to a node that keeps requests in order has not.
 func (a *Attempt) releaseLate(node int, r Reply) Action {
+	if r.Status == Granted && (a.released & a.params.Ordered &^ a.votes.answered()).Has(node) {
+		return Action{}
+	}
 	if a.abandoned && (r.Status == Granted || r.Status == Unknown) {
 		return Action{Op: Release, To: Set(0).With(node)}
 	}

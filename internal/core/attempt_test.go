@@ -235,6 +235,39 @@ func TestOneNodeDownIsNoMatter(t *testing.T) {
 
 // What turns up after the attempt was given up is released there and then: the
 // release sent earlier may have overtaken the acquire.
+// Node 2 keeps requests in order, and has not answered the acquire: its release
+// need not wait for that, and what the acquire comes to is released already.
+func TestOrderedNodesAreReleasedAtOnce(t *testing.T) {
+	release := func(nodes ...int) core.Action { return core.Action{Op: core.Release, To: set(nodes...)} }
+	for name, c := range map[string]struct {
+		first    *core.Reply // the release's answer, if it is before the acquire's
+		acquired core.Reply
+		want     core.Action
+	}{
+		"granted":                     {nil, granted(7), core.Action{}},
+		"held":                        {nil, held, core.Action{}},
+		"unknown":                     {nil, unknown, release(2)},
+		"overtaken after all":         {&lost, granted(7), release(2)},
+		"the release is unknown":      {&unknown, granted(7), release(2)},
+		"the release was too early":   {&lost, unknown, release(2)},
+		"overtaken, and then refused": {&lost, held, core.Action{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, _ := core.NewAttempt(core.Params{Nodes: 3, TTL: ttl, Start: start, Ordered: set(2)})
+			acquire(&a, granted(7), granted(7))
+			wantAction(t, a.StartRelease(start), release(0, 1, 2))
+			if c.first != nil {
+				a.OnRelease(2, *c.first)
+			}
+			wantAction(t, a.OnAcquire(2, c.acquired, start), c.want)
+		})
+	}
+	a, _ := core.NewAttempt(core.Params{Nodes: 3, TTL: ttl, Start: start, Ordered: set(1, 2)})
+	wantAction(t, a.Cancel(), release(0, 1, 2))
+	wantAction(t, a.OnAcquire(1, granted(7), start), core.Action{})
+	wantAction(t, a.OnAcquire(0, granted(7), start), release(0))
+}
+
 func TestLateLeasesAreReleased(t *testing.T) {
 	for _, c := range []struct {
 		r    core.Reply
