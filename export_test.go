@@ -20,3 +20,13 @@ func InLine(l *Locker) int {
 	defer l.lines.mu.Unlock()
 	return len(l.lines.waiters)
 }
+
+// UnderWay returns how many fanouts to Starters have not ended.
+func UnderWay(l *Locker) (n int) {
+	l.deadlines.mu.Lock()
+	defer l.deadlines.mu.Unlock()
+	for f := l.deadlines.first; f != nil; f = f.next {
+		n++
+	}
+	return n
+}

@@ -3,7 +3,6 @@ package fenlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -44,7 +43,8 @@ func newLines(l *Locker) *lines {
 	if !some {
 		return nil
 	}
-	s.client = newID()
+	id := newID()
+	s.client = string(id[:])
 	return s
 }
 
@@ -142,7 +142,9 @@ func (s *lines) enlist(w *waiter) bool {
 	w.number = s.last
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.place = Place{Waiter: fmt.Sprintf("%s:%d", s.client, w.number), Stamp: min(max(stamp.Microseconds(), 1), maxStamp)}
+	var id [holderIDLength + 21]byte
+	waiter := strconv.AppendUint(append(append(id[:0], s.client...), ':'), w.number, 10)
+	w.place = Place{Waiter: string(waiter), Stamp: min(max(stamp.Microseconds(), 1), maxStamp)}
 	return true
 }
 

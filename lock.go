@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -23,19 +24,34 @@ type Lock struct {
 	waiter *waiter         // whose attempt it is, nil for TryAcquire
 	start  time.Duration   // of the attempt
 
-	// ctx is set before decided is closed, if the lock was acquired.
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	decided chan struct{}
+	// ctx is set before the acquirer is told, if the lock was acquired.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// told has room for two: to the acquirer that the attempt is decided, and, once
+	// it is held, to whoever releases it that the release is.
+	told chan struct{}
+
+	// The fanouts of the acquire and of a release, and room for their calls: nearly
+	// all locks have no others.
+	acquiring, releasing fanout
+	rooms                []room
+	released             atomic.Bool // releasing is in use
 
 	mu        sync.Mutex // guards the rest; never held across a request
 	attempt   core.Attempt
-	answers   []nodeAnswer
 	timer     *time.Timer
 	extension *outcome
-	release   *outcome
+	decided   bool
 	failure   error // why the lock was never held, once decided
+	release   releaseOutcome
 	refusals  []core.Refusal
+}
+
+// room is what a lock keeps of a node: what it said last, and two calls of any
+// nodes.
+type room struct {
+	said  nodeAnswer
+	calls [2]call
 }
 
 // nodeAnswer is the last thing that a node said, for the errors.
@@ -45,10 +61,16 @@ type nodeAnswer struct {
 	err    error
 }
 
-// outcome is what waits for a round: err is set before done is closed.
+// outcome is what waits for an extension: err is set before done is closed.
 type outcome struct {
 	done chan struct{}
 	err  error
+}
+
+// releaseOutcome is of the first Release.
+type releaseOutcome struct {
+	begun, ended bool
+	err          error
 }
 
 // Format prints the name and nothing that the mutex guards, nor the identity of
@@ -149,28 +171,27 @@ func (k *Lock) Extend(ctx context.Context) error {
 // within a TTL.
 func (k *Lock) Release(ctx context.Context) error {
 	k.mu.Lock()
-	if k.release != nil {
+	if k.release.begun {
 		k.mu.Unlock()
 		return fmt.Errorf("%w before: %q", ErrReleased, k.name)
 	}
 	now := k.locker.now()
 	k.attempt.Tick(now)
 	lost := k.endError()
-	k.release = &outcome{done: make(chan struct{})}
-	wait := k.release
+	k.release.begun = true
 	action := k.attempt.StartRelease(now)
 	k.settle(now)
 	k.mu.Unlock()
 	k.send(action)
 	select {
-	case <-wait.done:
+	case <-k.told:
 	case <-ctx.Done():
 		return errors.Join(lost, fmt.Errorf("fenlock: release %q: %w", k.name, ctx.Err()))
 	}
 	if lost != nil {
 		return lost
 	}
-	return wait.err
+	return k.release.err
 }
 
 // outcome returns what the acquisition came to. The attempt is decided.
@@ -206,7 +227,8 @@ func (k *Lock) heldError() *HeldError {
 	e := &HeldError{Name: k.name}
 	count, most := make(map[string]int), 0
 	var ahead []int
-	for _, a := range k.answers {
+	for i := range k.rooms {
+		a := k.rooms[i].said
 		if a.err != nil || a.answer.Status != Held {
 			continue
 		}
@@ -229,9 +251,9 @@ func (k *Lock) heldError() *HeldError {
 
 // said is what the nodes answered to the acquire, for the waiter's turn.
 func (k *Lock) said() []core.Refusal {
-	said := make([]core.Refusal, len(k.answers))
-	for i, a := range k.answers {
-		if a.op == core.Acquire && a.err == nil {
+	said := make([]core.Refusal, len(k.rooms))
+	for i := range k.rooms {
+		if a := k.rooms[i].said; a.op == core.Acquire && a.err == nil {
 			said[i] = core.Refusal{Status: core.Status(a.answer.Status), Remaining: a.answer.Remaining, Ahead: a.answer.Ahead}
 		}
 	}
@@ -241,9 +263,10 @@ func (k *Lock) said() []core.Refusal {
 // quorumError lists the nodes that gave no answer to op that counts. A confirm
 // is a part of acquiring.
 func (k *Lock) quorumError(op core.Op) *QuorumError {
-	n := len(k.answers)
+	n := len(k.rooms)
 	e := &QuorumError{Op: op.String(), Name: k.name, Nodes: n, Need: core.Quorum(n)}
-	for i, a := range k.answers {
+	for i := range k.rooms {
+		a := k.rooms[i].said
 		if a.op != op && !(a.op == core.Confirm && op == core.Acquire) {
 			continue // an older answer
 		}
@@ -281,10 +304,18 @@ func (k *Lock) endError() error {
 	case core.HeldTooLong:
 		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.locker.config.MaxHold)
 	case core.LetGo:
-		return fmt.Errorf("%w: %q", ErrReleased, k.name)
+		return releasedError{k}
 	}
 	return nil
 }
+
+// releasedError is ErrReleased with the name: one for each lock, so it is not
+// formatted before somebody wants to read it.
+type releasedError struct{ lock *Lock }
+
+func (e releasedError) Error() string { return fmt.Sprintf("%v: %q", ErrReleased, e.lock.name) }
+
+func (e releasedError) Unwrap() error { return ErrReleased }
 
 // troubles lists what nodes said last, as text: a lost lock must not match
 // ErrNoQuorum, which means that nothing is known.

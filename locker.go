@@ -21,12 +21,14 @@ type Locker struct {
 	config Config
 	queues queues
 	lines  *lines               // nil if no node keeps lines
+	starts core.Set             // the nodes that are Starters
 	now    func() time.Duration // monotonic, suspended time included
 
 	// seen is the largest register that any node ever showed, for proposals.
 	seen atomic.Uint64
 
-	requests requests
+	requests  requests
+	deadlines deadlines
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
@@ -42,6 +44,12 @@ func New(config Config) (*Locker, error) {
 	l.requests.idle = sync.NewCond(&l.requests.mu)
 	l.requests.closing = make(chan struct{})
 	l.lines = newLines(l)
+	l.deadlines.timeout = config.NodeTimeout
+	for i, node := range config.Nodes {
+		if _, ok := node.(Starter); ok {
+			l.starts = l.starts.With(i)
+		}
+	}
 	group := Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, Warn: func(node Node, message string) {
 		config.Logger.Warn(message, "node", node.String())
 	}}
@@ -191,15 +199,17 @@ func (l *Locker) attempt(ctx context.Context, name string, w *waiter) (*Lock, []
 	if w != nil {
 		w.begin(start)
 	}
-	lock := &Lock{
-		locker:  l,
-		name:    name,
-		holder:  newHolder(l.config.Label),
-		base:    context.WithoutCancel(ctx),
-		waiter:  w,
-		start:   start,
-		answers: make([]nodeAnswer, len(l.config.Nodes)),
-		decided: make(chan struct{}),
+	var lock *Lock
+	if w == nil || w.lock.locker != nil {
+		lock = new(Lock)
+	} else {
+		lock = &w.lock
+	}
+	lock.locker, lock.name, lock.holder, lock.waiter = l, name, newHolder(l.config.Label), w
+	lock.base, lock.start = ctx, start
+	lock.rooms, lock.told = make([]room, len(l.config.Nodes)), make(chan struct{}, 2)
+	if ctx.Done() != nil {
+		lock.base = context.WithoutCancel(ctx)
 	}
 	lock.mu.Lock()
 	attempt, action := core.NewAttempt(core.Params{
@@ -208,19 +218,21 @@ func (l *Locker) attempt(ctx context.Context, name string, w *waiter) (*Lock, []
 		MaxHold:  max(l.config.MaxHold, 0),
 		Start:    start,
 		Proposal: core.Proposal(time.Now().UnixMicro(), fence.Token(l.seen.Load())),
+		Ordered:  l.starts,
 	})
 	lock.attempt = attempt
 	lock.mu.Unlock()
 	lock.send(action)
 
 	select {
-	case <-lock.decided:
+	case <-lock.told:
 	case <-ctx.Done():
 		lock.mu.Lock()
 		action := lock.attempt.Cancel()
 		lock.settle(l.now())
 		lock.mu.Unlock()
 		lock.send(action)
+		<-lock.told // it may have been acquired just before
 	}
 	return lock.outcome()
 }
@@ -235,13 +247,17 @@ func (l *Locker) observe(token fence.Token) {
 	}
 }
 
-func newHolder(label string) Holder { return Holder(newID() + ":" + label) }
+func newHolder(label string) Holder {
+	id := newID()
+	return Holder(string(id[:]) + ":" + label)
+}
 
-// newID returns 128 random bits.
-func newID() string {
-	var id [holderIDLength / 2]byte
-	rand.Read(id[:]) // never fails: crypto/rand ends the program instead
-	return hex.EncodeToString(id[:])
+// newID returns 128 random bits, in hexadecimal digits.
+func newID() (id [holderIDLength]byte) {
+	var bits [holderIDLength / 2]byte
+	rand.Read(bits[:]) // never fails: crypto/rand ends the program instead
+	hex.Encode(id[:], bits[:])
+	return id
 }
 
 // gaveUp is the error for a context that ended, joined with the last reason.
@@ -256,7 +272,8 @@ func gaveUp(ctx context.Context, name string, last error) error {
 	return fmt.Errorf("fenlock: gave up waiting for %q: %w: %w", name, why, last)
 }
 
-// requests counts what is under way to the nodes, so that Close can wait.
+// requests counts what is under way to the nodes, so that Close can wait. Those
+// of a fanout count as one.
 type requests struct {
 	mu     sync.Mutex
 	idle   *sync.Cond
@@ -266,7 +283,7 @@ type requests struct {
 	closing chan struct{} // closed when closed is set
 }
 
-// begin counts n more requests. They are made even after close: cleaning up is
+// begin counts n more. They are made even after close: cleaning up is
 // always allowed, and the nodes refuse when they are closed.
 func (r *requests) begin(n int) {
 	r.mu.Lock()

@@ -23,15 +23,16 @@ import (
 func TestTheSimulatorMirrorsTheShell(t *testing.T) {
 	for _, script := range scripts {
 		t.Run(script.Name, func(t *testing.T) {
-			want := playShell(t, script)
-			got := sim.Play(script)
-			if len(want) == 0 {
-				t.Fatal("nothing happens")
+			for _, script.Starters = range []bool{false, true} {
+				want := playShell(t, script)
+				got := sim.Play(script)
+				if len(want) == 0 {
+					t.Fatal("nothing happens")
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("Starters: %t. The shell:\n%s\nthe simulator:\n%s", script.Starters, strings.Join(unlike(want, got), "\n"), strings.Join(unlike(got, want), "\n"))
+				}
 			}
-			if slices.Equal(got, want) {
-				return
-			}
-			t.Errorf("the shell:\n%s\nthe simulator:\n%s", strings.Join(unlike(want, got), "\n"), strings.Join(unlike(got, want), "\n"))
 		})
 	}
 }
@@ -158,7 +159,11 @@ func playShell(t *testing.T, script sim.Script) (lines []string) {
 			for i, n := range nodes {
 				l := &linked{Node: n.Share(), stage: s, client: c, node: i}
 				links[c] = append(links[c], l)
-				config.Nodes = append(config.Nodes, &linkedNode{l})
+				var node fenlock.Node = &linkedNode{l}
+				if script.Starters {
+					node = &starter{linkedNode{l}}
+				}
+				config.Nodes = append(config.Nodes, node)
 			}
 			locker, err := fenlock.New(config)
 			if err != nil {

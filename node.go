@@ -100,6 +100,44 @@ type Answer struct {
 	Detail string
 }
 
+// Starter is a Node whose operations can be begun without a goroutine that waits
+// for each of them, so that those that come together can be sent together. A
+// Locker then uses Start in place of the operations; a wrapper that changes one
+// has to change Start too, or not to have it.
+type Starter interface {
+	Node
+	// Start begins an operation, one of the four that Operation names, and returns
+	// without waiting for the server. The rules for the operation hold, except that
+	// call.Done takes its outcome. What has not been sent after timeout, or when
+	// it is not wanted any more, must not be sent. Requests about one name are
+	// carried out in the order of the calls as long as nothing fails.
+	Start(op Operation, r Request, timeout time.Duration, call Call)
+}
+
+// Call waits for the outcome of an operation that was started. Its methods return
+// at once and are safe for concurrent use.
+type Call interface {
+	// Wanted reports whether the outcome can still be of use.
+	Wanted() bool
+	// Done takes the outcome. It is called once, from any goroutine, also before
+	// Start has returned, and however late: the caller has a timer of its own.
+	Done(Answer, error)
+}
+
+// Operation names an operation of a Node that belongs to the life of a lock.
+type Operation uint8
+
+// The operations that can be started.
+const (
+	OpAcquire = Operation(core.Acquire)
+	OpConfirm = Operation(core.Confirm)
+	OpExtend  = Operation(core.Extend)
+	OpRelease = Operation(core.Release)
+)
+
+// String returns the operation's name in lower case.
+func (o Operation) String() string { return core.Op(o).String() }
+
 // Lease is what an operator sees of a name on one node. The holder's identity
 // is left out on purpose: whoever knows it can release the lease.
 type Lease struct {

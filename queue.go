@@ -18,6 +18,8 @@ type queues struct {
 type queue struct {
 	waiters []*waiter
 	why     error // what the nodes said last, nil if nothing yet
+
+	few [2]*waiter // room for them
 }
 
 // enter appends a waiter to the queue of its name.
@@ -29,7 +31,8 @@ func (q *queues) enter(w *waiter) {
 	}
 	in := q.byName[w.name]
 	if in == nil {
-		in = new(queue)
+		in = &w.own
+		in.waiters = in.few[:0]
 		q.byName[w.name] = in
 	} else {
 		w.first = make(chan struct{})

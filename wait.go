@@ -18,6 +18,8 @@ type waiter struct {
 	arrived time.Duration // on the locker's clock
 	first   chan struct{} // closed when it is the first of its queue; nil if it was at once
 
+	lock   Lock   // of its first attempt, which mostly is the only one
+	own    queue  // of its name, if it came first; the Locker's queues guard it
 	number uint64 // among those in line; the Locker's lines guard it
 
 	mu      sync.Mutex // guards the rest

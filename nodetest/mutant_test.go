@@ -348,6 +348,12 @@ func TestMutant(t *testing.T) {
 			return
 		}
 	}
+	for _, m := range startMutants {
+		if m.name == chosen {
+			nodetest.Run(t, func(t *testing.T) nodetest.Harness { return startHarness(m.start) })
+			return
+		}
+	}
 	t.Fatalf("there is no mutant %q", chosen)
 }
 
@@ -365,7 +371,10 @@ func TestSuiteCatches(t *testing.T) {
 	for _, m := range lineMutants {
 		all[[2]string{m.name, m.caught}] = true
 	}
-	if len(all) != len(mutants)+len(lineMutants) {
+	for _, m := range startMutants {
+		all[[2]string{m.name, m.caught}] = true
+	}
+	if len(all) != len(mutants)+len(lineMutants)+len(startMutants) {
 		t.Error("two mutants have one name")
 	}
 	for m := range all {

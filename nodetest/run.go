@@ -27,8 +27,9 @@ type Harness struct {
 	// Fast says that Wait costs no real time. Rules that take many seconds are
 	// only for such engines.
 	Fast bool
-	// Patience is for how long the suite waits for a call to arrive before it
-	// says that there is none. Zero is ten seconds.
+	// Patience is for how long the suite waits for a call to arrive, or for the
+	// outcome of an operation that was started, before it says that there is none.
+	// Zero is ten seconds.
 	Patience time.Duration
 }
 
@@ -37,13 +38,15 @@ type Harness struct {
 // subtests count goroutines, so nothing else may run beside them: don't call
 // Run in parallel tests.
 //
-// The rules of waiting lines are for nodes that are a fenlock.Queuer. To know
-// that, Run opens one more harness first, with the t of the whole suite.
+// The rules of waiting lines are for nodes that are a fenlock.Queuer, and all rules
+// run once more for a fenlock.Starter. To know that, Run opens two more
+// harnesses, with the t of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.test(newSuite(t, open)) })
 	}
 	runLines(t, open)
+	runStarted(t, open)
 }
 
 // newSuite opens a harness for one subtest.
@@ -51,9 +54,10 @@ func newSuite(t *testing.T, open func(t *testing.T) Harness) *suite {
 	noLeak(t)
 	given := open(t)
 	seen := new(secrets)
-	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, patience: cmp.Or(given.Patience, 10*time.Second),
-		node:  &watched{inner: given.Node, t: t, seen: seen},
-		other: &watched{inner: given.Other, t: t, seen: seen}}
+	patience := cmp.Or(given.Patience, 10*time.Second)
+	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, patience: patience,
+		node:  &watched{inner: given.Node, t: t, seen: seen, patience: patience},
+		other: &watched{inner: given.Other, t: t, seen: seen, patience: patience}}
 	t.Cleanup(func() {
 		s.node.Close()
 		s.other.Close()

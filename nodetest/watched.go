@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
@@ -18,6 +19,9 @@ type watched struct {
 	inner fenlock.Node
 	t     *testing.T
 	seen  *secrets
+	start bool // operations are started, see Starter
+
+	patience time.Duration // for Done
 
 	closed atomic.Bool
 }
@@ -53,31 +57,19 @@ func (w *watched) check(op string, result any, err error) {
 }
 
 func (w *watched) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	w.saw(r)
-	a, err := w.inner.Acquire(ctx, r)
-	w.check("acquire", a, err)
-	return a, err
+	return w.operate(ctx, fenlock.OpAcquire, w.inner.Acquire, r)
 }
 
 func (w *watched) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	w.saw(r)
-	a, err := w.inner.Confirm(ctx, r)
-	w.check("confirm", a, err)
-	return a, err
+	return w.operate(ctx, fenlock.OpConfirm, w.inner.Confirm, r)
 }
 
 func (w *watched) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	w.saw(r)
-	a, err := w.inner.Extend(ctx, r)
-	w.check("extend", a, err)
-	return a, err
+	return w.operate(ctx, fenlock.OpExtend, w.inner.Extend, r)
 }
 
 func (w *watched) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	w.saw(r)
-	a, err := w.inner.Release(ctx, r)
-	w.check("release", a, err)
-	return a, err
+	return w.operate(ctx, fenlock.OpRelease, w.inner.Release, r)
 }
 
 func (w *watched) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {

@@ -1,0 +1,100 @@
+package nodetest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// runStarted runs the rules again, with Start in place of the operations, if the
+// nodes are Starters.
+func runStarted(t *testing.T, open func(t *testing.T) Harness) {
+	probe := open(t)
+	probe.Node.Close()
+	probe.Other.Close()
+	if _, ok := probe.Node.(fenlock.Starter); !ok {
+		return
+	}
+	started := func(t *testing.T) *suite {
+		s := newSuite(t, open)
+		s.node.start, s.other.start = true, true
+		return s
+	}
+	for _, c := range cases {
+		if c.name != "DoneContextIsAnError" { // Start has no context
+			t.Run("Started"+c.name, func(t *testing.T) { c.test(started(t)) })
+		}
+	}
+	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
+	if _, ok := probe.Node.(fenlock.Queuer); !ok {
+		return
+	}
+	for _, c := range lineCases {
+		if !c.slow || probe.Fast {
+			t.Run("Started"+c.name, func(t *testing.T) { started(t).inTime(c.test) })
+		}
+	}
+}
+
+// startTimeout is what an operation that is started may take.
+const startTimeout = 5 * time.Second
+
+// outcome is the call of one operation that was started.
+type outcome struct {
+	t      *testing.T
+	done   chan struct{}
+	times  atomic.Int32
+	gone   bool // nobody waits
+	answer fenlock.Answer
+	err    error
+}
+
+func (o *outcome) Wanted() bool { return !o.gone }
+
+func (o *outcome) Done(answer fenlock.Answer, err error) {
+	if o.times.Add(1) > 1 {
+		o.t.Error("Done was called twice")
+		return
+	}
+	o.answer, o.err = answer, err
+	close(o.done)
+}
+
+// begin starts an operation and waits for its outcome.
+func (w *watched) begin(op fenlock.Operation, r fenlock.Request) (fenlock.Answer, error) {
+	o := &outcome{t: w.t, done: make(chan struct{})}
+	w.inner.(fenlock.Starter).Start(op, r, startTimeout, o)
+	select {
+	case <-o.done:
+		return o.answer, o.err
+	case <-time.After(w.patience):
+		return fenlock.Answer{}, fmt.Errorf("%s: Done was not called within %v", w.inner, w.patience)
+	}
+}
+
+// operation is one of the methods that can be started.
+type operation func(context.Context, fenlock.Request) (fenlock.Answer, error)
+
+// operate makes a request in the way that the rules are run.
+func (w *watched) operate(ctx context.Context, op fenlock.Operation, call operation, r fenlock.Request) (a fenlock.Answer, err error) {
+	w.saw(r)
+	if w.start {
+		a, err = w.begin(op, r)
+	} else {
+		a, err = call(ctx, r)
+	}
+	w.check(op.String(), a, err)
+	return a, err
+}
+
+func startedUnwantedIsNotSent(s *suite) {
+	o := &outcome{t: s.T, done: make(chan struct{}), gone: true}
+	s.node.inner.(fenlock.Starter).Start(fenlock.OpAcquire, request("a", "nobody", 7), startTimeout, o)
+	// What is started later is sent no earlier.
+	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request("a", "me", 3)))
+	s.leased("a", "me", true, 3)
+}
