@@ -237,6 +237,9 @@ func (n *Node) Close() error {
 		end()
 	}
 	n.mu.Unlock()
+	for i := range n.lanes {
+		n.lanes[i].close()
+	}
 	n.client.Close()
 	n.tasks.Wait()
 	n.client.Close() // a connection that a task was making meanwhile

@@ -3,6 +3,7 @@ package valkeynode
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) 
 		n.client.B().Multi().Build(),
 		n.client.B().Get().Key(key).Build(),
 		n.client.B().Pttl().Key(key).Build(),
-		n.client.B().Hget().Key(n.registersKey()).Field(stripe(name)).Build(),
+		n.client.B().Hget().Key(n.registers).Field(strconv.Itoa(fenlock.Stripe(name))).Build(),
 		n.client.B().Exec().Build(),
 	)
 	if err != nil {
@@ -90,7 +91,7 @@ func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 			replies, err := n.doMulti(ctx,
 				n.client.B().Get().Key(key).Build(),
 				n.client.B().Pttl().Key(key).Build(),
-				n.client.B().Hget().Key(n.registersKey()).Field(stripe(name)).Build(),
+				n.client.B().Hget().Key(n.registers).Field(strconv.Itoa(fenlock.Stripe(name))).Build(),
 			)
 			if err != nil {
 				return n.fail(err)

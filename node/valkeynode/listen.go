@@ -3,6 +3,7 @@ package valkeynode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -30,8 +31,7 @@ const (
 // whatever ctx allows.
 func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
 	if err := rule.CheckPlace(rule.Place{Waiter: client + ":0"}); err != nil {
-		_, err := n.invalid(err)
-		return err
+		return n.fail(fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
 	l := &listening{node: n, client: client, event: event, first: make(chan error, 1)}
 	n.mu.Lock()

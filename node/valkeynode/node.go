@@ -24,9 +24,11 @@ const (
 	linePrefix      = "fenlock-line:"
 )
 
+var reservedPrefixes = [...]string{registersPrefix, linePrefix}
+
 // reservedPrefix returns which of the prefixes above a key begins with, or "".
 func reservedPrefix(key string) string {
-	for _, prefix := range []string{registersPrefix, linePrefix} {
+	for _, prefix := range reservedPrefixes {
 		if strings.HasPrefix(key, prefix) {
 			return prefix
 		}
@@ -34,14 +36,18 @@ func reservedPrefix(key string) string {
 	return ""
 }
 
-// Node is one Valkey or Redis primary. It implements fenlock.Rejoiner and
-// fenlock.Queuer, and is safe for concurrent use.
+// Node is one Valkey or Redis primary. It implements fenlock.Rejoiner,
+// fenlock.Queuer and fenlock.Starter, and is safe for concurrent use.
 type Node struct {
-	name   string
-	prefix string
-	secret string // the password, to keep it out of errors
-	client valkey.Client
-	slots  slots
+	name      string
+	prefix    string
+	registers string // the key
+	secret    string // the password, to keep it out of errors
+	client    valkey.Client
+	slots     slots
+	lanes     [laneCount]lane
+	mayMeet   bool // a lock's key may begin with a reserved prefix
+	lastTTL   atomic.Pointer[millisecondsText]
 
 	// dials counts connections. A new one may lead to another server, so that
 	// is looked at before an answer counts.
@@ -59,7 +65,7 @@ type Node struct {
 	warned  string   // the last warning, so that each is given once
 	closed  bool
 	deafen  []func()       // ends the listening, of each client
-	tasks   sync.WaitGroup // flights, and listening
+	tasks   sync.WaitGroup // flights, listening, and sending
 
 	earlier atomic.Pointer[[]*Node] // nodes of the group before this one
 }
@@ -79,7 +85,7 @@ type absence struct {
 
 const (
 	ringScale   = 8   // the client library's ring has 2^ringScale places
-	maxInFlight = 200 // fewer, so that it is never full
+	maxInFlight = 200 // with a context; fewer, so that it is never full, with the lanes either
 
 	pingInterval = time.Second     // on an idle connection
 	connTimeout  = 2 * time.Second // after which a silent connection is closed
@@ -117,6 +123,13 @@ func Open(rawURL string, options ...Option) (*Node, error) {
 	}
 	if reserved := reservedPrefix(n.prefix); reserved != "" {
 		return nil, invalidf("node %s: the prefix %q begins with %q, which is reserved", name, n.prefix, reserved)
+	}
+	n.registers = registersPrefix + n.prefix
+	for i := range n.lanes {
+		n.lanes[i].more.L = &n.lanes[i].mu
+	}
+	for _, reserved := range reservedPrefixes {
+		n.mayMeet = n.mayMeet || strings.HasPrefix(reserved, n.prefix)
 	}
 	n.client, err = newClient(opt, n.watch)
 	if err != nil {
@@ -186,5 +199,3 @@ func (n *Node) key(name string) (string, error) {
 	}
 	return key, nil
 }
-
-func (n *Node) registersKey() string { return registersPrefix + n.prefix }

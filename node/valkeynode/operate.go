@@ -2,95 +2,44 @@ package valkeynode
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
 	"github.com/valkey-io/valkey-go"
 )
 
 // Acquire implements fenlock.Node.
 func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	args, err := acquireArgs(&r)
-	if err != nil {
-		return n.invalid(err)
-	}
-	return n.operate(ctx, acquireScript, r.Name, args...)
-}
-
-func acquireArgs(r *fenlock.Request) ([]string, error) {
-	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), rule.CheckPlace(rule.Place(r.Place))); err != nil {
-		return nil, err
-	}
-	args := append(make([]string, 0, 6), string(r.Holder), milliseconds(ttl), stripe(r.Name), r.Token.String())
-	return appendPlace(args, r.Place), nil
+	return n.operate(ctx, fenlock.OpAcquire, r)
 }
 
 // Confirm implements fenlock.Node.
 func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	if err := rule.CheckToken(r.Token); err != nil {
-		return n.invalid(err)
-	}
-	return n.operate(ctx, confirmScript, r.Name, string(r.Holder), stripe(r.Name), r.Token.String())
+	return n.operate(ctx, fenlock.OpConfirm, r)
 }
 
 // Extend implements fenlock.Node.
 func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
-		return n.invalid(err)
-	}
-	return n.operate(ctx, extendScript, r.Name, string(r.Holder), milliseconds(ttl), stripe(r.Name), r.Token.String())
+	return n.operate(ctx, fenlock.OpExtend, r)
 }
 
 // Release implements fenlock.Node.
 func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	if err := rule.CheckPlace(rule.Place(r.Place)); err != nil {
-		return n.invalid(err)
-	}
-	args := append(make([]string, 0, 3), string(r.Holder))
-	return n.operate(ctx, releaseScript, r.Name, appendPlace(args, r.Place)...)
+	return n.operate(ctx, fenlock.OpRelease, r)
 }
 
 // ForceRelease implements fenlock.Node.
 func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
-	if err := rule.CheckToken(floor); err != nil {
-		return n.invalid(err)
-	}
-	return n.operate(ctx, forceScript, name, stripe(name), floor.String())
-}
-
-// invalid is the answer to a request that is not sent.
-func (n *Node) invalid(err error) (fenlock.Answer, error) {
-	return fenlock.Answer{}, n.fail(fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
-}
-
-func milliseconds(ttl time.Duration) string { return strconv.FormatInt(ttl.Milliseconds(), 10) }
-
-func stripe(name string) string { return strconv.Itoa(fenlock.Stripe(name)) }
-
-// appendPlace appends a place as arguments of a script, none for nobody's.
-func appendPlace(args []string, p fenlock.Place) []string {
-	if p.Waiter == "" {
-		return args
-	}
-	return append(args, p.Waiter, strconv.FormatInt(p.Stamp, 10))
+	return n.operate(ctx, opForce, fenlock.Request{Name: name, Token: floor})
 }
 
 // operate runs one of the operations' scripts on a verified and admitted server.
-//
-// It runs on a new goroutine for each request. What it does not need while it
-// waits is in other functions: a stack that outgrows 4 KiB is copied each time.
-func (n *Node) operate(ctx context.Context, s *script, name string, args ...string) (fenlock.Answer, error) {
-	key, err := n.key(name)
-	if err != nil {
+func (n *Node) operate(ctx context.Context, op fenlock.Operation, r fenlock.Request) (fenlock.Answer, error) {
+	if err := n.check(op, &r); err != nil {
 		return fenlock.Answer{}, n.fail(err)
 	}
 	for admitted := false; ; admitted = true {
@@ -98,10 +47,12 @@ func (n *Node) operate(ctx context.Context, s *script, name string, args ...stri
 		if err != nil {
 			return fenlock.Answer{}, n.fail(err)
 		}
-		reply, err := n.do(ctx, n.command(s, key, args))
-		answer, again, err := n.read(ctx, s, srv, reply, err)
-		if err != nil || !again {
-			return answer, err
+		answer, again, err := parse(n.do(ctx, n.command(op, &r, new(keys))))
+		if err != nil {
+			return fenlock.Answer{}, n.fail(err)
+		}
+		if !again {
+			return n.countable(ctx, op, srv, answer)
 		}
 		// Not executed, so sending it once more is the first time.
 		detail, err := n.rejoin(ctx, srv)
@@ -117,33 +68,25 @@ func (n *Node) operate(ctx context.Context, s *script, name string, args ...stri
 	}
 }
 
-// command is the request that runs a script on the keys of a lock.
-func (n *Node) command(s *script, key string, args []string) valkey.Completed {
-	keys := append(make([]string, 0, 3), key)
-	if s != releaseScript {
-		keys = append(keys, n.registersKey())
+// countable returns an answer if it counts: it may have come over a connection that
+// was made since srv was looked at, and that leads elsewhere. Then it does if the
+// server there may vote.
+func (n *Node) countable(ctx context.Context, op fenlock.Operation, srv *server, answer fenlock.Answer) (fenlock.Answer, error) {
+	if n.dials.Load() != srv.dial {
+		if _, err := n.look(ctx); err != nil {
+			return fenlock.Answer{}, n.fail(err)
+		}
 	}
-	if s == acquireScript || s == releaseScript || s == forceScript {
-		keys = append(keys, linePrefix+key)
-	}
-	return n.client.B().Evalsha().Sha1(s.sha).Numkeys(int64(len(keys))).Key(keys...).Arg(args...).Build()
+	return cleaned(op, answer), nil
 }
 
-// read makes an answer of a reply. Again is as in parse.
-func (n *Node) read(ctx context.Context, s *script, srv *server, reply valkey.ValkeyMessage, err error) (answer fenlock.Answer, again bool, _ error) {
-	answer, again, err = parse(reply, err)
-	if err == nil && n.dials.Load() != srv.dial {
-		// The answer may have come over a connection that was made meanwhile,
-		// and that leads elsewhere. It counts if the server there may vote.
-		_, err = n.look(ctx)
+// cleaned returns an answer without the number that a release returns, which is
+// no register.
+func cleaned(op fenlock.Operation, answer fenlock.Answer) fenlock.Answer {
+	if op == fenlock.OpRelease {
+		answer.Register = 0
 	}
-	if err != nil {
-		return fenlock.Answer{}, false, n.fail(err)
-	}
-	if s == releaseScript {
-		answer.Register = 0 // its 1 is no register
-	}
-	return answer, again, nil
+	return answer
 }
 
 // parse reads the reply of an operation's script. Again means that the server

@@ -157,8 +157,8 @@ func (n *Node) gather(ctx context.Context) (facts, error) {
 	replies, err := n.doMulti(ctx,
 		// First of all: should the data be flushed at any time from here on, this
 		// candidate is gone, and admit.lua notices.
-		b().Hsetnx().Key(n.registersKey()).Field("candidate").Value(rand.Text()).Build(),
-		b().Hmget().Key(n.registersKey()).Field("candidate", "admitted", "maxttl", "durable", "empty").Build(),
+		b().Hsetnx().Key(n.registers).Field("candidate").Value(rand.Text()).Build(),
+		b().Hmget().Key(n.registers).Field("candidate", "admitted", "maxttl", "durable", "empty").Build(),
 		b().Info().Build(),
 		b().Info().Section("commandstats").Build(),
 		b().ScriptExists().Sha1(shas...).Build(),
@@ -213,7 +213,7 @@ func parseMilliseconds(s string) time.Duration {
 // notice records, or reads, when it was first noticed that the server lost its
 // memory.
 func (n *Node) notice(ctx context.Context, replID string) (since time.Duration, err error) {
-	reply, err := n.do(ctx, n.client.B().Eval().Script(noticeText).Numkeys(1).Key(n.registersKey()).Arg(replID).Build())
+	reply, err := n.do(ctx, n.client.B().Eval().Script(noticeText).Numkeys(1).Key(n.registers).Arg(replID).Build())
 	if err != nil {
 		return 0, err
 	}
@@ -239,7 +239,7 @@ func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, r rebui
 	for _, stripe := range slices.Sorted(maps.Keys(r.Tokens)) {
 		args = append(args, strconv.Itoa(stripe), r.Tokens[stripe].String())
 	}
-	reply, err := n.do(ctx, n.client.B().Eval().Script(admitText).Numkeys(1).Key(n.registersKey()).Arg(args...).Build())
+	reply, err := n.do(ctx, n.client.B().Eval().Script(admitText).Numkeys(1).Key(n.registers).Arg(args...).Build())
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,7 @@ func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
 	replies, err := n.doMulti(ctx,
 		n.client.B().Multi().Build(),
 		n.client.B().Info().Build(),
-		n.client.B().Hgetall().Key(n.registersKey()).Build(),
+		n.client.B().Hgetall().Key(n.registers).Build(),
 		n.client.B().Exec().Build(),
 	)
 	if err != nil {
@@ -315,7 +315,7 @@ func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
 		}
 		token, err := fence.Parse(value)
 		if err != nil || stripe < 0 || stripe >= fenlock.Stripes {
-			return r, n.fail(fmt.Errorf("the registers' key %q holds the field %q that is not a register", n.registersKey(), field))
+			return r, n.fail(fmt.Errorf("the registers' key %q holds the field %q that is not a register", n.registers, field))
 		}
 		r.Tokens[stripe] = token
 	}

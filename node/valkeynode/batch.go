@@ -1,0 +1,179 @@
+package valkeynode
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/valkey-io/valkey-go"
+)
+
+const (
+	// A node has as many batches under way as it has lanes. Requests about one name
+	// use one lane, which sends a batch when the one before is answered: so they
+	// stay in order, and under load they gather. With a single lane, each could
+	// wait for a whole round trip of others, which is long where servers are far.
+	laneCount = 4
+	// maxBatch keeps the first of a batch from waiting long for the last: they are
+	// all answered together.
+	maxBatch = 64
+)
+
+// started is a request that waits for its turn, or for its answer.
+type started struct {
+	op      fenlock.Operation
+	request fenlock.Request
+	timeout time.Duration
+	call    fenlock.Call
+}
+
+// lane is the requests about some of the names that were started and not sent.
+type lane struct {
+	mu      sync.Mutex
+	more    sync.Cond
+	queue   []started // from head on
+	head    int
+	running bool // its goroutine, from the first request on
+	closed  bool
+}
+
+// Start implements fenlock.Starter.
+func (n *Node) Start(op fenlock.Operation, r fenlock.Request, timeout time.Duration, call fenlock.Call) {
+	if err := n.check(op, &r); err != nil {
+		call.Done(fenlock.Answer{}, n.fail(err))
+		return
+	}
+	l := &n.lanes[fenlock.Stripe(r.Name)%laneCount]
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		call.Done(fenlock.Answer{}, n.fail(errClosed))
+		return
+	}
+	l.queue = append(l.queue, started{op, r, timeout, call})
+	if !l.running {
+		l.running = true
+		n.tasks.Add(1)
+		go n.send(l)
+	}
+	l.mu.Unlock()
+	l.more.Signal()
+}
+
+// take moves what waits into a batch, and waits if nothing does. It returns false
+// when the node is closed and nothing is left.
+func (l *lane) take(batch []started) ([]started, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.head == len(l.queue) {
+		if l.closed {
+			return nil, false
+		}
+		l.more.Wait()
+	}
+	waiting := l.queue[l.head:]
+	n := min(len(waiting), maxBatch)
+	batch = append(batch, waiting[:n]...)
+	clear(waiting[:n])
+	l.head += n
+	if l.head == len(l.queue) {
+		l.queue, l.head = l.queue[:0], 0
+	}
+	return batch, true
+}
+
+// close lets the lane's goroutine end. Nothing can be started any more.
+func (l *lane) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.more.Broadcast()
+}
+
+// send sends a lane's batches until the node is closed.
+func (n *Node) send(l *lane) {
+	defer n.tasks.Done()
+	var batch []started
+	var commands []valkey.Completed
+	var last keys
+	for {
+		var more bool
+		if batch, more = l.take(batch[:0]); !more {
+			return
+		}
+		commands = n.exchange(batch, commands[:0], &last)
+		clear(batch)
+		clear(commands)
+	}
+}
+
+// exchange sends a batch in one write and hands the answers out. Its requests have
+// no context: who waits has a timer, and the client library closes a connection
+// that answers nothing. It returns commands for its memory.
+func (n *Node) exchange(batch []started, commands []valkey.Completed, last *keys) []valkey.Completed {
+	srv := n.ready()
+	sent := batch[:0]
+	for _, s := range batch {
+		switch {
+		case !s.call.Wanted():
+		case srv == nil:
+			n.startSlowly(s)
+		default:
+			commands = append(commands, n.command(s.op, &s.request, last))
+			sent = append(sent, s)
+		}
+	}
+	switch len(sent) {
+	case 0:
+	case 1:
+		n.finish(srv, sent[0], n.client.Do(context.Background(), commands[0]))
+	default:
+		for i, result := range n.client.DoMulti(context.Background(), commands...) {
+			n.finish(srv, sent[i], result)
+		}
+	}
+	return commands
+}
+
+// ready returns the server if requests can go to it without looking at it first.
+func (n *Node) ready() *server {
+	s := n.server.Load()
+	if s == nil || s.dial != n.dials.Load() || n.lost() != nil || n.checkTwin(s) != nil {
+		return nil
+	}
+	return s
+}
+
+// finish hands an answer out, unless something has to be done first.
+func (n *Node) finish(srv *server, s started, result valkey.ValkeyResult) {
+	answer, again, err := parse(result.ToMessage())
+	switch {
+	case again: // not executed
+		n.startSlowly(s)
+	case err == nil && n.dials.Load() != srv.dial:
+		n.slowly(s, func(ctx context.Context) (fenlock.Answer, error) { return n.countable(ctx, s.op, srv, answer) })
+	case err != nil:
+		s.call.Done(fenlock.Answer{}, n.fail(err))
+	default:
+		s.call.Done(cleaned(s.op, answer), nil)
+	}
+}
+
+// startSlowly makes a request that has not been executed, one way or other: the
+// server has to be connected to, looked at or admitted first.
+func (n *Node) startSlowly(s started) {
+	n.slowly(s, func(ctx context.Context) (fenlock.Answer, error) { return n.operate(ctx, s.op, s.request) })
+}
+
+// slowly does what takes time on a goroutine of its own. It ends before the one who
+// waits gives up, so that the reason is heard, which says more than "no answer".
+func (n *Node) slowly(s started, do func(ctx context.Context) (fenlock.Answer, error)) {
+	n.tasks.Add(1) // by a lane, so Close waits already
+	go func() {
+		defer n.tasks.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), s.timeout*9/10)
+		defer cancel()
+		s.call.Done(do(ctx))
+	}()
+}

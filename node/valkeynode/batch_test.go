@@ -1,0 +1,180 @@
+package valkeynode_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// call waits for a request that was started.
+type call struct {
+	gone   atomic.Bool
+	done   chan struct{}
+	times  atomic.Int32
+	answer fenlock.Answer
+	err    error
+}
+
+func (c *call) Wanted() bool { return !c.gone.Load() }
+
+func (c *call) Done(answer fenlock.Answer, err error) {
+	if c.times.Add(1) == 1 {
+		c.answer, c.err = answer, err
+		close(c.done)
+	}
+}
+
+func start(n *valkeynode.Node, op fenlock.Operation, r fenlock.Request, timeout time.Duration) *call {
+	c := &call{done: make(chan struct{})}
+	n.Start(op, r, timeout, c)
+	return c
+}
+
+// wait returns the outcome. The bound is for a hung test.
+func (c *call) wait(t testing.TB) (fenlock.Answer, error) {
+	t.Helper()
+	select {
+	case <-c.done:
+		return c.answer, c.err
+	case <-time.After(30 * time.Second):
+		t.Fatal("no outcome within 30 s")
+	}
+	panic("unreachable")
+}
+
+func startable(t *testing.T, kind testserver.Kind) (*testserver.Server, *valkeynode.Node) {
+	t.Helper()
+	server := testserver.Start(t, kind)
+	markAdmitted(t, server, "fenlock:", time.Minute)
+	n := open(t, server.URL())
+	if err := n.Join(fenlock.Group{Nodes: []fenlock.Node{n}, MaxTTL: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	granted(t, n, "warm up")
+	return server, n
+}
+
+// While a server does not answer, requests gather; then they are sent together, and
+// each name's in the order in which they were started.
+func TestStartedRequestsGatherInOrder(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := startable(t, kind)
+		server.Pause()
+		var calls []*call
+		const names, rounds = 5, 100
+		for round := range rounds {
+			for i := range names {
+				r := request(fmt.Sprint("name ", i), fmt.Sprint("holder ", round))
+				r.Holder = fenlock.Holder(fmt.Sprintf("%032x:%d", round+1, round))
+				r.TTL = 30 * time.Second
+				calls = append(calls, start(n, fenlock.OpAcquire, r, time.Minute), start(n, fenlock.OpRelease, r, time.Minute))
+			}
+		}
+		server.Resume()
+		for i, c := range calls {
+			a, err := c.wait(t)
+			// Whoever finds the name held has overtaken the release before.
+			if err != nil || a.Status != fenlock.Granted || (i%2 == 0) != (a.Register > 0) {
+				t.Fatalf("request %d: %+v, %v", i, a, err)
+			}
+		}
+	})
+}
+
+// Requests that nobody waits for any more are not sent when a hung server wakes up,
+// those of a connection that was lost are told so, and then all is as before.
+func TestStartedRequestsAndAHungServer(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := startable(t, kind)
+		server.Pause()
+		stuck := start(n, fenlock.OpAcquire, request("orders/42", "one"), 100*time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // so that this one is on its way
+		var late []*call
+		for i := range 1000 {
+			late = append(late, start(n, fenlock.OpAcquire, request("orders/42", fmt.Sprint(i+2)), 100*time.Millisecond))
+		}
+		for _, c := range late {
+			c.gone.Store(true)
+		}
+		// The client library closes a connection that answers nothing.
+		if _, err := stuck.wait(t); err == nil {
+			t.Error("a hung server answered")
+		}
+		server.Resume()
+		eventually(t, func() error {
+			r := request("another", "me")
+			r.TTL = time.Minute
+			a, err := start(n, fenlock.OpAcquire, r, 5*time.Second).wait(t)
+			if err == nil && a.Status != fenlock.Granted && a.Status != fenlock.Held {
+				err = fmt.Errorf("answered %+v", a)
+			}
+			return err
+		})
+		for i, c := range late {
+			if c.times.Load() > 0 && c.err == nil {
+				t.Errorf("request %d was carried out, although nobody wanted it: %+v", i, c.answer)
+			}
+		}
+		if times := stuck.times.Load(); times != 1 {
+			t.Errorf("one request had %d outcomes", times)
+		}
+	})
+}
+
+// What is started on a node that cannot be reached ends in time, with the reason.
+func TestStartedRequestsToNobody(t *testing.T) {
+	n := open(t, "valkey://127.0.0.1:1")
+	for range 3 {
+		_, err := start(n, fenlock.OpAcquire, request("a", "me"), time.Second).wait(t)
+		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "refused") {
+			t.Errorf("%v", err)
+		}
+	}
+	bad := request("a", "me")
+	bad.TTL = 0
+	if _, err := start(n, fenlock.OpAcquire, bad, time.Second).wait(t); !errors.Is(err, fenlock.ErrInvalid) {
+		t.Errorf("no TTL: %v", err)
+	}
+}
+
+// Close ends what was started, also what was not sent, and nothing is started
+// afterwards.
+func TestCloseEndsStartedRequests(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := startable(t, kind)
+		server.Pause()
+		defer server.Resume()
+		var calls []*call
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		for i := range 8 {
+			wait.Go(func() {
+				for range 50 {
+					c := start(n, fenlock.OpAcquire, request(fmt.Sprint("name ", i), "me"), 10*time.Second)
+					mu.Lock()
+					calls = append(calls, c)
+					mu.Unlock()
+				}
+			})
+		}
+		time.Sleep(5 * time.Millisecond)
+		n.Close()
+		wait.Wait()
+		for _, c := range calls {
+			if a, err := c.wait(t); err == nil {
+				t.Errorf("answered %+v by a node that is closed", a)
+			}
+		}
+	})
+}

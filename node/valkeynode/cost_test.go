@@ -1,0 +1,99 @@
+package valkeynode_test
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// What a lock costs in commands is known exactly: one request to each node for an
+// acquisition and one for its release, and within the scripts no command more
+// than is needed. A change that adds one has to say why.
+func TestCommandsOfALock(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		const names, turns = 50, 4
+		servers := testserver.Group(t, kind, 3)
+		config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute}
+		for _, s := range servers {
+			markAdmitted(t, s, "fenlock:", time.Minute)
+			config.Nodes = append(config.Nodes, open(t, s.URL()))
+		}
+		locker, err := fenlock.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := func(name string, extend bool) {
+			t.Helper()
+			k, err := locker.Acquire(bounded(t), name)
+			if err == nil && extend {
+				err = k.Extend(bounded(t))
+			}
+			if err == nil {
+				err = k.Release(bounded(t))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		lock("warm up", false) // connections, admission
+		// Every server has to be past that, not only a majority.
+		eventually(t, func() error {
+			for _, s := range servers {
+				if n := calls(t, s)["evalsha"]; n < 2 {
+					return fmt.Errorf("%s has carried out %d requests", s.Addr(), n)
+				}
+			}
+			return nil
+		})
+		var before []map[string]int
+		for _, s := range servers {
+			before = append(before, calls(t, s))
+		}
+		for turn := range turns {
+			for i := range names {
+				lock(fmt.Sprint("name ", i), turn == 0)
+			}
+		}
+		locker.Close() // waits for the answers that no majority needed
+		const locks, extensions = names * turns, names
+		want := map[string]int{
+			"evalsha": 2*locks + extensions,
+			// acquire
+			"hmget": locks + extensions, "info": locks + extensions, "set": locks, "hset": locks,
+			// acquire and release: is there anybody in line?
+			"zcard": 2 * locks,
+			// release; extend
+			"get": locks + extensions, "del": locks, "pexpire": extensions,
+		}
+		for i, s := range servers {
+			got := calls(t, s)
+			for command, n := range before[i] {
+				if got[command] -= n; got[command] == 0 {
+					delete(got, command)
+				}
+			}
+			got["info"]-- // the one that asked for these figures
+			delete(got, "ping")
+			if !maps.Equal(got, want) {
+				t.Errorf("server %d carried out %v; want %v", i, got, want)
+			}
+		}
+	})
+}
+
+// calls returns how often each command was carried out.
+func calls(t testing.TB, s *testserver.Server) map[string]int {
+	t.Helper()
+	counts := make(map[string]int)
+	for _, m := range regexp.MustCompile(`cmdstat_([a-z|]+):calls=([0-9]+)`).FindAllStringSubmatch(s.Do("INFO", "commandstats"), -1) {
+		counts[m[1]], _ = strconv.Atoi(m[2])
+	}
+	return counts
+}

@@ -1,0 +1,123 @@
+package valkeynode
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/valkey-io/valkey-go"
+)
+
+// opForce is the operation that no holder makes.
+const opForce = ^fenlock.Operation(0)
+
+// scriptOf returns the script of an operation.
+func scriptOf(op fenlock.Operation) *script {
+	switch op {
+	case fenlock.OpAcquire:
+		return acquireScript
+	case fenlock.OpConfirm:
+		return confirmScript
+	case fenlock.OpExtend:
+		return extendScript
+	case fenlock.OpRelease:
+		return releaseScript
+	}
+	return forceScript
+}
+
+// check returns why a request must not be sent, or nil.
+func (n *Node) check(op fenlock.Operation, r *fenlock.Request) (err error) {
+	switch op {
+	case fenlock.OpAcquire:
+		_, err = rule.CheckTTL(r.TTL)
+		err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), rule.CheckPlace(rule.Place(r.Place)))
+	case fenlock.OpExtend:
+		_, err = rule.CheckTTL(r.TTL)
+		err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder)))
+	case fenlock.OpRelease:
+		err = rule.CheckPlace(rule.Place(r.Place))
+	default:
+		err = rule.CheckToken(r.Token)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", fenlock.ErrInvalid, err)
+	}
+	if n.mayMeet {
+		_, err = n.key(r.Name)
+	}
+	return err
+}
+
+// keys are the text of the keys of a lock. Those of the last request of a lane are
+// kept: a release mostly follows its acquire, and a name is often locked again.
+type keys struct{ name, line string }
+
+// command makes the command of a request that was checked. A command can be sent
+// once: the client library takes its memory back.
+func (n *Node) command(op fenlock.Operation, r *fenlock.Request, last *keys) valkey.Completed {
+	// The lease's key is a part of the line's, and all text is made in one piece.
+	var space [256]byte
+	b := space[:0]
+	known := last.line != "" && last.name == r.Name
+	if !known {
+		b = append(append(append(b, linePrefix...), n.prefix...), r.Name...)
+	}
+	k := len(b)
+	if op != fenlock.OpRelease {
+		b = strconv.AppendUint(b, uint64(r.Token), 10)
+	}
+	t := len(b)
+	if op != fenlock.OpRelease {
+		b = strconv.AppendInt(b, int64(fenlock.Stripe(r.Name)), 10)
+	}
+	s := len(b)
+	if r.Place.Waiter != "" {
+		b = strconv.AppendInt(b, r.Place.Stamp, 10)
+	}
+	text := string(b)
+	token, stripe, stamp := text[k:t], text[t:s], text[s:]
+	if !known {
+		*last = keys{r.Name, text[:k]}
+	}
+	line, key := last.line, last.line[len(linePrefix):]
+
+	sha := n.client.B().Evalsha().Sha1(scriptOf(op).sha)
+	switch op {
+	case fenlock.OpAcquire:
+		args := sha.Numkeys(3).Key(key).Key(n.registers).Key(line).Arg(string(r.Holder)).Arg(n.milliseconds(r.TTL)).Arg(stripe).Arg(token)
+		if r.Place.Waiter != "" {
+			args = args.Arg(r.Place.Waiter).Arg(stamp)
+		}
+		return args.Build()
+	case fenlock.OpConfirm:
+		return sha.Numkeys(2).Key(key).Key(n.registers).Arg(string(r.Holder)).Arg(stripe).Arg(token).Build()
+	case fenlock.OpExtend:
+		return sha.Numkeys(2).Key(key).Key(n.registers).Arg(string(r.Holder)).Arg(n.milliseconds(r.TTL)).Arg(stripe).Arg(token).Build()
+	case fenlock.OpRelease:
+		args := sha.Numkeys(2).Key(key).Key(line).Arg(string(r.Holder))
+		if r.Place.Waiter != "" {
+			args = args.Arg(r.Place.Waiter).Arg(stamp)
+		}
+		return args.Build()
+	}
+	return sha.Numkeys(3).Key(key).Key(n.registers).Key(line).Arg(stripe).Arg(token).Build()
+}
+
+// millisecondsText is a duration and its text: nearly all are the same.
+type millisecondsText struct {
+	d    time.Duration
+	text string
+}
+
+func (n *Node) milliseconds(d time.Duration) string {
+	if last := n.lastTTL.Load(); last != nil && last.d == d {
+		return last.text
+	}
+	text := strconv.FormatInt(d.Milliseconds(), 10)
+	n.lastTTL.Store(&millisecondsText{d, text})
+	return text
+}
