@@ -40,7 +40,7 @@ compare: setup ## the same faults for fenlock, redsync and redislock: what each 
 fuzz: ## every fuzz target for FUZZTIME (default 30s)
 	@scripts/fuzz.sh $(MODULES)
 
-bench: setup ## figures about waiting, beside other lock libraries (BENCH="-figures line -quick"; BENCH=-h lists the flags)
+bench: setup ## figures about speed and waiting, beside other lock libraries (BENCH="-figures line -quick"; BENCH=-h lists the flags)
 	cd bench && go run . $(BENCH)
 
 bench-against: setup ## time and allocations of acquire + release, this tree against the revision REV

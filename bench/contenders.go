@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/go-redsync/redsync/v4"
-	redsyncredis "github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	"github.com/redis/go-redis/v9"
 	"github.com/valkey-io/valkey-go"
 	"github.com/valkey-io/valkey-go/valkeylock"
 )
@@ -32,16 +27,25 @@ type client interface {
 }
 
 var (
-	fenlocks = contender{"fenlock", "majority of 5 servers, with fencing tokens", openFenlock}
-	redsyncs = contender{"redsync", "majority of 5 servers; default options, except that it never gives up", openRedsync}
+	fenlocks    = contender{"fenlock", "majority of the servers, with fencing tokens", openFenlock}
+	redsyncs    = contender{"redsync", "majority of the servers, over go-redis with its defaults; default options, except for the TTL and that it never gives up", openRedsync}
+	redsyncs2   = contender{"redsync/valkey-go", "the same over valkey-go with its defaults, one client per server", openRedsyncValkey}
+	redislocks  = contender{"redislock", "one key on ONE server, over go-redis with its defaults; cannot wait", openRedislock}
+	floors      = contender{"floor", "no lock: fenlock's scripts on raw sockets; an answer is a majority's", openFloor(majority)}
+	floorsOfAll = contender{"floor/all", "the same; an answer is all servers'", openFloor(all)}
 	// One client of valkeylock is connected to one server (or cluster), and its
 	// majority is one of keys there: if that server is gone, so is the lock.
 	valkeylocks   = contender{"valkeylock", "majority of 3 keys on ONE server, a weaker thing; its default, with NoLoopTracking", openValkeylock(2)}
 	valkeylockOne = contender{"valkeylock/1", "one key on ONE server, as its documentation advises for one", openValkeylock(1)}
 )
 
-// everybody is who is measured, in the order of the tables.
-var everybody = []contender{fenlocks, redsyncs, valkeylocks, valkeylockOne}
+var (
+	// everybody is who is measured, in the order of the tables.
+	everybody = []contender{fenlocks, redsyncs, redsyncs2, valkeylocks, valkeylockOne, redislocks, floors, floorsOfAll}
+	// who can wait for a lock that somebody else has. Redsync polls, whatever it
+	// is connected with.
+	patient = []contender{fenlocks, redsyncs, valkeylocks, valkeylockOne}
+)
 
 // openAll opens n clients, connected and past whatever they do only once. What
 // was opened is closed if that fails.
@@ -94,50 +98,15 @@ func (c fenlockClient) acquire(ctx context.Context, name string) (func() error, 
 
 func (c fenlockClient) close() { c.locker.Close() }
 
-type redsyncClient struct {
-	redsync *redsync.Redsync
-	redis   []*redis.Client
-}
-
-func openRedsync(b *bench) (client, error) {
-	c := &redsyncClient{}
-	var pools []redsyncredis.Pool
-	for _, s := range b.servers {
-		r := redis.NewClient(&redis.Options{Addr: s.Addr()})
-		c.redis, pools = append(c.redis, r), append(pools, goredis.NewPool(r))
-	}
-	c.redsync = redsync.New(pools...)
-	return c, nil
-}
-
-func (c *redsyncClient) acquire(ctx context.Context, name string) (func() error, error) {
-	mutex := c.redsync.NewMutex("redsync:"+name, redsync.WithTries(math.MaxInt))
-	if err := mutex.LockContext(ctx); err != nil {
-		return nil, err
-	}
-	return func() error {
-		ok, err := mutex.Unlock()
-		if err == nil && !ok {
-			err = errors.New("unlock found no quorum")
-		}
-		return err
-	}, nil
-}
-
-func (c *redsyncClient) close() {
-	for _, r := range c.redis {
-		r.Close()
-	}
-}
-
 type valkeylockClient struct{ locker valkeylock.Locker }
 
-func openValkeylock(majority int32) func(b *bench) (client, error) {
+func openValkeylock(keys int32) func(b *bench) (client, error) {
 	return func(b *bench) (client, error) {
 		l, err := valkeylock.NewLocker(valkeylock.LockerOption{
 			ClientOption:   valkey.ClientOption{InitAddress: []string{b.servers[0].Addr()}},
-			KeyPrefix:      fmt.Sprint("valkeylock", majority), // clients of one key space must agree on the majority
-			KeyMajority:    majority,
+			KeyPrefix:      fmt.Sprint("valkeylock", keys), // clients of one key space must agree on the majority
+			KeyMajority:    keys,
+			KeyValidity:    b.theirTTL(),
 			NoLoopTracking: true,
 		})
 		return valkeylockClient{l}, err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -10,6 +11,7 @@ import (
 type cycleResult struct {
 	names   []string
 	samples map[string][]time.Duration // per round, the mean of a cycle
+	allocs  map[string][]float64       // the same, allocations of the whole process
 }
 
 func measureCycle(ctx context.Context, c client, name string, cycles int) (time.Duration, error) {
@@ -27,7 +29,7 @@ func measureCycle(ctx context.Context, c client, name string, cycles int) (time.
 }
 
 func runCycle(ctx context.Context, b *bench, who []contender) (*cycleResult, error) {
-	r := &cycleResult{samples: map[string][]time.Duration{}}
+	r := &cycleResult{samples: map[string][]time.Duration{}, allocs: map[string][]float64{}}
 	clients := make([]client, len(who))
 	for i, c := range who {
 		r.names = append(r.names, c.name)
@@ -41,27 +43,52 @@ func runCycle(ctx context.Context, b *bench, who []contender) (*cycleResult, err
 	for round := range b.size.rounds {
 		for k := range who {
 			i := (round + k) % len(who) // nobody is always first
+			before := mallocs()
 			d, err := measureCycle(ctx, clients[i], "bench:cycle", b.size.cycles)
+			allocs := mallocs() - before
 			if err != nil {
 				return nil, fmt.Errorf("cycle: %s: %w", who[i].name, err)
 			}
 			r.samples[who[i].name] = append(r.samples[who[i].name], d)
+			r.allocs[who[i].name] = append(r.allocs[who[i].name], float64(allocs)/float64(b.size.cycles))
 		}
 	}
 	return r, nil
 }
 
+// mallocs returns how many allocations this process has made.
+func mallocs() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
 func (r *cycleResult) report(b *bench) *table {
 	t := &table{
 		title: "cycle: acquire and release, uncontended, one at a time",
-		method: fmt.Sprintf("%d rounds, interleaved, of %d cycles each; a round counts with its mean",
-			b.size.rounds, b.size.cycles),
-		header: []string{"", "median", "p10", "p90", "÷ fenlock"},
+		method: fmt.Sprintf("%d rounds, interleaved, of %d cycles each; a round counts with its mean; ratios are of one round, their median (p10–p90); TTL %v for all",
+			b.size.rounds, b.size.cycles, b.theirTTL()),
+		header: []string{"", "median", "p10", "p90", "÷ fenlock", "÷ floor", "allocations"},
 	}
+	ours := r.samples["fenlock"]
 	for _, name := range r.names {
 		s := r.samples[name]
 		t.row(name, micros(median(s)), micros(percentile(s, 0.1)), micros(percentile(s, 0.9)),
-			ratio(median(s), median(r.samples["fenlock"])))
+			spread(ratios(s, ours)), spread(ratios(s, r.samples["floor"])), fmt.Sprintf("%.1f", median(r.allocs[name])))
 	}
+	if len(ours) == 0 {
+		return t
+	}
+	for _, c := range []struct {
+		name string
+		most float64
+	}{{"redsync", 0.5}, {"redsync/valkey-go", 0.5}, {"floor", 1.3}} {
+		if theirs := r.samples[c.name]; len(theirs) > 0 {
+			x := ratios(ours, theirs)
+			t.target(median(x) <= c.most, "fenlock's time is at most %.1f of that of %s: it is %s", c.most, c.name, spread(x))
+		}
+	}
+	allocs := median(r.allocs["fenlock"])
+	t.target(allocs <= 20, "fenlock makes at most 20 allocations: %.1f", allocs)
 	return t
 }

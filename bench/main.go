@@ -1,7 +1,7 @@
-// Bench measures waiting for a lock: fenlock beside other lock libraries, on five
-// servers that it starts on this machine, one figure after the other. Within a
-// figure the contenders take turns where they can, so that a drift of the machine
-// hits all alike. "make bench" runs it.
+// Bench measures fenlock beside other lock libraries, and beside the least that
+// its own scripts can cost, on servers that it starts on this machine, one figure
+// after the other. Within a figure the contenders take turns where they can, so
+// that a drift of the machine hits all alike. "make bench" runs it.
 //
 // With -old and -new it compares two builds of bench/cycle instead:
 // scripts/bench-against.sh.
@@ -33,12 +33,29 @@ var figures = []struct {
 	run  func(ctx context.Context, b *bench, who []contender) (*table, error)
 }{
 	{"cycle", everybody, figure(runCycle)},
-	{"handover", everybody, figure(runHandover)},
-	{"line", everybody, figure(runLine)},
-	{"loop", everybody, figure(runLoop)},
-	{"idle", []contender{fenlocks}, figure(func(ctx context.Context, b *bench, _ []contender) (*idleResult, error) {
-		return runIdle(ctx, b)
-	})},
+	{"handover", patient, figure(runHandover)},
+	{"line", patient, figure(runLine)},
+	{"loop", patient, figure(runLoop)},
+	{"idle", ourselves, alone(runIdle)},
+	{"load", rivals, figure(runLoad)},
+	{"single", []contender{fenlocks, redislocks, valkeylockOne, floors}, figure(runSingle)},
+	{"nodes", []contender{fenlocks, redsyncs, floors}, figure(runNodes)},
+	{"roundtrips", ourselves, alone(runRoundtrips)},
+	{"held", ourselves, alone(runHeld)},
+	{"memory", ourselves, alone(runMemory)},
+	{"slow", []contender{fenlocks, redsyncs, floors}, figure(runSlow)},
+	{"command", ourselves, alone(runCommand)},
+}
+
+var (
+	ourselves = []contender{fenlocks}
+	// rivals have a majority of nodes, as fenlock has.
+	rivals = []contender{fenlocks, redsyncs, redsyncs2, floors, floorsOfAll}
+)
+
+// alone is figure for what only fenlock is measured in.
+func alone[R interface{ report(b *bench) *table }](run func(context.Context, *bench) (R, error)) func(context.Context, *bench, []contender) (*table, error) {
+	return figure(func(ctx context.Context, b *bench, _ []contender) (R, error) { return run(ctx, b) })
 }
 
 // figure makes the functions of a figure one.
@@ -53,6 +70,13 @@ func figure[R interface{ report(b *bench) *table }](run func(context.Context, *b
 }
 
 func main() {
+	if is, err := isHeldChild(os.Stdout); is {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // whoever cannot wait for the end sends a second one
@@ -77,10 +101,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	which := flags.String("figures", strings.Join(known, ","), "what to measure")
 	with := flags.String("with", strings.Join(contenders, ","), "whom to measure")
 	kind := flags.String("server", "", "valkey or redis (default: the first that is installed)")
-	rounds := flags.Int("rounds", 0, "rounds of cycle and handover, or of -old and -new (default: by the size)")
+	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, slow and command, or of -old and -new (default: by the size)")
 	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
 	giveUp := flags.Duration("give-up", 20*time.Second, "how long a contender may hang before a figure goes on without it")
-	ttl := flags.Duration("ttl", 10*time.Second, "fenlock's TTL and MaxTTL; it takes so long until the servers vote")
+	ttl := flags.Duration("ttl", 10*time.Second, "everybody's TTL, and fenlock's MaxTTL; it takes so long until the servers vote")
+	plot := flags.String("plot", "", "write what load and nodes measured to this SVG `file`")
 	older := flags.String("old", "", "compare this build of bench/cycle ...")
 	newer := flags.String("new", "", "... with this one")
 	if err := flags.Parse(args); err != nil {
@@ -98,6 +123,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 
+	if *plot != "" && !slices.Contains(chosen, "load") && !slices.Contains(chosen, "nodes") {
+		return errors.New("-plot draws load and nodes, and neither is among the figures")
+	}
+
 	t := &testserver.Outside{}
 	defer t.Close()
 	return testserver.Try(func() error {
@@ -106,7 +135,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			b.size = quickSize
 		}
 		if *rounds > 0 {
-			b.size.rounds = *rounds
+			b.size.rounds, b.size.loads, b.size.slows, b.size.starts = *rounds, *rounds, *rounds, *rounds
 		}
 		if *kind == "" {
 			b.kind = testserver.Kinds(t)[0]
@@ -117,14 +146,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if err := start(ctx, t, b); err != nil {
 			return err
 		}
-		machine(out, b)
+		about := machine(b)
+		fmt.Fprintln(out, about)
 		for _, c := range everybody {
 			if slices.Contains(whom, c.name) {
-				fmt.Fprintf(out, "  %-13s %s\n", c.name, c.what)
+				fmt.Fprintf(out, "  %-18s %s\n", c.name, c.what)
 			}
 		}
 		begun := time.Now()
 		var failed error
+		var panels []*panel
 		for _, f := range figures {
 			if !slices.Contains(chosen, f.name) {
 				continue
@@ -148,6 +179,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				continue
 			}
 			table.print(out)
+			if table.panel != nil {
+				panels = append(panels, table.panel)
+			}
+		}
+		if *plot != "" {
+			if err := writePlot(*plot, panels, about); err != nil {
+				return err
+			}
 		}
 		fmt.Fprintf(out, "\nmeasured in %v\n", time.Since(begun).Round(time.Second))
 		return failed
@@ -165,8 +204,8 @@ func choose(list string, known []string) ([]string, error) {
 	return words, nil
 }
 
-// machine prints what the figures were measured on.
-func machine(out io.Writer, b *bench) {
+// machine says what the figures were measured on.
+func machine(b *bench) string {
 	version := field(b.servers[0], "server", "valkey_version")
 	if version == "" {
 		version = field(b.servers[0], "server", "redis_version")
@@ -175,7 +214,7 @@ func machine(out io.Writer, b *bench) {
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		load = strings.Join(strings.Fields(string(text))[:3], " ")
 	}
-	fmt.Fprintf(out, "%d servers (%s %s) and the clients share %d cores of this machine, loopback, no persistence; %s %s/%s; load before: %s\n",
+	return fmt.Sprintf("%d servers (%s %s) and the clients share %d cores of this machine, loopback, no persistence; %s %s/%s; load before: %s",
 		len(b.servers), b.kind, version, runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH, load)
 }
 
@@ -189,7 +228,7 @@ func against(ctx context.Context, t *testserver.Outside, b *bench, older, newer 
 		rounds = 20
 	}
 	b.servers = testserver.Group(t, b.kind, 5)
-	machine(out, b)
+	fmt.Fprintln(out, machine(b))
 	var urls []string
 	for _, s := range b.servers {
 		urls = append(urls, s.URL())

@@ -15,6 +15,7 @@ type table struct {
 	rows          [][]string
 	notes         []string
 	targets       []target
+	panel         *panel // the same as a drawing, for figures that have one
 }
 
 type target struct {

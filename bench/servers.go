@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,9 +15,12 @@ import (
 
 // bench is what the figures run on.
 type bench struct {
+	t       testing.TB // what servers are bound to
 	servers []*testserver.Server
+	started []*testserver.Server // those and the ones that only some figures use
+	via     []string             // addresses to use instead of the servers' own, if any
 	kind    testserver.Kind
-	ttl     time.Duration // of fenlock's leases; the rivals have their defaults
+	ttl     time.Duration // of all leases; see theirTTL
 	giveUp  time.Duration // after which a contender is left out of a figure
 	size    size
 }
@@ -34,23 +38,67 @@ type size struct {
 	perLocker int           // waiters of each
 	settle    time.Duration // before idle is measured
 	idle      time.Duration // how long it is measured
+
+	loads     int           // rounds of load, single and nodes
+	load      time.Duration // of each
+	crowds    []int         // of load
+	crowd     int           // lockers of single and nodes
+	nodes     []int         // of nodes
+	trips     int           // acquisitions of roundtrips
+	tripNames int           // on so many names
+	held      int           // locks of held
+	hold      time.Duration // how long it is measured
+	names     int           // of memory
+	delay     time.Duration // of slow
+	slows     int           // rounds of slow
+	slow      int           // cycles per round
+	starts    int           // pairs of command
 }
 
 var fullSize = size{
 	rounds: 50, cycles: 100, lines: 7, waiters: 32, gap: 5 * time.Millisecond, clients: 64, loop: 10 * time.Second,
 	lockers: 100, perLocker: 10, settle: 5 * time.Second, idle: 10 * time.Second,
+	loads: 20, load: 500 * time.Millisecond, crowds: []int{1, 16, 64, 256}, crowd: 64, nodes: []int{1, 3, 5, 7},
+	trips: 100_000, tripNames: 1000, held: 10_000, hold: 20 * time.Second, names: 1_000_000,
+	delay: 200 * time.Millisecond, slows: 30, slow: 5, starts: 100,
 }
 
 var quickSize = size{
 	rounds: 10, cycles: 50, lines: 2, waiters: 32, gap: 5 * time.Millisecond, clients: 64, loop: 2 * time.Second,
 	lockers: 100, perLocker: 10, settle: 2 * time.Second, idle: 3 * time.Second,
+	loads: 5, load: 200 * time.Millisecond, crowds: []int{1, 16, 64, 256}, crowd: 64, nodes: []int{1, 3, 5, 7},
+	trips: 10_000, tripNames: 1000, held: 10_000, hold: 5 * time.Second, names: 20_000,
+	delay: 200 * time.Millisecond, slows: 10, slow: 3, starts: 20,
 }
 
-// start starts five servers and waits until all of them vote. New servers might
-// have forgotten leases, for all that they know, so they stay out for a TTL; it
-// has to be waited for before a rival loads scripts, which would begin it again.
+// start starts five servers and waits until all of them vote.
 func start(ctx context.Context, t testing.TB, b *bench) error {
-	b.servers = testserver.Group(t, b.kind, 5)
+	b.t = t
+	five, err := b.on(ctx, 5)
+	if err == nil {
+		b.servers = five.servers
+	}
+	return err
+}
+
+// on returns the same with the first n servers. It starts those that are missing.
+func (b *bench) on(ctx context.Context, n int) (*bench, error) {
+	before := len(b.started)
+	for len(b.started) < n {
+		b.started = append(b.started, testserver.Start(b.t, b.kind))
+	}
+	some := *b
+	some.servers = b.started[:n]
+	if len(b.started) == before {
+		return &some, nil
+	}
+	return &some, some.settle(ctx)
+}
+
+// settle waits until all servers vote. New servers might have forgotten leases, for
+// all that they know, so they stay out for a TTL; it has to be waited for before a
+// rival loads scripts, which would begin it again.
+func (b *bench) settle(ctx context.Context) error {
 	l, err := b.locker()
 	if err != nil {
 		return err
@@ -81,15 +129,42 @@ func start(ctx context.Context, t testing.TB, b *bench) error {
 	}
 }
 
-// locker returns a Locker with connections of its own.
-func (b *bench) locker() (*fenlock.Locker, error) {
-	config := fenlock.Config{TTL: b.ttl, MaxTTL: b.ttl}
-	if b.ttl < 4*time.Second {
-		// The default is a twentieth, which is too short for a busy machine.
-		config.NodeTimeout = b.ttl / 4
+// addresses returns where clients find the servers.
+func (b *bench) addresses() []string {
+	if b.via != nil {
+		return b.via
 	}
+	var all []string
 	for _, s := range b.servers {
-		node, err := valkeynode.Open(s.URL())
+		all = append(all, s.Addr())
+	}
+	return all
+}
+
+// urls returns the same for fenlock.
+func (b *bench) urls() []string {
+	all := slices.Clone(b.addresses())
+	for i, address := range all {
+		all[i] = string(b.kind) + "://" + address
+	}
+	return all
+}
+
+// theirTTL is the TTL of the rivals' leases: fenlock's, except in tests, where that
+// is short so that the servers vote soon. A rival's time-outs are parts of its TTL.
+func (b *bench) theirTTL() time.Duration { return max(b.ttl, 8*time.Second) }
+
+// locker returns a Locker with connections of its own.
+func (b *bench) locker() (*fenlock.Locker, error) { return newLocker(b.urls(), b.ttl) }
+
+func newLocker(urls []string, ttl time.Duration) (*fenlock.Locker, error) {
+	config := fenlock.Config{TTL: ttl, MaxTTL: ttl}
+	if ttl < 4*time.Second {
+		// The default is a twentieth, which is too short for a busy machine.
+		config.NodeTimeout = ttl / 4
+	}
+	for _, url := range urls {
+		node, err := valkeynode.Open(url)
 		if err != nil {
 			return nil, err
 		}

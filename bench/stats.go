@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -31,4 +32,22 @@ func inversions(order []int) (n int) {
 		}
 	}
 	return n
+}
+
+// ratios returns a[i] ÷ b[i], as far as both go. The two of a pair were measured
+// one right after the other, so a drift of the machine is in both.
+func ratios[T ~int64 | ~float64](a, b []T) []float64 {
+	all := make([]float64, min(len(a), len(b)))
+	for i := range all {
+		all[i] = float64(a[i]) / float64(b[i])
+	}
+	return all
+}
+
+// spread says a median, and between which values the middle 80 % are.
+func spread(values []float64) string {
+	if len(values) == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f× (%.2f–%.2f)", median(values), percentile(values, 0.1), percentile(values, 0.9))
 }

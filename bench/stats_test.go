@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 )
 
 func TestInversions(t *testing.T) {
@@ -53,5 +54,25 @@ func TestPercentile(t *testing.T) {
 	}
 	if got := median([]int{}); got != 0 {
 		t.Errorf("the median of nothing is %d", got)
+	}
+}
+
+func TestRatios(t *testing.T) {
+	// Pair by pair, which is not the ratio of the medians.
+	got := ratios([]time.Duration{10, 400, 30}, []time.Duration{10, 100, 10})
+	if want := []float64{1, 4, 3}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := ratios([]float64{1, 2, 3}, []float64{2}); !slices.Equal(got, []float64{0.5}) {
+		t.Errorf("a pair and two halves: %v", got)
+	}
+	if got := ratios([]float64{1}, nil); len(got) != 0 {
+		t.Errorf("no pair: %v", got)
+	}
+	if got, want := spread([]float64{3, 1, 2}), "2.00× (1.00–3.00)"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := spread(nil); got != "-" {
+		t.Errorf("of nothing: %q", got)
 	}
 }

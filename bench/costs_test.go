@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// What a lock costs that nobody waits for: every figure of that, on real servers,
+// as small as can be.
+func TestCosts(t *testing.T) {
+	t.Parallel()
+	ctx := bounded(t)
+	b := tiny(time.Minute)
+	b.kind = testserver.Kinds(t)[0]
+	b.ttl = 2 * time.Second // nothing here is to lose a lock because the machine is busy
+	if err := start(ctx, t, b); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("load", func(t *testing.T) {
+		r, err := runLoad(ctx, b, rivals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkLoad(t, r, b, rivals, 2)
+		table := r.report(b)
+		checkTable(t, table, 2*len(rivals), 3)
+		checkPanel(t, table.panel, len(rivals), []float64{1, 64})
+	})
+	t.Run("single", func(t *testing.T) {
+		who := []contender{fenlocks, redislocks, valkeylockOne, floors}
+		r, err := runSingle(ctx, b, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkLoad(t, r, b, who, 1)
+		checkTable(t, r.report(b), len(who), 2)
+	})
+	t.Run("nodes", func(t *testing.T) {
+		who := []contender{fenlocks, redsyncs, floors}
+		r, err := runNodes(ctx, b, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkLoad(t, r, b, who, 2)
+		table := r.report(b)
+		checkTable(t, table, 2*len(who), 0)
+		checkPanel(t, table.panel, len(who), []float64{1, 6})
+		if len(b.servers) != 5 || len(b.started) != 6 {
+			t.Errorf("the other figures have %d servers, want 5; there are %d, want 6", len(b.servers), len(b.started))
+		}
+	})
+	t.Run("roundtrips", func(t *testing.T) {
+		r, err := runRoundtrips(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.cycles != b.size.trips || len(r.more) != 5 || r.once() < 0 || r.once() > 1 {
+			t.Errorf("%+v, %v at once", r, r.once())
+		}
+		checkTable(t, r.report(b), 5, 1)
+	})
+	t.Run("held", func(t *testing.T) {
+		r, err := runHeld(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Locks != b.size.held || r.Nodes != 5 || r.TTL != b.ttl || r.Length < b.size.hold || r.CPU <= 0 || r.Goroutines <= 0 {
+			t.Errorf("%+v", r)
+		}
+		checkTable(t, r.report(b), 1, 3)
+	})
+	t.Run("memory", func(t *testing.T) {
+		r, err := runMemory(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.names != b.size.names || len(r.before) != 5 || len(r.after) != 5 || slices.Min(r.before) <= 0 || slices.Min(r.after) <= 0 {
+			t.Errorf("%+v", r)
+		}
+		checkTable(t, r.report(b), 5, 1)
+	})
+	t.Run("slow", func(t *testing.T) {
+		who := []contender{fenlocks, redsyncs, floors}
+		r, err := runSlow(ctx, b, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range who {
+			if len(r.fast[c.name]) != b.size.slows || len(r.slow[c.name]) != b.size.slows {
+				t.Errorf("%s: %d and %d rounds, want %d", c.name, len(r.fast[c.name]), len(r.slow[c.name]), b.size.slows)
+			}
+		}
+		// Redsync waits for all servers, so the slow one is in its way: if not, there
+		// is none.
+		if least := slices.Min(r.slow["redsync"]); least < b.size.delay {
+			t.Errorf("redsync took %v with a server that answers %v late", least, b.size.delay)
+		}
+		checkTable(t, r.report(b), len(who), 1)
+	})
+	t.Run("command", func(t *testing.T) {
+		r, err := runCommand(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts || slices.Min(r.fenlock) <= 0 || slices.Min(r.flock) <= 0 {
+			t.Errorf("%+v", r)
+		}
+		checkTable(t, r.report(b), 3, 1)
+	})
+}
+
+func checkLoad(t *testing.T, r *loadResult, b *bench, who []contender, settings int) {
+	t.Helper()
+	for _, c := range who {
+		if len(r.rates[c.name]) != settings {
+			t.Fatalf("%s: %d settings, want %d", c.name, len(r.rates[c.name]), settings)
+		}
+		for i, rates := range r.rates[c.name] {
+			if len(rates) != b.size.loads || slices.Min(rates) <= 0 {
+				t.Errorf("%s, %+v: %v, want %d rates", c.name, r.settings[i], rates, b.size.loads)
+			}
+		}
+		if n := r.failures[c.name]; n > 0 && (c.name == "fenlock" || strings.HasPrefix(c.name, "floor")) {
+			t.Errorf("%s: %d failures", c.name, n)
+		}
+	}
+}
+
+func checkPanel(t *testing.T, p *panel, lines int, want []float64) {
+	t.Helper()
+	if p == nil {
+		t.Fatal("no drawing")
+	}
+	xs, most := p.extent()
+	if len(p.series) != lines || !slices.Equal(xs, want) || most <= 0 {
+		t.Errorf("%d lines over %v up to %v, want %d over %v", len(p.series), xs, most, lines, want)
+	}
+}
+
+// failing is a lock that fails now and then, or always.
+type failing struct {
+	fakeLock
+	every int
+	calls int
+}
+
+func (f *failing) acquire(ctx context.Context, name string) (func() error, error) {
+	if f.calls++; f.calls%f.every == 0 {
+		return nil, errors.New("it failed")
+	}
+	return f.fakeLock.acquire(ctx, name)
+}
+
+// deaf is a lock that is never free under one name.
+type deaf struct{ name string }
+
+func (d *deaf) acquire(ctx context.Context, name string) (func() error, error) {
+	if name == d.name {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	time.Sleep(time.Millisecond)
+	return func() error { return nil }, nil
+}
+
+func (d *deaf) close() {}
+
+func TestLoadCountsCycles(t *testing.T) {
+	t.Parallel()
+	lock := &failing{every: 3}
+	start := time.Now()
+	run, err := measureLoad(t.Context(), lock, []string{"x"}, 50*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each third call fails. The measurement lasted at most as long as the call.
+	if run.failures != lock.calls/3 || lock.acquired != lock.calls-run.failures || run.hung != 0 {
+		t.Errorf("%+v, and %d acquisitions in %d calls", run, lock.acquired, lock.calls)
+	}
+	if least := float64(lock.acquired) / time.Since(start).Seconds(); run.rate < least || run.rate > float64(lock.acquired)/0.05 {
+		t.Errorf("%v cycles per second, want at least %v and at most %v", run.rate, least, float64(lock.acquired)/0.05)
+	}
+	if _, err := measureLoad(t.Context(), &failing{every: 1}, []string{"x"}, time.Minute); err == nil {
+		t.Error("no error of a lock that always fails")
+	}
+}
+
+// A locker that hangs ends the measurement after all, and is told of.
+func TestLoadOfALockThatHangs(t *testing.T) {
+	t.Parallel()
+	lock := &deaf{name: "bench:load:1"}
+	r, err := runThroughput(t.Context(), &bench{started: make([]*testserver.Server, 1), size: size{loads: 1, load: 10 * time.Millisecond}},
+		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, []setting{{1, 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.nodesTable(tiny(time.Minute))
+	if r.hung["fenlock"] != 1 || len(r.rates["fenlock"][0]) != 1 || !strings.Contains(strings.Join(table.notes, "\n"), "a locker hung") {
+		t.Errorf("%+v, with the notes %q", r, table.notes)
+	}
+}
+
+// The targets of load look at both of redsync's pools and at the floor, with 64 and
+// 256 lockers only, and take the ratios round by round.
+func TestLoadTargets(t *testing.T) {
+	r := &loadResult{names: []string{"fenlock", "redsync", "floor"}, settings: []setting{{5, 1}, {5, 64}}, rates: map[string][][]float64{
+		"fenlock": {{1, 1, 1}, {30, 600, 90}},
+		"redsync": {{9, 9, 9}, {10, 100, 30}},
+		"floor":   {{9, 9, 9}, {60, 1200, 180}},
+	}}
+	table := r.loadTable(tiny(time.Minute))
+	if len(table.targets) != 2 || !table.targets[0].met || table.targets[1].met {
+		t.Errorf("%+v", table.targets)
+	}
+	if want := "3.00× (3.00–6.00)"; !strings.Contains(table.targets[0].what, want) {
+		t.Errorf("%q has not %q", table.targets[0].what, want)
+	}
+}
+
+func TestCostTargets(t *testing.T) {
+	b := tiny(time.Minute)
+	for _, test := range []struct {
+		name string
+		got  *table
+		want []bool
+	}{
+		{"one second trip in a thousand", (&roundtripsResult{cycles: 10000, more: []int{0, 10, 0}}).report(b), []bool{true}},
+		{"eleven in ten thousand", (&roundtripsResult{cycles: 10000, more: []int{0, 0, 11}}).report(b), []bool{false}},
+		{"a server that was behind", (&roundtripsResult{cycles: 10000, more: []int{0, -500, 0}}).report(b), []bool{true}},
+		{"held, at the limits", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, CPU: 100 * time.Millisecond, Memory: 8192, Goroutines: 70}).report(b), []bool{true, true, true}},
+		{"held, beyond them", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, CPU: 101 * time.Millisecond, Memory: 8194, Goroutines: 71}).report(b), []bool{false, false, false}},
+		{"locks that are gone cost nothing", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, Lost: 1}).report(b), []bool{false, true, true}},
+		{"memory", (&memoryResult{before: []int{0, 1 << 20}, after: []int{1 << 20, 3 << 20}}).report(b), []bool{true}},
+		{"one server's memory", (&memoryResult{before: []int{0, 0}, after: []int{0, 2<<20 + 1}}).report(b), []bool{false}},
+		{"command", (&commandResult{[]time.Duration{13 * time.Millisecond}, []time.Duration{2 * time.Millisecond}}).report(b), []bool{true}},
+		{"slow command", (&commandResult{[]time.Duration{14 * time.Millisecond}, []time.Duration{2 * time.Millisecond}}).report(b), []bool{false}},
+	} {
+		var met []bool
+		for _, target := range test.got.targets {
+			met = append(met, target.met)
+		}
+		if !slices.Equal(met, test.want) {
+			t.Errorf("%s: targets met %v, want %v: %+v", test.name, met, test.want, test.got.targets)
+		}
+	}
+}

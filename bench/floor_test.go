@@ -1,0 +1,288 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// listen serves each connection to a loopback port, until the test ends.
+func listen(t *testing.T, serve func(net.Conn)) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			wait.Go(func() {
+				defer conn.Close()
+				serve(conn)
+			})
+		}
+	})
+	t.Cleanup(func() { listener.Close(); wait.Wait() })
+	return listener.Addr().String()
+}
+
+// echo answers each line n with the reply to n.
+func echo(reply func(n int) string) func(net.Conn) {
+	return func(conn net.Conn) {
+		lines := bufio.NewScanner(conn)
+		for n := 1; lines.Scan(); n++ {
+			if _, err := io.WriteString(conn, reply(n)); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func one(int) string { return ":1\r\n" }
+
+func TestPipelineWaitsForEnough(t *testing.T) {
+	t.Parallel()
+	hold := make(chan struct{})
+	late := func(int) string { <-hold; return ":1\r\n" }
+	addresses := []string{listen(t, echo(one)), listen(t, echo(one)), listen(t, echo(late))}
+	p, err := newPipeline(addresses, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	// The third server answers none of them before the other two have answered all.
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			call := p.newCall()
+			for range 100 {
+				if err := p.do(call, []byte("x\r\n")); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if n := p.answered[2].Load(); n != 0 {
+		t.Errorf("the third server has answered %d times", n)
+	}
+	q, err := newPipeline(addresses, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.close()
+	done := make(chan error)
+	go func() { done <- q.do(q.newCall(), []byte("x\r\n")) }()
+	select {
+	case <-done:
+		t.Error("it did not wait for all three")
+	case <-time.After(20 * time.Millisecond):
+	}
+	close(hold)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// More calls than the ring has places: the slowest server is waited for.
+func TestPipelineDoesNotOutrunItsRing(t *testing.T) {
+	t.Parallel()
+	slow := func(n int) string {
+		if n == 1 {
+			time.Sleep(50 * time.Millisecond)
+		}
+		return ":1\r\n"
+	}
+	p, err := newPipeline([]string{listen(t, echo(one)), listen(t, echo(slow))}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	call := p.newCall()
+	for range len(p.ring) + 100 {
+		if err := p.do(call, []byte("x\r\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whatever is no number, from any server, ends all calls.
+func TestPipelineRefusesOtherReplies(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"-ERR no\r\n", "+rejoining\r\n", "*4\r\n", "$-1\r\n", ":\r\n", ":1\n", ":-1\r\n"} {
+		third := func(n int) string {
+			if n == 3 {
+				return bad
+			}
+			return ":1\r\n"
+		}
+		p, err := newPipeline([]string{listen(t, echo(one)), listen(t, echo(third))}, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := p.newCall()
+		for n := 1; n <= 4; n++ {
+			if err := p.do(call, []byte("x\r\n")); (err != nil) != (n >= 3) {
+				t.Errorf("%q: call %d: %v", bad, n, err)
+			}
+		}
+		p.close()
+	}
+}
+
+func TestPipelineMakesNoGarbage(t *testing.T) {
+	p, err := newPipeline([]string{listen(t, func(conn net.Conn) {
+		// A server without garbage, too, since all allocations of the process count.
+		buffer, replies := make([]byte, 4096), bytes.Repeat([]byte(":1\r\n"), 1024)
+		for {
+			n, err := conn.Read(buffer)
+			if err != nil {
+				return
+			}
+			conn.Write(replies[:4*bytes.Count(buffer[:n], []byte("\n"))])
+		}
+	})}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	call, command := p.newCall(), []byte("x\r\n")
+	do := func() {
+		if err := p.do(call, command); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(1000, do); n > 0 {
+		t.Errorf("%v allocations per call", n)
+	}
+}
+
+func TestReadCommand(t *testing.T) {
+	var l listener
+	hear := l.tap()
+	hear([]byte("*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$5\r\na\r\nb$\r\n"))
+	hear([]byte("*1\r\n$0\r\n\r\n"))
+	got, err := l.heard()
+	if want := [][]string{{"GET", "a\r\nb$"}, {""}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	if got, err := l.heard(); len(got) > 0 || err != nil {
+		t.Errorf("a second time: %q, %v", got, err)
+	}
+	for _, bad := range []string{"GET x\r\n", "*1\r\n$4\r\nPI", "*x\r\n", "*1\r\n:1\r\n", "*2\r\n$1\r\na\r\n"} {
+		if _, err := readCommand(bytes.NewBufferString(bad)); err == nil {
+			t.Errorf("%q: no error", bad)
+		}
+	}
+}
+
+func TestSketch(t *testing.T) {
+	stripe := func(name string) string { return fmt.Sprint(fenlock.Stripe(name)) }
+	clock := func(i int) string { return fmt.Sprint(time.Now().UnixMicro() + int64(i)) }
+	words := []string{"EVALSHA", "abc", "3", "p:" + sketchName, "registers", "line:" + sketchName, "00ff:host/1", "10000", stripe(sketchName), clock(0)}
+	other := []string{"EVALSHA", "abc", "3", "p:" + otherName, "registers", "line:" + otherName, "a1b2:host/1", "10000", stripe(otherName), clock(1)}
+	s, err := newSketch(words, other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder := s.newHolder()
+	if len(holder) != len("00ff:host/1") || !strings.HasSuffix(holder, ":host/1") {
+		t.Errorf("the holder %q has not the form of 00ff:host/1", holder)
+	}
+	command, at := s.command("x", "me")
+	if got := string(command[at : at+len(words[9])]); got != words[9] {
+		t.Errorf("%q is where the proposal should be", got)
+	}
+	got, err := readCommand(bytes.NewBuffer(command))
+	want := []string{"EVALSHA", "abc", "3", "p:x", "registers", "line:x", "me", "10000", stripe("x"), words[9]}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v; want %q", got, err, want)
+	}
+	for _, test := range []struct {
+		what  string
+		index int
+		word  string
+	}{{"a number that is no clock", 9, "12"}, {"a word of another length", 6, "a1b2:host/12"}} {
+		changed := slices.Clone(other)
+		changed[test.index] = test.word
+		if _, err := newSketch(words, changed); err == nil {
+			t.Errorf("%s: no error", test.what)
+		}
+	}
+	if _, err := newSketch(words, other[1:]); err == nil {
+		t.Error("commands of different lengths: no error")
+	}
+}
+
+// The relay changes nothing and nothing's order, and takes as long as it says.
+func TestRelay(t *testing.T) {
+	t.Parallel()
+	const delay = 30 * time.Millisecond
+	var mu sync.Mutex
+	var seen strings.Builder
+	r, err := newRelay(listen(t, func(conn net.Conn) { io.Copy(conn, conn) }), delay, func() func([]byte) {
+		return func(b []byte) {
+			mu.Lock()
+			seen.Write(b)
+			mu.Unlock()
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	conn, err := net.Dial("tcp", r.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	start := time.Now()
+	var sent strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&sent, "message %d\n", i)
+		fmt.Fprintf(conn, "message %d\n", i)
+	}
+	got := make([]byte, sent.Len())
+	if _, err := io.ReadFull(conn, got); err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Since(start); d < 2*delay {
+		t.Errorf("there and back in %v", d)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if string(got) != sent.String() || seen.String() != sent.String() {
+		t.Errorf("it sent back %d bytes and showed %d, other ones than the %d that were sent", len(got), seen.Len(), sent.Len())
+	}
+}
+
+func TestRelayToNowhere(t *testing.T) {
+	t.Parallel()
+	r, err := newRelay("127.0.0.1:1", 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	conn, err := net.Dial("tcp", r.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("somebody answered")
+	}
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// roundtrips is how often an acquisition that nobody stands in the way of needs no
+// second round trip. It is counted, by the servers, not timed.
+type roundtripsResult struct {
+	cycles, lockers, names int
+
+	// more is, by server, how many scripts were called beyond the two of each cycle:
+	// confirms. A confirm goes to all servers that may have the lease.
+	more []int
+}
+
+func runRoundtrips(ctx context.Context, b *bench) (*roundtripsResult, error) {
+	clients, err := openAll(ctx, b, fenlocks, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(clients)
+	r := &roundtripsResult{lockers: b.size.crowd, names: b.size.tripNames}
+	before, err := snapshot(b.servers)
+	if err != nil {
+		return nil, err
+	}
+	// Each locker has its own part of the names, so no two of them meet.
+	var (
+		wait   sync.WaitGroup
+		cycles atomic.Int64
+		errs   = make([]error, r.lockers)
+	)
+	for i := range r.lockers {
+		wait.Go(func() {
+			for name := i; cycles.Add(1) <= int64(b.size.trips); name += r.lockers {
+				if name >= r.names {
+					name = i
+				}
+				release, err := clients[0].acquire(ctx, fmt.Sprint("bench:roundtrips:", name))
+				if err == nil {
+					err = release()
+				}
+				if err != nil {
+					errs[i] = err
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	r.cycles = b.size.trips
+	r.more, err = r.count(ctx, b, before)
+	return r, err
+}
+
+// count waits until the servers have been asked everything, and returns what is
+// more. A release returns when a majority is free of the lease, so a server that is
+// behind still has some to come; a request that it was too late for never comes.
+func (r *roundtripsResult) count(ctx context.Context, b *bench, before []usage) (more []int, err error) {
+	for range 25 {
+		if err := sleep(ctx, 200*time.Millisecond); err != nil {
+			return nil, err
+		}
+		after, err := snapshot(b.servers)
+		if err != nil {
+			return nil, err
+		}
+		more = nil
+		for i := range b.servers {
+			more = append(more, after[i].calls["evalsha"]-before[i].calls["evalsha"]-2*r.cycles)
+		}
+		if slices.Min(more) >= 0 {
+			return more, nil
+		}
+	}
+	if slices.Max(more) < 0 {
+		return nil, fmt.Errorf("all servers were asked less than twice per cycle: what they count is not what is meant here: %v", more)
+	}
+	return more, nil
+}
+
+// once returns the part of the acquisitions that took one round trip, at the least:
+// a second confirm of the same acquisition counts as if it were of another one. The
+// server that was asked most often counts, since confirms go to all of them.
+func (r *roundtripsResult) once() float64 {
+	return 1 - float64(min(slices.Max(r.more), r.cycles))/float64(r.cycles)
+}
+
+func (r *roundtripsResult) report(b *bench) *table {
+	t := &table{
+		title: fmt.Sprintf("roundtrips: %d lockers of one process, %d names, each for one locker at a time (fenlock only)", r.lockers, r.names),
+		method: fmt.Sprintf("counted, not timed: the scripts that each server has run in %d acquisitions and releases; what is more than two per cycle are confirms, and each is a second round trip",
+			r.cycles),
+		header: []string{"server", "scripts per cycle", "confirms", "of the acquisitions"},
+	}
+	for i, n := range r.more {
+		if n < 0 {
+			t.note("server %d was behind, and was not asked at least %d times; the others tell how many confirms there were", i+1, -n)
+		}
+		t.row(fmt.Sprint(i+1), fmt.Sprintf("%.4f", 2+float64(n)/float64(r.cycles)), fmt.Sprint(max(n, 0)), fmt.Sprintf("%.3f %%", 100*float64(max(n, 0))/float64(r.cycles)))
+	}
+	t.target(r.once() >= 0.999, "at least 99.9 %% of the acquisitions take one round trip: %.3f %%", 100*r.once())
+	return t
+}
