@@ -55,6 +55,18 @@ func TestCosts(t *testing.T) {
 			t.Errorf("the other figures have %d servers, want 5; there are %d, want 6", len(b.servers), len(b.started))
 		}
 	})
+	t.Run("capacity", func(t *testing.T) {
+		r, err := runCapacity(ctx, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range r.points {
+			if p.wall <= 0 || p.client <= 0 || p.server <= 0 {
+				t.Errorf("%+v", p)
+			}
+		}
+		checkTable(t, r.report(b), len(b.size.nodes), 0)
+	})
 	t.Run("roundtrips", func(t *testing.T) {
 		r, err := runRoundtrips(ctx, b)
 		if err != nil {
@@ -248,5 +260,16 @@ func TestCostTargets(t *testing.T) {
 		if !slices.Equal(met, test.want) {
 			t.Errorf("%s: targets met %v, want %v: %+v", test.name, met, test.want, test.got.targets)
 		}
+	}
+}
+
+func TestCapacityIsALine(t *testing.T) {
+	r := &capacityResult{points: []capacityPoint{{nodes: 1, client: 30}, {nodes: 3, client: 77}, {nodes: 7, client: 90}}}
+	if a, perNode := r.line(); a != 20 || perNode != 10 {
+		t.Errorf("%v + %v for each node; want 20 + 10", a, perNode)
+	}
+	r.points = r.points[1:2]
+	if a, perNode := r.line(); a != 0 || perNode != 25 {
+		t.Errorf("one point: %v + %v for each node; want 0 + 25", a, perNode)
 	}
 }

@@ -40,6 +40,7 @@ var figures = []struct {
 	{"load", rivals, figure(runLoad)},
 	{"single", []contender{fenlocks, redislocks, valkeylockOne, floors}, figure(runSingle)},
 	{"nodes", []contender{fenlocks, redsyncs, floors}, figure(runNodes)},
+	{"capacity", ourselves, alone(runCapacity)},
 	{"roundtrips", ourselves, alone(runRoundtrips)},
 	{"held", ourselves, alone(runHeld)},
 	{"memory", ourselves, alone(runMemory)},
