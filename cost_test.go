@@ -30,8 +30,8 @@ func (agreeable) Start(_ fenlock.Operation, r fenlock.Request, _ time.Duration, 
 // number here. (The race detector adds some of its own.)
 func TestAllocations(t *testing.T) {
 	const (
-		tryAcquire = 8 // lock, rooms, holder, told, context and its cancel, timer and its function
-		acquire    = 8 // the lock is a part of the waiter
+		tryAcquire = 6 // lock, rooms, holder, told, context and its cancel
+		acquire    = 6 // the lock is a part of the waiter
 		extend     = 4 // fanout, calls, outcome, done
 	)
 	for _, nodes := range []int{1, 5, 15} {

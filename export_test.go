@@ -30,3 +30,10 @@ func UnderWay(l *Locker) (n int) {
 	}
 	return n
 }
+
+// Ticking returns how many locks a Locker is to wake.
+func Ticking(l *Locker) int {
+	l.ticks.mu.Lock()
+	defer l.ticks.mu.Unlock()
+	return len(l.ticks.held)
+}

@@ -37,9 +37,10 @@ type Lock struct {
 	rooms                []room
 	released             atomic.Bool // releasing is in use
 
+	next tick // the Locker's ticks guard it
+
 	mu        sync.Mutex // guards the rest; never held across a request
 	attempt   core.Attempt
-	timer     *time.Timer
 	extension *outcome
 	decided   bool
 	failure   error // why the lock was never held, once decided

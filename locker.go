@@ -29,6 +29,7 @@ type Locker struct {
 
 	requests  requests
 	deadlines deadlines
+	ticks     ticks
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
@@ -45,6 +46,7 @@ func New(config Config) (*Locker, error) {
 	l.requests.closing = make(chan struct{})
 	l.lines = newLines(l)
 	l.deadlines.timeout = config.NodeTimeout
+	l.ticks.locker, l.ticks.ahead = l, config.TTL/1000
 	for i, node := range config.Nodes {
 		if _, ok := node.(Starter); ok {
 			l.starts = l.starts.With(i)

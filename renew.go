@@ -8,8 +8,7 @@ import (
 )
 
 // This file drives the core: it sends what the core asks for, feeds it the
-// answers, and keeps one timer per lock that is held. There is no goroutine
-// per lock.
+// answers. A lock that is held has no goroutine, and a tick of the Locker's timer.
 
 // answered feeds one answer to the core, and returns what to send next.
 func (k *Lock) answered(i int, action core.Action, answer Answer, err error) (next core.Action) {
@@ -53,14 +52,14 @@ func (k *Lock) settle(now time.Duration) {
 				k.waiter.stop()
 			}
 			k.ctx, k.cancel = context.WithCancelCause(k.base)
-			k.timer = time.AfterFunc(k.nextTick(now), k.tick)
+			k.locker.ticks.set(k, now, k.nextTick(now))
 		} else {
 			k.failure, k.refusals = k.failed(), k.said()
 		}
 		k.told <- struct{}{}
 	}
 	if phase == core.Over && k.ctx != nil && k.ctx.Err() == nil {
-		k.timer.Stop()
+		k.locker.ticks.remove(k)
 		k.cancel(k.endError())
 		if k.attempt.Reason() != core.LetGo {
 			go k.lost()
@@ -93,7 +92,7 @@ func (k *Lock) settleExtension(now time.Duration) {
 	close(k.extension.done)
 	k.extension = nil
 	if k.attempt.Phase() == core.Holding {
-		k.timer.Reset(k.nextTick(now))
+		k.locker.ticks.set(k, now, k.nextTick(now))
 	}
 }
 
@@ -119,31 +118,30 @@ func (k *Lock) startExtend(now time.Duration) core.Action {
 	return action
 }
 
-// tick is the timer's: it extends when that is due and ends what has run out.
+// tick extends when that is due, or nearly so, and ends what has run out.
 func (k *Lock) tick() {
 	k.mu.Lock()
 	var action core.Action
 	now := k.locker.now()
 	k.attempt.Tick(now)
-	if due, ok := k.attempt.ExtendDue(); ok && now >= due && !k.locker.requests.isClosed() {
+	if due, ok := k.attempt.ExtendDue(); ok && now+k.locker.ticks.ahead >= due && !k.locker.requests.isClosed() {
 		action = k.startExtend(now)
 	}
 	k.settle(now)
 	if k.attempt.Phase() == core.Holding {
-		k.timer.Reset(k.nextTick(now))
+		k.locker.ticks.set(k, now, k.nextTick(now))
 	}
 	k.mu.Unlock()
 	k.send(action)
 }
 
-// nextTick returns how long the timer may sleep: until the next extension or
-// the end of the validity. Never for longer than a quarter of the TTL, because
-// Go's timers stand still while the machine is suspended, and the validity does
-// not.
+// nextTick returns when the next tick is: at the next extension or the end of the
+// validity. Never later than in a quarter of the TTL, because Go's timers stand
+// still while the machine is suspended, and the validity does not.
 func (k *Lock) nextTick(now time.Duration) time.Duration {
 	next := k.attempt.Until()
 	if due, ok := k.attempt.ExtendDue(); ok && !k.locker.requests.isClosed() {
 		next = min(next, due)
 	}
-	return min(max(next-now, 0), k.locker.config.TTL/4)
+	return min(max(next, now), now+k.locker.config.TTL/4)
 }

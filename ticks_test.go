@@ -1,0 +1,119 @@
+package fenlock_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/memnode"
+)
+
+// tickNode is a Starter that writes down when each name was extended, and can stop
+// to answer.
+type tickNode struct {
+	fenlock.Node
+	mu       sync.Mutex
+	mute     bool
+	extended map[string]time.Time // the first time
+	times    map[time.Time]int    // of all
+}
+
+func (n *tickNode) Start(op fenlock.Operation, r fenlock.Request, _ time.Duration, call fenlock.Call) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if op == fenlock.OpExtend {
+		n.times[time.Now()]++
+		if _, before := n.extended[r.Name]; !before {
+			n.extended[r.Name] = time.Now()
+		}
+	}
+	if !n.mute {
+		go call.Done(fenlock.Answer{Status: fenlock.Granted, Register: r.Token}, nil)
+	}
+}
+
+// crowd acquires locks a millisecond apart, and returns when each was.
+func crowd(t *testing.T, n *tickNode, size int) (l *fenlock.Locker, locks []*fenlock.Lock, at []time.Time) {
+	t.Helper()
+	start := time.Now()
+	n.Node = memnode.New("a node")
+	n.extended, n.times = map[string]time.Time{}, map[time.Time]int{}
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fenlock.SetClock(l, func() time.Duration { return time.Since(start) + time.Hour })
+	for i := range size {
+		lock, err := l.TryAcquire(t.Context(), fmt.Sprint("name ", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		locks, at = append(locks, lock), append(at, time.Now())
+		time.Sleep(time.Millisecond)
+	}
+	return l, locks, at
+}
+
+// Locks that are due at nearly the same time are extended together: none late, and
+// none earlier than by a thousandth of the TTL.
+func TestExtensionsGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &tickNode{}
+		l, locks, at := crowd(t, n, 100)
+		time.Sleep(4 * time.Second)
+		n.mu.Lock()
+		for i, begun := range at {
+			after := n.extended[fmt.Sprint("name ", i)].Sub(begun)
+			if due := 10 * time.Second / 3; after > due || after < due-10*time.Millisecond {
+				t.Errorf("lock %d was extended after %v", i, after)
+			}
+		}
+		// 100 ms in steps of ten.
+		if len(n.times) > 11 {
+			t.Errorf("100 locks were extended at %d different times", len(n.times))
+		}
+		n.mu.Unlock()
+		time.Sleep(time.Minute)
+		for i, lock := range locks {
+			if lock.Context().Err() != nil {
+				t.Errorf("lock %d was lost", i)
+			}
+			if err := lock.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if n := fenlock.Ticking(l); n != 0 {
+			t.Errorf("%d locks that were released are to be woken", n)
+		}
+		l.Close()
+	})
+}
+
+// However many locks end together, each one does at the end of its validity.
+func TestAllEndInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &tickNode{}
+		l, locks, at := crowd(t, n, 200)
+		n.mu.Lock()
+		n.mute = true
+		n.mu.Unlock()
+		var wg sync.WaitGroup
+		for i, lock := range locks {
+			wg.Go(func() {
+				<-lock.Context().Done()
+				// 10 s less the drift of a hundredth and 2 ms.
+				if after := time.Since(at[i]); after != 9898*time.Millisecond {
+					t.Errorf("lock %d ended after %v", i, after)
+				}
+			})
+		}
+		wg.Wait()
+		if n := fenlock.Ticking(l); n != 0 {
+			t.Errorf("%d locks that have ended are to be woken", n)
+		}
+		l.Close()
+	})
+}
