@@ -46,7 +46,7 @@ func New(config Config) (*Locker, error) {
 	l.requests.closing = make(chan struct{})
 	l.lines = newLines(l)
 	l.deadlines.timeout = config.NodeTimeout
-	l.ticks.locker, l.ticks.ahead = l, config.TTL/1000
+	l.ticks.locker, l.ticks.ahead = l, config.TTL/400
 	for i, node := range config.Nodes {
 		if _, ok := node.(Starter); ok {
 			l.starts = l.starts.With(i)
