@@ -111,7 +111,7 @@ var lineMutants = []mutant{
 	{name: "a waiter is never forgotten in its process", seen: "redisson #4064", checks: is("left over"), seeds: 4, broken: func(r *rules) {
 		r.forget = func(*lines, *waiter) {}
 	}},
-	{name: "the line of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"), seeds: 20, broken: func(r *rules) {
+	{name: "the line of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"), seeds: 200, broken: func(r *rules) {
 		r.lineExpiry = func() time.Duration { return 1000 * time.Hour }
 	}},
 }

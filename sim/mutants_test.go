@@ -51,7 +51,7 @@ func steps(p *profile) {
 	p.breaks, p.unset, p.only = steadyClocks, true, nodeStepped
 	p.pace, p.trip, p.rest = 50*time.Millisecond, 20*time.Millisecond, 30*time.Millisecond
 	p.loss, p.tail = 20_000, 50_000
-	p.ordered, p.twice = false, 0
+	p.ordered, p.starters, p.twice = false, false, 0
 }
 
 // returns is such a world, of acquires that arrive after others came and went.
@@ -86,7 +86,7 @@ func pausedInLine(p *profile) {
 // after them.
 func lateCuts(p *profile) {
 	cuts(p)
-	p.nodes, p.loss, p.tail, p.ordered, p.twice, p.breaks = 1, 20_000, 300_000, false, 0, 0
+	p.nodes, p.loss, p.tail, p.ordered, p.starters, p.twice, p.breaks = 1, 20_000, 300_000, false, false, 0, 0
 	p.rest, p.idle = 30*time.Millisecond, false
 }
 

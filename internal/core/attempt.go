@@ -77,10 +77,8 @@ type Attempt struct {
 	highest    fence.Token // largest register that a confirm was refused with
 	extended   bool        // the current extension was carried
 
-	// abandoned says that leases that turn up late are to be released, and released
-	// to which nodes a release has been sent.
+	// abandoned says that leases that turn up late are to be released.
 	abandoned bool
-	released  Set
 }
 
 // ballot sorts the answers of one round.
@@ -262,7 +260,6 @@ func (a *Attempt) fail(why Reason) Action {
 	if why != Cancelled {
 		to &= a.acquire.answered()
 	}
-	a.released = to
 	return Action{Op: Release, To: to}
 }
 
@@ -330,7 +327,6 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 	if a.round == 0 {
 		to &= a.acquire.answered() | a.params.Ordered
 	}
-	a.released = to
 	return Action{Op: Release, To: to}
 }
 
@@ -355,8 +351,8 @@ func (a *Attempt) ReleaseOutcome() (done, clean bool) {
 // was given up: the release that was sent then can have overtaken it. A release
 // that is still under way to a node that keeps requests in order has not.
 func (a *Attempt) releaseLate(node int, r Reply) Action {
-	if r.Status == Granted && (a.released & a.params.Ordered &^ a.votes.answered()).Has(node) {
-		return Action{}
+	if r.Status == Granted && a.WasHeld() && (a.params.Ordered &^ a.votes.answered()).Has(node) {
+		return Action{} // StartRelease has asked it
 	}
 	if a.abandoned && (r.Status == Granted || r.Status == Unknown) {
 		return Action{Op: Release, To: Set(0).With(node)}
