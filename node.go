@@ -106,8 +106,9 @@ type Answer struct {
 // has to change Start too, or not to have it.
 type Starter interface {
 	Node
-	// Start begins an operation, one of the four that Operation names, and returns
-	// without waiting for the server. The rules for the operation hold, except that
+	// Start begins an operation, one of the four that Operation names (the outcome of
+	// another one is an error that matches ErrInvalid), and returns without waiting
+	// for the server. The rules for the operation hold, except that
 	// call.Done takes its outcome. What has not been sent after timeout, or when
 	// it is not wanted any more, must not be sent. Requests about one name are
 	// carried out in the order of the calls as long as nothing fails.

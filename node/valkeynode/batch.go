@@ -2,6 +2,7 @@ package valkeynode
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -40,7 +41,11 @@ type lane struct {
 
 // Start implements fenlock.Starter.
 func (n *Node) Start(op fenlock.Operation, r fenlock.Request, timeout time.Duration, call fenlock.Call) {
-	if err := n.check(op, &r); err != nil {
+	err := n.check(op, &r)
+	if op < fenlock.OpAcquire || op > fenlock.OpRelease {
+		err = fmt.Errorf("%w: the operation %d cannot be started; nothing was done", fenlock.ErrInvalid, uint8(op))
+	}
+	if err != nil {
 		call.Done(fenlock.Answer{}, n.fail(err))
 		return
 	}
@@ -77,8 +82,12 @@ func (l *lane) take(batch []started) ([]started, bool) {
 	batch = append(batch, waiting[:n]...)
 	clear(waiting[:n])
 	l.head += n
-	if l.head == len(l.queue) {
-		l.queue, l.head = l.queue[:0], 0
+	// What was taken must not be carried along for ever: under load the queue is
+	// never empty. Each request is moved once, on average.
+	if left := len(l.queue) - l.head; l.head >= left {
+		copy(l.queue, l.queue[l.head:])
+		clear(l.queue[left:])
+		l.queue, l.head = l.queue[:left], 0
 	}
 	return batch, true
 }

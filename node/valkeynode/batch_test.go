@@ -140,6 +140,11 @@ func TestStartedRequestsToNobody(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
+	for _, op := range []fenlock.Operation{0, fenlock.OpRelease + 1, ^fenlock.Operation(0)} {
+		if _, err := start(n, op, request("a", "me"), time.Second).wait(t); !errors.Is(err, fenlock.ErrInvalid) {
+			t.Errorf("operation %d: %v", op, err)
+		}
+	}
 	bad := request("a", "me")
 	bad.TTL = 0
 	if _, err := start(n, fenlock.OpAcquire, bad, time.Second).wait(t); !errors.Is(err, fenlock.ErrInvalid) {
