@@ -35,8 +35,8 @@ func (n *tickNode) Start(op fenlock.Operation, r fenlock.Request, _ time.Duratio
 	}
 }
 
-// crowd acquires locks a millisecond apart, and returns when each was.
-func crowd(t *testing.T, n *tickNode, size int) (l *fenlock.Locker, locks []*fenlock.Lock, at []time.Time) {
+// crowd acquires locks one after the other, and returns when each was.
+func crowd(t *testing.T, n *tickNode, size int, gap time.Duration) (l *fenlock.Locker, locks []*fenlock.Lock, at []time.Time) {
 	t.Helper()
 	start := time.Now()
 	n.Node = memnode.New("a node")
@@ -52,7 +52,7 @@ func crowd(t *testing.T, n *tickNode, size int) (l *fenlock.Locker, locks []*fen
 			t.Fatal(err)
 		}
 		locks, at = append(locks, lock), append(at, time.Now())
-		time.Sleep(time.Millisecond)
+		time.Sleep(gap)
 	}
 	return l, locks, at
 }
@@ -62,7 +62,7 @@ func crowd(t *testing.T, n *tickNode, size int) (l *fenlock.Locker, locks []*fen
 func TestExtensionsGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &tickNode{}
-		l, locks, at := crowd(t, n, 100)
+		l, locks, at := crowd(t, n, 100, time.Millisecond)
 		time.Sleep(4 * time.Second)
 		n.mu.Lock()
 		for i, begun := range at {
@@ -92,28 +92,45 @@ func TestExtensionsGather(t *testing.T) {
 	})
 }
 
-// However many locks end together, each one does at the end of its validity.
+// However many locks there are, and how far apart, each one ends at the end of its
+// validity: where no node answers, and where nothing is extended any more.
 func TestAllEndInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := &tickNode{}
-		l, locks, at := crowd(t, n, 200)
-		n.mu.Lock()
-		n.mute = true
-		n.mu.Unlock()
-		var wg sync.WaitGroup
-		for i, lock := range locks {
-			wg.Go(func() {
-				<-lock.Context().Done()
-				// 10 s less the drift of a hundredth and 2 ms.
-				if after := time.Since(at[i]); after != 9898*time.Millisecond {
-					t.Errorf("lock %d ended after %v", i, after)
+	for name, test := range map[string]struct {
+		size int
+		gap  time.Duration
+		stop func(l *fenlock.Locker, n *tickNode)
+	}{
+		"no answers": {200, time.Millisecond, func(_ *fenlock.Locker, n *tickNode) {
+			n.mu.Lock()
+			n.mute = true
+			n.mu.Unlock()
+		}},
+		"closed": {3, time.Second, func(l *fenlock.Locker, _ *tickNode) { l.Close() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := &tickNode{}
+				l, locks, at := crowd(t, n, test.size, test.gap)
+				test.stop(l, n)
+				var wg sync.WaitGroup
+				for i, lock := range locks {
+					wg.Go(func() {
+						select {
+						case <-lock.Context().Done():
+						case <-time.After(time.Hour):
+						}
+						// 10 s less the drift of a hundredth and 2 ms.
+						if after := time.Since(at[i]); after != 9898*time.Millisecond {
+							t.Errorf("lock %d ended after %v", i, after)
+						}
+					})
 				}
+				wg.Wait()
+				if n := fenlock.Ticking(l); n != 0 {
+					t.Errorf("%d locks that have ended are to be woken", n)
+				}
+				l.Close()
 			})
-		}
-		wg.Wait()
-		if n := fenlock.Ticking(l); n != 0 {
-			t.Errorf("%d locks that have ended are to be woken", n)
-		}
-		l.Close()
-	})
+		})
+	}
 }
