@@ -155,7 +155,13 @@ func nothingLeft(t testing.TB, servers []*testserver.Server) {
 	eventually(t, func() error {
 		for _, s := range servers {
 			if keys := s.Do("KEYS", "*"); keys != "[fenlock-registers:fenlock:]" {
-				return fmt.Errorf("%s: left behind: %s", s.Addr(), keys)
+				left := ""
+				for _, key := range strings.Fields(strings.Trim(keys, "[]")) {
+					if strings.HasPrefix(key, "fenlock:") {
+						left += fmt.Sprintf("; %s is %s's for %s ms", key, s.Do("GET", key), s.Do("PTTL", key))
+					}
+				}
+				return fmt.Errorf("%s: left behind: %s%s", s.Addr(), keys, left)
 			}
 		}
 		return nil
