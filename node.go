@@ -111,7 +111,9 @@ type Starter interface {
 	// for the server. The rules for the operation hold, except that
 	// call.Done takes its outcome. What has not been sent after timeout, or when
 	// it is not wanted any more, must not be sent. Requests about one name are
-	// carried out in the order of the calls as long as nothing fails.
+	// carried out in the order of the calls, also where some of them have to wait
+	// for a connection: what a connection that was lost left behind is the only
+	// exception. A release that overtakes its acquire leaves a lease.
 	Start(op Operation, r Request, timeout time.Duration, call Call)
 }
 

@@ -12,6 +12,7 @@ import (
 type startClient struct {
 	*client
 	start func(c *startClient, op fenlock.Operation, r fenlock.Request, call fenlock.Call)
+	held  func() // what it starts late
 }
 
 func (c *startClient) Start(op fenlock.Operation, r fenlock.Request, _ time.Duration, call fenlock.Call) {
@@ -59,6 +60,21 @@ var startMutants = []struct {
 		}
 		startSoundly(c, op, r, call)
 	}},
+	{"a release overtakes its acquire", "StartedStaysInOrder", func(c *startClient, op fenlock.Operation, r fenlock.Request, call fenlock.Call) {
+		if c.held != nil && op == fenlock.OpRelease {
+			startSoundly(c, op, r, call)
+			c.held()
+			c.held = nil
+			return
+		}
+		if c.held != nil {
+			c.held()
+		}
+		if c.held = func() { startSoundly(c, op, r, call) }; op != fenlock.OpAcquire || r.Name != "name 7" {
+			c.held()
+			c.held = nil
+		}
+	}},
 	{"a closed node starts", "StartedCloseEndsOnlyThisClient", func(c *startClient, op fenlock.Operation, r fenlock.Request, call fenlock.Call) {
 		other := &startClient{client: &client{broken: c.broken}}
 		startSoundly(other, op, r, call)
@@ -67,6 +83,6 @@ var startMutants = []struct {
 
 func startHarness(start func(c *startClient, op fenlock.Operation, r fenlock.Request, call fenlock.Call)) nodetest.Harness {
 	n := newBroken()
-	return nodetest.Harness{Node: &startClient{&client{broken: n}, start}, Other: &startClient{&client{broken: n}, start},
+	return nodetest.Harness{Node: &startClient{client: &client{broken: n}, start: start}, Other: &startClient{client: &client{broken: n}, start: start},
 		Wait: func(d time.Duration) { n.now.Add(int64(d)) }, Fast: true, Patience: time.Second / 5}
 }

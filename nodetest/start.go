@@ -30,6 +30,7 @@ func runStarted(t *testing.T, open func(t *testing.T) Harness) {
 		}
 	}
 	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
+	t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
 	if _, ok := probe.Node.(fenlock.Queuer); !ok {
 		return
 	}
@@ -97,4 +98,33 @@ func startedUnwantedIsNotSent(s *suite) {
 	// What is started later is sent no earlier.
 	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request("a", "me", 3)))
 	s.leased("a", "me", true, 3)
+}
+
+// startedStaysInOrder starts many operations before any of them is over. The first
+// ones of a node may have to wait for a connection.
+func startedStaysInOrder(s *suite) {
+	const names, turns = 20, 5
+	var all [names][]*outcome
+	for turn := range turns {
+		for i := range names {
+			r := request(fmt.Sprint("name ", i), fmt.Sprint("holder ", turn), 3)
+			for _, op := range []fenlock.Operation{fenlock.OpAcquire, fenlock.OpRelease} {
+				o := &outcome{t: s.T, done: make(chan struct{})}
+				s.node.inner.(fenlock.Starter).Start(op, r, startTimeout, o)
+				all[i] = append(all[i], o)
+			}
+		}
+	}
+	for i := range all {
+		for k, o := range all[i] {
+			select {
+			case <-o.done:
+			case <-time.After(s.node.patience):
+				s.Fatalf("Done was not called within %v", s.node.patience)
+			}
+			if o.err != nil || o.answer.Status != fenlock.Granted {
+				s.Fatalf("operation %d on a name, of acquire and release in turns: %+v, %v", k, o.answer, o.err)
+			}
+		}
+	}
 }

@@ -37,6 +37,8 @@ type lane struct {
 	head    int
 	running bool // its goroutine, from the first request on
 	closed  bool
+
+	detours detours
 }
 
 // Start implements fenlock.Starter.
@@ -111,7 +113,7 @@ func (n *Node) send(l *lane) {
 		if batch, more = l.take(batch[:0]); !more {
 			return
 		}
-		commands = n.exchange(batch, commands[:0], &last)
+		commands = n.exchange(l, batch, commands[:0], &last)
 		clear(batch)
 		clear(commands)
 	}
@@ -120,26 +122,44 @@ func (n *Node) send(l *lane) {
 // exchange sends a batch in one write and hands the answers out. Its requests have
 // no context: who waits has a timer, and the client library closes a connection
 // that answers nothing. It returns commands for its memory.
-func (n *Node) exchange(batch []started, commands []valkey.Completed, last *keys) []valkey.Completed {
+func (n *Node) exchange(l *lane, batch []started, commands []valkey.Completed, last *keys) []valkey.Completed {
 	srv := n.ready()
 	sent := batch[:0]
+	promises := 0
 	for _, s := range batch {
 		switch {
 		case !s.call.Wanted():
-		case srv == nil:
-			n.startSlowly(s)
+		case srv == nil || l.detours.has(s.request.Name):
+			n.startSlowly(l, s)
 		default:
-			commands = append(commands, n.command(s.op, &s.request, last))
 			sent = append(sent, s)
+			if s.op != fenlock.OpRelease {
+				promises++
+			}
 		}
 	}
-	switch len(sent) {
+	replID := "" // each script looks at the server
+	if promises >= worthLooking {
+		replID = srv.replID
+	}
+	for i := range sent {
+		commands = append(commands, n.command(sent[i].op, &sent[i].request, replID, last))
+	}
+	if replID != "" {
+		commands = append(commands, n.lookAfterwards())
+	}
+	switch len(commands) {
 	case 0:
 	case 1:
-		n.finish(srv, sent[0], n.client.Do(context.Background(), commands[0]))
+		n.finish(l, srv, sent, []valkey.ValkeyResult{n.client.Do(context.Background(), commands[0])}, nil)
 	default:
-		for i, result := range n.client.DoMulti(context.Background(), commands...) {
-			n.finish(srv, sent[i], result)
+		results := n.client.DoMulti(context.Background(), commands...)
+		var doubt error
+		if replID != "" {
+			doubt = srv.sameSince(results[len(sent)].ToString())
+		}
+		for i := range sent {
+			n.finish(l, srv, sent[i:], results[i:len(sent)], doubt)
 		}
 	}
 	return commands
@@ -154,35 +174,27 @@ func (n *Node) ready() *server {
 	return s
 }
 
-// finish hands an answer out, unless something has to be done first.
-func (n *Node) finish(srv *server, s started, result valkey.ValkeyResult) {
-	answer, again, err := parse(result.ToMessage())
+// finish hands the first answer out, unless something has to be done first. Doubt
+// is why no answer counts, except of a release, which promises nothing.
+func (n *Node) finish(l *lane, srv *server, sent []started, results []valkey.ValkeyResult, doubt error) {
+	s := sent[0]
+	answer, again, err := parse(results[0].ToMessage())
+	if err == nil && !again && s.op != fenlock.OpRelease {
+		err = doubt
+	}
+	if again || doubt != nil {
+		n.server.CompareAndSwap(srv, nil) // what is known of it may be old
+	}
 	switch {
+	case again && overtaken(sent, results):
+		s.call.Done(fenlock.Answer{Status: fenlock.Rejoining, Detail: "it was not admitted when this request came"}, nil)
 	case again: // not executed
-		n.startSlowly(s)
+		n.startSlowly(l, s)
 	case err == nil && n.dials.Load() != srv.dial:
-		n.slowly(s, func(ctx context.Context) (fenlock.Answer, error) { return n.countable(ctx, s.op, srv, answer) })
+		n.slowly(l, s, func(ctx context.Context) (fenlock.Answer, error) { return n.countable(ctx, s.op, srv, answer) })
 	case err != nil:
 		s.call.Done(fenlock.Answer{}, n.fail(err))
 	default:
 		s.call.Done(cleaned(s.op, answer), nil)
 	}
-}
-
-// startSlowly makes a request that has not been executed, one way or other: the
-// server has to be connected to, looked at or admitted first.
-func (n *Node) startSlowly(s started) {
-	n.slowly(s, func(ctx context.Context) (fenlock.Answer, error) { return n.operate(ctx, s.op, s.request) })
-}
-
-// slowly does what takes time on a goroutine of its own. It ends before the one who
-// waits gives up, so that the reason is heard, which says more than "no answer".
-func (n *Node) slowly(s started, do func(ctx context.Context) (fenlock.Answer, error)) {
-	n.tasks.Add(1) // by a lane, so Close waits already
-	go func() {
-		defer n.tasks.Done()
-		ctx, cancel := context.WithTimeout(context.Background(), s.timeout*9/10)
-		defer cancel()
-		s.call.Done(do(ctx))
-	}()
 }

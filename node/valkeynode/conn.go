@@ -151,11 +151,14 @@ func (n *Node) fly(ctx context.Context, which **flight, timeout time.Duration, t
 // it once per connection: that it can be a node at all, and that no other node
 // of the group is the same server.
 func (n *Node) look(ctx context.Context) (*server, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	s := n.server.Load()
-	if s == nil || s.dial != n.dials.Load() || n.lost() != nil {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s := n.server.Load()
+		if s != nil && s.dial == n.dials.Load() && n.lost() == nil {
+			return s, n.checkTwin(s)
+		}
 		f, err := n.fly(ctx, &n.looking, lookTimeout, func(ctx context.Context, f *flight) {
 			f.err = n.lookNow(ctx)
 			n.lookError.Store(&f.err)
@@ -171,9 +174,7 @@ func (n *Node) look(ctx context.Context) (*server, error) {
 		if f.err != nil {
 			return nil, f.err
 		}
-		s = n.server.Load()
 	}
-	return s, n.checkTwin(s)
 }
 
 func (n *Node) lookNow(ctx context.Context) error {
@@ -201,7 +202,7 @@ func (n *Node) lookNow(ctx context.Context) error {
 		if err != nil {
 			return n.warnIfMisconfigured(err)
 		}
-		n.server.Store(&server{dial: after, runID: f.runID})
+		n.server.Store(&server{dial: after, runID: f.runID, replID: f.replID})
 		if lost != nil {
 			n.conn.CompareAndSwap(lost, nil) // it was not the one that answers
 		}

@@ -2,7 +2,9 @@ package valkeynode_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -95,6 +97,19 @@ func bounded(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// follow makes a server the replica of another, and waits until it is one.
+func follow(t testing.TB, s, primary *testserver.Server) {
+	t.Helper()
+	host, port, _ := strings.Cut(primary.Addr(), ":")
+	s.Do("REPLICAOF", host, port)
+	eventually(t, func() error {
+		if infoField(t, s, "master_link_status") != "up" {
+			return errors.New("not in step yet")
+		}
+		return nil
+	})
 }
 
 func request(name, holder string) fenlock.Request {

@@ -72,8 +72,9 @@ type Node struct {
 
 // server is the run of a server that the node last looked at.
 type server struct {
-	dial  uint64
-	runID string
+	dial   uint64
+	runID  string
+	replID string
 }
 
 // absence is why and until when a run of a server is out.

@@ -47,7 +47,7 @@ func (n *Node) operate(ctx context.Context, op fenlock.Operation, r fenlock.Requ
 		if err != nil {
 			return fenlock.Answer{}, n.fail(err)
 		}
-		answer, again, err := parse(n.do(ctx, n.command(op, &r, new(keys))))
+		answer, again, err := parse(n.do(ctx, n.command(op, &r, "", new(keys))))
 		if err != nil {
 			return fenlock.Answer{}, n.fail(err)
 		}

@@ -106,17 +106,7 @@ func TestWritableReplicaOfAnotherNode(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		servers := testserver.Group(t, kind, 3, "replica-read-only no", "repl-diskless-sync-delay 0")
-		host, port, _ := strings.Cut(servers[0].Addr(), ":")
-		follow := func(s *testserver.Server) {
-			s.Do("REPLICAOF", host, port)
-			eventually(t, func() error {
-				if infoField(t, s, "master_link_status") != "up" {
-					return fmt.Errorf("not in step yet")
-				}
-				return nil
-			})
-		}
-		follow(servers[2]) // so that the replication id stays when the next one follows
+		follow(t, servers[2], servers[0]) // so that the replication id stays when the next one follows
 		for _, s := range servers[:2] {
 			markAdmitted(t, s, "fenlock:", groupTTL)
 		}
@@ -124,7 +114,7 @@ func TestWritableReplicaOfAnotherNode(t *testing.T) {
 		for _, n := range nodes {
 			granted(t, n, "warm up")
 		}
-		follow(servers[1])
+		follow(t, servers[1], servers[0])
 		if a, err := nodes[1].Acquire(bounded(t), request("orders/42", "one")); err == nil && a.Status == fenlock.Granted {
 			t.Errorf("a replica voted: %+v", a)
 		}

@@ -56,9 +56,10 @@ func (n *Node) check(op fenlock.Operation, r *fenlock.Request) (err error) {
 // kept: a release mostly follows its acquire, and a name is often locked again.
 type keys struct{ name, line string }
 
-// command makes the command of a request that was checked. A command can be sent
-// once: the client library takes its memory back.
-func (n *Node) command(op fenlock.Operation, r *fenlock.Request, last *keys) valkey.Completed {
+// command makes the command of a request that was checked. With a replication id,
+// the caller looks at the server afterwards (afterwards.go), otherwise the script does.
+// A command can be sent once: the client library takes its memory back.
+func (n *Node) command(op fenlock.Operation, r *fenlock.Request, replID string, last *keys) valkey.Completed {
 	// The lease's key is a part of the line's, and all text is made in one piece.
 	var space [256]byte
 	b := space[:0]
@@ -88,15 +89,15 @@ func (n *Node) command(op fenlock.Operation, r *fenlock.Request, last *keys) val
 	sha := n.client.B().Evalsha().Sha1(scriptOf(op).sha)
 	switch op {
 	case fenlock.OpAcquire:
-		args := sha.Numkeys(3).Key(key).Key(n.registers).Key(line).Arg(string(r.Holder)).Arg(n.milliseconds(r.TTL)).Arg(stripe).Arg(token)
+		args := sha.Numkeys(3).Key(key).Key(n.registers).Key(line).Arg(string(r.Holder)).Arg(n.milliseconds(r.TTL)).Arg(stripe).Arg(token).Arg(replID)
 		if r.Place.Waiter != "" {
 			args = args.Arg(r.Place.Waiter).Arg(stamp)
 		}
 		return args.Build()
 	case fenlock.OpConfirm:
-		return sha.Numkeys(2).Key(key).Key(n.registers).Arg(string(r.Holder)).Arg(stripe).Arg(token).Build()
+		return sha.Numkeys(2).Key(key).Key(n.registers).Arg(string(r.Holder)).Arg(stripe).Arg(token).Arg(replID).Build()
 	case fenlock.OpExtend:
-		return sha.Numkeys(2).Key(key).Key(n.registers).Arg(string(r.Holder)).Arg(n.milliseconds(r.TTL)).Arg(stripe).Arg(token).Build()
+		return sha.Numkeys(2).Key(key).Key(n.registers).Arg(string(r.Holder)).Arg(n.milliseconds(r.TTL)).Arg(stripe).Arg(token).Arg(replID).Build()
 	case fenlock.OpRelease:
 		args := sha.Numkeys(2).Key(key).Key(line).Arg(string(r.Holder))
 		if r.Place.Waiter != "" {

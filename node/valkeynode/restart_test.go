@@ -319,22 +319,12 @@ func TestFailback(t *testing.T) {
 		t.Parallel()
 		servers, nodes, _ := group(t, kind, 3)
 		replica := testserver.Start(t, kind, "repl-diskless-sync-delay 0")
-		follow := func(s, primary *testserver.Server) {
-			host, port, _ := strings.Cut(primary.Addr(), ":")
-			s.Do("REPLICAOF", host, port)
-			eventually(t, func() error {
-				if !strings.Contains(s.Do("INFO", "replication"), "master_link_status:up") {
-					return errors.New("not in step yet")
-				}
-				return nil
-			})
-		}
 		servers[0].Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
-		follow(replica, servers[0])
+		follow(t, replica, servers[0])
 		acquire(t, nodes[0], request("warm up again", "one"))
 		replica.Do("REPLICAOF", "NO", "ONE")
 		promise(t, "orders/42", 1000, nodes...)
-		follow(servers[0], replica)
+		follow(t, servers[0], replica)
 		servers[0].Do("REPLICAOF", "NO", "ONE")
 		if got := servers[0].Do("EXISTS", "fenlock:orders/42"); got != "0" {
 			t.Fatalf("the lease is still there: %s", got)

@@ -8,15 +8,16 @@
 -- ARGV[2]  time to live in milliseconds
 -- ARGV[3]  stripe, the field of the register
 -- ARGV[4]  proposal
--- ARGV[5]  the waiter that asks, if it is one
--- ARGV[6]  its stamp
+-- ARGV[5]  the replication id, if the client checks it; else empty
+-- ARGV[6]  the waiter that asks, if it is one
+-- ARGV[7]  its stamp
 --
 -- Returns the number promised; {holder or false, remaining ms, waiters ahead,
 -- the server's clock in microseconds} if leased already; "rejoining" if the
 -- server is not admitted; "maxttl N" if the lease would be longer than the
 -- group's longest, N ms.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
-if not admitted(mark[1]) then
+if not admitted(mark[1], ARGV[5]) then
   return 'rejoining'
 end
 if tonumber(ARGV[2]) > tonumber(mark[2]) then
@@ -26,7 +27,7 @@ local number = math.max((tonumber(mark[3]) or 0) + 1, tonumber(ARGV[4]))
 if number > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
 end
-local lease, line, waiter, stamp = KEYS[1], KEYS[3], ARGV[5], ARGV[6]
+local lease, line, waiter, stamp = KEYS[1], KEYS[3], ARGV[6], ARGV[7]
 -- Before anything is changed: a line that cannot be read must leave no lease.
 local waiting = redis.call('ZCARD', line)
 local granted = redis.call('SET', lease, ARGV[1], 'NX', 'PX', ARGV[2])

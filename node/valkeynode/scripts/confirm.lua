@@ -5,11 +5,12 @@
 -- ARGV[1]  holder
 -- ARGV[2]  stripe
 -- ARGV[3]  the number
+-- ARGV[4]  the replication id, if the client checks it; else empty
 --
 -- Returns the number; {register} if that is larger already; "lost" if the lease
 -- is not the holder's; "rejoining" if the server is not admitted.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[2])
-if not admitted(mark[1]) then
+if not admitted(mark[1], ARGV[4]) then
   return 'rejoining'
 end
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then

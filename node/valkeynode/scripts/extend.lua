@@ -7,11 +7,12 @@
 -- ARGV[2]  time to live in milliseconds, from now
 -- ARGV[3]  stripe
 -- ARGV[4]  the holder's token
+-- ARGV[5]  the replication id, if the client checks it; else empty
 --
 -- Returns the register, which tells the holder what the acceptance proves;
 -- "lost"; "rejoining"; "maxttl N" if the lease would be too long.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
-if not admitted(mark[1]) then
+if not admitted(mark[1], ARGV[5]) then
   return 'rejoining'
 end
 if tonumber(ARGV[2]) > tonumber(mark[2]) then

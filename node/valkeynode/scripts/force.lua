@@ -9,7 +9,7 @@
 --
 -- Returns the register; "rejoining" if the server is not admitted.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[1])
-if not admitted(mark[1]) then
+if not admitted(mark[1], '') then
   return 'rejoining'
 end
 local register = math.max((tonumber(mark[2]) or 0) + 1, tonumber(ARGV[2]))

@@ -1,0 +1,77 @@
+package valkeynode_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// Requests that wait for a connection keep the order of their name, and those that
+// come when it is there do not overtake them: a lease that was granted is there when
+// its release comes.
+func TestOrderWhileConnecting(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := startable(t, kind)
+		for round := range 20 {
+			server.Do("CLIENT", "KILL", "TYPE", "normal")
+			var acquired, released []*call
+			for i := range 50 {
+				r := request(fmt.Sprintf("name %d of %d", i, round), "me")
+				r.TTL = time.Minute
+				acquired = append(acquired, start(n, fenlock.OpAcquire, r, 10*time.Second))
+				if i%10 == 0 {
+					time.Sleep(time.Duration(round) * 20 * time.Microsecond)
+				}
+				released = append(released, start(n, fenlock.OpRelease, r, 10*time.Second))
+			}
+			for i := range acquired {
+				a, err := acquired[i].wait(t)
+				b, errReleased := released[i].wait(t)
+				if err != nil || errReleased != nil {
+					continue // the connection was lost under it
+				}
+				if a.Status != fenlock.Granted || b.Status != fenlock.Granted {
+					t.Fatalf("round %d, name %d: acquire %+v, release %+v", round, i, a, b)
+				}
+			}
+		}
+	})
+}
+
+// A server refuses an acquire, since the client does not know yet as what it was
+// admitted, and carries out the release behind it. The acquire must not be made after
+// that, though it would be granted.
+func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers := testserver.Group(t, kind, 2, "repl-diskless-sync-delay 0")
+		markAdmitted(t, servers[0], "fenlock:", time.Minute)
+		n := joined(t, servers[0].URL(), time.Minute)
+		granted(t, n, "warm up")
+		follow(t, servers[1], servers[0]) // a first replica changes the id
+		markAdmitted(t, servers[0], "fenlock:", time.Minute)
+		one, two := request("orders/42", "one"), request("orders/42", "two")
+		one.TTL, two.TTL = time.Minute, time.Minute
+		var all []valkeynode.Starting
+		for _, s := range []struct {
+			op fenlock.Operation
+			r  fenlock.Request
+		}{{fenlock.OpAcquire, one}, {fenlock.OpRelease, one}, {fenlock.OpAcquire, two}} {
+			all = append(all, valkeynode.Starting{Op: s.op, Request: s.r, Call: &call{done: make(chan struct{})}})
+		}
+		n.StartTogether(10*time.Second, all...)
+		for i, want := range []fenlock.Status{fenlock.Rejoining, fenlock.Lost, fenlock.Granted} {
+			if a, err := all[i].Call.(*call).wait(t); err != nil || a.Status != want {
+				t.Errorf("request %d: %+v, %v; want %v", i, a, err, want)
+			}
+		}
+		if left := servers[0].Do("GET", "fenlock:orders/42"); left != string(two.Holder) {
+			t.Errorf("the lease is %s", left)
+		}
+	})
+}
