@@ -3,6 +3,7 @@ package valkeynode
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -110,6 +111,9 @@ func (n *Node) send(l *lane) {
 	var last keys
 	for {
 		var more bool
+		// Whoever was answered goes on first: what it asks for next travels with the
+		// next batch then, instead of waiting for another round trip.
+		runtime.Gosched()
 		if batch, more = l.take(batch[:0]); !more {
 			return
 		}

@@ -14,9 +14,10 @@ type script struct {
 	sha  string
 }
 
-// newScript puts the shared text in where the script asks for lines. That is not
+// newScript puts the shared texts in where the script asks for them. That is not
 // at its top: functions cost time where they are made, needed or not.
 func newScript(name, text string) *script {
+	text = strings.Replace(text, "--@admitted\n", admittedText, 1)
 	text = strings.Replace(text, "--@line\n", lineText, 1)
 	sum := sha1.Sum([]byte(text)) // the server's name for a script, not a secret
 	return &script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
@@ -44,11 +45,11 @@ var (
 	//go:embed scripts/guard.lua
 	guardText string
 
-	acquireScript = newScript("acquire", admittedText+acquireText)
-	confirmScript = newScript("confirm", admittedText+confirmText)
-	extendScript  = newScript("extend", admittedText+extendText)
+	acquireScript = newScript("acquire", acquireText)
+	confirmScript = newScript("confirm", confirmText)
+	extendScript  = newScript("extend", extendText)
 	releaseScript = newScript("release", releaseText)
-	forceScript   = newScript("force", admittedText+forceText)
+	forceScript   = newScript("force", forceText)
 	guardScript   = newScript("guard", guardText)
 
 	// operations are the scripts that only admission loads.

@@ -17,13 +17,17 @@
 -- server is not admitted; "maxttl N" if the lease would be longer than the
 -- group's longest, N ms.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
-if not admitted(mark[1], ARGV[5]) then
-  return 'rejoining'
-end
+local known = ARGV[5]
+--@admitted
 if tonumber(ARGV[2]) > tonumber(mark[2]) then
   return 'maxttl ' .. mark[2]
 end
-local number = math.max((tonumber(mark[3]) or 0) + 1, tonumber(ARGV[4]))
+-- Lua would write a large number as 1.7952237360533e+15.
+local number, text = tonumber(ARGV[4]), ARGV[4]
+local least = (tonumber(mark[3]) or 0) + 1
+if number < least then
+  number, text = least, string.format('%.0f', least)
+end
 if number > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
 end
@@ -56,6 +60,5 @@ if not granted then
   local time = redis.call('TIME')
   return {holder, redis.call('PTTL', lease), ahead, time[1] * 1000000 + time[2]}
 end
--- Lua would write a large number as 1.7952237360533e+15.
-redis.call('HSET', KEYS[2], ARGV[3], string.format('%.0f', number))
+redis.call('HSET', KEYS[2], ARGV[3], text)
 return number

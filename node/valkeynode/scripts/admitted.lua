@@ -1,20 +1,17 @@
--- admitted: whether a mark of admission is what the server is now. This file is
--- put before each operation that promises something. Its second argument is empty,
--- or the id that the client knows: then the mark must be that, and the client
--- itself looks at the server after its requests, once for many (batch.go).
+-- admitted: go on only if the mark of admission is what the server is now. This file
+-- is put where an operation that promises something says --@admitted, after mark[1],
+-- the mark, and known, the replication id that the client knows. If the client gives
+-- one, it looks at the server itself, after its requests, once for many
+-- (afterwards.go). If known is empty, this has to look.
 --
 -- The mark is the replication id that the server had when it was admitted. The
 -- id changes with every start, and when the server has followed another one:
 -- then the leases and registers here are not those that were promised. A
 -- replica shows its primary's id beside its primary's mark, so the role counts too.
-local function admitted(mark, known)
-  if known ~= '' then
-    return mark == known
-  end
-  if not mark then
-    return false
-  end
+if known == '' then
   local info = redis.call('INFO', 'replication')
-  return string.find(info, 'master_replid:' .. mark .. '\r\n', 1, true) and
-    string.find(info, 'role:master\r\n', 1, true)
+  known = string.find(info, 'role:master\r\n', 1, true) and string.match(info, 'master_replid:(%w+)')
+end
+if not known or mark[1] ~= known then
+  return 'rejoining'
 end

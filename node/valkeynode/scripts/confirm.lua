@@ -10,9 +10,8 @@
 -- Returns the number; {register} if that is larger already; "lost" if the lease
 -- is not the holder's; "rejoining" if the server is not admitted.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[2])
-if not admitted(mark[1], ARGV[4]) then
-  return 'rejoining'
-end
+local known = ARGV[4]
+--@admitted
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 'lost'
 end
@@ -21,5 +20,5 @@ local number = tonumber(ARGV[3])
 if register > number then
   return {register}
 end
-redis.call('HSET', KEYS[2], ARGV[2], string.format('%.0f', number))
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 return number

@@ -12,9 +12,8 @@
 -- Returns the register, which tells the holder what the acceptance proves;
 -- "lost"; "rejoining"; "maxttl N" if the lease would be too long.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
-if not admitted(mark[1], ARGV[5]) then
-  return 'rejoining'
-end
+local known = ARGV[5]
+--@admitted
 if tonumber(ARGV[2]) > tonumber(mark[2]) then
   return 'maxttl ' .. mark[2]
 end

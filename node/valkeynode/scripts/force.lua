@@ -9,9 +9,8 @@
 --
 -- Returns the register; "rejoining" if the server is not admitted.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[1])
-if not admitted(mark[1], '') then
-  return 'rejoining'
-end
+local known = ''
+--@admitted
 local register = math.max((tonumber(mark[2]) or 0) + 1, tonumber(ARGV[2]))
 if register > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
