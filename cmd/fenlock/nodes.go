@@ -80,7 +80,11 @@ func (f nodeFlags) open() ([]fenlock.Node, error) {
 
 func (f nodeFlags) openOne(engine, raw string) (fenlock.Node, error) {
 	if engine == "SQLite" {
-		return sqlnode.Open(raw)
+		node, err := sqlnode.Open(raw)
+		if err != nil {
+			return nil, err
+		}
+		return leaving{node}, nil
 	}
 	return valkeynode.Open(raw, valkeynode.WithPrefix(f.prefix))
 }
@@ -102,7 +106,15 @@ func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
 	if err != nil {
 		return nil, exitf(exitNoQuorum, "%s: %v", path, err)
 	}
-	return []fenlock.Node{node}, nil
+	return []fenlock.Node{leaving{node}}, nil
+}
+
+// leaving is a SQLite node of a program that ends soon.
+type leaving struct{ *sqlnode.Node }
+
+func (n leaving) Close() error {
+	n.Leave()
+	return nil
 }
 
 // defaultFile returns fenlock/fenlock.db in the state folder of the XDG base

@@ -141,6 +141,30 @@ func TestTheDefaultFile(t *testing.T) {
 	h.start("fenlock", "run", "--prefix", "", "x", "--", "true").want(64, "--prefix")
 }
 
+// fenlock leaves SQLite's log behind, which costs less than to put it away. It is read
+// by the next one, also if its index is gone, and does not grow for ever.
+func TestTheLogIsLeft(t *testing.T) {
+	h := newHome(t)
+	file := filepath.Join(h.state, "fenlock", "fenlock.db")
+	last := int64(0)
+	for run := range 60 {
+		r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo $FENLOCK_TOKEN")
+		token, err := strconv.ParseInt(r.line(), 10, 64)
+		if r.want(0); err != nil || token <= last {
+			t.Fatalf("run %d: token %d, %v; want more than %d", run, token, err, last)
+		}
+		last = token
+		if log, err := os.Stat(file + "-wal"); err != nil || log.Size() == 0 || log.Size() > 1<<20 {
+			t.Fatalf("run %d: the log: %+v, %v", run, log, err)
+		}
+		if run%10 == 0 {
+			if err := os.Remove(file + "-shm"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestHeld(t *testing.T) {
 	h := newHome(t)
 	end := h.hold("x", "--label", "the holder")

@@ -2,6 +2,7 @@ package sqlnode
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/core"
 )
 
 // problem checks that an error says what happened, to which file, and what to do.
@@ -161,11 +163,62 @@ func check(t *testing.T, n *Node) {
 // The settings that the promises rest on are in effect on the connection.
 func TestSettings(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
-	for pragma, value := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "0"} {
+	for pragma, value := range map[string]string{"journal_mode": "wal", "synchronous": "1", "busy_timeout": "0", "wal_autocheckpoint": "100"} {
 		var got string
 		if err := n.db.QueryRow(`PRAGMA ` + pragma).Scan(&got); err != nil || got != value {
 			t.Errorf("%s is %q, %v; want %q", pragma, got, err, value)
 		}
+	}
+}
+
+// What promises a number is on the disk before it is answered; what only ends or
+// prolongs a lease, which a crash of the machine ends anyway, need not be.
+func TestWhatIsSynced(t *testing.T) {
+	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	level := func(q interface {
+		QueryRowContext(context.Context, string, ...any) *sql.Row
+	}) (level string) {
+		if err := q.QueryRowContext(t.Context(), `PRAGMA synchronous`).Scan(&level); err != nil {
+			t.Fatal(err)
+		}
+		return level
+	}
+	for a, want := range map[access]string{reading: "1", writing: "1", synced: "2"} {
+		err := n.transact(t.Context(), a, func(tx *sql.Tx) (bool, error) {
+			if got := level(tx); got != want {
+				t.Errorf("access %d: synchronous is %s in the transaction; want %s", a, got, want)
+			}
+			return false, nil
+		})
+		if got := level(n.db); err != nil || got != "1" {
+			t.Errorf("access %d: synchronous is %s afterwards, %v; want 1", a, got, err)
+		}
+	}
+
+	r := request("a", "", 0)
+	r.Token = want(t, fenlock.Granted)(n.Acquire(t.Context(), r)).Register
+	n.sync = "(" // whoever sets it gets an error
+	for op, f := range map[string]func() (fenlock.Answer, error){
+		"acquire": func() (fenlock.Answer, error) { return n.Acquire(t.Context(), request("b", "", 0)) },
+		"confirm": func() (fenlock.Answer, error) { return n.Confirm(t.Context(), r) },
+		"force":   func() (fenlock.Answer, error) { return n.ForceRelease(t.Context(), "b", 1) },
+	} {
+		if a, err := f(); err == nil {
+			t.Errorf("%s is not synced: %+v", op, a)
+		}
+	}
+	want(t, fenlock.Granted)(n.Extend(t.Context(), r))
+	want(t, fenlock.Granted)(n.Release(t.Context(), r))
+
+	// Should an operation raise a register all the same, it fails.
+	if a, err := n.apply(t.Context(), writing, "test", "a", func(v *visit) core.Reply {
+		v.entry.Register++
+		return core.Reply{Status: core.Granted}
+	}); err == nil {
+		t.Errorf("a register that is not synced: %+v", a)
+	}
+	if l, err := n.Inspect(t.Context(), "a"); err != nil || l.Register != r.Token {
+		t.Errorf("the register is %d, %v; want %d", l.Register, err, r.Token)
 	}
 }
 

@@ -47,7 +47,7 @@ func FuzzURL(f *testing.F) {
 		if err != nil || u.Scheme != "file" || u.Host != "" || u.User != nil || u.Fragment != "" || u.Opaque != "" || strings.TrimPrefix(u.Path, "/") != strings.TrimPrefix(path, "/") {
 			t.Errorf("%q: the driver would read %q as %+v, %v", raw, dsn(path), u, err)
 		}
-		if settings := u.Query(); len(settings) != 7 || settings.Get("mode") != "rw" || settings.Get("_journal_mode") != "WAL" || settings.Get("_synchronous") != "FULL" {
+		if settings := u.Query(); len(settings) != 8 || settings.Get("mode") != "rw" || settings.Get("_journal_mode") != "WAL" || settings.Get("_synchronous") != "NORMAL" {
 			t.Errorf("%q: the settings are %v", raw, settings)
 		}
 	})

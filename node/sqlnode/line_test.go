@@ -35,9 +35,7 @@ func ahead(t testing.TB, n *Node, name string) int {
 // fast makes writing cheap, where what is on the disk does not matter.
 func fast(t testing.TB, n *Node) *Node {
 	t.Helper()
-	if _, err := n.db.Exec(`PRAGMA synchronous = OFF`); err != nil {
-		t.Fatal(err)
-	}
+	n.sync = "OFF"
 	return n
 }
 

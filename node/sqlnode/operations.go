@@ -19,7 +19,7 @@ func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), rule.CheckPlace(rule.Place(r.Place))); err != nil {
 		return fenlock.Answer{}, n.errorf("acquire", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	a, err := n.apply(ctx, "acquire", r.Name, func(v *visit) core.Reply {
+	a, err := n.apply(ctx, synced, "acquire", r.Name, func(v *visit) core.Reply {
 		return v.acquireInLine(r.Place, func() core.Reply {
 			return rule.Acquire(&v.entry, v.now, string(r.Holder), ttl, r.Token)
 		})
@@ -35,7 +35,7 @@ func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 	if err := rule.CheckToken(r.Token); err != nil {
 		return fenlock.Answer{}, n.errorf("confirm", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	return n.apply(ctx, "confirm", r.Name, func(v *visit) core.Reply {
+	return n.apply(ctx, synced, "confirm", r.Name, func(v *visit) core.Reply {
 		return rule.Confirm(&v.entry, v.now, string(r.Holder), r.Token)
 	})
 }
@@ -46,7 +46,7 @@ func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, e
 	if err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
 		return fenlock.Answer{}, n.errorf("extend", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	return n.apply(ctx, "extend", r.Name, func(v *visit) core.Reply {
+	return n.apply(ctx, writing, "extend", r.Name, func(v *visit) core.Reply {
 		return rule.Extend(&v.entry, v.now, string(r.Holder), ttl, r.Token)
 	})
 }
@@ -56,7 +56,7 @@ func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, 
 	if err := rule.CheckPlace(rule.Place(r.Place)); err != nil {
 		return fenlock.Answer{}, n.errorf("release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	return n.apply(ctx, "release", r.Name, func(v *visit) core.Reply {
+	return n.apply(ctx, writing, "release", r.Name, func(v *visit) core.Reply {
 		return v.releaseInLine(r.Place, func() core.Reply {
 			return rule.Release(&v.entry, v.now, string(r.Holder))
 		})
@@ -68,7 +68,7 @@ func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token)
 	if err := rule.CheckToken(floor); err != nil {
 		return fenlock.Answer{}, n.errorf("force release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
 	}
-	return n.apply(ctx, "force release", name, func(v *visit) core.Reply {
+	return n.apply(ctx, synced, "force release", name, func(v *visit) core.Reply {
 		return v.forceReleaseInLine(func() core.Reply {
 			return rule.ForceRelease(&v.entry, v.now, floor)
 		})

@@ -53,6 +53,7 @@ type Node struct {
 	file os.FileInfo // as it was opened; see unchanged
 	db   *sql.DB
 	stmt statements
+	sync string // how a synced transaction is, FULL but in tests
 
 	boot  string               // id of this boot; leases of another are void
 	clock func() time.Duration // meaningful within a boot
@@ -149,7 +150,7 @@ func OpenFile(path string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlnode: %s: %w", path, err)
 	}
-	n := &Node{path: absolute}
+	n := &Node{path: absolute, sync: "FULL"}
 	if err := n.open(); err != nil {
 		return nil, n.errorf("open", err)
 	}
@@ -215,19 +216,28 @@ func create(path string) error {
 // PRAGMA that is executed reaches only the connection that happens to be used.
 // mode=rw: a file that was deleted must not be created again. A busy timeout of
 // 0: SQLite's wait for another process does not watch the context, ours does
-// (transact).
+// (transact). synchronous=NORMAL: a commit is in the log, and waits for the disk only
+// where transact is told so. A short log, since whoever opens the file first has to
+// read it (Leave).
 func dsn(path string) string {
 	slashed := filepath.ToSlash(path)
 	if !strings.HasPrefix(slashed, "/") {
 		slashed = "/" + slashed // C:/...
 	}
 	u := url.URL{Scheme: "file", Path: slashed,
-		RawQuery: "mode=rw&_txlock=immediate&_busy_timeout=0&_journal_mode=WAL&_synchronous=FULL&_dqs=0&_error_rc=1"}
+		RawQuery: "mode=rw&_txlock=immediate&_busy_timeout=0&_journal_mode=WAL&_synchronous=NORMAL&_pragma=wal_autocheckpoint(100)&_dqs=0&_error_rc=1"}
 	return u.String()
 }
 
 // String returns the absolute path of the file.
 func (n *Node) String() string { return n.path }
+
+// Leave does what Close does, but leaves the file open until the process ends, which
+// is what it is for. The last one to close a file writes SQLite's log into it and
+// removes the log, and the next one makes it anew: five waits for the disk, of seven
+// that a lock takes then. A log that is left is read by whoever opens the file first,
+// as after a crash. No operation may be begun after it.
+func (n *Node) Leave() { n.closeListeners() }
 
 // Close closes the file. Operations that are under way end, with or without
 // success; leases stay. Its waiters cannot be called any more, and there are no

@@ -192,10 +192,7 @@ func count(t testing.TB, n *Node) (rows int) {
 
 // Names that are used once must not leave rows for ever.
 func TestExpiredRowsAreDeleted(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
-	if _, err := n.db.Exec(`PRAGMA synchronous = OFF`); err != nil { // only for speed
-		t.Fatal(err)
-	}
+	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
 	var now atomic.Int64
 	n.clock = func() time.Duration { return time.Duration(now.Load()) }
 	largest := 0

@@ -26,11 +26,13 @@ const (
 	codeNotADB   = 26
 )
 
-type access bool
+// access is what a transaction may do, and what its commit waits for.
+type access uint8
 
 const (
-	reading access = true
-	writing access = false
+	reading access = iota
+	writing        // its commit may be lost with the machine: leases end with the boot
+	synced         // on the disk when it is answered: a register that was promised
 )
 
 // lockPatience bounds the wait for the write lock of a caller whose context has
@@ -71,7 +73,19 @@ func (n *Node) transact(ctx context.Context, a access, f func(*sql.Tx) (changed 
 
 // try returns retry if nothing was executed.
 func (n *Node) try(ctx context.Context, a access, f func(*sql.Tx) (bool, error)) (retry bool, err error) {
-	tx, err := n.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: a == reading})
+	conn, err := n.db.Conn(ctx)
+	if err != nil {
+		return true, err
+	}
+	defer conn.Close() // gives it back
+	if a == synced {
+		if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = `+n.sync); err != nil {
+			return true, err
+		}
+		// Should this fail, more is synced than has to be.
+		defer conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = NORMAL`)
+	}
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: a == reading})
 	if err != nil {
 		return true, err
 	}

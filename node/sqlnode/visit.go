@@ -25,11 +25,11 @@ type visit struct {
 
 // apply runs an operation on the entry of a name, in one transaction. Whoever
 // was called is told after it.
-func (n *Node) apply(ctx context.Context, op, name string, decide func(*visit) core.Reply) (fenlock.Answer, error) {
-	answer, err := apart(ctx, func() (a fenlock.Answer, err error) {
+func (n *Node) apply(ctx context.Context, a access, op, name string, decide func(*visit) core.Reply) (fenlock.Answer, error) {
+	answer, err := apart(ctx, func() (said fenlock.Answer, err error) {
 		var called *pipe
 		defer func() { called.close() }()
-		err = n.transact(ctx, writing, func(tx *sql.Tx) (changed bool, err error) {
+		err = n.transact(ctx, a, func(tx *sql.Tx) (changed bool, err error) {
 			before, stored, err := n.load(ctx, tx, name)
 			if err != nil {
 				return false, err
@@ -41,10 +41,13 @@ func (n *Node) apply(ctx context.Context, op, name string, decide func(*visit) c
 			reply := decide(v)
 			called.close() // of an earlier try
 			called = v.called
-			a = fenlock.Answer{Status: fenlock.Status(reply.Status), Register: reply.Register}
-			if a.Status == fenlock.Held {
-				a.HeldBy, a.Remaining = fenlock.Holder(v.entry.Holder).Label(), v.entry.Expires-now
-				a.Ahead, a.Clock = v.line.ahead(v.asker), clock
+			said = fenlock.Answer{Status: fenlock.Status(reply.Status), Register: reply.Register}
+			if said.Status == fenlock.Held {
+				said.HeldBy, said.Remaining = fenlock.Holder(v.entry.Holder).Label(), v.entry.Expires-now
+				said.Ahead, said.Clock = v.line.ahead(v.asker), clock
+			}
+			if v.entry.Register != before.Register && a != synced {
+				return false, errors.New("a register may not change in a transaction that is not synced")
 			}
 			if changed, err = v.line.end(); err != nil {
 				return false, err
@@ -55,7 +58,7 @@ func (n *Node) apply(ctx context.Context, op, name string, decide func(*visit) c
 		if err == nil {
 			called.tell()
 		}
-		return a, err
+		return said, err
 	})
 	if err != nil {
 		return fenlock.Answer{}, n.errorf(op, err)
