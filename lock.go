@@ -37,7 +37,7 @@ type Lock struct {
 	rooms                []room
 	released             atomic.Bool // releasing is in use
 
-	next tick // the Locker's ticks guard it
+	ticked int // its place among the Locker's ticks, which guard it
 
 	mu        sync.Mutex // guards the rest; never held across a request
 	attempt   core.Attempt

@@ -20,8 +20,8 @@ func (k *Lock) answered(i int, action core.Action, answer Answer, err error) (ne
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.rooms[i].said = nodeAnswer{op: action.Op, answer: answer, err: err}
-	var now time.Duration // that a lease was released is true at any time
-	if action.Op != core.Release {
+	var now time.Duration
+	if k.timely(action) {
 		now = k.locker.now()
 	}
 	switch action.Op {
@@ -36,6 +36,19 @@ func (k *Lock) answered(i int, action core.Action, answer Answer, err error) (ne
 	}
 	k.settle(now)
 	return next
+}
+
+// timely reports whether it matters when an answer comes: not of a release, and not
+// once a majority has decided. To read the clock is a system call.
+func (k *Lock) timely(action core.Action) bool {
+	switch action.Op {
+	case core.Acquire, core.Confirm:
+		return !k.decided
+	case core.Extend:
+		_, state := k.attempt.Extension()
+		return state != core.Carried
+	}
+	return false
 }
 
 // settle tells whoever waits what the core has decided. It is called, with the
@@ -118,11 +131,11 @@ func (k *Lock) startExtend(now time.Duration) core.Action {
 	return action
 }
 
-// tick extends when that is due, or nearly so, and ends what has run out.
-func (k *Lock) tick() {
+// tick extends when that is due, or nearly so, and ends what has run out. Now may be
+// a moment ago.
+func (k *Lock) tick(now time.Duration) {
 	k.mu.Lock()
 	var action core.Action
-	now := k.locker.now()
 	k.attempt.Tick(now)
 	if due, ok := k.attempt.ExtendDue(); ok && now+k.locker.ticks.ahead >= due && !k.locker.requests.isClosed() {
 		action = k.startExtend(now)

@@ -14,16 +14,17 @@ type ticks struct {
 	// ahead is how much earlier than it would be alone a lock may be extended.
 	ahead time.Duration
 
-	mu    sync.Mutex // guards the rest, and the tick of each lock; taken within a Lock's mutex, never the other way
+	mu    sync.Mutex // guards the rest, and Lock.ticked; taken within a Lock's mutex, never the other way
 	held  tickHeap
 	timer *time.Timer
 	at    time.Duration // when the timer goes off, on the locker's clock; 0 if it does not
 }
 
-// tick is when a lock is to be woken.
+// tick is when a lock is to be woken. Lock.ticked is its place in the heap, from 1
+// on, or 0 if it is not in it.
 type tick struct {
-	at    time.Duration
-	index int // in the heap, from 1 on; 0 if it is not in it
+	at   time.Duration
+	lock *Lock
 }
 
 // chunk is how many locks are woken one after the other. With more, the last would
@@ -34,12 +35,12 @@ const chunk = 32
 func (t *ticks) set(k *Lock, now, at time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	k.next.at = at
-	if k.next.index > 0 {
-		heap.Fix(&t.held, k.next.index-1)
-	} else {
-		heap.Push(&t.held, k)
+	if k.ticked == 0 {
+		t.held = append(t.held, tick{lock: k})
+		k.ticked = len(t.held)
 	}
+	t.held[k.ticked-1].at = at
+	heap.Fix(&t.held, k.ticked-1)
 	t.rest(now)
 }
 
@@ -47,17 +48,17 @@ func (t *ticks) set(k *Lock, now, at time.Duration) {
 func (t *ticks) remove(k *Lock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if k.next.index > 0 {
-		heap.Remove(&t.held, k.next.index-1)
+	if k.ticked > 0 {
+		heap.Remove(&t.held, k.ticked-1)
 	}
 }
 
 // rest sets the timer, unless it goes off early enough.
 func (t *ticks) rest(now time.Duration) {
-	if len(t.held) == 0 || t.at != 0 && t.at <= t.held[0].next.at {
+	if len(t.held) == 0 || t.at != 0 && t.at <= t.held[0].at {
 		return
 	}
-	t.at = t.held[0].next.at
+	t.at = t.held[0].at
 	d := max(t.at-now, 0)
 	if t.timer == nil {
 		t.timer = time.AfterFunc(d, t.wake)
@@ -71,46 +72,44 @@ func (t *ticks) wake() {
 	now := t.locker.now()
 	var due []*Lock
 	t.mu.Lock()
-	for len(t.held) > 0 && t.held[0].next.at <= now+t.ahead {
+	for len(t.held) > 0 && t.held[0].at <= now+t.ahead {
 		due = append(due, heap.Pop(&t.held).(*Lock))
 	}
 	t.at = 0
 	t.rest(now)
 	t.mu.Unlock()
 	for len(due) > chunk {
-		go wakeAll(due[:chunk])
+		go t.wakeAll(due[:chunk])
 		due = due[chunk:]
 	}
-	wakeAll(due)
+	t.wakeAll(due)
 }
 
-func wakeAll(locks []*Lock) {
+func (t *ticks) wakeAll(locks []*Lock) {
+	now := t.locker.now()
 	for _, k := range locks {
-		k.tick()
+		k.tick(now)
 	}
 }
 
 // tickHeap is a heap of locks by their next ticks.
-type tickHeap []*Lock
+type tickHeap []tick
 
 func (h tickHeap) Len() int           { return len(h) }
-func (h tickHeap) Less(i, j int) bool { return h[i].next.at < h[j].next.at }
+func (h tickHeap) Less(i, j int) bool { return h[i].at < h[j].at }
 func (h tickHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].next.index, h[j].next.index = i+1, j+1
+	h[i].lock.ticked, h[j].lock.ticked = i+1, j+1
 }
 
-func (h *tickHeap) Push(x any) {
-	k := x.(*Lock)
-	*h = append(*h, k)
-	k.next.index = len(*h)
-}
+// Push is for heap.Interface. Set does without, and so without memory for x.
+func (h *tickHeap) Push(x any) { *h = append(*h, x.(tick)) }
 
 func (h *tickHeap) Pop() any {
 	last := len(*h) - 1
-	k := (*h)[last]
-	(*h)[last] = nil
+	k := (*h)[last].lock
+	(*h)[last] = tick{}
 	*h = (*h)[:last]
-	k.next.index = 0
+	k.ticked = 0
 	return k
 }

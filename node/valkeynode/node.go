@@ -88,6 +88,9 @@ const (
 	ringScale   = 8   // the client library's ring has 2^ringScale places
 	maxInFlight = 200 // with a context; fewer, so that it is never full, with the lanes either
 
+	// A whole batch is written at once. Replies are short.
+	readBuffer, writeBuffer = 8 << 10, 32 << 10
+
 	pingInterval = time.Second     // on an idle connection
 	connTimeout  = 2 * time.Second // after which a silent connection is closed
 )
@@ -167,8 +170,7 @@ func newClient(opt valkey.ClientOption, watch func(net.Conn) net.Conn) (valkey.C
 	opt.AlwaysPipelining = true
 	opt.PipelineMultiplex = -1 // one connection: a release must not overtake an acquire
 	opt.RingScaleEachConn = ringScale
-	opt.ReadBufferEachConn = 8 << 10
-	opt.WriteBufferEachConn = 8 << 10
+	opt.ReadBufferEachConn, opt.WriteBufferEachConn = readBuffer, writeBuffer
 	opt.Dialer = net.Dialer{Timeout: time.Second, KeepAlive: pingInterval}
 	opt.ConnWriteTimeout = connTimeout
 	opt.ClientName = "fenlock"
