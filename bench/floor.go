@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,7 +17,9 @@ import (
 type floorClient struct {
 	pipeline *pipeline
 	sketches sketches
+	known    sketch // of acquire, where the client looks at the server
 	prefix   string // of its names: what another one's slowest server has yet to do must not meet it
+	active   atomic.Int32
 
 	mu    sync.RWMutex
 	names map[string]*floorName
@@ -24,12 +27,21 @@ type floorClient struct {
 
 // floorName is a name and its commands, which are made once.
 type floorName struct {
-	client           *floorClient
-	call             *call
-	acquire, release []byte
-	proposal         []byte       // the part of acquire that changes
-	giveBack         func() error // made once too
+	client   *floorClient
+	call     *call
+	acquires [2][]byte // alone; among others
+	release  []byte
+	proposal [2][]byte    // the part of acquire that changes
+	giveBack func() error // made once too
 }
+
+// together is the number of cycles under way from which on the scripts need not look
+// at the server: fenlock then asks once for many, and the floor not at all.
+const together = 3
+
+// floorRegisters are the registers of those cycles. Their mark is the same on all
+// servers, unlike fenlock's, so that all servers can be sent the same.
+const floorRegisters, floorMark = "fenlock-registers:floor:", "floor"
 
 func majority(n int) int { return n/2 + 1 }
 func all(n int) int      { return n }
@@ -41,11 +53,18 @@ func openFloor(need func(n int) int) func(b *bench) (client, error) {
 			return nil, fmt.Errorf("listening to fenlock: %w", err)
 		}
 		addresses := b.addresses()
+		known, err := s.acquire.knowing()
+		if err != nil {
+			return nil, err
+		}
+		for _, server := range b.servers {
+			server.Do("HSET", floorRegisters, "admitted", floorMark, "maxttl", strconv.FormatInt(b.ttl.Milliseconds(), 10))
+		}
 		p, err := newPipeline(addresses, need(len(addresses)))
 		if err != nil {
 			return nil, err
 		}
-		return &floorClient{pipeline: p, sketches: s, prefix: fmt.Sprintf("floor:%08x:", rand.Uint32()), names: map[string]*floorName{}}, nil
+		return &floorClient{pipeline: p, sketches: s, known: known, prefix: fmt.Sprintf("floor:%08x:", rand.Uint32()), names: map[string]*floorName{}}, nil
 	}
 }
 
@@ -60,11 +79,16 @@ func (c *floorClient) name(name string) *floorName {
 	defer c.mu.Unlock()
 	n = &floorName{client: c, call: c.pipeline.newCall()}
 	holder := c.sketches.acquire.newHolder()
-	var at int
-	n.acquire, at = c.sketches.acquire.command(c.prefix+name, holder)
-	n.proposal = n.acquire[at : at+len(c.sketches.acquire.find(proposal))]
+	for i, s := range []sketch{c.sketches.acquire, c.known} {
+		var at int
+		n.acquires[i], at = s.command(c.prefix+name, holder)
+		n.proposal[i] = n.acquires[i][at : at+len(s.find(proposal))]
+	}
 	n.release, _ = c.sketches.release.command(c.prefix+name, holder)
-	n.giveBack = func() error { return c.pipeline.do(n.call, n.release) }
+	n.giveBack = func() error {
+		defer c.active.Add(-1)
+		return c.pipeline.do(n.call, n.release)
+	}
 	c.names[name] = n
 	return n
 }
@@ -76,8 +100,13 @@ func (c *floorClient) acquire(ctx context.Context, name string) (func() error, e
 	n := c.name(name)
 	// As many digits as were recorded: the clock does not get another one before
 	// the year 2286.
-	strconv.AppendInt(n.proposal[:0], time.Now().UnixMicro(), 10)
-	if err := c.pipeline.do(n.call, n.acquire); err != nil {
+	form := 0
+	if c.active.Add(1) >= together {
+		form = 1
+	}
+	strconv.AppendInt(n.proposal[form][:0], time.Now().UnixMicro(), 10)
+	if err := c.pipeline.do(n.call, n.acquires[form]); err != nil {
+		c.active.Add(-1)
 		return nil, err
 	}
 	return n.giveBack, nil

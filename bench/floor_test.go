@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
 )
 
 // listen serves each connection to a loopback port, until the test ends.
@@ -225,6 +226,56 @@ func TestSketch(t *testing.T) {
 	}
 	if _, err := newSketch(words, other[1:]); err == nil {
 		t.Error("commands of different lengths: no error")
+	}
+}
+
+// Alone, the floor's script looks at the server, as fenlock's does; among others
+// nobody does.
+func TestFloorLooksOnlyAlone(t *testing.T) {
+	t.Parallel()
+	ctx := bounded(t)
+	b := tiny(4 * time.Second)
+	b.kind = testserver.Kinds(t)[0]
+	b.t = t
+	b, err := b.on(ctx, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := openFloor(all)(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	infos := func() (n int) {
+		for _, line := range strings.Split(b.servers[1].Do("INFO", "commandstats"), "\n") {
+			fmt.Sscanf(line, "cmdstat_info:calls=%d", &n)
+		}
+		return n
+	}
+	before := infos() // and one more for each call of it
+	var releases []func() error
+	for i := range 5 {
+		release, err := c.acquire(ctx, fmt.Sprint("name ", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases = append(releases, release)
+	}
+	for _, release := range releases {
+		if err := release(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := infos() - before - 1; n != together-1 {
+		t.Errorf("%d of 5 locks that were held at once looked at the server, want %d", n, together-1)
+	}
+	for i, words := range [][]string{
+		{"EVALSHA", "abc", "3", "key", "fenlock-registers:", "line", "me", "10000", "1", "2", "x"},
+		{"EVALSHA", "abc", "3", "key", "registers", "line", "me", "10000", "1", "2", ""},
+	} {
+		if _, err := (sketch{parts: make([]part, len(words)), words: words}).knowing(); err == nil {
+			t.Errorf("form %d: no error", i)
+		}
 	}
 }
 

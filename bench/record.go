@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -186,6 +187,19 @@ func newSketch(words, other []string) (sketch, error) {
 		}
 	}
 	return s, nil
+}
+
+// knowing returns the acquire of a client that knows what the server was admitted as,
+// and looks at it itself: its last argument is not empty.
+func (s sketch) knowing() (sketch, error) {
+	words := slices.Clone(s.words)
+	last := len(words) - 1
+	at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "fenlock-registers:") })
+	if at < 0 || words[last] != "" || s.parts[at] != constant || s.parts[last] != constant {
+		return s, fmt.Errorf("the registers, or the empty mark at the end, are not in %q as expected", words)
+	}
+	words[at], words[last] = floorRegisters, floorMark
+	return sketch{parts: s.parts, words: words}, nil
 }
 
 // find returns the first word that is such a part, "" if there is none.
