@@ -133,27 +133,33 @@ func TestWritableReplicaUnderABatch(t *testing.T) {
 	})
 }
 
+// readmitted returns a server that has another id and mark than the node knows.
+func readmitted(t *testing.T, kind testserver.Kind) (*testserver.Server, *valkeynode.Node) {
+	t.Helper()
+	server, n := startable(t, kind)
+	replica := testserver.Start(t, kind)
+	server.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
+	follow(t, replica, server) // a first replica changes the id
+	markAdmitted(t, server, "fenlock:", time.Minute)
+	return server, n
+}
+
 // A server that was admitted anew, on the same connection, votes again in
 // batches.
 func TestBatchesAfterANewMark(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		servers := testserver.Group(t, kind, 2, "repl-diskless-sync-delay 0")
-		markAdmitted(t, servers[0], "fenlock:", time.Minute)
-		n := joined(t, servers[0].URL(), time.Minute)
-		granted(t, n, "warm up")
-		follow(t, servers[1], servers[0]) // a first replica changes the id
-		markAdmitted(t, servers[0], "fenlock:", time.Minute)
+		server, n := readmitted(t, kind)
 		if a, err := startTogether(t, n, fenlock.OpAcquire, request("one", "me")); err != nil || a.Status != fenlock.Granted {
 			t.Errorf("the first batch: %+v, %v", a, err)
 		}
-		before := calls(t, servers[0])
+		before := calls(t, server)
 		for i := range 10 {
 			if a, err := startTogether(t, n, fenlock.OpAcquire, request(fmt.Sprint("name ", i), "me")); err != nil || a.Status != fenlock.Granted {
 				t.Errorf("batch %d: %+v, %v", i, a, err)
 			}
 		}
-		after := calls(t, servers[0])
+		after := calls(t, server)
 		// One INFO for a batch, and the one that asked for these figures.
 		if n := after["info"] - before["info"]; n != 11 {
 			t.Errorf("%d INFO for 10 batches", n-1)

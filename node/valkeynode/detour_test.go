@@ -49,12 +49,7 @@ func TestOrderWhileConnecting(t *testing.T) {
 func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		servers := testserver.Group(t, kind, 2, "repl-diskless-sync-delay 0")
-		markAdmitted(t, servers[0], "fenlock:", time.Minute)
-		n := joined(t, servers[0].URL(), time.Minute)
-		granted(t, n, "warm up")
-		follow(t, servers[1], servers[0]) // a first replica changes the id
-		markAdmitted(t, servers[0], "fenlock:", time.Minute)
+		server, n := readmitted(t, kind)
 		one, two := request("orders/42", "one"), request("orders/42", "two")
 		one.TTL, two.TTL = time.Minute, time.Minute
 		var all []valkeynode.Starting
@@ -70,7 +65,7 @@ func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 				t.Errorf("request %d: %+v, %v; want %v", i, a, err, want)
 			}
 		}
-		if left := servers[0].Do("GET", "fenlock:orders/42"); left != string(two.Holder) {
+		if left := server.Do("GET", "fenlock:orders/42"); left != string(two.Holder) {
 			t.Errorf("the lease is %s", left)
 		}
 	})
