@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -30,6 +31,7 @@ var (
 	fenlocks    = contender{"fenlock", "majority of the servers, with fencing tokens", openFenlock}
 	redsyncs    = contender{"redsync", "majority of the servers, over go-redis with its defaults; default options, except for the TTL and that it never gives up", openRedsync}
 	redsyncs2   = contender{"redsync/valkey-go", "the same over valkey-go with its defaults, one client per server", openRedsyncValkey}
+	etcds       = contender{"etcd", "concurrency.Mutex, one session per client; as many members as the others have servers, --unsafe-no-fsync, since no other server persists either", openEtcd}
 	redislocks  = contender{"redislock", "one key on ONE server, over go-redis with its defaults; cannot wait", openRedislock}
 	floors      = contender{"floor", "no lock: fenlock's scripts on raw sockets; an answer is a majority's", openFloor(majority)}
 	floorsOfAll = contender{"floor/all", "the same; an answer is all servers'", openFloor(all)}
@@ -41,11 +43,16 @@ var (
 
 var (
 	// everybody is who is measured, in the order of the tables.
-	everybody = []contender{fenlocks, redsyncs, redsyncs2, valkeylocks, valkeylockOne, redislocks, floors, floorsOfAll}
+	everybody = []contender{fenlocks, redsyncs, redsyncs2, etcds, valkeylocks, valkeylockOne, redislocks, floors, floorsOfAll}
 	// who can wait for a lock that somebody else has. Redsync polls, whatever it
 	// is connected with.
 	patient = []contender{fenlocks, redsyncs, valkeylocks, valkeylockOne}
 )
+
+// present returns those whose servers are at hand.
+func (b *bench) present(who []contender) []contender {
+	return slices.DeleteFunc(slices.Clone(who), func(c contender) bool { return c.name == etcds.name && b.etcd == nil })
+}
 
 // openAll opens n clients, connected and past whatever they do only once. What
 // was opened is closed if that fails.

@@ -23,6 +23,7 @@ func TestCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("load", func(t *testing.T) {
+		rivals := b.present(rivals)
 		r, err := runLoad(ctx, b, rivals)
 		if err != nil {
 			t.Fatal(err)

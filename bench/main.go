@@ -33,7 +33,7 @@ var figures = []struct {
 	run  func(ctx context.Context, b *bench, who []contender) (*table, error)
 }{
 	{"cycle", everybody, figure(runCycle)},
-	{"handover", patient, figure(runHandover)},
+	{"handover", append(slices.Clone(patient), etcds), figure(runHandover)},
 	{"line", patient, figure(runLine)},
 	{"loop", patient, figure(runLoop)},
 	{"idle", ourselves, alone(runIdle)},
@@ -51,7 +51,7 @@ var figures = []struct {
 var (
 	ourselves = []contender{fenlocks}
 	// rivals have a majority of nodes, as fenlock has.
-	rivals = []contender{fenlocks, redsyncs, redsyncs2, floors, floorsOfAll}
+	rivals = []contender{fenlocks, redsyncs, redsyncs2, etcds, floors, floorsOfAll}
 )
 
 // alone is figure for what only fenlock is measured in.
@@ -106,6 +106,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
 	giveUp := flags.Duration("give-up", 20*time.Second, "how long a contender may hang before a figure goes on without it")
 	ttl := flags.Duration("ttl", 10*time.Second, "everybody's TTL, and fenlock's MaxTTL; it takes so long until the servers vote")
+	etcdAt := flags.String("etcd", "", "the `program` of an etcd server (default: the one on the PATH; without one, etcd is left out)")
 	plot := flags.String("plot", "", "write what load and nodes measured to this SVG `file`")
 	older := flags.String("old", "", "compare this build of bench/cycle ...")
 	newer := flags.String("new", "", "... with this one")
@@ -144,15 +145,27 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if *older != "" || *newer != "" {
 			return against(ctx, t, b, *older, *newer, *rounds, out)
 		}
+		if isMeasured(etcds, chosen, whom) {
+			if b.etcd, err = findEtcd(ctx, t, *etcdAt); err == errNoEtcd {
+				fmt.Fprintf(out, "%v; left out\n", err)
+			} else if err != nil {
+				return err
+			}
+		}
 		if err := start(ctx, t, b); err != nil {
 			return err
 		}
 		about := machine(b)
 		fmt.Fprintln(out, about)
-		for _, c := range everybody {
-			if slices.Contains(whom, c.name) {
-				fmt.Fprintf(out, "  %-18s %s\n", c.name, c.what)
+		for _, c := range b.present(everybody) {
+			if !slices.Contains(whom, c.name) {
+				continue
 			}
+			what := c.what
+			if c.name == etcds.name {
+				what = b.etcd.version + ", " + what
+			}
+			fmt.Fprintf(out, "  %-18s %s\n", c.name, what)
 		}
 		begun := time.Now()
 		var failed error
@@ -162,7 +175,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				continue
 			}
 			var who []contender
-			for _, c := range f.who {
+			for _, c := range b.present(f.who) {
 				if slices.Contains(whom, c.name) {
 					who = append(who, c)
 				}
@@ -171,6 +184,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 				continue
 			}
 			table, err := f.run(ctx, b, who)
+			b.etcd.stop() // an idle cluster takes a tenth of a core
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -192,6 +206,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		fmt.Fprintf(out, "\nmeasured in %v\n", time.Since(begun).Round(time.Second))
 		return failed
 	})
+}
+
+// isMeasured reports whether one of the chosen figures has a contender.
+func isMeasured(who contender, chosen, whom []string) bool {
+	for _, f := range figures {
+		if slices.Contains(chosen, f.name) && slices.ContainsFunc(f.who, func(c contender) bool { return c.name == who.name }) {
+			return slices.Contains(whom, who.name)
+		}
+	}
+	return false
 }
 
 // choose reads a list with commas, of words that it knows.

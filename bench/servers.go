@@ -20,6 +20,7 @@ type bench struct {
 	started []*testserver.Server // those and the ones that only some figures use
 	via     []string             // addresses to use instead of the servers' own, if any
 	kind    testserver.Kind
+	etcd    *etcd         // nil if there is none
 	ttl     time.Duration // of all leases; see theirTTL
 	giveUp  time.Duration // after which a contender is left out of a figure
 	size    size

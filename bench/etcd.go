@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+)
+
+// etcdPatience is how long a call to etcd may take where a figure sets no limit, or
+// a longer one. Elections included, it takes seconds at the worst.
+const etcdPatience = time.Minute
+
+// etcdClient has one session, as etcd's documentation does it: the session is the
+// holder. Two acquisitions of ONE name by one client exclude nobody, therefore; in
+// the figures that have this contender, a client's lockers have a name each, and
+// who waits has a client of its own.
+type etcdClient struct {
+	client  *clientv3.Client
+	session *concurrency.Session
+	end     context.CancelFunc // of the session's context
+}
+
+func openEtcd(b *bench) (client, error) {
+	endpoints, err := b.etcd.serve(len(b.servers))
+	if err != nil {
+		return nil, err
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, err
+	}
+	// A session's context is for its whole life, so it cannot have a deadline.
+	ctx, end := context.WithCancel(c.Ctx())
+	late := time.AfterFunc(etcdPatience, end)
+	ttl := int((b.theirTTL() + time.Second - 1) / time.Second) // whole seconds, upwards
+	session, err := concurrency.NewSession(c, concurrency.WithTTL(ttl), concurrency.WithContext(ctx))
+	if !late.Stop() {
+		err = errors.Join(err, fmt.Errorf("no session within %v", etcdPatience))
+	}
+	if err != nil {
+		end()
+		c.Close()
+		return nil, err
+	}
+	return &etcdClient{c, session, end}, nil
+}
+
+func (c *etcdClient) acquire(ctx context.Context, name string) (func() error, error) {
+	ctx, cancel := context.WithTimeout(ctx, etcdPatience)
+	defer cancel()
+	m := concurrency.NewMutex(c.session, "/bench/"+name)
+	if err := m.Lock(ctx); err != nil {
+		return nil, err
+	}
+	return func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), etcdPatience)
+		defer cancel()
+		return m.Unlock(ctx)
+	}, nil
+}
+
+// close revokes the lease, which it tries for as long as that may last.
+func (c *etcdClient) close() {
+	c.session.Close()
+	c.end()
+	c.client.Close()
+}
