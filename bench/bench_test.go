@@ -79,7 +79,7 @@ func TestFigures(t *testing.T) {
 		}
 		for _, c := range everybody {
 			s := r.samples[c.name]
-			if len(s) != b.size.rounds || slices.Min(s) <= 0 {
+			if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
 				t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
 			}
 		}

@@ -54,6 +54,9 @@ func (b *bench) present(who []contender) []contender {
 	return slices.DeleteFunc(slices.Clone(who), func(c contender) bool { return c.name == etcds.name && b.etcd == nil })
 }
 
+// openTries is how often a client is opened that hangs the first time it is used.
+const openTries = 3
+
 // openAll opens n clients, connected and past whatever they do only once. What
 // was opened is closed if that fails.
 func openAll(ctx context.Context, b *bench, c contender, n int) (clients []client, err error) {
@@ -64,22 +67,41 @@ func openAll(ctx context.Context, b *bench, c contender, n int) (clients []clien
 		}
 	}()
 	for i := range n {
-		cl, err := c.open(b)
-		if err != nil {
-			return clients, fmt.Errorf("%s: %w", c.name, err)
-		}
-		clients = append(clients, cl)
-		for range 3 {
-			release, err := cl.acquire(ctx, fmt.Sprint("bench:warm:", i))
-			if err == nil {
-				err = release()
-			}
-			if err != nil {
+		var cl client
+		for try := 1; ; try++ {
+			if cl, err = c.open(b); err != nil {
 				return clients, fmt.Errorf("%s: %w", c.name, err)
 			}
+			if err = warmUp(ctx, b, cl, fmt.Sprint("bench:warm:", i)); err == nil {
+				break
+			}
+			// One that hangs is not closed: that might hang too.
+			if !errors.Is(err, errGaveUp) || try == openTries {
+				return append(clients, cl), fmt.Errorf("%s: %w", c.name, err)
+			}
 		}
+		clients = append(clients, cl)
 	}
 	return clients, nil
+}
+
+// warmUp returns errGaveUp if the client hangs.
+func warmUp(ctx context.Context, b *bench, cl client, name string) error {
+	limit, cancel := limited(ctx, b.giveUp)
+	defer cancel()
+	for range 3 {
+		release, err := cl.acquire(limit, name)
+		if err == nil {
+			err = release()
+		}
+		if context.Cause(limit) == errGaveUp {
+			return errGaveUp
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func closeAll(clients []client) {

@@ -208,7 +208,7 @@ func TestLoadCountsCycles(t *testing.T) {
 func TestLoadOfALockThatHangs(t *testing.T) {
 	t.Parallel()
 	lock := &deaf{name: "bench:load:1"}
-	r, err := runThroughput(t.Context(), &bench{started: make([]*testserver.Server, 1), size: size{loads: 1, load: 10 * time.Millisecond}},
+	r, err := runThroughput(t.Context(), &bench{giveUp: time.Minute, started: make([]*testserver.Server, 1), size: size{loads: 1, load: 10 * time.Millisecond}},
 		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, []setting{{1, 2}})
 	if err != nil {
 		t.Fatal(err)

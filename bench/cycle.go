@@ -12,6 +12,7 @@ type cycleResult struct {
 	names   []string
 	samples map[string][]time.Duration // per round, the mean of a cycle
 	allocs  map[string][]float64       // the same, allocations of the whole process
+	gaveUp  map[string]bool            // hung in a round, and is left out from then on
 }
 
 func measureCycle(ctx context.Context, c client, name string, cycles int) (time.Duration, error) {
@@ -29,7 +30,7 @@ func measureCycle(ctx context.Context, c client, name string, cycles int) (time.
 }
 
 func runCycle(ctx context.Context, b *bench, who []contender) (*cycleResult, error) {
-	r := &cycleResult{samples: map[string][]time.Duration{}, allocs: map[string][]float64{}}
+	r := &cycleResult{samples: map[string][]time.Duration{}, allocs: map[string][]float64{}, gaveUp: map[string]bool{}}
 	clients := make([]client, len(who))
 	for i, c := range who {
 		r.names = append(r.names, c.name)
@@ -43,9 +44,19 @@ func runCycle(ctx context.Context, b *bench, who []contender) (*cycleResult, err
 	for round := range b.size.rounds {
 		for k := range who {
 			i := (round + k) % len(who) // nobody is always first
+			if r.gaveUp[who[i].name] {
+				continue
+			}
+			limit, cancel := limited(ctx, b.giveUp)
 			before := mallocs()
-			d, err := measureCycle(ctx, clients[i], "bench:cycle", b.size.cycles)
+			d, err := measureCycle(limit, clients[i], "bench:cycle", b.size.cycles)
 			allocs := mallocs() - before
+			gaveUp := context.Cause(limit) == errGaveUp
+			cancel()
+			if gaveUp {
+				r.gaveUp[who[i].name] = true
+				continue
+			}
 			if err != nil {
 				return nil, fmt.Errorf("cycle: %s: %w", who[i].name, err)
 			}
@@ -75,6 +86,9 @@ func (r *cycleResult) report(b *bench) *table {
 		s := r.samples[name]
 		t.row(name, micros(median(s)), micros(percentile(s, 0.1)), micros(percentile(s, 0.9)),
 			spread(ratios(s, ours)), spread(ratios(s, r.samples["floor"])), fmt.Sprintf("%.1f", median(r.allocs[name])))
+		if r.gaveUp[name] {
+			t.note("%s: hung in round %d for %v, and left out from then on", name, len(s)+1, b.giveUp)
+		}
 	}
 	if len(ours) == 0 {
 		return t

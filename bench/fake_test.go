@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -134,6 +135,55 @@ func TestAHungContenderIsLeftOut(t *testing.T) {
 	if handover.gaveUp["fenlock"] || len(handover.samples["fenlock"]) != b.size.rounds {
 		t.Errorf("handover: %d samples of the other one, want %d", len(handover.samples["fenlock"]), b.size.rounds)
 	}
+}
+
+// One that hangs at its first use gets another client; one that hangs later is left
+// out of cycle.
+func TestAClientThatHangs(t *testing.T) {
+	t.Parallel()
+	b := tiny(200 * time.Millisecond)
+	hung := func() *fakeLock { return &fakeLock{held: true} } // nobody releases it
+	var clients []*fakeLock
+	late := contender{name: "late", open: func(*bench) (client, error) {
+		clients = append(clients, hung())
+		if len(clients) == openTries {
+			clients[openTries-1].held = false
+		}
+		return clients[len(clients)-1], nil
+	}}
+	if opened, err := openAll(t.Context(), b, late, 1); err != nil || len(opened) != 1 || opened[0] != clients[openTries-1] {
+		t.Errorf("%v, %v; want the client of try %d", opened, err, openTries)
+	}
+	never := contender{name: "never", open: func(*bench) (client, error) { return hung(), nil }}
+	if _, err := openAll(t.Context(), b, never, 1); !errors.Is(err, errGaveUp) {
+		t.Errorf("a client that always hangs: %v", err)
+	}
+	b.giveUp = time.Second
+	fine, forgets := &fakeLock{}, &fakeLock{}
+	r, err := runCycle(t.Context(), b, []contender{
+		fine.contender("fenlock"),
+		{name: "forgets", open: func(*bench) (client, error) { return leaky{forgets}, nil }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.samples["fenlock"]) != b.size.rounds || len(r.samples["forgets"]) != 0 || !r.gaveUp["forgets"] || r.gaveUp["fenlock"] {
+		t.Errorf("%+v", r)
+	}
+	if notes := strings.Join(r.report(b).notes, "\n"); !strings.Contains(notes, "forgets: hung in round 1") {
+		t.Errorf("the one that hangs is not reported: %q", notes)
+	}
+}
+
+// leaky stays held after a few releases: when it is used for more than a warm-up.
+type leaky struct{ *fakeLock }
+
+func (l leaky) acquire(ctx context.Context, name string) (func() error, error) {
+	release, err := l.fakeLock.acquire(ctx, name)
+	if name == "bench:cycle" {
+		return func() error { return nil }, err
+	}
+	return release, err
 }
 
 // A waiter that did not wait is no handover.
