@@ -80,11 +80,7 @@ func (f nodeFlags) open() ([]fenlock.Node, error) {
 
 func (f nodeFlags) openOne(engine, raw string) (fenlock.Node, error) {
 	if engine == "SQLite" {
-		node, err := sqlnode.Open(raw)
-		if err != nil {
-			return nil, err
-		}
-		return leaving{node}, nil
+		return sqlnode.Open(raw)
 	}
 	return valkeynode.Open(raw, valkeynode.WithPrefix(f.prefix))
 }
@@ -109,7 +105,8 @@ func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
 	return []fenlock.Node{leaving{node}}, nil
 }
 
-// leaving is a SQLite node of a program that ends soon.
+// leaving is a SQLite node of a program that ends soon, on a file that nobody else uses:
+// what it leaves beside the file belongs to this user.
 type leaving struct{ *sqlnode.Node }
 
 func (n leaving) Close() error {

@@ -236,7 +236,8 @@ func (n *Node) String() string { return n.path }
 // is what it is for. The last one to close a file writes SQLite's log into it and
 // removes the log, and the next one makes it anew: five waits for the disk, of seven
 // that a lock takes then. A log that is left is read by whoever opens the file first,
-// as after a crash. No operation may be begun after it.
+// as after a crash; it belongs to the file, also where that is copied or moved, and to
+// the user who left it. No operation may be begun after it.
 func (n *Node) Leave() { n.closeListeners() }
 
 // Close closes the file. Operations that are under way end, with or without

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,7 +126,8 @@ func (n *Node) send(l *lane) {
 
 // exchange sends a batch in one write and hands the answers out. Its requests have
 // no context: who waits has a timer, and the client library closes a connection
-// that answers nothing. It returns commands for its memory.
+// that answers nothing. It returns commands for its memory, or nil if the client
+// library may still be writing them: after an error, it does not wait for that.
 func (n *Node) exchange(l *lane, batch []started, commands []valkey.Completed, last *keys) []valkey.Completed {
 	srv := n.ready()
 	sent := batch[:0]
@@ -158,6 +160,9 @@ func (n *Node) exchange(l *lane, batch []started, commands []valkey.Completed, l
 		n.finish(l, srv, sent, []valkey.ValkeyResult{n.client.Do(context.Background(), commands[0])}, nil)
 	default:
 		results := n.client.DoMulti(context.Background(), commands...)
+		if slices.ContainsFunc(results, func(r valkey.ValkeyResult) bool { return r.NonValkeyError() != nil }) {
+			commands = nil
+		}
 		var doubt error
 		if replID != "" {
 			doubt = srv.sameSince(results[len(sent)].ToString())
@@ -172,7 +177,7 @@ func (n *Node) exchange(l *lane, batch []started, commands []valkey.Completed, l
 // ready returns the server if requests can go to it without looking at it first.
 func (n *Node) ready() *server {
 	s := n.server.Load()
-	if s == nil || s.dial != n.dials.Load() || n.lost() != nil || n.checkTwin(s) != nil {
+	if s == nil || s.stale.Load() || s.dial != n.dials.Load() || n.lost() != nil || n.checkTwin(s) != nil {
 		return nil
 	}
 	return s
@@ -187,7 +192,7 @@ func (n *Node) finish(l *lane, srv *server, sent []started, results []valkey.Val
 		err = doubt
 	}
 	if again || doubt != nil {
-		n.server.CompareAndSwap(srv, nil) // what is known of it may be old
+		srv.stale.Store(true)
 	}
 	switch {
 	case again && overtaken(sent, results):

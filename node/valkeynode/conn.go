@@ -156,7 +156,7 @@ func (n *Node) look(ctx context.Context) (*server, error) {
 			return nil, err
 		}
 		s := n.server.Load()
-		if s != nil && s.dial == n.dials.Load() && n.lost() == nil {
+		if s != nil && !s.stale.Load() && s.dial == n.dials.Load() && n.lost() == nil {
 			return s, n.checkTwin(s)
 		}
 		f, err := n.fly(ctx, &n.looking, lookTimeout, func(ctx context.Context, f *flight) {

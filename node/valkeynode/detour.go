@@ -50,7 +50,9 @@ func (d *detours) begin(name string) (before <-chan struct{}, end func()) {
 
 // startSlowly makes a request that has not been executed, one way or other.
 func (n *Node) startSlowly(l *lane, s started) {
-	n.slowly(l, s, func(ctx context.Context) (fenlock.Answer, error) { return n.operate(ctx, s.op, s.request) })
+	n.slowly(l, s, func(ctx context.Context) (fenlock.Answer, error) {
+		return n.operateIf(ctx, s.op, s.request, s.call.Wanted)
+	})
 }
 
 // slowly does what takes time on a goroutine of its own. It ends before the one who

@@ -70,3 +70,27 @@ func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 		}
 	})
 }
+
+// A request that waits for a connection is not made when nobody wants it any more.
+func TestUnwantedOnADetour(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		markAdmitted(t, server, "fenlock:", time.Minute)
+		n := joined(t, server.URL(), time.Minute)
+		server.Pause()
+		r := request("orders/42", "me")
+		r.TTL = time.Minute
+		c := start(n, fenlock.OpAcquire, r, 10*time.Second)
+		time.Sleep(20 * time.Millisecond)
+		c.gone.Store(true)
+		server.Resume()
+		// It goes after the acquire.
+		if a, err := start(n, fenlock.OpRelease, r, 10*time.Second).wait(t); err != nil || a.Status != fenlock.Lost {
+			t.Errorf("release: %+v, %v; want nothing to release", a, err)
+		}
+		if c.err == nil {
+			t.Errorf("the acquire was made: %+v", c.answer)
+		}
+	})
+}

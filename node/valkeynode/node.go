@@ -75,6 +75,7 @@ type server struct {
 	dial   uint64
 	runID  string
 	replID string
+	stale  atomic.Bool // it has to be looked at again
 }
 
 // absence is why and until when a run of a server is out.

@@ -39,6 +39,11 @@ func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token)
 
 // operate runs one of the operations' scripts on a verified and admitted server.
 func (n *Node) operate(ctx context.Context, op fenlock.Operation, r fenlock.Request) (fenlock.Answer, error) {
+	return n.operateIf(ctx, op, r, func() bool { return true })
+}
+
+// operateIf sends nothing once it is not wanted.
+func (n *Node) operateIf(ctx context.Context, op fenlock.Operation, r fenlock.Request, wanted func() bool) (fenlock.Answer, error) {
 	if err := n.check(op, &r); err != nil {
 		return fenlock.Answer{}, n.fail(err)
 	}
@@ -46,6 +51,9 @@ func (n *Node) operate(ctx context.Context, op fenlock.Operation, r fenlock.Requ
 		srv, err := n.look(ctx)
 		if err != nil {
 			return fenlock.Answer{}, n.fail(err)
+		}
+		if !wanted() {
+			return fenlock.Answer{}, n.fail(context.DeadlineExceeded)
 		}
 		answer, again, err := parse(n.do(ctx, n.command(op, &r, "", new(keys))))
 		if err != nil {
