@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,6 +89,48 @@ func TestCommandsOfALock(t *testing.T) {
 			if !maps.Equal(got, want) {
 				t.Errorf("server %d carried out %v; want %v", i, got, want)
 			}
+		}
+	})
+}
+
+// And in bytes, by the formula that the documents give. Lengths of numbers differ by
+// a few digits.
+func TestBytesOfALock(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		markAdmitted(t, server, "fenlock:", time.Minute)
+		const turns = 100
+		for _, length := range []int{5, 50} {
+			name, label := strings.Repeat("n", length), strings.Repeat("l", 10)
+			locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{open(t, server.URL())}, TTL: time.Minute, MaxTTL: time.Minute, Label: label})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lock := func() {
+				k, err := locker.Acquire(bounded(t), name)
+				if err == nil {
+					err = k.Release(bounded(t))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			lock() // connections
+			received := func() (n int) {
+				n, _ = strconv.Atoi(infoField(t, server, "total_net_input_bytes"))
+				return n
+			}
+			first := received()
+			before := received() // what it costs to ask is in it, too
+			for range turns {
+				lock()
+			}
+			got := (received() - before - (before - first)) / turns
+			if want := 390 + 4*length + 2*len(label); got < want-8 || got > want+8 {
+				t.Errorf("a name of %d bytes: %d bytes for acquire and release, by the formula %d", length, got, want)
+			}
+			locker.Close()
 		}
 	})
 }

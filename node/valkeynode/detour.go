@@ -34,9 +34,7 @@ func (d *detours) begin(name string) (before <-chan struct{}, end func()) {
 	if d.last == nil {
 		d.last = make(map[string]chan struct{})
 	}
-	if c := d.last[name]; c != nil {
-		before = c
-	}
+	before = d.last[name]
 	d.last[name] = mine
 	return before, func() {
 		d.mu.Lock()
