@@ -1,0 +1,26 @@
+// Package node is what an engine has to do: the contract between fenlock and the
+// stores that can hold a lock, as database/sql/driver is between database/sql and
+// its databases. Who only locks needs package fenlock and an engine; who writes an
+// engine, or a wrapper around one, needs this package, node/rule for the decisions,
+// node/rebuild if the store can lose its memory, and nodetest for the proof.
+//
+// # An engine
+//
+// An engine implements Node: four methods, of which Do carries out an operation.
+// What else it can do is an interface of its own, each optional:
+//
+//   - Queuer: it keeps waiter queues, and notifies whose turn it is. Without it,
+//     waiters poll.
+//   - Rejoiner: it can lose its memory while its address stays the same.
+//   - Admin: an operator can look at its leases, and break one.
+//   - Starter: its operations can be begun without a goroutine for each. An
+//     Ordered one carries them out in the order in which they were begun.
+//
+// # A wrapper
+//
+// A wrapper embeds a Node, and overrides what it changes. It need not know what it
+// wraps: Queuer, Rejoiner and Admin are looked for on Node.Engine, which it has from
+// the node that it embeds. Starter and Ordered are about how operations are sent,
+// so they are looked for on the wrapper alone: one that overrides Do only is
+// asked by Do, always.
+package node

@@ -1,0 +1,132 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// Node is one independent store that can hold a lock on its own: a Valkey or
+// Redis primary, a database. A Locker takes a lock by majority over its nodes.
+//
+// It is safe for concurrent use.
+type Node interface {
+	// String names the node for people: an address or a path, no password.
+	String() string
+
+	// Do carries out one operation, atomically on the store. It returns an Answer
+	// only if the store answered; an error means that it is not known whether the
+	// operation took effect, took none, or will take effect later. An error therefore
+	// counts neither for nor against, and the Locker releases what may be there.
+	//
+	// Rules for every operation, all checked by the suite in package nodetest:
+	//   - it is sent once: never retried in a way that could execute it twice;
+	//   - it returns soon after ctx is done, whatever the server does;
+	//   - its error names the node and contains no password;
+	//   - an operation that the engine does not know, or a malformed request, is an
+	//     error that matches ErrInvalid, and changes nothing.
+	Do(ctx context.Context, r Request) (Answer, error)
+
+	// Close frees the node's connections. Operations after it return an error; a
+	// second Close does nothing.
+	Close() error
+
+	// Engine returns what may be a Queuer, a Rejoiner or an Admin as well. An
+	// engine returns itself. A wrapper that embeds a Node has the method of that one.
+	Engine() any
+}
+
+// Op names an operation.
+type Op uint8
+
+// The operations of the life of a lock. R is the register of the name's stripe.
+// Package rule has them as code.
+const (
+	// Acquire leases Name to Holder for TTL, sets R to the larger of R + 1 and Token
+	// (the proposal), and is Granted with R. Held if the name is leased, to whomever.
+	Acquire Op = 1 + iota
+	// Confirm sets R to Token while the lease is Holder's. Outrun, with R, if that
+	// is larger already; Lost if the lease is not the holder's.
+	Confirm
+	// Extend renews the lease of Holder to TTL from now, and creates it again if
+	// nobody has it and R is at most Token. Granted carries R. Lost otherwise.
+	Extend
+	// Release removes the lease of Holder, nobody else's: Granted, or Lost if it is
+	// not there.
+	Release
+)
+
+// ForceRelease is the operation of an Admin: it removes the lease of Name, whoever
+// has it, and sets R to the larger of R + 1 and Token (the floor). Read Inspect on a
+// majority first, and pass one more than the largest register, or the old holder
+// may repair its lease where it had none.
+const ForceRelease Op = 1 + Release
+
+// String returns the operation's name in lower case.
+func (o Op) String() string {
+	names := [...]string{"none", "acquire", "confirm", "extend", "release", "force release"}
+	if int(o) < len(names) {
+		return names[o]
+	}
+	return "op(" + itoa(uint64(o)) + ")"
+}
+
+// Request is what an operation is about. Operations ignore fields that their
+// comments do not mention.
+type Request struct {
+	Op     Op
+	Name   string
+	Holder Holder
+	TTL    time.Duration // whole milliseconds count; engines round down
+	Token  fence.Token
+	Place  Place // for a Queuer: see there
+}
+
+// Status is the kind of an Answer.
+type Status uint8
+
+// The answers of a node. There are three kinds, and they are never mixed up:
+// granted, refused (for one of four reasons), and unknown.
+const (
+	// Unknown is no answer of a node: an error stands for it, a timeout, a broken
+	// connection. The request may have been executed, may be executed later, or
+	// never. It counts neither for nor against.
+	Unknown   Status = iota
+	Granted          // done as asked
+	Held             // acquire: the name is leased already, or reserved for a waiter
+	Outrun           // confirm: the lease is the holder's, and the register is larger
+	Lost             // confirm, extend, release: the lease is not the holder's (any more)
+	Rejoining        // everything: the node has lost its memory, or may have, and is not admitted
+)
+
+// String returns the status in lower case.
+func (s Status) String() string {
+	names := [...]string{"unknown", "granted", "held", "outrun", "lost", "rejoining"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return "status(" + itoa(uint64(s)) + ")"
+}
+
+// Answer is what a node said.
+type Answer struct {
+	Status   Status
+	Register fence.Token // see the operations; 0 where none is carried
+	// HeldBy and Remaining describe the lease that refused an acquire: the other
+	// holder's label, empty if it is not a fenlock client, and the time the
+	// lease has left, 0 if it is not known or has no end.
+	HeldBy    string
+	Remaining time.Duration
+	// Ahead is how many waiters are before the one that was refused, all of them if
+	// it is not in the queue itself. 0 if the node keeps no queues.
+	Ahead int
+	// Clock is what the node's clock shows, from any epoch, in an answer Held of
+	// a Queuer. Waiters are put in order by it.
+	Clock time.Duration
+	// Detail says, for Rejoining, why the node is out and until when.
+	Detail string
+}
+
+// Quorum returns the majority of n nodes.
+func Quorum(n int) int { return n/2 + 1 }
