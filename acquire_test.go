@@ -13,6 +13,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 // A majority of the configured nodes decides, not of those that answer, and it
@@ -147,8 +148,8 @@ func TestHeldErrorTellsWhoAndUntilWhen(t *testing.T) {
 func TestHeldErrorTakesTheLabelOfTheMajority(t *testing.T) {
 	for _, on := range []int{0, 4} {
 		bubble(t, 5, func(t *testing.T, c *cluster) {
-			stray := fenlock.Request{Name: name, Holder: holder("stray"), TTL: 20 * time.Second}
-			if _, err := c.nodes[on].Node.Acquire(t.Context(), stray); err != nil {
+			stray := node.Request{Name: name, Holder: holder("stray"), TTL: 20 * time.Second}
+			if _, err := c.nodes[on].Node.Do(t.Context(), as(node.Acquire, stray)); err != nil {
 				t.Fatal(err)
 			}
 			c.held(label("holder"))
@@ -187,8 +188,8 @@ func TestHeldWhileAMinorityIsDownIsContention(t *testing.T) {
 func TestSplitVoteIsContention(t *testing.T) {
 	for slow := range 2 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
-			stray := fenlock.Request{Name: name, Holder: holder("stray"), TTL: 20 * time.Second}
-			if _, err := c.nodes[0].Node.Acquire(t.Context(), stray); err != nil {
+			stray := node.Request{Name: name, Holder: holder("stray"), TTL: 20 * time.Second}
+			if _, err := c.nodes[0].Node.Do(t.Context(), as(node.Acquire, stray)); err != nil {
 				t.Fatal(err)
 			}
 			c.nodes[slow].set(allOps, fault{reply: time.Millisecond})
@@ -237,8 +238,8 @@ func TestAcquireWaitsUntilTheLockIsFree(t *testing.T) {
 func TestAcquireGetsTheLockOfTheDeadAfterTheTTL(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		for _, f := range c.nodes {
-			r := fenlock.Request{Name: name, Holder: holder("dead"), TTL: ttl}
-			if _, err := f.Node.Acquire(t.Context(), r); err != nil {
+			r := node.Request{Name: name, Holder: holder("dead"), TTL: ttl}
+			if _, err := f.Node.Do(t.Context(), as(node.Acquire, r)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -24,10 +24,16 @@ var only = []struct {
 	imports []string
 	why     string
 }{
-	{"internal/core", []string{"fmt", "math/bits", "slices", "time", module + "/fence"},
+	{"internal/core", []string{"fmt", "math/bits", "slices", "time", module + "/fence", module + "/node", module + "/node/rule"},
 		"the algorithm has no goroutine, clock, randomness or I/O, so that shell, simulator and exhaustive check run the same code (time is there for Duration)"},
-	{"internal/rule", []string{"cmp", "fmt", "slices", "strings", "time", module + "/fence", module + "/internal/core"},
+	{"node", []string{"context", "errors", "fmt", "hash/fnv", "log/slog", "strconv", "strings", "time", module + "/fence"},
+		"the contract of engines: whoever writes one, outside of this repository too, needs this and what it needs itself"},
+	{"node/rule", []string{"cmp", "errors", "fmt", "slices", "strings", "time", module + "/fence", module + "/node"},
 		"what a node does is a pure function of its state and the time: engines run it inside their own transactions"},
+	{"node/rebuild", []string{"context", "fmt", "maps", "slices", "sync", "time", module + "/fence", module + "/node"},
+		"engines outside of this repository use it"},
+	{"node/clock", []string{"syscall", "time", "unsafe"},
+		"a clock knows nothing of locks"},
 	{"internal/check", []string{"fmt", "slices", "time", module + "/fence"},
 		"a checker that shared code with what it checks would share its mistakes"},
 }
@@ -39,7 +45,7 @@ var never = []struct {
 	imports []string
 	why     string
 }{
-	{".", []string{module + "/node/...", module + "/nodetest", module + "/sim"},
+	{".", []string{module + "/node/memnode", module + "/nodetest", module + "/sim"},
 		"a program gets the engines that it names, and no others"},
 	{".", []string{"net", "net/...", "os/exec", "database/sql", "plugin", "C"},
 		"only nodes do I/O: the shell has goroutines and timers, nothing else"},
@@ -47,8 +53,6 @@ var never = []struct {
 		"a program that locks must not register the flags of go test"},
 	{"fence", []string{module, module + "/internal/...", module + "/node/..."},
 		"a service that only checks tokens needs neither nodes nor locks"},
-	{"internal/boottime", []string{module, module + "/..."},
-		"a clock knows nothing of locks"},
 	{"node/memnode", []string{"net", "net/...", "os", "syscall"},
 		"a node in memory has no outside"},
 }
@@ -60,18 +64,28 @@ type imported struct {
 	paths     []string
 }
 
-// rootModule returns the imports of all files of the root module, whatever their
-// build tags. Directories with a go.mod of their own are other modules.
+// rootModule returns the imports of all files of the root module.
 func rootModule(t *testing.T) []imported {
 	t.Helper()
+	all := importsOf(t, ".")
+	if len(all) < 20 {
+		t.Fatalf("only %d files were found: the test does not see the module", len(all))
+	}
+	return all
+}
+
+// importsOf returns the imports of all files of the module in a directory, whatever
+// their build tags. Directories with a go.mod of their own are other modules.
+func importsOf(t *testing.T, dir string) []imported {
+	t.Helper()
 	var all []imported
-	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() {
-			hidden := p != "." && strings.ContainsAny(d.Name()[:1], "._")
-			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != "." || hidden || d.Name() == "testdata" {
+			hidden := p != dir && strings.ContainsAny(d.Name()[:1], "._")
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != dir || hidden || d.Name() == "testdata" {
 				return fs.SkipDir
 			}
 			return nil
@@ -97,10 +111,39 @@ func rootModule(t *testing.T) []imported {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all) < 20 {
-		t.Fatalf("only %d files were found: the test does not see the module", len(all))
-	}
 	return all
+}
+
+// neverReleased are the modules that are used from a checkout only.
+var neverReleased = []string{"tests", "bench", "tools"}
+
+// A released module is used with any later version of the root module: what it
+// imports of that must not change under it, and only what is public does not.
+func TestReleasedModulesImportNothingInternal(t *testing.T) {
+	var released []string
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if dir := filepath.Dir(p); err == nil && d.Name() == "go.mod" && dir != "." && !slices.Contains(neverReleased, dir) && !strings.Contains(p, "testdata") {
+			released = append(released, dir)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"node/sqlnode", "node/valkeynode", "cmd/fenlock"} {
+		if !slices.Contains(released, filepath.FromSlash(dir)) {
+			t.Errorf("there is no module in %s: the test does not see it", dir)
+		}
+	}
+	for _, dir := range released {
+		for _, f := range importsOf(t, dir) {
+			for _, p := range f.paths {
+				if !f.test && strings.HasPrefix(p, module+"/internal/") {
+					t.Errorf("%s imports %s, which the next version of the root module may not have", f.file, p)
+				}
+			}
+		}
+	}
 }
 
 // Whoever wants a lock inherits nobody else's library, and no version conflict.

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Bounds of what a Locker accepts.
@@ -26,6 +27,11 @@ const (
 	DefaultMaxTTL  = 30 * time.Second
 	DefaultMaxHold = time.Hour
 )
+
+// Node is one independent store that can hold a lock on its own: a Valkey or Redis
+// primary, a database. The engines, in the folder node, open them; package node says
+// what an engine has to do.
+type Node = node.Node
 
 // Config is what a Locker is made with. Only Nodes is required; every other
 // field's zero value stands for the default.
@@ -114,15 +120,15 @@ func (c Config) withDefaults() (Config, error) {
 	case c.MaxHold > 0 && c.MaxHold < c.TTL:
 		return c, invalidf("Config.MaxHold is %v, shorter than Config.TTL, %v", c.MaxHold, c.TTL)
 	}
-	for i, node := range c.Nodes {
-		if node == nil {
+	for i, n := range c.Nodes {
+		if n == nil {
 			return c, invalidf("Config.Nodes[%d] is nil", i)
 		}
 		for j, other := range c.Nodes[:i] {
 			// Two lockers may have nodes of one name; the nodes of one group are
 			// told apart by it, in errors too.
-			if node.String() == other.String() {
-				return c, invalidf("Config.Nodes[%d] and [%d] are the same node, %s: it would vote twice", j, i, node)
+			if n.String() == other.String() {
+				return c, invalidf("Config.Nodes[%d] and [%d] are the same node, %s: it would vote twice", j, i, n)
 			}
 		}
 	}

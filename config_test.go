@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
@@ -123,7 +124,7 @@ func TestNewCopiesTheNodes(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, n := range all {
-			if lease, err := n.Inspect(t.Context(), name); err != nil || lease.Remaining == 0 {
+			if lease, err := n.Engine().(node.Admin).Inspect(t.Context(), name); err != nil || lease.Remaining == 0 {
 				t.Errorf("node %s has no lease: %v", n, err)
 			}
 		}

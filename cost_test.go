@@ -11,19 +11,24 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
-// agreeable is a Starter that grants everything at once, and costs nothing.
+// agreeable is a node.Ordered that grants everything at once, and costs nothing.
 type agreeable struct {
 	fenlock.Node
 	name string
 }
 
 func (a agreeable) String() string { return a.name }
+func (a agreeable) Engine() any    { return nil }
+func (agreeable) InOrder() bool    { return true }
 
-func (agreeable) Start(_ fenlock.Operation, r fenlock.Request, _ time.Duration, call fenlock.Call) {
-	call.Done(fenlock.Answer{Status: fenlock.Granted, Register: r.Token}, nil)
+func (agreeable) Start(r node.Request, _ time.Duration, call node.Call) {
+	call.Done(node.Answer{Status: node.Granted, Register: r.Token}, nil)
 }
+
+var _ node.Ordered = agreeable{}
 
 // What a lock costs in allocations is known exactly, on any number of nodes. A
 // change that makes it more has to say why; one that makes it less changes the

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/fenlock/fenlock/node"
 )
 
 // What an operation failed with, for errors.Is. An error that matches none of
@@ -34,13 +36,13 @@ var (
 
 	// ErrInvalid: a name, a configuration or another argument cannot be used.
 	// Nothing was sent to any node.
-	ErrInvalid = errors.New("fenlock: invalid argument")
+	ErrInvalid = node.ErrInvalid
 
 	// ErrMisconfigured marks the error of a node that will not work until
 	// somebody changes its configuration or the client's: a wrong password, a
 	// replica, an evicting maxmemory policy. Waiting does not help, so Acquire
 	// does not wait for a quorum that such nodes deny.
-	ErrMisconfigured = errors.New("misconfigured")
+	ErrMisconfigured = node.ErrMisconfigured
 )
 
 // HeldError is the error for a lock that somebody else holds. It matches ErrHeld.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // The errors that a caller decides by are different from each other.
@@ -61,8 +62,8 @@ const secret = "00112233445566778899aabbccddeeff"
 // alone or inside a request.
 func TestHolderDoesNotPrintItsIdentity(t *testing.T) {
 	h := holder("host/1")
-	request := fenlock.Request{Name: name, Holder: h, TTL: ttl, Token: 7}
-	for _, value := range []any{h, &h, request, &request, []fenlock.Holder{h}, map[string]fenlock.Holder{"x": h}} {
+	request := node.Request{Name: name, Holder: h, TTL: ttl, Token: 7}
+	for _, value := range []any{h, &h, request, &request, []node.Holder{h}, map[string]node.Holder{"x": h}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "% x", "%d", "%T %v", "%50s"} {
 			args := []any{value}
 			if strings.HasPrefix(verb, "%T") {
@@ -91,7 +92,7 @@ func wantNoSecret(t *testing.T, how, text string) {
 }
 
 func TestLabel(t *testing.T) {
-	for in, want := range map[fenlock.Holder]string{
+	for in, want := range map[node.Holder]string{
 		holder("host/1"): "host/1",
 		holder(""):       "",
 		holder("a:b"):    "a:b",
@@ -101,7 +102,7 @@ func TestLabel(t *testing.T) {
 		secret:                    "",
 		secret + "x":              "",
 		secret + "-:label":        "",
-		fenlock.Holder(strings.ToUpper(secret) + ":label"): "",
+		node.Holder(strings.ToUpper(secret) + ":label"): "",
 	} {
 		if got := in.Label(); got != want {
 			t.Errorf("the label of %q is %q, want %q", string(in), got, want)
@@ -113,9 +114,9 @@ func TestLabel(t *testing.T) {
 // on the nodes.
 func TestLocksAndErrorsDoNotPrintTheIdentity(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		holders := make(chan fenlock.Holder, 100)
+		holders := make(chan node.Holder, 100)
 		for _, f := range c.nodes {
-			f.seen = func(r fenlock.Request) { holders <- r.Holder }
+			f.seen = func(r node.Request) { holders <- r.Holder }
 		}
 		lock := c.held()
 		id := string(<-holders)[:32]
@@ -144,9 +145,9 @@ func TestLocksAndErrorsDoNotPrintTheIdentity(t *testing.T) {
 // argument for the token order rests on that.
 func TestHoldersAreNeverReused(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		seen := map[fenlock.Holder]bool{}
-		var last fenlock.Holder
-		c.nodes[0].seen = func(r fenlock.Request) { last = r.Holder }
+		seen := map[node.Holder]bool{}
+		var last node.Holder
+		c.nodes[0].seen = func(r node.Request) { last = r.Holder }
 		l := c.locker()
 		for range 1000 {
 			lock, err := l.TryAcquire(t.Context(), name)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 const third = ttl / 3
@@ -86,7 +87,7 @@ func TestMinorityThatFailsLosesNothing(t *testing.T) {
 func TestMinorityThatRefusesLosesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
-		if _, err := c.nodes[0].ForceRelease(t.Context(), name, lock.Token()+1); err != nil {
+		if _, err := c.nodes[0].Node.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: lock.Token() + 1}); err != nil {
 			t.Fatal(err)
 		}
 		c.set(1, 3, extend, fault{reply: time.Millisecond}) // the refusal comes first
@@ -236,7 +237,7 @@ func TestExtendDoesNotJoinWhatBeganBefore(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() { wantErr(t, first.Extend(t.Context())) })
 		time.Sleep(20 * time.Millisecond)
-		tokens := map[int]fence.Token{fenlock.Stripe(name): first.Token()}
+		tokens := map[int]fence.Token{node.Stripe(name): first.Token()}
 		c.crash(0, tokens)
 		c.crash(1, tokens)
 		wantErr(t, c.held().Release(t.Context()))
@@ -290,7 +291,7 @@ func TestExtendFailsAfterSomebodyElseHadTheLock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first := c.held()
 		// Two nodes lose their leases, not their registers.
-		tokens := map[int]fence.Token{fenlock.Stripe(name): first.Token()}
+		tokens := map[int]fence.Token{node.Stripe(name): first.Token()}
 		c.crash(0, tokens)
 		c.crash(1, tokens)
 		second := c.held()
@@ -320,7 +321,7 @@ func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
 		for _, f := range c.nodes[:2] {
-			if _, err := f.ForceRelease(t.Context(), name, lock.Token()+1); err != nil {
+			if _, err := f.Node.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: lock.Token() + 1}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -341,7 +342,7 @@ func TestRestartedNodesAreRepairedWhileTheLockIsHeld(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
 		for i := range c.nodes {
-			c.crash(i, map[int]fence.Token{fenlock.Stripe(name): lock.Token()})
+			c.crash(i, map[int]fence.Token{node.Stripe(name): lock.Token()})
 			c.wantLeases(2)
 			time.Sleep(third)
 			c.wantLeases(3)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // fanout is one action under way: requests to some nodes, sent together, each
@@ -36,7 +37,7 @@ type fanout struct {
 type call struct {
 	fanout *fanout
 	node   int
-	place  Place
+	place  node.Place
 	over   atomic.Bool // it was answered, or its time is up
 }
 
@@ -62,11 +63,11 @@ func (k *Lock) newFanout(action core.Action) (f *fanout) {
 	return f
 }
 
-func (f *fanout) call(node int) *call {
+func (f *fanout) call(n int) *call {
 	if f.own != nil {
-		return &f.own[node]
+		return &f.own[n]
 	}
-	return &f.lock.rooms[node].calls[f.which]
+	return &f.lock.rooms[n].calls[f.which]
 }
 
 // send carries out an action.
@@ -88,37 +89,28 @@ func (k *Lock) send(action core.Action) {
 	if action.To&^l.starts != 0 {
 		f.ctx, f.cancel = context.WithTimeout(k.base, l.config.NodeTimeout)
 	}
-	for i, node := range l.config.Nodes {
+	for i, n := range l.config.Nodes {
 		switch {
 		case !action.To.Has(i):
 		case l.starts.Has(i):
 			c := f.call(i)
-			node.(Starter).Start(Operation(action.Op), c.request(), l.config.NodeTimeout, c)
+			n.(node.Starter).Start(c.request(), l.config.NodeTimeout, c)
 		default:
-			go f.call(i).wait(node)
+			go f.call(i).wait(n)
 		}
 	}
 }
 
-func (c *call) request() Request {
+func (c *call) request() node.Request {
 	k := c.fanout.lock
-	return Request{Name: k.name, Holder: k.holder, TTL: k.locker.config.TTL, Token: c.fanout.action.Token, Place: c.place}
+	return node.Request{Op: c.fanout.action.Op, Name: k.name, Holder: k.holder, TTL: k.locker.config.TTL, Token: c.fanout.action.Token, Place: c.place}
 }
 
 // wait makes a request to a node that is no Starter.
-func (c *call) wait(node Node) {
+func (c *call) wait(n node.Node) {
 	f := c.fanout
 	c.place = f.lock.waiter.request(f.action.Op)
-	operate := node.Release
-	switch f.action.Op {
-	case core.Acquire:
-		operate = node.Acquire
-	case core.Confirm:
-		operate = node.Confirm
-	case core.Extend:
-		operate = node.Extend
-	}
-	c.Done(operate(f.ctx, c.request()))
+	c.Done(n.Do(f.ctx, c.request()))
 }
 
 // Wanted implements Call.
@@ -126,7 +118,7 @@ func (c *call) Wanted() bool { return !c.over.Load() }
 
 // Done implements Call: it feeds the answer to the core, once, and sends what the
 // answer asks for.
-func (c *call) Done(answer Answer, err error) {
+func (c *call) Done(answer node.Answer, err error) {
 	if !c.over.CompareAndSwap(false, true) {
 		return // it comes too late
 	}
@@ -138,11 +130,11 @@ func (c *call) Done(answer Answer, err error) {
 		// the caller's, which is how a caller tells that it gave up itself.
 		err = fmt.Errorf("no answer within %v", l.config.NodeTimeout)
 	}
-	if l.lines != nil && err == nil && answer.Status == Held {
+	if l.lines != nil && err == nil && answer.Status == node.Held {
 		l.lines.observe(c.node, k.start, l.now(), answer.Clock)
 	}
 	k.send(k.answered(c.node, f.action, answer, err))
-	if outOfLine := err == nil && f.action.Op == core.Acquire && answer.Status == Granted; !outOfLine && k.waiter.left(c.place) {
+	if outOfLine := err == nil && f.action.Op == core.Acquire && answer.Status == node.Granted; !outOfLine && k.waiter.left(c.place) {
 		// The node may have put it in line after it was told that the wait is over.
 		l.lines.leave(c.node, k.waiter, whatever)
 	}
@@ -166,7 +158,7 @@ func (f *fanout) end() {
 func (f *fanout) expire() {
 	for i := range f.lock.rooms {
 		if (f.action.To & f.lock.locker.starts).Has(i) {
-			f.call(i).Done(Answer{}, context.DeadlineExceeded)
+			f.call(i).Done(node.Answer{}, context.DeadlineExceeded)
 		}
 	}
 }

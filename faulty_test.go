@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
@@ -67,23 +68,27 @@ type faulty struct {
 	events []func(waiter string) // of those who listen
 	mute   error                 // why the node cannot call anybody
 	stuck  chan struct{}         // what Listen waits for
-	forge  func(fenlock.Answer) fenlock.Answer
+	forge  func(node.Answer) node.Answer
 	// event is called when a request was sent, executed and answered.
 	event func()
 	// seen is called with each request.
-	seen func(fenlock.Request)
+	seen func(node.Request)
 }
 
 // plainNode hides the methods with which a memnode would join a group: a
 // node that restarts is admitted when the test says so, and not before.
-type plainNode struct{ fenlock.Node }
+type plainNode struct{ node.Node }
 
-func (f *faulty) node() fenlock.Node { return &plainNode{f} }
+func (*plainNode) Engine() any { return nil }
 
-// queuerNode is a plainNode that keeps lines.
-type queuerNode struct{ fenlock.Queuer }
+func (f *faulty) node() node.Node { return &plainNode{f} }
 
-func (f *faulty) queuer() fenlock.Node { return &queuerNode{f} }
+// queuerNode is a plainNode that keeps queues.
+type queuerNode struct{ *faulty }
+
+func (q queuerNode) Engine() any { return struct{ node.Queuer }{q.faulty} }
+
+func (f *faulty) queuer() node.Node { return queuerNode{f} }
 
 func (f *faulty) Listen(ctx context.Context, client string, event func(waiter string)) error {
 	f.mu.Lock()
@@ -137,9 +142,8 @@ func (f *faulty) times(op string) []time.Duration {
 	return at
 }
 
-type operation func(context.Context, fenlock.Request) (fenlock.Answer, error)
-
-func (f *faulty) do(ctx context.Context, op string, r fenlock.Request, execute operation) (fenlock.Answer, error) {
+func (f *faulty) do(ctx context.Context, op string, r node.Request) (node.Answer, error) {
+	execute := f.Node.Do
 	f.mu.Lock()
 	f.calls = append(f.calls, call{op, time.Since(f.start), r.Token})
 	if f.seen != nil {
@@ -156,17 +160,17 @@ func (f *faulty) do(ctx context.Context, op string, r fenlock.Request, execute o
 	}
 	switch {
 	case how.err != nil:
-		return fenlock.Answer{}, how.err
+		return node.Answer{}, how.err
 	case how.hang:
 		<-ctx.Done()
-		return fenlock.Answer{}, ctx.Err()
+		return node.Answer{}, ctx.Err()
 	case how == fault{}:
 		event()
 		defer event()
 		return execute(ctx, r)
 	}
 	type result struct {
-		answer fenlock.Answer
+		answer node.Answer
 		err    error
 	}
 	answered := make(chan result, 1)
@@ -185,30 +189,18 @@ func (f *faulty) do(ctx context.Context, op string, r fenlock.Request, execute o
 		event()
 		return r.answer, r.err
 	case <-ctx.Done():
-		return fenlock.Answer{}, ctx.Err()
+		return node.Answer{}, ctx.Err()
 	}
 }
 
-func (f *faulty) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	a, err := f.do(ctx, acquire, r, f.Node.Acquire)
+func (f *faulty) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	a, err := f.do(ctx, r.Op.String(), r)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.forge != nil && err == nil {
+	if f.forge != nil && err == nil && r.Op == node.Acquire {
 		a = f.forge(a)
 	}
 	return a, err
-}
-
-func (f *faulty) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return f.do(ctx, confirm, r, f.Node.Confirm)
-}
-
-func (f *faulty) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return f.do(ctx, extend, r, f.Node.Extend)
-}
-
-func (f *faulty) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return f.do(ctx, release, r, f.Node.Release)
 }
 
 // cluster is a quorum group for one test, with one clock for everything in it.
@@ -228,10 +220,10 @@ func bubble(t *testing.T, n int, f func(*testing.T, *cluster)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{t: t, start: time.Now()}
 		for i := range n {
-			node := memnode.New(string(rune('a' + i)))
+			member := memnode.New(string(rune('a' + i)))
 			c.nodes = append(c.nodes, &faulty{
-				Node:   node,
-				view:   node.Share(),
+				Node:   member,
+				view:   member.Share(),
 				start:  c.start,
 				faults: map[string]fault{},
 			})
@@ -277,11 +269,11 @@ func (c *cluster) liner(change ...func(*fenlock.Config)) *fenlock.Locker {
 	return c.lockerOn((*faulty).queuer, change...)
 }
 
-func (c *cluster) lockerOn(node func(*faulty) fenlock.Node, change ...func(*fenlock.Config)) *fenlock.Locker {
+func (c *cluster) lockerOn(n func(*faulty) fenlock.Node, change ...func(*fenlock.Config)) *fenlock.Locker {
 	c.t.Helper()
 	config := fenlock.Config{Label: "me"}
 	for _, f := range c.nodes {
-		config.Nodes = append(config.Nodes, node(f))
+		config.Nodes = append(config.Nodes, n(f))
 	}
 	for _, f := range change {
 		f(&config)
@@ -334,17 +326,24 @@ func (c *cluster) raise(i int, token fence.Token) {
 
 func (c *cluster) raiseBy(i int, name string, token fence.Token) {
 	c.t.Helper()
-	r := fenlock.Request{Name: name, Holder: holder("before"), TTL: ttl, Token: token}
-	if a, err := c.nodes[i].Node.Acquire(context.Background(), r); err != nil || a.Register != token {
+	r := node.Request{Op: node.Acquire, Name: name, Holder: holder("before"), TTL: ttl, Token: token}
+	if a, err := c.nodes[i].Node.Do(context.Background(), r); err != nil || a.Register != token {
 		c.t.Fatalf("%+v, %v", a, err)
 	}
-	if _, err := c.nodes[i].Node.Release(context.Background(), r); err != nil {
+	r.Op = node.Release
+	if _, err := c.nodes[i].Node.Do(context.Background(), r); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-func holder(label string) fenlock.Holder {
-	return fenlock.Holder("00112233445566778899aabbccddeeff:" + label)
+// as is the request for an operation.
+func as(op node.Op, r node.Request) node.Request {
+	r.Op = op
+	return r
+}
+
+func holder(label string) node.Holder {
+	return node.Holder("00112233445566778899aabbccddeeff:" + label)
 }
 
 // crash makes a node lose its memory and be admitted again at once, with
@@ -368,7 +367,7 @@ func (c *cluster) leases(name string) int {
 	return n
 }
 
-func (c *cluster) lease(i int, name string) fenlock.Lease {
+func (c *cluster) lease(i int, name string) node.Lease {
 	c.t.Helper()
 	l, err := c.nodes[i].view.Inspect(context.Background(), name)
 	if err != nil {

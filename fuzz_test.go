@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/fenlock/fenlock/node"
 )
 
 // Names, labels and configurations come from users, so anything may come. What
@@ -35,7 +37,7 @@ func FuzzName(f *testing.F) {
 		for _, b := range []byte(name) {
 			h = (h ^ uint64(b)) * 1099511628211
 		}
-		if got := Stripe(name); got != int(h&4095) {
+		if got := node.Stripe(name); got != int(h&4095) {
 			t.Errorf("Stripe(%q) = %d, want %d", name, got, h&4095)
 		}
 	})
@@ -68,17 +70,17 @@ func FuzzHolder(f *testing.F) {
 		if h.Label() != s {
 			t.Errorf("a holder labelled %q has the label %q", s, h.Label())
 		}
-		secret := string(h[:holderIDLength])
-		for _, text := range []string{h.LogValue().String(), fmt.Sprintf("%v %s %q %x %d %+v %#v", h, h, h, h, h, h, h), fmt.Sprint([]Holder{h})} {
+		secret := string(h[:node.IDLength])
+		for _, text := range []string{h.LogValue().String(), fmt.Sprintf("%v %s %q %x %d %+v %#v", h, h, h, h, h, h, h), fmt.Sprint([]node.Holder{h})} {
 			if strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {
 				t.Errorf("the identity is in %q", text)
 			}
 		}
-		foreign := Holder(s)
+		foreign := node.Holder(s)
 		switch label := foreign.Label(); {
 		case label == "":
 		case strings.HasPrefix(s, "next:"):
-			if label != NextInLine {
+			if label != node.NextInQueue {
 				t.Errorf("%q is shown as %q", s, label)
 			}
 		case len(s) != 33+len(label) || s[32:] != ":"+label || strings.ContainsFunc(s[:32], func(r rune) bool { return !strings.ContainsRune(id[:16], r) }):
@@ -95,6 +97,7 @@ type namedNode struct {
 }
 
 func (n namedNode) String() string { return n.name }
+func (n namedNode) Engine() any    { return nil }
 
 // FuzzConfig makes Lockers of any numbers: New refuses, or every relation that
 // Config's comments promise holds in what is used.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // lines are a Locker's waiters in the lines of its nodes. It begins to listen for
@@ -17,7 +19,7 @@ import (
 type lines struct {
 	locker *Locker
 	client string
-	nodes  []Queuer // nil where a node keeps no lines
+	nodes  []node.Queuer // nil where a node keeps no lines
 
 	mu        sync.Mutex         // guards the rest
 	waiters   map[uint64]*waiter // by number
@@ -33,10 +35,10 @@ const maxStamp = 1 << 53
 // newLines returns nil if no node keeps lines.
 func newLines(l *Locker) *lines {
 	n := len(l.config.Nodes)
-	s := &lines{locker: l, nodes: make([]Queuer, n), waiters: make(map[uint64]*waiter), hears: make([]bool, n)}
+	s := &lines{locker: l, nodes: make([]node.Queuer, n), waiters: make(map[uint64]*waiter), hears: make([]bool, n)}
 	some := false
-	for i, node := range l.config.Nodes {
-		if q, ok := node.(Queuer); ok {
+	for i, member := range l.config.Nodes {
+		if q, ok := member.Engine().(node.Queuer); ok {
 			s.nodes[i], some = q, true
 		}
 	}
@@ -71,8 +73,8 @@ func (s *lines) listen(ctx context.Context) {
 func (s *lines) listenAll(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.locker.config.NodeTimeout)
 	var all sync.WaitGroup
-	for i, node := range s.nodes {
-		if node == nil {
+	for i, n := range s.nodes {
+		if n == nil {
 			continue
 		}
 		all.Add(1)
@@ -80,14 +82,14 @@ func (s *lines) listenAll(done chan struct{}) {
 		go func() {
 			defer s.locker.requests.end()
 			defer all.Done()
-			err := node.Listen(ctx, s.client, func(waiter string) { s.event(i, waiter) })
+			err := n.Listen(ctx, s.client, func(waiter string) { s.event(i, waiter) })
 			if err == nil {
 				s.mu.Lock()
 				s.hears[i] = true
 				s.mu.Unlock()
 			}
 			if errors.Is(err, ErrMisconfigured) {
-				s.locker.config.Logger.Warn("fenlock: a node cannot call waiters, so they poll it", "node", node.String(), "error", err)
+				s.locker.config.Logger.Warn("fenlock: a node cannot call waiters, so they poll it", "node", s.locker.config.Nodes[i].String(), "error", err)
 			}
 		}()
 	}
@@ -99,12 +101,12 @@ func (s *lines) listenAll(done chan struct{}) {
 }
 
 // event is what a node says.
-func (s *lines) event(node int, id string) {
+func (s *lines) event(n int, id string) {
 	now := s.locker.now()
 	if id == "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.hears[node] = true
+		s.hears[n] = true
 		for _, w := range s.waiters {
 			w.missed(now)
 		}
@@ -120,8 +122,8 @@ func (s *lines) event(node int, id string) {
 	s.mu.Unlock()
 	// Otherwise it has the lock already, and gives up with it what is kept for it
 	// on a node that was not needed.
-	if w != nil && !w.called(node, now) {
-		s.leave(node, w, whatever) // it had gone, and the node has not heard of that
+	if w != nil && !w.called(n, now) {
+		s.leave(n, w, whatever) // it had gone, and the node has not heard of that
 	}
 }
 
@@ -142,9 +144,9 @@ func (s *lines) enlist(w *waiter) bool {
 	w.number = s.last
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var id [holderIDLength + 21]byte
+	var id [node.IDLength + 21]byte
 	waiter := strconv.AppendUint(append(append(id[:0], s.client...), ':'), w.number, 10)
-	w.place = Place{Waiter: string(waiter), Stamp: min(max(stamp.Microseconds(), 1), maxStamp)}
+	w.place = node.Place{Waiter: string(waiter), Stamp: min(max(stamp.Microseconds(), 1), maxStamp)}
 	return true
 }
 
@@ -178,13 +180,13 @@ func (s *lines) audible() bool {
 }
 
 // observe learns a node's time from an answer.
-func (s *lines) observe(node int, sent, received, clock time.Duration) {
-	if s.nodes[node] == nil {
+func (s *lines) observe(n int, sent, received, clock time.Duration) {
+	if s.nodes[n] == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.time.Observe(node, sent, received, clock)
+	s.time.Observe(n, sent, received, clock)
 }
 
 // forget ends what a waiter is told.
@@ -207,7 +209,7 @@ func (s *lines) leaveAll(w *waiter) {
 		switch {
 		case left.Add(-1) > 0:
 		case failed.Load():
-			time.AfterFunc(core.LineExpiry, func() { s.forget(w) })
+			time.AfterFunc(rule.QueueExpiry, func() { s.forget(w) })
 		default:
 			s.forget(w)
 		}
@@ -221,8 +223,7 @@ func (s *lines) leaveAll(w *waiter) {
 // for it there, in the background. A node that does not hear of it calls the
 // waiter when its turn comes, see event, or finds nobody to call.
 func (s *lines) leave(i int, w *waiter, done func(error)) {
-	node := s.nodes[i]
-	if node == nil {
+	if s.nodes[i] == nil {
 		done(nil)
 		return
 	}
@@ -231,7 +232,7 @@ func (s *lines) leave(i int, w *waiter, done func(error)) {
 		defer s.locker.requests.end()
 		ctx, cancel := context.WithTimeout(context.Background(), s.locker.config.NodeTimeout)
 		defer cancel()
-		_, err := node.Release(ctx, Request{Name: w.name, Place: w.request(core.Release)})
+		_, err := s.locker.config.Nodes[i].Do(ctx, node.Request{Op: node.Release, Name: w.name, Place: w.request(core.Release)})
 		done(err)
 	}()
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // joins puts a waiter into the lines that is not a Locker's.
@@ -24,9 +26,9 @@ func (c *cluster) joins(client string, listens bool) {
 				c.t.Fatal(err)
 			}
 		}
-		r := fenlock.Request{Name: name, Holder: holder(client), TTL: ttl,
-			Place: fenlock.Place{Waiter: client + ":1", Stamp: 1}}
-		if a, err := f.view.Acquire(context.Background(), r); err != nil || a.Status != fenlock.Held {
+		r := node.Request{Name: name, Holder: holder(client), TTL: ttl,
+			Place: node.Place{Waiter: client + ":1", Stamp: 1}}
+		if a, err := f.view.Do(context.Background(), as(node.Acquire, r)); err != nil || a.Status != node.Held {
 			c.t.Fatalf("%+v, %v", a, err)
 		}
 	}
@@ -58,7 +60,7 @@ func TestHungWaiterIsPassedOverAfterTheClaimWindow(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		at := time.Since(c.start)
 		c.gives(lock)
-		c.wantsInBy(b, at+core.ClaimWindow, at+core.ClaimWindow+70*time.Millisecond)
+		c.wantsInBy(b, at+rule.ReservationTTL, at+rule.ReservationTTL+70*time.Millisecond)
 	})
 }
 
@@ -73,7 +75,7 @@ func TestTwoHungWaitersCostTwoClaimWindowsAndALook(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		at := time.Since(c.start)
 		c.gives(lock)
-		c.wantsInBy(b, at+2*core.ClaimWindow, at+3*core.ClaimWindow+200*time.Millisecond)
+		c.wantsInBy(b, at+2*rule.ReservationTTL, at+3*rule.ReservationTTL+200*time.Millisecond)
 	})
 }
 
@@ -109,7 +111,7 @@ func TestWhoMissesACallIsPassedOver(t *testing.T) {
 		at := time.Since(c.start)
 		c.gives(lock)
 		first, second := c.either(b, d)
-		c.wantsInBy(first, at, at+core.ClaimWindow+70*time.Millisecond)
+		c.wantsInBy(first, at, at+rule.ReservationTTL+70*time.Millisecond)
 		at = time.Since(c.start)
 		c.gives(first.lock)
 		c.wantsInBy(second, at, at+core.Backstop*5/4)
@@ -192,9 +194,9 @@ func TestWaitersPollNodesThatCannotCall(t *testing.T) {
 // The holder has died: its leases end, and nobody calls.
 func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		r := fenlock.Request{Name: name, Holder: holder("dies"), TTL: ttl}
+		r := node.Request{Name: name, Holder: holder("dies"), TTL: ttl}
 		for _, f := range c.nodes {
-			if _, err := f.view.Acquire(t.Context(), r); err != nil {
+			if _, err := f.view.Do(t.Context(), as(node.Acquire, r)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -311,13 +313,13 @@ func (c *cluster) wantNothingLeft() {
 	c.t.Helper()
 	c.wantLeases(0)
 	for i, f := range c.nodes {
-		r := fenlock.Request{Name: name, Holder: holder("looks"), TTL: ttl}
-		if a, err := f.view.Acquire(context.Background(), r); err != nil || a.Status != fenlock.Granted {
+		r := node.Request{Name: name, Holder: holder("looks"), TTL: ttl}
+		if a, err := f.view.Do(context.Background(), as(node.Acquire, r)); err != nil || a.Status != node.Granted {
 			c.t.Errorf("node %d, which should be free, answers %+v, %v", i, a, err)
 		} else if n := c.inLine(i); n != 0 {
 			c.t.Errorf("%d are still in line on node %d", n, i)
 		}
-		f.view.Release(context.Background(), r)
+		f.view.Do(context.Background(), as(node.Release, r))
 	}
 }
 
@@ -360,7 +362,7 @@ func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
 		c.gives(lock)
 		c.wantsIn(b, at)
 		c.gives(b.lock)
-		time.Sleep(2 * core.LineExpiry)
+		time.Sleep(2 * rule.QueueExpiry)
 		if n := fenlock.InLine(l); n != 0 {
 			t.Errorf("the locker remembers %d waiters", n)
 		}
@@ -385,18 +387,18 @@ func TestNodeThatNeverListens(t *testing.T) {
 
 // What a node says of its line is believed within bounds.
 func TestAbsurdAnswersDoNoHarm(t *testing.T) {
-	for _, absurd := range []fenlock.Answer{
+	for _, absurd := range []node.Answer{
 		{Ahead: -1 << 40}, {Ahead: 1 << 60}, {Remaining: math.MaxInt64}, {Remaining: -1}, {Clock: math.MaxInt64}, {Clock: math.MinInt64},
 	} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
 			lock := c.comes(c.liner()).lock
 			for _, f := range c.nodes {
-				f.forge = func(a fenlock.Answer) fenlock.Answer {
-					if a.Status != fenlock.Held {
+				f.forge = func(a node.Answer) node.Answer {
+					if a.Status != node.Held {
 						return a
 					}
 					a = absurd
-					a.Status = fenlock.Held
+					a.Status = node.Held
 					return a
 				}
 			}

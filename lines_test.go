@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // arrival is what became of an Acquire in the background.
@@ -93,9 +94,9 @@ func (c *cluster) warm(l *fenlock.Locker) *fenlock.Locker {
 // inLine returns how many are in line on a node.
 func (c *cluster) inLine(i int) int {
 	c.t.Helper()
-	r := fenlock.Request{Name: name, Holder: holder("looks"), TTL: ttl}
-	a, err := c.nodes[i].view.Acquire(context.Background(), r)
-	if err != nil || a.Status != fenlock.Held {
+	r := node.Request{Name: name, Holder: holder("looks"), TTL: ttl}
+	a, err := c.nodes[i].view.Do(context.Background(), as(node.Acquire, r))
+	if err != nil || a.Status != node.Held {
 		c.t.Fatalf("%+v, %v", a, err)
 	}
 	return a.Ahead
@@ -152,8 +153,8 @@ func TestNewcomerDoesNotOvertake(t *testing.T) {
 		c.gives(lock)
 		_, err := newcomer.TryAcquire(t.Context(), name)
 		wantErr(t, err, fenlock.ErrHeld)
-		if !strings.Contains(err.Error(), "the next in line") {
-			t.Errorf("%v does not tell that it is kept for the next in line", err)
+		if !strings.Contains(err.Error(), node.NextInQueue) {
+			t.Errorf("%v does not tell that it is reserved for the next in the queue", err)
 		}
 		a := c.comes(newcomer)
 		c.wantsIn(b, at+100*time.Millisecond)

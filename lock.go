@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Lock is a lock that is, or was, held. It extends itself until it is
@@ -19,7 +20,7 @@ import (
 type Lock struct {
 	locker *Locker
 	name   string
-	holder Holder
+	holder node.Holder
 	base   context.Context // the acquirer's values, without its end
 	waiter *waiter         // whose attempt it is, nil for TryAcquire
 	start  time.Duration   // of the attempt
@@ -58,7 +59,7 @@ type room struct {
 // nodeAnswer is the last thing that a node said, for the errors.
 type nodeAnswer struct {
 	op     core.Op
-	answer Answer
+	answer node.Answer
 	err    error
 }
 
@@ -230,14 +231,14 @@ func (k *Lock) heldError() *HeldError {
 	var ahead []int
 	for i := range k.rooms {
 		a := k.rooms[i].said
-		if a.err != nil || a.answer.Status != Held {
+		if a.err != nil || a.answer.Status != node.Held {
 			continue
 		}
 		e.RetryAfter = max(e.RetryAfter, a.answer.Remaining)
 		ahead = append(ahead, a.answer.Ahead)
 		switch label := a.answer.HeldBy; {
 		case label == "":
-		case label == NextInLine:
+		case label == node.NextInQueue:
 			e.HeldBy = cmp.Or(e.HeldBy, label)
 		default:
 			count[label]++
@@ -283,13 +284,13 @@ func (k *Lock) quorumError(op core.Op) *QuorumError {
 }
 
 // refusal says what a node that answered lacks, nil if it did what was asked.
-func refusal(op core.Op, a Answer) error {
+func refusal(op core.Op, a node.Answer) error {
 	switch {
-	case a.Status == Rejoining:
+	case a.Status == node.Rejoining:
 		return fmt.Errorf("rejoining: %s", a.Detail)
-	case a.Status == Lost && op != core.Release:
+	case a.Status == node.Lost && op != core.Release:
 		return errors.New("it does not have the lease any more")
-	case a.Status == Held, a.Status == Outrun:
+	case a.Status == node.Held, a.Status == node.Outrun:
 		return errors.New("another acquirer has it")
 	}
 	return nil

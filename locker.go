@@ -11,18 +11,20 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/boottime"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/clock"
 )
 
 // Locker takes locks on one quorum group. Make one per group and process, with
 // New, and share it: it is safe for concurrent use.
 type Locker struct {
-	config Config
-	queues queues
-	lines  *lines               // nil if no node keeps lines
-	starts core.Set             // the nodes that are Starters
-	now    func() time.Duration // monotonic, suspended time included
+	config  Config
+	queues  queues
+	lines   *lines               // nil if no node keeps lines
+	starts  core.Set             // the nodes that are Starters
+	ordered core.Set             // those that keep the order
+	now     func() time.Duration // monotonic, suspended time included
 
 	// seen is the largest register that any node ever showed, for proposals.
 	seen atomic.Uint64
@@ -41,24 +43,27 @@ func New(config Config) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Locker{config: config, now: boottime.Now}
+	l := &Locker{config: config, now: clock.Now}
 	l.requests.idle = sync.NewCond(&l.requests.mu)
 	l.requests.closing = make(chan struct{})
 	l.lines = newLines(l)
 	l.deadlines.timeout = config.NodeTimeout
 	l.ticks.locker, l.ticks.ahead = l, config.TTL/400
-	for i, node := range config.Nodes {
-		if _, ok := node.(Starter); ok {
+	for i, member := range config.Nodes {
+		if _, ok := member.(node.Starter); ok {
 			l.starts = l.starts.With(i)
 		}
+		if o, ok := member.(node.Ordered); ok && o.InOrder() {
+			l.ordered = l.ordered.With(i)
+		}
 	}
-	group := Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, Warn: func(node Node, message string) {
-		config.Logger.Warn(message, "node", node.String())
+	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, Warn: func(member node.Node, message string) {
+		config.Logger.Warn(message, "node", member.String())
 	}}
-	for _, node := range config.Nodes {
-		if r, ok := node.(Rejoiner); ok {
+	for _, member := range config.Nodes {
+		if r, ok := member.Engine().(node.Rejoiner); ok {
 			if err := r.Join(group); err != nil {
-				return nil, fmt.Errorf("%w: node %s: %w", ErrInvalid, node, err)
+				return nil, fmt.Errorf("%w: node %s: %w", ErrInvalid, member, err)
 			}
 		}
 	}
@@ -178,8 +183,8 @@ func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Cont
 func (l *Locker) Close() error {
 	l.requests.close()
 	var errs []error
-	for _, node := range l.config.Nodes {
-		errs = append(errs, node.Close())
+	for _, n := range l.config.Nodes {
+		errs = append(errs, n.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -220,7 +225,7 @@ func (l *Locker) attempt(ctx context.Context, name string, w *waiter) (*Lock, []
 		MaxHold:  max(l.config.MaxHold, 0),
 		Start:    start,
 		Proposal: core.Proposal(time.Now().UnixMicro(), fence.Token(l.seen.Load())),
-		Ordered:  l.starts,
+		Ordered:  l.ordered,
 	})
 	lock.attempt = attempt
 	lock.mu.Unlock()
@@ -249,14 +254,14 @@ func (l *Locker) observe(token fence.Token) {
 	}
 }
 
-func newHolder(label string) Holder {
+func newHolder(label string) node.Holder {
 	id := newID()
-	return Holder(string(id[:]) + ":" + label)
+	return node.Holder(string(id[:]) + ":" + label)
 }
 
 // newID returns 128 random bits, in hexadecimal digits.
-func newID() (id [holderIDLength]byte) {
-	var bits [holderIDLength / 2]byte
+func newID() (id [node.IDLength]byte) {
+	var bits [node.IDLength / 2]byte
 	rand.Read(bits[:]) // never fails: crypto/rand ends the program instead
 	hex.Encode(id[:], bits[:])
 	return id

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 	"github.com/fenlock/fenlock/sim"
 )
@@ -77,7 +77,9 @@ type linked struct {
 }
 
 // linkedNode hides what a memnode would do of itself.
-type linkedNode struct{ fenlock.Queuer }
+type linkedNode struct{ *linked }
+
+func (l *linkedNode) Engine() any { return struct{ node.Queuer }{l.linked} }
 
 func (l *linked) cut(dir int, lost bool) {
 	l.mu.Lock()
@@ -91,42 +93,26 @@ func (l *linked) pass(dir int) bool {
 	return !l.lost[dir]
 }
 
-func (l *linked) do(ctx context.Context, op core.Op, r fenlock.Request, execute operation) (fenlock.Answer, error) {
+func (l *linked) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	passes := l.pass(0)
 	time.Sleep(trip)
 	if !passes {
 		<-ctx.Done()
-		return fenlock.Answer{}, ctx.Err()
+		return node.Answer{}, ctx.Err()
 	}
-	answer, err := execute(context.WithoutCancel(ctx), r)
+	answer, err := l.Node.Do(context.WithoutCancel(ctx), r)
 	if err != nil {
 		return answer, err
 	}
 	name := slices.Index(scriptNames, r.Name)
-	l.stage.tell(sim.Request(l.client, l.node, op, name, r.Place.Stamp != 0, core.Status(answer.Status)))
+	l.stage.tell(sim.Request(l.client, l.node, r.Op, name, r.Place.Stamp != 0, answer.Status))
 	passes = l.pass(1)
 	time.Sleep(trip)
 	if !passes {
 		<-ctx.Done()
-		return fenlock.Answer{}, ctx.Err()
+		return node.Answer{}, ctx.Err()
 	}
 	return answer, nil
-}
-
-func (l *linked) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return l.do(ctx, core.Acquire, r, l.Node.Acquire)
-}
-
-func (l *linked) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return l.do(ctx, core.Confirm, r, l.Node.Confirm)
-}
-
-func (l *linked) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return l.do(ctx, core.Extend, r, l.Node.Extend)
-}
-
-func (l *linked) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return l.do(ctx, core.Release, r, l.Node.Release)
 }
 
 // Listen takes as long as a subscription does. A call needs its time as well.
@@ -159,11 +145,11 @@ func playShell(t *testing.T, script sim.Script) (lines []string) {
 			for i, n := range nodes {
 				l := &linked{Node: n.Share(), stage: s, client: c, node: i}
 				links[c] = append(links[c], l)
-				var node fenlock.Node = &linkedNode{l}
+				var member fenlock.Node = &linkedNode{l}
 				if script.Starters {
-					node = &starter{linkedNode{l}}
+					member = &starter{linkedNode{l}}
 				}
-				config.Nodes = append(config.Nodes, node)
+				config.Nodes = append(config.Nodes, member)
 			}
 			locker, err := fenlock.New(config)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
@@ -54,7 +55,7 @@ func TestReleaseAfterLoss(t *testing.T) {
 		}, fenlock.ErrLost},
 		{"refused", func(c *cluster) {
 			for _, f := range c.nodes[:2] {
-				f.ForceRelease(c.t.Context(), name, future)
+				f.Node.Do(c.t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: future})
 			}
 			time.Sleep(third)
 		}, fenlock.ErrLost},
@@ -261,9 +262,9 @@ func TestTenThousandLocks(t *testing.T) {
 			wantCause(t, lock.Context(), fenlock.ErrReleased)
 		}
 		synctest.Wait()
-		for _, node := range nodes {
-			if err := node.List(t.Context(), func(l fenlock.Lease) bool {
-				t.Errorf("node %s has a lease of %q left", node, l.Name)
+		for _, member := range nodes {
+			if err := member.Engine().(node.Admin).List(t.Context(), func(l node.Lease) bool {
+				t.Errorf("node %s has a lease of %q left", member, l.Name)
 				return false
 			}); err != nil {
 				t.Error(err)

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // This file drives the core: it sends what the core asks for, feeds it the
 // answers. A lock that is held has no goroutine, and a tick of the Locker's timer.
 
 // answered feeds one answer to the core, and returns what to send next.
-func (k *Lock) answered(i int, action core.Action, answer Answer, err error) (next core.Action) {
+func (k *Lock) answered(i int, action core.Action, answer node.Answer, err error) (next core.Action) {
 	var reply core.Reply
 	if err == nil {
 		reply = core.Reply{Status: core.Status(answer.Status), Register: answer.Register}

@@ -11,29 +11,26 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// starter makes any node a Starter, whose answers come as late as they come.
+// starter makes any node a node.Ordered, whose answers come as late as they come.
 type starter struct{ linkedNode }
 
-func (s *starter) Start(op fenlock.Operation, r fenlock.Request, timeout time.Duration, call fenlock.Call) {
+func (s *starter) InOrder() bool { return true }
+
+func (s *starter) Start(r node.Request, timeout time.Duration, call node.Call) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		if call.Wanted() {
-			call.Done(operations(s)[op](ctx, r))
+			call.Done(s.Do(ctx, r))
 		}
 	}()
 }
 
-func operations(n fenlock.Node) map[fenlock.Operation]operation {
-	return map[fenlock.Operation]operation{
-		fenlock.OpAcquire: n.Acquire, fenlock.OpConfirm: n.Confirm, fenlock.OpExtend: n.Extend, fenlock.OpRelease: n.Release,
-	}
-}
-
-// silent is a Starter that executes what it is asked and keeps the outcomes to
+// silent is a node.Ordered that executes what it is asked and keeps the outcomes to
 // itself until it is told to tell them.
 type silent struct {
 	fenlock.Node
@@ -42,8 +39,10 @@ type silent struct {
 	kept []func()
 }
 
-func (s *silent) Start(op fenlock.Operation, r fenlock.Request, _ time.Duration, call fenlock.Call) {
-	answer, err := operations(s.Node)[op](context.Background(), r)
+func (s *silent) InOrder() bool { return true }
+
+func (s *silent) Start(r node.Request, _ time.Duration, call node.Call) {
+	answer, err := s.Node.Do(context.Background(), r)
 	s.mu.Lock()
 	mute := s.mute
 	if mute {
@@ -194,17 +193,19 @@ func TestCloseWaitsForStarters(t *testing.T) {
 	})
 }
 
-// cancelling is a Starter that cancels the acquirer's context in the moment in which
+// cancelling is a node.Ordered that cancels the acquirer's context in the moment in which
 // it grants, and does not answer a release.
 type cancelling struct {
 	fenlock.Node
 	cancel context.CancelFunc
 }
 
-func (c *cancelling) Start(op fenlock.Operation, r fenlock.Request, _ time.Duration, call fenlock.Call) {
-	if op == fenlock.OpAcquire {
+func (c *cancelling) InOrder() bool { return true }
+
+func (c *cancelling) Start(r node.Request, _ time.Duration, call node.Call) {
+	if r.Op == node.Acquire {
 		c.cancel()
-		call.Done(fenlock.Answer{Status: fenlock.Granted, Register: r.Token}, nil)
+		call.Done(node.Answer{Status: node.Granted, Register: r.Token}, nil)
 	}
 }
 
@@ -212,15 +213,15 @@ func (c *cancelling) Start(op fenlock.Operation, r fenlock.Request, _ time.Durat
 // waits for its own answers.
 func TestAcquiredAndCancelledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		node := &cancelling{Node: memnode.New("a node")}
-		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{node}, TTL: 10 * time.Second, NodeTimeout: time.Second, Logger: quiet})
+		n := &cancelling{Node: memnode.New("a node")}
+		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second, NodeTimeout: time.Second, Logger: quiet})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.Close()
 		for range 50 { // both are ready, and which is seen first is chance
 			var ctx context.Context
-			ctx, node.cancel = context.WithCancel(context.Background())
+			ctx, n.cancel = context.WithCancel(context.Background())
 			lock, err := l.TryAcquire(ctx, "x")
 			if err != nil {
 				t.Fatal(err)
@@ -231,3 +232,6 @@ func TestAcquiredAndCancelledAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// Without all of its methods a wrapper would be asked by Do, and no test would tell.
+var _ = []node.Ordered{(*starter)(nil), (*silent)(nil), (*cancelling)(nil), (*tickNode)(nil)}

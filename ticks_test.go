@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// tickNode is a Starter that writes down when each name was extended, and can stop
+// tickNode is a node.Ordered that writes down when each name was extended, and can stop
 // to answer.
 type tickNode struct {
 	fenlock.Node
@@ -21,17 +22,19 @@ type tickNode struct {
 	times    map[time.Time]int    // of all
 }
 
-func (n *tickNode) Start(op fenlock.Operation, r fenlock.Request, _ time.Duration, call fenlock.Call) {
+func (n *tickNode) InOrder() bool { return true }
+
+func (n *tickNode) Start(r node.Request, _ time.Duration, call node.Call) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if op == fenlock.OpExtend {
+	if r.Op == node.Extend {
 		n.times[time.Now()]++
 		if _, before := n.extended[r.Name]; !before {
 			n.extended[r.Name] = time.Now()
 		}
 	}
 	if !n.mute {
-		go call.Done(fenlock.Answer{Status: fenlock.Granted, Register: r.Token}, nil)
+		go call.Done(node.Answer{Status: node.Granted, Register: r.Token}, nil)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Tokens rest on the registers, not on clocks: lockers whose clocks are far apart
@@ -68,7 +69,7 @@ func TestTokenIsConfirmedWhereRegistersDiffer(t *testing.T) {
 // sameStripe returns another name that shares name's register.
 func sameStripe() string {
 	for i := 0; ; i++ {
-		if other := fmt.Sprint("other ", i); fenlock.Stripe(other) == fenlock.Stripe(name) {
+		if other := fmt.Sprint("other ", i); node.Stripe(other) == node.Stripe(name) {
 			return other
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // waiter is one call of Acquire.
@@ -23,7 +24,7 @@ type waiter struct {
 	number uint64 // among those in line; the Locker's lines guard it
 
 	mu      sync.Mutex // guards the rest
-	place   Place      // on the nodes, once it is in line
+	place   node.Place // on the nodes, once it is in line
 	waiting bool       // Acquire has not returned
 	known   error      // why it waits, as the observer was told
 	turn    core.Turn
@@ -38,14 +39,14 @@ func newWaiter(ctx context.Context, l *Locker, name string) *waiter {
 // over a release tells the node to forget the waiter. An acquire that is only
 // sent then, because the process was busy, has the place all the same: the name
 // may be kept for it. If that puts it into the line again, see left.
-func (w *waiter) request(op core.Op) Place {
+func (w *waiter) request(op core.Op) node.Place {
 	if w == nil || op != core.Acquire && op != core.Release {
-		return Place{}
+		return node.Place{}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if op == core.Release && !w.waiting {
-		return Place{Waiter: w.place.Waiter}
+		return node.Place{Waiter: w.place.Waiter}
 	}
 	return w.place
 }
@@ -64,14 +65,14 @@ func (w *waiter) begin(now time.Duration) {
 }
 
 // called takes a node's call, and reports whether the wait goes on.
-func (w *waiter) called(node int, now time.Duration) bool {
+func (w *waiter) called(n int, now time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.waiting {
 		return false
 	}
 	before := w.turn.Due()
-	w.turn.Called(node, now)
+	w.turn.Called(n, now)
 	if w.turn.Due() < before {
 		w.signal()
 	}
@@ -95,7 +96,7 @@ func (w *waiter) stop() {
 
 // left reports whether a node that was told of a place has to be told that the
 // wait is over since.
-func (w *waiter) left(told Place) bool {
+func (w *waiter) left(told node.Place) bool {
 	if told.Stamp == 0 {
 		return false
 	}

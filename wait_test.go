@@ -4,29 +4,30 @@ import (
 	"testing"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // A place without a stamp would be at the front of every line: only a release,
 // which takes the waiter out, may have one.
 func TestPlaceThatARequestCarries(t *testing.T) {
-	place := Place{Waiter: "0123456789abcdef0123456789abcdef:1", Stamp: 7}
-	gone := Place{Waiter: place.Waiter}
+	place := node.Place{Waiter: "0123456789abcdef0123456789abcdef:1", Stamp: 7}
+	gone := node.Place{Waiter: place.Waiter}
 	waiting, over := &waiter{place: place, waiting: true}, &waiter{place: place}
 	for _, c := range []struct {
 		w    *waiter
 		op   core.Op
-		want Place
+		want node.Place
 	}{
 		{waiting, core.Acquire, place},
 		{waiting, core.Release, place},
-		{waiting, core.Confirm, Place{}},
+		{waiting, core.Confirm, node.Place{}},
 		{over, core.Acquire, place},
 		{over, core.Release, gone},
-		{over, core.Extend, Place{}},
-		{nil, core.Acquire, Place{}},
-		{nil, core.Release, Place{}},
-		{&waiter{waiting: true}, core.Acquire, Place{}}, // not in line yet
-		{&waiter{}, core.Release, Place{}},
+		{over, core.Extend, node.Place{}},
+		{nil, core.Acquire, node.Place{}},
+		{nil, core.Release, node.Place{}},
+		{&waiter{waiting: true}, core.Acquire, node.Place{}}, // not in line yet
+		{&waiter{}, core.Release, node.Place{}},
 	} {
 		if got := c.w.request(c.op); got != c.want {
 			t.Errorf("%v: %+v, want %+v", c.op, got, c.want)

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 // listen serves each connection to a loopback port, until the test ends.
@@ -192,7 +192,7 @@ func TestReadCommand(t *testing.T) {
 }
 
 func TestSketch(t *testing.T) {
-	stripe := func(name string) string { return fmt.Sprint(fenlock.Stripe(name)) }
+	stripe := func(name string) string { return fmt.Sprint(node.Stripe(name)) }
 	clock := func(i int) string { return fmt.Sprint(time.Now().UnixMicro() + int64(i)) }
 	words := []string{"EVALSHA", "abc", "3", "p:" + sketchName, "registers", "line:" + sketchName, "00ff:host/1", "10000", stripe(sketchName), clock(0)}
 	other := []string{"EVALSHA", "abc", "3", "p:" + otherName, "registers", "line:" + otherName, "a1b2:host/1", "10000", stripe(otherName), clock(1)}

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // The floor sends what fenlock sends. It is not copied from there, where it might
@@ -174,7 +174,7 @@ func newSketch(words, other []string) (sketch, error) {
 		switch {
 		case strings.Contains(word, sketchName) && strings.ReplaceAll(word, sketchName, otherName) == other[i]:
 			s.parts = append(s.parts, naming)
-		case word == strconv.Itoa(fenlock.Stripe(sketchName)) && other[i] == strconv.Itoa(fenlock.Stripe(otherName)):
+		case word == strconv.Itoa(node.Stripe(sketchName)) && other[i] == strconv.Itoa(node.Stripe(otherName)):
 			s.parts = append(s.parts, striping)
 		case word == other[i]:
 			s.parts = append(s.parts, constant)
@@ -237,7 +237,7 @@ func (s sketch) command(name, holder string) (command []byte, proposalAt int) {
 		case naming:
 			word = strings.ReplaceAll(word, sketchName, name)
 		case striping:
-			word = strconv.Itoa(fenlock.Stripe(name))
+			word = strconv.Itoa(node.Stripe(name))
 		case holding:
 			word = holder
 		}

@@ -32,8 +32,9 @@ type Node interface {
 	// second Close does nothing.
 	Close() error
 
-	// Engine returns what may be a Queuer, a Rejoiner or an Admin as well. An
-	// engine returns itself. A wrapper that embeds a Node has the method of that one.
+	// Engine returns what may be a Queuer, a Rejoiner or an Admin as well, and can be
+	// compared. An engine returns itself, a pointer. A wrapper that embeds a Node has
+	// the method of that one.
 	Engine() any
 }
 

@@ -4,9 +4,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // A grant promises a number larger than every one before; the proposal lets all
@@ -22,9 +22,9 @@ func acquireGrantsTheLargerOfNextAndProposal(s *suite) {
 		{1000, 1000}, //
 	} {
 		r := request("a", "holder", step.proposal)
-		s.register(s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r)), step.want)
+		s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, r)), step.want)
 		s.leased("a", "holder", true, step.want)
-		s.want(fenlock.Granted)(s.node.Release(s.ctx, r))
+		s.want(node.Granted)(s.node.Release(s.ctx, r))
 		s.leased("a", "", false, step.want) // outlives the lease
 	}
 }
@@ -33,19 +33,19 @@ func acquireGrantsTheLargerOfNextAndProposal(s *suite) {
 // client that counted them apart would confirm a token that the others passed.
 func registerServesItsWholeStripe(s *suite) {
 	same, different := sameStripe("stripe", 3)
-	s.register(s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(same[0], "", 10))), 10)
-	s.register(s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 0))), 11)
-	s.register(s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(same[2], "", 5))), 12)
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, request(same[0], "", 10))), 10)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 0))), 11)
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, request(same[2], "", 5))), 12)
 	s.leased(same[0], "", true, 12)
-	s.register(s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(different, "", 0))), 1)
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, request(different, "", 0))), 1)
 	s.leased(same[0], "", true, 12)
 }
 
 // The lease decides who holds. Whoever is refused learns whose it is and for how
 // long, and moves nothing: a refused client must not outrun the holder's confirm.
 func acquireRefusesWhileLeased(s *suite) {
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request("a", "host/42", 7)))
-	a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request("a", "rival", 1000)))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "host/42", 7)))
+	a := s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 1000)))
 	if a.HeldBy != "host/42" {
 		s.Errorf("held by %q; want the label host/42", a.HeldBy)
 	}
@@ -58,19 +58,19 @@ func acquireRefusesWhileLeased(s *suite) {
 // for nothing, and past the token that the holder relies on.
 func acquireRefusesItsOwnHolder(s *suite) {
 	r := request("a", "me", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
-	s.want(fenlock.Held)(s.node.Acquire(s.ctx, r))
-	s.want(fenlock.Held)(s.other.Acquire(s.ctx, with(r, 1000)))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Held)(s.node.Acquire(s.ctx, r))
+	s.want(node.Held)(s.other.Acquire(s.ctx, with(r, 1000)))
 	s.leased("a", "me", true, 7)
 }
 
 // A holder that died must not keep the lock. Nobody has to do anything for it.
 func leaseEndsByItself(s *suite) {
 	r := lasting(request("a", "gone", 7), short)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	s.outwait()
 	s.leased("a", "", false, 7)
-	s.register(s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 8)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 8)
 }
 
 // A TTL that rounds to 0 ms makes some stores delete the key and report success
@@ -84,7 +84,7 @@ func badTTLChangesNothing(s *suite) {
 		s.leased("a", "", false, 0)
 	}
 	r := request("a", "good", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	for _, ttl := range []time.Duration{0, 1, time.Millisecond - 1, -1, -time.Hour, math.MinInt64} {
 		if a, err := s.node.Extend(s.ctx, lasting(r, ttl)); err == nil {
 			s.Fatalf("extend with a TTL of %v: %+v; want an error", ttl, a)
@@ -92,7 +92,7 @@ func badTTLChangesNothing(s *suite) {
 		s.leased("a", "good", true, 7)
 	}
 	// One millisecond is a TTL.
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, lasting(request("b", "", 0), time.Millisecond)))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, lasting(request("b", "", 0), time.Millisecond)))
 }
 
 // Now plus a very long TTL can overflow. An engine may refuse such a TTL; it
@@ -100,7 +100,7 @@ func badTTLChangesNothing(s *suite) {
 func hugeTTLIsNeverAnEmptyGrant(s *suite) {
 	for i, ttl := range []time.Duration{math.MaxInt64, math.MaxInt64 - time.Hour, math.MaxInt64 / 2} {
 		name := string(rune('a' + i))
-		if a, err := s.node.Acquire(s.ctx, lasting(request(name, "", 0), ttl)); err != nil || a.Status != fenlock.Granted {
+		if a, err := s.node.Acquire(s.ctx, lasting(request(name, "", 0), ttl)); err != nil || a.Status != node.Granted {
 			continue
 		}
 		if l, err := s.other.Inspect(s.ctx, name); err != nil || l.Remaining <= time.Hour {
@@ -112,14 +112,14 @@ func hugeTTLIsNeverAnEmptyGrant(s *suite) {
 // One request with a nonsensical number must not use up the tokens of a stripe
 // for good. (The wall clock in microseconds stays below the bound until 2112.)
 func badTokenChangesNothing(s *suite) {
-	for _, token := range []fence.Token{core.MaxProposal + 1, fence.MaxToken, fence.MaxToken + 1, 1 << 62, math.MaxUint64} {
+	for _, token := range []fence.Token{rule.MaxProposal + 1, fence.MaxToken, fence.MaxToken + 1, 1 << 62, math.MaxUint64} {
 		if a, err := s.node.Acquire(s.ctx, request("a", "bad", token)); err == nil {
 			s.Fatalf("acquire with the proposal %d: %+v; want an error", uint64(token), a)
 		}
 		s.leased("a", "", false, 0)
 	}
 	r := request("a", "good", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	for _, token := range []fence.Token{fence.MaxToken + 1, 1 << 62, math.MaxUint64} {
 		if a, err := s.node.Confirm(s.ctx, with(r, token)); err == nil {
 			s.Fatalf("confirm of %d: %+v; want an error", uint64(token), a)
@@ -134,27 +134,27 @@ func badTokenChangesNothing(s *suite) {
 // Tokens pass through doubles and JSON in some engines. Up to 2^53 a double
 // counts every unit; "%.14g", Lua's own way to write one, does not.
 func tokensStayExact(s *suite) {
-	want := core.MaxProposal
+	want := rule.MaxProposal
 	for i := range 6 {
-		r := request("a", "big", core.MaxProposal)
-		s.register(s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r)), want)
+		r := request("a", "big", rule.MaxProposal)
+		s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, r)), want)
 		s.leased("a", "big", true, want)
 		if i%2 == 1 {
 			want += 2
-			s.register(s.want(fenlock.Granted)(s.node.Confirm(s.ctx, with(r, want))), want)
-			s.register(s.want(fenlock.Outrun)(s.node.Confirm(s.ctx, with(r, want-1))), want)
-			s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, with(r, want))), want)
+			s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, want))), want)
+			s.register(s.want(node.Outrun)(s.node.Confirm(s.ctx, with(r, want-1))), want)
+			s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(r, want))), want)
 		}
-		s.want(fenlock.Granted)(s.node.Release(s.ctx, r))
+		s.want(node.Granted)(s.node.Release(s.ctx, r))
 		if i%2 == 0 {
 			// One below the register is below it.
-			s.want(fenlock.Lost)(s.node.Extend(s.ctx, with(r, want-1)))
+			s.want(node.Lost)(s.node.Extend(s.ctx, with(r, want-1)))
 		}
 		want++
 	}
-	s.register(s.want(fenlock.Granted)(s.node.ForceRelease(s.ctx, "a", fence.MaxToken-2)), fence.MaxToken-2)
+	s.register(s.want(node.Granted)(s.node.ForceRelease(s.ctx, "a", fence.MaxToken-2)), fence.MaxToken-2)
 	r := request("a", "last", 0)
-	s.register(s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r)), fence.MaxToken-1)
-	s.register(s.want(fenlock.Granted)(s.node.Confirm(s.ctx, with(r, fence.MaxToken))), fence.MaxToken)
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, r)), fence.MaxToken-1)
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, fence.MaxToken))), fence.MaxToken)
 	s.leased("a", "last", true, fence.MaxToken)
 }

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // brokenLines are the waiting lines of a broken node, and every decision about
@@ -21,11 +20,11 @@ type brokenLines struct {
 	lines     map[string]*brokenLine
 	listeners []listener
 
-	check     func(op string, p rule.Place) error
-	acquire   func(v *visit, p rule.Place, acquire func(*rule.Entry) core.Reply) (core.Reply, string)
-	release   func(v *visit, holder string, p rule.Place) (core.Reply, string)
-	force     func(v *visit, force func(*rule.Entry) core.Reply) (core.Reply, string)
-	after     func(v *visit, p rule.Place, called string)
+	check     func(op string, p node.Place) error
+	acquire   func(v *visit, p node.Place, acquire func(*rule.Entry) rule.Reply) (rule.Reply, string)
+	release   func(v *visit, holder node.Holder, p node.Place) (rule.Reply, string)
+	force     func(v *visit, force func(*rule.Entry) rule.Reply) (rule.Reply, string)
+	after     func(v *visit, p node.Place, called string)
 	reachable func(v *visit, waiter string) bool
 	tell      func(v *visit, called string) []string
 	ahead     func(l rule.Line, waiter string) int
@@ -66,25 +65,25 @@ type queuer struct {
 func newBrokenLines() *brokenLines {
 	n := &brokenLines{
 		broken: newBroken(), lines: map[string]*brokenLine{},
-		check: func(_ string, p rule.Place) error { return rule.CheckPlace(p) },
-		acquire: func(v *visit, p rule.Place, acquire func(*rule.Entry) core.Reply) (core.Reply, string) {
+		check: func(_ string, p node.Place) error { return rule.CheckPlace(p) },
+		acquire: func(v *visit, p node.Place, acquire func(*rule.Entry) rule.Reply) (rule.Reply, string) {
 			return rule.AcquireInLine(v.e, v.l, v.now, p, v.reachable, acquire)
 		},
-		release: func(v *visit, holder string, p rule.Place) (core.Reply, string) {
+		release: func(v *visit, holder node.Holder, p node.Place) (rule.Reply, string) {
 			return rule.ReleaseInLine(v.e, v.l, v.now, holder, p, v.reachable)
 		},
-		force: func(v *visit, force func(*rule.Entry) core.Reply) (core.Reply, string) {
+		force: func(v *visit, force func(*rule.Entry) rule.Reply) (rule.Reply, string) {
 			return rule.ForceReleaseInLine(v.e, v.l, v.now, v.reachable, force)
 		},
-		after:     func(*visit, rule.Place, string) {},
+		after:     func(*visit, node.Place, string) {},
 		reachable: func(v *visit, waiter string) bool { return len(v.n.listenersOf(waiter)) > 0 },
 		tell:      func(_ *visit, called string) []string { return []string{called} },
 		ahead:     func(l rule.Line, waiter string) int { return l.Ahead(waiter) },
 		clock:     func(now time.Duration) time.Duration { return now },
 		key:       func(name string) string { return name },
-		expiry:    core.LineExpiry, renewed: true,
+		expiry:    rule.QueueExpiry, renewed: true,
 	}
-	n.broken.label = func(holder string) string { return fenlock.Holder(holder).Label() }
+	n.broken.label = func(holder node.Holder) string { return holder.Label() }
 	return n
 }
 
@@ -98,11 +97,11 @@ func (n *brokenLines) listenersOf(waiter string) (events []func(string)) {
 }
 
 // inLine runs f on the line of a name, together with its lease.
-func (c *queuer) inLine(ctx context.Context, r fenlock.Request, asks bool, f func(v *visit) (core.Reply, string)) (fenlock.Answer, error) {
+func (c *queuer) inLine(ctx context.Context, r node.Request, asks bool, f func(v *visit) (rule.Reply, string)) (node.Answer, error) {
 	var tell []func()
 	var ahead int
 	var clock time.Duration
-	a, err := c.do(ctx, r, func(e *rule.Entry, now time.Duration) core.Reply {
+	a, err := c.do(ctx, r, func(e *rule.Entry, now time.Duration) rule.Reply {
 		line := c.n.lines[c.n.key(r.Name)]
 		if line == nil || line.expires <= now {
 			line = &brokenLine{expires: now + c.n.expiry}
@@ -113,7 +112,7 @@ func (c *queuer) inLine(ctx context.Context, r fenlock.Request, asks bool, f fun
 		}
 		v := &visit{c.n, e, &line.Line, now}
 		reply, called := f(v)
-		c.n.after(v, rule.Place(r.Place), called)
+		c.n.after(v, r.Place, called)
 		if called != "" {
 			for _, waiter := range c.n.tell(v, called) {
 				for _, event := range c.n.listenersOf(waiter) {
@@ -124,7 +123,7 @@ func (c *queuer) inLine(ctx context.Context, r fenlock.Request, asks bool, f fun
 		ahead, clock = c.n.ahead(line.Line, r.Place.Waiter), c.n.clock(now)
 		return reply
 	})
-	if err == nil && a.Status == fenlock.Held {
+	if err == nil && a.Status == node.Held {
 		a.Ahead, a.Clock = ahead, clock
 	}
 	for _, t := range tell {
@@ -133,47 +132,60 @@ func (c *queuer) inLine(ctx context.Context, r fenlock.Request, asks bool, f fun
 	return a, err
 }
 
-func (c *queuer) refusePlace(op string, r fenlock.Request) error {
-	if err := c.n.check(op, rule.Place(r.Place)); err != nil {
+func (c *queuer) refusePlace(op string, r node.Request) error {
+	if err := c.n.check(op, r.Place); err != nil {
 		return c.wrap(fmt.Errorf("%w: %w", fenlock.ErrInvalid, err), r)
 	}
 	return nil
 }
 
-func (c *queuer) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+func (c *queuer) Engine() any { return c }
+
+func (c *queuer) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	switch r.Op {
+	case node.Acquire:
+		return c.Acquire(ctx, r)
+	case node.Release:
+		return c.Release(ctx, r)
+	case node.ForceRelease:
+		return c.ForceRelease(ctx, r)
+	}
+	return c.client.Do(ctx, r)
+}
+
+func (c *queuer) Acquire(ctx context.Context, r node.Request) (node.Answer, error) {
 	ttl, err := c.ttl(r.TTL)
 	if err == nil {
 		err = c.number(r, rule.CheckProposal(r.Token))
 	}
 	if err != nil {
-		return fenlock.Answer{}, c.wrap(err, r)
+		return node.Answer{}, c.wrap(err, r)
 	}
 	if err := c.refusePlace("acquire", r); err != nil {
-		return fenlock.Answer{}, err
+		return node.Answer{}, err
 	}
-	return c.inLine(ctx, r, true, func(v *visit) (core.Reply, string) {
-		return c.n.acquire(v, rule.Place(r.Place), func(e *rule.Entry) core.Reply {
-			return c.client.acquire(e, v.now, string(r.Holder), ttl, r.Token)
+	return c.inLine(ctx, r, true, func(v *visit) (rule.Reply, string) {
+		return c.n.acquire(v, r.Place, func(e *rule.Entry) rule.Reply {
+			return c.client.acquire(e, v.now, r.Holder, ttl, r.Token)
 		})
 	})
 }
 
-func (c *queuer) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
+func (c *queuer) Release(ctx context.Context, r node.Request) (node.Answer, error) {
 	if err := c.refusePlace("release", r); err != nil {
-		return fenlock.Answer{}, err
+		return node.Answer{}, err
 	}
-	return c.inLine(ctx, r, r.Place.Stamp != 0, func(v *visit) (core.Reply, string) {
-		return c.n.release(v, string(r.Holder), rule.Place(r.Place))
+	return c.inLine(ctx, r, r.Place.Stamp != 0, func(v *visit) (rule.Reply, string) {
+		return c.n.release(v, r.Holder, r.Place)
 	})
 }
 
-func (c *queuer) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
-	r := fenlock.Request{Name: name, Token: floor}
-	if err := c.number(r, rule.CheckToken(floor)); err != nil {
-		return fenlock.Answer{}, c.wrap(err, r)
+func (c *queuer) ForceRelease(ctx context.Context, r node.Request) (node.Answer, error) {
+	if err := c.number(r, rule.CheckToken(r.Token)); err != nil {
+		return node.Answer{}, c.wrap(err, r)
 	}
-	return c.inLine(ctx, r, false, func(v *visit) (core.Reply, string) {
-		return c.n.force(v, func(e *rule.Entry) core.Reply { return c.client.force(e, v.now, floor) })
+	return c.inLine(ctx, r, false, func(v *visit) (rule.Reply, string) {
+		return c.n.force(v, func(e *rule.Entry) rule.Reply { return c.client.force(e, v.now, r.Token) })
 	})
 }
 
@@ -181,7 +193,7 @@ func (c *queuer) Listen(_ context.Context, client string, event func(string)) er
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed.Load() && !c.n.listens {
-		return c.wrap(errClosed, fenlock.Request{})
+		return c.wrap(errClosed, node.Request{})
 	}
 	c.n.listeners = append(c.n.listeners, listener{c, client, event})
 	if c.n.nervous {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // ears are a client that listens on a node.
@@ -24,13 +24,13 @@ type ears struct {
 	more   chan struct{}
 }
 
-func (q *line) listen(node *watched) *ears {
+func (q *line) listen(n *watched) *ears {
 	id := make([]byte, 16)
 	rand.Read(id)
-	e := &ears{client: hex.EncodeToString(id), node: node, more: make(chan struct{}, 1)}
+	e := &ears{client: hex.EncodeToString(id), node: n, more: make(chan struct{}, 1)}
 	ctx, cancel := context.WithTimeout(q.ctx, time.Minute)
 	defer cancel()
-	if err := node.Listen(ctx, e.client, e.event); err != nil {
+	if err := n.Listen(ctx, e.client, e.event); err != nil {
 		q.Fatalf("listen: %v", err)
 	}
 	return e
@@ -77,11 +77,11 @@ func (q *line) heard(want ...waiter) {
 func (q *line) call(e *ears) string {
 	q.numbers++
 	r := request(fmt.Sprint("call ", q.numbers), "", 0)
-	q.want(fenlock.Granted)(e.node.Acquire(q.ctx, r))
+	q.want(node.Granted)(e.node.Acquire(q.ctx, r))
 	w := request(r.Name, "", 0)
-	w.Place = fenlock.Place{Waiter: fmt.Sprintf("%s:%d", e.client, q.numbers), Stamp: 1}
-	q.want(fenlock.Held)(e.node.Acquire(q.ctx, w))
-	q.want(fenlock.Granted)(e.node.Release(q.ctx, r))
+	w.Place = node.Place{Waiter: fmt.Sprintf("%s:%d", e.client, q.numbers), Stamp: 1}
+	q.want(node.Held)(e.node.Acquire(q.ctx, w))
+	q.want(node.Granted)(e.node.Release(q.ctx, r))
 	return w.Place.Waiter
 }
 

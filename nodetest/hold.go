@@ -1,20 +1,20 @@
 package nodetest
 
 import (
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Nodes that granted different numbers are brought to one: the largest.
 func confirmRaisesTheRegister(s *suite) {
 	r := request("a", "me", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
-	s.register(s.want(fenlock.Granted)(s.node.Confirm(s.ctx, with(r, 7))), 7) // what it is already
-	s.register(s.want(fenlock.Granted)(s.node.Confirm(s.ctx, with(r, 20))), 20)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 7))), 7) // what it is already
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 20))), 20)
 	s.leased("a", "me", true, 20)
-	s.register(s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request("b-"+pairOf("a"), "", 0))), 1)
-	s.want(fenlock.Granted)(s.node.Release(s.ctx, r))
-	s.register(s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 21)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("b-"+pairOf("a"), "", 0))), 1)
+	s.want(node.Granted)(s.node.Release(s.ctx, r))
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 21)
 }
 
 // A register past the token has been promised to somebody, through another name
@@ -23,25 +23,25 @@ func confirmRaisesTheRegister(s *suite) {
 func confirmRefusesAnOutrunToken(s *suite) {
 	same, _ := sameStripe("outrun", 2)
 	r := request(same[0], "me", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
-	s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 20)))
-	s.register(s.want(fenlock.Outrun)(s.node.Confirm(s.ctx, with(r, 7))), 20)
-	s.register(s.want(fenlock.Outrun)(s.node.Confirm(s.ctx, with(r, 19))), 20)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 20)))
+	s.register(s.want(node.Outrun)(s.node.Confirm(s.ctx, with(r, 7))), 20)
+	s.register(s.want(node.Outrun)(s.node.Confirm(s.ctx, with(r, 19))), 20)
 	s.leased(same[0], "me", true, 20)
-	s.register(s.want(fenlock.Granted)(s.node.Confirm(s.ctx, with(r, 20))), 20)
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 20))), 20)
 }
 
 // Without the lease there is nothing to confirm: somebody else may have been
 // granted the name, and the same number, in between.
 func confirmNeedsTheLease(s *suite) {
 	r := lasting(request("a", "late", 7), short)
-	s.want(fenlock.Lost)(s.node.Confirm(s.ctx, r)) // never had it
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Lost)(s.node.Confirm(s.ctx, r)) // never had it
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	s.outwait()
-	s.want(fenlock.Lost)(s.node.Confirm(s.ctx, with(r, 100))) // ran out
+	s.want(node.Lost)(s.node.Confirm(s.ctx, with(r, 100))) // ran out
 	s.leased("a", "", false, 7)
-	s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request("a", "other", 0)))
-	s.want(fenlock.Lost)(s.node.Confirm(s.ctx, with(r, 100))) // somebody else's
+	s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "other", 0)))
+	s.want(node.Lost)(s.node.Confirm(s.ctx, with(r, 100))) // somebody else's
 	s.leased("a", "other", true, 8)
 }
 
@@ -49,7 +49,7 @@ func confirmNeedsTheLease(s *suite) {
 // longer would be waited for although its holder has given it up.
 func confirmDoesNotProlong(s *suite) {
 	r := lasting(request("a", "me", 7), short)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	longer := request("a", "me", 7)
 	longer.Holder = r.Holder
 	// Whether it is in time depends on the machine; what follows does not.
@@ -63,13 +63,13 @@ func confirmDoesNotProlong(s *suite) {
 // The new TTL counts from the extension, whether it is longer or shorter.
 func extendSetsTheNewTTL(s *suite) {
 	r := request("a", "me", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, lasting(r, short)))
-	s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, r)), 7)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, lasting(r, short)))
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
 	s.outwait()
 	s.leased("a", "me", true, 7)
-	s.want(fenlock.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
+	s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
 
-	s.want(fenlock.Granted)(s.node.Extend(s.ctx, lasting(r, short)))
+	s.want(node.Granted)(s.node.Extend(s.ctx, lasting(r, short)))
 	s.outwait()
 	s.leased("a", "", false, 7)
 }
@@ -80,11 +80,11 @@ func extendSetsTheNewTTL(s *suite) {
 func extendReportsTheRegister(s *suite) {
 	same, _ := sameStripe("report", 2)
 	r := request(same[0], "me", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
-	s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, r)), 7)
-	s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 20)))
-	s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, r)), 20)
-	s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, with(r, 1000))), 20) // and it is not moved
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
+	s.want(node.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 20)))
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 20)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(r, 1000))), 20) // and it is not moved
 	s.leased(same[0], "me", true, 20)
 }
 
@@ -93,16 +93,16 @@ func extendReportsTheRegister(s *suite) {
 // granted the name in between.
 func extendRepairsAVacantLease(s *suite) {
 	r := lasting(request("a", "me", 7), short)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	s.outwait()
 	r.TTL = long
-	s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, r)), 7)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
 	s.leased("a", "me", true, 7)
-	s.want(fenlock.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
+	s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
 
 	// Where it never was, with a register that is still below the token.
 	r = request("b-"+pairOf("a"), "me", 9)
-	s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, r)), 0)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 0)
 	s.leased(r.Name, "me", true, 0)
 }
 
@@ -111,33 +111,33 @@ func extendRepairsAVacantLease(s *suite) {
 // the first believes that it held all the time.
 func extendRefusesWhenTheRegisterPassed(s *suite) {
 	r := lasting(request("a", "old", 7), short)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	s.outwait()
 	between := request("a", "between", 0)
-	s.want(fenlock.Granted)(s.other.Acquire(s.ctx, between))
-	s.want(fenlock.Granted)(s.other.Release(s.ctx, between))
+	s.want(node.Granted)(s.other.Acquire(s.ctx, between))
+	s.want(node.Granted)(s.other.Release(s.ctx, between))
 	r.TTL = long
-	s.want(fenlock.Lost)(s.node.Extend(s.ctx, r))
+	s.want(node.Lost)(s.node.Extend(s.ctx, r))
 	s.leased("a", "", false, 8)
 }
 
 // However large the token: the lease decides who holds.
 func extendRefusesAnothersLease(s *suite) {
-	s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request("a", "owner", 7)))
-	s.want(fenlock.Lost)(s.node.Extend(s.ctx, request("a", "thief", 7)))
-	s.want(fenlock.Lost)(s.node.Extend(s.ctx, request("a", "thief", 1000)))
+	s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "owner", 7)))
+	s.want(node.Lost)(s.node.Extend(s.ctx, request("a", "thief", 7)))
+	s.want(node.Lost)(s.node.Extend(s.ctx, request("a", "thief", 1000)))
 	s.leased("a", "owner", true, 7)
 }
 
 // The next one need not wait for the TTL.
 func releaseFreesAtOnce(s *suite) {
 	r := request("a", "me", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
-	s.want(fenlock.Granted)(s.node.Release(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Release(s.ctx, r))
 	s.leased("a", "", false, 7)
-	s.want(fenlock.Lost)(s.node.Release(s.ctx, r)) // twice does no harm
-	s.register(s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 8)
-	s.want(fenlock.Lost)(s.node.Release(s.ctx, r))
+	s.want(node.Lost)(s.node.Release(s.ctx, r)) // twice does no harm
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 8)
+	s.want(node.Lost)(s.node.Release(s.ctx, r))
 	s.leased("a", "next", true, 8)
 }
 
@@ -145,36 +145,36 @@ func releaseFreesAtOnce(s *suite) {
 // as one holder is late (laravel #26213).
 func releaseLeavesAnothersLease(s *suite) {
 	owner := request("a", "same label", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, owner))
-	s.want(fenlock.Lost)(s.other.Release(s.ctx, request("a", "same label", 7)))
-	s.want(fenlock.Lost)(s.node.Release(s.ctx, request("b", "same label", 7)))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, owner))
+	s.want(node.Lost)(s.other.Release(s.ctx, request("a", "same label", 7)))
+	s.want(node.Lost)(s.node.Release(s.ctx, request("b", "same label", 7)))
 	prefix := owner
 	prefix.Holder = owner.Holder[:len(owner.Holder)-1]
-	s.want(fenlock.Lost)(s.node.Release(s.ctx, prefix))
+	s.want(node.Lost)(s.node.Release(s.ctx, prefix))
 	prefix.Holder = owner.Holder + "x"
-	s.want(fenlock.Lost)(s.node.Release(s.ctx, prefix))
+	s.want(node.Lost)(s.node.Release(s.ctx, prefix))
 	s.leased("a", "same label", true, 7)
 }
 
 // The answer tells a holder that it was too late.
 func releaseAfterTheEndIsLost(s *suite) {
 	r := lasting(request("a", "late", 7), short)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	s.outwait()
-	s.want(fenlock.Lost)(s.node.Release(s.ctx, r))
+	s.want(node.Lost)(s.node.Release(s.ctx, r))
 }
 
 // An operator takes a lock away. The old holder may still be running, so
 // the register moves: its next extension must not repair the lease.
 func forceReleaseShutsOutTheOldHolder(s *suite) {
 	r := request("a", "old", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
-	s.register(s.want(fenlock.Granted)(s.other.ForceRelease(s.ctx, "a", 0)), 8)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	s.register(s.want(node.Granted)(s.other.ForceRelease(s.ctx, "a", 0)), 8)
 	s.leased("a", "", false, 8)
-	s.want(fenlock.Lost)(s.node.Extend(s.ctx, r))
-	s.want(fenlock.Lost)(s.node.Confirm(s.ctx, r))
-	s.want(fenlock.Lost)(s.node.Release(s.ctx, r))
-	s.register(s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 9)
+	s.want(node.Lost)(s.node.Extend(s.ctx, r))
+	s.want(node.Lost)(s.node.Confirm(s.ctx, r))
+	s.want(node.Lost)(s.node.Release(s.ctx, r))
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 9)
 }
 
 // The old holder's token can be larger than this node's register, where it
@@ -183,16 +183,16 @@ func forceReleaseRespectsTheFloor(s *suite) {
 	for _, step := range []struct{ floor, want fence.Token }{
 		{0, 1}, {50, 50}, {50, 51}, {10, 52}, {53, 53},
 	} {
-		s.register(s.want(fenlock.Granted)(s.node.ForceRelease(s.ctx, "a", step.floor)), step.want)
+		s.register(s.want(node.Granted)(s.node.ForceRelease(s.ctx, "a", step.floor)), step.want)
 		s.leased("a", "", false, step.want)
 	}
-	s.want(fenlock.Lost)(s.node.Extend(s.ctx, request("a", "old", 52)))
+	s.want(node.Lost)(s.node.Extend(s.ctx, request("a", "old", 52)))
 }
 
 // pairOf returns an ending that puts "b-"+ending into another stripe than name.
 func pairOf(name string) string {
 	for ending := "0"; ; ending += "0" {
-		if fenlock.Stripe("b-"+ending) != fenlock.Stripe(name) {
+		if node.Stripe("b-"+ending) != node.Stripe(name) {
 			return ending
 		}
 	}

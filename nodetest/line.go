@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // line is one rule's view of a node that keeps waiters in line. Its checks are
@@ -30,18 +30,18 @@ type line struct {
 
 // inTime runs a rule until it has passed, or has failed so quickly that no name
 // was kept for too short.
-func (s *suite) inTime(rule func(*line)) {
+func (s *suite) inTime(test func(*line)) {
 	q := &line{suite: s}
 	q.near, q.far = q.listen(s.node), q.listen(s.other)
 	for {
 		q.tries++
 		q.name, q.current = fmt.Sprint("line ", q.tries), map[string]bool{}
 		q.began, q.waited = time.Now(), 0
-		failed := q.try(rule)
+		failed := q.try(test)
 		if failed == nil {
 			return
 		}
-		if failed.spent < core.ClaimWindow/2 || q.tries == 10 || q.other.closed.Load() {
+		if failed.spent < rule.ReservationTTL/2 || q.tries == 10 || q.other.closed.Load() {
 			s.Fatalf("%s (try %d, %v)", failed.message, q.tries, failed.spent)
 		}
 	}
@@ -52,7 +52,7 @@ type failure struct {
 	spent   time.Duration // by the try, besides waiting
 }
 
-func (q *line) try(rule func(*line)) (failed *failure) {
+func (q *line) try(test func(*line)) (failed *failure) {
 	defer func() {
 		if r := recover(); r != nil {
 			var ok bool
@@ -61,7 +61,7 @@ func (q *line) try(rule func(*line)) (failed *failure) {
 			}
 		}
 	}()
-	rule(q)
+	test(q)
 	return nil
 }
 
@@ -87,11 +87,11 @@ func (q *line) wait(d time.Duration) {
 func (q *line) outwait() { q.wait(short + short/2) }
 
 // unkept waits until no name is kept any more.
-func (q *line) unkept() { q.wait(core.ClaimWindow + short) }
+func (q *line) unkept() { q.wait(rule.ReservationTTL + short) }
 
 // want is suite's, for a try.
-func (q *line) want(status fenlock.Status) func(fenlock.Answer, error) fenlock.Answer {
-	return func(a fenlock.Answer, err error) fenlock.Answer {
+func (q *line) want(status node.Status) func(node.Answer, error) node.Answer {
+	return func(a node.Answer, err error) node.Answer {
 		if err != nil {
 			q.Fatalf("no answer: %v; want %v", err, status)
 		}
@@ -103,7 +103,7 @@ func (q *line) want(status fenlock.Status) func(fenlock.Answer, error) fenlock.A
 }
 
 // inspect returns what the first client sees of a name.
-func (q *line) inspect(name string) fenlock.Lease {
+func (q *line) inspect(name string) node.Lease {
 	l, err := q.node.Inspect(q.ctx, name)
 	if err != nil {
 		q.Fatalf("inspect %q: %v", name, err)
@@ -113,7 +113,7 @@ func (q *line) inspect(name string) fenlock.Lease {
 
 // waiter is one who waits. The zero waiter is a stranger: it has no place.
 type waiter struct {
-	fenlock.Place
+	node.Place
 	via *watched
 }
 
@@ -121,12 +121,12 @@ type waiter struct {
 // 2023: stamps are large numbers.
 func (q *line) waiter(of *ears, stamp int64) waiter {
 	q.numbers++
-	w := waiter{fenlock.Place{Waiter: fmt.Sprintf("%s:%d", of.client, q.numbers), Stamp: 1_700_000_000_000_000 + stamp}, of.node}
+	w := waiter{node.Place{Waiter: fmt.Sprintf("%s:%d", of.client, q.numbers), Stamp: 1_700_000_000_000_000 + stamp}, of.node}
 	q.current[w.Waiter] = true
 	return w
 }
 
-func (q *line) request(w waiter) (*watched, fenlock.Request) {
+func (q *line) request(w waiter) (*watched, node.Request) {
 	r := request(q.name, "waiter", 0)
 	r.Place = w.Place
 	if w.via == nil {
@@ -136,23 +136,23 @@ func (q *line) request(w waiter) (*watched, fenlock.Request) {
 }
 
 // holds takes the name with token 7, past any line.
-func (q *line) holds() fenlock.Request {
+func (q *line) holds() node.Request {
 	r := request(q.name, "holder", 7)
-	q.want(fenlock.Granted)(q.node.Acquire(q.ctx, r))
+	q.want(node.Granted)(q.node.Acquire(q.ctx, r))
 	return r
 }
 
 // refused lets a waiter ask in vain, with a proposal.
-func (q *line) refused(w waiter) fenlock.Answer {
+func (q *line) refused(w waiter) node.Answer {
 	via, r := q.request(w)
-	return q.want(fenlock.Held)(via.Acquire(q.ctx, with(r, 1000)))
+	return q.want(node.Held)(via.Acquire(q.ctx, with(r, 1000)))
 }
 
 // granted lets a waiter ask with success.
-func (q *line) granted(w waiter) fenlock.Request {
+func (q *line) granted(w waiter) node.Request {
 	via, r := q.request(w)
-	r.Token = q.want(fenlock.Granted)(via.Acquire(q.ctx, r)).Register
-	r.Place = fenlock.Place{}
+	r.Token = q.want(node.Granted)(via.Acquire(q.ctx, r)).Register
+	r.Place = node.Place{}
 	return r
 }
 
@@ -163,18 +163,18 @@ func (q *line) queued(waiters ...waiter) {
 	}
 }
 
-func (q *line) releases(r fenlock.Request) {
-	q.want(fenlock.Granted)(q.node.Release(q.ctx, r))
+func (q *line) releases(r node.Request) {
+	q.want(node.Granted)(q.node.Release(q.ctx, r))
 }
 
 // leaves says that a wait is over.
 func (q *line) leaves(w waiter) {
-	q.want(fenlock.Lost)(w.via.Release(q.ctx, fenlock.Request{Name: q.name, Place: fenlock.Place{Waiter: w.Waiter}}))
+	q.want(node.Lost)(w.via.Release(q.ctx, node.Request{Name: q.name, Place: node.Place{Waiter: w.Waiter}}))
 }
 
 // lapses lets a lease end without a release.
-func (q *line) lapses(r fenlock.Request) {
-	q.want(fenlock.Granted)(q.node.Extend(q.ctx, lasting(r, short)))
+func (q *line) lapses(r node.Request) {
+	q.want(node.Granted)(q.node.Extend(q.ctx, lasting(r, short)))
 	q.outwait()
 }
 
@@ -188,8 +188,8 @@ func (q *line) ahead(w waiter, want int) {
 // kept checks that the name is kept for somebody, with this register.
 func (q *line) kept(register fence.Token) {
 	l := q.inspect(q.name)
-	if l.Remaining <= 0 || l.Remaining > core.ClaimWindow || l.Register != register {
-		q.failf(q.spent(), "inspect: %+v; want a lease of at most %v, and register %d", l, core.ClaimWindow, register)
+	if l.Remaining <= 0 || l.Remaining > rule.ReservationTTL || l.Register != register {
+		q.failf(q.spent(), "inspect: %+v; want a lease of at most %v, and register %d", l, rule.ReservationTTL, register)
 	}
 }
 
@@ -205,7 +205,7 @@ func runLines(t *testing.T, open func(t *testing.T) Harness) {
 	probe := open(t)
 	probe.Node.Close()
 	probe.Other.Close()
-	if _, ok := probe.Node.(fenlock.Queuer); !ok {
+	if _, ok := probe.Node.Engine().(node.Queuer); !ok {
 		return
 	}
 	for _, c := range lineCases {

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Whoever asks first after the end of a lease may be anybody. The first in line
@@ -60,9 +60,9 @@ func expiryCallsNobody(q *line) {
 	holder := q.holds()
 	q.queued(w1, w2)
 	q.lapses(holder)
-	q.want(fenlock.Lost)(q.node.Release(q.ctx, holder))
-	q.want(fenlock.Lost)(q.node.Confirm(q.ctx, holder))
-	q.want(fenlock.Lost)(q.node.Extend(q.ctx, with(request(q.name, "", 0), 6)))
+	q.want(node.Lost)(q.node.Release(q.ctx, holder))
+	q.want(node.Lost)(q.node.Confirm(q.ctx, holder))
+	q.want(node.Lost)(q.node.Extend(q.ctx, with(request(q.name, "", 0), 6)))
 	q.list()
 	q.free()
 	q.heard()
@@ -76,11 +76,11 @@ func releaseCallsTheFirst(q *line) {
 	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
 	holder := q.holds()
 	q.queued(w3, w1, w2)
-	q.want(fenlock.Lost)(q.other.Release(q.ctx, request(q.name, "not the holder", 0)))
+	q.want(node.Lost)(q.other.Release(q.ctx, request(q.name, "not the holder", 0)))
 	q.heard()
 	q.releases(holder)
 	q.heard(w1)
-	q.want(fenlock.Lost)(q.other.Release(q.ctx, holder))
+	q.want(node.Lost)(q.other.Release(q.ctx, holder))
 	q.heard()
 	r := q.granted(w1)
 	q.releases(r)
@@ -92,11 +92,11 @@ func forceReleaseCallsTheFirst(q *line) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	q.holds()
 	q.queued(w1, w2)
-	a := q.want(fenlock.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
+	a := q.want(node.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
 	q.heard(w1)
 	q.kept(a.Register)
 	// And it does not keep what is kept.
-	q.want(fenlock.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
+	q.want(node.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
 	q.heard(w2)
 	q.granted(w2)
 }
@@ -109,7 +109,7 @@ func refusedIsCalled(q *line) {
 		q.name = fmt.Sprint(first, " ", round)
 		holder, w := q.holdsAny(), q.waiter([]*ears{q.near, q.far}[round%2], 10)
 		via, r := q.request(w)
-		var asked, released fenlock.Answer
+		var asked, released node.Answer
 		var errs [2]error
 		var wg sync.WaitGroup
 		start := make(chan struct{})
@@ -117,12 +117,12 @@ func refusedIsCalled(q *line) {
 		wg.Go(func() { <-start; released, errs[1] = q.other.Release(q.ctx, holder) })
 		close(start)
 		wg.Wait()
-		q.want(fenlock.Granted)(released, errs[1])
-		if errs[0] == nil && asked.Status == fenlock.Granted {
+		q.want(node.Granted)(released, errs[1])
+		if errs[0] == nil && asked.Status == node.Granted {
 			q.heard()
 			continue
 		}
-		q.want(fenlock.Held)(asked, errs[0])
+		q.want(node.Held)(asked, errs[0])
 		q.heard(w)
 	}
 }
@@ -145,7 +145,7 @@ func closedListenerIsSkipped(q *line) {
 		q.queued(gone, next)
 		q.releases(holder)
 		via, r := q.request(next)
-		if a, err := via.Acquire(q.ctx, r); err == nil && a.Status == fenlock.Granted {
+		if a, err := via.Acquire(q.ctx, r); err == nil && a.Status == node.Granted {
 			q.heard(next)
 			break
 		} else if time.Now().After(deadline) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // Who is refused and will wait is in line from that moment on: no second request
@@ -91,7 +91,7 @@ func aheadCountsThoseBefore(q *line) {
 func linesNeverMix(q *line) {
 	all, _ := sameStripe(q.name, 3)
 	all = append(all, names...)
-	holders, waiters := map[string]fenlock.Request{}, map[string]waiter{}
+	holders, waiters := map[string]node.Request{}, map[string]waiter{}
 	for _, q.name = range all {
 		if q.tries > 1 && len(holders) >= 3 {
 			break // the other names were used up by the first try
@@ -108,9 +108,9 @@ func linesNeverMix(q *line) {
 }
 
 // holdsAny is holds for a stripe that is in use.
-func (q *line) holdsAny() fenlock.Request {
+func (q *line) holdsAny() node.Request {
 	r := request(q.name, "holder", 0)
-	q.want(fenlock.Granted)(q.node.Acquire(q.ctx, r))
+	q.want(node.Granted)(q.node.Acquire(q.ctx, r))
 	return r
 }
 
@@ -119,23 +119,23 @@ func (q *line) holdsAny() fenlock.Request {
 // not count half.
 func badPlaceChangesNothing(q *line) {
 	const client = "0123456789abcdef0123456789abcdef"
-	var bad []fenlock.Place
+	var bad []node.Place
 	for _, w := range []string{" ", "1", client, client + ":", client + ":a", client + ":-1", client + ":1 ", client + ":1\n", client + ":1:1",
 		client + "::1", client[1:] + ":1", client + "0:1", strings.ToUpper(client) + ":1", "g" + client[1:] + ":1", client + ":" + strings.Repeat("1", 20)} {
-		bad = append(bad, fenlock.Place{Waiter: w, Stamp: 1}, fenlock.Place{Waiter: w})
+		bad = append(bad, node.Place{Waiter: w, Stamp: 1}, node.Place{Waiter: w})
 	}
 	for _, stamp := range []int64{-1, 1<<53 + 1, math.MaxInt64, math.MinInt64} {
-		bad = append(bad, fenlock.Place{Waiter: client + ":1", Stamp: stamp})
+		bad = append(bad, node.Place{Waiter: client + ":1", Stamp: stamp})
 	}
-	refuse := func(op string, r fenlock.Request, f func(fenlock.Request) (fenlock.Answer, error)) {
+	refuse := func(op string, r node.Request, f func(node.Request) (node.Answer, error)) {
 		for _, r.Place = range bad {
-			if a, err := f(r); !errors.Is(err, fenlock.ErrInvalid) {
+			if a, err := f(r); !errors.Is(err, node.ErrInvalid) {
 				q.failf(q.spent(), "%s with the place %+v: %+v, %v; want ErrInvalid", op, r.Place, a, err)
 			}
 		}
 	}
-	acquire := func(r fenlock.Request) (fenlock.Answer, error) { return q.node.Acquire(q.ctx, r) }
-	release := func(r fenlock.Request) (fenlock.Answer, error) { return q.node.Release(q.ctx, r) }
+	acquire := func(r node.Request) (node.Answer, error) { return q.node.Acquire(q.ctx, r) }
+	release := func(r node.Request) (node.Answer, error) { return q.node.Release(q.ctx, r) }
 	refuse("acquire", request(q.name, "", 100), acquire)
 	q.free()
 	holder := q.holds()
@@ -146,7 +146,7 @@ func badPlaceChangesNothing(q *line) {
 		q.failf(q.spent(), "afterwards: %+v", l)
 	}
 	// The largest of each is a place.
-	q.queued(waiter{fenlock.Place{Waiter: client + ":" + strings.Repeat("9", 19), Stamp: 1 << 53}, q.node})
+	q.queued(waiter{node.Place{Waiter: client + ":" + strings.Repeat("9", 19), Stamp: 1 << 53}, q.node})
 	q.ahead(waiter{}, 1)
 }
 
@@ -188,7 +188,7 @@ func heldCarriesTheClock(q *line) {
 func lineIsForgotten(q *line) {
 	q.holds()
 	q.queued(q.waiter(q.near, 10), q.waiter(q.far, 20))
-	q.wait(core.LineExpiry + short)
+	q.wait(rule.QueueExpiry + short)
 	q.ahead(waiter{}, 0)
 	// And a new one begins.
 	w := q.waiter(q.near, 30)
@@ -202,11 +202,11 @@ func lineIsKeptWhileSomebodyAsks(q *line) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	q.queued(w1)
 	for range 4 {
-		q.wait(core.LineExpiry * 2 / 3)
+		q.wait(rule.QueueExpiry * 2 / 3)
 		q.queued(w2)
 	}
 	q.ahead(waiter{}, 2)
-	q.wait(core.LineExpiry * 2 / 3)
+	q.wait(rule.QueueExpiry * 2 / 3)
 	q.releases(holder)
 	q.heard(w1)
 }

@@ -1,8 +1,8 @@
 package nodetest
 
 import (
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // The one who was called needs a round trip to come. If a newcomer could take the
@@ -29,11 +29,11 @@ func keptNameIsNotTheOldHolders(q *line) {
 	q.queued(w1)
 	q.releases(holder)
 	_, called := q.request(w1)
-	for _, r := range []fenlock.Request{holder, with(holder, 1000), with(called, 1000)} {
-		r.Place = fenlock.Place{}
-		q.want(fenlock.Lost)(q.node.Confirm(q.ctx, r))
-		q.want(fenlock.Lost)(q.node.Extend(q.ctx, r))
-		q.want(fenlock.Lost)(q.node.Release(q.ctx, r))
+	for _, r := range []node.Request{holder, with(holder, 1000), with(called, 1000)} {
+		r.Place = node.Place{}
+		q.want(node.Lost)(q.node.Confirm(q.ctx, r))
+		q.want(node.Lost)(q.node.Extend(q.ctx, r))
+		q.want(node.Lost)(q.node.Release(q.ctx, r))
 	}
 	q.kept(7)
 	q.granted(w1)
@@ -58,18 +58,18 @@ func keepingMovesNoRegister(q *line) {
 
 // An operator sees why a name is not to be had although nobody has it.
 func keptNameShowsTheNextInLine(q *line) {
-	const label = fenlock.NextInLine
+	const label = node.NextInQueue
 	holder := q.holds()
 	q.queued(q.waiter(q.near, 10))
 	q.releases(holder)
 	if l := q.inspect(q.name); l.Label != label {
 		q.failf(q.spent(), "inspect: %+v; want the label %q", l, label)
 	}
-	if l := q.list()[q.name]; l.Label != label || l.Remaining <= 0 || l.Remaining > core.ClaimWindow {
-		q.failf(q.spent(), "listed: %+v; want the label %q, and at most %v", l, label, core.ClaimWindow)
+	if l := q.list()[q.name]; l.Label != label || l.Remaining <= 0 || l.Remaining > rule.ReservationTTL {
+		q.failf(q.spent(), "listed: %+v; want the label %q, and at most %v", l, label, rule.ReservationTTL)
 	}
-	if a := q.refused(waiter{}); a.HeldBy != label || a.Remaining <= 0 || a.Remaining > core.ClaimWindow {
-		q.failf(q.spent(), "refused: %+v; want held by %q, for at most %v", a, label, core.ClaimWindow)
+	if a := q.refused(waiter{}); a.HeldBy != label || a.Remaining <= 0 || a.Remaining > rule.ReservationTTL {
+		q.failf(q.spent(), "refused: %+v; want held by %q, for at most %v", a, label, rule.ReservationTTL)
 	}
 }
 
@@ -143,7 +143,7 @@ func failedAttemptJoinsAgain(q *line) {
 	r = q.granted(w1)
 	// One whose lease is not there, because its acquire never came, has a place too.
 	via, lost := q.request(w3)
-	q.want(fenlock.Lost)(via.Release(q.ctx, lost))
+	q.want(node.Lost)(via.Release(q.ctx, lost))
 	q.ahead(waiter{}, 2)
 	q.ahead(w3, 1)
 	q.releases(r)
@@ -176,12 +176,12 @@ func failedAttemptGivesUpWhatIsKept(q *line) {
 	q.heard(w2)
 	q.refused(w1)
 	via, r := q.request(w2)
-	q.want(fenlock.Lost)(via.Release(q.ctx, r))
+	q.want(node.Lost)(via.Release(q.ctx, r))
 	q.heard(w1)
 	// And with nobody before it: free, and the waiter is first in line.
 	q.leaves(w1)
 	q.heard(w2)
-	q.want(fenlock.Lost)(via.Release(q.ctx, r))
+	q.want(node.Lost)(via.Release(q.ctx, r))
 	q.heard()
 	q.free()
 	q.refused(waiter{})

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 // An operator wants to know who has it and for how long, and, before a
@@ -13,10 +13,10 @@ import (
 func inspectShowsLeaseAndRegister(s *suite) {
 	s.leased("a", "", false, 0) // never used
 	r := request("a", "host/42", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	s.leased("a", "host/42", true, 7)
 	s.leased("a", "host/42", true, 7) // looking changes nothing
-	s.want(fenlock.Granted)(s.node.Release(s.ctx, r))
+	s.want(node.Granted)(s.node.Release(s.ctx, r))
 	s.leased("a", "", false, 7)
 }
 
@@ -27,12 +27,12 @@ func listShowsEveryLeaseOnce(s *suite) {
 	}
 	const n = 300
 	for i := range n {
-		s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(fmt.Sprintf("name %d", i), fmt.Sprintf("label %d", i), fence.Token(1000+i))))
+		s.want(node.Granted)(s.node.Acquire(s.ctx, request(fmt.Sprintf("name %d", i), fmt.Sprintf("label %d", i), fence.Token(1000+i))))
 	}
 	gone := request("released", "", 0)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, gone))
-	s.want(fenlock.Granted)(s.node.Release(s.ctx, gone))
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, lasting(request("expired", "", 0), short)))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, gone))
+	s.want(node.Granted)(s.node.Release(s.ctx, gone))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, lasting(request("expired", "", 0), short)))
 	s.outwait()
 
 	got := s.list()
@@ -52,16 +52,16 @@ func listShowsEveryLeaseOnce(s *suite) {
 	}
 
 	calls := 0
-	if err := s.other.List(s.ctx, func(fenlock.Lease) bool { calls++; return calls < 3 }); err != nil || calls != 3 {
+	if err := s.other.List(s.ctx, func(node.Lease) bool { calls++; return calls < 3 }); err != nil || calls != 3 {
 		s.Fatalf("yield returned false at its third call, and was called %d times; error %v", calls, err)
 	}
 }
 
 // list returns what the second client lists, by name.
-func (s *suite) list() map[string]fenlock.Lease {
+func (s *suite) list() map[string]node.Lease {
 	s.Helper()
-	all := map[string]fenlock.Lease{}
-	err := s.other.List(s.ctx, func(l fenlock.Lease) bool {
+	all := map[string]node.Lease{}
+	err := s.other.List(s.ctx, func(l node.Lease) bool {
 		if _, twice := all[l.Name]; twice {
 			s.Errorf("%q is listed twice", l.Name)
 		}
@@ -80,30 +80,30 @@ func (s *suite) list() map[string]fenlock.Lease {
 func labelsAreShownIdentitiesAreNot(s *suite) {
 	for i, label := range []string{"", "host/42", "a:b:c", `"quoted" 'twice' \`, "tab\tand\nline", "grün 锁", "%d %s", strings.Repeat("x", 200)} {
 		name := fmt.Sprint("name ", i)
-		s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(name, label, 7)))
+		s.want(node.Granted)(s.node.Acquire(s.ctx, request(name, label, 7)))
 		l, err := s.other.Inspect(s.ctx, name)
 		if err != nil || l.Label != label {
 			s.Errorf("inspected label %q; want %q; error %v", l.Label, label, err)
 		}
-		if a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0))); a.HeldBy != label {
+		if a := s.want(node.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0))); a.HeldBy != label {
 			s.Errorf("held by %q; want %q", a.HeldBy, label)
 		}
 		if got := s.list()[name]; got.Label != label {
 			s.Errorf("listed label %q; want %q", got.Label, label)
 		}
 	}
-	for i, foreign := range []fenlock.Holder{"opaque-random-value", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY", "secret:part", "0123456789abcdef0123456789abcdeX:no label"} {
+	for i, foreign := range []node.Holder{"opaque-random-value", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY", "secret:part", "0123456789abcdef0123456789abcdeX:no label"} {
 		r := request(fmt.Sprint("foreign ", i), "", 0)
 		r.Holder = foreign
-		s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
-		a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request(r.Name, "rival", 0)))
+		s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+		a := s.want(node.Held)(s.other.Acquire(s.ctx, request(r.Name, "rival", 0)))
 		if a.HeldBy != "" {
 			s.Errorf("held by %q; want nothing of a foreign value", a.HeldBy)
 		}
 		if l, err := s.other.Inspect(s.ctx, r.Name); err != nil || l.Label != "" || l.Remaining == 0 {
 			s.Errorf("inspect of a foreign lease: %+v, %v", l, err)
 		}
-		s.want(fenlock.Granted)(s.node.Release(s.ctx, r))
+		s.want(node.Granted)(s.node.Release(s.ctx, r))
 	}
 }
 
@@ -124,21 +124,21 @@ var names = []string{
 // that splits or expands a name lets two hold what they think is one.
 func namesNeverMix(s *suite) {
 	for i, name := range names {
-		s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(name, fmt.Sprint(i), 0)))
+		s.want(node.Granted)(s.node.Acquire(s.ctx, request(name, fmt.Sprint(i), 0)))
 	}
 	listed := s.list()
 	if len(listed) != len(names) {
 		s.Errorf("%d names listed; want %d", len(listed), len(names))
 	}
 	for i, name := range names {
-		a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0)))
+		a := s.want(node.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0)))
 		l, err := s.other.Inspect(s.ctx, name)
 		if err != nil || l.Name != name || l.Label != fmt.Sprint(i) || a.HeldBy != l.Label || listed[name].Label != l.Label {
 			s.Errorf("%q: held by %q, inspected %+v, listed %+v, error %v; want label %d", name, a.HeldBy, l, listed[name], err, i)
 		}
 	}
 	// Releasing one leaves its look-alikes.
-	s.want(fenlock.Granted)(s.node.ForceRelease(s.ctx, names[0], 0))
+	s.want(node.Granted)(s.node.ForceRelease(s.ctx, names[0], 0))
 	if got := s.list(); len(got) != len(names)-1 || got[names[0]].Name != "" {
 		s.Errorf("after the release of one of %d names: %d listed", len(names), len(got))
 	}
@@ -152,23 +152,23 @@ func namesAreNotBookkeeping(s *suite) {
 		"fenlock-lease:a", "fenlock:lease:a", "fenlock-waiters:a", "fenlock:queue:a", "fenlock:wake:a", "fenlock:meta", "fenlock:notice",
 		"leases", "meta", "fenlock_leases", "fenlock_registers", "fenlock_meta", "sqlite_master", "pg_class", "/fenlock/registers", "admitted", "version",
 	}
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request("a", "before", 7)))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "before", 7)))
 	for i, name := range looks {
 		r := request(name, fmt.Sprint(i), fence.Token(100+i))
-		a := s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+		a := s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 		s.leased(name, fmt.Sprint(i), true, a.Register)
-		s.register(s.want(fenlock.Granted)(s.node.Extend(s.ctx, with(r, a.Register))), a.Register)
-		s.register(s.want(fenlock.Granted)(s.node.Confirm(s.ctx, with(r, a.Register))), a.Register)
+		s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(r, a.Register))), a.Register)
+		s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, a.Register))), a.Register)
 	}
 	if got := s.list(); len(got) != len(looks)+1 {
 		s.Errorf("%d leases listed; want %d", len(got), len(looks)+1)
 	}
-	a := s.want(fenlock.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
+	a := s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
 	if a.HeldBy != "before" {
 		s.Errorf("held by %q", a.HeldBy)
 	}
 	for _, name := range looks {
-		s.want(fenlock.Granted)(s.node.ForceRelease(s.ctx, name, 0))
+		s.want(node.Granted)(s.node.ForceRelease(s.ctx, name, 0))
 	}
 	if got := s.list(); len(got) != 1 {
 		s.Errorf("%d leases listed after the release of all but one", len(got))
@@ -178,15 +178,15 @@ func namesAreNotBookkeeping(s *suite) {
 // A node that can lose its memory is rebuilt from the registers of the others:
 // one that is missing or smaller than it was would let a token come twice.
 func registersAreComplete(s *suite) {
-	rejoiner, ok := s.other.inner.(fenlock.Rejoiner)
+	rejoiner, ok := s.other.Engine().(node.Rejoiner)
 	if !ok {
 		return // this engine does not forget
 	}
 	want := map[int]fence.Token{}
 	for i := range 50 {
 		name := fmt.Sprint("name ", i)
-		a := s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request(name, "", 1<<52)))
-		want[fenlock.Stripe(name)] = a.Register
+		a := s.want(node.Granted)(s.node.Acquire(s.ctx, request(name, "", 1<<52)))
+		want[node.Stripe(name)] = a.Register
 	}
 	got, err := rejoiner.Registers(s.ctx)
 	if err != nil || !got.Admitted {
@@ -198,7 +198,7 @@ func registersAreComplete(s *suite) {
 		}
 	}
 	for stripe, token := range got.Tokens {
-		if token != want[stripe] || stripe < 0 || stripe >= fenlock.Stripes {
+		if token != want[stripe] || stripe < 0 || stripe >= node.Stripes {
 			s.Errorf("register %d is %d, and was never used", stripe, token)
 		}
 	}

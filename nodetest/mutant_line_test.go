@@ -10,28 +10,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 type (
-	acquiring = func(*rule.Entry) core.Reply
-	said      = core.Reply
+	acquiring = func(*rule.Entry) rule.Reply
+	said      = rule.Reply
 )
 
 // place lets every acquire come with another place.
-func place(n *brokenLines, change func(v *visit, p rule.Place) rule.Place) {
+func place(n *brokenLines, change func(v *visit, p node.Place) node.Place) {
 	sound := n.acquire
-	n.acquire = func(v *visit, p rule.Place, acquire acquiring) (said, string) {
+	n.acquire = func(v *visit, p node.Place, acquire acquiring) (said, string) {
 		return sound(v, change(v, p), acquire)
 	}
 }
 
 // releasing lets something happen after every release.
-func releasing(n *brokenLines, change func(v *visit, before rule.Entry, line rule.Line, p rule.Place, reply said, called string) string) {
+func releasing(n *brokenLines, change func(v *visit, before rule.Entry, line rule.Line, p node.Place, reply said, called string) string) {
 	sound := n.release
-	n.release = func(v *visit, holder string, p rule.Place) (said, string) {
+	n.release = func(v *visit, holder node.Holder, p node.Place) (said, string) {
 		before, line := *v.e, slices.Clone(*v.l)
 		reply, called := sound(v, holder, p)
 		return reply, change(v, before, line, p, reply, called)
@@ -40,7 +39,7 @@ func releasing(n *brokenLines, change func(v *visit, before rule.Entry, line rul
 
 // called lets something happen after every call.
 func called(n *brokenLines, change func(v *visit, waiter string)) {
-	n.after = func(v *visit, _ rule.Place, called string) {
+	n.after = func(v *visit, _ node.Place, called string) {
 		if called != "" {
 			change(v, called)
 		}
@@ -58,28 +57,28 @@ var lineMutants = append(keepMutants, []lineMutant{
 	{"none in line", "", func(*brokenLines) {}},
 
 	{"refused does not join", "RefusedWithAPlaceJoins", func(n *brokenLines) {
-		n.after = func(v *visit, _ rule.Place, _ string) { *v.l = nil }
+		n.after = func(v *visit, _ node.Place, _ string) { *v.l = nil }
 	}},
 	{"strangers join", "RefusedWithAPlaceJoins", func(n *brokenLines) {
 		strangers := 0
-		place(n, func(_ *visit, p rule.Place) rule.Place {
+		place(n, func(_ *visit, p node.Place) node.Place {
 			if p.Waiter == "" {
 				strangers++
-				p = rule.Place{Waiter: fmt.Sprint("stranger ", strangers), Stamp: 1}
+				p = node.Place{Waiter: fmt.Sprint("stranger ", strangers), Stamp: 1}
 			}
 			return p
 		})
 	}},
 	{"line by arrival", "LineGoesByStamp", func(n *brokenLines) {
 		arrivals := int64(0)
-		place(n, func(_ *visit, p rule.Place) rule.Place {
+		place(n, func(_ *visit, p node.Place) node.Place {
 			arrivals++
 			p.Stamp = arrivals
 			return p
 		})
 	}},
 	{"stamps with 14 digits", "LineGoesByStamp", func(n *brokenLines) {
-		place(n, func(_ *visit, p rule.Place) rule.Place {
+		place(n, func(_ *visit, p node.Place) node.Place {
 			f, _ := strconv.ParseFloat(fmt.Sprintf("%.14g", float64(p.Stamp)), 64)
 			p.Stamp = int64(f)
 			return p
@@ -87,29 +86,29 @@ var lineMutants = append(keepMutants, []lineMutant{
 	}},
 	{"equal stamps by arrival", "EqualStampsGoByWaiter", func(n *brokenLines) {
 		arrivals := map[string]int{}
-		n.after = func(v *visit, p rule.Place, _ string) {
+		n.after = func(v *visit, p node.Place, _ string) {
 			arrivals[p.Waiter] = len(arrivals)
-			slices.SortFunc(*v.l, func(a, b rule.Place) int { return arrivals[a.Waiter] - arrivals[b.Waiter] })
+			slices.SortFunc(*v.l, func(a, b node.Place) int { return arrivals[a.Waiter] - arrivals[b.Waiter] })
 		}
 	}},
 	{"equal stamps by the number", "EqualStampsGoByWaiter", func(n *brokenLines) {
-		number := func(p rule.Place) int {
+		number := func(p node.Place) int {
 			i, _ := strconv.Atoi(p.Waiter[strings.Index(p.Waiter, ":")+1:])
 			return i
 		}
-		n.after = func(v *visit, _ rule.Place, _ string) {
-			slices.SortFunc(*v.l, func(a, b rule.Place) int { return number(a) - number(b) })
+		n.after = func(v *visit, _ node.Place, _ string) {
+			slices.SortFunc(*v.l, func(a, b node.Place) int { return number(a) - number(b) })
 		}
 	}},
 	{"asking twice joins twice", "JoiningTwiceKeepsThePlace", func(n *brokenLines) {
-		n.after = func(v *visit, p rule.Place, _ string) {
+		n.after = func(v *visit, p node.Place, _ string) {
 			if p.Waiter != "" && p.Stamp != 0 && v.e.Leased(v.now) {
-				*v.l = append(*v.l, rule.Place{Waiter: p.Waiter + " again", Stamp: p.Stamp})
+				*v.l = append(*v.l, node.Place{Waiter: p.Waiter + " again", Stamp: p.Stamp})
 			}
 		}
 	}},
 	{"asking again moves", "JoiningTwiceKeepsThePlace", func(n *brokenLines) {
-		place(n, func(v *visit, p rule.Place) rule.Place {
+		place(n, func(v *visit, p node.Place) node.Place {
 			v.l.Leave(p.Waiter)
 			return p
 		})
@@ -124,23 +123,23 @@ var lineMutants = append(keepMutants, []lineMutant{
 		n.ahead = func(l rule.Line, waiter string) int { return l.Ahead(waiter) % max(1, len(l)) }
 	}},
 	{"one line for a stripe", "LinesNeverMix", func(n *brokenLines) {
-		n.key = func(name string) string { return fmt.Sprint(fenlock.Stripe(name)) }
+		n.key = func(name string) string { return fmt.Sprint(node.Stripe(name)) }
 	}},
 	{"lines without case", "LinesNeverMix", func(n *brokenLines) { n.key = strings.ToLower }},
 	{"any place is taken", "BadPlaceChangesNothing", func(n *brokenLines) {
-		n.check = func(string, rule.Place) error { return nil }
+		n.check = func(string, node.Place) error { return nil }
 	}},
 	{"a bad place is nobody's", "BadPlaceChangesNothing", func(n *brokenLines) {
-		n.check = func(string, rule.Place) error { return nil }
-		place(n, func(_ *visit, p rule.Place) rule.Place {
+		n.check = func(string, node.Place) error { return nil }
+		place(n, func(_ *visit, p node.Place) node.Place {
 			if rule.CheckPlace(p) != nil {
-				p = rule.Place{}
+				p = node.Place{}
 			}
 			return p
 		})
 	}},
 	{"places are checked for acquire only", "BadPlaceChangesNothing", func(n *brokenLines) {
-		n.check = func(op string, p rule.Place) error {
+		n.check = func(op string, p node.Place) error {
 			if op == "release" {
 				return nil
 			}
@@ -148,10 +147,10 @@ var lineMutants = append(keepMutants, []lineMutant{
 		}
 	}},
 	{"stamps are not checked", "BadPlaceChangesNothing", func(n *brokenLines) {
-		n.check = func(_ string, p rule.Place) error { return rule.CheckPlace(rule.Place{Waiter: p.Waiter}) }
+		n.check = func(_ string, p node.Place) error { return rule.CheckPlace(node.Place{Waiter: p.Waiter}) }
 	}},
 	{"waiters have at most 18 digits", "BadPlaceChangesNothing", func(n *brokenLines) {
-		n.check = func(_ string, p rule.Place) error {
+		n.check = func(_ string, p node.Place) error {
 			if len(p.Waiter) > 32+1+18 {
 				return fmt.Errorf("too long")
 			}
@@ -174,12 +173,12 @@ var lineMutants = append(keepMutants, []lineMutant{
 	{"lines end 15s after the first", "LineIsKeptWhileSomebodyAsks", func(n *brokenLines) { n.renewed = false }},
 
 	{"a free name is anybody's", "FreeNameGoesToTheFirst", func(n *brokenLines) {
-		n.acquire = func(v *visit, p rule.Place, acquire acquiring) (said, string) {
-			if rule.IsReserved(v.e.Holder) && v.e.Holder == rule.Reserved(p.Waiter) {
+		n.acquire = func(v *visit, p node.Place, acquire acquiring) (said, string) {
+			if v.e.Holder.Reserves() && v.e.Holder == node.Reserved(p.Waiter) {
 				v.e.Holder = ""
 			}
 			reply := acquire(v.e)
-			if reply.Status == core.Granted {
+			if reply.Status == node.Granted {
 				v.l.Leave(p.Waiter)
 			} else {
 				v.l.Join(p)
@@ -189,7 +188,7 @@ var lineMutants = append(keepMutants, []lineMutant{
 	}},
 	{"the granted one stays in line", "FirstIsGrantedAndLeaves", func(n *brokenLines) {
 		sound := n.acquire
-		n.acquire = func(v *visit, p rule.Place, acquire acquiring) (said, string) {
+		n.acquire = func(v *visit, p node.Place, acquire acquiring) (said, string) {
 			reply, called := sound(v, p, acquire)
 			v.l.Join(p)
 			return reply, called
@@ -197,34 +196,34 @@ var lineMutants = append(keepMutants, []lineMutant{
 	}},
 	{"the first is called although it asks", "FirstIsGrantedAndLeaves", func(n *brokenLines) {
 		sound := n.acquire
-		n.acquire = func(v *visit, p rule.Place, acquire acquiring) (said, string) {
+		n.acquire = func(v *visit, p node.Place, acquire acquiring) (said, string) {
 			if !v.e.Leased(v.now) && len(*v.l) > 0 {
 				v.l.Join(p)
-				p = rule.Place{}
+				p = node.Place{}
 			}
 			return sound(v, p, acquire)
 		}
 	}},
 	{"a newcomer is never first", "FirstIsGrantedAndLeaves", func(n *brokenLines) {
 		sound := n.acquire
-		n.acquire = func(v *visit, p rule.Place, acquire acquiring) (said, string) {
+		n.acquire = func(v *visit, p node.Place, acquire acquiring) (said, string) {
 			if !v.e.Leased(v.now) && v.l.Ahead(p.Waiter) == len(*v.l) {
 				defer v.l.Join(p)
-				return sound(v, rule.Place{}, acquire)
+				return sound(v, node.Place{}, acquire)
 			}
 			return sound(v, p, acquire)
 		}
 	}},
 	{"the late release of an expired lease calls", "ExpiryCallsNobody", func(n *brokenLines) {
-		releasing(n, func(v *visit, _ rule.Entry, _ rule.Line, p rule.Place, _ said, called string) string {
+		releasing(n, func(v *visit, _ rule.Entry, _ rule.Line, p node.Place, _ said, called string) string {
 			if p.Waiter == "" && !v.e.Leased(v.now) {
-				_, called = rule.ForceReleaseInLine(v.e, v.l, v.now, v.reachable, func(*rule.Entry) said { return said{Status: core.Granted} })
+				_, called = rule.ForceReleaseInLine(v.e, v.l, v.now, v.reachable, func(*rule.Entry) said { return said{Status: node.Granted} })
 			}
 			return called
 		})
 	}},
 	{"release calls nobody", "ReleaseCallsTheFirst", func(n *brokenLines) {
-		releasing(n, func(v *visit, _ rule.Entry, line rule.Line, _ rule.Place, _ said, called string) string {
+		releasing(n, func(v *visit, _ rule.Entry, line rule.Line, _ node.Place, _ said, called string) string {
 			if called != "" {
 				v.e.Holder, *v.l = "", line
 			}
@@ -245,15 +244,15 @@ var lineMutants = append(keepMutants, []lineMutant{
 	}},
 	{"release calls the last", "ReleaseCallsTheFirst", func(n *brokenLines) {
 		sound := n.release
-		n.release = func(v *visit, holder string, p rule.Place) (said, string) {
+		n.release = func(v *visit, holder node.Holder, p node.Place) (said, string) {
 			slices.Reverse(*v.l)
 			defer func() { slices.Reverse(*v.l) }()
 			return sound(v, holder, p)
 		}
 	}},
 	{"any release calls", "ReleaseCallsTheFirst", func(n *brokenLines) {
-		releasing(n, func(v *visit, before rule.Entry, line rule.Line, _ rule.Place, reply said, called string) string {
-			if reply.Status == core.Lost && len(line) > 0 {
+		releasing(n, func(v *visit, before rule.Entry, line rule.Line, _ node.Place, reply said, called string) string {
+			if reply.Status == node.Lost && len(line) > 0 {
 				return line[0].Waiter
 			}
 			return called
@@ -265,8 +264,8 @@ var lineMutants = append(keepMutants, []lineMutant{
 	{"force release leaves what is kept", "ForceReleaseCallsTheFirst", func(n *brokenLines) {
 		sound := n.force
 		n.force = func(v *visit, force acquiring) (said, string) {
-			if v.e.Leased(v.now) && rule.IsReserved(v.e.Holder) {
-				return said{Status: core.Granted}, ""
+			if v.e.Leased(v.now) && v.e.Holder.Reserves() {
+				return said{Status: node.Granted}, ""
 			}
 			return sound(v, force)
 		}
@@ -276,7 +275,7 @@ var lineMutants = append(keepMutants, []lineMutant{
 		n.reachable = func(*visit, string) bool { return true }
 	}},
 	{"one that is gone is called in vain", "ClosedListenerIsSkipped", func(n *brokenLines) {
-		releasing(n, func(v *visit, _ rule.Entry, line rule.Line, _ rule.Place, _ said, called string) string {
+		releasing(n, func(v *visit, _ rule.Entry, line rule.Line, _ node.Place, _ said, called string) string {
 			if called != "" && called != line[0].Waiter {
 				v.e.Holder, *v.l = "", line[1:]
 				return ""

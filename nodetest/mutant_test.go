@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -26,7 +25,7 @@ var mutants = []struct {
 	{"none", "", func(*broken) {}},
 
 	{"grant does not raise the register", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
 			before := e.Register
 			r := rule.Acquire(e, now, holder, ttl, proposal)
 			e.Register = before
@@ -34,7 +33,7 @@ var mutants = []struct {
 		}
 	}},
 	{"grant takes a proposal that was used", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
 			if !e.Leased(now) && proposal > 0 && proposal == e.Register {
 				e.Register--
 			}
@@ -42,7 +41,7 @@ var mutants = []struct {
 		}
 	}},
 	{"grant ignores the proposal", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, _ fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, _ fence.Token) rule.Reply {
 			return rule.Acquire(e, now, holder, ttl, 0)
 		}
 	}},
@@ -59,13 +58,13 @@ var mutants = []struct {
 		n.stripe = func(string) int { return 0 }
 	}},
 	{"acquire takes over a live lease", "AcquireRefusesWhileLeased", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
 			e.Holder = ""
 			return rule.Acquire(e, now, holder, ttl, proposal)
 		}
 	}},
 	{"refusal moves the register", "AcquireRefusesWhileLeased", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
 			r := rule.Acquire(e, now, holder, ttl, proposal)
 			e.Register = max(e.Register, proposal)
 			return r
@@ -78,7 +77,7 @@ var mutants = []struct {
 		n.left = func(d time.Duration) time.Duration { return d + time.Second }
 	}},
 	{"acquire is reentrant", "AcquireRefusesItsOwnHolder", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
 			if e.Holder == holder {
 				e.Holder = ""
 			}
@@ -86,12 +85,12 @@ var mutants = []struct {
 		}
 	}},
 	{"leases never end", "LeaseEndsByItself", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
 			return rule.Acquire(e, now, holder, 2*time.Minute, proposal)
 		}
 	}},
 	{"expiry lowers the register", "LeaseEndsByItself", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
 			if e.Holder != "" && !e.Leased(now) {
 				e.Register = 0
 			}
@@ -114,10 +113,10 @@ var mutants = []struct {
 		}
 	}},
 	{"any number is taken", "BadTokenChangesNothing", func(n *broken) {
-		n.number = func(fenlock.Request, error) error { return nil }
+		n.number = func(node.Request, error) error { return nil }
 	}},
 	{"numbers are checked for acquire only", "BadTokenChangesNothing", func(n *broken) {
-		n.number = func(r fenlock.Request, err error) error {
+		n.number = func(r node.Request, err error) error {
 			if r.TTL == 0 || err != nil && strings.Contains(string(r.Holder), ":good") {
 				return nil
 			}
@@ -125,12 +124,12 @@ var mutants = []struct {
 		}
 	}},
 	{"tokens lose a unit", "TokensStayExact", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
 			r := rule.Acquire(e, now, holder, ttl, proposal)
 			fmt.Sscan(fmt.Sprintf("%.0f", float64(float32(r.Register))), &r.Register)
-			if r.Status == core.Granted && r.Register > 1<<50 {
+			if r.Status == node.Granted && r.Register > 1<<50 {
 				e.Register = r.Register
-			} else if r.Status == core.Granted {
+			} else if r.Status == node.Granted {
 				r.Register = e.Register
 			}
 			return r
@@ -138,52 +137,52 @@ var mutants = []struct {
 	}},
 
 	{"confirm without the lease", "ConfirmNeedsTheLease", func(n *broken) {
-		n.confirm = func(e *rule.Entry, _ time.Duration, r fenlock.Request) core.Reply {
+		n.confirm = func(e *rule.Entry, _ time.Duration, r node.Request) rule.Reply {
 			if e.Register > r.Token {
-				return core.Reply{Status: core.Outrun, Register: e.Register}
+				return rule.Reply{Status: node.Outrun, Register: e.Register}
 			}
 			e.Register = r.Token
-			return core.Reply{Status: core.Granted, Register: r.Token}
+			return rule.Reply{Status: node.Granted, Register: r.Token}
 		}
 	}},
 	{"confirm of an expired lease", "ConfirmNeedsTheLease", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r fenlock.Request) core.Reply {
-			if e.Holder == string(r.Holder) {
+		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
+			if e.Holder == r.Holder {
 				e.Expires = max(e.Expires, now+1)
 			}
-			return rule.Confirm(e, now, string(r.Holder), r.Token)
+			return rule.Confirm(e, now, r.Holder, r.Token)
 		}
 	}},
 	{"confirm accepts an outrun token", "ConfirmRefusesAnOutrunToken", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r fenlock.Request) core.Reply {
-			reply := rule.Confirm(e, now, string(r.Holder), r.Token)
-			if reply.Status == core.Outrun {
-				return core.Reply{Status: core.Granted, Register: r.Token}
+		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
+			reply := rule.Confirm(e, now, r.Holder, r.Token)
+			if reply.Status == node.Outrun {
+				return rule.Reply{Status: node.Granted, Register: r.Token}
 			}
 			return reply
 		}
 	}},
 	{"confirm sets the register back", "ConfirmRefusesAnOutrunToken", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r fenlock.Request) core.Reply {
-			reply := rule.Confirm(e, now, string(r.Holder), r.Token)
-			if reply.Status == core.Outrun {
+		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
+			reply := rule.Confirm(e, now, r.Holder, r.Token)
+			if reply.Status == node.Outrun {
 				e.Register = r.Token
 			}
 			return reply
 		}
 	}},
 	{"confirm does not raise the register", "ConfirmRaisesTheRegister", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r fenlock.Request) core.Reply {
+		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
 			before := e.Register
-			reply := rule.Confirm(e, now, string(r.Holder), r.Token)
+			reply := rule.Confirm(e, now, r.Holder, r.Token)
 			e.Register = before
 			return reply
 		}
 	}},
 	{"confirm prolongs the lease", "ConfirmDoesNotProlong", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r fenlock.Request) core.Reply {
-			reply := rule.Confirm(e, now, string(r.Holder), r.Token)
-			if reply.Status == core.Granted {
+		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
+			reply := rule.Confirm(e, now, r.Holder, r.Token)
+			if reply.Status == node.Granted {
 				e.Expires = now + r.TTL
 			}
 			return reply
@@ -191,7 +190,7 @@ var mutants = []struct {
 	}},
 
 	{"extend keeps the old TTL", "ExtendSetsTheNewTTL", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, token fence.Token) core.Reply {
+		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
 			expires, live := e.Expires, e.Leased(now)
 			r := rule.Extend(e, now, holder, ttl, token)
 			if live {
@@ -201,7 +200,7 @@ var mutants = []struct {
 		}
 	}},
 	{"extend never shortens", "ExtendSetsTheNewTTL", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, token fence.Token) core.Reply {
+		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
 			expires := e.Expires
 			r := rule.Extend(e, now, holder, ttl, token)
 			e.Expires = max(e.Expires, expires)
@@ -209,34 +208,34 @@ var mutants = []struct {
 		}
 	}},
 	{"extend answers with the token asked about", "ExtendReportsTheRegister", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, token fence.Token) core.Reply {
+		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
 			r := rule.Extend(e, now, holder, ttl, token)
 			r.Register = token
 			return r
 		}
 	}},
 	{"extend does not repair", "ExtendRepairsAVacantLease", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, token fence.Token) core.Reply {
+		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
 			if !e.Leased(now) {
-				return core.Reply{Status: core.Lost}
+				return rule.Reply{Status: node.Lost}
 			}
 			return rule.Extend(e, now, holder, ttl, token)
 		}
 	}},
 	{"extend repairs whatever the register", "ExtendRefusesWhenTheRegisterPassed", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, _ fence.Token) core.Reply {
+		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, _ fence.Token) rule.Reply {
 			return rule.Extend(e, now, holder, ttl, fence.MaxToken)
 		}
 	}},
 	{"extend takes another's lease", "ExtendRefusesAnothersLease", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, token fence.Token) core.Reply {
+		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
 			e.Holder = ""
 			return rule.Extend(e, now, holder, ttl, token)
 		}
 	}},
 
 	{"release does nothing", "ReleaseFreesAtOnce", func(n *broken) {
-		n.release = func(e *rule.Entry, now time.Duration, holder string) core.Reply {
+		n.release = func(e *rule.Entry, now time.Duration, holder node.Holder) rule.Reply {
 			before := *e
 			r := rule.Release(e, now, holder)
 			*e = before
@@ -244,37 +243,41 @@ var mutants = []struct {
 		}
 	}},
 	{"release without a check of the owner", "ReleaseLeavesAnothersLease", func(n *broken) {
-		n.release = func(e *rule.Entry, now time.Duration, _ string) core.Reply { return rule.Release(e, now, e.Holder) }
+		n.release = func(e *rule.Entry, now time.Duration, _ node.Holder) rule.Reply {
+			return rule.Release(e, now, e.Holder)
+		}
 	}},
 	{"release compares labels", "ReleaseLeavesAnothersLease", func(n *broken) {
-		n.release = func(e *rule.Entry, now time.Duration, holder string) core.Reply {
-			if fenlock.Holder(e.Holder).Label() == fenlock.Holder(holder).Label() {
+		n.release = func(e *rule.Entry, now time.Duration, holder node.Holder) rule.Reply {
+			if e.Holder.Label() == holder.Label() {
 				holder = e.Holder
 			}
 			return rule.Release(e, now, holder)
 		}
 	}},
 	{"release of an expired lease succeeds", "ReleaseAfterTheEndIsLost", func(n *broken) {
-		n.release = func(e *rule.Entry, now time.Duration, holder string) core.Reply { return rule.Release(e, 0, holder) }
+		n.release = func(e *rule.Entry, now time.Duration, holder node.Holder) rule.Reply {
+			return rule.Release(e, 0, holder)
+		}
 	}},
 	{"force release keeps the register", "ForceReleaseShutsOutTheOldHolder", func(n *broken) {
-		n.force = func(e *rule.Entry, _ time.Duration, _ fence.Token) core.Reply {
+		n.force = func(e *rule.Entry, _ time.Duration, _ fence.Token) rule.Reply {
 			e.Holder = ""
-			return core.Reply{Status: core.Granted, Register: e.Register}
+			return rule.Reply{Status: node.Granted, Register: e.Register}
 		}
 	}},
 	{"force release ignores the floor", "ForceReleaseRespectsTheFloor", func(n *broken) {
-		n.force = func(e *rule.Entry, now time.Duration, _ fence.Token) core.Reply { return rule.ForceRelease(e, now, 0) }
+		n.force = func(e *rule.Entry, now time.Duration, _ fence.Token) rule.Reply { return rule.ForceRelease(e, now, 0) }
 	}},
 
 	{"list stops early", "ListShowsEveryLeaseOnce", func(n *broken) {
-		n.list = func(all []fenlock.Lease) []fenlock.Lease { return all[:min(len(all), 250)] }
+		n.list = func(all []node.Lease) []node.Lease { return all[:min(len(all), 250)] }
 	}},
 	{"list repeats one", "ListShowsEveryLeaseOnce", func(n *broken) {
-		n.list = func(all []fenlock.Lease) []fenlock.Lease { return append(all, all[:min(len(all), 1)]...) }
+		n.list = func(all []node.Lease) []node.Lease { return append(all, all[:min(len(all), 1)]...) }
 	}},
 	{"list shows the identity", "ListShowsEveryLeaseOnce", func(n *broken) {
-		n.list = func(all []fenlock.Lease) []fenlock.Lease {
+		n.list = func(all []node.Lease) []node.Lease {
 			for i := range all {
 				all[i].Label = string(n.leases[all[i].Name].Holder)
 			}
@@ -282,18 +285,18 @@ var mutants = []struct {
 		}
 	}},
 	{"label is the whole holder", "AcquireRefusesWhileLeased", func(n *broken) {
-		n.label = func(holder string) string { return holder }
+		n.label = func(holder node.Holder) string { return string(holder) }
 	}},
 	{"label of a foreign lease", "LabelsAreShownIdentitiesAreNot", func(n *broken) {
-		n.label = func(holder string) string { return holder[strings.LastIndex(holder, ":")+1:] }
+		n.label = func(holder node.Holder) string { return string(holder[strings.LastIndex(string(holder), ":")+1:]) }
 	}},
 	{"error shows the identity", "BadTTLChangesNothing", func(n *broken) {
-		n.wrap = func(err error, r fenlock.Request) error {
+		n.wrap = func(err error, r node.Request) error {
 			return fmt.Errorf("broken node: %s for %s", err, string(r.Holder))
 		}
 	}},
 	{"error does not name the node", "CloseEndsOnlyThisClient", func(n *broken) {
-		n.wrap = func(err error, _ fenlock.Request) error { return err }
+		n.wrap = func(err error, _ node.Request) error { return err }
 	}},
 	{"node without a name", "LeaseEndsByItself", func(n *broken) { n.mute = true }},
 	{"names without case", "NamesNeverMix", func(n *broken) { n.key = strings.ToLower }},
@@ -306,8 +309,8 @@ var mutants = []struct {
 		n.key = func(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 	}},
 	{"bookkeeping hidden from the list", "NamesAreNotBookkeeping", func(n *broken) {
-		n.list = func(all []fenlock.Lease) []fenlock.Lease {
-			return slices.DeleteFunc(all, func(l fenlock.Lease) bool { return strings.HasPrefix(l.Name, "fenlock") })
+		n.list = func(all []node.Lease) []node.Lease {
+			return slices.DeleteFunc(all, func(l node.Lease) bool { return strings.HasPrefix(l.Name, "fenlock") })
 		}
 	}},
 

@@ -10,16 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Harness is an engine under test.
 type Harness struct {
-	// Node is a node on an empty store, ready for operations: a fenlock.Rejoiner
+	// Node is a node on an empty store, ready for operations: a node.Rejoiner
 	// is joined and admitted. Other is a second client of the same store, as
 	// another process would have. The suite closes both.
-	Node, Other fenlock.Node
+	Node, Other node.Node
 	// Wait lets at least d pass on the store's clock: it moves a fake clock, or
 	// is time.Sleep. For a store whose leases may outlive their TTL by a known
 	// time, add that here.
@@ -38,8 +38,8 @@ type Harness struct {
 // subtests count goroutines, so nothing else may run beside them: don't call
 // Run in parallel tests.
 //
-// The rules of waiting lines are for nodes that are a fenlock.Queuer, and all rules
-// run once more for a fenlock.Starter. To know that, Run opens two more
+// The rules of waiting lines are for nodes that are a node.Queuer, and all rules
+// run once more for a node.Starter. To know that, Run opens two more
 // harnesses, with the t of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range cases {
@@ -56,8 +56,8 @@ func newSuite(t *testing.T, open func(t *testing.T) Harness) *suite {
 	seen := new(secrets)
 	patience := cmp.Or(given.Patience, 10*time.Second)
 	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, patience: patience,
-		node:  &watched{inner: given.Node, t: t, seen: seen, patience: patience},
-		other: &watched{inner: given.Other, t: t, seen: seen, patience: patience}}
+		node:  &watched{Node: given.Node, t: t, seen: seen, patience: patience},
+		other: &watched{Node: given.Other, t: t, seen: seen, patience: patience}}
 	t.Cleanup(func() {
 		s.node.Close()
 		s.other.Close()
@@ -113,7 +113,7 @@ var cases = []struct {
 	{"CloseEndsOnlyThisClient", closeEndsOnlyThisClient},
 }
 
-// lineCases are the rules for a fenlock.Queuer.
+// lineCases are the rules for a node.Queuer.
 var lineCases = []struct {
 	name string
 	test func(*line)
@@ -174,28 +174,28 @@ type suite struct {
 func (s *suite) outwait() { s.wait(short + short/2) }
 
 // request is one holder's request, with ttl long.
-func request(name, label string, token fence.Token) fenlock.Request {
+func request(name, label string, token fence.Token) node.Request {
 	id := make([]byte, 16)
 	rand.Read(id)
-	return fenlock.Request{Name: name, Holder: fenlock.Holder(hex.EncodeToString(id) + ":" + label), TTL: long, Token: token}
+	return node.Request{Name: name, Holder: node.Holder(hex.EncodeToString(id) + ":" + label), TTL: long, Token: token}
 }
 
 // with returns the request for another token.
-func with(r fenlock.Request, token fence.Token) fenlock.Request {
+func with(r node.Request, token fence.Token) node.Request {
 	r.Token = token
 	return r
 }
 
 // lasting returns the request for another ttl.
-func lasting(r fenlock.Request, ttl time.Duration) fenlock.Request {
+func lasting(r node.Request, ttl time.Duration) node.Request {
 	r.TTL = ttl
 	return r
 }
 
 // want returns a check of an operation's result, for use around its call. The
 // test ends if the answer is another one.
-func (s *suite) want(status fenlock.Status) func(fenlock.Answer, error) fenlock.Answer {
-	return func(a fenlock.Answer, err error) fenlock.Answer {
+func (s *suite) want(status node.Status) func(node.Answer, error) node.Answer {
+	return func(a node.Answer, err error) node.Answer {
 		s.Helper()
 		if err != nil {
 			s.Fatalf("no answer: %v; want %v", err, status)
@@ -208,7 +208,7 @@ func (s *suite) want(status fenlock.Status) func(fenlock.Answer, error) fenlock.
 }
 
 // register checks the number that an answer carries.
-func (s *suite) register(a fenlock.Answer, want fence.Token) {
+func (s *suite) register(a node.Answer, want fence.Token) {
 	s.Helper()
 	if a.Register != want {
 		s.Fatalf("the answer %+v carries register %d; want %d", a, a.Register, want)
@@ -242,11 +242,11 @@ func (s *suite) plausible(remaining time.Duration) {
 
 // sameStripe returns n names that share a register, and one that does not.
 func sameStripe(prefix string, n int) (same []string, different string) {
-	stripe := fenlock.Stripe(prefix)
+	stripe := node.Stripe(prefix)
 	same = []string{prefix}
 	for i := 0; len(same) < n || different == ""; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
-		if fenlock.Stripe(name) != stripe {
+		if node.Stripe(name) != stripe {
 			different = name
 		} else if len(same) < n {
 			same = append(same, name)

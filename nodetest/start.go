@@ -1,22 +1,21 @@
 package nodetest
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
-// runStarted runs the rules again, with Start in place of the operations, if the
-// nodes are Starters.
+// runStarted runs the rules again, with Start in place of Do, if the nodes are
+// Starters.
 func runStarted(t *testing.T, open func(t *testing.T) Harness) {
 	probe := open(t)
 	probe.Node.Close()
 	probe.Other.Close()
-	if _, ok := probe.Node.(fenlock.Starter); !ok {
+	if _, ok := probe.Node.(node.Starter); !ok {
 		return
 	}
 	started := func(t *testing.T) *suite {
@@ -30,8 +29,10 @@ func runStarted(t *testing.T, open func(t *testing.T) Harness) {
 		}
 	}
 	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
-	t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
-	if _, ok := probe.Node.(fenlock.Queuer); !ok {
+	if o, ok := probe.Node.(node.Ordered); ok && o.InOrder() {
+		t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
+	}
+	if _, ok := probe.Node.Engine().(node.Queuer); !ok {
 		return
 	}
 	for _, c := range lineCases {
@@ -50,13 +51,13 @@ type outcome struct {
 	done   chan struct{}
 	times  atomic.Int32
 	gone   bool // nobody waits
-	answer fenlock.Answer
+	answer node.Answer
 	err    error
 }
 
 func (o *outcome) Wanted() bool { return !o.gone }
 
-func (o *outcome) Done(answer fenlock.Answer, err error) {
+func (o *outcome) Done(answer node.Answer, err error) {
 	if o.times.Add(1) > 1 {
 		o.t.Error("Done was called twice")
 		return
@@ -66,37 +67,24 @@ func (o *outcome) Done(answer fenlock.Answer, err error) {
 }
 
 // begin starts an operation and waits for its outcome.
-func (w *watched) begin(op fenlock.Operation, r fenlock.Request) (fenlock.Answer, error) {
+func (w *watched) begin(r node.Request) (node.Answer, error) {
 	o := &outcome{t: w.t, done: make(chan struct{})}
-	w.inner.(fenlock.Starter).Start(op, r, startTimeout, o)
+	w.Node.(node.Starter).Start(r, startTimeout, o)
 	select {
 	case <-o.done:
 		return o.answer, o.err
 	case <-time.After(w.patience):
-		return fenlock.Answer{}, fmt.Errorf("%s: Done was not called within %v", w.inner, w.patience)
+		return node.Answer{}, fmt.Errorf("%s: Done was not called within %v", w, w.patience)
 	}
-}
-
-// operation is one of the methods that can be started.
-type operation func(context.Context, fenlock.Request) (fenlock.Answer, error)
-
-// operate makes a request in the way that the rules are run.
-func (w *watched) operate(ctx context.Context, op fenlock.Operation, call operation, r fenlock.Request) (a fenlock.Answer, err error) {
-	w.saw(r)
-	if w.start {
-		a, err = w.begin(op, r)
-	} else {
-		a, err = call(ctx, r)
-	}
-	w.check(op.String(), a, err)
-	return a, err
 }
 
 func startedUnwantedIsNotSent(s *suite) {
 	o := &outcome{t: s.T, done: make(chan struct{}), gone: true}
-	s.node.inner.(fenlock.Starter).Start(fenlock.OpAcquire, request("a", "nobody", 7), startTimeout, o)
+	r := request("a", "nobody", 7)
+	r.Op = node.Acquire
+	s.node.Node.(node.Starter).Start(r, startTimeout, o)
 	// What is started later is sent no earlier.
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, request("a", "me", 3)))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "me", 3)))
 	s.leased("a", "me", true, 3)
 }
 
@@ -108,9 +96,10 @@ func startedStaysInOrder(s *suite) {
 	for turn := range turns {
 		for i := range names {
 			r := request(fmt.Sprint("name ", i), fmt.Sprint("holder ", turn), 3)
-			for _, op := range []fenlock.Operation{fenlock.OpAcquire, fenlock.OpRelease} {
+			for _, op := range []node.Op{node.Acquire, node.Release} {
 				o := &outcome{t: s.T, done: make(chan struct{})}
-				s.node.inner.(fenlock.Starter).Start(op, r, startTimeout, o)
+				r.Op = op
+				s.node.Node.(node.Starter).Start(r, startTimeout, o)
 				all[i] = append(all[i], o)
 			}
 		}
@@ -122,7 +111,7 @@ func startedStaysInOrder(s *suite) {
 			case <-time.After(s.node.patience):
 				s.Fatalf("Done was not called within %v", s.node.patience)
 			}
-			if o.err != nil || o.answer.Status != fenlock.Granted {
+			if o.err != nil || o.answer.Status != node.Granted {
 				s.Fatalf("operation %d on a name, of acquire and release in turns: %+v, %v", k, o.answer, o.err)
 			}
 		}

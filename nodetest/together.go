@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Reading the lease and writing it must be one step. Two steps pass every test
@@ -16,7 +16,7 @@ import (
 func oneOfTwoClientsWins(s *suite) {
 	for round := range 25 {
 		name := fmt.Sprint("race ", round)
-		var answers [2]fenlock.Answer
+		var answers [2]node.Answer
 		var errs [2]error
 		var wg sync.WaitGroup
 		start := make(chan struct{})
@@ -32,7 +32,7 @@ func oneOfTwoClientsWins(s *suite) {
 		if errs[0] != nil || errs[1] != nil {
 			s.Fatalf("errors: %v, %v", errs[0], errs[1])
 		}
-		if a, b := answers[0].Status, answers[1].Status; !(a == fenlock.Granted && b == fenlock.Held || a == fenlock.Held && b == fenlock.Granted) {
+		if a, b := answers[0].Status, answers[1].Status; !(a == node.Granted && b == node.Held || a == node.Held && b == node.Granted) {
 			s.Fatalf("round %d: the two clients were answered %+v and %+v; want one granted, one held", round, answers[0], answers[1])
 		}
 	}
@@ -64,14 +64,14 @@ func registersGrowUnderLoad(s *suite) {
 			for i := range acquires {
 				which := (worker + i) % len(load)
 				r := request(load[which], fmt.Sprint("worker ", worker), 0)
-				g := grant{stripe: fenlock.Stripe(r.Name), began: counter.Add(1)}
+				g := grant{stripe: node.Stripe(r.Name), began: counter.Add(1)}
 				a, err := client.Acquire(s.ctx, r)
 				if err != nil {
 					s.Errorf("acquire: %v", err)
 					return
 				}
 				g.token, g.end = a.Register, counter.Add(1)
-				if a.Status == fenlock.Held {
+				if a.Status == node.Held {
 					continue
 				}
 				if n := holders[which].Add(1); n != 1 {
@@ -81,7 +81,7 @@ func registersGrowUnderLoad(s *suite) {
 				grants = append(grants, g)
 				mu.Unlock()
 				holders[which].Add(-1)
-				if a, err := client.Release(s.ctx, r); err != nil || a.Status != fenlock.Granted {
+				if a, err := client.Release(s.ctx, r); err != nil || a.Status != node.Granted {
 					s.Errorf("release: %+v, %v", a, err)
 					return
 				}
@@ -111,7 +111,7 @@ func registersGrowUnderLoad(s *suite) {
 // that something was done.
 func doneContextIsAnError(s *suite) {
 	r := request("a", "me", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	cancelled, cancel := context.WithCancel(s.ctx)
 	cancel()
 	late, cancel := context.WithDeadline(s.ctx, time.Now().Add(-time.Second))
@@ -137,7 +137,7 @@ func doneContextIsAnError(s *suite) {
 // them, no panic. Other clients of the store go on.
 func closeEndsOnlyThisClient(s *suite) {
 	r := request("a", "me", 7)
-	s.want(fenlock.Granted)(s.node.Acquire(s.ctx, r))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	var wg sync.WaitGroup
 	for range 4 { // operations under way; whether they succeed is open
 		wg.Go(func() { s.node.Inspect(s.ctx, "a") })
@@ -152,11 +152,11 @@ func closeEndsOnlyThisClient(s *suite) {
 		}
 	}
 	s.node.Close() // again: any result, no panic
-	s.want(fenlock.Granted)(s.other.Acquire(s.ctx, request("b", "other", 0)))
+	s.want(node.Granted)(s.other.Acquire(s.ctx, request("b", "other", 0)))
 }
 
 // everyOperation calls every operation of a node and returns their errors.
-func everyOperation(ctx context.Context, n *watched, r fenlock.Request) map[string]error {
+func everyOperation(ctx context.Context, n *watched, r node.Request) map[string]error {
 	errs := map[string]error{}
 	_, errs["acquire"] = n.Acquire(ctx, r)
 	_, errs["confirm"] = n.Confirm(ctx, r)
@@ -164,6 +164,6 @@ func everyOperation(ctx context.Context, n *watched, r fenlock.Request) map[stri
 	_, errs["release"] = n.Release(ctx, r)
 	_, errs["force release"] = n.ForceRelease(ctx, r.Name, 0)
 	_, errs["inspect"] = n.Inspect(ctx, r.Name)
-	errs["list"] = n.List(ctx, func(fenlock.Lease) bool { return true })
+	errs["list"] = n.List(ctx, func(node.Lease) bool { return true })
 	return errs
 }

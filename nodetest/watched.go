@@ -9,17 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 // watched is a node whose every result is looked through for what must never
 // be in it: the identity of a holder. Whoever reads that can release the lease.
 type watched struct {
-	inner fenlock.Node
+	node.Node
 	t     *testing.T
 	seen  *secrets
-	start bool // operations are started, see Starter
+	start bool // operations are started, see node.Starter
 
 	patience time.Duration // for Done
 
@@ -32,7 +32,7 @@ type secrets struct {
 	ids []string
 }
 
-func (w *watched) saw(r fenlock.Request) {
+func (w *watched) saw(r node.Request) {
 	id, _, _ := strings.Cut(string(r.Holder), ":")
 	w.seen.mu.Lock()
 	w.seen.ids = append(w.seen.ids, id)
@@ -43,8 +43,8 @@ func (w *watched) check(op string, result any, err error) {
 	text := fmt.Sprintf("%+v", result)
 	if err != nil {
 		text += err.Error()
-		if !strings.Contains(err.Error(), w.inner.String()) {
-			w.t.Errorf("%s: the error does not name the node %q: %v", op, w.inner.String(), err)
+		if !strings.Contains(err.Error(), w.String()) {
+			w.t.Errorf("%s: the error does not name the node %q: %v", op, w.String(), err)
 		}
 	}
 	w.seen.mu.Lock()
@@ -56,36 +56,52 @@ func (w *watched) check(op string, result any, err error) {
 	}
 }
 
-func (w *watched) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return w.operate(ctx, fenlock.OpAcquire, w.inner.Acquire, r)
-}
-
-func (w *watched) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return w.operate(ctx, fenlock.OpConfirm, w.inner.Confirm, r)
-}
-
-func (w *watched) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return w.operate(ctx, fenlock.OpExtend, w.inner.Extend, r)
-}
-
-func (w *watched) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return w.operate(ctx, fenlock.OpRelease, w.inner.Release, r)
-}
-
-func (w *watched) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
-	a, err := w.inner.ForceRelease(ctx, name, floor)
-	w.check("force release", a, err)
+// Do makes a request in the way that the rules are run.
+func (w *watched) Do(ctx context.Context, r node.Request) (a node.Answer, err error) {
+	w.saw(r)
+	if w.start && r.Op != node.ForceRelease { // which cannot be started
+		a, err = w.begin(r)
+	} else {
+		a, err = w.Node.Do(ctx, r)
+	}
+	w.check(r.Op.String(), a, err)
 	return a, err
 }
 
-func (w *watched) Inspect(ctx context.Context, name string) (fenlock.Lease, error) {
-	l, err := w.inner.Inspect(ctx, name)
+// The operations by their names, which is how rules read best.
+
+func (w *watched) Acquire(ctx context.Context, r node.Request) (node.Answer, error) {
+	r.Op = node.Acquire
+	return w.Do(ctx, r)
+}
+
+func (w *watched) Confirm(ctx context.Context, r node.Request) (node.Answer, error) {
+	r.Op = node.Confirm
+	return w.Do(ctx, r)
+}
+
+func (w *watched) Extend(ctx context.Context, r node.Request) (node.Answer, error) {
+	r.Op = node.Extend
+	return w.Do(ctx, r)
+}
+
+func (w *watched) Release(ctx context.Context, r node.Request) (node.Answer, error) {
+	r.Op = node.Release
+	return w.Do(ctx, r)
+}
+
+func (w *watched) ForceRelease(ctx context.Context, name string, floor fence.Token) (node.Answer, error) {
+	return w.Do(ctx, node.Request{Op: node.ForceRelease, Name: name, Token: floor})
+}
+
+func (w *watched) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	l, err := w.Engine().(node.Admin).Inspect(ctx, name)
 	w.check("inspect", l, err)
 	return l, err
 }
 
-func (w *watched) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
-	err := w.inner.List(ctx, func(l fenlock.Lease) bool {
+func (w *watched) List(ctx context.Context, yield func(node.Lease) bool) error {
+	err := w.Engine().(node.Admin).List(ctx, func(l node.Lease) bool {
 		w.check("list", l, nil)
 		return yield(l)
 	})
@@ -93,14 +109,14 @@ func (w *watched) List(ctx context.Context, yield func(fenlock.Lease) bool) erro
 	return err
 }
 
-// Listen is there for the rules of waiting lines, which no other node is asked.
-func (w *watched) Listen(ctx context.Context, client string, event func(string)) error {
-	err := w.inner.(fenlock.Queuer).Listen(ctx, client, event)
+// Listen is there for the rules of waiter queues, which no other node is asked.
+func (w *watched) Listen(ctx context.Context, client string, notify func(string)) error {
+	err := w.Engine().(node.Queuer).Listen(ctx, client, notify)
 	w.check("listen", nil, err)
 	return err
 }
 
 func (w *watched) Close() error {
 	w.closed.Store(true)
-	return w.inner.Close()
+	return w.Node.Close()
 }

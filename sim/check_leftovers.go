@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	contract "github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // remains are what a run has left behind when its last event has happened.
@@ -30,14 +30,14 @@ func (r remains) leftovers() (violations []string) {
 	add := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
 	for _, n := range r.nodes {
 		now := n.clock.local(r.at)
-		late := n.clock.local(r.at + max(r.longest, core.LineExpiry+time.Second))
+		late := n.clock.local(r.at + max(r.longest, rule.QueueExpiry+time.Second))
 		for name, l := range n.leases {
-			text, _ := strings.CutPrefix(l.holder, "attempt ")
+			text, _ := strings.CutPrefix(string(l.holder), "attempt ")
 			if id, err := strconv.Atoi(text); err == nil && id > r.lastAttempt && now < l.expires {
-				add("node %d: name %d is still leased to %q", n.id, name, l.holder)
+				add("node %d: name %d is still leased to %q", n.id, name, string(l.holder))
 			}
 			if late < l.expires {
-				add("node %d: the lease of %q on name %d does not end", n.id, l.holder, name)
+				add("node %d: the lease of %q on name %d does not end", n.id, string(l.holder), name)
 			}
 		}
 		for name, q := range n.lines {
@@ -62,7 +62,7 @@ func (r remains) leftovers() (violations []string) {
 	return violations
 }
 
-func (r remains) recent(p rule.Place) bool {
+func (r remains) recent(p contract.Place) bool {
 	client, text, _ := strings.Cut(p.Waiter, ":")
 	number, err := strconv.ParseUint(text, 10, 64)
 	last, alive := r.lastWaiter[client]
@@ -79,7 +79,7 @@ func (w *world) lookTwice() {
 				if w.abandoned(l) {
 					w.after(time.Second/2, func() {
 						if n.leases[name] == l && n.local() < l.expires {
-							w.violate("left over", fmt.Sprintf("node %d: name %d is still leased to %q, which has ended", n.id, name, l.holder))
+							w.violate("left over", fmt.Sprintf("node %d: name %d is still leased to %q, which has ended", n.id, name, string(l.holder)))
 						}
 					})
 				}
@@ -90,7 +90,7 @@ func (w *world) lookTwice() {
 
 // abandoned reports whether a lease is that of an old attempt that holds nothing.
 func (w *world) abandoned(l lease) bool {
-	text, _ := strings.CutPrefix(l.holder, "attempt ")
+	text, _ := strings.CutPrefix(string(l.holder), "attempt ")
 	id, err := strconv.Atoi(text)
 	if err != nil || id > w.remains.oldAttempt {
 		return false

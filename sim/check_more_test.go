@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	contract "github.com/fenlock/fenlock/node"
 )
 
 // oneLock is a world in which a client has a lock of name 0 until 10 s.
@@ -87,7 +88,7 @@ func TestCostCheck(t *testing.T) {
 // held or are on their way out are not.
 func TestLookTwice(t *testing.T) {
 	for name, test := range map[string]struct {
-		holder string
+		holder contract.Holder
 		gone   time.Duration
 		want   int
 	}{

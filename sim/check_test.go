@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 func want(t *testing.T, violation, text string) {

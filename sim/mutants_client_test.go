@@ -7,7 +7,8 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	contract "github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // What the side of the client can do wrongly: votes, validity, extensions, cleaning
@@ -85,11 +86,11 @@ var votingMutants = []mutant{
 		}
 	}, where: pausedInLine},
 	{name: "an identity is used again by the next attempt", checks: is("validity", "tokens", "extension", "tenure"), seeds: 10, broken: func(r *rules) {
-		r.holder = func(c *client, _ int) string { return fmt.Sprint("client ", c.id) }
+		r.holder = func(c *client, _ int) contract.Holder { return contract.Holder(fmt.Sprint("client ", c.id)) }
 	}, where: busy},
 	{name: "who was replaced by a new process shares its identity, and what one has the other is granted", seen: "etcd #11456", checks: is("validity", "tokens"), seeds: 20, broken: func(r *rules) {
-		r.holder = func(c *client, _ int) string { return fmt.Sprint("client ", c.id) }
-		r.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
+		r.holder = func(c *client, _ int) contract.Holder { return contract.Holder(fmt.Sprint("client ", c.id)) }
+		r.acquire = func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, proposal fence.Token) core.Reply {
 			if e.Holder == holder {
 				e.Holder = ""
 			}
@@ -213,7 +214,7 @@ var extensionMutants = []mutant{
 func startLater(drifts time.Duration) func(r *rules) {
 	return func(r *rules) {
 		r.start = func(p core.Params) (core.Attempt, core.Action) {
-			p.Start += drifts * core.Drift(p.TTL)
+			p.Start += drifts * rule.Drift(p.TTL)
 			return core.NewAttempt(p)
 		}
 	}

@@ -5,7 +5,8 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	contract "github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // What can go wrong in waiting: nobody wakes up, everybody does, the wrong one
@@ -88,8 +89,8 @@ var lineMutants = []mutant{
 		r.claim = func(e *rule.Entry, now time.Duration) { e.Expires = now + 1000*time.Hour }
 	}},
 	{name: "a newcomer is granted a name that is kept for another", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		r.acquire = func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply {
-			if rule.IsReserved(e.Holder) {
+		r.acquire = func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, proposal fence.Token) core.Reply {
+			if e.Holder.Reserves() {
 				e.Holder = ""
 			}
 			return rule.Acquire(e, now, holder, ttl, proposal)
@@ -99,11 +100,11 @@ var lineMutants = []mutant{
 		r.leave = (*lines).forget
 	}, where: calmWaits},
 	{name: "a release leaves its waiter in the line", checks: is("left over"), seeds: 20, broken: func(r *rules) {
-		r.release = func(e *rule.Entry, l *rule.Line, now time.Duration, holder string, p rule.Place, reachable func(string) bool) (core.Reply, string) {
+		r.release = func(e *rule.Entry, l *rule.Line, now time.Duration, holder contract.Holder, p contract.Place, reachable func(string) bool) (core.Reply, string) {
 			kept := len(*l) > 0 && p.Stamp == 0 && l.Ahead(p.Waiter) < len(*l)
 			reply, called := rule.ReleaseInLine(e, l, now, holder, p, reachable)
 			if kept {
-				l.Join(rule.Place{Waiter: p.Waiter, Stamp: 1})
+				l.Join(contract.Place{Waiter: p.Waiter, Stamp: 1})
 			}
 			return reply, called
 		}

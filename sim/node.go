@@ -5,11 +5,11 @@ import (
 	"maps"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rebuild"
-	"github.com/fenlock/fenlock/internal/rule"
+	contract "github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // node is one node: what an engine keeps around the rules.
@@ -29,12 +29,12 @@ type node struct {
 	out       bool          // lost its memory, and is not admitted
 	restarted time.Duration // on its own clock
 	life      int           // counts losses of memory
-	empty     []string      // as in fenlock.Registers
+	empty     []string      // as in contract.Registers
 	isolated  time.Duration // until when it cannot reach other nodes
 }
 
 type lease struct {
-	holder  string
+	holder  contract.Holder
 	expires time.Duration
 }
 
@@ -47,10 +47,10 @@ type queue struct {
 type request struct {
 	op     core.Op
 	name   int
-	holder string
+	holder contract.Holder
 	ttl    time.Duration
 	token  fence.Token
-	place  rule.Place
+	place  contract.Place
 	seq    uint64 // in the order in which a client sent them to this node
 }
 
@@ -75,7 +75,7 @@ func (n *node) serve(r request) answer {
 	stripe := n.w.stripes[r.name]
 	e := rule.Entry{Holder: n.leases[r.name].holder, Expires: n.leases[r.name].expires, Register: n.registers[stripe], Out: n.out}
 	if n.noLines {
-		r.place = rule.Place{}
+		r.place = contract.Place{}
 	}
 	var line rule.Line
 	q := &n.lines[r.name]
@@ -206,7 +206,7 @@ func (n *node) rejoin(life int) {
 		n.w.after(200*time.Millisecond, func() { n.rejoin(life) })
 		return
 	}
-	answers := make([]*fenlock.Registers, 0, len(n.w.nodes))
+	answers := make([]*contract.Registers, 0, len(n.w.nodes))
 	for _, other := range n.w.nodes {
 		if other == n {
 			continue
@@ -228,7 +228,7 @@ func (n *node) rejoin(life int) {
 			return
 		}
 		self := rebuild.Self{Server: n.server(), Memory: n.memory(), Untouched: true}
-		merged, err := n.w.rules.merge(len(n.w.nodes), self, append([]*fenlock.Registers(nil), answers...))
+		merged, err := n.w.rules.merge(len(n.w.nodes), self, append([]*contract.Registers(nil), answers...))
 		if err != nil {
 			n.w.after(200*time.Millisecond, func() { n.rejoin(life) })
 			return
@@ -244,8 +244,8 @@ func (n *node) rejoin(life int) {
 	})
 }
 
-func (n *node) say() *fenlock.Registers {
-	return &fenlock.Registers{Server: n.server(), Memory: n.memory(), Admitted: !n.out, Empty: n.empty,
+func (n *node) say() *contract.Registers {
+	return &contract.Registers{Server: n.server(), Memory: n.memory(), Admitted: !n.out, Empty: n.empty,
 		MaxTTL: n.w.maxTTL, Tokens: maps.Clone(n.registers)}
 }
 

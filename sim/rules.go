@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rebuild"
-	"github.com/fenlock/fenlock/internal/rule"
+	contract "github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // rules are the calls from the simulated world into the shipped code, and those
@@ -26,7 +26,7 @@ type rules struct {
 	cancel       func(l *lock) core.Action
 
 	// Its requests.
-	holder  func(c *client, attempt int) string
+	holder  func(c *client, attempt int) contract.Holder
 	lease   func(c *client) time.Duration // what is asked for
 	timeout func(c *client, op core.Op) time.Duration
 	request func(c *client, node int, r request, done func(answer))
@@ -39,12 +39,12 @@ type rules struct {
 	forget func(s *lines, w *waiter)
 
 	// A node.
-	acquire    func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, proposal fence.Token) core.Reply
-	confirm    func(e *rule.Entry, now time.Duration, holder string, token fence.Token) core.Reply
-	extend     func(e *rule.Entry, now time.Duration, holder string, ttl time.Duration, token fence.Token) core.Reply
-	release    func(e *rule.Entry, l *rule.Line, now time.Duration, holder string, p rule.Place, reachable func(string) bool) (core.Reply, string)
+	acquire    func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, proposal fence.Token) core.Reply
+	confirm    func(e *rule.Entry, now time.Duration, holder contract.Holder, token fence.Token) core.Reply
+	extend     func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, token fence.Token) core.Reply
+	release    func(e *rule.Entry, l *rule.Line, now time.Duration, holder contract.Holder, p contract.Place, reachable func(string) bool) (core.Reply, string)
 	quarantine func(maxTTL time.Duration) time.Duration
-	merge      func(n int, self rebuild.Self, answers []*fenlock.Registers) (rebuild.Result, error)
+	merge      func(n int, self rebuild.Self, answers []*contract.Registers) (rebuild.Result, error)
 	claim      func(e *rule.Entry, now time.Duration) // of a name that is kept since now
 	lineExpiry func() time.Duration
 	callLost   func() bool
@@ -70,7 +70,7 @@ func shipped() rules {
 		startRelease: func(l *lock, now time.Duration) core.Action { return l.attempt.StartRelease(now) },
 		cancel:       func(l *lock) core.Action { return l.attempt.Cancel() },
 
-		holder:  func(_ *client, attempt int) string { return fmt.Sprint("attempt ", attempt) },
+		holder:  func(_ *client, attempt int) contract.Holder { return contract.Holder(fmt.Sprint("attempt ", attempt)) },
 		lease:   func(c *client) time.Duration { return c.ttl },
 		timeout: func(c *client, _ core.Op) time.Duration { return c.nodeTimeout },
 		request: (*client).request,
@@ -85,10 +85,10 @@ func shipped() rules {
 		confirm:    rule.Confirm,
 		extend:     rule.Extend,
 		release:    rule.ReleaseInLine,
-		quarantine: func(maxTTL time.Duration) time.Duration { return maxTTL + core.Drift(maxTTL) },
+		quarantine: func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
 		merge:      rebuild.Merge,
 		claim:      func(*rule.Entry, time.Duration) {},
-		lineExpiry: func() time.Duration { return core.LineExpiry },
+		lineExpiry: func() time.Duration { return rule.QueueExpiry },
 		callLost:   func() bool { return false },
 	}
 }

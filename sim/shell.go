@@ -5,6 +5,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	contract "github.com/fenlock/fenlock/node"
 )
 
 // This file is what the shell does around core.Attempt (lock.go and renew.go of
@@ -46,7 +47,7 @@ type lock struct {
 	c       *client
 	id      int // of the attempt, in the whole run
 	name    int
-	holder  string
+	holder  contract.Holder
 	waiter  *waiter
 	start   time.Duration // on the client's clock
 	began   time.Duration // in true time

@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/check"
 	"github.com/fenlock/fenlock/internal/core"
+	contract "github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // Options change a run. The zero Options let the seed decide.
@@ -181,7 +182,7 @@ func (w *world) newClock() clock {
 func (w *world) newNames(n int) {
 	w.names = slices.Clone(twins[:n])
 	for _, name := range w.names {
-		w.stripes = append(w.stripes, fenlock.Stripe(name))
+		w.stripes = append(w.stripes, contract.Stripe(name))
 	}
 	w.resources = make([]resource, n)
 }
@@ -191,10 +192,10 @@ var twins = func() []string {
 	first := make(map[int]string)
 	for i := 0; ; i++ {
 		name := fmt.Sprint("name ", i)
-		if other, ok := first[fenlock.Stripe(name)]; ok {
+		if other, ok := first[contract.Stripe(name)]; ok {
 			return []string{other, name, "another name"}
 		}
-		first[fenlock.Stripe(name)] = name
+		first[contract.Stripe(name)] = name
 	}
 }()
 
@@ -204,7 +205,7 @@ var twins = func() []string {
 // vain. For those who left the lines without the nodes hearing of it, see beQuiet.
 func (w *world) bound() time.Duration {
 	backstop := core.Backstop + core.Backstop/4
-	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(w.users)*core.ClaimWindow
+	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(w.users)*rule.ReservationTTL
 }
 
 // begin starts the process: a new one knows nothing of the one before.
@@ -257,7 +258,7 @@ func (w *world) beQuiet() {
 			}
 		}
 	}
-	w.progress.Bound += time.Duration(len(gone)) * core.ClaimWindow
+	w.progress.Bound += time.Duration(len(gone)) * rule.ReservationTTL
 	for _, n := range w.nodes {
 		n.subs = slices.DeleteFunc(n.subs, func(s *subscription) bool { return s.epoch != s.c.epoch })
 	}

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	contract "github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // This file is what the shell does for one that waits (Acquire in locker.go,
 // wait.go, queue.go and lines.go of package fenlock).
 
-type place = rule.Place
+type place = contract.Place
 
 // acquisition is one call of Acquire, or of TryAcquire if it has no waiter.
 type acquisition struct {
@@ -366,7 +367,7 @@ func (s *lines) leaveAll(w *waiter) {
 	}
 	c.after(c.nodeTimeout, func() {
 		if heard < len(c.w.nodes) {
-			c.after(core.LineExpiry, func() { c.w.rules.forget(s, w) })
+			c.after(rule.QueueExpiry, func() { c.w.rules.forget(s, w) })
 		}
 	})
 }

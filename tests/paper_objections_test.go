@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 // [K] "Process pauses": the client stops for longer than its lease between the
@@ -68,7 +69,7 @@ func TestProcessPauseDuringAcquire(t *testing.T) {
 		eventually(t, func() error {
 			executed := 0
 			for _, s := range servers {
-				if s.Do("HGET", "fenlock-registers:fenlock:", fmt.Sprint(fenlock.Stripe("orders/42"))) != "(nil)" {
+				if s.Do("HGET", "fenlock-registers:fenlock:", fmt.Sprint(node.Stripe("orders/42"))) != "(nil)" {
 					executed++
 				}
 			}
@@ -206,7 +207,7 @@ func TestTokensGrowWhileMinoritiesAreLost(t *testing.T) {
 	grow()
 	// So far ahead of the clock that no proposal can hide a register that was lost.
 	for _, s := range servers {
-		s.Do("HSET", "fenlock-registers:fenlock:", fmt.Sprint(fenlock.Stripe("orders/42")), fmt.Sprint(uint64(1<<52)+1))
+		s.Do("HSET", "fenlock-registers:fenlock:", fmt.Sprint(node.Stripe("orders/42")), fmt.Sprint(uint64(1<<52)+1))
 	}
 	l = newLocker(t, urls(servers))
 	for i := range 5 {

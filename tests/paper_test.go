@@ -14,6 +14,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 // The claims and objections of the published material on Redlock, a test each:
@@ -282,7 +283,7 @@ func TestDelayedRestart(t *testing.T) {
 			}
 			return nil
 		})
-		register := servers[2].Do("HGET", "fenlock-registers:fenlock:", fmt.Sprint(fenlock.Stripe("orders/42")))
+		register := servers[2].Do("HGET", "fenlock-registers:fenlock:", fmt.Sprint(node.Stripe("orders/42")))
 		if token, err := fence.Parse(register); err != nil || token < lock.Token() {
 			t.Errorf("the rebuilt register is %s, the token %v", register, lock.Token())
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/boottime"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/spf13/cobra"
 )
@@ -262,14 +262,14 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	return nil
 }
 
-// limit returns when the lock has been held for --max-hold, on boottime's clock.
+// limit returns when the lock has been held for --max-hold, by clock.Now.
 // It serves the message only: the validity ends there as well.
 func (o *runOptions) limit(lock *fenlock.Lock) time.Duration {
 	if o.maxHold == 0 {
 		return 1<<63 - 1
 	}
 	// What is left of the first TTL tells when it began.
-	return boottime.Now() + lock.Remaining() - o.ttl + o.maxHold
+	return clock.Now() + lock.Remaining() - o.ttl + o.maxHold
 }
 
 // stopReason says why the command has to end. end is the end of the validity.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/sqlnode"
 )
 
@@ -314,14 +314,14 @@ func TestInterruptWhileWaiting(t *testing.T) {
 }
 
 // leases returns what is locked in the home's default file.
-func (h *home) leases() (leases []fenlock.Lease) {
+func (h *home) leases() (leases []node.Lease) {
 	h.t.Helper()
-	node, err := sqlnode.OpenFile(filepath.Join(h.state, "fenlock", "fenlock.db"))
+	n, err := sqlnode.OpenFile(filepath.Join(h.state, "fenlock", "fenlock.db"))
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	defer node.Close()
-	err = node.List(h.t.Context(), func(l fenlock.Lease) bool {
+	defer n.Close()
+	err = n.List(h.t.Context(), func(l node.Lease) bool {
 		leases = append(leases, l)
 		return true
 	})

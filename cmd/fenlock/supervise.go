@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/boottime"
+	"github.com/fenlock/fenlock/node/clock"
 )
 
 // step is what is to be done about a command that runs under a lock.
@@ -84,7 +84,7 @@ type supervisor struct {
 	// overdue.
 	report func(do step, left time.Duration)
 
-	end     time.Duration // of the validity, on boottime's clock, as last known
+	end     time.Duration // of the validity, on clock.Now's clock, as last known
 	overdue bool
 	// When SIGTERM and SIGKILL were sent; 0: not yet. stopAt is that of the first.
 	stopAt, killAt time.Duration
@@ -127,7 +127,7 @@ func (s *supervisor) run() (how syscall.WaitStatus, stopped bool) {
 // look decides, and does what was decided.
 func (s *supervisor) look() (again time.Duration) {
 	// The clock is read before, so that end is never too late.
-	now := boottime.Now()
+	now := clock.Now()
 	if left := s.lock.Remaining(); left > 0 && s.stopAt == 0 {
 		s.end = now + left
 	}
@@ -167,5 +167,5 @@ func (s *supervisor) waitForGroup() bool {
 	if s.stopAt == 0 || !s.child.groupAlive() {
 		return false
 	}
-	return s.killAt == 0 || boottime.Now() < max(s.end, s.killAt+s.ttl/killShare)
+	return s.killAt == 0 || clock.Now() < max(s.end, s.killAt+s.ttl/killShare)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // All times of these tests: leases of 10 s, asked for at 100 s, so valid until
@@ -85,7 +86,7 @@ func TestValidityAndDrift(t *testing.T) {
 		{0, 2 * time.Millisecond},
 		{199, 2*time.Millisecond + 1}, // a hundredth, rounded down
 	} {
-		if got := core.Drift(c.ttl); got != c.drift {
+		if got := rule.Drift(c.ttl); got != c.drift {
 			t.Errorf("Drift(%v) = %v, want %v", c.ttl, got, c.drift)
 		}
 		if got := core.Validity(start, c.ttl); got != start+c.ttl-c.drift {
@@ -120,7 +121,7 @@ func TestProposal(t *testing.T) {
 		want fence.Token
 	}{
 		{100, 5, 100}, {100, 99, 100}, {100, 100, 101}, {-3, 0, 1}, {0, 0, 1},
-		{1 << 60, 5, core.MaxProposal}, {5, core.MaxProposal + 9, core.MaxProposal},
+		{1 << 60, 5, rule.MaxProposal}, {5, rule.MaxProposal + 9, rule.MaxProposal},
 	} {
 		if got := core.Proposal(c.wall, c.seen); got != c.want {
 			t.Errorf("Proposal(%d, %d) = %d, want %d", c.wall, c.seen, got, c.want)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // FuzzReplies feeds an Attempt whatever nodes could answer, in any order and at
@@ -125,7 +126,7 @@ func newReferee(t *testing.T, head []byte) *referee {
 // number makes a register of a byte: small ones that meet, and huge ones.
 func number(b byte) fence.Token {
 	if b >= 250 {
-		return []fence.Token{core.MaxProposal, fence.MaxToken, fence.MaxToken + 1, 1 << 63, 1<<64 - 2, 1<<64 - 1}[b-250]
+		return []fence.Token{rule.MaxProposal, fence.MaxToken, fence.MaxToken + 1, 1 << 63, 1<<64 - 2, 1<<64 - 1}[b-250]
 	}
 	return fence.Token(b % 32)
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
 )
 
 // The model of waiting: three nodes that follow the rules of waiting lines, and
@@ -70,7 +70,7 @@ type lineNode struct {
 	attempt  uint8 // of the owner; 0 if the name is kept for it
 	expires  time.Duration
 	register uint8
-	line     [maxClients]rule.Place
+	line     [maxClients]node.Place
 	length   int
 }
 
@@ -162,20 +162,20 @@ func waiterName(i int) string { return waiterNames[i] }
 func waiterIndex(waiter string) int { return int(waiter[1] - '1') }
 
 // holderNames are the holders of all attempts; a client that needs more panics.
-var holderNames = func() (names [maxClients][64]string) {
+var holderNames = func() (names [maxClients][64]node.Holder) {
 	for i := range names {
 		for attempt := range names[i] {
-			names[i][attempt] = fmt.Sprintf("%s#%d", waiterNames[i], attempt)
+			names[i][attempt] = node.Holder(fmt.Sprintf("%s#%d", waiterNames[i], attempt))
 		}
 	}
 	return names
 }()
 
-func holderName(i int, attempt uint8) string { return holderNames[i][attempt] }
+func holderName(i int, attempt uint8) node.Holder { return holderNames[i][attempt] }
 
 // place is what a request says of the client's place.
-func place(i int, stays bool) rule.Place {
-	p := rule.Place{Waiter: waiterName(i)}
+func place(i int, stays bool) node.Place {
+	p := node.Place{Waiter: waiterName(i)}
 	if stays {
 		p.Stamp = int64(i + 1)
 	}

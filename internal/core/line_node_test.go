@@ -6,7 +6,8 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // The nodes of the model of waiting.
@@ -21,7 +22,7 @@ func (n *lineNode) asEntry() rule.Entry {
 	case n.owner > 0 && n.attempt > 0:
 		e.Holder = holderName(int(n.owner)-1, n.attempt)
 	case n.owner > 0:
-		e.Holder = rule.Reserved(waiterName(int(n.owner) - 1))
+		e.Holder = node.Reserved(waiterName(int(n.owner) - 1))
 	}
 	return e
 }
@@ -38,7 +39,7 @@ func (m *lineModel) execute(s *lineState, i, at int, nth uint8, t *trace) {
 	}
 	e, l := n.asEntry(), n.asLine()
 	owner, attempt := n.owner, n.attempt
-	var holder string
+	var holder node.Holder
 	if msg.attempt > 0 {
 		holder = holderName(i, msg.attempt)
 	}
@@ -72,7 +73,7 @@ func (m *lineModel) execute(s *lineState, i, at int, nth uint8, t *trace) {
 	*n = lineNode{owner: owner, attempt: attempt, expires: e.Expires, register: small(e.Register), length: len(l)}
 	copy(n.line[:], l)
 	if n.asEntry().Holder != e.Holder {
-		panic(fmt.Sprintf("the model says %q, the rule %q", n.asEntry().Holder, e.Holder))
+		panic(fmt.Sprintf("the model says %q, the rule %q", string(n.asEntry().Holder), string(e.Holder)))
 	}
 	t.say("node %d executes %s's %s: %v%s", at+1, waiterName(i), what, reply.Status, calls(called))
 
@@ -114,14 +115,14 @@ func (msg lineMsg) words() string {
 func everybody(string) bool { return true }
 
 // acquireInLine is the rule of that name, or a broken variant of it.
-func (m *lineModel) acquireInLine(e *rule.Entry, l *rule.Line, now time.Duration, p rule.Place,
+func (m *lineModel) acquireInLine(e *rule.Entry, l *rule.Line, now time.Duration, p node.Place,
 	acquire func(*rule.Entry) core.Reply) (core.Reply, string) {
 	m.enters(l, &p)
 	return rule.AcquireInLine(e, l, now, p, everybody, acquire)
 }
 
 // releaseInLine is the rule of that name, or a broken variant of it.
-func (m *lineModel) releaseInLine(e *rule.Entry, l *rule.Line, now time.Duration, holder string, p rule.Place) (core.Reply, string) {
+func (m *lineModel) releaseInLine(e *rule.Entry, l *rule.Line, now time.Duration, holder node.Holder, p node.Place) (core.Reply, string) {
 	switch {
 	case m.broken.silent:
 		var nobody rule.Line
@@ -133,17 +134,17 @@ func (m *lineModel) releaseInLine(e *rule.Entry, l *rule.Line, now time.Duration
 		}
 		return reply, ""
 	case m.broken.noRejoin && p.Stamp != 0:
-		p = rule.Place{}
+		p = node.Place{}
 	case m.broken.callsSelf && p.Stamp != 0:
 		l.Join(p)
-		p = rule.Place{}
+		p = node.Place{}
 	}
 	m.enters(l, &p)
 	return rule.ReleaseInLine(e, l, now, holder, p, everybody)
 }
 
 // enters makes a place the last one, in the variant that goes by arrival.
-func (m *lineModel) enters(l *rule.Line, p *rule.Place) {
+func (m *lineModel) enters(l *rule.Line, p *node.Place) {
 	if m.broken.byArrival && p.Stamp != 0 && len(*l) > 0 {
 		p.Stamp = (*l)[len(*l)-1].Stamp + 1
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // What clients pass to Turn.Refused: they look again as early or as late as they
@@ -14,7 +15,7 @@ import (
 var early, late = [maxClients]float64{}, [maxClients]float64{0.999, 0.999, 0.999, 0.999}
 
 // aWhile is how long Turn lets the first call wait that is not one of a quorum.
-const aWhile = core.ClaimWindow / 16
+const aWhile = rule.ReservationTTL / 16
 
 // TestEveryLine visits every state that a few clients can reach who want the
 // same lock while nothing fails. In every run
@@ -159,7 +160,7 @@ func TestRefutedLines(t *testing.T) {
 		{"a release calls nobody, and nobody tries by itself",
 			lineModel{clients: 2, broken: brokenLine{silent: true, noTimers: true}}, "nothing will happen", 0},
 		{"a release calls nobody",
-			lineModel{clients: 2, broken: brokenLine{silent: true}}, "", core.ClaimWindow},
+			lineModel{clients: 2, broken: brokenLine{silent: true}}, "", rule.ReservationTTL},
 		{"a line is in the order of arrival",
 			lineModel{clients: 3, prepared: 1, broken: brokenLine{byArrival: true}}, "is served before", 0},
 		{"an attempt that fails leaves the lines where it was granted",
@@ -169,7 +170,7 @@ func TestRefutedLines(t *testing.T) {
 		{"a waiter tries at every call",
 			lineModel{clients: 3, prepared: 2, broken: brokenLine{impatient: true}}, "", 2 * aWhile},
 		{"a client that has the lock stays in the line of a node that it was not needed at",
-			lineModel{clients: 3, broken: brokenLine{lingers: true}}, "", core.ClaimWindow},
+			lineModel{clients: 3, broken: brokenLine{lingers: true}}, "", rule.ReservationTTL},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			for seed := range uint64(20_000) {

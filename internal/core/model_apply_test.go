@@ -5,7 +5,8 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // apply carries out a move and returns the invariant that it violates, if any.
@@ -36,7 +37,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		}
 		s.losses--
 		s.rebuilt = 0
-		s.nodes[n] = node{lease: vacant, out: !m.broken.votesEmpty}
+		s.nodes[n] = modelNode{lease: vacant, out: !m.broken.votesEmpty}
 		if t != nil {
 			t.add("node %d loses its memory", n+1)
 		}
@@ -47,7 +48,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 			t.add("the register of node %d is read for the rebuild: %d", n+1, s.nodes[n].register)
 		}
 	case admit:
-		s.nodes[n] = node{lease: vacant, register: s.rebuilt}
+		s.nodes[n] = modelNode{lease: vacant, register: s.rebuilt}
 		for j := range s.nodes {
 			s.nodes[j].read = false
 		}
@@ -57,7 +58,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		}
 	case inspect:
 		for j := range m.attempts {
-			if s.count(func(n node) bool { return n.inspected }) == 0 {
+			if s.count(func(n modelNode) bool { return n.inspected }) == 0 {
 				s.attempts[j].ordered = s.attempts[j].core.Phase() == core.Holding
 			}
 		}
@@ -84,18 +85,18 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 }
 
 func (m *model) prelude(s *state, mv move, t *trace) {
-	node := &s.nodes[mv.node()]
+	at := &s.nodes[mv.node()]
 	if mv.vanishes() {
 		if t != nil {
-			t.add("%s's lease at node %d vanishes", name(int(node.lease)), mv.node()+1)
+			t.add("%s's lease at node %d vanishes", name(int(at.lease)), mv.node()+1)
 		}
-		node.lease = vacant
+		at.lease = vacant
 	}
 	if by := mv.bump(); by != 0 {
-		node.register += by
+		at.register += by
 		s.bumps--
 		if t != nil {
-			t.add("another name moves the register of node %d to %d", mv.node()+1, node.register)
+			t.add("another name moves the register of node %d to %d", mv.node()+1, at.register)
 		}
 	}
 }
@@ -145,7 +146,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 	a := &s.attempts[i]
 	e := s.entry(n)
 	if mv.kept() {
-		e.Holder, e.Expires = rule.Reserved("w"), now+ttl
+		e.Holder, e.Expires = node.Reserved("w"), now+ttl
 		if t != nil {
 			t.add("node %d keeps the name for a waiter", n+1)
 		}
@@ -154,15 +155,15 @@ func (m *model) run(s *state, mv move, t *trace) {
 	asked := uint8(0)
 	switch mv.kind {
 	case runAcquire:
-		reply = m.acquire(&e, name(i), fence.Token(a.proposal))
+		reply = m.acquire(&e, holder(i), fence.Token(a.proposal))
 		a.acquires[n] = message{stage: answered, status: reply.Status, register: small(reply.Register)}
 	case runConfirm:
 		msg := &a.confirms[n][mv.arg]
 		asked = msg.asked
 		if m.broken.confirmsKept && mv.kept() {
-			e.Holder = name(i)
+			e.Holder = holder(i)
 		}
-		reply = m.confirm(&e, name(i), fence.Token(asked))
+		reply = m.confirm(&e, holder(i), fence.Token(asked))
 		msg.status, msg.register = reply.Status, small(reply.Register)
 		if msg.stage == orphan {
 			msg.stage = nothing
@@ -171,9 +172,9 @@ func (m *model) run(s *state, mv move, t *trace) {
 		}
 	case runExtend:
 		if m.broken.extendsKept && mv.kept() {
-			e.Holder = name(i)
+			e.Holder = holder(i)
 		}
-		reply = rule.Extend(&e, now, name(i), ttl, a.core.Token())
+		reply = rule.Extend(&e, now, holder(i), ttl, a.core.Token())
 		a.extends[n].requests &^= 1 << mv.arg
 		if round, _ := a.core.Extension(); uint32(mv.arg) == round {
 			a.extends[n].reply = message{stage: answered, status: reply.Status, register: small(reply.Register)}
@@ -193,8 +194,8 @@ func (m *model) run(s *state, mv move, t *trace) {
 }
 
 // acquire is rule.Acquire, or a broken variant of it.
-func (m *model) acquire(e *rule.Entry, holder string, proposal fence.Token) core.Reply {
-	if m.broken.grantsKept && rule.IsReserved(e.Holder) {
+func (m *model) acquire(e *rule.Entry, holder node.Holder, proposal fence.Token) core.Reply {
+	if m.broken.grantsKept && e.Holder.Reserves() {
 		e.Holder, e.Register = holder, max(e.Register, proposal)
 		return core.Reply{Status: core.Granted, Register: e.Register}
 	}
@@ -202,7 +203,7 @@ func (m *model) acquire(e *rule.Entry, holder string, proposal fence.Token) core
 }
 
 // confirm is rule.Confirm, or a broken variant of it.
-func (m *model) confirm(e *rule.Entry, holder string, token fence.Token) core.Reply {
+func (m *model) confirm(e *rule.Entry, holder node.Holder, token fence.Token) core.Reply {
 	if m.broken.confirmAnyway {
 		pretended := rule.Entry{Holder: holder, Expires: now + ttl, Register: e.Register}
 		reply := rule.Confirm(&pretended, now, holder, token)
@@ -302,7 +303,7 @@ func (m *model) tooLate(s *state, i int) bool {
 			return true
 		}
 	}
-	return a.ordered && s.count(func(n node) bool { return n.forced }) >= quorum
+	return a.ordered && s.count(func(n modelNode) bool { return n.forced }) >= quorum
 }
 
 func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
@@ -354,7 +355,7 @@ func words(r core.Reply) string {
 // only in it are one state. Every rule here says why nothing is lost.
 func (m *model) forget(s *state) {
 	// Whether a register can fall: only by a loss of memory.
-	falls := s.losses > 0 || s.count(func(n node) bool { return n.out }) > 0
+	falls := s.losses > 0 || s.count(func(n modelNode) bool { return n.out }) > 0
 	for i := range m.attempts {
 		a := &s.attempts[i]
 		if !a.begun {
@@ -366,14 +367,14 @@ func (m *model) forget(s *state) {
 		}
 		round, _ := a.core.Extension()
 		for n := range nNodes {
-			node := &s.nodes[n]
+			at := &s.nodes[n]
 			// A reply to an attempt that is not alive changes nothing.
 			if !alive && a.acquires[n].stage == answered {
 				a.acquires[n] = message{}
 			}
 			// A lease at this node can be a's only if it is now, or by a late
 			// acquire or extend.
-			leasable := int(node.lease) == i || a.acquires[n].stage == request || m.rounds > 0
+			leasable := int(at.lease) == i || a.acquires[n].stage == request || m.rounds > 0
 
 			kept := 0
 			for _, msg := range a.confirms[n] {
@@ -385,7 +386,7 @@ func (m *model) forget(s *state) {
 				// All that an orphan can do is raise the register to its number
 				// under a's lease.
 				inert := msg.stage == orphan &&
-					(!falls && node.register >= msg.asked || !leasable && !m.broken.confirmAnyway)
+					(!falls && at.register >= msg.asked || !leasable && !m.broken.confirmAnyway)
 				if msg.stage == nothing || inert || !counts && msg.stage == answered {
 					continue
 				}
@@ -402,7 +403,7 @@ func (m *model) forget(s *state) {
 			}
 			// All that an extend nobody waits for can do is lease a vacant node
 			// whose register is not past the token.
-			if !falls && fence.Token(node.register) > a.core.Token() {
+			if !falls && fence.Token(at.register) > a.core.Token() {
 				if alive {
 					ext.requests &= 1 << round
 				} else {

@@ -6,7 +6,8 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // The model: a quorum group of three nodes that follow package rule, and
@@ -67,7 +68,7 @@ func (b broken) takesKept() bool { return b.grantsKept || b.confirmsKept || b.ex
 
 // state is one state of the model. It is a plain value without pointers.
 type state struct {
-	nodes    [nNodes]node
+	nodes    [nNodes]modelNode
 	attempts [maxAttempts]attempt
 	bumps    uint8 // left
 	losses   uint8 // left
@@ -76,7 +77,7 @@ type state struct {
 }
 
 // node is a rule.Entry in few bytes, and what is going on around it.
-type node struct {
+type modelNode struct {
 	lease     int8 // the attempt that has it, or vacant
 	register  uint8
 	out       bool
@@ -195,7 +196,7 @@ func (m *model) initialStates() []state {
 		s := &states[i]
 		s.bumps, s.losses = uint8(m.bumps), uint8(m.losses)
 		for n := range s.nodes {
-			s.nodes[n] = node{lease: vacant, register: of[n]}
+			s.nodes[n] = modelNode{lease: vacant, register: of[n]}
 		}
 	}
 	return states
@@ -290,7 +291,7 @@ func (m *model) nodeMoves(s *state, moves []move) []move {
 	if !m.force {
 		return moves
 	}
-	inspected := s.count(func(n node) bool { return n.inspected })
+	inspected := s.count(func(n modelNode) bool { return n.inspected })
 	for n := range s.nodes {
 		switch {
 		case inspected < quorum && !s.nodes[n].inspected:
@@ -413,7 +414,7 @@ func (m *model) alive(s *state, i int) bool {
 	return m.force
 }
 
-func (s *state) count(is func(node) bool) int {
+func (s *state) count(is func(modelNode) bool) int {
 	count := 0
 	for _, n := range s.nodes {
 		if is(n) {
@@ -430,18 +431,20 @@ func (t *trace) add(format string, args ...any) { *t = append(*t, fmt.Sprintf(fo
 
 func name(attempt int) string { return "ABC"[attempt : attempt+1] }
 
+func holder(attempt int) node.Holder { return node.Holder(name(attempt)) }
+
 func (s *state) entry(n int) rule.Entry {
-	node := &s.nodes[n]
-	e := rule.Entry{Register: fence.Token(node.register), Out: node.out}
-	if node.lease != vacant {
-		e.Holder, e.Expires = name(int(node.lease)), now+ttl
+	at := &s.nodes[n]
+	e := rule.Entry{Register: fence.Token(at.register), Out: at.out}
+	if at.lease != vacant {
+		e.Holder, e.Expires = holder(int(at.lease)), now+ttl
 	}
 	return e
 }
 
 func (s *state) setEntry(n int, e rule.Entry) {
 	s.nodes[n].lease = vacant
-	if e.Leased(now) && !rule.IsReserved(e.Holder) {
+	if e.Leased(now) && !e.Holder.Reserves() {
 		s.nodes[n].lease = int8(e.Holder[0] - 'A')
 	}
 	s.nodes[n].register, s.nodes[n].out = small(e.Register), e.Out

@@ -3,15 +3,14 @@ package core
 import (
 	"slices"
 	"time"
+
+	"github.com/fenlock/fenlock/node/rule"
 )
 
-// The figures of waiting. They are the same for all clients and nodes, so that
-// nobody passes another over for being slow by its own measure.
+// The figures of waiting, beside those in package rule. They are the same for all
+// clients and nodes, so that nobody passes another over for being slow by its own
+// measure.
 const (
-	// ClaimWindow is for how long a node keeps a free name for the waiter that
-	// it has called. A waiter that is hung is passed over after it.
-	ClaimWindow = time.Second
-
 	// Backstop is the longest that a waiter stays silent, give or take a
 	// quarter: whatever messages were lost, it looks again by then.
 	Backstop = 3 * time.Second
@@ -19,14 +18,6 @@ const (
 	// PollInterval is the time between attempts, more or less by a half at
 	// random, while too few nodes answer or where they keep no lines.
 	PollInterval = 100 * time.Millisecond
-
-	// LineExpiry is for how long a node keeps a line of waiters that nobody has
-	// joined or asked about. Each waiter asks after Backstop at the latest.
-	LineExpiry = 15 * time.Second
-
-	// MaxLine bounds the waiters that a node keeps in line for one name. Those
-	// beyond it poll.
-	MaxLine = 10_000
 )
 
 // Turn is the part of the algorithm that decides when a waiter tries again. A
@@ -107,7 +98,7 @@ func (t *Turn) patience() time.Duration {
 	if t.called.Len() >= Quorum(t.nodes) {
 		return 0
 	}
-	return ClaimWindow >> (mostVain - t.vain)
+	return rule.ReservationTTL >> (mostVain - t.vain)
 }
 
 // Refused tells that the attempt has failed, with what each node said. Random
@@ -137,7 +128,7 @@ func (t *Turn) Refused(now time.Duration, said []Refusal, random float64) {
 	if place > 0 {
 		// Whoever is before this one may be hung. That shows only when
 		// somebody asks.
-		t.due = min(t.due, now+time.Duration(min(place, int(Backstop/ClaimWindow)))*ClaimWindow)
+		t.due = min(t.due, now+time.Duration(min(place, int(Backstop/rule.ReservationTTL)))*rule.ReservationTTL)
 	}
 	if answered < Quorum(t.nodes) {
 		t.due = min(t.due, now+PollDelay(said, random))
@@ -147,7 +138,7 @@ func (t *Turn) Refused(now time.Duration, said []Refusal, random float64) {
 		// line, a little later for each of the others, so that they do not all
 		// ask at once.
 		slices.Sort(ends)
-		behind := time.Duration(min(place, 64)) * (ClaimWindow / 16)
+		behind := time.Duration(min(place, 64)) * (rule.ReservationTTL / 16)
 		t.due = min(t.due, now+ends[q-1]+time.Millisecond+behind)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // All times of these tests: an attempt that was refused at 100 s, by leases that
@@ -146,7 +147,7 @@ func TestTurnPollsWithoutAQuorum(t *testing.T) {
 // "first for the first in line, a little later for each of the others".
 func TestTurnsAreSpreadWhenLeasesEnd(t *testing.T) {
 	const end = 100 * time.Millisecond
-	step := core.ClaimWindow / 16
+	step := rule.ReservationTTL / 16
 	for ahead, want := range map[int]time.Duration{
 		0: end + time.Millisecond,
 		1: end + time.Millisecond + step,

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // queue is the line of a name, and until when it is remembered.
@@ -24,13 +23,13 @@ type listener struct {
 	event func(waiter string)
 }
 
-// Listen implements fenlock.Queuer. It does not block: on a node that is down it
+// Listen implements node.Queuer. It does not block: on a node that is down it
 // returns ErrDown, and the waiters are reachable after Restart. A client that
 // could have no waiters is ErrInvalid. Event is called in the goroutine whose
 // operation made the call, before that returns.
 func (n *Node) Listen(_ context.Context, client string, event func(waiter string)) error {
-	if err := checkPlace(fenlock.Place{Waiter: client + ":0"}); err != nil {
-		return n.errorf("listen", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
+	if err := rule.CheckPlace(node.Place{Waiter: client + ":0"}); err != nil {
+		return n.errorf("listen", fmt.Errorf("%w: %w", node.ErrInvalid, err))
 	}
 	s := n.store
 	s.mu.Lock()
@@ -66,13 +65,11 @@ func (s *store) listenersOf(waiter string) []listener {
 }
 
 // answer turns a reply of the rules into one of the node.
-func (v *visit) answer(r core.Reply) fenlock.Answer {
-	a := fenlock.Answer{Status: fenlock.Status(r.Status), Register: r.Register}
-	if a.Status == fenlock.Held {
-		a.HeldBy, a.Remaining = fenlock.Holder(v.entry.Holder).Label(), v.entry.Expires-v.now
+func (v *visit) answer(r rule.Reply) node.Answer {
+	a := node.Answer{Status: r.Status, Register: r.Register}
+	if a.Status == node.Held {
+		a.HeldBy, a.Remaining = v.entry.Holder.Label(), v.entry.Expires-v.now
 		a.Ahead, a.Clock = v.line.Ahead(v.waiter), v.now
 	}
 	return a
 }
-
-func checkPlace(p fenlock.Place) error { return rule.CheckPlace(rule.Place(p)) }

@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // client returns an identity to listen with.
 func client(digit string) string { return strings.Repeat(digit, 32) }
 
 // waiting is a request with a place.
-func waiting(name, client string, number int) fenlock.Request {
+func waiting(name, client string, number int) node.Request {
 	r := request(name, fmt.Sprint("waiter ", number), 0)
-	r.Place = fenlock.Place{Waiter: fmt.Sprintf("%s:%d", client, number), Stamp: int64(number)}
+	r.Place = node.Place{Waiter: fmt.Sprintf("%s:%d", client, number), Stamp: int64(number)}
 	return r
 }
 
@@ -45,8 +46,8 @@ func TestRestartTellsListeners(t *testing.T) {
 	if err := errors.Join(n.Listen(ctx, client("a"), here.add), other.Listen(ctx, client("b"), there.add)); err != nil {
 		t.Fatal(err)
 	}
-	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
-	must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("a"), 1)))
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
+	must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("x", client("a"), 1))))
 	n.Restart() // up already: nothing happens
 	n.Crash()
 	here.want(t)
@@ -57,12 +58,12 @@ func TestRestartTellsListeners(t *testing.T) {
 	// Nothing is left of the lines before.
 	n.Admit(nil)
 	here.want(t)
-	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
-	if a := must(t, fenlock.Held)(n.Acquire(ctx, request("x", "two", 0))); a.Ahead != 0 {
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
+	if a := must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Ahead != 0 {
 		t.Errorf("%d in line after a loss of memory", a.Ahead)
 	}
-	must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("b"), 2)))
-	must(t, fenlock.Granted)(n.Release(ctx, request("x", "one", 0)))
+	must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("x", client("b"), 2))))
+	must(t, node.Granted)(n.Do(ctx, as(node.Release, request("x", "one", 0))))
 	here.want(t)
 	there.want(t, client("b")+":2")
 }
@@ -78,22 +79,22 @@ func TestListenOnANodeThatIsDown(t *testing.T) {
 	n.Restart()
 	here.want(t, "")
 	n.Admit(nil)
-	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
-	must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("a"), 1)))
-	must(t, fenlock.Granted)(n.Release(ctx, request("x", "one", 0)))
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
+	must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("x", client("a"), 1))))
+	must(t, node.Granted)(n.Do(ctx, as(node.Release, request("x", "one", 0))))
 	here.want(t, client("a")+":1")
 }
 
 // An event may call the node: it is told after the operation.
 func TestEventMayCallTheNode(t *testing.T) {
 	n, ctx := New("a"), t.Context()
-	var a fenlock.Answer
+	var a node.Answer
 	var err error
-	n.Listen(ctx, client("a"), func(string) { a, err = n.Acquire(ctx, waiting("x", client("a"), 1)) })
-	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
-	must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("a"), 1)))
-	must(t, fenlock.Granted)(n.Release(ctx, request("x", "one", 0)))
-	must(t, fenlock.Granted)(a, err)
+	n.Listen(ctx, client("a"), func(string) { a, err = n.Do(ctx, as(node.Acquire, waiting("x", client("a"), 1))) })
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
+	must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("x", client("a"), 1))))
+	must(t, node.Granted)(n.Do(ctx, as(node.Release, request("x", "one", 0))))
+	must(t, node.Granted)(a, err)
 }
 
 // What is left of closed nodes and of waiters that were killed must not stay in
@@ -103,22 +104,22 @@ func TestLinesAndListenersAreFreed(t *testing.T) {
 	n, ctx := New("a", WithClock(clock.Now)), t.Context()
 	keeper := request("keep", "keeper", 0)
 	keeper.TTL = time.Hour
-	must(t, fenlock.Granted)(n.Acquire(ctx, keeper))
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, keeper)))
 	largest := 0
 	for i := range 20_000 {
 		name := fmt.Sprint("name ", i)
 		r := request(name, "h", 0)
 		r.TTL = time.Millisecond
-		must(t, fenlock.Granted)(n.Acquire(ctx, r))
-		must(t, fenlock.Held)(n.Acquire(ctx, waiting(name, client("a"), 1)))
-		must(t, fenlock.Held)(n.Acquire(ctx, waiting("keep", client("a"), 1)))
+		must(t, node.Granted)(n.Do(ctx, as(node.Acquire, r)))
+		must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting(name, client("a"), 1))))
+		must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("keep", client("a"), 1))))
 		largest = max(largest, len(n.store.leases)+len(n.store.lines))
-		clock.Advance(core.LineExpiry / 100) // so that 100 are live at any time
+		clock.Advance(rule.QueueExpiry / 100) // so that 100 are live at any time
 	}
 	if largest > 2*(2+101+1)+firstSweep {
 		t.Errorf("up to %d leases and lines were kept for 101 live lines", largest)
 	}
-	if a := must(t, fenlock.Held)(n.Acquire(ctx, request("keep", "other", 0))); a.Ahead != 1 {
+	if a := must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("keep", "other", 0)))); a.Ahead != 1 {
 		t.Errorf("%d in a line that is in use", a.Ahead)
 	}
 	for i := range 100 {
@@ -135,15 +136,15 @@ func TestLinesAndListenersAreFreed(t *testing.T) {
 
 // One nanosecond on either side of the expiry.
 func TestLineExpiryIsExact(t *testing.T) {
-	for after, want := range map[time.Duration]int{core.LineExpiry - 1: 1, core.LineExpiry: 0} {
+	for after, want := range map[time.Duration]int{rule.QueueExpiry - 1: 1, rule.QueueExpiry: 0} {
 		clock := new(fakeClock)
 		n, ctx := New("a", WithClock(clock.Now)), t.Context()
 		r := request("x", "one", 0)
 		r.TTL = time.Hour
-		must(t, fenlock.Granted)(n.Acquire(ctx, r))
-		must(t, fenlock.Held)(n.Acquire(ctx, waiting("x", client("a"), 1)))
+		must(t, node.Granted)(n.Do(ctx, as(node.Acquire, r)))
+		must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("x", client("a"), 1))))
 		clock.Advance(after)
-		if a := must(t, fenlock.Held)(n.Acquire(ctx, request("x", "two", 0))); a.Ahead != want || a.Clock != after {
+		if a := must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Ahead != want || a.Clock != after {
 			t.Errorf("after %v: %+v; want %d in line", after, a, want)
 		}
 	}

@@ -18,10 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 var (
@@ -31,18 +30,20 @@ var (
 	ErrClosed = errors.New("the node is closed")
 )
 
-// Node is a fenlock.Node, fenlock.Rejoiner and fenlock.Queuer in memory. It is
+// Node is a node.Node, node.Queuer, node.Rejoiner and node.Admin in memory. It is
 // safe for concurrent use. Make one with New; the zero Node is not usable.
 type Node struct {
 	name   string
 	store  *store
 	closed atomic.Bool
-	group  atomic.Pointer[fenlock.Group]
+	group  atomic.Pointer[node.Group]
 }
 
 var (
-	_ fenlock.Rejoiner = (*Node)(nil)
-	_ fenlock.Queuer   = (*Node)(nil)
+	_ node.Node     = (*Node)(nil)
+	_ node.Queuer   = (*Node)(nil)
+	_ node.Rejoiner = (*Node)(nil)
+	_ node.Admin    = (*Node)(nil)
 )
 
 // store is what the clients of a node share. The fields below mu are guarded by it.
@@ -58,11 +59,11 @@ type store struct {
 	down      bool                  // crashed and not restarted
 	out       bool                  // restarted and not admitted
 	restarted time.Duration
-	empty     []string // as in fenlock.Registers
+	empty     []string // as in node.Registers
 }
 
 type lease struct {
-	holder  string
+	holder  node.Holder
 	expires time.Duration
 }
 
@@ -103,97 +104,70 @@ func (n *Node) Share() *Node { return &Node{name: n.name, store: n.store} }
 // String returns the name.
 func (n *Node) String() string { return n.name }
 
-// Acquire implements fenlock.Node.
-func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), checkPlace(r.Place)); err != nil {
-		return n.fail("acquire", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
+// Engine returns n.
+func (n *Node) Engine() any { return n }
+
+// Do implements node.Node.
+func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if err := rule.Check(r); err != nil {
+		return n.fail(r.Op.String(), err)
 	}
-	return n.do(ctx, "acquire", r.Name, func(v *visit) core.Reply {
+	return n.do(ctx, r.Op.String(), r.Name, func(v *visit) rule.Reply {
+		reply, called := v.carryOut(r)
+		v.called = called
+		return reply
+	})
+}
+
+func (v *visit) carryOut(r node.Request) (reply rule.Reply, called string) {
+	switch r.Op {
+	case node.Acquire:
 		v.asked, v.waiter = r.Place.Waiter != "", r.Place.Waiter
-		reply, called := rule.AcquireInLine(&v.entry, &v.line, v.now, rule.Place(r.Place), v.reachable,
-			func(e *rule.Entry) core.Reply { return rule.Acquire(e, v.now, string(r.Holder), ttl, r.Token) })
-		v.called = called
-		return reply
-	})
-}
-
-// Confirm implements fenlock.Node.
-func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	if err := rule.CheckToken(r.Token); err != nil {
-		return n.fail("confirm", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
-	}
-	return n.do(ctx, "confirm", r.Name, func(v *visit) core.Reply {
-		return rule.Confirm(&v.entry, v.now, string(r.Holder), r.Token)
-	})
-}
-
-// Extend implements fenlock.Node.
-func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
-		return n.fail("extend", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
-	}
-	return n.do(ctx, "extend", r.Name, func(v *visit) core.Reply {
-		return rule.Extend(&v.entry, v.now, string(r.Holder), ttl, r.Token)
-	})
-}
-
-// Release implements fenlock.Node.
-func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	if err := checkPlace(r.Place); err != nil {
-		return n.fail("release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
-	}
-	return n.do(ctx, "release", r.Name, func(v *visit) core.Reply {
+		return rule.AcquireInLine(&v.entry, &v.line, v.now, r.Place, v.reachable,
+			func(e *rule.Entry) rule.Reply {
+				return rule.Acquire(e, v.now, r.Holder, r.TTL.Truncate(time.Millisecond), r.Token)
+			})
+	case node.Confirm:
+		return rule.Confirm(&v.entry, v.now, r.Holder, r.Token), ""
+	case node.Extend:
+		return rule.Extend(&v.entry, v.now, r.Holder, r.TTL.Truncate(time.Millisecond), r.Token), ""
+	case node.Release:
 		v.asked = r.Place.Waiter != "" && r.Place.Stamp != 0
-		reply, called := rule.ReleaseInLine(&v.entry, &v.line, v.now, string(r.Holder), rule.Place(r.Place), v.reachable)
-		v.called = called
-		return reply
-	})
-}
-
-// ForceRelease implements fenlock.Node.
-func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
-	if err := rule.CheckToken(floor); err != nil {
-		return n.fail("force release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
+		return rule.ReleaseInLine(&v.entry, &v.line, v.now, r.Holder, r.Place, v.reachable)
 	}
-	return n.do(ctx, "force release", name, func(v *visit) core.Reply {
-		reply, called := rule.ForceReleaseInLine(&v.entry, &v.line, v.now, v.reachable,
-			func(e *rule.Entry) core.Reply { return rule.ForceRelease(e, v.now, floor) })
-		v.called = called
-		return reply
-	})
+	return rule.ForceReleaseInLine(&v.entry, &v.line, v.now, v.reachable,
+		func(e *rule.Entry) rule.Reply { return rule.ForceRelease(e, v.now, r.Token) })
 }
 
-// Inspect implements fenlock.Node. A node that is not admitted shows what it has.
-func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) {
-	found := fenlock.Lease{Name: name}
-	_, err := n.do(ctx, "inspect", name, func(v *visit) core.Reply {
+// Inspect implements node.Node. A node that is not admitted shows what it has.
+func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	found := node.Lease{Name: name}
+	_, err := n.do(ctx, "inspect", name, func(v *visit) rule.Reply {
 		found.Register = v.entry.Register
 		if v.entry.Leased(v.now) {
-			found.Label, found.Remaining = fenlock.Holder(v.entry.Holder).Label(), v.entry.Expires-v.now
+			found.Label, found.Remaining = v.entry.Holder.Label(), v.entry.Expires-v.now
 		}
-		return core.Reply{}
+		return rule.Reply{}
 	})
 	return found, err
 }
 
-// List implements fenlock.Node, in the order of the names. It works on a copy,
+// List implements node.Node, in the order of the names. It works on a copy,
 // so that yield may call the node.
-func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
+func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
 	if err := n.enter(ctx); err != nil {
 		return n.errorf("list", err)
 	}
-	var all []fenlock.Lease
+	var all []node.Lease
 	now := n.store.clock()
 	for name, l := range n.store.leases {
 		if now < l.expires {
-			all = append(all, fenlock.Lease{Name: name, Label: fenlock.Holder(l.holder).Label(),
-				Remaining: l.expires - now, Register: n.store.registers[fenlock.Stripe(name)]})
+			all = append(all, node.Lease{Name: name, Label: l.holder.Label(),
+				Remaining: l.expires - now, Register: n.store.registers[node.Stripe(name)]})
 		}
 	}
 	n.store.mu.Unlock()
-	slices.SortFunc(all, func(a, b fenlock.Lease) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b node.Lease) int { return strings.Compare(a.Name, b.Name) })
 	for _, l := range all {
 		if err := ctx.Err(); err != nil {
 			return n.errorf("list", err)
@@ -230,7 +204,7 @@ type visit struct {
 
 // do runs f on what is known about a name and stores what it left, in one step.
 // Whoever was called is told after it.
-func (n *Node) do(ctx context.Context, op, name string, f func(*visit) core.Reply) (fenlock.Answer, error) {
+func (n *Node) do(ctx context.Context, op, name string, f func(*visit) rule.Reply) (node.Answer, error) {
 	n.tryRejoin(ctx)
 	if err := n.enter(ctx); err != nil {
 		return n.fail(op, err)
@@ -238,7 +212,7 @@ func (n *Node) do(ctx context.Context, op, name string, f func(*visit) core.Repl
 	s := n.store
 	v := s.load(name)
 	a := v.answer(f(&v))
-	if a.Status == fenlock.Rejoining {
+	if a.Status == node.Rejoining {
 		a.Detail = n.outSince(v.now)
 	}
 	s.save(name, &v)
@@ -253,7 +227,7 @@ func (n *Node) do(ctx context.Context, op, name string, f func(*visit) core.Repl
 func (s *store) load(name string) visit {
 	v := visit{now: s.clock(), reachable: func(waiter string) bool { return len(s.listenersOf(waiter)) > 0 }}
 	l := s.leases[name]
-	v.entry = rule.Entry{Holder: l.holder, Expires: l.expires, Register: s.registers[fenlock.Stripe(name)], Out: s.out}
+	v.entry = rule.Entry{Holder: l.holder, Expires: l.expires, Register: s.registers[node.Stripe(name)], Out: s.out}
 	if q := s.lines[name]; v.now < q.expires {
 		v.line = q.line
 	}
@@ -262,7 +236,7 @@ func (s *store) load(name string) visit {
 
 func (s *store) save(name string, v *visit) {
 	if v.entry.Register > 0 {
-		s.registers[fenlock.Stripe(name)] = v.entry.Register
+		s.registers[node.Stripe(name)] = v.entry.Register
 	}
 	if v.entry.Leased(v.now) {
 		s.leases[name] = lease{v.entry.Holder, v.entry.Expires}
@@ -272,7 +246,7 @@ func (s *store) save(name string, v *visit) {
 	if len(v.line) > 0 {
 		q := queue{v.line, s.lines[name].expires}
 		if v.asked {
-			q.expires = v.now + core.LineExpiry
+			q.expires = v.now + rule.QueueExpiry
 		}
 		s.lines[name] = q
 	} else {
@@ -311,8 +285,8 @@ func (s *store) sweep(now time.Duration) {
 	s.sweepAt = max(firstSweep, 2*(len(s.leases)+len(s.lines)))
 }
 
-func (n *Node) fail(op string, err error) (fenlock.Answer, error) {
-	return fenlock.Answer{}, n.errorf(op, err)
+func (n *Node) fail(op string, err error) (node.Answer, error) {
+	return node.Answer{}, n.errorf(op, err)
 }
 
 func (n *Node) errorf(op string, err error) error {

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -36,13 +36,13 @@ func TestConformanceOnTheDefaultClock(t *testing.T) {
 	})
 }
 
-func request(name, holder string, token fence.Token) fenlock.Request {
+func request(name, holder string, token fence.Token) node.Request {
 	id := fmt.Sprintf("%032x", holder)
-	return fenlock.Request{Name: name, Holder: fenlock.Holder(id[len(id)-32:] + ":" + holder), TTL: 10 * time.Second, Token: token}
+	return node.Request{Name: name, Holder: node.Holder(id[len(id)-32:] + ":" + holder), TTL: 10 * time.Second, Token: token}
 }
 
-func must(t *testing.T, want fenlock.Status) func(fenlock.Answer, error) fenlock.Answer {
-	return func(a fenlock.Answer, err error) fenlock.Answer {
+func must(t *testing.T, want node.Status) func(node.Answer, error) node.Answer {
+	return func(a node.Answer, err error) node.Answer {
 		t.Helper()
 		if err != nil || a.Status != want {
 			t.Fatalf("got %+v, %v; want %v", a, err, want)
@@ -55,12 +55,12 @@ func must(t *testing.T, want fenlock.Status) func(fenlock.Answer, error) fenlock
 func TestExpiryIsExact(t *testing.T) {
 	clock := new(fakeClock)
 	n, ctx := New("a", WithClock(clock.Now)), t.Context()
-	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
 	clock.Advance(10*time.Second - 1)
-	must(t, fenlock.Held)(n.Acquire(ctx, request("x", "two", 0)))
+	must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0))))
 	clock.Advance(1)
-	must(t, fenlock.Lost)(n.Confirm(ctx, request("x", "one", 1)))
-	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "two", 0)))
+	must(t, node.Lost)(n.Do(ctx, as(node.Confirm, request("x", "one", 1))))
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "two", 0))))
 }
 
 // Names that are used once and never again must not stay in memory (the bug
@@ -70,55 +70,55 @@ func TestExpiredLeasesAreFreed(t *testing.T) {
 	n, ctx := New("a", WithClock(clock.Now)), t.Context()
 	keeper := request("keep", "keeper", 0)
 	keeper.TTL = time.Hour
-	must(t, fenlock.Granted)(n.Acquire(ctx, keeper))
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, keeper)))
 	largest := 0
 	for i := range 50_000 {
 		r := request(fmt.Sprint("name ", i), "h", 0)
 		r.TTL = time.Second
-		must(t, fenlock.Granted)(n.Acquire(ctx, r))
+		must(t, node.Granted)(n.Do(ctx, as(node.Acquire, r)))
 		largest = max(largest, len(n.store.leases))
 		clock.Advance(10 * time.Millisecond) // so that 100 are live at any time
 	}
 	if largest > 2*101+firstSweep {
 		t.Errorf("up to %d leases were kept for 101 live ones", largest)
 	}
-	if len(n.store.registers) > fenlock.Stripes {
+	if len(n.store.registers) > node.Stripes {
 		t.Errorf("%d registers", len(n.store.registers))
 	}
-	must(t, fenlock.Held)(n.Acquire(ctx, request("keep", "other", 0)))
+	must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("keep", "other", 0))))
 }
 
 func TestCrashRestartAdmit(t *testing.T) {
 	n, ctx := New("a"), t.Context()
 	other := n.Share()
-	got := must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 100)))
+	got := must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 100))))
 	n.Restart() // up already: nothing happens
-	must(t, fenlock.Held)(n.Acquire(ctx, request("x", "two", 0)))
+	must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0))))
 
 	n.Crash()
-	if _, err := other.Acquire(ctx, request("x", "two", 0)); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "memnode a") {
+	if _, err := other.Do(ctx, as(node.Acquire, request("x", "two", 0))); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "memnode a") {
 		t.Errorf("while down: %v", err)
 	}
 	n.Restart()
-	if a := must(t, fenlock.Rejoining)(other.Acquire(ctx, request("x", "two", 0))); a.Detail == "" {
+	if a := must(t, node.Rejoining)(other.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Detail == "" {
 		t.Error("no detail says why the node is out")
 	}
-	must(t, fenlock.Rejoining)(n.Extend(ctx, request("x", "one", got.Register)))
-	must(t, fenlock.Rejoining)(n.Confirm(ctx, request("x", "one", got.Register)))
-	must(t, fenlock.Rejoining)(n.ForceRelease(ctx, "x", 0))
-	must(t, fenlock.Lost)(n.Release(ctx, request("x", "one", 0)))
+	must(t, node.Rejoining)(n.Do(ctx, as(node.Extend, request("x", "one", got.Register))))
+	must(t, node.Rejoining)(n.Do(ctx, as(node.Confirm, request("x", "one", got.Register))))
+	must(t, node.Rejoining)(n.Do(ctx, node.Request{Op: node.ForceRelease, Name: "x", Token: 0}))
+	must(t, node.Lost)(n.Do(ctx, as(node.Release, request("x", "one", 0))))
 
-	n.Admit(map[int]fence.Token{fenlock.Stripe("x"): got.Register})
-	must(t, fenlock.Granted)(n.Extend(ctx, request("x", "one", got.Register)))
+	n.Admit(map[int]fence.Token{node.Stripe("x"): got.Register})
+	must(t, node.Granted)(n.Do(ctx, as(node.Extend, request("x", "one", got.Register))))
 	if l, err := n.Inspect(ctx, "x"); err != nil || l.Register != got.Register || l.Label != "one" {
 		t.Errorf("after the repair: %+v, %v", l, err)
 	}
 }
 
 // group returns three joined nodes on one clock.
-func group(t *testing.T, clock *fakeClock, warn func(fenlock.Node, string)) [3]*Node {
+func group(t *testing.T, clock *fakeClock, warn func(node.Node, string)) [3]*Node {
 	var nodes [3]*Node
-	g := fenlock.Group{MaxTTL: 30 * time.Second, Warn: warn}
+	g := node.Group{MaxTTL: 30 * time.Second, Warn: warn}
 	for i := range nodes {
 		nodes[i] = New(string(rune('a'+i)), WithClock(clock.Now))
 		g.Nodes = append(g.Nodes, nodes[i])
@@ -133,16 +133,16 @@ func group(t *testing.T, clock *fakeClock, warn func(fenlock.Node, string)) [3]*
 
 func TestRejoinRebuildsRegistersAfterTheQuarantine(t *testing.T) {
 	clock := new(fakeClock)
-	nodes, ctx := group(t, clock, func(_ fenlock.Node, m string) { t.Error("a warning:", m) }), t.Context()
+	nodes, ctx := group(t, clock, func(_ node.Node, m string) { t.Error("a warning:", m) }), t.Context()
 	for _, n := range nodes {
-		must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 1000)))
+		must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 1000))))
 	}
 	nodes[0].Crash()
 	nodes[0].Restart()
-	clock.Advance(30*time.Second + core.Drift(30*time.Second) - 1)
-	must(t, fenlock.Rejoining)(nodes[0].Acquire(ctx, request("x", "two", 0)))
+	clock.Advance(30*time.Second + rule.Drift(30*time.Second) - 1)
+	must(t, node.Rejoining)(nodes[0].Do(ctx, as(node.Acquire, request("x", "two", 0))))
 	clock.Advance(1)
-	a := must(t, fenlock.Granted)(nodes[0].Acquire(ctx, request("x", "two", 0)))
+	a := must(t, node.Granted)(nodes[0].Do(ctx, as(node.Acquire, request("x", "two", 0))))
 	if a.Register != 1001 {
 		t.Errorf("the first grant after the rejoining is %d, want 1001", a.Register)
 	}
@@ -150,15 +150,15 @@ func TestRejoinRebuildsRegistersAfterTheQuarantine(t *testing.T) {
 
 func TestRejoinNeedsAMajority(t *testing.T) {
 	clock, warned := new(fakeClock), 0
-	nodes, ctx := group(t, clock, func(fenlock.Node, string) { warned++ }), t.Context()
+	nodes, ctx := group(t, clock, func(node.Node, string) { warned++ }), t.Context()
 	for _, n := range nodes {
 		n.Crash()
 	}
 	nodes[0].Restart()
 	clock.Advance(time.Hour)
-	must(t, fenlock.Rejoining)(nodes[0].Acquire(ctx, request("x", "one", 0)))
+	must(t, node.Rejoining)(nodes[0].Do(ctx, as(node.Acquire, request("x", "one", 0))))
 	nodes[1].Restart()
-	must(t, fenlock.Granted)(nodes[0].Acquire(ctx, request("x", "one", 0)))
+	must(t, node.Granted)(nodes[0].Do(ctx, as(node.Acquire, request("x", "one", 0))))
 	if warned != 1 {
 		t.Errorf("%d warnings about a rebuilding from nodes without memory, want 1", warned)
 	}
@@ -166,7 +166,7 @@ func TestRejoinNeedsAMajority(t *testing.T) {
 
 func TestJoinTwice(t *testing.T) {
 	n := New("a")
-	g := fenlock.Group{Nodes: []fenlock.Node{n}, MaxTTL: time.Second}
+	g := node.Group{Nodes: []node.Node{n}, MaxTTL: time.Second}
 	if err := errors.Join(n.Join(g), n.Join(g)); err != nil {
 		t.Error(err)
 	}
@@ -178,12 +178,18 @@ func TestJoinTwice(t *testing.T) {
 
 func TestListMayCallTheNode(t *testing.T) {
 	n, ctx := New("a"), context.Background()
-	must(t, fenlock.Granted)(n.Acquire(ctx, request("x", "one", 0)))
-	err := n.List(ctx, func(l fenlock.Lease) bool {
+	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
+	err := n.List(ctx, func(l node.Lease) bool {
 		_, err := n.Inspect(ctx, l.Name)
 		return err == nil
 	})
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// as is the request for an operation.
+func as(op node.Op, r node.Request) node.Request {
+	r.Op = op
+	return r
 }

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rebuild"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // Crash makes the node lose everything it knew. Until Restart, every operation
@@ -61,8 +61,8 @@ func (s *store) admit(tokens map[int]fence.Token) {
 	s.out = false
 }
 
-// Join implements fenlock.Rejoiner.
-func (n *Node) Join(g fenlock.Group) error {
+// Join implements node.Rejoiner.
+func (n *Node) Join(g node.Group) error {
 	old := n.group.Load()
 	if old == nil && n.group.CompareAndSwap(nil, &g) {
 		return nil
@@ -74,7 +74,7 @@ func (n *Node) Join(g fenlock.Group) error {
 	return nil
 }
 
-func sameGroup(a, b fenlock.Group) bool {
+func sameGroup(a, b node.Group) bool {
 	if a.MaxTTL != b.MaxTTL || len(a.Nodes) != len(b.Nodes) {
 		return false
 	}
@@ -86,14 +86,14 @@ func sameGroup(a, b fenlock.Group) bool {
 	return true
 }
 
-// Registers implements fenlock.Rejoiner.
-func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
+// Registers implements node.Rejoiner.
+func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
 	if err := n.enter(ctx); err != nil {
-		return fenlock.Registers{}, n.errorf("registers", err)
+		return node.Registers{}, n.errorf("registers", err)
 	}
 	defer n.store.mu.Unlock()
 	s := n.store
-	r := fenlock.Registers{Server: s.server(), Memory: s.memory(s.restarted), Admitted: !s.out,
+	r := node.Registers{Server: s.server(), Memory: s.memory(s.restarted), Admitted: !s.out,
 		Empty: s.empty, Tokens: maps.Clone(s.registers)}
 	if g := n.group.Load(); g != nil {
 		r.MaxTTL = g.MaxTTL
@@ -140,15 +140,15 @@ func (s *store) memory(restarted time.Duration) string { return fmt.Sprintf("%p 
 
 // place returns where in the group this store is: the node itself, or another
 // client of it.
-func (n *Node) place(g *fenlock.Group) int {
-	return max(0, slices.IndexFunc(g.Nodes, func(other fenlock.Node) bool {
+func (n *Node) place(g *node.Group) int {
+	return max(0, slices.IndexFunc(g.Nodes, func(other node.Node) bool {
 		m, ok := other.(*Node)
 		return ok && m.store == n.store
 	}))
 }
 
-func (s *store) quarantineEnd(g *fenlock.Group) time.Duration {
-	return s.restarted + g.MaxTTL + core.Drift(g.MaxTTL)
+func (s *store) quarantineEnd(g *node.Group) time.Duration {
+	return s.restarted + g.MaxTTL + rule.Drift(g.MaxTTL)
 }
 
 // outSince says why the node is out. The caller holds the store's mutex.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // problem checks that an error says what happened, to which file, and what to do.
@@ -43,17 +43,17 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "locks.db")
 			n, r := open(t, path), request("a", "me", 0)
-			want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			_, err := n.Extend(t.Context(), r)
+			_, err := n.Do(t.Context(), as(node.Extend, r))
 			problem(t, err, path, "while it was open")
-			_, err = n.Acquire(t.Context(), request("b", "", 0))
+			_, err = n.Do(t.Context(), as(node.Acquire, request("b", "", 0)))
 			problem(t, err, path, "while it was open")
 			_, err = n.Inspect(t.Context(), "a")
 			problem(t, err, path, "while it was open")
-			problem(t, n.List(t.Context(), func(fenlock.Lease) bool { return true }), path, "while it was open")
+			problem(t, n.List(t.Context(), func(node.Lease) bool { return true }), path, "while it was open")
 		})
 	}
 }
@@ -67,7 +67,7 @@ func TestDeletedFileIsNotMadeAgain(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	_, err := n.Acquire(t.Context(), request("a", "", 0))
+	_, err := n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))
 	problem(t, err, path, "unable to open database file")
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the file is there again (%v)", err)
@@ -110,7 +110,7 @@ func TestTablesBesideOthers(t *testing.T) {
 	if _, err := n.db.Exec(`CREATE TABLE leases (tenant TEXT); INSERT INTO leases VALUES ('x')`); err != nil {
 		t.Fatal(err)
 	}
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 	var rows int
 	if err := open(t, path).db.QueryRow(`SELECT count(*) FROM leases`).Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("%d rows, %v", rows, err)
@@ -128,7 +128,7 @@ func TestFull(t *testing.T) {
 	var failed string
 	for i := range 1000 {
 		name := long + string(rune('a'+i%26)) + string(rune('a'+i/26%26))
-		if _, err := n.Acquire(t.Context(), request(name, "", 5)); err != nil {
+		if _, err := n.Do(t.Context(), as(node.Acquire, request(name, "", 5))); err != nil {
 			problem(t, err, path, "full", "free some space")
 			failed = name
 			break
@@ -145,7 +145,7 @@ func TestFull(t *testing.T) {
 	if _, err := n.db.Exec(`PRAGMA max_page_count = 1000000`); err != nil {
 		t.Fatal(err)
 	}
-	if a := want(t, fenlock.Granted)(n.Acquire(t.Context(), request(failed, "", 0))); a.Register != before+1 {
+	if a := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(failed, "", 0)))); a.Register != before+1 {
 		t.Errorf("granted %d after %d", a.Register, before)
 	}
 	check(t, n)
@@ -196,24 +196,26 @@ func TestWhatIsSynced(t *testing.T) {
 	}
 
 	r := request("a", "", 0)
-	r.Token = want(t, fenlock.Granted)(n.Acquire(t.Context(), r)).Register
+	r.Token = want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r))).Register
 	n.sync = "(" // whoever sets it gets an error
-	for op, f := range map[string]func() (fenlock.Answer, error){
-		"acquire": func() (fenlock.Answer, error) { return n.Acquire(t.Context(), request("b", "", 0)) },
-		"confirm": func() (fenlock.Answer, error) { return n.Confirm(t.Context(), r) },
-		"force":   func() (fenlock.Answer, error) { return n.ForceRelease(t.Context(), "b", 1) },
+	for op, f := range map[string]func() (node.Answer, error){
+		"acquire": func() (node.Answer, error) { return n.Do(t.Context(), as(node.Acquire, request("b", "", 0))) },
+		"confirm": func() (node.Answer, error) { return n.Do(t.Context(), as(node.Confirm, r)) },
+		"force": func() (node.Answer, error) {
+			return n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "b", Token: 1})
+		},
 	} {
 		if a, err := f(); err == nil {
 			t.Errorf("%s is not synced: %+v", op, a)
 		}
 	}
-	want(t, fenlock.Granted)(n.Extend(t.Context(), r))
-	want(t, fenlock.Granted)(n.Release(t.Context(), r))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
 
 	// Should an operation raise a register all the same, it fails.
-	if a, err := n.apply(t.Context(), writing, "test", "a", func(v *visit) core.Reply {
+	if a, err := n.apply(t.Context(), writing, "test", "a", func(v *visit) rule.Reply {
 		v.entry.Register++
-		return core.Reply{Status: core.Granted}
+		return rule.Reply{Status: node.Granted}
 	}); err == nil {
 		t.Errorf("a register that is not synced: %+v", a)
 	}
@@ -228,7 +230,7 @@ func TestReadOnlyIsExplained(t *testing.T) {
 	if _, err := n.db.Exec(`PRAGMA query_only = ON`); err != nil {
 		t.Fatal(err)
 	}
-	_, err := n.Acquire(t.Context(), request("a", "", 0))
+	_, err := n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))
 	problem(t, err, path, "readonly", "must exist and be writable")
 }
 

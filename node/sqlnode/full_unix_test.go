@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 func init() { roles["full"] = full }
@@ -30,7 +30,7 @@ func full(n *Node) {
 	for i := range 10_000 {
 		name := fmt.Sprint("name ", i, strings.Repeat("x", 400))
 		r := request(name, "", 0)
-		if _, err := n.Acquire(context.Background(), r); err == nil {
+		if _, err := n.Do(context.Background(), as(node.Acquire, r)); err == nil {
 			continue
 		} else {
 			fmt.Println(err)
@@ -57,6 +57,6 @@ func TestWriteErrorInTheCommit(t *testing.T) {
 	}
 	problem(t, errors.New(lines[0]), path, "acquire: ", "disk")
 	n := open(t, path)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request(lines[1], "", 0)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(lines[1], "", 0))))
 	check(t, n)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // FuzzURL reads whatever URL somebody could write: what is accepted names the
@@ -72,8 +73,8 @@ func FuzzFile(f *testing.F) {
 		if n.String() != filepath.Join(dir, name) {
 			t.Errorf("%q: the node is called %q", name, n)
 		}
-		a, err := n.Acquire(context.Background(), request("lock", "me", 7))
-		if err != nil || a.Status != fenlock.Granted || a.Register != 7 {
+		a, err := n.Do(context.Background(), as(node.Acquire, request("lock", "me", 7)))
+		if err != nil || a.Status != node.Granted || a.Register != 7 {
 			t.Errorf("%q: %+v, %v", name, a, err)
 		}
 		left, err := os.ReadDir(dir)

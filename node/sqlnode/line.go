@@ -6,8 +6,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // line is the waiting line of one name, in the tables, during one transaction. It
@@ -88,18 +88,18 @@ func (l *line) ahead(waiter string) (count int) {
 
 // join puts a waiter into the line, once: one who comes again keeps the place
 // that it has. A full line takes nobody.
-func (l *line) join(p fenlock.Place) {
+func (l *line) join(p node.Place) {
 	if p.Waiter == "" {
 		return
 	}
-	if _, in := l.stamp(p.Waiter); in || l.ahead("") >= core.MaxLine {
+	if _, in := l.stamp(p.Waiter); in || l.ahead("") >= rule.MaxQueue {
 		return
 	}
 	if !l.exists() {
 		if l.stored {
 			l.exec(l.node.stmt.clear, l.name)
 		}
-		l.set(core.LineExpiry)
+		l.set(rule.QueueExpiry)
 	}
 	l.exec(l.node.stmt.join, l.name, p.Stamp, p.Waiter)
 	// More rows than the one that was added, as with leases. Lines that have
@@ -118,8 +118,8 @@ func (l *line) leave(waiter string) {
 
 // keep lets the line live on, since a waiter has asked.
 func (l *line) keep() {
-	if l.exists() && l.expires-l.now < core.LineExpiry-renewal {
-		l.set(core.LineExpiry)
+	if l.exists() && l.expires-l.now < rule.QueueExpiry-renewal {
+		l.set(rule.QueueExpiry)
 	}
 }
 

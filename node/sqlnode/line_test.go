@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -20,16 +21,16 @@ const (
 )
 
 // asks is a request of a waiter.
-func asks(name, waiter string, stamp int64) fenlock.Request {
+func asks(name, waiter string, stamp int64) node.Request {
 	r := request(name, "waiter", 0)
-	r.Place = fenlock.Place{Waiter: waiter, Stamp: stamp}
+	r.Place = node.Place{Waiter: waiter, Stamp: stamp}
 	return r
 }
 
 // ahead returns how many a node says are in line for a name that is held.
 func ahead(t testing.TB, n *Node, name string) int {
 	t.Helper()
-	return want(t, fenlock.Held)(n.Acquire(t.Context(), request(name, "", 0))).Ahead
+	return want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request(name, "", 0)))).Ahead
 }
 
 // fast makes writing cheap, where what is on the disk does not matter.
@@ -53,7 +54,7 @@ func TestConformanceOnAFakeClock(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 		path := filepath.Join(t.TempDir(), "locks.db")
 		var now atomic.Int64
-		open := func() fenlock.Node {
+		open := func() node.Node {
 			n := fast(t, open(t, path))
 			n.clock = func() time.Duration { return time.Duration(now.Load()) }
 			return n
@@ -66,8 +67,8 @@ func TestConformanceOnAFakeClock(t *testing.T) {
 func TestBadPlacesAreRefused(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
 	held := request("a", "", 0)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
-	for _, p := range []fenlock.Place{
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+	for _, p := range []node.Place{
 		{Waiter: "../../../../../../etc/cron.d/evil:1", Stamp: 1},
 		{Waiter: "/" + clientA[1:] + ":1", Stamp: 1},
 		{Waiter: clientA + ":1\n2", Stamp: 1},
@@ -78,11 +79,11 @@ func TestBadPlacesAreRefused(t *testing.T) {
 	} {
 		r := request("a", "", 0)
 		r.Place = p
-		if _, err := n.Acquire(t.Context(), r); !errors.Is(err, fenlock.ErrInvalid) {
+		if _, err := n.Do(t.Context(), as(node.Acquire, r)); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Errorf("acquire with %+v: %v", p, err)
 		}
 		r.Holder = held.Holder
-		if _, err := n.Release(t.Context(), r); !errors.Is(err, fenlock.ErrInvalid) {
+		if _, err := n.Do(t.Context(), as(node.Release, r)); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Errorf("release with %+v: %v", p, err)
 		}
 	}
@@ -94,34 +95,34 @@ func TestBadPlacesAreRefused(t *testing.T) {
 	if got := ahead(t, n, "a"); got != 0 {
 		t.Errorf("%d in line", got)
 	}
-	want(t, fenlock.Granted)(n.Release(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 }
 
 // A full line takes nobody, and those who are in it stay.
 func TestLineIsBounded(t *testing.T) {
 	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
-	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientA+":1", 50)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 50))))
 	_, err := n.db.Exec(`WITH RECURSIVE c(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM c WHERE i < ?)
-		INSERT INTO fenlock_waiters SELECT CAST('a' AS BLOB), 1000 + i, ? || ':' || i FROM c`, core.MaxLine-1, clientA)
+		INSERT INTO fenlock_waiters SELECT CAST('a' AS BLOB), 1000 + i, ? || ':' || i FROM c`, rule.MaxQueue-1, clientA)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask := func(number int, stamp int64) int {
-		return want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", fmt.Sprint(clientA, ":", number), stamp))).Ahead
+		return want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", fmt.Sprint(clientA, ":", number), stamp)))).Ahead
 	}
-	if got := ask(core.MaxLine, 1<<53); got != core.MaxLine-1 {
+	if got := ask(rule.MaxQueue, 1<<53); got != rule.MaxQueue-1 {
 		t.Errorf("the last one has %d before it", got)
 	}
 	for range 2 { // it is not in line afterwards, however early it began
-		if got := ask(core.MaxLine+1, 1); got != core.MaxLine {
+		if got := ask(rule.MaxQueue+1, 1); got != rule.MaxQueue {
 			t.Errorf("one too many has %d before it", got)
 		}
 	}
 	if got := ask(1, 50); got != 0 {
 		t.Errorf("the first one has %d before it", got)
 	}
-	if got := rows(t, n, "fenlock_waiters"); got != core.MaxLine {
+	if got := rows(t, n, "fenlock_waiters"); got != rule.MaxQueue {
 		t.Errorf("%d rows", got)
 	}
 }
@@ -135,9 +136,9 @@ func TestExpiredLinesAreDeleted(t *testing.T) {
 	most := 0
 	for i := range 200 {
 		name := fmt.Sprint("name ", i)
-		want(t, fenlock.Granted)(n.Acquire(t.Context(), request(name, "", 0)))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(name, "", 0))))
 		for k := range int64(3) {
-			want(t, fenlock.Held)(n.Acquire(t.Context(), asks(name, fmt.Sprint(clientA, ":", k), k+1)))
+			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(name, fmt.Sprint(clientA, ":", k), k+1))))
 		}
 		now.Add(int64(time.Second)) // 15 lines with 3 waiters are live at any time
 		if i > 50 {
@@ -148,12 +149,12 @@ func TestExpiredLinesAreDeleted(t *testing.T) {
 		t.Errorf("%d rows for 45 waiters in 15 lines", most)
 	}
 	// A line that has expired is none, although its rows are there.
-	now.Add(int64(core.LineExpiry))
+	now.Add(int64(rule.QueueExpiry))
 	if got := ahead(t, n, "name 199"); got != 0 {
 		t.Errorf("%d in a line that has expired", got)
 	}
 	// And its waiters are not in the line that begins after it.
-	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("name 199", clientB+":1", 9)))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("name 199", clientB+":1", 9))))
 	if got := ahead(t, n, "name 199"); got != 1 {
 		t.Errorf("%d in a new line, with one waiter", got)
 	}
@@ -164,10 +165,10 @@ func TestLineExpiry(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
 	now := time.Hour
 	n.clock = func() time.Duration { return now }
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 	w := asks("a", clientA+":1", 1)
 	w.TTL = time.Hour
-	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
 	expires := func() (at int64) {
 		if err := n.db.QueryRow(`SELECT expires FROM fenlock_lines`).Scan(&at); err != nil {
 			t.Fatal(err)
@@ -176,16 +177,16 @@ func TestLineExpiry(t *testing.T) {
 	}
 	first := expires()
 	now += renewal
-	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
 	if expires() != first {
 		t.Error("the line was written again for a question after a second")
 	}
 	now += time.Millisecond
-	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
-	if expires() != (now + core.LineExpiry).Milliseconds() {
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
+	if expires() != (now + rule.QueueExpiry).Milliseconds() {
 		t.Error("the line was not renewed")
 	}
-	now += core.LineExpiry - time.Millisecond
+	now += rule.QueueExpiry - time.Millisecond
 	if got := ahead(t, n, "a"); got != 1 {
 		t.Errorf("%d in line at its last millisecond", got)
 	}
@@ -200,8 +201,8 @@ func TestLineOfAnotherBootIsVoid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n := open(t, path)
 	for _, name := range []string{"a", "b"} {
-		want(t, fenlock.Granted)(n.Acquire(t.Context(), request(name, "", 0)))
-		want(t, fenlock.Held)(n.Acquire(t.Context(), asks(name, clientA+":1", 1)))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(name, "", 0))))
+		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(name, clientA+":1", 1))))
 	}
 	if _, err := n.db.Exec(`UPDATE fenlock_lines SET boot = 'another boot', expires = expires + 1000000`); err != nil {
 		t.Fatal(err)
@@ -209,7 +210,7 @@ func TestLineOfAnotherBootIsVoid(t *testing.T) {
 	if got := ahead(t, n, "a"); got != 0 {
 		t.Errorf("%d in the line of another boot", got)
 	}
-	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientB+":1", 2)))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientB+":1", 2))))
 	if got := ahead(t, n, "a"); got != 1 {
 		t.Errorf("%d in line; want the one of this boot", got)
 	}
@@ -225,16 +226,16 @@ func TestOlderFileGainsLines(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	older := open(t, path)
 	held := request("a", "me", 7)
-	want(t, fenlock.Granted)(older.Acquire(t.Context(), held))
+	want(t, node.Granted)(older.Do(t.Context(), as(node.Acquire, held)))
 	if _, err := older.db.Exec(`DROP TABLE fenlock_lines; DROP TABLE fenlock_waiters`); err != nil {
 		t.Fatal(err)
 	}
 	n := open(t, path)
-	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientA+":1", 1)))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 1))))
 	if got := ahead(t, n, "a"); got != 1 {
 		t.Errorf("%d in line", got)
 	}
-	want(t, fenlock.Granted)(older.Confirm(t.Context(), held))
-	want(t, fenlock.Granted)(older.Extend(t.Context(), held))
+	want(t, node.Granted)(older.Do(t.Context(), as(node.Confirm, held)))
+	want(t, node.Granted)(older.Do(t.Context(), as(node.Extend, held)))
 	check(t, n)
 }

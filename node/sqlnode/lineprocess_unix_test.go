@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
 )
 
 func init() { roles["waits"], roles["lockers"] = waits, lockers }
@@ -43,14 +43,14 @@ func waits(n *Node) {
 	}
 	for {
 		r := asks("a", waiter, stamp)
-		a, err := n.Acquire(context.Background(), r)
+		a, err := n.Do(context.Background(), as(node.Acquire, r))
 		if err != nil {
 			fatal(err)
 		}
-		if a.Status == fenlock.Granted {
+		if a.Status == node.Granted {
 			fmt.Println("granted", uint64(a.Register))
 			r.Place.Stamp = 0
-			if _, err := n.Release(context.Background(), r); err != nil {
+			if _, err := n.Do(context.Background(), as(node.Release, r)); err != nil {
 				fatal(err)
 			}
 			return
@@ -128,7 +128,7 @@ func TestReleaseWakesOtherProcessesInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n := open(t, path)
 	held := request("a", "", 0)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	children := make([]*waiting, 4)
 	for _, i := range []int{3, 1, 0, 2} {
 		children[i] = waitFor(t, path, clients(4)[i], 10+i)
@@ -136,7 +136,7 @@ func TestReleaseWakesOtherProcessesInOrder(t *testing.T) {
 	if got := len(inFolder(t, path)); got != 4 {
 		t.Errorf("%d pipes", got)
 	}
-	want(t, fenlock.Granted)(n.Release(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 	var tokens []uint64
 	for _, c := range children {
 		tokens = append(tokens, c.granted(t))
@@ -162,7 +162,7 @@ func TestKilledWaiterIsSkipped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n := open(t, path)
 	held := request("a", "", 0)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	var children []*waiting
 	for i, client := range clients(4) {
 		children = append(children, waitFor(t, path, client, 10+i))
@@ -171,7 +171,7 @@ func TestKilledWaiterIsSkipped(t *testing.T) {
 		children[i].Process.Kill()
 		children[i].Wait()
 	}
-	want(t, fenlock.Granted)(n.Release(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 	children[2].granted(t)
 	if err := children[2].Wait(); err != nil {
 		t.Errorf("%v: %s", err, children[2].stderr)
@@ -180,7 +180,7 @@ func TestKilledWaiterIsSkipped(t *testing.T) {
 	if names := inFolder(t, path); len(names) != 0 {
 		t.Errorf("%q are left", names)
 	}
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 }
 
 // A process that is stopped can be told, but does not come. What is kept for it
@@ -190,7 +190,7 @@ func TestStoppedWaiterIsPassedOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n := open(t, path)
 	held := request("a", "", 0)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	stopped := waitFor(t, path, clientA, 10)
 	next := waitFor(t, path, clientB, 20)
 	if err := stopped.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -205,8 +205,8 @@ func TestStoppedWaiterIsPassedOver(t *testing.T) {
 	if err != nil || !status.Stopped() {
 		t.Fatalf("%v, %v", status, err)
 	}
-	want(t, fenlock.Granted)(n.Release(t.Context(), held))
-	if e := entry(t, n, "a"); e.Holder != rule.Reserved(stopped.waiter) {
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
+	if e := entry(t, n, "a"); e.Holder != node.Reserved(stopped.waiter) {
 		t.Fatalf("not kept for the stopped one: %+v", e)
 	}
 	if l := inTable(t, n, "a"); len(l) != 1 || l[0].Waiter != next.waiter {
@@ -214,11 +214,11 @@ func TestStoppedWaiterIsPassedOver(t *testing.T) {
 	}
 	eventually(t, "the next one is called", func() bool {
 		w := asks("a", strings.Repeat("c", 32)+":1", 30) // cannot be told
-		a, err := n.Acquire(t.Context(), w)
-		if err != nil || a.Status != fenlock.Held {
+		a, err := n.Do(t.Context(), as(node.Acquire, w))
+		if err != nil || a.Status != node.Held {
 			t.Fatalf("%+v, %v: the name was not kept for those in line", a, err)
 		}
-		return entry(t, n, "a").Holder != rule.Reserved(stopped.waiter)
+		return entry(t, n, "a").Holder != node.Reserved(stopped.waiter)
 	})
 	next.granted(t)
 	if err := stopped.Process.Signal(syscall.SIGCONT); err != nil {
@@ -231,7 +231,7 @@ func TestStoppedWaiterIsPassedOver(t *testing.T) {
 func TestDeadPipesAreSwept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n := open(t, path)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 	var children []*waiting
 	for i, client := range clients(4) {
 		children = append(children, waitFor(t, path, client, 10+i))
@@ -261,7 +261,7 @@ func lockers(n *Node) {
 	var all sync.WaitGroup
 	proof := n.path + ".held"
 	for range 2 {
-		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}})
+		l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}})
 		if err != nil {
 			fatal(err)
 		}

@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // inTable reads the whole line of a name.
@@ -29,13 +28,13 @@ func inTable(t *testing.T, n *Node, name string) (l rule.Line) {
 	}
 	defer found.Close()
 	for found.Next() {
-		var p rule.Place
+		var p node.Place
 		if err := found.Scan(&p.Waiter, &p.Stamp); err != nil {
 			t.Fatal(err)
 		}
 		l = append(l, p)
 	}
-	slices.SortFunc(l, func(a, b rule.Place) int {
+	slices.SortFunc(l, func(a, b node.Place) int {
 		return cmp.Or(cmp.Compare(a.Stamp, b.Stamp), strings.Compare(a.Waiter, b.Waiter))
 	})
 	return l
@@ -61,8 +60,8 @@ func TestLineAgainstTheRule(t *testing.T) {
 		n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
 		now := time.Hour
 		n.clock = func() time.Duration { return now }
-		want(t, fenlock.Granted)(n.Acquire(t.Context(), request("b", "", 0)))
-		want(t, fenlock.Held)(n.Acquire(t.Context(), asks("b", clientA+":0", 1)))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("b", "", 0))))
+		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":0", 1))))
 		againstTheRule(t, n, &now, seed)
 		if other := inTable(t, n, "b"); len(other) != 1 {
 			t.Errorf("seed %d: the line of another name is now %v", seed, other)
@@ -81,25 +80,25 @@ func againstTheRule(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 	var l rule.Line
 	var log []string
 	for range 250 {
-		p := fenlock.Place{Waiter: fmt.Sprint(clients[rng.IntN(3)], ":", rng.IntN(2)), Stamp: int64(1 + rng.IntN(4))}
+		p := node.Place{Waiter: fmt.Sprint(clients[rng.IntN(3)], ":", rng.IntN(2)), Stamp: int64(1 + rng.IntN(4))}
 		if rng.IntN(8) == 0 {
 			p.Waiter = ""
 		}
-		r := fenlock.Request{Name: name, Holder: fenlock.Holder(fmt.Sprint("h", rng.IntN(3))), Place: p,
+		r := node.Request{Name: name, Holder: node.Holder(fmt.Sprint("h", rng.IntN(3))), Place: p,
 			TTL: time.Duration(1+rng.IntN(3000)) * time.Millisecond, Token: fence.Token(rng.IntN(50))}
-		var wants core.Reply
-		var got fenlock.Answer
+		var wants rule.Reply
+		var got node.Answer
 		var err error
 		var op string
 		switch rng.IntN(10) {
 		case 0, 1, 2, 3:
 			op = fmt.Sprintf("acquire %+v", r)
-			wants, _ = rule.AcquireInLine(&e, &l, *now, rule.Place(p), reachable, func(e *rule.Entry) core.Reply {
-				return rule.Acquire(e, *now, string(r.Holder), r.TTL, r.Token)
+			wants, _ = rule.AcquireInLine(&e, &l, *now, p, reachable, func(e *rule.Entry) rule.Reply {
+				return rule.Acquire(e, *now, r.Holder, r.TTL, r.Token)
 			})
-			got, err = n.Acquire(t.Context(), r)
-			if got.Status == fenlock.Held && (got.Ahead != l.Ahead(p.Waiter) || got.Remaining != e.Expires-*now || got.Clock != *now ||
-				(got.HeldBy == fenlock.NextInLine) != rule.IsReserved(e.Holder)) {
+			got, err = n.Do(t.Context(), as(node.Acquire, r))
+			if got.Status == node.Held && (got.Ahead != l.Ahead(p.Waiter) || got.Remaining != e.Expires-*now || got.Clock != *now ||
+				(got.HeldBy == node.NextInQueue) != e.Holder.Reserves()) {
 				t.Fatalf("seed %d: %s: %+v; want %+v, %v", seed, op, got, e, l)
 			}
 		case 4, 5, 6:
@@ -110,20 +109,20 @@ func againstTheRule(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 				r.Holder = ""
 			}
 			op = fmt.Sprintf("release %+v", r)
-			wants, _ = rule.ReleaseInLine(&e, &l, *now, string(r.Holder), rule.Place(r.Place), reachable)
-			got, err = n.Release(t.Context(), r)
+			wants, _ = rule.ReleaseInLine(&e, &l, *now, r.Holder, r.Place, reachable)
+			got, err = n.Do(t.Context(), as(node.Release, r))
 		case 7:
 			if rng.IntN(4) > 0 {
 				continue
 			}
 			op = fmt.Sprint("force release ", r.Token)
-			wants, _ = rule.ForceReleaseInLine(&e, &l, *now, reachable, func(e *rule.Entry) core.Reply {
+			wants, _ = rule.ForceReleaseInLine(&e, &l, *now, reachable, func(e *rule.Entry) rule.Reply {
 				return rule.ForceRelease(e, *now, r.Token)
 			})
-			got, err = n.ForceRelease(t.Context(), name, r.Token)
+			got, err = n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: r.Token})
 		case 8:
 			*now += time.Duration(rng.IntN(1200)) * time.Millisecond
-			want(t, fenlock.Held)(n.Acquire(t.Context(), asks("b", clientA+":0", 1))) // keeps that line
+			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":0", 1)))) // keeps that line
 			continue
 		case 9:
 			toggle(t, n, clients[rng.IntN(3)], listens)
@@ -131,7 +130,7 @@ func againstTheRule(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 		}
 		log = append(log, fmt.Sprintf("%v: %s: %+v", *now, op, got))
 		stored, inLine := entry(t, n, name), inTable(t, n, name)
-		same := err == nil && got.Status == fenlock.Status(wants.Status) && got.Register == wants.Register &&
+		same := err == nil && got.Status == wants.Status && got.Register == wants.Register &&
 			stored.Register == e.Register && stored.Leased(*now) == e.Leased(*now) && slices.Equal(inLine, l)
 		if e.Leased(*now) {
 			same = same && stored.Holder == e.Holder && stored.Expires == e.Expires

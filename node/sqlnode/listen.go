@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // How long after a failure a pipe is not made again: twice as long after each
@@ -21,13 +21,13 @@ const (
 	maxRelisten = 2 * time.Second
 )
 
-// Listen implements fenlock.Queuer by a named pipe in the folder path-waiters
+// Listen implements node.Queuer by a named pipe in the folder path-waiters
 // beside the file. If the first attempt to make it fails, Listen returns why
 // at once; the error matches fenlock.ErrMisconfigured if that is for somebody to
 // mend, and fenlock.ErrInvalid if the client is none or listens already. Where
 // there are no named pipes (Windows), it matches errors.ErrUnsupported.
 func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
-	if err := rule.CheckPlace(rule.Place{Waiter: client + ":0"}); err != nil {
+	if err := rule.CheckPlace(node.Place{Waiter: client + ":0"}); err != nil {
 		return n.errorf("listen", invalidf("%q is no client", client))
 	}
 	l := &listener{node: n, client: client, event: event, lstat: os.Lstat,
@@ -66,7 +66,7 @@ func (n *Node) listenError(err error) error {
 		return nil
 	case isPermanent(err):
 		err = fmt.Errorf("%w: waiters cannot be called: %w (the folder is for named pipes; all users of the file must be able to write to it)",
-			fenlock.ErrMisconfigured, err)
+			node.ErrMisconfigured, err)
 	}
 	return n.errorf("listen", err)
 }
@@ -147,7 +147,7 @@ func (l *listener) read(file *os.File) {
 			return
 		}
 		waiter := l.client + ":" + strings.TrimSuffix(string(text), "\n")
-		if !skip && rule.CheckPlace(rule.Place{Waiter: waiter}) == nil {
+		if !skip && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
 			l.event(waiter)
 		}
 		skip = false

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
 )
 
 // patience is how long a test waits for something that should come at once.
@@ -85,26 +85,26 @@ func TestOrderAcrossNodes(t *testing.T) {
 	one, two := open(t, path), open(t, path)
 	a, b := listen(t, one, clientA), listen(t, two, clientB)
 	held := request("a", "holder", 0)
-	want(t, fenlock.Granted)(two.Acquire(t.Context(), held))
+	want(t, node.Granted)(two.Do(t.Context(), as(node.Acquire, held)))
 	order := []struct {
 		node   *Node
 		ears   ears
 		waiter string
 	}{{one, a, clientA + ":1"}, {two, b, clientB + ":1"}, {one, a, clientA + ":2"}, {two, b, clientB + ":2"}}
 	for _, i := range []int{2, 0, 3, 1} { // the order in which they come does not count
-		want(t, fenlock.Held)(order[i].node.Acquire(t.Context(), asks("a", order[i].waiter, int64(i)+10)))
+		want(t, node.Held)(order[i].node.Do(t.Context(), as(node.Acquire, asks("a", order[i].waiter, int64(i)+10))))
 	}
 	for i, next := range order {
-		want(t, fenlock.Granted)(two.Release(t.Context(), held))
+		want(t, node.Granted)(two.Do(t.Context(), as(node.Release, held)))
 		next.ears.hears(t, next.waiter)
 		a.silent(t)
 		b.silent(t)
 		held = asks("a", next.waiter, int64(i)+10)
-		if e := entry(t, one, "a"); e.Holder != rule.Reserved(next.waiter) {
+		if e := entry(t, one, "a"); e.Holder != node.Reserved(next.waiter) {
 			continue // the window is over, on a slow machine
 		}
-		want(t, fenlock.Granted)(next.node.Acquire(t.Context(), held))
-		held.Place = fenlock.Place{}
+		want(t, node.Granted)(next.node.Do(t.Context(), as(node.Acquire, held)))
+		held.Place = node.Place{}
 	}
 	if l, w := rows(t, one, "fenlock_lines"), rows(t, one, "fenlock_waiters"); l != 0 || w != 0 {
 		t.Errorf("%d lines, %d waiters are left", l, w)
@@ -137,9 +137,9 @@ func TestCloseLeavesNothing(t *testing.T) {
 	// The waiters of one that has closed cannot be called.
 	n := open(t, path)
 	held := request("a", "", 0)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
-	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientA+":1", 1)))
-	want(t, fenlock.Granted)(n.Release(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 1))))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 	if l, err := n.Inspect(t.Context(), "a"); err != nil || l.Remaining != 0 {
 		t.Errorf("%+v, %v; want it free", l, err)
 	}
@@ -201,12 +201,12 @@ func TestCallsLeakNoDescriptors(t *testing.T) {
 	before := lowest()
 	for range 100 {
 		held, w := request("a", "", 0), asks("a", clientA+":1", 1)
-		want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
-		want(t, fenlock.Held)(n.Acquire(t.Context(), w))
-		want(t, fenlock.Granted)(n.Release(t.Context(), held))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 		heard.hears(t, w.Place.Waiter)
 		w.Place.Stamp = 0
-		want(t, fenlock.Lost)(n.Release(t.Context(), w))
+		want(t, node.Lost)(n.Do(t.Context(), as(node.Release, w)))
 	}
 	if after := lowest(); after > before+50 {
 		t.Errorf("the lowest free descriptor was %d, and is %d", before, after)
@@ -227,12 +227,12 @@ func TestFullPipeCountsAsTold(t *testing.T) {
 		_, err = unread.Write(make([]byte, 512))
 	}
 	held := request("a", "", 0)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
-	want(t, fenlock.Held)(n.Acquire(t.Context(), asks("a", clientA+":1", 1)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 1))))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	want(t, fenlock.Granted)(n.Release(ctx, held))
-	if e := entry(t, n, "a"); e.Holder != rule.Reserved(clientA+":1") {
+	want(t, node.Granted)(n.Do(ctx, as(node.Release, held)))
+	if e := entry(t, n, "a"); e.Holder != node.Reserved(clientA+":1") {
 		t.Errorf("the name is not kept: %+v", e)
 	}
 }
@@ -264,16 +264,16 @@ func TestFolderDeleted(t *testing.T) {
 	heard := listen(t, n, clientA)
 	other := open(t, path)
 	held := request("a", "", 0)
-	want(t, fenlock.Granted)(other.Acquire(t.Context(), held))
+	want(t, node.Granted)(other.Do(t.Context(), as(node.Acquire, held)))
 	w := asks("a", clientA+":1", 1)
-	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
 	if err := os.RemoveAll(path + "-waiters"); err != nil {
 		t.Fatal(err)
 	}
 	heard.silent(t)
-	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
 	heard.hears(t, "")
-	want(t, fenlock.Granted)(other.Release(t.Context(), held))
+	want(t, node.Granted)(other.Do(t.Context(), as(node.Release, held)))
 	heard.hears(t, clientA+":1")
 	// A pipe that somebody has replaced is not touched at the end.
 	pipe := filepath.Join(path+"-waiters", clientA)
@@ -301,20 +301,20 @@ func TestFolderCannotBeMade(t *testing.T) {
 		t.Errorf("%v is for somebody to mend", err)
 	}
 	held := request("a", "", 0)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	w := asks("a", clientA+":1", 1)
-	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
-	want(t, fenlock.Granted)(n.Release(t.Context(), held)) // calls nobody
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held))) // calls nobody
 	w2 := asks("a", clientA+":2", 2)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), w2))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, w2)))
 	heard.silent(t)
 
 	if err := os.Remove(path + "-waiters"); err != nil {
 		t.Fatal(err)
 	}
 	heard.hears(t, "")
-	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
-	want(t, fenlock.Granted)(n.Release(t.Context(), w2))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, w2)))
 	heard.hears(t, clientA+":1")
 }
 
@@ -339,10 +339,10 @@ func TestOtherThingsInTheFolderStay(t *testing.T) {
 	n := open(t, path)
 	for _, client := range []string{clientA, clientB} {
 		held := request(client, "", 0)
-		want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
-		want(t, fenlock.Held)(n.Acquire(t.Context(), asks(client, client+":1", 1)))
-		want(t, fenlock.Granted)(n.Release(t.Context(), held))
-		want(t, fenlock.Granted)(n.Acquire(t.Context(), held)) // it is not kept
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(client, client+":1", 1))))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held))) // it is not kept
 	}
 	listen(t, n, strings.Repeat("c", 32))
 	if names := inFolder(t, path); len(names) != 5 {

@@ -4,80 +4,48 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
-// Acquire implements fenlock.Node.
-func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), rule.CheckPlace(rule.Place(r.Place))); err != nil {
-		return fenlock.Answer{}, n.errorf("acquire", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
+// Do implements node.Node.
+func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if err := rule.Check(r); err != nil {
+		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
-	a, err := n.apply(ctx, synced, "acquire", r.Name, func(v *visit) core.Reply {
-		return v.acquireInLine(r.Place, func() core.Reply {
-			return rule.Acquire(&v.entry, v.now, string(r.Holder), ttl, r.Token)
-		})
-	})
-	if a.Status == fenlock.Held {
+	a := writing
+	switch r.Op {
+	case node.Acquire, node.Confirm, node.ForceRelease:
+		a = synced
+	}
+	answer, err := n.apply(ctx, a, r.Op.String(), r.Name, func(v *visit) rule.Reply { return v.carryOut(r) })
+	if r.Op == node.Acquire && answer.Status == node.Held {
 		n.checkPipe(r.Place.Waiter)
 	}
-	return a, err
+	return answer, err
 }
 
-// Confirm implements fenlock.Node.
-func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	if err := rule.CheckToken(r.Token); err != nil {
-		return fenlock.Answer{}, n.errorf("confirm", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
-	}
-	return n.apply(ctx, synced, "confirm", r.Name, func(v *visit) core.Reply {
-		return rule.Confirm(&v.entry, v.now, string(r.Holder), r.Token)
-	})
-}
-
-// Extend implements fenlock.Node.
-func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	ttl, err := rule.CheckTTL(r.TTL)
-	if err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder))); err != nil {
-		return fenlock.Answer{}, n.errorf("extend", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
-	}
-	return n.apply(ctx, writing, "extend", r.Name, func(v *visit) core.Reply {
-		return rule.Extend(&v.entry, v.now, string(r.Holder), ttl, r.Token)
-	})
-}
-
-// Release implements fenlock.Node.
-func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	if err := rule.CheckPlace(rule.Place(r.Place)); err != nil {
-		return fenlock.Answer{}, n.errorf("release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
-	}
-	return n.apply(ctx, writing, "release", r.Name, func(v *visit) core.Reply {
-		return v.releaseInLine(r.Place, func() core.Reply {
-			return rule.Release(&v.entry, v.now, string(r.Holder))
+func (v *visit) carryOut(r node.Request) rule.Reply {
+	switch r.Op {
+	case node.Acquire:
+		return v.acquireInLine(r.Place, func() rule.Reply {
+			return rule.Acquire(&v.entry, v.now, r.Holder, r.TTL.Truncate(time.Millisecond), r.Token)
 		})
-	})
-}
-
-// ForceRelease implements fenlock.Node.
-func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
-	if err := rule.CheckToken(floor); err != nil {
-		return fenlock.Answer{}, n.errorf("force release", fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
+	case node.Confirm:
+		return rule.Confirm(&v.entry, v.now, r.Holder, r.Token)
+	case node.Extend:
+		return rule.Extend(&v.entry, v.now, r.Holder, r.TTL.Truncate(time.Millisecond), r.Token)
+	case node.Release:
+		return v.releaseInLine(r.Place, func() rule.Reply { return rule.Release(&v.entry, v.now, r.Holder) })
 	}
-	return n.apply(ctx, synced, "force release", name, func(v *visit) core.Reply {
-		return v.forceReleaseInLine(func() core.Reply {
-			return rule.ForceRelease(&v.entry, v.now, floor)
-		})
-	})
+	return v.forceReleaseInLine(func() rule.Reply { return rule.ForceRelease(&v.entry, v.now, r.Token) })
 }
 
-// Inspect implements fenlock.Node.
-func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) {
-	lease, err := apart(ctx, func() (found fenlock.Lease, err error) {
+// Inspect implements node.Node.
+func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	lease, err := apart(ctx, func() (found node.Lease, err error) {
 		err = n.transact(ctx, reading, func(tx *sql.Tx) (bool, error) {
 			e, _, err := n.load(ctx, tx, name)
 			found = shown(name, e, n.now())
@@ -86,7 +54,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) 
 		return found, err
 	})
 	if err != nil {
-		return fenlock.Lease{}, n.errorf("inspect", err)
+		return node.Lease{}, n.errorf("inspect", err)
 	}
 	return lease, nil
 }
@@ -94,12 +62,12 @@ func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) 
 // pageSize is how many leases List reads in one transaction.
 const pageSize = 256
 
-// List implements fenlock.Node, in the order of the names' bytes. No
+// List implements node.Admin, in the order of the names' bytes. No
 // transaction is open while yield runs: it may take its time, and call the node.
-func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
+func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
 	after := ""
 	for {
-		page, err := apart(ctx, func() (page []fenlock.Lease, err error) {
+		page, err := apart(ctx, func() (page []node.Lease, err error) {
 			err = n.transact(ctx, reading, func(tx *sql.Tx) (_ bool, err error) {
 				page, err = n.page(ctx, tx, after)
 				return false, err
@@ -121,7 +89,7 @@ func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 	}
 }
 
-func (n *Node) page(ctx context.Context, tx *sql.Tx, after string) ([]fenlock.Lease, error) {
+func (n *Node) page(ctx context.Context, tx *sql.Tx, after string) ([]node.Lease, error) {
 	now := n.now()
 	rows, err := tx.StmtContext(ctx, n.stmt.page).QueryContext(ctx, []byte(after), now.Milliseconds(), n.boot, pageSize)
 	if err != nil {
@@ -137,12 +105,12 @@ func (n *Node) page(ctx context.Context, tx *sql.Tx, after string) ([]fenlock.Le
 			return nil, err
 		}
 		names = append(names, string(name))
-		entries = append(entries, rule.Entry{Holder: string(holder), Expires: time.Duration(expires) * time.Millisecond})
+		entries = append(entries, rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond})
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return nil, err
 	}
-	page := make([]fenlock.Lease, len(names))
+	page := make([]node.Lease, len(names))
 	for i, name := range names {
 		if entries[i].Register, err = n.register(ctx, tx, name); err != nil {
 			return nil, err
@@ -153,10 +121,10 @@ func (n *Node) page(ctx context.Context, tx *sql.Tx, after string) ([]fenlock.Le
 }
 
 // shown is what an operator sees of an entry.
-func shown(name string, e rule.Entry, now time.Duration) fenlock.Lease {
-	l := fenlock.Lease{Name: name, Register: e.Register}
+func shown(name string, e rule.Entry, now time.Duration) node.Lease {
+	l := node.Lease{Name: name, Register: e.Register}
 	if e.Leased(now) {
-		l.Label, l.Remaining = fenlock.Holder(e.Holder).Label(), e.Expires-now
+		l.Label, l.Remaining = e.Holder.Label(), e.Expires-now
 	}
 	return l
 }

@@ -12,7 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // pipe is a client's pipe, open to tell one of its waiters. The nil pipe is that
@@ -39,7 +40,7 @@ func resolve(path string) (string, error) { return filepath.EvalSymlinks(path) }
 // written to it. Waiters that come out of the file have been checked before they
 // went in; but others can write to the file.
 func (n *Node) reach(waiter string) *pipe {
-	if rule.CheckPlace(rule.Place{Waiter: waiter}) != nil {
+	if rule.CheckPlace(node.Place{Waiter: waiter}) != nil {
 		return nil
 	}
 	path := n.pipeOf(waiter)
@@ -220,7 +221,7 @@ func (n *Node) sweep() {
 	for _, name := range names {
 		path := filepath.Join(n.pipes(), name)
 		switch {
-		case rule.CheckPlace(rule.Place{Waiter: name + ":0"}) == nil:
+		case rule.CheckPlace(node.Place{Waiter: name + ":0"}) == nil:
 		case strings.HasPrefix(name, draftPrefix):
 			if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) < draftAge {
 				continue

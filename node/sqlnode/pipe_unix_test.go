@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // SQLite follows links, so two who share a file may know it by two names. They
@@ -39,12 +39,12 @@ func TestCallsFollowLinks(t *testing.T) {
 			waiter          string
 		}{{direct, linked, heard, clientA + ":1"}, {linked, direct, far, clientB + ":1"}} {
 			held, w := request(path, "", 0), asks(path, c.waiter, 1)
-			want(t, fenlock.Granted)(c.releases.Acquire(t.Context(), held))
-			want(t, fenlock.Held)(c.waits.Acquire(t.Context(), w))
-			want(t, fenlock.Granted)(c.releases.Release(t.Context(), held))
+			want(t, node.Granted)(c.releases.Do(t.Context(), as(node.Acquire, held)))
+			want(t, node.Held)(c.waits.Do(t.Context(), as(node.Acquire, w)))
+			want(t, node.Granted)(c.releases.Do(t.Context(), as(node.Release, held)))
 			c.ears.hears(t, c.waiter)
 			w.Place.Stamp = 0
-			if _, err := c.waits.Release(t.Context(), w); err != nil {
+			if _, err := c.waits.Do(t.Context(), as(node.Release, w)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -75,11 +75,11 @@ func TestLinkMoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, r := open(t, link), request("a", "me", 0)
-			want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 			if err := errors.Join(change(file, other), os.Remove(link), os.Symlink(other, link)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := n.Extend(t.Context(), r)
+			_, err := n.Do(t.Context(), as(node.Extend, r))
 			problem(t, err, link, "while it was open")
 		})
 	}
@@ -160,9 +160,9 @@ func TestWriteOnlyPipes(t *testing.T) {
 		t.Errorf("the folder has %q; want one pipe", names)
 	}
 	held, w := request("a", "", 0), asks("a", clientA+":1", 1)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), held))
-	want(t, fenlock.Held)(n.Acquire(t.Context(), w))
-	want(t, fenlock.Granted)(n.Release(t.Context(), held))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 	heard.hears(t, clientA+":1")
 	if os.Geteuid() == 0 {
 		return // root may open anything
@@ -191,14 +191,14 @@ func TestHangingFolderDoesNotHoldTheWaiter(t *testing.T) {
 		return os.Lstat(path)
 	}
 	l.mu.Unlock()
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	answers := make(chan error)
 	go func() {
 		for range 5 {
-			a, err := n.Acquire(ctx, asks("a", clientA+":1", 1))
-			if err == nil && a.Status != fenlock.Held {
+			a, err := n.Do(ctx, as(node.Acquire, asks("a", clientA+":1", 1)))
+			if err == nil && a.Status != node.Held {
 				err = errors.New(a.Status.String())
 			}
 			answers <- err

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
 // The tests below start this test binary again, as a child with a role.
@@ -83,11 +83,11 @@ func hammer(n *Node) {
 	for done := 0; done < hammerRounds; {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		r := request("the lock", fmt.Sprint(os.Getpid()), 0)
-		a, err := n.Acquire(ctx, r)
+		a, err := n.Do(ctx, as(node.Acquire, r))
 		if err != nil {
 			fatal(err)
 		}
-		if a.Status == fenlock.Granted {
+		if a.Status == node.Granted {
 			f, err := os.OpenFile(proof, os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {
 				fatal("two holders at once: " + err.Error())
@@ -97,7 +97,7 @@ func hammer(n *Node) {
 			if err := os.Remove(proof); err != nil {
 				fatal(err)
 			}
-			if a, err := n.Release(ctx, r); err != nil || a.Status != fenlock.Granted {
+			if a, err := n.Do(ctx, as(node.Release, r)); err != nil || a.Status != node.Granted {
 				fatal(fmt.Sprint("release: ", a, err))
 			}
 			done++
@@ -150,7 +150,7 @@ func TestManyProcesses(t *testing.T) {
 // churn writes until it is killed, and reports each grant after it was made.
 func churn(n *Node) {
 	for i := 0; ; i++ {
-		a, err := n.Acquire(context.Background(), request(fmt.Sprint("name ", i), "", 0))
+		a, err := n.Do(context.Background(), as(node.Acquire, request(fmt.Sprint("name ", i), "", 0)))
 		if err != nil {
 			fatal(err)
 		}
@@ -190,7 +190,7 @@ func TestKilledProcess(t *testing.T) {
 			}
 		}
 		r := request(fmt.Sprint("after ", round), "", 0)
-		want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 		check(t, n)
 		n.Close()
 	}
@@ -211,16 +211,24 @@ func stuck(n *Node) {
 func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n, r := open(t, path), request("a", "me", 7)
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	cmd, out, stderr := child(t, "stuck", path)
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
 		t.Fatalf("%q, %v: %s", line, err, stderr)
 	}
 	for op, call := range map[string]func(context.Context) error{
-		"acquire": func(ctx context.Context) error { _, err := n.Acquire(ctx, request("b", "", 0)); return err },
-		"confirm": func(ctx context.Context) error { r := r; r.Token = 50; _, err := n.Confirm(ctx, r); return err },
-		"extend":  func(ctx context.Context) error { _, err := n.Extend(ctx, r); return err },
-		"release": func(ctx context.Context) error { _, err := n.Release(ctx, r); return err },
+		"acquire": func(ctx context.Context) error {
+			_, err := n.Do(ctx, as(node.Acquire, request("b", "", 0)))
+			return err
+		},
+		"confirm": func(ctx context.Context) error {
+			r := r
+			r.Token = 50
+			_, err := n.Do(ctx, as(node.Confirm, r))
+			return err
+		},
+		"extend":  func(ctx context.Context) error { _, err := n.Do(ctx, as(node.Extend, r)); return err },
+		"release": func(ctx context.Context) error { _, err := n.Do(ctx, as(node.Release, r)); return err },
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		start := time.Now()
@@ -245,7 +253,7 @@ func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 10 {
 		wg.Go(func() {
-			if _, err := n.Acquire(ctx, request("c", "", 0)); !errors.Is(err, context.Canceled) {
+			if _, err := n.Do(ctx, as(node.Acquire, request("c", "", 0))); !errors.Is(err, context.Canceled) {
 				t.Errorf("cancelled: %v", err)
 			}
 		})
@@ -256,7 +264,7 @@ func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
 
 	cmd.Process.Kill()
 	cmd.Wait()
-	want(t, fenlock.Granted)(n.Release(t.Context(), r))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
 	for _, name := range []string{"b", "c"} {
 		if l, err := n.Inspect(t.Context(), name); err != nil || l.Remaining != 0 || l.Register != 0 {
 			t.Errorf("%q after the refused acquires: %+v, %v", name, l, err)
@@ -275,8 +283,8 @@ func TestWaitEndsWithTheOthersTransaction(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 5 {
 		wg.Go(func() {
-			a, err := n.Acquire(t.Context(), request(fmt.Sprint(i), "", 0))
-			if err != nil || a.Status != fenlock.Granted {
+			a, err := n.Do(t.Context(), as(node.Acquire, request(fmt.Sprint(i), "", 0)))
+			if err != nil || a.Status != node.Granted {
 				t.Errorf("%+v, %v", a, err)
 			}
 		})

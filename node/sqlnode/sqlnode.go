@@ -1,6 +1,6 @@
 // Package sqlnode is a node in a SQLite database file: a lock among the
 // processes of one machine, without a server. Every operation is one immediate
-// transaction that applies the rules of package internal/rule to two rows, the
+// transaction that applies the rules of package node/rule to two rows, the
 // lease of the name and the register of its stripe, and to the line of those who
 // wait for the name.
 //
@@ -41,11 +41,11 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
-// Node is a fenlock.Node and fenlock.Queuer in a SQLite file. It is safe for concurrent use, by
-// several processes too. Make one with Open or OpenFile; the zero Node is not
+// Node is a node.Node, node.Queuer and node.Admin in a SQLite file. It is safe for
+// concurrent use, by several processes too. Make one with Open or OpenFile; the zero Node is not
 // usable.
 type Node struct {
 	path string      // absolute
@@ -63,7 +63,11 @@ type Node struct {
 	listeners map[string]*listener // by client
 }
 
-var _ fenlock.Queuer = (*Node)(nil)
+var (
+	_ node.Node   = (*Node)(nil)
+	_ node.Queuer = (*Node)(nil)
+	_ node.Admin  = (*Node)(nil)
+)
 
 // Open opens the node that a URL names: sqlite:///absolute/path or
 // sqlite:relative/path, with %41 and the like decoded. It takes no parameters, and
@@ -124,7 +128,7 @@ func detail(rawURL, part string) string {
 
 // invalidf returns an error that matches fenlock.ErrInvalid.
 func invalidf(format string, args ...any) error {
-	return fmt.Errorf("%w: sqlnode: %s", fenlock.ErrInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: sqlnode: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // openPatience bounds how long Open waits while another process has the file
@@ -231,6 +235,9 @@ func dsn(path string) string {
 
 // String returns the absolute path of the file.
 func (n *Node) String() string { return n.path }
+
+// Engine returns n.
+func (n *Node) Engine() any { return n }
 
 // Leave does what Close does, but leaves the file open until the process ends, which
 // is what it is for. The last one to close a file writes SQLite's log into it and

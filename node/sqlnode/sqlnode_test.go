@@ -15,6 +15,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -29,14 +30,14 @@ func open(t testing.TB, path string) *Node {
 	return n
 }
 
-func request(name, label string, token fence.Token) fenlock.Request {
+func request(name, label string, token fence.Token) node.Request {
 	id := make([]byte, 16)
 	rand.Read(id)
-	return fenlock.Request{Name: name, Holder: fenlock.Holder(hex.EncodeToString(id) + ":" + label), TTL: time.Minute, Token: token}
+	return node.Request{Name: name, Holder: node.Holder(hex.EncodeToString(id) + ":" + label), TTL: time.Minute, Token: token}
 }
 
-func want(t testing.TB, status fenlock.Status) func(fenlock.Answer, error) fenlock.Answer {
-	return func(a fenlock.Answer, err error) fenlock.Answer {
+func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer {
+	return func(a node.Answer, err error) node.Answer {
 		t.Helper()
 		if err != nil || a.Status != status {
 			t.Fatalf("got %+v, %v; want %v", a, err, status)
@@ -57,7 +58,7 @@ func TestConformanceOnTheWallClock(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 		path := filepath.Join(t.TempDir(), "locks.db")
 		h := nodetest.Harness{Wait: time.Sleep}
-		for _, to := range []*fenlock.Node{&h.Node, &h.Other} {
+		for _, to := range []*node.Node{&h.Node, &h.Other} {
 			n := open(t, path)
 			n.boot, n.clock = "", func() time.Duration { return time.Duration(time.Now().UnixNano()) }
 			*to = n
@@ -124,7 +125,7 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 	if n.String() != path {
 		t.Errorf("the node is called %q; want %q", n, path)
 	}
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "", 0)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 	for file, mode := range map[string]os.FileMode{path: 0o600, path + "-wal": 0o600, filepath.Dir(path): 0o700, filepath.Join(dir, "new"): 0o700} {
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v; want mode %o", file, info, err, mode)
@@ -132,21 +133,21 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 	}
 	// A relative path stays what it was when the program changes its folder.
 	t.Chdir(t.TempDir())
-	want(t, fenlock.Held)(n.Acquire(t.Context(), request("a", "", 0)))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 }
 
 func TestReopenKeepsLeasesAndRegisters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	r := request("a", "me", 1<<52)
 	first := open(t, path)
-	want(t, fenlock.Granted)(first.Acquire(t.Context(), r))
+	want(t, node.Granted)(first.Do(t.Context(), as(node.Acquire, r)))
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	second := open(t, path)
-	want(t, fenlock.Held)(second.Acquire(t.Context(), request("a", "rival", 0)))
-	want(t, fenlock.Granted)(second.Release(t.Context(), r))
-	if a := want(t, fenlock.Granted)(second.Acquire(t.Context(), request("a", "next", 0))); a.Register != 1<<52+1 {
+	want(t, node.Held)(second.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))))
+	want(t, node.Granted)(second.Do(t.Context(), as(node.Release, r)))
+	if a := want(t, node.Granted)(second.Do(t.Context(), as(node.Acquire, request("a", "next", 0)))); a.Register != 1<<52+1 {
 		t.Errorf("after reopening: token %d; want 2^52+1", a.Register)
 	}
 }
@@ -158,8 +159,8 @@ func TestLeaseOfAnotherBootIsVoid(t *testing.T) {
 	before := open(t, path)
 	before.boot, before.clock = "another boot", func() time.Duration { return 1000 * time.Hour }
 	old := request("a", "old", 7)
-	want(t, fenlock.Granted)(before.Acquire(t.Context(), old))
-	want(t, fenlock.Granted)(before.Acquire(t.Context(), request("b", "old", 7)))
+	want(t, node.Granted)(before.Do(t.Context(), as(node.Acquire, old)))
+	want(t, node.Granted)(before.Do(t.Context(), as(node.Acquire, request("b", "old", 7))))
 
 	// The same node, so that the rows are still there: opening deletes them.
 	after := before
@@ -167,12 +168,12 @@ func TestLeaseOfAnotherBootIsVoid(t *testing.T) {
 	if l, err := after.Inspect(t.Context(), "a"); err != nil || l.Remaining != 0 || l.Label != "" || l.Register != 7 {
 		t.Errorf("inspect: %+v, %v", l, err)
 	}
-	if err := after.List(t.Context(), func(l fenlock.Lease) bool { t.Errorf("listed: %+v", l); return true }); err != nil {
+	if err := after.List(t.Context(), func(l node.Lease) bool { t.Errorf("listed: %+v", l); return true }); err != nil {
 		t.Error(err)
 	}
-	want(t, fenlock.Lost)(after.Confirm(t.Context(), old))
-	want(t, fenlock.Lost)(after.Release(t.Context(), old))
-	if a := want(t, fenlock.Granted)(after.Acquire(t.Context(), request("a", "new", 0))); a.Register != 8 {
+	want(t, node.Lost)(after.Do(t.Context(), as(node.Confirm, old)))
+	want(t, node.Lost)(after.Do(t.Context(), as(node.Release, old)))
+	if a := want(t, node.Granted)(after.Do(t.Context(), as(node.Acquire, request("a", "new", 0)))); a.Register != 8 {
 		t.Errorf("granted %d; want 8", a.Register)
 	}
 
@@ -199,7 +200,7 @@ func TestExpiredRowsAreDeleted(t *testing.T) {
 	for i := range 2000 {
 		r := request(fmt.Sprint("name ", i), "", 0)
 		r.TTL = time.Second
-		want(t, fenlock.Granted)(n.Acquire(t.Context(), r))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 		now.Add(int64(20 * time.Millisecond)) // 50 are live at any time
 		if i%100 == 0 {
 			largest = max(largest, count(t, n))
@@ -215,20 +216,26 @@ func TestExpiryIsExact(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
 	now := 5*time.Second + 999*time.Microsecond
 	n.clock = func() time.Duration { return now }
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "one", 0)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "one", 0))))
 	now = 5*time.Second + time.Minute - 1
-	if a := want(t, fenlock.Held)(n.Acquire(t.Context(), request("a", "two", 0))); a.Remaining != time.Millisecond {
+	if a := want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("a", "two", 0)))); a.Remaining != time.Millisecond {
 		t.Errorf("%v remain; want 1ms", a.Remaining)
 	}
 	now++
-	want(t, fenlock.Granted)(n.Acquire(t.Context(), request("a", "two", 0)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "two", 0))))
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {
 	n := open(b, filepath.Join(b.TempDir(), "locks.db"))
 	for b.Loop() {
 		r := request("a", "", 0)
-		want(b, fenlock.Granted)(n.Acquire(context.Background(), r))
-		want(b, fenlock.Granted)(n.Release(context.Background(), r))
+		want(b, node.Granted)(n.Do(context.Background(), as(node.Acquire, r)))
+		want(b, node.Granted)(n.Do(context.Background(), as(node.Release, r)))
 	}
+}
+
+// as is the request for an operation.
+func as(op node.Op, r node.Request) node.Request {
+	r.Op = op
+	return r
 }

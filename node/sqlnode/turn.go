@@ -1,17 +1,16 @@
 package sqlnode
 
 import (
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
-// The decisions below are those of internal/rule/line.go, step by step, for a line
+// The decisions below are those of node/rule/line.go, step by step, for a line
 // that is in a table: loading up to 10,000 waiters for every operation would
 // cost more than the operation. A test compares the two.
 
 // acquireInLine is rule.AcquireInLine.
-func (v *visit) acquireInLine(p fenlock.Place, acquire func() core.Reply) core.Reply {
+func (v *visit) acquireInLine(p node.Place, acquire func() rule.Reply) rule.Reply {
 	v.asker = p.Waiter
 	switch {
 	case v.keptFor(p.Waiter):
@@ -22,9 +21,9 @@ func (v *visit) acquireInLine(p fenlock.Place, acquire func() core.Reply) core.R
 	}
 	reply := acquire()
 	switch reply.Status {
-	case core.Granted:
+	case node.Granted:
 		v.line.leave(p.Waiter)
-	case core.Held:
+	case node.Held:
 		v.line.join(p)
 	}
 	if p.Waiter != "" {
@@ -34,9 +33,9 @@ func (v *visit) acquireInLine(p fenlock.Place, acquire func() core.Reply) core.R
 }
 
 // releaseInLine is rule.ReleaseInLine.
-func (v *visit) releaseInLine(p fenlock.Place, release func() core.Reply) core.Reply {
+func (v *visit) releaseInLine(p node.Place, release func() rule.Reply) rule.Reply {
 	reply := release()
-	freed := reply.Status == core.Granted
+	freed := reply.Status == node.Granted
 	if p.Waiter != "" {
 		if v.keptFor(p.Waiter) {
 			v.entry.Holder, freed = "", true
@@ -55,9 +54,9 @@ func (v *visit) releaseInLine(p fenlock.Place, release func() core.Reply) core.R
 }
 
 // forceReleaseInLine is rule.ForceReleaseInLine.
-func (v *visit) forceReleaseInLine(force func() core.Reply) core.Reply {
+func (v *visit) forceReleaseInLine(force func() rule.Reply) rule.Reply {
 	reply := force()
-	if reply.Status == core.Granted {
+	if reply.Status == node.Granted {
 		v.call("")
 	}
 	return reply
@@ -65,7 +64,7 @@ func (v *visit) forceReleaseInLine(force func() core.Reply) core.Reply {
 
 // keptFor reports whether the name is kept for a waiter.
 func (v *visit) keptFor(waiter string) bool {
-	return waiter != "" && v.entry.Leased(v.now) && v.entry.Holder == rule.Reserved(waiter)
+	return waiter != "" && v.entry.Leased(v.now) && v.entry.Holder == node.Reserved(waiter)
 }
 
 // call takes the first in line whom it can reach out of it, and keeps the name
@@ -79,7 +78,7 @@ func (v *visit) call(self string) {
 		v.line.leave(head)
 		if to := v.line.node.reach(head); to != nil {
 			v.called = to
-			v.entry.Holder, v.entry.Expires = rule.Reserved(head), v.now+core.ClaimWindow
+			v.entry.Holder, v.entry.Expires = node.Reserved(head), v.now+rule.ReservationTTL
 			return
 		}
 	}

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // visit is what an operation works on: all that the file has about a name,
@@ -25,8 +24,8 @@ type visit struct {
 
 // apply runs an operation on the entry of a name, in one transaction. Whoever
 // was called is told after it.
-func (n *Node) apply(ctx context.Context, a access, op, name string, decide func(*visit) core.Reply) (fenlock.Answer, error) {
-	answer, err := apart(ctx, func() (said fenlock.Answer, err error) {
+func (n *Node) apply(ctx context.Context, a access, op, name string, decide func(*visit) rule.Reply) (node.Answer, error) {
+	answer, err := apart(ctx, func() (said node.Answer, err error) {
 		var called *pipe
 		defer func() { called.close() }()
 		err = n.transact(ctx, a, func(tx *sql.Tx) (changed bool, err error) {
@@ -41,9 +40,9 @@ func (n *Node) apply(ctx context.Context, a access, op, name string, decide func
 			reply := decide(v)
 			called.close() // of an earlier try
 			called = v.called
-			said = fenlock.Answer{Status: fenlock.Status(reply.Status), Register: reply.Register}
-			if said.Status == fenlock.Held {
-				said.HeldBy, said.Remaining = fenlock.Holder(v.entry.Holder).Label(), v.entry.Expires-now
+			said = node.Answer{Status: reply.Status, Register: reply.Register}
+			if said.Status == node.Held {
+				said.HeldBy, said.Remaining = v.entry.Holder.Label(), v.entry.Expires-now
 				said.Ahead, said.Clock = v.line.ahead(v.asker), clock
 			}
 			if v.entry.Register != before.Register && a != synced {
@@ -61,7 +60,7 @@ func (n *Node) apply(ctx context.Context, a access, op, name string, decide func
 		return said, err
 	})
 	if err != nil {
-		return fenlock.Answer{}, n.errorf(op, err)
+		return node.Answer{}, n.errorf(op, err)
 	}
 	return answer, nil
 }
@@ -77,7 +76,7 @@ func (n *Node) load(ctx context.Context, tx *sql.Tx, name string) (e rule.Entry,
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return e, false, err
 	case stored && boot == n.boot:
-		e.Holder, e.Expires = string(holder), time.Duration(expires)*time.Millisecond
+		e.Holder, e.Expires = node.Holder(holder), time.Duration(expires)*time.Millisecond
 	}
 	e.Register, err = n.register(ctx, tx, name)
 	return e, stored, err
@@ -86,7 +85,7 @@ func (n *Node) load(ctx context.Context, tx *sql.Tx, name string) (e rule.Entry,
 // register reads the register of the name's stripe: 0 if it was never used.
 func (n *Node) register(ctx context.Context, tx *sql.Tx, name string) (fence.Token, error) {
 	var token int64
-	err := tx.StmtContext(ctx, n.stmt.register).QueryRowContext(ctx, fenlock.Stripe(name)).Scan(&token)
+	err := tx.StmtContext(ctx, n.stmt.register).QueryRowContext(ctx, node.Stripe(name)).Scan(&token)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, err
 	}
@@ -107,7 +106,7 @@ func (n *Node) store(ctx context.Context, tx *sql.Tx, name string, before, after
 		}
 	}
 	if after.Register != before.Register {
-		exec(n.stmt.setRegister, fenlock.Stripe(name), int64(after.Register))
+		exec(n.stmt.setRegister, node.Stripe(name), int64(after.Register))
 	}
 	switch {
 	case !after.Leased(now) && stored:

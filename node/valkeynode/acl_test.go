@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -72,18 +73,18 @@ func exercise(t *testing.T, server *testserver.Server) error {
 		return err
 	}
 	defer n.Close()
-	if err := n.Join(fenlock.Group{Nodes: []fenlock.Node{n}, MaxTTL: aclMaxTTL}); err != nil {
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: aclMaxTTL}); err != nil {
 		return err
 	}
 	ctx := bounded(t)
 	r := request("orders/42", "one")
 	r.TTL = aclMaxTTL
-	var a fenlock.Answer
+	var a node.Answer
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if a, err = n.Acquire(ctx, r); err != nil {
+		if a, err = n.Do(ctx, as(node.Acquire, r)); err != nil {
 			return fmt.Errorf("acquire: %w", err)
 		}
-		if a.Status == fenlock.Granted {
+		if a.Status == node.Granted {
 			break
 		}
 		if time.Now().After(end) {
@@ -94,23 +95,26 @@ func exercise(t *testing.T, server *testserver.Server) error {
 	other := request("orders/42", "two")
 	other.TTL = aclMaxTTL
 	client := strings.Repeat("a", 32)
-	other.Place = fenlock.Place{Waiter: client + ":1", Stamp: 1}
-	gone := fenlock.Request{Name: r.Name, Place: fenlock.Place{Waiter: client + ":1"}}
+	other.Place = node.Place{Waiter: client + ":1", Stamp: 1}
+	gone := node.Request{Name: r.Name, Place: node.Place{Waiter: client + ":1"}}
 	for _, step := range []struct {
 		name string
 		do   func() error
 	}{
 		{"listen", func() error { return n.Listen(ctx, client, func(string) {}) }},
-		{"held", func() error { _, err := n.Acquire(ctx, other); return err }},
-		{"confirm", func() error { _, err := n.Confirm(ctx, r); return err }},
-		{"extend", func() error { _, err := n.Extend(ctx, r); return err }},
-		{"release", func() error { _, err := n.Release(ctx, r); return err }},
-		{"give up", func() error { _, err := n.Release(ctx, gone); return err }},
-		{"repair", func() error { _, err := n.Extend(ctx, r); return err }},
+		{"held", func() error { _, err := n.Do(ctx, as(node.Acquire, other)); return err }},
+		{"confirm", func() error { _, err := n.Do(ctx, as(node.Confirm, r)); return err }},
+		{"extend", func() error { _, err := n.Do(ctx, as(node.Extend, r)); return err }},
+		{"release", func() error { _, err := n.Do(ctx, as(node.Release, r)); return err }},
+		{"give up", func() error { _, err := n.Do(ctx, as(node.Release, gone)); return err }},
+		{"repair", func() error { _, err := n.Do(ctx, as(node.Extend, r)); return err }},
 		{"inspect", func() error { _, err := n.Inspect(ctx, r.Name); return err }},
-		{"list", func() error { return n.List(ctx, func(fenlock.Lease) bool { return true }) }},
+		{"list", func() error { return n.List(ctx, func(node.Lease) bool { return true }) }},
 		{"registers", func() error { _, err := n.Registers(ctx); return err }},
-		{"force", func() error { _, err := n.ForceRelease(ctx, r.Name, 1); return err }},
+		{"force", func() error {
+			_, err := n.Do(ctx, node.Request{Op: node.ForceRelease, Name: r.Name, Token: 1})
+			return err
+		}},
 		{"durable", func() error {
 			if server.Do("HGET", "fenlock-registers:fenlock:", "durable") != "1" {
 				return errors.New("fsync always is not recorded")

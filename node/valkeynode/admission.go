@@ -3,7 +3,7 @@ package valkeynode
 import (
 	"time"
 
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // This file decides whether a server may vote; it has no I/O. A server that
@@ -23,7 +23,7 @@ const (
 
 // quarantine is how long a server without memory stays out: the longest lease,
 // and the drift of the clocks by which holders and servers measure it.
-func quarantine(maxTTL time.Duration) time.Duration { return maxTTL + core.Drift(maxTTL) }
+func quarantine(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) }
 
 // uptimeSlack covers that INFO counts whole seconds, of times rounded down on
 // both sides: a server can be up for almost a second less than it says.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/fenlock/fenlock/nodetest"
 )
@@ -18,8 +18,10 @@ import (
 // client that looks at the server, not the scripts.
 type together struct{ *valkeynode.Node }
 
-func (n together) Start(op fenlock.Operation, r fenlock.Request, timeout time.Duration, call fenlock.Call) {
-	n.StartTogether(timeout, valkeynode.Starting{Op: op, Request: r, Call: call})
+var _ node.Ordered = together{}
+
+func (n together) Start(r node.Request, timeout time.Duration, call node.Call) {
+	n.StartTogether(timeout, valkeynode.Starting{Request: r, Call: call})
 }
 
 func TestConformanceOfBatches(t *testing.T) {
@@ -39,10 +41,10 @@ func TestConformanceOfBatches(t *testing.T) {
 	})
 }
 
-func startTogether(t testing.TB, n *valkeynode.Node, op fenlock.Operation, r fenlock.Request) (fenlock.Answer, error) {
+func startTogether(t testing.TB, n *valkeynode.Node, op node.Op, r node.Request) (node.Answer, error) {
 	t.Helper()
 	c := &call{done: make(chan struct{})}
-	n.StartTogether(10*time.Second, valkeynode.Starting{Op: op, Request: r, Call: c})
+	n.StartTogether(10*time.Second, valkeynode.Starting{Request: as(op, r), Call: c})
 	return c.wait(t)
 }
 
@@ -63,8 +65,8 @@ func clientOf(t testing.TB, s *testserver.Server) string {
 func TestFailbackUnderABatch(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		for op, name := range map[fenlock.Operation]string{
-			fenlock.OpAcquire: "acquire", fenlock.OpConfirm: "confirm", fenlock.OpExtend: "extend",
+		for op, name := range map[node.Op]string{
+			node.Acquire: "acquire", node.Confirm: "confirm", node.Extend: "extend",
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -75,7 +77,7 @@ func TestFailbackUnderABatch(t *testing.T) {
 				n := joined(t, primary.URL(), time.Minute)
 				held := request("held", "one")
 				held.TTL = time.Minute
-				if a, err := startTogether(t, n, fenlock.OpAcquire, held); err != nil || a.Status != fenlock.Granted {
+				if a, err := startTogether(t, n, node.Acquire, held); err != nil || a.Status != node.Granted {
 					t.Fatalf("%+v, %v", a, err)
 				}
 				connection := clientOf(t, primary)
@@ -92,7 +94,7 @@ func TestFailbackUnderABatch(t *testing.T) {
 					t.Fatalf("the mark is %q, which the test is not about", mark)
 				}
 				r := held
-				if op == fenlock.OpAcquire {
+				if op == node.Acquire {
 					r = request("orders/42", "two")
 				}
 				a, err := startTogether(t, n, op, r)
@@ -102,11 +104,11 @@ func TestFailbackUnderABatch(t *testing.T) {
 				if got := clientOf(t, primary); got != connection {
 					t.Errorf("the connection was %s and is %s, so the test is about something else", connection, got)
 				}
-				if a, err := startTogether(t, n, fenlock.OpRelease, r); err != nil || a.Status != fenlock.Granted {
+				if a, err := startTogether(t, n, node.Release, r); err != nil || a.Status != node.Granted {
 					t.Errorf("release, which promises nothing: %+v, %v", a, err)
 				}
 				a, err = startTogether(t, n, op, r)
-				if err != nil || a.Status != fenlock.Rejoining || !strings.Contains(a.Detail, "replica") {
+				if err != nil || a.Status != node.Rejoining || !strings.Contains(a.Detail, "replica") {
 					t.Errorf("afterwards: %+v, %v; want it out", a, err)
 				}
 			})
@@ -127,7 +129,7 @@ func TestWritableReplicaUnderABatch(t *testing.T) {
 		if mark := server.Do("HGET", "fenlock-registers:fenlock:", "admitted"); mark != replID(t, server) {
 			t.Fatalf("the mark is %q, which the test is not about", mark)
 		}
-		if a, err := startTogether(t, n, fenlock.OpAcquire, request("orders/42", "one")); err == nil || !strings.Contains(err.Error(), "replica") {
+		if a, err := startTogether(t, n, node.Acquire, request("orders/42", "one")); err == nil || !strings.Contains(err.Error(), "replica") {
 			t.Errorf("%+v, %v; want an error: it is a replica", a, err)
 		}
 	})
@@ -150,12 +152,12 @@ func TestBatchesAfterANewMark(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		server, n := readmitted(t, kind)
-		if a, err := startTogether(t, n, fenlock.OpAcquire, request("one", "me")); err != nil || a.Status != fenlock.Granted {
+		if a, err := startTogether(t, n, node.Acquire, request("one", "me")); err != nil || a.Status != node.Granted {
 			t.Errorf("the first batch: %+v, %v", a, err)
 		}
 		before := calls(t, server)
 		for i := range 10 {
-			if a, err := startTogether(t, n, fenlock.OpAcquire, request(fmt.Sprint("name ", i), "me")); err != nil || a.Status != fenlock.Granted {
+			if a, err := startTogether(t, n, node.Acquire, request(fmt.Sprint("name ", i), "me")); err != nil || a.Status != node.Granted {
 				t.Errorf("batch %d: %+v, %v", i, a, err)
 			}
 		}

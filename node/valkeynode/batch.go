@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -25,10 +25,9 @@ const (
 
 // started is a request that waits for its turn, or for its answer.
 type started struct {
-	op      fenlock.Operation
-	request fenlock.Request
+	request node.Request
 	timeout time.Duration
-	call    fenlock.Call
+	call    node.Call
 }
 
 // lane is the requests about some of the names that were started and not sent.
@@ -43,24 +42,28 @@ type lane struct {
 	detours detours
 }
 
-// Start implements fenlock.Starter.
-func (n *Node) Start(op fenlock.Operation, r fenlock.Request, timeout time.Duration, call fenlock.Call) {
-	err := n.check(op, &r)
-	if op < fenlock.OpAcquire || op > fenlock.OpRelease {
-		err = fmt.Errorf("%w: the operation %d cannot be started; nothing was done", fenlock.ErrInvalid, uint8(op))
+// InOrder implements node.Ordered: requests about one name use one lane, and one
+// connection.
+func (n *Node) InOrder() bool { return true }
+
+// Start implements node.Starter.
+func (n *Node) Start(r node.Request, timeout time.Duration, call node.Call) {
+	err := n.check(&r)
+	if err == nil && r.Op > node.Release {
+		err = fmt.Errorf("%w: the operation %v cannot be started; nothing was done", node.ErrInvalid, r.Op)
 	}
 	if err != nil {
-		call.Done(fenlock.Answer{}, n.fail(err))
+		call.Done(node.Answer{}, n.fail(err))
 		return
 	}
-	l := &n.lanes[fenlock.Stripe(r.Name)%laneCount]
+	l := &n.lanes[node.Stripe(r.Name)%laneCount]
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		call.Done(fenlock.Answer{}, n.fail(errClosed))
+		call.Done(node.Answer{}, n.fail(errClosed))
 		return
 	}
-	l.queue = append(l.queue, started{op, r, timeout, call})
+	l.queue = append(l.queue, started{r, timeout, call})
 	if !l.running {
 		l.running = true
 		n.tasks.Add(1)
@@ -139,7 +142,7 @@ func (n *Node) exchange(l *lane, batch []started, commands []valkey.Completed, l
 			n.startSlowly(l, s)
 		default:
 			sent = append(sent, s)
-			if s.op != fenlock.OpRelease {
+			if s.request.Op != node.Release {
 				promises++
 			}
 		}
@@ -149,7 +152,7 @@ func (n *Node) exchange(l *lane, batch []started, commands []valkey.Completed, l
 		replID = srv.replID
 	}
 	for i := range sent {
-		commands = append(commands, n.command(sent[i].op, &sent[i].request, replID, last))
+		commands = append(commands, n.command(&sent[i].request, replID, last))
 	}
 	if replID != "" {
 		commands = append(commands, n.lookAfterwards())
@@ -188,7 +191,7 @@ func (n *Node) ready() *server {
 func (n *Node) finish(l *lane, srv *server, sent []started, results []valkey.ValkeyResult, doubt error) {
 	s := sent[0]
 	answer, again, err := parse(results[0].ToMessage())
-	if err == nil && !again && s.op != fenlock.OpRelease {
+	if err == nil && !again && s.request.Op != node.Release {
 		err = doubt
 	}
 	if again || doubt != nil {
@@ -196,14 +199,14 @@ func (n *Node) finish(l *lane, srv *server, sent []started, results []valkey.Val
 	}
 	switch {
 	case again && overtaken(sent, results):
-		s.call.Done(fenlock.Answer{Status: fenlock.Rejoining, Detail: "it was not admitted when this request came"}, nil)
+		s.call.Done(node.Answer{Status: node.Rejoining, Detail: "it was not admitted when this request came"}, nil)
 	case again: // not executed
 		n.startSlowly(l, s)
 	case err == nil && n.dials.Load() != srv.dial:
-		n.slowly(l, s, func(ctx context.Context) (fenlock.Answer, error) { return n.countable(ctx, s.op, srv, answer) })
+		n.slowly(l, s, func(ctx context.Context) (node.Answer, error) { return n.countable(ctx, s.request.Op, srv, answer) })
 	case err != nil:
-		s.call.Done(fenlock.Answer{}, n.fail(err))
+		s.call.Done(node.Answer{}, n.fail(err))
 	default:
-		s.call.Done(cleaned(s.op, answer), nil)
+		s.call.Done(cleaned(s.request.Op, answer), nil)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -19,27 +20,27 @@ type call struct {
 	gone   atomic.Bool
 	done   chan struct{}
 	times  atomic.Int32
-	answer fenlock.Answer
+	answer node.Answer
 	err    error
 }
 
 func (c *call) Wanted() bool { return !c.gone.Load() }
 
-func (c *call) Done(answer fenlock.Answer, err error) {
+func (c *call) Done(answer node.Answer, err error) {
 	if c.times.Add(1) == 1 {
 		c.answer, c.err = answer, err
 		close(c.done)
 	}
 }
 
-func start(n *valkeynode.Node, op fenlock.Operation, r fenlock.Request, timeout time.Duration) *call {
+func start(n *valkeynode.Node, op node.Op, r node.Request, timeout time.Duration) *call {
 	c := &call{done: make(chan struct{})}
-	n.Start(op, r, timeout, c)
+	n.Start(as(op, r), timeout, c)
 	return c
 }
 
 // wait returns the outcome. The bound is for a hung test.
-func (c *call) wait(t testing.TB) (fenlock.Answer, error) {
+func (c *call) wait(t testing.TB) (node.Answer, error) {
 	t.Helper()
 	select {
 	case <-c.done:
@@ -55,7 +56,7 @@ func startable(t *testing.T, kind testserver.Kind) (*testserver.Server, *valkeyn
 	server := testserver.Start(t, kind)
 	markAdmitted(t, server, "fenlock:", time.Minute)
 	n := open(t, server.URL())
-	if err := n.Join(fenlock.Group{Nodes: []fenlock.Node{n}, MaxTTL: time.Minute}); err != nil {
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	granted(t, n, "warm up")
@@ -74,16 +75,16 @@ func TestStartedRequestsGatherInOrder(t *testing.T) {
 		for round := range rounds {
 			for i := range names {
 				r := request(fmt.Sprint("name ", i), fmt.Sprint("holder ", round))
-				r.Holder = fenlock.Holder(fmt.Sprintf("%032x:%d", round+1, round))
+				r.Holder = node.Holder(fmt.Sprintf("%032x:%d", round+1, round))
 				r.TTL = 30 * time.Second
-				calls = append(calls, start(n, fenlock.OpAcquire, r, time.Minute), start(n, fenlock.OpRelease, r, time.Minute))
+				calls = append(calls, start(n, node.Acquire, r, time.Minute), start(n, node.Release, r, time.Minute))
 			}
 		}
 		server.Resume()
 		for i, c := range calls {
 			a, err := c.wait(t)
 			// Whoever finds the name held has overtaken the release before.
-			if err != nil || a.Status != fenlock.Granted || (i%2 == 0) != (a.Register > 0) {
+			if err != nil || a.Status != node.Granted || (i%2 == 0) != (a.Register > 0) {
 				t.Fatalf("request %d: %+v, %v", i, a, err)
 			}
 		}
@@ -97,11 +98,11 @@ func TestStartedRequestsAndAHungServer(t *testing.T) {
 		t.Parallel()
 		server, n := startable(t, kind)
 		server.Pause()
-		stuck := start(n, fenlock.OpAcquire, request("orders/42", "one"), 100*time.Millisecond)
+		stuck := start(n, node.Acquire, request("orders/42", "one"), 100*time.Millisecond)
 		time.Sleep(50 * time.Millisecond) // so that this one is on its way
 		var late []*call
 		for i := range 1000 {
-			late = append(late, start(n, fenlock.OpAcquire, request("orders/42", fmt.Sprint(i+2)), 100*time.Millisecond))
+			late = append(late, start(n, node.Acquire, request("orders/42", fmt.Sprint(i+2)), 100*time.Millisecond))
 		}
 		for _, c := range late {
 			c.gone.Store(true)
@@ -114,8 +115,8 @@ func TestStartedRequestsAndAHungServer(t *testing.T) {
 		eventually(t, func() error {
 			r := request("another", "me")
 			r.TTL = time.Minute
-			a, err := start(n, fenlock.OpAcquire, r, 5*time.Second).wait(t)
-			if err == nil && a.Status != fenlock.Granted && a.Status != fenlock.Held {
+			a, err := start(n, node.Acquire, r, 5*time.Second).wait(t)
+			if err == nil && a.Status != node.Granted && a.Status != node.Held {
 				err = fmt.Errorf("answered %+v", a)
 			}
 			return err
@@ -135,19 +136,19 @@ func TestStartedRequestsAndAHungServer(t *testing.T) {
 func TestStartedRequestsToNobody(t *testing.T) {
 	n := open(t, "valkey://127.0.0.1:1")
 	for range 3 {
-		_, err := start(n, fenlock.OpAcquire, request("a", "me"), time.Second).wait(t)
+		_, err := start(n, node.Acquire, request("a", "me"), time.Second).wait(t)
 		if err == nil || !strings.Contains(err.Error(), "127.0.0.1:1") || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("%v", err)
 		}
 	}
-	for _, op := range []fenlock.Operation{0, fenlock.OpRelease + 1, ^fenlock.Operation(0)} {
+	for _, op := range []node.Op{0, node.Release + 1, ^node.Op(0)} {
 		if _, err := start(n, op, request("a", "me"), time.Second).wait(t); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Errorf("operation %d: %v", op, err)
 		}
 	}
 	bad := request("a", "me")
 	bad.TTL = 0
-	if _, err := start(n, fenlock.OpAcquire, bad, time.Second).wait(t); !errors.Is(err, fenlock.ErrInvalid) {
+	if _, err := start(n, node.Acquire, bad, time.Second).wait(t); !errors.Is(err, fenlock.ErrInvalid) {
 		t.Errorf("no TTL: %v", err)
 	}
 }
@@ -166,7 +167,7 @@ func TestCloseEndsStartedRequests(t *testing.T) {
 		for i := range 8 {
 			wait.Go(func() {
 				for range 50 {
-					c := start(n, fenlock.OpAcquire, request(fmt.Sprint("name ", i), "me"), 10*time.Second)
+					c := start(n, node.Acquire, request(fmt.Sprint("name ", i), "me"), 10*time.Second)
 					mu.Lock()
 					calls = append(calls, c)
 					mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -166,7 +166,7 @@ func (n *Node) look(ctx context.Context) (*server, error) {
 		if err != nil {
 			// A server that takes longer to refuse than a request may last: what it
 			// said last time is worth more than "no answer".
-			if last := n.lookError.Load(); last != nil && errors.Is(*last, fenlock.ErrMisconfigured) {
+			if last := n.lookError.Load(); last != nil && errors.Is(*last, node.ErrMisconfigured) {
 				return nil, *last
 			}
 			return nil, err

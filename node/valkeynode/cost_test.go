@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 // What a lock costs in commands is known exactly: one request to each node for an
@@ -103,7 +104,7 @@ func TestBytesOfALock(t *testing.T) {
 		const turns = 100
 		for _, length := range []int{5, 50} {
 			name, label := strings.Repeat("n", length), strings.Repeat("l", 10)
-			locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{open(t, server.URL())}, TTL: time.Minute, MaxTTL: time.Minute, Label: label})
+			locker, err := fenlock.New(fenlock.Config{Nodes: []node.Node{open(t, server.URL())}, TTL: time.Minute, MaxTTL: time.Minute, Label: label})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -48,14 +48,14 @@ func (d *detours) begin(name string) (before <-chan struct{}, end func()) {
 
 // startSlowly makes a request that has not been executed, one way or other.
 func (n *Node) startSlowly(l *lane, s started) {
-	n.slowly(l, s, func(ctx context.Context) (fenlock.Answer, error) {
-		return n.operateIf(ctx, s.op, s.request, s.call.Wanted)
+	n.slowly(l, s, func(ctx context.Context) (node.Answer, error) {
+		return n.operateIf(ctx, s.request, s.call.Wanted)
 	})
 }
 
 // slowly does what takes time on a goroutine of its own. It ends before the one who
 // waits gives up, so that the reason is heard, which says more than "no answer".
-func (n *Node) slowly(l *lane, s started, do func(ctx context.Context) (fenlock.Answer, error)) {
+func (n *Node) slowly(l *lane, s started, do func(ctx context.Context) (node.Answer, error)) {
 	before, end := l.detours.begin(s.request.Name)
 	n.tasks.Add(1) // by a lane, so Close waits already
 	go func() {
@@ -67,7 +67,7 @@ func (n *Node) slowly(l *lane, s started, do func(ctx context.Context) (fenlock.
 			select {
 			case <-before:
 			case <-ctx.Done():
-				s.call.Done(fenlock.Answer{}, n.fail(ctx.Err()))
+				s.call.Done(node.Answer{}, n.fail(ctx.Err()))
 				<-before // whoever is next waits for all of them
 				return
 			}

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -23,11 +23,11 @@ func TestOrderWhileConnecting(t *testing.T) {
 			for i := range 50 {
 				r := request(fmt.Sprintf("name %d of %d", i, round), "me")
 				r.TTL = time.Minute
-				acquired = append(acquired, start(n, fenlock.OpAcquire, r, 10*time.Second))
+				acquired = append(acquired, start(n, node.Acquire, r, 10*time.Second))
 				if i%10 == 0 {
 					time.Sleep(time.Duration(round) * 20 * time.Microsecond)
 				}
-				released = append(released, start(n, fenlock.OpRelease, r, 10*time.Second))
+				released = append(released, start(n, node.Release, r, 10*time.Second))
 			}
 			for i := range acquired {
 				a, err := acquired[i].wait(t)
@@ -35,7 +35,7 @@ func TestOrderWhileConnecting(t *testing.T) {
 				if err != nil || errReleased != nil {
 					continue // the connection was lost under it
 				}
-				if a.Status != fenlock.Granted || b.Status != fenlock.Granted {
+				if a.Status != node.Granted || b.Status != node.Granted {
 					t.Fatalf("round %d, name %d: acquire %+v, release %+v", round, i, a, b)
 				}
 			}
@@ -54,13 +54,13 @@ func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 		one.TTL, two.TTL = time.Minute, time.Minute
 		var all []valkeynode.Starting
 		for _, s := range []struct {
-			op fenlock.Operation
-			r  fenlock.Request
-		}{{fenlock.OpAcquire, one}, {fenlock.OpRelease, one}, {fenlock.OpAcquire, two}} {
-			all = append(all, valkeynode.Starting{Op: s.op, Request: s.r, Call: &call{done: make(chan struct{})}})
+			op node.Op
+			r  node.Request
+		}{{node.Acquire, one}, {node.Release, one}, {node.Acquire, two}} {
+			all = append(all, valkeynode.Starting{Request: as(s.op, s.r), Call: &call{done: make(chan struct{})}})
 		}
 		n.StartTogether(10*time.Second, all...)
-		for i, want := range []fenlock.Status{fenlock.Rejoining, fenlock.Lost, fenlock.Granted} {
+		for i, want := range []node.Status{node.Rejoining, node.Lost, node.Granted} {
 			if a, err := all[i].Call.(*call).wait(t); err != nil || a.Status != want {
 				t.Errorf("request %d: %+v, %v; want %v", i, a, err, want)
 			}
@@ -81,12 +81,12 @@ func TestUnwantedOnADetour(t *testing.T) {
 		server.Pause()
 		r := request("orders/42", "me")
 		r.TTL = time.Minute
-		c := start(n, fenlock.OpAcquire, r, 10*time.Second)
+		c := start(n, node.Acquire, r, 10*time.Second)
 		time.Sleep(20 * time.Millisecond)
 		c.gone.Store(true)
 		server.Resume()
 		// It goes after the acquire.
-		if a, err := start(n, fenlock.OpRelease, r, 10*time.Second).wait(t); err != nil || a.Status != fenlock.Lost {
+		if a, err := start(n, node.Release, r, 10*time.Second).wait(t); err != nil || a.Status != node.Lost {
 			t.Errorf("release: %+v, %v; want nothing to release", a, err)
 		}
 		if c.err == nil {

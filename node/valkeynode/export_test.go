@@ -4,14 +4,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Starting is an operation that is to be started.
 type Starting struct {
-	Op      fenlock.Operation
-	Request fenlock.Request
-	Call    fenlock.Call
+	Request node.Request
+	Call    node.Call
 }
 
 // StartTogether starts operations as one batch, all in one lane, that is large enough
@@ -19,24 +18,24 @@ type Starting struct {
 func (n *Node) StartTogether(timeout time.Duration, all ...Starting) {
 	var batch []started
 	for _, s := range all {
-		if n.check(s.Op, &s.Request) != nil || s.Op < fenlock.OpAcquire || s.Op > fenlock.OpRelease {
-			n.Start(s.Op, s.Request, timeout, s.Call) // refuses it
+		if n.check(&s.Request) != nil || s.Request.Op > node.Release {
+			n.Start(s.Request, timeout, s.Call) // refuses it
 			return
 		}
-		batch = append(batch, started{s.Op, s.Request, timeout, s.Call})
+		batch = append(batch, started{s.Request, timeout, s.Call})
 	}
 	var fillers filler
 	for range worthLooking {
 		// Changes nothing: nobody holds it.
-		r := fenlock.Request{Name: "filler", Holder: "00000000000000000000000000000001:", Token: 1}
+		r := node.Request{Op: node.Confirm, Name: "filler", Holder: "00000000000000000000000000000001:", Token: 1}
 		fillers.Add(1)
-		batch = append(batch, started{fenlock.OpConfirm, r, timeout, &fillers})
+		batch = append(batch, started{r, timeout, &fillers})
 	}
-	n.exchange(&n.lanes[fenlock.Stripe(all[0].Request.Name)%laneCount], batch, nil, new(keys))
+	n.exchange(&n.lanes[node.Stripe(all[0].Request.Name)%laneCount], batch, nil, new(keys))
 	fillers.Wait()
 }
 
 type filler struct{ sync.WaitGroup }
 
-func (f *filler) Wanted() bool               { return true }
-func (f *filler) Done(fenlock.Answer, error) { f.WaitGroup.Done() }
+func (f *filler) Wanted() bool            { return true }
+func (f *filler) Done(node.Answer, error) { f.WaitGroup.Done() }

@@ -38,7 +38,7 @@ type facts struct {
 	candidate  string        // made anew whenever the registers' key was removed
 	maxTTL     time.Duration // 0 if not recorded
 	wasDurable bool
-	empty      []string // as in fenlock.Registers
+	empty      []string // as in node.Registers
 }
 
 // parseInfo reads the reply of INFO.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -125,7 +126,7 @@ func FuzzReply(f *testing.F) {
 		if reply.Error() == nil && err == nil && !again {
 			// Each kind of reply stands for one kind of answer.
 			values, _ := reply.ToArray()
-			want := map[bool]fenlock.Status{reply.IsInt64(): fenlock.Granted, len(values) == 1: fenlock.Outrun, len(values) == 4: fenlock.Held, reply.IsString(): fenlock.Lost}[true]
+			want := map[bool]node.Status{reply.IsInt64(): node.Granted, len(values) == 1: node.Outrun, len(values) == 4: node.Held, reply.IsString(): node.Lost}[true]
 			if answer.Status != want {
 				t.Errorf("%q was read as %+v", input, answer)
 			}
@@ -133,7 +134,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-func checkAnswer(t *testing.T, input []byte, a fenlock.Answer, again bool, err error) {
+func checkAnswer(t *testing.T, input []byte, a node.Answer, again bool, err error) {
 	t.Helper()
 	if (err != nil || again) && a.Status != 0 && err == nil {
 		t.Errorf("%q: %+v, and again", input, a)
@@ -141,10 +142,10 @@ func checkAnswer(t *testing.T, input []byte, a fenlock.Answer, again bool, err e
 	if err != nil || again {
 		return
 	}
-	if a.Status != fenlock.Granted && a.Status != fenlock.Held && a.Status != fenlock.Outrun && a.Status != fenlock.Lost && a.Status != fenlock.Rejoining {
+	if a.Status != node.Granted && a.Status != node.Held && a.Status != node.Outrun && a.Status != node.Lost && a.Status != node.Rejoining {
 		t.Errorf("%q: %+v has no status", input, a)
 	}
-	if a.Register > fence.MaxToken || a.Register != 0 && a.Status != fenlock.Granted && a.Status != fenlock.Outrun {
+	if a.Register > fence.MaxToken || a.Register != 0 && a.Status != node.Granted && a.Status != node.Outrun {
 		t.Errorf("%q: %+v has no register that could be", input, a)
 	}
 	if a.Remaining < 0 || a.Remaining > mostRemaining || a.Ahead < 0 || a.Ahead > 10_000 || a.Clock < 0 || a.Clock > mostClock*time.Microsecond {
@@ -193,37 +194,41 @@ func FuzzServer(f *testing.F) {
 		replies := &replier{Client: n.client, rest: input}
 		n.client = replies
 		n.server.Store(&server{}) // what it is was looked at
-		n.Join(fenlock.Group{Nodes: []fenlock.Node{n}, MaxTTL: time.Second, Warn: func(_ fenlock.Node, message string) {
+		n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Second, Warn: func(_ node.Node, message string) {
 			if strings.Contains(message, secret) {
 				t.Errorf("the password is in the warning %q", message)
 			}
 		}})
 		n.out = &absence{until: time.Now().Add(time.Hour), detail: "out"} // its admission is tried below
-		ctx, r := context.Background(), fenlock.Request{Name: "a", Holder: "h", TTL: time.Second, Token: 1}
-		var answer fenlock.Answer
+		ctx, r := context.Background(), node.Request{Name: "a", Holder: "h", TTL: time.Second, Token: 1}
+		var answer node.Answer
 		switch what % 9 {
 		case 0:
-			answer, err = n.Acquire(ctx, r)
+			r.Op = node.Acquire
+			answer, err = n.Do(ctx, r)
 		case 1:
-			answer, err = n.Confirm(ctx, r)
+			r.Op = node.Confirm
+			answer, err = n.Do(ctx, r)
 		case 2:
-			answer, err = n.Extend(ctx, r)
+			r.Op = node.Extend
+			answer, err = n.Do(ctx, r)
 		case 3:
-			answer, err = n.Release(ctx, r)
+			r.Op = node.Release
+			answer, err = n.Do(ctx, r)
 			if answer.Register != 0 {
 				t.Errorf("%q: a release with a register: %+v", input, answer)
 			}
 		case 4:
-			answer, err = n.ForceRelease(ctx, "a", 1)
+			answer, err = n.Do(ctx, node.Request{Op: node.ForceRelease, Name: "a", Token: 1})
 		case 5:
-			var l fenlock.Lease
+			var l node.Lease
 			if l, err = n.Inspect(ctx, "a"); err == nil {
 				checkLease(t, input, l)
 			}
 		case 6:
-			err = n.List(ctx, func(l fenlock.Lease) bool { checkLease(t, input, l); return true })
+			err = n.List(ctx, func(l node.Lease) bool { checkLease(t, input, l); return true })
 		case 7:
-			var r fenlock.Registers
+			var r node.Registers
 			if r, err = n.Registers(ctx); err == nil {
 				checkRegisters(t, input, r)
 			}
@@ -249,20 +254,20 @@ func FuzzServer(f *testing.F) {
 	})
 }
 
-func checkLease(t *testing.T, input []byte, l fenlock.Lease) {
+func checkLease(t *testing.T, input []byte, l node.Lease) {
 	t.Helper()
 	if l.Remaining < 0 || l.Register > fence.MaxToken {
 		t.Errorf("%q: the lease %+v", input, l)
 	}
 }
 
-func checkRegisters(t *testing.T, input []byte, r fenlock.Registers) {
+func checkRegisters(t *testing.T, input []byte, r node.Registers) {
 	t.Helper()
 	if r.Server == "" || r.Memory == "" || r.MaxTTL < 0 {
 		t.Errorf("%q: the registers %+v", input, r)
 	}
 	for stripe, token := range r.Tokens {
-		if stripe < 0 || stripe >= fenlock.Stripes || !token.Valid() {
+		if stripe < 0 || stripe >= node.Stripes || !token.Valid() {
 			t.Errorf("%q: the register %d is %d", input, stripe, token)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -24,10 +24,10 @@ type warnings struct {
 	lines []string
 }
 
-func (w *warnings) add(node fenlock.Node, message string) {
+func (w *warnings) add(n node.Node, message string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lines = append(w.lines, fmt.Sprintf("%s: %s", node, message))
+	w.lines = append(w.lines, fmt.Sprintf("%s: %s", n, message))
 }
 
 func (w *warnings) all() []string {
@@ -50,14 +50,14 @@ func open(t testing.TB, url string, options ...valkeynode.Option) *valkeynode.No
 func openGroup(t testing.TB, servers []*testserver.Server, options ...valkeynode.Option) ([]*valkeynode.Node, *warnings) {
 	t.Helper()
 	var nodes []*valkeynode.Node
-	var all []fenlock.Node
+	var all []node.Node
 	for _, s := range servers {
 		n := open(t, s.URL(), options...)
 		nodes, all = append(nodes, n), append(all, n)
 	}
 	w := &warnings{}
 	for _, n := range nodes {
-		if err := n.Join(fenlock.Group{Nodes: all, MaxTTL: groupTTL, Warn: w.add}); err != nil {
+		if err := n.Join(node.Group{Nodes: all, MaxTTL: groupTTL, Warn: w.add}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,13 +65,13 @@ func openGroup(t testing.TB, servers []*testserver.Server, options ...valkeynode
 }
 
 // acquire asks until the node is admitted.
-func acquire(t testing.TB, n fenlock.Node, r fenlock.Request) fenlock.Answer {
+func acquire(t testing.TB, n node.Node, r node.Request) node.Answer {
 	t.Helper()
-	var answer fenlock.Answer
+	var answer node.Answer
 	eventually(t, func() error {
 		var err error
-		answer, err = n.Acquire(bounded(t), r)
-		if err == nil && answer.Status == fenlock.Rejoining {
+		answer, err = n.Do(bounded(t), as(node.Acquire, r))
+		if err == nil && answer.Status == node.Rejoining {
 			err = fmt.Errorf("rejoining: %s", answer.Detail)
 		}
 		return err
@@ -112,6 +112,12 @@ func follow(t testing.TB, s, primary *testserver.Server) {
 	})
 }
 
-func request(name, holder string) fenlock.Request {
-	return fenlock.Request{Name: name, Holder: fenlock.Holder(fmt.Sprintf("%032x:%s", holder, holder)), TTL: groupTTL, Token: 1}
+func request(name, holder string) node.Request {
+	return node.Request{Name: name, Holder: node.Holder(fmt.Sprintf("%032x:%s", holder, holder)), TTL: groupTTL, Token: 1}
+}
+
+// as is the request for an operation.
+func as(op node.Op, r node.Request) node.Request {
+	r.Op = op
+	return r
 }

@@ -7,47 +7,47 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 	"github.com/valkey-io/valkey-go"
 )
 
-// Inspect implements fenlock.Node. It reads in one transaction.
-func (n *Node) Inspect(ctx context.Context, name string) (fenlock.Lease, error) {
+// Inspect implements node.Admin. It reads in one transaction.
+func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	key, err := n.key(name)
 	if err != nil {
-		return fenlock.Lease{}, n.fail(err)
+		return node.Lease{}, n.fail(err)
 	}
 	if _, err := n.look(ctx); err != nil {
-		return fenlock.Lease{}, n.fail(err)
+		return node.Lease{}, n.fail(err)
 	}
 	replies, err := n.doMulti(ctx,
 		n.client.B().Multi().Build(),
 		n.client.B().Get().Key(key).Build(),
 		n.client.B().Pttl().Key(key).Build(),
-		n.client.B().Hget().Key(n.registers).Field(strconv.Itoa(fenlock.Stripe(name))).Build(),
+		n.client.B().Hget().Key(n.registers).Field(strconv.Itoa(node.Stripe(name))).Build(),
 		n.client.B().Exec().Build(),
 	)
 	if err != nil {
-		return fenlock.Lease{}, n.fail(err)
+		return node.Lease{}, n.fail(err)
 	}
 	values, err := exec(replies)
 	if err != nil {
-		return fenlock.Lease{}, n.fail(err)
+		return node.Lease{}, n.fail(err)
 	}
 	lease, _, err := parseLease(name, values)
 	return lease, n.fail(err)
 }
 
 // parseLease reads the replies to GET, PTTL and HGET of one name.
-func parseLease(name string, values []valkey.ValkeyMessage) (lease fenlock.Lease, leased bool, err error) {
+func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, leased bool, err error) {
 	lease.Name = name
 	holder, err := values[0].ToString()
 	if err != nil && !valkey.IsValkeyNil(err) {
 		return lease, false, err
 	}
 	leased = err == nil
-	lease.Label = fenlock.Holder(holder).Label()
+	lease.Label = node.Holder(holder).Label()
 	left, err := values[1].AsInt64()
 	if err != nil {
 		return lease, false, err
@@ -64,9 +64,9 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease fenlock.Lease
 	return lease, leased, err
 }
 
-// List implements fenlock.Node. With an empty prefix every string on the server
+// List implements node.Admin. With an empty prefix every string on the server
 // could be a lock's key; then only values that fenlock wrote are listed.
-func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
+func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
 	if _, err := n.look(ctx); err != nil {
 		return n.fail(err)
 	}
@@ -91,7 +91,7 @@ func (n *Node) List(ctx context.Context, yield func(fenlock.Lease) bool) error {
 			replies, err := n.doMulti(ctx,
 				n.client.B().Get().Key(key).Build(),
 				n.client.B().Pttl().Key(key).Build(),
-				n.client.B().Hget().Key(n.registers).Field(strconv.Itoa(fenlock.Stripe(name))).Build(),
+				n.client.B().Hget().Key(n.registers).Field(strconv.Itoa(node.Stripe(name))).Build(),
 			)
 			if err != nil {
 				return n.fail(err)

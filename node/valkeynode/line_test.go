@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 func TestLineGoesByStamp(t *testing.T) {
@@ -35,7 +35,7 @@ func TestLineGoesByStamp(t *testing.T) {
 		a.refused(1, 300, 2)
 		a.refused(1, 50, 2) // it keeps the place that it has
 		nobody := a.request(9, 0)
-		nobody.Place = fenlock.Place{}
+		nobody.Place = node.Place{}
 		if got := acquire(t, a.Node, nobody); got.Ahead != 3 {
 			t.Fatalf("%+v, want 3 ahead of who is not in line", got)
 		}
@@ -44,21 +44,21 @@ func TestLineGoesByStamp(t *testing.T) {
 		a.release(first)
 		b.called(b.waiter(1))
 		// Nobody else has it meanwhile, and everybody sees why.
-		if got := a.refused(2, 200, 0); got.HeldBy != fenlock.NextInLine || got.Remaining <= 0 || got.Remaining > time.Second {
-			t.Fatalf("%+v, want it kept for the next in line", got)
+		if got := a.refused(2, 200, 0); got.HeldBy != node.NextInQueue || got.Remaining <= 0 || got.Remaining > time.Second {
+			t.Fatalf("%+v, want it kept for the next in the queue", got)
 		}
-		if got := acquire(t, a.Node, nobody); got.Status != fenlock.Held {
+		if got := acquire(t, a.Node, nobody); got.Status != node.Held {
 			t.Fatalf("%+v, want it held", got)
 		}
 		lease, err := a.Inspect(bounded(t), "orders")
-		if err != nil || lease.Label != fenlock.NextInLine || lease.Remaining <= 0 {
+		if err != nil || lease.Label != node.NextInQueue || lease.Remaining <= 0 {
 			t.Fatalf("inspect: %+v, %v", lease, err)
 		}
-		var listed []fenlock.Lease
-		if err := a.List(bounded(t), func(l fenlock.Lease) bool { listed = append(listed, l); return true }); err != nil {
+		var listed []node.Lease
+		if err := a.List(bounded(t), func(l node.Lease) bool { listed = append(listed, l); return true }); err != nil {
 			t.Fatal(err)
 		}
-		if len(listed) != 1 || listed[0].Name != "orders" || listed[0].Label != fenlock.NextInLine {
+		if len(listed) != 1 || listed[0].Name != "orders" || listed[0].Label != node.NextInQueue {
 			t.Fatalf("list: %+v", listed)
 		}
 		b.granted(1, 100)
@@ -123,7 +123,7 @@ func TestForceReleaseCallsTheNext(t *testing.T) {
 		a, b := p[0], p[1]
 		a.hold()
 		b.refused(1, 100, 0)
-		if _, err := a.ForceRelease(bounded(t), "orders", 1); err != nil {
+		if _, err := a.Do(bounded(t), node.Request{Op: node.ForceRelease, Name: "orders", Token: 1}); err != nil {
 			t.Fatal(err)
 		}
 		b.called(b.waiter(1))
@@ -188,7 +188,7 @@ func TestHungWaiterIsPassedOver(t *testing.T) {
 		a.release(first)
 		b.called(b.waiter(1))
 		eventually(t, func() error {
-			if got := a.ask(1, 200); got.Status != fenlock.Granted {
+			if got := a.ask(1, 200); got.Status != node.Granted {
 				return fmt.Errorf("%+v", got)
 			}
 			return nil
@@ -208,7 +208,7 @@ func TestHeadThatJoinsAgainIsNotCalled(t *testing.T) {
 		a, b := p[0], p[1]
 		a.granted(1, 100)
 		b.refused(1, 200, 0)
-		a.released(a.request(1, 100), fenlock.Granted)
+		a.released(a.request(1, 100), node.Granted)
 		silent(t, a, b)
 		if got := s.Do("ZRANGE", lineKey, "0", "-1", "WITHSCORES"); got != fmt.Sprintf("[%s 100 %s 200]", a.waiter(1), b.waiter(1)) {
 			t.Fatalf("the line: %s", got)
@@ -224,11 +224,11 @@ func TestHeadThatJoinsAgainIsNotCalled(t *testing.T) {
 		a.called(a.waiter(1))
 		// What is kept for it is given up in the same way. It does not matter that
 		// its last attempt has no lease.
-		a.released(a.request(1, 100), fenlock.Lost)
+		a.released(a.request(1, 100), node.Lost)
 		silent(t, a, b)
 		b.refused(1, 200, 0)
 		a.called(a.waiter(1))
-		a.released(fenlock.Request{Name: "orders", Place: fenlock.Place{Waiter: a.waiter(1)}}, fenlock.Lost)
+		a.released(node.Request{Name: "orders", Place: node.Place{Waiter: a.waiter(1)}}, node.Lost)
 		b.called(b.waiter(1))
 		b.granted(1, 200)
 		b.release(b.request(1, 200))
@@ -244,7 +244,7 @@ func TestOnlyOneJoinsAgain(t *testing.T) {
 		a := p[0]
 		big := 1 << 53
 		a.granted(1, big)
-		a.released(a.request(1, big), fenlock.Granted)
+		a.released(a.request(1, big), node.Granted)
 		if got := s.Do("ZRANGE", lineKey, "0", "-1", "WITHSCORES"); got != fmt.Sprintf("[%s %d]", a.waiter(1), big) {
 			t.Fatalf("the line: %s", got)
 		}
@@ -266,9 +266,9 @@ func TestLeave(t *testing.T) {
 		first := a.hold()
 		a.refused(1, 100, 0)
 		b.refused(1, 200, 1)
-		a.released(fenlock.Request{Name: "orders", Place: fenlock.Place{Waiter: a.waiter(1)}}, fenlock.Lost)
+		a.released(node.Request{Name: "orders", Place: node.Place{Waiter: a.waiter(1)}}, node.Lost)
 		b.refused(1, 200, 0)
-		b.released(fenlock.Request{Name: "orders", Place: fenlock.Place{Waiter: b.waiter(1)}}, fenlock.Lost)
+		b.released(node.Request{Name: "orders", Place: node.Place{Waiter: b.waiter(1)}}, node.Lost)
 		a.release(first)
 		silent(t, a, b)
 		noTrace(t, s)
@@ -295,8 +295,8 @@ func TestLineBehindAForeignLease(t *testing.T) {
 			}
 			return nil
 		})
-		if got := a.refused(1, 200, 0); got.HeldBy != fenlock.NextInLine {
-			t.Fatalf("%+v, want it kept for the next in line", got)
+		if got := a.refused(1, 200, 0); got.HeldBy != node.NextInQueue {
+			t.Fatalf("%+v, want it kept for the next in the queue", got)
 		}
 		b.called(b.waiter(1))
 		b.granted(1, 100)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -35,7 +36,7 @@ func TestLineExpires(t *testing.T) {
 			{"join", func() { a.hold(); a.refused(1, 100, 0) }},
 			{"ask again", func() { a.refused(1, 100, 0) }},
 			{"another joins", func() { a.refused(2, 200, 1) }},
-			{"join by a release", func() { a.released(a.request(3, 300), fenlock.Lost) }},
+			{"join by a release", func() { a.released(a.request(3, 300), node.Lost) }},
 		} {
 			s.Do("PEXPIRE", lineKey, fmt.Sprint(low))
 			step.do()
@@ -72,7 +73,7 @@ func TestLineIsBounded(t *testing.T) {
 		if n := s.Do("ZCARD", lineKey); n != "10000" {
 			t.Fatalf("%s in line", n)
 		}
-		a.released(a.request(3, 1), fenlock.Lost)
+		a.released(a.request(3, 1), node.Lost)
 		if n := s.Do("ZCARD", lineKey); n != "10000" {
 			t.Fatalf("%s in line after a release", n)
 		}
@@ -81,7 +82,7 @@ func TestLineIsBounded(t *testing.T) {
 		// Its place is free, so the one that was too late comes in.
 		a.refused(3, 1, 0)
 		a.granted(1, 5)
-		a.released(fenlock.Request{Name: "orders", Place: fenlock.Place{Waiter: a.waiter(3)}}, fenlock.Lost)
+		a.released(node.Request{Name: "orders", Place: node.Place{Waiter: a.waiter(3)}}, node.Lost)
 		// Nobody of the others is there.
 		a.release(a.request(1, 5))
 		a.called(a.waiter(2))
@@ -110,10 +111,10 @@ func TestLinesAreLost(t *testing.T) {
 
 		s.Do("FLUSHALL")
 		s.Do("SCRIPT", "FLUSH")
-		if got, err := a.Acquire(bounded(t), a.request(1, 200)); err != nil || got.Status != fenlock.Rejoining {
+		if got, err := a.Do(bounded(t), as(node.Acquire, a.request(1, 200))); err != nil || got.Status != node.Rejoining {
 			t.Fatalf("%+v, %v; want it rejoining", got, err)
 		}
-		if _, err := b.Release(bounded(t), b.request(1, 100)); err != nil {
+		if _, err := b.Do(bounded(t), as(node.Release, b.request(1, 100))); err != nil {
 			t.Fatal(err)
 		}
 		silent(t, a, b)
@@ -136,7 +137,7 @@ func TestLineIsSomethingElse(t *testing.T) {
 		t.Parallel()
 		s, p := lineServer(t, kind, 1)
 		s.Do("SET", lineKey, "mine")
-		if a, err := p[0].Acquire(bounded(t), p[0].request(1, 100)); !errors.Is(err, fenlock.ErrMisconfigured) {
+		if a, err := p[0].Do(bounded(t), as(node.Acquire, p[0].request(1, 100))); !errors.Is(err, fenlock.ErrMisconfigured) {
 			t.Fatalf("%+v, %v; want ErrMisconfigured", a, err)
 		}
 		if s.Do("EXISTS", "fenlock:orders") != "0" || s.Do("GET", lineKey) != "mine" {
@@ -155,15 +156,15 @@ func TestNoLockHasTheKeyOfALine(t *testing.T) {
 		}
 		markAdmitted(t, s, "", time.Hour)
 		n := joined(t, s.URL(), time.Hour, valkeynode.WithPrefix(""))
-		if a, err := n.Acquire(bounded(t), request("fenlock-line:orders", "one")); !errors.Is(err, fenlock.ErrInvalid) {
+		if a, err := n.Do(bounded(t), as(node.Acquire, request("fenlock-line:orders", "one"))); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Fatalf("%+v, %v; want ErrInvalid", a, err)
 		}
-		if a := acquire(t, n, request("fenlock-line", "one")); a.Status != fenlock.Granted {
+		if a := acquire(t, n, request("fenlock-line", "one")); a.Status != node.Granted {
 			t.Fatalf("%+v, want it granted", a)
 		}
 		waiting := request("fenlock-line", "two")
-		waiting.Place = fenlock.Place{Waiter: strings.Repeat("a", 32) + ":1", Stamp: 1}
-		if a := acquire(t, n, waiting); a.Status != fenlock.Held {
+		waiting.Place = node.Place{Waiter: strings.Repeat("a", 32) + ":1", Stamp: 1}
+		if a := acquire(t, n, waiting); a.Status != node.Held {
 			t.Fatalf("%+v, want it held", a)
 		}
 		if got := s.Do("TYPE", "fenlock-line:fenlock-line"); got != "zset" {
@@ -171,7 +172,7 @@ func TestNoLockHasTheKeyOfALine(t *testing.T) {
 		}
 		s.Do("SET", "fenlock-line:fake", strings.Repeat("0", 32)+":label")
 		var names []string
-		if err := n.List(bounded(t), func(l fenlock.Lease) bool { names = append(names, l.Name); return true }); err != nil {
+		if err := n.List(bounded(t), func(l node.Lease) bool { names = append(names, l.Name); return true }); err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(names) != "[fenlock-line]" {
@@ -187,7 +188,7 @@ func TestBadPlaceIsNotSent(t *testing.T) {
 		a := p[0]
 		a.hold()
 		client := strings.Repeat("a", 32)
-		for _, place := range []fenlock.Place{
+		for _, place := range []node.Place{
 			{Waiter: "a:1", Stamp: 1},
 			{Waiter: client, Stamp: 1},
 			{Waiter: client + ":", Stamp: 1},
@@ -199,10 +200,10 @@ func TestBadPlaceIsNotSent(t *testing.T) {
 		} {
 			r := a.request(1, 1)
 			r.Place = place
-			if got, err := a.Acquire(bounded(t), r); !errors.Is(err, fenlock.ErrInvalid) {
+			if got, err := a.Do(bounded(t), as(node.Acquire, r)); !errors.Is(err, fenlock.ErrInvalid) {
 				t.Errorf("acquire with %+v: %+v, %v; want ErrInvalid", place, got, err)
 			}
-			if got, err := a.Release(bounded(t), r); !errors.Is(err, fenlock.ErrInvalid) {
+			if got, err := a.Do(bounded(t), as(node.Release, r)); !errors.Is(err, fenlock.ErrInvalid) {
 				t.Errorf("release with %+v: %+v, %v; want ErrInvalid", place, got, err)
 			}
 		}

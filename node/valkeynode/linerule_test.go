@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/rule"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // model is what the rules say about the one name of the test below. Its time
@@ -28,7 +27,7 @@ func (m *model) holder() string {
 	if !m.entry.Leased(0) {
 		return "(nil)"
 	}
-	return m.entry.Holder
+	return string(m.entry.Holder)
 }
 
 func (m *model) inLine() string {
@@ -48,40 +47,40 @@ func TestScriptsFollowTheRules(t *testing.T) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		m := &model{alive: a.client}
-		stripe := fmt.Sprint(fenlock.Stripe("orders"))
+		stripe := fmt.Sprint(node.Stripe("orders"))
 		for step := range 600 {
 			r := request("orders", fmt.Sprintf("h%d", random.IntN(3)))
 			r.TTL = time.Minute
 			if random.IntN(6) > 0 {
 				client := strings.Repeat(string("aad"[random.IntN(3)]), 32)
-				r.Place = fenlock.Place{Waiter: fmt.Sprintf("%s:%d", client, random.IntN(3)), Stamp: random.Int64N(5)}
+				r.Place = node.Place{Waiter: fmt.Sprintf("%s:%d", client, random.IntN(3)), Stamp: random.Int64N(5)}
 			}
 			var what string
-			var want core.Reply
+			var want rule.Reply
 			var called string
-			var got fenlock.Answer
+			var got node.Answer
 			var err error
 			ahead := 0
 			switch random.IntN(8) {
 			default:
 				what = fmt.Sprintf("acquire for %s by %+v", r.Holder.Label(), r.Place)
-				want, called = rule.AcquireInLine(&m.entry, &m.line, 0, rule.Place(r.Place), m.reachable, func(e *rule.Entry) core.Reply {
-					return rule.Acquire(e, 0, string(r.Holder), r.TTL, r.Token)
+				want, called = rule.AcquireInLine(&m.entry, &m.line, 0, r.Place, m.reachable, func(e *rule.Entry) rule.Reply {
+					return rule.Acquire(e, 0, r.Holder, r.TTL, r.Token)
 				})
-				if want.Status == core.Held {
+				if want.Status == node.Held {
 					ahead = m.line.Ahead(r.Place.Waiter)
 				}
-				got, err = a.Acquire(bounded(t), r)
+				got, err = a.Do(bounded(t), as(node.Acquire, r))
 			case 0, 1, 2:
 				what = fmt.Sprintf("release for %s by %+v", r.Holder.Label(), r.Place)
-				want, called = rule.ReleaseInLine(&m.entry, &m.line, 0, string(r.Holder), rule.Place(r.Place), m.reachable)
-				got, err = a.Release(bounded(t), r)
+				want, called = rule.ReleaseInLine(&m.entry, &m.line, 0, r.Holder, r.Place, m.reachable)
+				got, err = a.Do(bounded(t), as(node.Release, r))
 			case 3:
 				what = "force"
-				want, called = rule.ForceReleaseInLine(&m.entry, &m.line, 0, m.reachable, func(e *rule.Entry) core.Reply {
+				want, called = rule.ForceReleaseInLine(&m.entry, &m.line, 0, m.reachable, func(e *rule.Entry) rule.Reply {
 					return rule.ForceRelease(e, 0, 1)
 				})
-				got, err = a.ForceRelease(bounded(t), "orders", 1)
+				got, err = a.Do(bounded(t), node.Request{Op: node.ForceRelease, Name: "orders", Token: 1})
 			case 4:
 				what = "expiry"
 				m.entry.Holder = ""
@@ -91,7 +90,7 @@ func TestScriptsFollowTheRules(t *testing.T) {
 				t.Helper()
 				t.Fatalf("seed %d, step %d, %s: %s", seed, step, what, fmt.Sprintf(format, args...))
 			}
-			if err != nil || got.Status != fenlock.Status(want.Status) || got.Register != want.Register || got.Ahead != ahead {
+			if err != nil || got.Status != want.Status || got.Register != want.Register || got.Ahead != ahead {
 				fail("%+v, %v; want %+v, %d ahead", got, err, want, ahead)
 			}
 			if called != "" {

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -26,12 +26,12 @@ const (
 	maxRelisten = 2 * time.Second
 )
 
-// Listen implements fenlock.Queuer by a subscription on the node's one
+// Listen implements node.Queuer by a subscription on the node's one
 // connection. An error of the first attempt to subscribe is returned at once,
 // whatever ctx allows.
 func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
-	if err := rule.CheckPlace(rule.Place{Waiter: client + ":0"}); err != nil {
-		return n.fail(fmt.Errorf("%w: %w", fenlock.ErrInvalid, err))
+	if err := rule.CheckPlace(node.Place{Waiter: client + ":0"}); err != nil {
+		return n.fail(fmt.Errorf("%w: %w", node.ErrInvalid, err))
 	}
 	l := &listening{node: n, client: client, event: event, first: make(chan error, 1)}
 	n.mu.Lock()
@@ -80,7 +80,7 @@ func (l *listening) run(ctx context.Context) {
 		}
 		err = l.explain(err)
 		// Each reason once: warn forgets one when another comes in between.
-		if !l.answer(err) && errors.Is(err, fenlock.ErrMisconfigured) && err.Error() != known {
+		if !l.answer(err) && errors.Is(err, node.ErrMisconfigured) && err.Error() != known {
 			l.node.warn(err.Error())
 		}
 		known = err.Error()
@@ -118,7 +118,7 @@ func (l *listening) receive(ctx context.Context) (subscribed bool, _ error) {
 	command := n.client.B().Subscribe().Channel(wakePrefix + l.client).Build()
 	err := n.client.Receive(valkey.WithOnSubscriptionHook(ctx, confirm), command, func(m valkey.PubSubMessage) {
 		waiter := l.client + ":" + m.Message
-		if rule.CheckPlace(rule.Place{Waiter: waiter}) == nil {
+		if rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
 			l.event(waiter)
 		}
 	})

@@ -14,10 +14,11 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 // subscribe makes a node listen, and returns the events.
-func subscribe(t *testing.T, n fenlock.Queuer, digit string) (events chan string, err error) {
+func subscribe(t *testing.T, n node.Queuer, digit string) (events chan string, err error) {
 	t.Helper()
 	events = make(chan string, 1000)
 	return events, n.Listen(bounded(t), strings.Repeat(digit, 32), func(waiter string) { events <- waiter })
@@ -62,7 +63,7 @@ func TestServerRestartsWhileListening(t *testing.T) {
 		a := p[0]
 		a.hold()
 		s.Kill()
-		if got, err := a.Acquire(bounded(t), a.request(1, 100)); err == nil {
+		if got, err := a.Do(bounded(t), as(node.Acquire, a.request(1, 100))); err == nil {
 			t.Fatalf("%+v from a server that is down", got)
 		}
 		s.Restart()
@@ -152,7 +153,7 @@ func TestCallWithoutPermission(t *testing.T) {
 			grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
 			s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
 			n := joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
-			if a, err := n.Release(bounded(t), first); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "channel") || strings.Contains(err.Error(), aclPassword) {
+			if a, err := n.Do(bounded(t), as(node.Release, first)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "channel") || strings.Contains(err.Error(), aclPassword) {
 				t.Fatalf("without %s: %+v, %v; want ErrMisconfigured", missing, a, err)
 			}
 			// Done all the same, but for the call.
@@ -219,19 +220,19 @@ func TestListeningAndRequestsShareAConnection(t *testing.T) {
 				name := fmt.Sprintf("orders/%d", i)
 				hold, wait := request(name, "hold"), request(name, "wait")
 				hold.TTL, wait.TTL = time.Minute, time.Minute
-				wait.Place = fenlock.Place{Waiter: a.waiter(i), Stamp: int64(i)}
+				wait.Place = node.Place{Waiter: a.waiter(i), Stamp: int64(i)}
 				for _, step := range []struct {
-					do   func(context.Context, fenlock.Request) (fenlock.Answer, error)
-					r    fenlock.Request
-					want fenlock.Status
+					op   node.Op
+					r    node.Request
+					want node.Status
 				}{
-					{a.Acquire, hold, fenlock.Granted},
-					{a.Acquire, wait, fenlock.Held},
-					{a.Release, hold, fenlock.Granted},
-					{a.Acquire, wait, fenlock.Granted},
-					{a.Release, fenlock.Request{Name: name, Holder: wait.Holder}, fenlock.Granted},
+					{node.Acquire, hold, node.Granted},
+					{node.Acquire, wait, node.Held},
+					{node.Release, hold, node.Granted},
+					{node.Acquire, wait, node.Granted},
+					{node.Release, node.Request{Name: name, Holder: wait.Holder}, node.Granted},
 				} {
-					if got, err := step.do(bounded(t), step.r); err != nil || got.Status != step.want {
+					if got, err := a.Do(bounded(t), as(step.op, step.r)); err != nil || got.Status != step.want {
 						t.Errorf("%s: %+v, %v; want %v", name, got, err, step.want)
 						return
 					}
@@ -299,7 +300,7 @@ func TestRequestDoesNotWaitForTheListening(t *testing.T) {
 	for range 5 {
 		left := <-connected
 		ctx, cancel := context.WithTimeout(bounded(t), 10*time.Millisecond)
-		a, err := n.Acquire(ctx, request("orders", "two"))
+		a, err := n.Do(ctx, as(node.Acquire, request("orders", "two")))
 		cancel()
 		if err == nil {
 			t.Fatalf("%+v from nobody", a)

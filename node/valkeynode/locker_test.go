@@ -7,11 +7,12 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 func newLocker(t testing.TB, servers []*testserver.Server) *fenlock.Locker {
 	t.Helper()
-	var nodes []fenlock.Node
+	var nodes []node.Node
 	for _, s := range servers {
 		nodes = append(nodes, open(t, s.URL()))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 // refused checks that the node at a URL refuses every operation with an error
@@ -22,9 +23,9 @@ func refused(t *testing.T, url, name, says string) {
 	t.Helper()
 	n := joined(t, url, groupTTL)
 	ctx := bounded(t)
-	_, acquire := n.Acquire(ctx, request("a", "one"))
+	_, acquire := n.Do(ctx, as(node.Acquire, request("a", "one")))
 	_, inspect := n.Inspect(ctx, "a")
-	list := n.List(ctx, func(fenlock.Lease) bool { return true })
+	list := n.List(ctx, func(node.Lease) bool { return true })
 	for op, err := range map[string]error{"acquire": acquire, "inspect": inspect, "list": list} {
 		if !errors.Is(err, fenlock.ErrMisconfigured) {
 			t.Errorf("%s: %v does not match ErrMisconfigured", op, err)
@@ -37,7 +38,7 @@ func refused(t *testing.T, url, name, says string) {
 		}
 	}
 	// With such nodes only, waiting is pointless: it is not ctx that ends it.
-	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: groupTTL, MaxTTL: groupTTL})
+	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}, TTL: groupTTL, MaxTTL: groupTTL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestServersThatCannotBeNodes(t *testing.T) {
 			s := testserver.Start(t, kind)
 			// The server waits for the rest of what it takes for a command.
 			n := joined(t, strings.Replace(s.URL(), "://", "s://", 1), groupTTL)
-			if _, err := n.Acquire(bounded(t), request("a", "one")); err == nil || !strings.Contains(err.Error(), s.Addr()) {
+			if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); err == nil || !strings.Contains(err.Error(), s.Addr()) {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -89,7 +90,7 @@ func TestWrongPassword(t *testing.T) {
 			for _, user := range []string{"", "ann"} {
 				raw := strings.Replace(s.URL(), "://", "://"+url.UserPassword(user, password).String()+"@", 1)
 				n := joined(t, raw, groupTTL)
-				_, err := n.Acquire(bounded(t), request("a", "one"))
+				_, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
 				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), s.Addr()) {
 					t.Errorf("user %q, password %q: %v", user, password, err)
 				} else if text := strings.ReplaceAll(err.Error(), s.Addr(), ""); strings.Contains(text, password) {
@@ -101,7 +102,7 @@ func TestWrongPassword(t *testing.T) {
 		open := testserver.Start(t, kind)
 		refused(t, strings.Replace(open.URL(), "://", "://ann:needless@", 1), open.Addr(), "password")
 		n := joined(t, strings.Replace(s.URL(), "://", "://:right-one@", 1), groupTTL)
-		if a, err := n.Acquire(bounded(t), request("a", "one")); err != nil {
+		if a, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); err != nil {
 			t.Errorf("the right password: %+v, %v", a, err)
 		}
 	})
@@ -114,7 +115,7 @@ func TestUserWithoutRights(t *testing.T) {
 		markAdmitted(t, s, "fenlock:", groupTTL)
 		for _, user := range []string{"ann", "bob"} {
 			n := joined(t, strings.Replace(s.URL(), "://", "://"+user+":secret@", 1), groupTTL)
-			_, err := n.Acquire(bounded(t), request("a", "one"))
+			_, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
 			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "ACL") || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%s: %v", user, err)
 			}
@@ -133,27 +134,27 @@ func TestSameServerTwice(t *testing.T) {
 		url := servers[0].URL()
 		for _, alias := range []string{strings.Replace(url, "127.0.0.1", "localhost", 1), url + "/1", url} {
 			w := &warnings{}
-			var nodes []fenlock.Node
+			var nodes []node.Node
 			for _, u := range []string{url, alias, servers[1].URL()} {
 				nodes = append(nodes, open(t, u))
 			}
 			for _, n := range nodes {
-				if err := n.(fenlock.Rejoiner).Join(fenlock.Group{Nodes: nodes, MaxTTL: groupTTL, Warn: w.add}); err != nil {
+				if err := n.(node.Rejoiner).Join(node.Group{Nodes: nodes, MaxTTL: groupTTL, Warn: w.add}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			r := request("a", "one")
-			if a, err := nodes[0].Acquire(bounded(t), r); err != nil || a.Status != fenlock.Granted {
+			if a, err := nodes[0].Do(bounded(t), as(node.Acquire, r)); err != nil || a.Status != node.Granted {
 				t.Fatalf("%s: %+v, %v", nodes[0], a, err)
 			}
-			_, err := nodes[1].Acquire(bounded(t), r)
+			_, err := nodes[1].Do(bounded(t), as(node.Acquire, r))
 			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "same server as the node "+nodes[0].String()) {
 				t.Errorf("%s: %v", alias, err)
 			}
 			if lines := w.all(); len(lines) == 0 || !strings.Contains(strings.Join(lines, "\n"), "same server") {
 				t.Errorf("warned of %q", lines)
 			}
-			nodes[0].Release(bounded(t), r)
+			nodes[0].Do(bounded(t), as(node.Release, r))
 		}
 	})
 }
@@ -283,7 +284,7 @@ func TestStrangeServers(t *testing.T) {
 			addr := fake(t, reply)
 			n := joined(t, "valkey://ann:"+secret+"@"+addr, groupTTL)
 			for range 3 {
-				a, err := n.Acquire(bounded(t), request("a", "one"))
+				a, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
 				if err == nil {
 					t.Fatalf("answered %+v", a)
 				}
@@ -303,7 +304,7 @@ func TestNobodyThere(t *testing.T) {
 	addr := listener.Addr().String()
 	listener.Close()
 	n := joined(t, "valkey://:secret@"+addr, groupTTL)
-	_, err = n.Acquire(bounded(t), request("a", "one"))
+	_, err = n.Do(bounded(t), as(node.Acquire, request("a", "one")))
 	if err == nil || !strings.Contains(err.Error(), addr) || !strings.Contains(err.Error(), "refused") || errors.Is(err, fenlock.ErrMisconfigured) {
 		t.Errorf("error %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -36,8 +36,8 @@ func reservedPrefix(key string) string {
 	return ""
 }
 
-// Node is one Valkey or Redis primary. It implements fenlock.Rejoiner,
-// fenlock.Queuer and fenlock.Starter, and is safe for concurrent use.
+// Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
+// node.Rejoiner, node.Admin and node.Ordered, and is safe for concurrent use.
 type Node struct {
 	name      string
 	prefix    string
@@ -58,7 +58,7 @@ type Node struct {
 	lookError atomic.Pointer[error] // of the last look at the server
 
 	mu      sync.Mutex // guards the rest; not held during requests
-	group   *fenlock.Group
+	group   *node.Group
 	looking *flight  // at the server: connecting, INFO
 	joining *flight  // admission
 	out     *absence // the last refusal of an admission
@@ -69,6 +69,13 @@ type Node struct {
 
 	earlier atomic.Pointer[[]*Node] // nodes of the group before this one
 }
+
+var (
+	_ node.Ordered  = (*Node)(nil)
+	_ node.Queuer   = (*Node)(nil)
+	_ node.Rejoiner = (*Node)(nil)
+	_ node.Admin    = (*Node)(nil)
+)
 
 // server is the run of a server that the node last looked at.
 type server struct {
@@ -115,7 +122,7 @@ func WithPrefix(prefix string) Option { return func(n *Node) { n.prefix = prefix
 // the PEM file that the parameter ca names; cert and key name the client's own.
 //
 // Open sends nothing and connects to nothing: a server that is down is no reason
-// to fail. The error is about the URL, matches fenlock.ErrInvalid, and
+// to fail. The error is about the URL, matches node.ErrInvalid, and
 // contains no password.
 func Open(rawURL string, options ...Option) (*Node, error) {
 	opt, name, err := parseURL(rawURL)
@@ -194,6 +201,9 @@ func (n *Node) watch(conn net.Conn) net.Conn {
 
 // String returns the node's address without user and password.
 func (n *Node) String() string { return n.name }
+
+// Engine returns n.
+func (n *Node) Engine() any { return n }
 
 // key returns the key of a lock. It never meets the registers' key or a line's.
 func (n *Node) key(name string) (string, error) {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/fenlock/fenlock/nodetest"
 )
@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 func joined(t testing.TB, url string, maxTTL time.Duration, options ...valkeynode.Option) *valkeynode.Node {
 	t.Helper()
 	n := open(t, url, options...)
-	if err := n.Join(fenlock.Group{Nodes: []fenlock.Node{n}, MaxTTL: maxTTL}); err != nil {
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL}); err != nil {
 		t.Fatal(err)
 	}
 	return n

@@ -6,72 +6,48 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/valkey-io/valkey-go"
 )
 
-// Acquire implements fenlock.Node.
-func (n *Node) Acquire(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return n.operate(ctx, fenlock.OpAcquire, r)
+// Do implements node.Node: it runs the operation's script on a verified and
+// admitted server.
+func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	return n.operateIf(ctx, r, func() bool { return true })
 }
 
-// Confirm implements fenlock.Node.
-func (n *Node) Confirm(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return n.operate(ctx, fenlock.OpConfirm, r)
-}
-
-// Extend implements fenlock.Node.
-func (n *Node) Extend(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return n.operate(ctx, fenlock.OpExtend, r)
-}
-
-// Release implements fenlock.Node.
-func (n *Node) Release(ctx context.Context, r fenlock.Request) (fenlock.Answer, error) {
-	return n.operate(ctx, fenlock.OpRelease, r)
-}
-
-// ForceRelease implements fenlock.Node.
-func (n *Node) ForceRelease(ctx context.Context, name string, floor fence.Token) (fenlock.Answer, error) {
-	return n.operate(ctx, opForce, fenlock.Request{Name: name, Token: floor})
-}
-
-// operate runs one of the operations' scripts on a verified and admitted server.
-func (n *Node) operate(ctx context.Context, op fenlock.Operation, r fenlock.Request) (fenlock.Answer, error) {
-	return n.operateIf(ctx, op, r, func() bool { return true })
-}
-
-// operateIf sends nothing once it is not wanted.
-func (n *Node) operateIf(ctx context.Context, op fenlock.Operation, r fenlock.Request, wanted func() bool) (fenlock.Answer, error) {
-	if err := n.check(op, &r); err != nil {
-		return fenlock.Answer{}, n.fail(err)
+// operateIf is Do, and sends nothing once it is not wanted.
+func (n *Node) operateIf(ctx context.Context, r node.Request, wanted func() bool) (node.Answer, error) {
+	if err := n.check(&r); err != nil {
+		return node.Answer{}, n.fail(err)
 	}
 	for admitted := false; ; admitted = true {
 		srv, err := n.look(ctx)
 		if err != nil {
-			return fenlock.Answer{}, n.fail(err)
+			return node.Answer{}, n.fail(err)
 		}
 		if !wanted() {
-			return fenlock.Answer{}, n.fail(context.DeadlineExceeded)
+			return node.Answer{}, n.fail(context.DeadlineExceeded)
 		}
-		answer, again, err := parse(n.do(ctx, n.command(op, &r, "", new(keys))))
+		answer, again, err := parse(n.do(ctx, n.command(&r, "", new(keys))))
 		if err != nil {
-			return fenlock.Answer{}, n.fail(err)
+			return node.Answer{}, n.fail(err)
 		}
 		if !again {
-			return n.countable(ctx, op, srv, answer)
+			return n.countable(ctx, r.Op, srv, answer)
 		}
 		// Not executed, so sending it once more is the first time.
 		detail, err := n.rejoin(ctx, srv)
 		if err != nil {
-			return fenlock.Answer{}, n.fail(err)
+			return node.Answer{}, n.fail(err)
 		}
 		if detail == "" && admitted {
 			detail = "it was restarted again"
 		}
 		if detail != "" {
-			return fenlock.Answer{Status: fenlock.Rejoining, Detail: detail}, nil
+			return node.Answer{Status: node.Rejoining, Detail: detail}, nil
 		}
 	}
 }
@@ -79,10 +55,10 @@ func (n *Node) operateIf(ctx context.Context, op fenlock.Operation, r fenlock.Re
 // countable returns an answer if it counts: it may have come over a connection that
 // was made since srv was looked at, and that leads elsewhere. Then it does if the
 // server there may vote.
-func (n *Node) countable(ctx context.Context, op fenlock.Operation, srv *server, answer fenlock.Answer) (fenlock.Answer, error) {
+func (n *Node) countable(ctx context.Context, op node.Op, srv *server, answer node.Answer) (node.Answer, error) {
 	if n.dials.Load() != srv.dial {
 		if _, err := n.look(ctx); err != nil {
-			return fenlock.Answer{}, n.fail(err)
+			return node.Answer{}, n.fail(err)
 		}
 	}
 	return cleaned(op, answer), nil
@@ -90,8 +66,8 @@ func (n *Node) countable(ctx context.Context, op fenlock.Operation, srv *server,
 
 // cleaned returns an answer without the number that a release returns, which is
 // no register.
-func cleaned(op fenlock.Operation, answer fenlock.Answer) fenlock.Answer {
-	if op == fenlock.OpRelease {
+func cleaned(op node.Op, answer node.Answer) node.Answer {
+	if op == node.Release {
 		answer.Register = 0
 	}
 	return answer
@@ -99,7 +75,7 @@ func cleaned(op fenlock.Operation, answer fenlock.Answer) fenlock.Answer {
 
 // parse reads the reply of an operation's script. Again means that the server
 // is not admitted and executed nothing.
-func parse(message valkey.ValkeyMessage, err error) (answer fenlock.Answer, again bool, _ error) {
+func parse(message valkey.ValkeyMessage, err error) (answer node.Answer, again bool, _ error) {
 	if isNoScript(err) {
 		return answer, true, nil
 	}
@@ -108,7 +84,7 @@ func parse(message valkey.ValkeyMessage, err error) (answer fenlock.Answer, agai
 	}
 	switch {
 	case message.IsInt64():
-		answer.Status = fenlock.Granted
+		answer.Status = node.Granted
 		answer.Register, err = register(message)
 		return answer, false, err
 	case message.IsArray():
@@ -125,18 +101,18 @@ func parse(message valkey.ValkeyMessage, err error) (answer fenlock.Answer, agai
 	case "rejoining":
 		return answer, true, nil
 	case "lost":
-		return fenlock.Answer{Status: fenlock.Lost}, false, nil
+		return node.Answer{Status: node.Lost}, false, nil
 	}
 	return answer, false, fmt.Errorf("unexpected reply %.40q", text)
 }
 
-func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bool, err error) {
+func parseRefusal(message valkey.ValkeyMessage) (answer node.Answer, again bool, err error) {
 	values, err := message.ToArray()
 	if err != nil {
 		return answer, false, err
 	}
 	if len(values) == 1 { // confirm: {register}
-		answer.Status = fenlock.Outrun
+		answer.Status = node.Outrun
 		answer.Register, err = register(values[0])
 		return answer, false, err
 	}
@@ -150,11 +126,11 @@ func parseRefusal(message valkey.ValkeyMessage) (answer fenlock.Answer, again bo
 			return answer, false, err
 		}
 	}
-	return fenlock.Answer{
-		Status:    fenlock.Held,
-		HeldBy:    fenlock.Holder(holder).Label(),
+	return node.Answer{
+		Status:    node.Held,
+		HeldBy:    node.Holder(holder).Label(),
 		Remaining: time.Duration(bound(numbers[0], mostRemaining.Milliseconds())) * time.Millisecond,
-		Ahead:     int(bound(numbers[1], core.MaxLine)),
+		Ahead:     int(bound(numbers[1], rule.MaxQueue)),
 		Clock:     time.Duration(bound(numbers[2], mostClock)) * time.Microsecond,
 	}, false, nil
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Replies as the scripts could give them, read as operate does.
@@ -18,23 +18,23 @@ func TestParse(t *testing.T) {
 	}
 	defer n.Close()
 	const holder = "0123456789abcdef0123456789abcdef:label"
-	held := func(by string, remaining time.Duration, ahead int, clock time.Duration) fenlock.Answer {
-		return fenlock.Answer{Status: fenlock.Held, HeldBy: by, Remaining: remaining, Ahead: ahead, Clock: clock}
+	held := func(by string, remaining time.Duration, ahead int, clock time.Duration) node.Answer {
+		return node.Answer{Status: node.Held, HeldBy: by, Remaining: remaining, Ahead: ahead, Clock: clock}
 	}
 	for _, test := range []struct {
 		reply string // Lua
-		want  fenlock.Answer
+		want  node.Answer
 		again bool
 		fails bool
 	}{
-		{reply: "7", want: fenlock.Answer{Status: fenlock.Granted, Register: 7}},
-		{reply: "9007199254740991", want: fenlock.Answer{Status: fenlock.Granted, Register: 1<<53 - 1}},
-		{reply: "{7}", want: fenlock.Answer{Status: fenlock.Outrun, Register: 7}},
-		{reply: "'lost'", want: fenlock.Answer{Status: fenlock.Lost}},
+		{reply: "7", want: node.Answer{Status: node.Granted, Register: 7}},
+		{reply: "9007199254740991", want: node.Answer{Status: node.Granted, Register: 1<<53 - 1}},
+		{reply: "{7}", want: node.Answer{Status: node.Outrun, Register: 7}},
+		{reply: "'lost'", want: node.Answer{Status: node.Lost}},
 		{reply: "'rejoining'", again: true},
 		{reply: "{'" + holder + "', 250, 3, 1732161439123456}", want: held("label", 250*time.Millisecond, 3, 1732161439123456*time.Microsecond)},
 		{reply: "{'" + holder + "', -1, 0, 1}", want: held("label", 0, 0, time.Microsecond)},
-		{reply: "{'next:0123456789abcdef0123456789abcdef:1', 999, 0, 1}", want: held(fenlock.NextInLine, 999*time.Millisecond, 0, time.Microsecond)},
+		{reply: "{'next:0123456789abcdef0123456789abcdef:1', 999, 0, 1}", want: held(node.NextInQueue, 999*time.Millisecond, 0, time.Microsecond)},
 		{reply: "{'foreign', 1, 2, 3}", want: held("", time.Millisecond, 2, 3*time.Microsecond)},
 		{reply: "{false, -2, 2, 3}", want: held("", 0, 2, 3*time.Microsecond)},
 		{reply: "{'foreign', 1}", fails: true},

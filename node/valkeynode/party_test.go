@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -49,24 +49,24 @@ func lineServer(t *testing.T, kind testserver.Kind, clients int) (*testserver.Se
 
 func (p *party) waiter(number int) string { return fmt.Sprintf("%s:%d", p.client, number) }
 
-func (p *party) request(number, stamp int) fenlock.Request {
+func (p *party) request(number, stamp int) node.Request {
 	r := request("orders", fmt.Sprintf("%s%d", p.client[:1], number))
 	r.TTL = time.Minute
-	r.Place = fenlock.Place{Waiter: p.waiter(number), Stamp: int64(stamp)}
+	r.Place = node.Place{Waiter: p.waiter(number), Stamp: int64(stamp)}
 	return r
 }
 
 // ask acquires for a waiter.
-func (p *party) ask(number, stamp int) fenlock.Answer {
+func (p *party) ask(number, stamp int) node.Answer {
 	p.t.Helper()
 	return acquire(p.t, p.Node, p.request(number, stamp))
 }
 
 // refused asks, and checks how many are ahead.
-func (p *party) refused(number, stamp, ahead int) fenlock.Answer {
+func (p *party) refused(number, stamp, ahead int) node.Answer {
 	p.t.Helper()
 	a := p.ask(number, stamp)
-	if a.Status != fenlock.Held || a.Ahead != ahead {
+	if a.Status != node.Held || a.Ahead != ahead {
 		p.t.Fatalf("waiter %s%d: %+v, want it held with %d ahead", p.client[:1], number, a, ahead)
 	}
 	return a
@@ -75,32 +75,32 @@ func (p *party) refused(number, stamp, ahead int) fenlock.Answer {
 // granted asks, and wants the name.
 func (p *party) granted(number, stamp int) {
 	p.t.Helper()
-	if a := p.ask(number, stamp); a.Status != fenlock.Granted {
+	if a := p.ask(number, stamp); a.Status != node.Granted {
 		p.t.Fatalf("waiter %s%d: %+v, want it granted", p.client[:1], number, a)
 	}
 }
 
 // hold acquires the name for nobody who waits.
-func (p *party) hold() fenlock.Request {
+func (p *party) hold() node.Request {
 	p.t.Helper()
 	r := p.request(0, 0)
-	r.Place = fenlock.Place{}
-	if a := acquire(p.t, p.Node, r); a.Status != fenlock.Granted {
+	r.Place = node.Place{}
+	if a := acquire(p.t, p.Node, r); a.Status != node.Granted {
 		p.t.Fatalf("%+v, want it granted", a)
 	}
 	return r
 }
 
 // release ends what a request asked for, without a place.
-func (p *party) release(r fenlock.Request) {
+func (p *party) release(r node.Request) {
 	p.t.Helper()
-	r.Place = fenlock.Place{}
-	p.released(r, fenlock.Granted)
+	r.Place = node.Place{}
+	p.released(r, node.Granted)
 }
 
-func (p *party) released(r fenlock.Request, want fenlock.Status) {
+func (p *party) released(r node.Request, want node.Status) {
 	p.t.Helper()
-	if a, err := p.Release(bounded(p.t), r); err != nil || a.Status != want {
+	if a, err := p.Do(bounded(p.t), as(node.Release, r)); err != nil || a.Status != want {
 		p.t.Fatalf("release: %+v, %v; want %v", a, err, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 // address is an address that can be moved from one server to another, as a name
@@ -80,7 +81,7 @@ func TestAddressMovesToAnotherNodesServer(t *testing.T) {
 		moving := newAddress(t, servers[1].Addr())
 		locker, err := fenlock.New(fenlock.Config{
 			// The third is down, so that the lock needs both others.
-			Nodes: []fenlock.Node{open(t, servers[0].URL()), open(t, moving.url()), open(t, "valkey://127.0.0.1:1")},
+			Nodes: []node.Node{open(t, servers[0].URL()), open(t, moving.url()), open(t, "valkey://127.0.0.1:1")},
 			TTL:   time.Minute, MaxTTL: time.Minute,
 		})
 		if err != nil {
@@ -115,7 +116,7 @@ func TestWritableReplicaOfAnotherNode(t *testing.T) {
 			granted(t, n, "warm up")
 		}
 		follow(t, servers[1], servers[0])
-		if a, err := nodes[1].Acquire(bounded(t), request("orders/42", "one")); err == nil && a.Status == fenlock.Granted {
+		if a, err := nodes[1].Do(bounded(t), as(node.Acquire, request("orders/42", "one"))); err == nil && a.Status == node.Granted {
 			t.Errorf("a replica voted: %+v", a)
 		}
 	})
@@ -158,7 +159,7 @@ func TestHungServerDoesNotFillTheRing(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				done := make(chan struct{})
 				go func() {
-					nodes[0].Acquire(ctx, request(fmt.Sprint("name ", i), "one"))
+					nodes[0].Do(ctx, as(node.Acquire, request(fmt.Sprint("name ", i), "one")))
 					close(done)
 				}()
 				time.Sleep(time.Millisecond)

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/rebuild"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rebuild"
 )
 
 // admissionTimeout bounds one try to admit a server.
@@ -23,26 +23,30 @@ const admissionTimeout = 5 * time.Second
 // is not tried again.
 const retryAdmission = 200 * time.Millisecond
 
-// Join implements fenlock.Rejoiner.
-func (n *Node) Join(g fenlock.Group) error {
+// Join implements node.Rejoiner.
+func (n *Node) Join(g node.Group) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.group != nil && (!slices.Equal(n.group.Nodes, g.Nodes) || n.group.MaxTTL != g.MaxTTL) {
+	if n.group != nil && (!slices.EqualFunc(n.group.Nodes, g.Nodes, sameEngine) || n.group.MaxTTL != g.MaxTTL) {
 		return errors.New("it belongs to another group already, with other nodes or another MaxTTL")
 	}
 	n.group = &g
 	var earlier []*Node
-	for _, node := range g.Nodes {
-		if node == fenlock.Node(n) {
+	for _, member := range g.Nodes {
+		other, ok := member.Engine().(*Node)
+		if other == n {
 			break
 		}
-		if other, ok := node.(*Node); ok {
+		if ok {
 			earlier = append(earlier, other)
 		}
 	}
 	n.earlier.Store(&earlier)
 	return nil
 }
+
+// sameEngine looks through wrappers.
+func sameEngine(a, b node.Node) bool { return a.Engine() == b.Engine() }
 
 // rejoin tries to admit the server. It returns "" if it is admitted now, or why
 // it is not; the error is for what waiting does not mend.
@@ -51,7 +55,7 @@ func (n *Node) rejoin(ctx context.Context, s *server) (string, error) {
 	group, out := n.group, n.out
 	n.mu.Unlock()
 	if group == nil {
-		return "the node was not joined to a group; fenlock.New does it (a wrapper around the node has to forward Join and Registers)", nil
+		return "the node was not joined to a group; fenlock.New does it", nil
 	}
 	if out != nil && out.runID == s.runID && time.Now().Before(out.until) {
 		return out.detail, nil
@@ -66,7 +70,7 @@ func (n *Node) rejoin(ctx context.Context, s *server) (string, error) {
 }
 
 // admission does what ARCHITECTURE.md says under "A server that restarts".
-func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, error) {
+func (n *Node) admission(ctx context.Context, group node.Group) (string, error) {
 	f, err := n.gather(ctx)
 	if err != nil {
 		return n.trouble(err)
@@ -117,7 +121,7 @@ func (n *Node) admission(ctx context.Context, group fenlock.Group) (string, erro
 // reason to be out for now, or an error if waiting does not help.
 func (n *Node) trouble(err error) (string, error) {
 	err = n.warnIfMisconfigured(n.describe(err))
-	if errors.Is(err, fenlock.ErrMisconfigured) {
+	if errors.Is(err, node.ErrMisconfigured) {
 		return "", err
 	}
 	return err.Error(), nil
@@ -263,16 +267,16 @@ func (n *Node) admit(ctx context.Context, f facts, maxTTL time.Duration, r rebui
 // askOthers asks the other nodes of the group for their registers. Two servers
 // that wait for each other's answer must not use up the time of the admission
 // itself.
-func (n *Node) askOthers(ctx context.Context, group fenlock.Group) []*fenlock.Registers {
+func (n *Node) askOthers(ctx context.Context, group node.Group) []*node.Registers {
 	ctx, cancel := context.WithTimeout(ctx, admissionTimeout/2)
 	defer cancel()
 	return rebuild.Ask(ctx, group, n)
 }
 
-// Registers implements fenlock.Rejoiner. It reads in one transaction, so that
+// Registers implements node.Rejoiner. It reads in one transaction, so that
 // the registers and what tells whether they count belong together.
-func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
-	r := fenlock.Registers{Tokens: make(map[int]fence.Token)}
+func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
+	r := node.Registers{Tokens: make(map[int]fence.Token)}
 	if _, err := n.look(ctx); err != nil {
 		return r, n.fail(err)
 	}
@@ -314,7 +318,7 @@ func (n *Node) Registers(ctx context.Context) (fenlock.Registers, error) {
 			continue // one of the named fields
 		}
 		token, err := fence.Parse(value)
-		if err != nil || stripe < 0 || stripe >= fenlock.Stripes {
+		if err != nil || stripe < 0 || stripe >= node.Stripes {
 			return r, n.fail(fmt.Errorf("the registers' key %q holds the field %q that is not a register", n.registers, field))
 		}
 		r.Tokens[stripe] = token
@@ -339,7 +343,7 @@ func (n *Node) warn(message string) {
 // warnIfMisconfigured passes err through, and tells the group if a person must
 // mend it.
 func (n *Node) warnIfMisconfigured(err error) error {
-	if errors.Is(err, fenlock.ErrMisconfigured) {
+	if errors.Is(err, node.ErrMisconfigured) {
 		n.warn(err.Error())
 	}
 	return err

@@ -1,50 +1,33 @@
 package valkeynode
 
 import (
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/internal/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/valkey-io/valkey-go"
 )
 
-// opForce is the operation that no holder makes.
-const opForce = ^fenlock.Operation(0)
-
 // scriptOf returns the script of an operation.
-func scriptOf(op fenlock.Operation) *script {
+func scriptOf(op node.Op) *script {
 	switch op {
-	case fenlock.OpAcquire:
+	case node.Acquire:
 		return acquireScript
-	case fenlock.OpConfirm:
+	case node.Confirm:
 		return confirmScript
-	case fenlock.OpExtend:
+	case node.Extend:
 		return extendScript
-	case fenlock.OpRelease:
+	case node.Release:
 		return releaseScript
 	}
 	return forceScript
 }
 
 // check returns why a request must not be sent, or nil.
-func (n *Node) check(op fenlock.Operation, r *fenlock.Request) (err error) {
-	switch op {
-	case fenlock.OpAcquire:
-		_, err = rule.CheckTTL(r.TTL)
-		err = errors.Join(err, rule.CheckProposal(r.Token), rule.CheckHolder(string(r.Holder)), rule.CheckPlace(rule.Place(r.Place)))
-	case fenlock.OpExtend:
-		_, err = rule.CheckTTL(r.TTL)
-		err = errors.Join(err, rule.CheckToken(r.Token), rule.CheckHolder(string(r.Holder)))
-	case fenlock.OpRelease:
-		err = rule.CheckPlace(rule.Place(r.Place))
-	default:
-		err = rule.CheckToken(r.Token)
-	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", fenlock.ErrInvalid, err)
+func (n *Node) check(r *node.Request) (err error) {
+	if err = rule.Check(*r); err != nil {
+		return err
 	}
 	if n.mayMeet {
 		_, err = n.key(r.Name)
@@ -59,7 +42,7 @@ type keys struct{ name, line string }
 // command makes the command of a request that was checked. With a replication id,
 // the caller looks at the server afterwards (afterwards.go), otherwise the script does.
 // A command can be sent once: the client library takes its memory back.
-func (n *Node) command(op fenlock.Operation, r *fenlock.Request, replID string, last *keys) valkey.Completed {
+func (n *Node) command(r *node.Request, replID string, last *keys) valkey.Completed {
 	// The lease's key is a part of the line's, and all text is made in one piece.
 	var space [256]byte
 	b := space[:0]
@@ -68,12 +51,12 @@ func (n *Node) command(op fenlock.Operation, r *fenlock.Request, replID string, 
 		b = append(append(append(b, linePrefix...), n.prefix...), r.Name...)
 	}
 	k := len(b)
-	if op != fenlock.OpRelease {
+	if r.Op != node.Release {
 		b = strconv.AppendUint(b, uint64(r.Token), 10)
 	}
 	t := len(b)
-	if op != fenlock.OpRelease {
-		b = strconv.AppendInt(b, int64(fenlock.Stripe(r.Name)), 10)
+	if r.Op != node.Release {
+		b = strconv.AppendInt(b, int64(node.Stripe(r.Name)), 10)
 	}
 	s := len(b)
 	if r.Place.Waiter != "" {
@@ -87,20 +70,20 @@ func (n *Node) command(op fenlock.Operation, r *fenlock.Request, replID string, 
 	line, key := last.line, last.line[len(linePrefix):]
 
 	var room [12]string
-	args := append(room[:0], scriptOf(op).sha)
-	switch op {
-	case fenlock.OpAcquire:
+	args := append(room[:0], scriptOf(r.Op).sha)
+	switch r.Op {
+	case node.Acquire:
 		args = append(args, "3", key, n.registers, line, string(r.Holder), n.milliseconds(r.TTL), stripe, token, replID)
-	case fenlock.OpConfirm:
+	case node.Confirm:
 		args = append(args, "2", key, n.registers, string(r.Holder), stripe, token, replID)
-	case fenlock.OpExtend:
+	case node.Extend:
 		args = append(args, "2", key, n.registers, string(r.Holder), n.milliseconds(r.TTL), stripe, token, replID)
-	case fenlock.OpRelease:
+	case node.Release:
 		args = append(args, "2", key, line, string(r.Holder))
 	default:
 		args = append(args, "3", key, n.registers, line, stripe, token)
 	}
-	if r.Place.Waiter != "" && (op == fenlock.OpAcquire || op == fenlock.OpRelease) {
+	if r.Place.Waiter != "" && (r.Op == node.Acquire || r.Op == node.Release) {
 		args = append(args, r.Place.Waiter, stamp)
 	}
 	// Not the library's Evalsha, whose Key computes the slot that the key would have

@@ -11,6 +11,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -22,19 +23,19 @@ func group(t *testing.T, kind testserver.Kind, n int, config ...string) ([]*test
 		markAdmitted(t, s, "fenlock:", groupTTL)
 	}
 	nodes, w := openGroup(t, servers)
-	for _, node := range nodes {
-		granted(t, node, "warm up")
+	for _, member := range nodes {
+		granted(t, member, "warm up")
 	}
 	return servers, nodes, w
 }
 
 // promise lets nodes grant a name with the register token, and keeps the lease.
-func promise(t *testing.T, name string, token fence.Token, nodes ...*valkeynode.Node) fenlock.Request {
+func promise(t *testing.T, name string, token fence.Token, nodes ...*valkeynode.Node) node.Request {
 	t.Helper()
 	r := request(name, "before")
 	r.Token = token
 	for _, n := range nodes {
-		if a, err := n.Acquire(bounded(t), r); err != nil || a.Status != fenlock.Granted || a.Register != token {
+		if a, err := n.Do(bounded(t), as(node.Acquire, r)); err != nil || a.Status != node.Granted || a.Register != token {
 			t.Fatalf("%s: %+v, %v; want %d granted", n, a, err, token)
 		}
 	}
@@ -44,12 +45,12 @@ func promise(t *testing.T, name string, token fence.Token, nodes ...*valkeynode.
 // out checks that the node does not vote, and says why.
 func out(t *testing.T, n *valkeynode.Node, says string) {
 	t.Helper()
-	var a fenlock.Answer
+	var a node.Answer
 	eventually(t, func() (err error) { // the connection may have to be made again
-		a, err = n.Acquire(bounded(t), request("another name", "two"))
+		a, err = n.Do(bounded(t), as(node.Acquire, request("another name", "two")))
 		return err
 	})
-	if a.Status != fenlock.Rejoining || !strings.Contains(a.Detail, says) || !strings.Contains(a.Detail, "out until") {
+	if a.Status != node.Rejoining || !strings.Contains(a.Detail, says) || !strings.Contains(a.Detail, "out until") {
 		t.Fatalf("%s: %+v; want it out because %q", n, a, says)
 	}
 }
@@ -64,16 +65,18 @@ func TestRestartWithoutPersistence(t *testing.T) {
 		servers[0].Kill()
 		servers[0].Restart()
 		out(t, nodes[0], "started")
-		for op, f := range map[string]func() (fenlock.Answer, error){
-			"confirm": func() (fenlock.Answer, error) { return nodes[0].Confirm(bounded(t), held) },
-			"extend":  func() (fenlock.Answer, error) { return nodes[0].Extend(bounded(t), held) },
-			"force":   func() (fenlock.Answer, error) { return nodes[0].ForceRelease(bounded(t), held.Name, 1) },
+		for op, f := range map[string]func() (node.Answer, error){
+			"confirm": func() (node.Answer, error) { return nodes[0].Do(bounded(t), as(node.Confirm, held)) },
+			"extend":  func() (node.Answer, error) { return nodes[0].Do(bounded(t), as(node.Extend, held)) },
+			"force": func() (node.Answer, error) {
+				return nodes[0].Do(bounded(t), node.Request{Op: node.ForceRelease, Name: held.Name, Token: 1})
+			},
 		} {
-			if a, err := f(); err != nil || a.Status != fenlock.Rejoining {
+			if a, err := f(); err != nil || a.Status != node.Rejoining {
 				t.Errorf("%s: %+v, %v; want rejoining", op, a, err)
 			}
 		}
-		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != fenlock.Granted || a.Register != 1001 {
+		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != node.Granted || a.Register != 1001 {
 			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
 		}
 		if lines := w.all(); len(lines) != 1 || !strings.Contains(lines[0], nodes[0].String()) || !strings.Contains(lines[0], "out") {
@@ -92,22 +95,22 @@ func TestRestartOfADurableServer(t *testing.T) {
 		server.Do("HSET", "fenlock-registers:fenlock:", "admitted", replID(t, server), "maxttl", "3600000", "durable", "1")
 		r := request("orders/42", "one")
 		r.TTL, r.Token = time.Hour, 1000
-		if a, err := n.Acquire(bounded(t), r); err != nil || a.Status != fenlock.Granted {
+		if a, err := n.Do(bounded(t), as(node.Acquire, r)); err != nil || a.Status != node.Granted {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		for range 2 {
 			server.Kill()
 			server.Restart()
 			// acquire would wait for a quarantine; an hour is too long for that.
-			if a := acquire(t, n, request("orders/42", "two")); a.Status != fenlock.Held || a.HeldBy != "one" {
+			if a := acquire(t, n, request("orders/42", "two")); a.Status != node.Held || a.HeldBy != "one" {
 				t.Fatalf("after the restart: %+v; want it held by one", a)
 			}
-			if a, err := n.Acquire(bounded(t), request("other", "two")); err != nil || a.Status != fenlock.Granted {
+			if a, err := n.Do(bounded(t), as(node.Acquire, request("other", "two"))); err != nil || a.Status != node.Granted {
 				t.Fatalf("after the restart: %+v, %v", a, err)
 			}
-			n.Release(bounded(t), request("other", "two"))
+			n.Do(bounded(t), as(node.Release, request("other", "two")))
 		}
-		if a, err := n.Extend(bounded(t), r); err != nil || a.Status != fenlock.Granted || a.Register != 1000 {
+		if a, err := n.Do(bounded(t), as(node.Extend, r)); err != nil || a.Status != node.Granted || a.Register != 1000 {
 			t.Errorf("extend: %+v, %v", a, err)
 		}
 	})
@@ -185,7 +188,7 @@ func TestFlush(t *testing.T) {
 					servers[0].Do(strings.Fields(command)...)
 				}
 				if !c.out {
-					if a, err := nodes[0].Acquire(bounded(t), request("other", "two")); err != nil || a.Status != fenlock.Granted {
+					if a, err := nodes[0].Do(bounded(t), as(node.Acquire, request("other", "two"))); err != nil || a.Status != node.Granted {
 						t.Errorf("%+v, %v; nothing was lost, so it votes at once", a, err)
 					}
 					return
@@ -219,11 +222,11 @@ func TestQuarantineIsRecordedOnTheNode(t *testing.T) {
 				return err
 			}
 			defer once.Close()
-			if err := once.Join(fenlock.Group{Nodes: []fenlock.Node{once}, MaxTTL: groupTTL}); err != nil {
+			if err := once.Join(node.Group{Nodes: []node.Node{once}, MaxTTL: groupTTL}); err != nil {
 				return err
 			}
-			a, err := once.Acquire(bounded(t), request("a", "one"))
-			if err != nil || a.Status != fenlock.Granted {
+			a, err := once.Do(bounded(t), as(node.Acquire, request("a", "one")))
+			if err != nil || a.Status != node.Granted {
 				if got := server.Do("HGET", "fenlock-registers:fenlock:", "noticed"); got != noticed {
 					t.Fatalf("noticed %s, then %s: the quarantine began anew", noticed, got)
 				}
@@ -260,7 +263,7 @@ func TestPromotedReplica(t *testing.T) {
 		others := append([]*testserver.Server{replica}, servers[1:]...)
 		promoted, _ := openGroup(t, others)
 		out(t, promoted[0], "replica")
-		if a := acquire(t, promoted[0], request(held.Name, "two")); a.Status != fenlock.Granted || a.Register != 1001 {
+		if a := acquire(t, promoted[0], request(held.Name, "two")); a.Status != node.Granted || a.Register != 1001 {
 			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
 		}
 	})
@@ -296,16 +299,16 @@ func TestLongestLeaseIsTheGroups(t *testing.T) {
 		server, n := admitted(t, kind)
 		r := request("a", "one")
 		r.TTL = groupTTL + time.Millisecond
-		if _, err := n.Acquire(bounded(t), r); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "500 ms") {
+		if _, err := n.Do(bounded(t), as(node.Acquire, r)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "500 ms") {
 			t.Errorf("acquire with a longer lease: %v", err)
 		}
 		r.Token = 1
-		if _, err := n.Extend(bounded(t), r); !errors.Is(err, fenlock.ErrMisconfigured) {
+		if _, err := n.Do(bounded(t), as(node.Extend, r)); !errors.Is(err, fenlock.ErrMisconfigured) {
 			t.Errorf("extend with a longer lease: %v", err)
 		}
 		server.Do("HSET", "fenlock-registers:fenlock:", "maxttl", "3600000", "admitted", "an earlier one")
 		server.Do("SCRIPT", "FLUSH")
-		if a, err := n.Acquire(bounded(t), request("b", "one")); err != nil || a.Status != fenlock.Rejoining {
+		if a, err := n.Do(bounded(t), as(node.Acquire, request("b", "one"))); err != nil || a.Status != node.Rejoining {
 			t.Errorf("%+v, %v; want it out for the hour that is recorded", a, err)
 		}
 	})
@@ -330,7 +333,7 @@ func TestFailback(t *testing.T) {
 			t.Fatalf("the lease is still there: %s", got)
 		}
 		out(t, nodes[0], "replica")
-		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != fenlock.Granted || a.Register != 1001 {
+		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != node.Granted || a.Register != 1001 {
 			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
 		}
 	})
@@ -349,8 +352,8 @@ func TestAllMemoryIsLostAndOneServerToo(t *testing.T) {
 			for _, s := range servers[1:] {
 				s.Restart()
 			}
-			for _, node := range nodes[1:] {
-				acquire(t, node, request("orders/42", "two"))
+			for _, member := range nodes[1:] {
+				acquire(t, member, request("orders/42", "two"))
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -56,14 +56,14 @@ func redact(err error, secret string) error {
 		return err
 	}
 	// These are not the server's words, and are asked about with errors.Is.
-	for _, own := range []error{fenlock.ErrInvalid, context.Canceled, context.DeadlineExceeded} {
+	for _, own := range []error{node.ErrInvalid, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, own) {
 			return err
 		}
 	}
 	text := strings.ReplaceAll(err.Error(), secret, "(the password)")
-	if errors.Is(err, fenlock.ErrMisconfigured) {
-		prefix := fenlock.ErrMisconfigured.Error() + ": "
+	if errors.Is(err, node.ErrMisconfigured) {
+		prefix := node.ErrMisconfigured.Error() + ": "
 		return misconfigured("%s", strings.TrimPrefix(text, prefix))
 	}
 	return errors.New(text)
@@ -139,7 +139,7 @@ func isNoScript(err error) bool {
 
 // misconfigured returns an error that waiting does not mend.
 func misconfigured(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", fenlock.ErrMisconfigured, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", node.ErrMisconfigured, fmt.Sprintf(format, args...))
 }
 
 var errClosed = errors.New("the node is closed")

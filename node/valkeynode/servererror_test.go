@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -25,11 +26,11 @@ func admitted(t *testing.T, kind testserver.Kind, config ...string) (*testserver
 }
 
 // granted checks that the node serves.
-func granted(t *testing.T, n *valkeynode.Node, name string) fenlock.Request {
+func granted(t *testing.T, n *valkeynode.Node, name string) node.Request {
 	t.Helper()
 	r := request(name, "holder of "+name)
-	a, err := n.Acquire(bounded(t), r)
-	if err != nil || a.Status != fenlock.Granted {
+	a, err := n.Do(bounded(t), as(node.Acquire, r))
+	if err != nil || a.Status != node.Granted {
 		t.Fatalf("%+v, %v; want it granted", a, err)
 	}
 	r.Token = a.Register
@@ -41,9 +42,9 @@ func granted(t *testing.T, n *valkeynode.Node, name string) fenlock.Request {
 func troubled(t *testing.T, n *valkeynode.Node, says string) {
 	t.Helper()
 	eventually(t, func() error {
-		a, err := n.Acquire(bounded(t), request("trouble", "one"))
+		a, err := n.Do(bounded(t), as(node.Acquire, request("trouble", "one")))
 		if err == nil {
-			n.Release(bounded(t), request("trouble", "one"))
+			n.Do(bounded(t), as(node.Release, request("trouble", "one")))
 			return fmt.Errorf("answered %+v", a)
 		}
 		if !strings.Contains(err.Error(), n.String()) || !strings.Contains(err.Error(), says) {
@@ -91,7 +92,7 @@ func TestServerInTrouble(t *testing.T) {
 			os.RemoveAll(inTheWay)
 			s.Do("BGSAVE")
 			eventually(t, func() error {
-				if _, err := n.Acquire(bounded(t), request("after", "one")); err != nil {
+				if _, err := n.Do(bounded(t), as(node.Acquire, request("after", "one"))); err != nil {
 					return err
 				}
 				return nil
@@ -103,7 +104,7 @@ func TestServerInTrouble(t *testing.T) {
 			s.Do("CONFIG", "SET", "maxmemory", "1")
 			troubled(t, n, "no memory left")
 			// What frees memory works.
-			if a, err := n.Release(bounded(t), held); err != nil || a.Status != fenlock.Granted {
+			if a, err := n.Do(bounded(t), as(node.Release, held)); err != nil || a.Status != node.Granted {
 				t.Errorf("release: %+v, %v", a, err)
 			}
 			s.Do("CONFIG", "SET", "maxmemory", "0")
@@ -135,7 +136,7 @@ func TestServerInTrouble(t *testing.T) {
 			s, n := admitted(t, kind)
 			s.Do("RPUSH", "fenlock:list", "x")
 			for op, f := range map[string]func() error{
-				"acquire": func() error { _, err := n.Acquire(bounded(t), request("list", "one")); return err },
+				"acquire": func() error { _, err := n.Do(bounded(t), as(node.Acquire, request("list", "one"))); return err },
 				"inspect": func() error { _, err := n.Inspect(bounded(t), "list"); return err },
 			} {
 				if err := f(); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "holds something else") {
@@ -144,7 +145,7 @@ func TestServerInTrouble(t *testing.T) {
 			}
 			// A list of locks leaves it out, and lists the others.
 			names := 0
-			if err := n.List(bounded(t), func(fenlock.Lease) bool { names++; return true }); err != nil || names != 1 {
+			if err := n.List(bounded(t), func(node.Lease) bool { names++; return true }); err != nil || names != 1 {
 				t.Errorf("%d listed, %v", names, err)
 			}
 		})
@@ -158,7 +159,7 @@ func TestServerChanges(t *testing.T) {
 		t.Parallel()
 		s, n := admitted(t, kind)
 		s.Do("REPLICAOF", "127.0.0.1", "1")
-		if _, err := n.Acquire(bounded(t), request("a", "one")); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "replica") {
+		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "replica") {
 			t.Errorf("made a replica: %v", err)
 		}
 		s.Do("REPLICAOF", "NO", "ONE")
@@ -167,7 +168,7 @@ func TestServerChanges(t *testing.T) {
 		s.Do("CONFIG", "SET", "requirepass", "new-secret")
 		s.DoAs("", "new-secret", "CLIENT", "KILL", "TYPE", "normal")
 		eventually(t, func() error {
-			_, err := n.Acquire(bounded(t), request("a", "one"))
+			_, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
 			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "password") {
 				return fmt.Errorf("a password was set: %w", err)
 			}

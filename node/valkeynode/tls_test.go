@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 )
 
 func TestTLS(t *testing.T) {
@@ -47,9 +48,9 @@ func TestTLS(t *testing.T) {
 			}
 			u.User = url.UserPassword("default", "any-secret") // the default user takes any
 			n := joined(t, u.String(), groupTTL)
-			a, err := n.Acquire(bounded(t), request(c.name, "one"))
+			a, err := n.Do(bounded(t), as(node.Acquire, request(c.name, "one")))
 			switch {
-			case c.says == "" && (err != nil || a.Status != fenlock.Granted):
+			case c.says == "" && (err != nil || a.Status != node.Granted):
 				t.Errorf("%s: %+v, %v", c.name, a, err)
 			case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), u.Host)):
 				t.Errorf("%s: %+v, %v; want an error with %q", c.name, a, err, c.says)

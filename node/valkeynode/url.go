@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -146,5 +146,5 @@ func tlsConfig(host string, query url.Values) (*tls.Config, error) {
 }
 
 func invalidf(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", fenlock.ErrInvalid, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/boottime"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -149,7 +149,7 @@ func (r *resource) do(e history.Event) string {
 // note writes an event down. Called with mu held, so that the times are in the
 // order of the events.
 func (r *resource) note(e history.Event) {
-	e.At = int64(boottime.Now())
+	e.At = int64(clock.Now())
 	r.events = append(r.events, e)
 }
 

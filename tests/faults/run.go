@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/boottime"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -342,7 +342,7 @@ func (r *runner) header() (history.Header, error) {
 func (r *runner) note(e history.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e.At = int64(boottime.Now())
+	e.At = int64(clock.Now())
 	r.events = append(r.events, e)
 }
 

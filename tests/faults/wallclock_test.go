@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/boottime"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/clock"
 )
 
 // All ways to ask for the wall clock move, and nothing else does.
 func TestWallclock(t *testing.T) {
-	clock := newWallclock(t, buildWallclock(t))
+	wall := newWallclock(t, buildWallclock(t))
 	program := filepath.Join(t.TempDir(), "clocks")
 	compile := exec.Command("cc", "-D_GNU_SOURCE", "-x", "c", "-o", program, "-")
 	compile.Stdin = strings.NewReader(`
@@ -50,9 +50,9 @@ func TestWallclock(t *testing.T) {
 	}
 	monotonic := time.Duration(0)
 	for _, off := range []time.Duration{0, time.Hour + time.Second/2, -year, year} {
-		clock.step(off - clock.off())
+		wall.step(off - wall.off())
 		cmd := exec.Command(program)
-		cmd.Env = append(os.Environ(), clock.environment...)
+		cmd.Env = append(os.Environ(), wall.environment...)
 		output, err := cmd.Output()
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestWallclock(t *testing.T) {
 			want := time.Duration(time.Now().UnixNano()) + off
 			switch i {
 			case 6:
-				want = boottime.Now()
+				want = clock.Now()
 			case 7:
 				if off == 0 {
 					monotonic = got

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/fenlock/fenlock/internal/boottime"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -26,7 +26,7 @@ func openLog(path string) (*eventLog, error) {
 // down what it does must not go on.
 func (l *eventLog) write(e history.Event) {
 	if e.At == 0 {
-		e.At = int64(boottime.Now())
+		e.At = int64(clock.Now())
 	}
 	line, err := json.Marshal(e)
 	if err == nil {

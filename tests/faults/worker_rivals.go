@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/boottime"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -120,7 +120,7 @@ func openRedislock(c workerConfig) (locker, error) {
 
 // try counts the validity of the lock from before the request that obtained it.
 func (l *redislockLocker) try(ctx context.Context, name string) (lease, error) {
-	start := boottime.Now()
+	start := clock.Now()
 	lock, err := l.client.Obtain(ctx, key(name), l.config.TTL, nil)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (l *redislockLocker) held(start time.Duration, lock *redislock.Lock) lease 
 	return newKeptLease(l.config.TTL, kept{
 		until: start + l.config.TTL,
 		extend: func(ctx context.Context) (time.Duration, error) {
-			start := boottime.Now()
+			start := clock.Now()
 			return start + l.config.TTL, lock.Refresh(ctx, l.config.TTL, nil)
 		},
 		release: lock.Release,
@@ -164,7 +164,7 @@ func key(name string) string { return valkeynode.DefaultPrefix + name }
 
 // boottimeOf translates a time of Go's monotonic clock.
 func boottimeOf(t time.Time) time.Duration {
-	now := boottime.Now()
+	now := clock.Now()
 	return now + time.Until(t)
 }
 
@@ -195,7 +195,7 @@ var (
 func newKeptLease(ttl time.Duration, k kept) *keptLease {
 	l := &keptLease{kept: k}
 	if l.until == 0 {
-		l.until = boottime.Now() + ttl
+		l.until = clock.Now() + ttl
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	go l.keep(ttl)
@@ -203,27 +203,27 @@ func newKeptLease(ttl time.Duration, k kept) *keptLease {
 }
 
 func (l *keptLease) keep(ttl time.Duration) {
-	next := boottime.Now() + ttl/3
+	next := clock.Now() + ttl/3
 	for {
 		left := l.remaining()
 		if left == 0 {
 			l.cancel(errExpired)
 			return
 		}
-		timer := time.NewTimer(min(left, max(0, next-boottime.Now())))
+		timer := time.NewTimer(min(left, max(0, next-clock.Now())))
 		select {
 		case <-timer.C:
 		case <-l.ctx.Done():
 			timer.Stop()
 			return
 		}
-		if boottime.Now() < next {
+		if clock.Now() < next {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(l.ctx, min(left, ttl/3))
 		l.renew(ctx)
 		cancel()
-		next = boottime.Now() + ttl/3
+		next = clock.Now() + ttl/3
 	}
 }
 
@@ -255,7 +255,7 @@ func (l *keptLease) remaining() time.Duration {
 	if l.ctx.Err() != nil {
 		return 0
 	}
-	return max(0, l.until-boottime.Now())
+	return max(0, l.until-clock.Now())
 }
 
 func (l *keptLease) extend(ctx context.Context) error { return l.renew(ctx) }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/boottime"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -154,7 +154,7 @@ func TestReadLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := int64(boottime.Now())
+	before := int64(clock.Now())
 	log.write(history.Event{Kind: history.Acquire, Client: 1, Op: 1, Name: "red"})
 	log.write(history.Event{At: 5, Kind: history.Failed, Client: 1, Op: 1, Name: "red"})
 	log.file.WriteString(`{"at":12,"kind":"acq`)
@@ -187,7 +187,7 @@ func TestKeptLease(t *testing.T) {
 				return 0, errors.New("no")
 			default:
 				extended <- struct{}{}
-				return boottime.Now() + ttl, nil
+				return clock.Now() + ttl, nil
 			}
 		},
 		release: func(context.Context) error { return nil },

@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/boottime"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -66,7 +66,7 @@ func (t *tenure) note(e history.Event) {
 // before the lock is asked what is left, so that a pause in between makes the
 // claim shorter, never longer.
 func (t *tenure) noteUntil(kind history.Kind) {
-	now := boottime.Now()
+	now := clock.Now()
 	t.note(history.Event{At: int64(now), Kind: kind, Until: int64(now + t.lease.remaining())})
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // FuzzOperations does any operations on one name of one node, and looks after each
@@ -32,9 +32,9 @@ func FuzzOperations(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	full := make(Line, core.MaxLine-3)
+	full := make(Line, MaxQueue-3)
 	for i := range full {
-		full[i] = Place{Waiter: fmt.Sprintf("x%05d", i), Stamp: 2}
+		full[i] = node.Place{Waiter: fmt.Sprintf("x%05d", i), Stamp: 2}
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		if len(input) == 0 {
@@ -52,16 +52,16 @@ func FuzzOperations(f *testing.F) {
 		reachable := func(w string) bool { return !gone[w] }
 		var log []string
 		for rest := input[1:]; len(rest) >= 4 && len(log) < most; rest = rest[4:] {
-			holder := fmt.Sprint("h", rest[1]%4)
+			holder := node.Holder(fmt.Sprint("h", rest[1]%4))
 			if rest[1]%4 == 0 {
 				holder = "" // in a release only
 			}
-			p := Place{Stamp: int64(rest[2] >> 6), Waiter: []string{"", "a", "b", "c", "d", "e", "f", "x00001"}[rest[2]%8]}
+			p := node.Place{Stamp: int64(rest[2] >> 6), Waiter: []string{"", "a", "b", "c", "d", "e", "f", "x00001"}[rest[2]%8]}
 			ttl := time.Duration(1+int(rest[3])) * 10 * time.Millisecond
 			token := fuzzToken(rest[3])
 			before, line := e, slices.Clone(l)
 			leased := before.Leased(now)
-			var reply core.Reply
+			var reply Reply
 			var called string
 			var same bool
 			kind := rest[0] % 8
@@ -70,16 +70,16 @@ func FuzzOperations(f *testing.F) {
 				continue // engines refuse it
 			case kind == acquire:
 				p.Stamp++
-				token = min(token, core.MaxProposal) // engines refuse more
-				reply, called = AcquireInLine(&e, &l, now, p, reachable, func(e *Entry) core.Reply { return Acquire(e, now, holder, ttl, token) })
+				token = min(token, MaxProposal) // engines refuse more
+				reply, called = AcquireInLine(&e, &l, now, p, reachable, func(e *Entry) Reply { return Acquire(e, now, holder, ttl, token) })
 				if n != nil {
 					want, wantCalled := n.acquire(now, holder, ttl, token, p)
 					same = reply == want && called == wantCalled
 				}
-				if reply.Status == core.Granted && (leased && before.Holder != Reserved(p.Waiter) || reply.Register <= before.Register || reply.Register < token) {
+				if reply.Status == node.Granted && (leased && before.Holder != node.Reserved(p.Waiter) || reply.Register <= before.Register || reply.Register < token) {
 					t.Fatalf("%+v granted on %+v at %v", reply, before, now)
 				}
-				if reply.Status == core.Held && p.Waiter != "" && l.Ahead(p.Waiter) == len(l) && len(l) < core.MaxLine {
+				if reply.Status == node.Held && p.Waiter != "" && l.Ahead(p.Waiter) == len(l) && len(l) < MaxQueue {
 					t.Fatalf("%q was refused, and is not in line", p.Waiter)
 				}
 			case kind == extend:
@@ -87,10 +87,10 @@ func FuzzOperations(f *testing.F) {
 				reply = Extend(&e, now, holder, ttl, token)
 				own := leased && before.Holder == holder
 				same = true
-				if granted := !before.Out && (own || !leased && before.Register <= token); granted != (reply.Status == core.Granted) {
+				if granted := !before.Out && (own || !leased && before.Register <= token); granted != (reply.Status == node.Granted) {
 					t.Fatalf("extend: %+v on %+v at %v", reply, before, now)
 				}
-				if n != nil && reply.Status == core.Granted {
+				if n != nil && reply.Status == node.Granted {
 					n.end(now)
 					n.holder, n.until = holder, now+ttl
 				}
@@ -99,10 +99,10 @@ func FuzzOperations(f *testing.F) {
 				reply = Confirm(&e, now, holder, token)
 				own := leased && before.Holder == holder
 				same = true
-				if granted := !before.Out && own && before.Register <= token; granted != (reply.Status == core.Granted) || granted && e.Register != token {
+				if granted := !before.Out && own && before.Register <= token; granted != (reply.Status == node.Granted) || granted && e.Register != token {
 					t.Fatalf("confirm: %+v on %+v at %v", reply, before, now)
 				}
-				if n != nil && reply.Status == core.Granted {
+				if n != nil && reply.Status == node.Granted {
 					n.register = token
 				}
 			case kind == release:
@@ -118,12 +118,12 @@ func FuzzOperations(f *testing.F) {
 				}
 			case kind == force:
 				token = min(token, fence.MaxToken)
-				reply, called = ForceReleaseInLine(&e, &l, now, reachable, func(e *Entry) core.Reply { return ForceRelease(e, now, token) })
+				reply, called = ForceReleaseInLine(&e, &l, now, reachable, func(e *Entry) Reply { return ForceRelease(e, now, token) })
 				if n != nil {
 					want, wantCalled := n.forceRelease(now, token)
 					same = reply == want && called == wantCalled
 				}
-				if reply.Status == core.Granted && (e.Register <= before.Register || e.Register < token) {
+				if reply.Status == node.Granted && (e.Register <= before.Register || e.Register < token) {
 					t.Fatalf("force release: %+v on %+v", reply, before)
 				}
 			case kind == later:
@@ -139,7 +139,7 @@ func FuzzOperations(f *testing.F) {
 				}
 				continue
 			}
-			log = append(log, fmt.Sprintf("%v: operation %d by %q for %+v, %v, %d: %+v, called %q", now, kind, holder, p, ttl, token, reply, called))
+			log = append(log, fmt.Sprintf("%v: operation %d by %q for %+v, %v, %d: %+v, called %q", now, kind, string(holder), p, ttl, token, reply, called))
 			fail := func(why string) {
 				t.Fatalf("%s: %+v before, %+v after. The last operations:\n%s", why, before, e, tail(log, 20))
 			}
@@ -147,19 +147,19 @@ func FuzzOperations(f *testing.F) {
 			if e.Register < before.Register {
 				fail("the register decreased")
 			}
-			if leased && e.Holder != before.Holder && kind != force && !(kind == release && before.Holder == holder) && before.Holder != Reserved(p.Waiter) {
+			if leased && e.Holder != before.Holder && kind != force && !(kind == release && before.Holder == holder) && before.Holder != node.Reserved(p.Waiter) {
 				fail("a lease was taken from its holder")
 			}
-			if leased && kind != force && before.Holder != holder && before.Holder != Reserved(p.Waiter) && e.Expires != before.Expires {
+			if leased && kind != force && before.Holder != holder && before.Holder != node.Reserved(p.Waiter) && e.Expires != before.Expires {
 				fail("a lease was changed by somebody else")
 			}
-			if e.Leased(now) && e.Expires > now+max(ttl, core.ClaimWindow) && e.Expires != before.Expires {
+			if e.Leased(now) && e.Expires > now+max(ttl, ReservationTTL) && e.Expires != before.Expires {
 				fail("a lease that is too long")
 			}
-			if before.Out && (reply.Status == core.Granted && kind != release || e.Register != before.Register) {
+			if before.Out && (reply.Status == node.Granted && kind != release || e.Register != before.Register) {
 				fail("promised while out")
 			}
-			if len(l) > core.MaxLine || len(l) > len(line)+1 {
+			if len(l) > MaxQueue || len(l) > len(line)+1 {
 				fail(fmt.Sprintf("%d in line, after %d", len(l), len(line)))
 			}
 			for i := 1; i < len(l); i++ {
@@ -174,7 +174,7 @@ func FuzzOperations(f *testing.F) {
 				}
 				seen[in.Waiter] = true
 			}
-			if called != "" && (e.Holder != Reserved(called) || e.Expires != now+core.ClaimWindow || gone[called] || called == p.Waiter && kind != force || leasedBy(before, now, holder, p) && kind == acquire) {
+			if called != "" && (e.Holder != node.Reserved(called) || e.Expires != now+ReservationTTL || gone[called] || called == p.Waiter && kind != force || leasedBy(before, now, holder, p) && kind == acquire) {
 				fail(fmt.Sprintf("called %q", called))
 			}
 			if n == nil {
@@ -183,7 +183,7 @@ func FuzzOperations(f *testing.F) {
 			n.end(now)
 			same = same && e.Register == n.register && e.Leased(now) == !n.free() && len(l) == len(n.waiters)
 			if e.Leased(now) {
-				same = same && e.Expires == n.until && (e.Holder == n.holder || e.Holder == Reserved(n.keptFor))
+				same = same && e.Expires == n.until && (e.Holder == n.holder || e.Holder == node.Reserved(n.keptFor))
 			}
 			for _, w := range []string{"", "a", "b", "c", "d", "e", "f", "x00001"} {
 				same = same && l.Ahead(w) == n.ahead(w)
@@ -197,14 +197,14 @@ func FuzzOperations(f *testing.F) {
 
 // leasedBy reports whether somebody else than holder, or the waiter that asks, has
 // the lease.
-func leasedBy(e Entry, now time.Duration, holder string, p Place) bool {
-	return e.Leased(now) && e.Holder != holder && e.Holder != Reserved(p.Waiter)
+func leasedBy(e Entry, now time.Duration, holder node.Holder, p node.Place) bool {
+	return e.Leased(now) && e.Holder != holder && e.Holder != node.Reserved(p.Waiter)
 }
 
 // fuzzToken makes a token of a byte: small ones that meet, and the bounds.
 func fuzzToken(b byte) fence.Token {
 	if b >= 252 {
-		return []fence.Token{core.MaxProposal - 1, core.MaxProposal, fence.MaxToken, math.MaxUint64}[b-252]
+		return []fence.Token{MaxProposal - 1, MaxProposal, fence.MaxToken, math.MaxUint64}[b-252]
 	}
 	return fence.Token(b % 64)
 }
@@ -228,7 +228,7 @@ func FuzzChecks(f *testing.F) {
 				good = good && (hex || i == 32)
 			}
 		}
-		if err := CheckPlace(Place{Waiter: s, Stamp: n}); (err == nil) != (good && n >= 0 && n <= 1<<53) {
+		if err := CheckPlace(node.Place{Waiter: s, Stamp: n}); (err == nil) != (good && n >= 0 && n <= 1<<53) {
 			t.Errorf("place %q, %d: %v", s, n, err)
 		}
 		ttl, err := CheckTTL(time.Duration(n))
@@ -238,8 +238,8 @@ func FuzzChecks(f *testing.F) {
 		var b [8]byte
 		binary.BigEndian.PutUint64(b[:], uint64(n))
 		token := fence.Token(binary.BigEndian.Uint64(b[:]))
-		if (CheckToken(token) == nil) != (token == 0 || token.Valid()) || (CheckProposal(token) == nil) != (token <= 1<<52) || (CheckHolder(s) == nil) != (s != "") {
-			t.Errorf("%d, %q: %v, %v, %v", token, s, CheckToken(token), CheckProposal(token), CheckHolder(s))
+		if (CheckToken(token) == nil) != (token == 0 || token.Valid()) || (CheckProposal(token) == nil) != (token <= 1<<52) || (CheckHolder(node.Holder(s)) == nil) != (s != "") {
+			t.Errorf("%d, %q: %v, %v, %v", token, s, CheckToken(token), CheckProposal(token), CheckHolder(node.Holder(s)))
 		}
 	})
 }

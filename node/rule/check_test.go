@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 func TestCheckTTL(t *testing.T) {
@@ -33,7 +33,7 @@ func TestCheckTTL(t *testing.T) {
 }
 
 func TestCheckNumbersAndHolder(t *testing.T) {
-	if CheckProposal(0) != nil || CheckProposal(core.MaxProposal) != nil || CheckProposal(core.MaxProposal+1) == nil {
+	if CheckProposal(0) != nil || CheckProposal(MaxProposal) != nil || CheckProposal(MaxProposal+1) == nil {
 		t.Error("CheckProposal: the bound is MaxProposal, inclusive")
 	}
 	if CheckToken(fence.MaxToken) != nil || CheckToken(fence.MaxToken+1) == nil {
@@ -79,7 +79,7 @@ func TestCheckPlace(t *testing.T) {
 		{"1", 1, false},
 		{" ", 1, false},
 	} {
-		if err := CheckPlace(Place{Waiter: c.waiter, Stamp: c.stamp}); (err == nil) != c.ok {
+		if err := CheckPlace(node.Place{Waiter: c.waiter, Stamp: c.stamp}); (err == nil) != c.ok {
 			t.Errorf("CheckPlace(%q, %d): %v; want ok %v", c.waiter, c.stamp, err, c.ok)
 		}
 	}

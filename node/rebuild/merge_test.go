@@ -6,18 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/rebuild"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rebuild"
 )
 
 // regs is one node's answer: its registers' owner, admitted if in upper case,
 // and the register of stripe 7. "" is no answer.
-func regs(server string, token fence.Token) *fenlock.Registers {
+func regs(server string, token fence.Token) *node.Registers {
 	if server == "" {
 		return nil
 	}
-	return &fenlock.Registers{
+	return &node.Registers{
 		Server: strings.ToLower(server), Admitted: server == strings.ToUpper(server),
 		MaxTTL: time.Duration(token) * time.Millisecond, Tokens: map[int]fence.Token{7: token},
 	}
@@ -58,7 +58,7 @@ func TestMerge(t *testing.T) {
 		{"four: two others, one silent", 4, "AB-", false, false}, // two of three share one with every two
 		{"four: one other, one silent", 4, "Ab-", false, true},
 	} {
-		var answers []*fenlock.Registers
+		var answers []*node.Registers
 		var largest fence.Token
 		for i, letter := range c.others {
 			server, token := string(letter), fence.Token(100+i)
@@ -67,7 +67,7 @@ func TestMerge(t *testing.T) {
 				answers = append(answers, nil)
 				continue
 			case "=":
-				answers = append(answers, &fenlock.Registers{Server: "own", Admitted: true, Tokens: map[int]fence.Token{7: 999}})
+				answers = append(answers, &node.Registers{Server: "own", Admitted: true, Tokens: map[int]fence.Token{7: 999}})
 				continue
 			}
 			if !strings.Contains(c.others[:i], server) {
@@ -96,13 +96,13 @@ func TestMergeFindsEveryFixedToken(t *testing.T) {
 				continue
 			}
 			for reached := range 1 << n {
-				var answers []*fenlock.Registers
+				var answers []*node.Registers
 				for i := 1; i < n; i++ { // node 0 is to be admitted
 					if reached>>i&1 == 0 {
 						answers = append(answers, nil)
 						continue
 					}
-					r := &fenlock.Registers{Server: string(rune('a' + i)), Admitted: true, Tokens: map[int]fence.Token{}}
+					r := &node.Registers{Server: string(rune('a' + i)), Admitted: true, Tokens: map[int]fence.Token{}}
 					if fixed>>i&1 == 1 {
 						r.Tokens[7] = 42
 					}
@@ -131,29 +131,29 @@ func ones(x int) (n int) {
 // other, and one may never come back. The first is admitted without the
 // registers of a majority; the others must not wait for the dead one then.
 func TestMergeAfterAMajorityWasLost(t *testing.T) {
-	admitted := func(server string, empty ...string) *fenlock.Registers {
-		return &fenlock.Registers{Server: server, Memory: server, Admitted: true, Empty: empty, Tokens: map[int]fence.Token{7: 42}}
+	admitted := func(server string, empty ...string) *node.Registers {
+		return &node.Registers{Server: server, Memory: server, Admitted: true, Empty: empty, Tokens: map[int]fence.Token{7: 42}}
 	}
-	lost := func(server string) *fenlock.Registers { return &fenlock.Registers{Server: server, Memory: server} }
+	lost := func(server string) *node.Registers { return &node.Registers{Server: server, Memory: server} }
 	me := rebuild.Self{Server: "me", Memory: "me", Untouched: true}
 	for _, c := range []struct {
 		name   string
 		n      int
 		self   rebuild.Self
-		others []*fenlock.Registers
+		others []*node.Registers
 		weak   bool
 		out    bool
 	}{
-		{"the first, one dead", 3, me, []*fenlock.Registers{lost("a"), nil}, true, false},
-		{"the second, one dead", 3, me, []*fenlock.Registers{admitted("a", "a", "me"), nil}, false, false},
-		{"the second of five, one dead", 5, me, []*fenlock.Registers{admitted("a", "a", "b", "c", "me"), lost("b"), lost("c"), nil}, false, false},
-		{"the second of five, two dead", 5, me, []*fenlock.Registers{admitted("a", "a", "b", "me"), lost("b"), nil, nil}, false, false},
-		{"three may have tokens that were fixed since", 5, me, []*fenlock.Registers{admitted("a", "a", "b", "me"), lost("restarted since"), nil, nil}, false, true},
-		{"not on the list: it was restarted since", 3, me, []*fenlock.Registers{admitted("a", "a", "an earlier memory of mine"), nil}, false, true},
-		{"the list is of a server that is not admitted", 3, me, []*fenlock.Registers{{Server: "a", Memory: "a", Empty: []string{"me"}}, nil}, true, false},
+		{"the first, one dead", 3, me, []*node.Registers{lost("a"), nil}, true, false},
+		{"the second, one dead", 3, me, []*node.Registers{admitted("a", "a", "me"), nil}, false, false},
+		{"the second of five, one dead", 5, me, []*node.Registers{admitted("a", "a", "b", "c", "me"), lost("b"), lost("c"), nil}, false, false},
+		{"the second of five, two dead", 5, me, []*node.Registers{admitted("a", "a", "b", "me"), lost("b"), nil, nil}, false, false},
+		{"three may have tokens that were fixed since", 5, me, []*node.Registers{admitted("a", "a", "b", "me"), lost("restarted since"), nil, nil}, false, true},
+		{"not on the list: it was restarted since", 3, me, []*node.Registers{admitted("a", "a", "an earlier memory of mine"), nil}, false, true},
+		{"the list is of a server that is not admitted", 3, me, []*node.Registers{{Server: "a", Memory: "a", Empty: []string{"me"}}, nil}, true, false},
 		// It was admitted in between, so it may have been one of the nodes of a
 		// token.
-		{"flushed since", 3, rebuild.Self{Server: "me", Memory: "me"}, []*fenlock.Registers{admitted("a", "a", "me"), nil}, false, true},
+		{"flushed since", 3, rebuild.Self{Server: "me", Memory: "me"}, []*node.Registers{admitted("a", "a", "me"), nil}, false, true},
 	} {
 		r, err := rebuild.Merge(c.n, c.self, c.others)
 		if (err != nil) != c.out || r.Weak != c.weak {

@@ -9,14 +9,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Self is the node that is to be admitted.
 type Self struct {
-	Server string // as in fenlock.Registers
+	Server string // as in node.Registers
 	Memory string
 	// Untouched: it cannot have been admitted with this memory.
 	Untouched bool
@@ -49,9 +48,9 @@ type Result struct {
 // such token is fixed at q of the others, and it is enough that fewer than q of
 // those were not read. Without this rule the servers that come back one after
 // the other would wait for one that never does.
-func Merge(n int, self Self, answers []*fenlock.Registers) (Result, error) {
+func Merge(n int, self Self, answers []*node.Registers) (Result, error) {
 	r := Result{Tokens: make(map[int]fence.Token)}
-	quorum := core.Quorum(n)
+	quorum := node.Quorum(n)
 	need := n - quorum + 1
 	seen := map[string]bool{self.Server: true}
 	listed := make(map[string]bool)

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/rebuild"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rebuild"
 )
 
 // FuzzMerge merges whatever the other nodes could answer: several that lead to one
@@ -38,7 +38,7 @@ func FuzzMerge(f *testing.F) {
 		}
 		n, quorum := 1+int(input[0])%15, (1+int(input[0])%15)/2+1
 		self := rebuild.Self{Server: "s0", Memory: "m0", Untouched: input[1]&1 != 0}
-		var answers []*fenlock.Registers
+		var answers []*node.Registers
 		for rest := input[2:]; len(rest) >= 3 && len(answers) < 2*n; rest = rest[3:] {
 			answers = append(answers, answerOf(rest[0], rest[1], rest[2]))
 		}
@@ -49,7 +49,7 @@ func FuzzMerge(f *testing.F) {
 		}
 
 		// Counted again, server by server.
-		servers := map[string]*fenlock.Registers{}
+		servers := map[string]*node.Registers{}
 		silent := 0
 		for _, a := range answers {
 			if a == nil {
@@ -119,11 +119,11 @@ const admittedBit = 128
 
 // answerOf makes an answer of three bytes: whose it is, its numbers, and which
 // memories it lists as empty.
-func answerOf(who, number, lists byte) *fenlock.Registers {
+func answerOf(who, number, lists byte) *node.Registers {
 	if who == 255 {
 		return nil
 	}
-	r := &fenlock.Registers{
+	r := &node.Registers{
 		Server: fmt.Sprint("s", who%16), Memory: fmt.Sprint("m", who%64), Admitted: who&admittedBit != 0,
 		MaxTTL: time.Duration(number) * time.Second,
 	}
@@ -138,7 +138,7 @@ func answerOf(who, number, lists byte) *fenlock.Registers {
 	return r
 }
 
-func words(answers []*fenlock.Registers) (all []string) {
+func words(answers []*node.Registers) (all []string) {
 	for _, a := range answers {
 		if a == nil {
 			all = append(all, "silent")

@@ -1,13 +1,37 @@
 package rule
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
+
+// Check returns why a request must not be carried out, or nil. The error matches
+// node.ErrInvalid. It looks at what the operation uses, and at nothing else.
+func Check(r node.Request) (err error) {
+	switch r.Op {
+	case node.Acquire:
+		_, err = CheckTTL(r.TTL)
+		err = errors.Join(err, CheckProposal(r.Token), CheckHolder(r.Holder), CheckPlace(r.Place))
+	case node.Confirm, node.ForceRelease:
+		err = CheckToken(r.Token)
+	case node.Extend:
+		_, err = CheckTTL(r.TTL)
+		err = errors.Join(err, CheckToken(r.Token), CheckHolder(r.Holder))
+	case node.Release:
+		err = CheckPlace(r.Place)
+	default:
+		err = errors.New("there is no such operation; nothing was done")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", node.ErrInvalid, err)
+	}
+	return nil
+}
 
 // maxTTL keeps now + ttl far from the end of time.Duration, where the sum would
 // be negative: a lease reported as granted that has expired already.
@@ -24,11 +48,11 @@ func CheckTTL(ttl time.Duration) (time.Duration, error) {
 	return ttl.Truncate(time.Millisecond), nil
 }
 
-// CheckProposal refuses a proposal above core.MaxProposal. Accepting it could
+// CheckProposal refuses a proposal above MaxProposal. Accepting it could
 // use up the tokens of the whole stripe in one request, for good.
 func CheckProposal(proposal fence.Token) error {
-	if proposal > core.MaxProposal {
-		return fmt.Errorf("the proposal %d is above the bound of %d; nothing was done", uint64(proposal), uint64(core.MaxProposal))
+	if proposal > MaxProposal {
+		return fmt.Errorf("the proposal %d is above the bound of %d; nothing was done", uint64(proposal), uint64(MaxProposal))
 	}
 	return nil
 }
@@ -44,7 +68,7 @@ func CheckToken(token fence.Token) error {
 
 // CheckHolder refuses the empty holder, which stands for "nobody": a lease of
 // nobody would be granted to the next one who asks.
-func CheckHolder(holder string) error {
+func CheckHolder(holder node.Holder) error {
 	if holder == "" {
 		return fmt.Errorf("the holder is empty; nothing was done")
 	}
@@ -58,7 +82,7 @@ const maxStamp = 1 << 53
 // keep exactly: nodes that rounded differently would disagree about who is next.
 // A waiter is 32 hexadecimal digits in lower case, a colon and 1 to 19 digits:
 // some engines make the name of a channel of it. Nobody, the empty waiter, is fine.
-func CheckPlace(p Place) error {
+func CheckPlace(p node.Place) error {
 	if p.Stamp < 0 || p.Stamp > maxStamp {
 		return fmt.Errorf("the stamp %d is not between 0 and 2^53; nothing was done", p.Stamp)
 	}

@@ -1,8 +1,8 @@
-// Package boottime reads a clock that never steps and that goes on while the
+// Package clock reads a clock that never steps and that goes on while the
 // machine is suspended. A lease ends on the server while a laptop sleeps or a
 // virtual machine is suspended, so its holder must count that time too; Go's
 // own monotonic clock does not.
-package boottime
+package clock
 
 import (
 	"syscall"

@@ -1,10 +1,10 @@
 //go:build !linux
 
-package boottime
+package clock
 
 import "time"
 
 var start = time.Now()
 
-// Now is documented in boottime_linux.go.
+// Now is documented in clock_linux.go.
 func Now() time.Duration { return time.Since(start) }

@@ -1,4 +1,4 @@
-package boottime
+package clock
 
 import (
 	"testing"

@@ -3,39 +3,17 @@ package rule
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Line is who waits for a name on a node, in the order of their stamps. The
 // line decides who tries next, the lease decides who holds: whatever happens
 // to a line, the operations above keep their promises. The zero Line is empty.
-type Line []Place
+type Line []node.Place
 
-// Place is a waiter's place in a line.
-type Place struct {
-	// Waiter is the identity of one wait, the same on all nodes and for all of
-	// its attempts. Empty is nobody: who does not wait is in no line.
-	Waiter string
-	// Stamp is when the wait began, in microseconds of the nodes' time. It is the
-	// same on all nodes, so that they agree about who is next. In a release, 0
-	// means that the wait is over.
-	Stamp int64
-}
-
-// reservation begins the holder of a lease that keeps a free name for a waiter
-// that was called. To everybody else it is a lease like any other.
-const reservation = "next:"
-
-// Reserved returns the holder of a lease that keeps a name for a waiter.
-func Reserved(waiter string) string { return reservation + waiter }
-
-// IsReserved reports whether a holder keeps the name for a waiter.
-func IsReserved(holder string) bool { return strings.HasPrefix(holder, reservation) }
-
-func byStamp(a, b Place) int {
+func byStamp(a, b node.Place) int {
 	return cmp.Or(cmp.Compare(a.Stamp, b.Stamp), cmp.Compare(a.Waiter, b.Waiter))
 }
 
@@ -51,8 +29,8 @@ func (l Line) Ahead(waiter string) int {
 
 // Join puts a waiter into the line, once: one who comes again keeps the place
 // that it has. A full line takes nobody; who is not in it polls.
-func (l *Line) Join(p Place) {
-	if p.Waiter == "" || len(*l) >= core.MaxLine || l.Ahead(p.Waiter) < len(*l) {
+func (l *Line) Join(p node.Place) {
+	if p.Waiter == "" || len(*l) >= MaxQueue || l.Ahead(p.Waiter) < len(*l) {
 		return
 	}
 	i, _ := slices.BinarySearchFunc(*l, p, byStamp)
@@ -77,7 +55,7 @@ func call(e *Entry, l *Line, now time.Duration, self string, reachable func(wait
 		}
 		*l = slices.Delete(*l, 0, 1)
 		if reachable(head) {
-			e.Holder, e.Expires = Reserved(head), now+core.ClaimWindow
+			e.Holder, e.Expires = node.Reserved(head), now+ReservationTTL
 			return head
 		}
 	}
@@ -89,20 +67,20 @@ func call(e *Entry, l *Line, now time.Duration, self string, reachable func(wait
 // joined before it meanwhile. A name that is free goes to the first in line: to
 // the asker if that is who it is, otherwise it is kept for the first one, who is
 // returned and has to be told. Reachable reports whether a waiter can be told.
-func AcquireInLine(e *Entry, l *Line, now time.Duration, p Place, reachable func(waiter string) bool,
-	acquire func(*Entry) core.Reply) (reply core.Reply, called string) {
+func AcquireInLine(e *Entry, l *Line, now time.Duration, p node.Place, reachable func(waiter string) bool,
+	acquire func(*Entry) Reply) (reply Reply, called string) {
 	switch {
 	case e.Out:
-	case p.Waiter != "" && e.leasedTo(Reserved(p.Waiter), now):
+	case p.Waiter != "" && e.leasedTo(node.Reserved(p.Waiter), now):
 		e.Holder = ""
 	case !e.Leased(now) && len(*l) > 0:
 		l.Join(p)
 		called = call(e, l, now, p.Waiter, reachable)
 	}
 	switch reply = acquire(e); reply.Status {
-	case core.Granted:
+	case node.Granted:
 		l.Leave(p.Waiter)
-	case core.Held:
+	case node.Held:
 		l.Join(p)
 	}
 	return reply, called
@@ -113,11 +91,11 @@ func AcquireInLine(e *Entry, l *Line, now time.Duration, p Place, reachable func
 // line again: its attempt has failed. Without, it leaves the line. Then it
 // calls the next, who is returned and has to be told, unless that is the
 // waiter itself: it would only try in vain what has just failed.
-func ReleaseInLine(e *Entry, l *Line, now time.Duration, holder string, p Place, reachable func(waiter string) bool) (reply core.Reply, called string) {
+func ReleaseInLine(e *Entry, l *Line, now time.Duration, holder node.Holder, p node.Place, reachable func(waiter string) bool) (reply Reply, called string) {
 	reply = Release(e, now, holder)
-	freed := reply.Status == core.Granted
+	freed := reply.Status == node.Granted
 	if p.Waiter != "" {
-		if e.leasedTo(Reserved(p.Waiter), now) {
+		if e.leasedTo(node.Reserved(p.Waiter), now) {
 			e.Holder, freed = "", true
 		}
 		if p.Stamp == 0 {
@@ -134,8 +112,8 @@ func ReleaseInLine(e *Entry, l *Line, now time.Duration, holder string, p Place,
 
 // ForceReleaseInLine is ForceRelease for a name that has a line: it calls the next.
 func ForceReleaseInLine(e *Entry, l *Line, now time.Duration, reachable func(waiter string) bool,
-	force func(*Entry) core.Reply) (reply core.Reply, called string) {
-	if reply = force(e); reply.Status == core.Granted {
+	force func(*Entry) Reply) (reply Reply, called string) {
+	if reply = force(e); reply.Status == node.Granted {
 		called = call(e, l, now, "", reachable)
 	}
 	return reply, called

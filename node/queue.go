@@ -1,0 +1,57 @@
+package node
+
+import "context"
+
+// Queuer is an engine that keeps the waiters for a name in a queue, in the order of
+// their stamps (equal ones: of the waiters' bytes), and notifies the one whose turn it
+// is. Where an engine does not, its waiters poll. Queues decide who tries next,
+// never who holds: they are lost with the node's memory, and may be.
+//
+// To notify a waiter is to take it out of the queue, to tell it, and to reserve the
+// name for it, for one second, by a lease that refuses everybody else. A waiter
+// that cannot be told, because its process has ended, is dropped and the next
+// one is notified.
+//
+// What queues add to the operations, all in the same atomic step (package rule has
+// it as code):
+//   - Acquire of a name that is reserved for r.Place.Waiter is granted, whoever has
+//     come before it since.
+//   - Acquire that is refused with Held puts the waiter into the queue, unless it
+//     is in already or is empty.
+//   - Acquire of a name that is free goes by the queue, after the asker was put into
+//     it: if the asker is first, it is granted and leaves the queue. Otherwise the
+//     first one is notified, and the asker is refused.
+//   - Release that removed the lease, and ForceRelease, notify the first one.
+//     With r.Place the Release speaks for that waiter too: it gives up what is
+//     reserved for it, and notifies the next; and it puts it into the queue again (its
+//     attempt has failed), or takes it out if the stamp is 0 (its wait is over).
+//     A waiter that is put into the queue again and is the first itself is not
+//     notified. Without a lease of r.Holder, which may be empty then, the answer is Lost.
+//
+// A place that is malformed is an error that matches ErrInvalid, and changes
+// nothing. A queue has at most 10,000 waiters, and is forgotten when no waiter
+// has come or asked again for 15 s.
+type Queuer interface {
+	// Listen makes the waiters of a client reachable on this node, until Close:
+	// those whose identity is client, a colon and a number. It returns nil once
+	// they are, or why they are not by the time that ctx is done; in both cases
+	// it goes on in the background, through broken connections too.
+	//
+	// It calls notify with each waiter that is notified, and with "" when that may
+	// have been missed: when the waiters have become reachable again, or late.
+	// Notify returns at once. A Locker calls Listen once; Lockers that share the
+	// node are different clients.
+	Listen(ctx context.Context, client string, notify func(waiter string)) error
+}
+
+// Place is a waiter's place in the queue of a name.
+type Place struct {
+	// Waiter is the identity of one wait, the same on all nodes and for all of its
+	// attempts: the client's, IDLength lower-case hexadecimal digits, then a colon and a
+	// number of 1 to 19 digits. Empty is nobody, who is never in a queue.
+	Waiter string
+	// Stamp is when the wait began, in microseconds of the nodes' time: the same
+	// on all nodes, so that they agree about who is next. At most 2^53. In a Release, 0
+	// means that the wait is over.
+	Stamp int64
+}

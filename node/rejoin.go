@@ -1,0 +1,41 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// Rejoiner is an engine that can lose its memory while its address stays the same.
+// A Locker calls Join once, before any operation.
+type Rejoiner interface {
+	// Join tells the node its quorum group. It does no I/O. A node that is
+	// joined to two different groups returns an error.
+	Join(g Group) error
+	// Registers returns all registers, for the rebuilding of another node.
+	Registers(ctx context.Context) (Registers, error)
+}
+
+// Group is what a node needs to know to be admitted again after a loss.
+type Group struct {
+	Nodes []Node // all of them, the node itself included
+	// MaxTTL is the longest lease that anybody in the group may take; a node
+	// that lost its memory stays out for so long.
+	MaxTTL time.Duration
+	// Warn is told, in one line, when a node is out, why and until when, or
+	// when it is misconfigured. It may be called at any time from any goroutine.
+	Warn func(n Node, message string)
+}
+
+// Registers is one node's registers, and what they are worth.
+type Registers struct {
+	Server   string // identifies the server: two nodes with the same one are one
+	Memory   string // identifies what it remembers: another one after each loss
+	Admitted bool   // the node has its memory; false: what is left of it
+	// Empty are the memories that were found lost when this node was admitted
+	// while a majority had lost theirs, or in a new group.
+	Empty  []string
+	MaxTTL time.Duration       // as recorded; 0 if it is not
+	Tokens map[int]fence.Token // by stripe; absent is 0
+}

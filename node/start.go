@@ -1,0 +1,36 @@
+package node
+
+import "time"
+
+// Starter is a Node whose operations can be begun without a goroutine that waits
+// for each of them, so that those that come together can be sent together. A
+// Locker then uses Start in place of Do; a wrapper that changes one has to change
+// Start too, or not to have it.
+type Starter interface {
+	Node
+	// Start begins an operation of the life of a lock (the outcome of another one is
+	// an error that matches ErrInvalid), and returns without waiting for the server.
+	// The rules for Do hold, except that call.Done takes the outcome. What has not
+	// been sent after timeout, or when it is not wanted any more, must not be sent.
+	Start(r Request, timeout time.Duration, call Call)
+}
+
+// Ordered is a Starter that may promise to carry out requests about one name in the
+// order of the calls of Start, also where some of them have to wait for a
+// connection: what a connection that was lost left behind is the only exception.
+// Then a release needs not wait for the answer to the acquire that it undoes.
+type Ordered interface {
+	Starter
+	// InOrder reports whether the promise is given. It is asked once.
+	InOrder() bool
+}
+
+// Call waits for the outcome of an operation that was started. Its methods return
+// at once and are safe for concurrent use.
+type Call interface {
+	// Wanted reports whether the outcome can still be of use.
+	Wanted() bool
+	// Done takes the outcome. It is called once, from any goroutine, also before
+	// Start has returned, and however late: the caller has a timer of its own.
+	Done(Answer, error)
+}
