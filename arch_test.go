@@ -45,7 +45,7 @@ var never = []struct {
 	imports []string
 	why     string
 }{
-	{".", []string{module + "/node/memnode", module + "/nodetest", module + "/sim"},
+	{".", []string{module + "/node/memnode", module + "/nodetest", module + "/internal/sim"},
 		"a program gets the engines that it names, and no others"},
 	{".", []string{"net", "net/...", "os/exec", "database/sql", "plugin", "C"},
 		"only nodes do I/O: the shell has goroutines and timers, nothing else"},

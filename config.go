@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/clock"
 )
 
 // Bounds of what a Locker accepts.
@@ -74,6 +75,13 @@ type Config struct {
 	// are lost. It never sees a password or a holder's identity. nil is silent.
 	Logger *slog.Logger
 
+	// Clock is the monotonic clock that validity is counted by, from any epoch; it is
+	// called from many goroutines. nil is the system's: CLOCK_BOOTTIME on Linux, which
+	// goes on while the machine is suspended, or, inside a testing/synctest bubble,
+	// the bubble's. It must run as Go's timers do, and never faster: whoever gives
+	// another one than that of a test answers for the locks.
+	Clock func() time.Duration
+
 	// Observer is told why callers wait. The zero Observer hears nothing.
 	Observer Observer
 }
@@ -96,6 +104,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Label == "" {
 		c.Label = defaultLabel()
+	}
+	if c.Clock == nil {
+		c.Clock = clock.ForTimers()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -271,7 +271,7 @@ func (c *cluster) liner(change ...func(*fenlock.Config)) *fenlock.Locker {
 
 func (c *cluster) lockerOn(n func(*faulty) fenlock.Node, change ...func(*fenlock.Config)) *fenlock.Locker {
 	c.t.Helper()
-	config := fenlock.Config{Label: "me"}
+	config := fenlock.Config{Label: "me", Clock: c.now}
 	for _, f := range c.nodes {
 		config.Nodes = append(config.Nodes, n(f))
 	}
@@ -282,7 +282,6 @@ func (c *cluster) lockerOn(n func(*faulty) fenlock.Node, change ...func(*fenlock
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	fenlock.SetClock(l, c.now)
 	c.lockers = append(c.lockers, l)
 	return l
 }

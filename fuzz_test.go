@@ -66,7 +66,8 @@ func FuzzHolder(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		h := newHolder(s)
+		random := world{}.ID()
+		h := node.Holder(string(random[:]) + ":" + s)
 		if h.Label() != s {
 			t.Errorf("a holder labelled %q has the label %q", s, h.Label())
 		}

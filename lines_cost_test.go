@@ -28,7 +28,7 @@ func TestOneRequestToEachNodeIsEnoughToStandInLine(t *testing.T) {
 		if n := c.requests(allOps) - before; n < 3*5 || n > 3*5+2 {
 			t.Errorf("%d requests to 5 nodes, want 15", n)
 		}
-		if n := fenlock.InLine(l); n != 0 {
+		if n := fenlock.Waiters(l); n != 0 {
 			t.Errorf("the locker remembers %d waiters", n)
 		}
 	})

@@ -363,7 +363,7 @@ func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
 		c.wantsIn(b, at)
 		c.gives(b.lock)
 		time.Sleep(2 * rule.QueueExpiry)
-		if n := fenlock.InLine(l); n != 0 {
+		if n := fenlock.Waiters(l); n != 0 {
 			t.Errorf("the locker remembers %d waiters", n)
 		}
 	})

@@ -123,10 +123,10 @@ func TestFirstComeFirstServedWhateverTheClocks(t *testing.T) {
 		lock := c.comes(c.liner()).lock
 		var all []*arrival
 		for i := range 8 {
-			l := c.liner()
 			ahead := []time.Duration{0, 3 * time.Hour, 2 * time.Second}[i%3]
-			fenlock.SetClock(l, func() time.Duration { return c.now() + ahead })
-			all = append(all, c.comes(l))
+			all = append(all, c.comes(c.liner(func(config *fenlock.Config) {
+				config.Clock = func() time.Duration { return c.now() + ahead }
+			})))
 		}
 		time.Sleep(time.Second)
 		for _, a := range all {

@@ -15,21 +15,6 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// starter makes any node a node.Ordered, whose answers come as late as they come.
-type starter struct{ linkedNode }
-
-func (s *starter) InOrder() bool { return true }
-
-func (s *starter) Start(r node.Request, timeout time.Duration, call node.Call) {
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), timeout)
-		defer cancel()
-		if call.Wanted() {
-			call.Done(s.Do(ctx, r))
-		}
-	}()
-}
-
 // silent is a node.Ordered that executes what it is asked and keeps the outcomes to
 // itself until it is told to tell them.
 type silent struct {
@@ -80,7 +65,7 @@ func silents(t *testing.T, n int) (*fenlock.Locker, []*silent) {
 	t.Helper()
 	start := time.Now()
 	now := func() time.Duration { return time.Since(start) + time.Hour }
-	config := fenlock.Config{TTL: 10 * time.Second, NodeTimeout: time.Second, Logger: quiet}
+	config := fenlock.Config{TTL: 10 * time.Second, NodeTimeout: time.Second, Clock: now}
 	var nodes []*silent
 	for i := range n {
 		s := &silent{Node: memnode.New(fmt.Sprint("node ", i), memnode.WithClock(now))}
@@ -91,7 +76,6 @@ func silents(t *testing.T, n int) (*fenlock.Locker, []*silent) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fenlock.SetClock(l, now)
 	return l, nodes
 }
 
@@ -124,7 +108,7 @@ func TestStartersHaveATimeout(t *testing.T) {
 		if err := lock.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if n := fenlock.UnderWay(l); n != 0 {
+		if n := fenlock.InFlight(l); n != 0 {
 			t.Errorf("%d fanouts have not ended", n)
 		}
 		l.Close()
@@ -170,7 +154,7 @@ func TestStartersTimeLimitsAreEachTheirOwn(t *testing.T) {
 		}
 		nodes[0].be(false)
 		time.Sleep(2 * time.Second)
-		if n := fenlock.UnderWay(l); n != 0 {
+		if n := fenlock.InFlight(l); n != 0 {
 			t.Errorf("%d fanouts have not ended", n)
 		}
 	})
@@ -214,7 +198,7 @@ func (c *cancelling) Start(r node.Request, _ time.Duration, call node.Call) {
 func TestAcquiredAndCancelledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &cancelling{Node: memnode.New("a node")}
-		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second, NodeTimeout: time.Second, Logger: quiet})
+		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second, NodeTimeout: time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,4 +218,4 @@ func TestAcquiredAndCancelledAtOnce(t *testing.T) {
 }
 
 // Without all of its methods a wrapper would be asked by Do, and no test would tell.
-var _ = []node.Ordered{(*starter)(nil), (*silent)(nil), (*cancelling)(nil), (*tickNode)(nil)}
+var _ = []node.Ordered{(*silent)(nil), (*cancelling)(nil), (*tickNode)(nil)}

@@ -14,3 +14,8 @@ var (
 	// Nothing was done.
 	ErrInvalid = errors.New("fenlock: invalid argument")
 )
+
+// Permanent reports whether a node's error is one that waiting does not mend.
+func Permanent(err error) bool {
+	return errors.Is(err, ErrMisconfigured) || errors.Is(err, ErrInvalid)
+}

@@ -1,0 +1,350 @@
+package shell
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// Acquisition is one caller of a Client: its attempts, its wait between them, and
+// the lock that it comes to. The zero Acquisition is not begun. It is safe for
+// concurrent use, and must not be copied.
+type Acquisition struct {
+	client *Client
+	values context.Context
+	owner  Owner
+	waits  bool // it is an Acquire
+
+	first Lock       // its first attempt, which mostly is the only one
+	queue localQueue // of its name, if it came first
+
+	waiter // its mutex guards the rest
+
+	state     state
+	lock      *Lock // the latest attempt
+	attempts  int
+	cancelled bool
+	isClosed  bool
+	known     Failure // why it waits, as the owner was told
+	latest    time.Duration
+	timer     Timer
+}
+
+// state is where an Acquisition stands.
+type state uint8
+
+const (
+	queued   state = iota // behind others of its process
+	trying                // an attempt is under way
+	entering              // the nodes are told where to reach it
+	sleeping              // until it is time to try again
+	over
+)
+
+// Owner is who is told what becomes of an Acquisition. Held, Ended and Freed are called
+// with a mutex of the lock held: they return at once, and call nothing of it.
+type Owner interface {
+	// Waiting tells why the caller waits, when it begins to, and when the reason
+	// changes.
+	Waiting(why *Failure)
+	// Held tells that the lock is held, before Done.
+	Held()
+	// Done tells that the acquisition is over. If it did not fail, Lock is held.
+	Done(f Failure)
+	// Ended tells why the lock is not held any more.
+	Ended(why Failure)
+	// Freed tells what its release came to.
+	Freed(f Failure)
+}
+
+func (a *Acquisition) init(c *Client, values context.Context, name string, owner Owner) {
+	a.client, a.values, a.owner = c, values, owner
+	a.name, a.of = name, a
+	a.retry = c.group.Rules.Retry(&a.own)
+}
+
+// Lock returns the latest attempt: once Done was told of no failure, the lock.
+func (a *Acquisition) Lock() *Lock {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.lock
+}
+
+// wait begins an Acquire.
+func (a *Acquisition) wait() {
+	c := a.client
+	a.own = core.NewTurn(len(c.group.Peers))
+	a.waits, a.waiting = true, true
+	a.arrived = c.group.Env.Now()
+	if c.queues.enter(a, a.name, &a.queue) {
+		a.try()
+		return
+	}
+	a.told(c.queues.reason(a, a.name))
+	if c.Closed() {
+		a.closed()
+	}
+}
+
+// promoted implements caller: nobody of this process is before it any more.
+func (a *Acquisition) promoted() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == queued {
+		a.state = trying
+		a.client.group.Env.Go(a.try)
+	}
+}
+
+// try makes an attempt, in the state trying.
+func (a *Acquisition) try() {
+	g := a.client.group
+	a.mu.Lock()
+	switch {
+	case a.cancelled:
+		a.mu.Unlock()
+		a.giveUp()
+		return
+	case a.isClosed || g.inflight.isClosed():
+		a.mu.Unlock()
+		a.end(Failure{Closed: true})
+		return
+	}
+	start := g.Env.Now()
+	l := &a.first
+	if a.attempts > 0 {
+		l = new(Lock)
+	}
+	a.attempts++
+	a.state, a.lock = trying, l
+	a.mu.Unlock()
+	if a.waits {
+		if s := a.client.waiters; s.ready() {
+			s.enter(&a.waiter)
+		}
+		a.mu.Lock()
+		a.retry.Begin()
+		a.mu.Unlock()
+	}
+	l.begin(g, a, a.name, a.values, start)
+}
+
+// Cancel gives the acquisition up, unless it is over.
+func (a *Acquisition) Cancel() {
+	a.mu.Lock()
+	a.cancelled = true
+	state, l := a.state, a.lock
+	a.mu.Unlock()
+	switch {
+	case state == over:
+	case state != trying:
+		a.giveUp()
+	case l != nil:
+		l.cancel()
+	}
+}
+
+// giveUp ends it with the reason of the last attempt, or of the one before it in
+// the local queue.
+func (a *Acquisition) giveUp() {
+	f := Failure{Reason: core.Cancelled}
+	a.mu.Lock()
+	state := a.state
+	if a.known.Failed() {
+		known := a.known
+		f.Last = &known
+	}
+	a.mu.Unlock()
+	if state == queued {
+		f.Last = a.client.queues.reason(a, a.name)
+	}
+	a.end(f)
+}
+
+// closed implements caller.
+func (a *Acquisition) closed() {
+	a.mu.Lock()
+	a.isClosed = true
+	ends := a.state != trying && a.state != over
+	a.mu.Unlock()
+	if ends {
+		a.end(Failure{Closed: true})
+	}
+}
+
+// decided implements owner: an attempt has ended.
+func (a *Acquisition) decided(l *Lock) {
+	f := &l.failure
+	switch {
+	case !f.Failed(), !a.waits, f.permanent(len(a.client.group.Peers)):
+		a.end(*f)
+		return
+	case f.Reason == core.Cancelled:
+		a.giveUp()
+		return
+	}
+	a.client.queues.tell(a, a.name, f)
+	a.tryLater(l.refusals)
+}
+
+// tryLater decides when it is time to try again.
+func (a *Acquisition) tryLater(said []core.Refusal) {
+	c := a.client
+	g := c.group
+	random := g.Env.Random()
+	switch {
+	case c.waiters.queues == 0:
+		a.sleep(g.Env.Now() + core.PollDelay(said, random))
+		return
+	case !a.inQueue():
+		if !a.enterState(entering) {
+			return
+		}
+		// Try again once notifications can come: the lock may have become free before.
+		c.waiters.listen(func() {
+			if !a.enterState(trying) {
+				return
+			}
+			if c.waiters.enter(&a.waiter) {
+				a.try()
+				return
+			}
+			a.sleep(g.Env.Now() + core.PollDelay(said, random)) // no node has told its time
+		})
+		return
+	}
+	now := g.Env.Now()
+	latest := time.Duration(math.MaxInt64)
+	if !c.waiters.notifiable() {
+		latest = now + core.PollDelay(said, random)
+	}
+	a.mu.Lock()
+	a.retry.Refused(now, said, random)
+	a.mu.Unlock()
+	a.sleep(latest)
+}
+
+// enterState changes the state, and reports false if the acquisition is over then:
+// the caller has given up, or the Client was closed.
+func (a *Acquisition) enterState(s state) bool {
+	a.mu.Lock()
+	before, cancelled, closed := a.state, a.cancelled, a.isClosed
+	if before != over {
+		a.state = s
+	}
+	a.mu.Unlock()
+	switch {
+	case before == over:
+		return false
+	case cancelled:
+		a.giveUp()
+		return false
+	case closed:
+		a.end(Failure{Closed: true})
+		return false
+	}
+	return true
+}
+
+// sleep waits until the latest time, or until its retry says that it is time.
+func (a *Acquisition) sleep(latest time.Duration) {
+	a.mu.Lock()
+	a.latest = latest
+	a.mu.Unlock()
+	if a.enterState(sleeping) {
+		a.hurried()
+	}
+}
+
+// hurried implements hurried: it looks again at when it is time.
+func (a *Acquisition) hurried() {
+	g := a.client.group
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state != sleeping {
+		return
+	}
+	due := a.latest
+	if a.at.Waiter != "" {
+		due = min(due, a.retry.Due())
+	}
+	left := due - g.Env.Now()
+	switch {
+	case left <= 0:
+		a.state = trying
+		if a.timer != nil {
+			a.timer.Stop()
+		}
+		g.Env.Go(a.try)
+	case a.timer == nil:
+		a.timer = g.Env.AfterFunc(left, a.hurried)
+	default:
+		a.timer.Reset(left)
+	}
+}
+
+// end tells the owner what the acquisition has come to, once. A waiter that got no
+// lock leaves the queues; one that did leaves those that are left with the lock's
+// release.
+func (a *Acquisition) end(f Failure) {
+	a.mu.Lock()
+	if a.state == over {
+		a.mu.Unlock()
+		return
+	}
+	a.state, a.waiting = over, false
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	inQueue := a.at.Waiter != ""
+	a.mu.Unlock()
+	if a.waits {
+		a.client.queues.leave(a, a.name)
+	}
+	switch {
+	case !inQueue:
+	case f.Failed():
+		a.client.waiters.leaveAll(&a.waiter)
+	default:
+		a.client.waiters.forget(&a.waiter)
+	}
+	a.owner.Done(f)
+}
+
+// told implements caller.
+func (a *Acquisition) told(why *Failure) {
+	if why == nil {
+		return
+	}
+	a.mu.Lock()
+	silent := a.state == over || why.same(&a.known)
+	if a.state != over {
+		a.known = *why
+	}
+	a.mu.Unlock()
+	if !silent {
+		a.owner.Waiting(why)
+	}
+}
+
+// held implements owner.
+func (a *Acquisition) held(*Lock) {
+	a.stop()
+	a.owner.Held()
+}
+
+// enqueued implements owner: a node may have put the waiter into its queue after it
+// was told that the wait is over.
+func (a *Acquisition) enqueued(node int) {
+	if !a.isWaiting() {
+		a.client.waiters.leave(node, &a.waiter)
+	}
+}
+
+// ended implements owner.
+func (a *Acquisition) ended(why Failure) { a.owner.Ended(why) }
+
+// freed implements owner.
+func (a *Acquisition) freed(f Failure) { a.owner.Freed(f) }

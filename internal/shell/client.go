@@ -1,0 +1,65 @@
+package shell
+
+import (
+	"context"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// Client takes locks on one quorum group, for one process. It is safe for concurrent
+// use.
+type Client struct {
+	group   *group
+	queues  localQueues
+	waiters *waiters
+}
+
+// NewClient makes a Client. It sends nothing.
+func NewClient(c Config) *Client {
+	g := newGroup(c)
+	return &Client{group: g, waiters: newWaiters(g)}
+}
+
+// Acquire begins an acquisition that waits until the lock is free, and TryAcquire
+// one that makes a single attempt. The Acquisition is zero, and must not be copied.
+// The owner is told what comes of it. Values has the values of the caller's context,
+// and no end.
+func (c *Client) Acquire(a *Acquisition, values context.Context, name string, owner Owner) {
+	a.init(c, values, name, owner)
+	a.wait()
+}
+
+// TryAcquire is explained at Acquire.
+func (c *Client) TryAcquire(a *Acquisition, values context.Context, name string, owner Owner) {
+	a.init(c, values, name, owner)
+	a.try()
+}
+
+// Close ends the acquisitions that wait, and those that come. It calls idle when what
+// is under way to the nodes has ended; that is bounded by the node timeout. Locks
+// that are held are not extended any more, and not released.
+func (c *Client) Close(idle func()) {
+	if c.group.inflight.close() {
+		c.queues.close()
+	}
+	c.group.inflight.whenIdle(idle)
+}
+
+// Closed reports whether Close was called.
+func (c *Client) Closed() bool { return c.group.inflight.isClosed() }
+
+// Observe makes the Client propose more than a token.
+func (c *Client) Observe(token fence.Token) { c.group.observe(token) }
+
+// Counts are what a Client has in memory, for tests: what grows without end is a
+// leak.
+type Counts struct {
+	Waiters  int // in the nodes' queues, or not forgotten yet
+	Held     int // locks that are to be woken
+	InFlight int // fanouts that have not ended
+}
+
+// Counts returns what the Client has in memory.
+func (c *Client) Counts() Counts {
+	return Counts{c.waiters.len(), c.group.ticks.len(), c.group.inflight.len()}
+}

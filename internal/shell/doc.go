@@ -1,0 +1,22 @@
+// Package shell is what is around the algorithm of internal/core: it makes
+// attempts, sends requests and bounds them in time, extends what is held, and has
+// callers wait. It is driven by callbacks over a small environment (Env, Peer), and
+// never blocks: the library gives it goroutines, timers and real nodes, the simulator
+// one event heap. Both run this code.
+//
+// From the top down, each file using those below it only:
+//
+//	client.go       Client: a process's locks on one quorum group
+//	acquisition.go  Acquisition: one caller, from its first attempt to its release
+//	queue.go        the callers of this process for one name, of whom one asks the nodes
+//	waiters.go      the waiters of this process in the nodes' queues
+//	waiter.go       one of them: its place, and when it tries again
+//	lock.go         Lock: one attempt, and what becomes of it
+//	failure.go      why something failed, for the errors
+//	fanout.go       the requests of one action
+//	ticks.go        wakes the locks that are held, by one timer
+//	deadlines.go    ends the requests whose time is up, by one timer
+//	inflight.go     counts what is under way
+//	rules.go        what the shell asks of internal/core
+//	env.go          the world around it
+package shell

@@ -1,0 +1,205 @@
+package shell
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+)
+
+// This file drives the core: it feeds it the answers and the time, and tells the
+// owner what was decided.
+
+// answered implements answerer.
+func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
+	g := l.group
+	var reply core.Reply
+	var now time.Duration
+	if err == nil {
+		reply = core.Reply{Status: core.Status(a.Status), Register: a.Register}
+		g.observe(a.Register)
+		if a.Status == node.Held {
+			now = g.Env.Now()
+			g.observeClock(i, f.sent, now, a.Clock)
+		}
+	}
+	l.mu.Lock()
+	l.peers[i].said = said{op: f.action.Op, answer: a, err: err}
+	if now == 0 && l.timely(f.action) {
+		now = g.Env.Now()
+	}
+	var action core.Action
+	switch f.action.Op {
+	case core.Acquire:
+		action = l.attempt.OnAcquire(i, reply, now)
+	case core.Confirm:
+		action = l.attempt.OnConfirm(i, f.action.Token, reply, now)
+	case core.Extend:
+		action = l.attempt.OnExtend(i, f.action.Round, reply, now)
+	case core.Release:
+		l.attempt.OnRelease(i, reply)
+	}
+	decided := l.settle(now)
+	l.mu.Unlock()
+	if action.Op != core.None {
+		if now == 0 {
+			now = g.Env.Now()
+		}
+		l.send(action, now)
+	}
+	if took := f.action.Op == core.Acquire && a.Status == node.Granted; !took && f.request.Place.Stamp != 0 {
+		l.of.enqueued(i)
+	}
+	if decided {
+		l.of.decided(l)
+	}
+}
+
+// timely reports whether it matters when an answer comes: not of a release, and not
+// once a majority has decided. To read the clock is a system call.
+func (l *Lock) timely(action core.Action) bool {
+	switch action.Op {
+	case core.Acquire, core.Confirm:
+		return !l.decided
+	case core.Extend:
+		_, state := l.attempt.Extension()
+		return state != core.Carried
+	}
+	return false
+}
+
+// settle tells whoever waits what the core has decided. It is called, with the
+// mutex held, after each step of the core. It reports whether the attempt was
+// decided by it: the owner has to be told then, without the mutex.
+func (l *Lock) settle(now time.Duration) (decided bool) {
+	phase := l.attempt.Phase()
+	if phase == core.Acquiring || phase == core.Confirming {
+		return false
+	}
+	if !l.decided {
+		l.decided, decided = true, true
+		if phase == core.Holding {
+			l.of.held(l)
+			l.setTick(now)
+		} else {
+			l.failure, l.refusals = l.failed(), refusals(l.peers)
+			return decided
+		}
+	}
+	if l.failure.Failed() {
+		return decided
+	}
+	if phase == core.Over && !l.over {
+		l.over = true
+		l.group.ticks.remove(&l.ticking)
+		l.of.ended(l.end())
+	}
+	if l.inRound {
+		l.settleExtension(now)
+	}
+	if l.isReleased && !l.wasFreed {
+		l.settleRelease()
+	}
+	return decided
+}
+
+func (l *Lock) settleExtension(now time.Duration) {
+	_, state := l.attempt.Extension()
+	if state == core.Pending {
+		return
+	}
+	// Over counts more than Carried: the validity may have run out since.
+	f := l.end()
+	if !f.Failed() && state == core.Missed {
+		f = missing(l.peers, core.Extend, core.NoQuorum)
+	}
+	l.inRound = false
+	l.extending.end(f)
+	if l.attempt.Phase() != core.Holding {
+		l.next.end(f)
+		return
+	}
+	l.setTick(now)
+	if l.next.first != nil {
+		l.group.Env.Go(l.extendNext) // nothing may be sent with the mutex held
+	}
+}
+
+// extendNext begins the round of those who came during the one before, unless a
+// tick has.
+func (l *Lock) extendNext() {
+	l.mu.Lock()
+	now := l.group.Env.Now()
+	var action core.Action
+	if !l.inRound && l.next.first != nil {
+		action = l.startExtend(now)
+	}
+	l.mu.Unlock()
+	l.send(action, now)
+}
+
+func (l *Lock) settleRelease() {
+	done, clean := l.attempt.ReleaseOutcome()
+	if !done {
+		return
+	}
+	l.wasFreed = true
+	var f Failure
+	if !clean {
+		f = missing(l.peers, core.Release, core.NoQuorum)
+	}
+	l.of.freed(f)
+}
+
+// tick implements ticker: it extends when that is due, or nearly so, and ends what
+// has run out.
+func (l *Lock) tick(now time.Duration) {
+	l.mu.Lock()
+	var action core.Action
+	l.attempt.Tick(now)
+	if due, ok := l.attempt.ExtendDue(); ok && now+l.group.ticks.early >= due && !l.group.inflight.isClosed() {
+		action = l.startExtend(now)
+	}
+	l.settle(now)
+	if l.attempt.Phase() == core.Holding {
+		l.setTick(now)
+	}
+	l.mu.Unlock()
+	l.send(action, now)
+}
+
+// setTick sets the next tick: at the next extension or the end of the validity. Never
+// later than in a quarter of the TTL, because Go's timers stand still while the
+// machine is suspended, and the validity does not.
+func (l *Lock) setTick(now time.Duration) {
+	next := l.attempt.Until()
+	if due, ok := l.attempt.ExtendDue(); ok && !l.group.inflight.isClosed() {
+		next = min(next, due)
+	}
+	l.group.ticks.set(&l.ticking, now, min(max(next, now), now+l.group.TTL/4))
+}
+
+// failed says why the lock was not acquired. It is called when that is decided:
+// the answers to the releases that follow replace those that tell.
+func (l *Lock) failed() Failure {
+	switch why := l.attempt.Reason(); why {
+	case core.Contended:
+		return held(l.peers)
+	case core.Cancelled:
+		return Failure{Reason: why}
+	default:
+		return missing(l.peers, core.Acquire, why)
+	}
+}
+
+// end says why the lock is not held any more; no Failure while it is.
+func (l *Lock) end() Failure {
+	switch why := l.attempt.Reason(); why {
+	case core.NotOver:
+		return Failure{}
+	case core.Expired:
+		return missing(l.peers, core.Extend, why)
+	default:
+		return Failure{Reason: why}
+	}
+}

@@ -1,0 +1,149 @@
+package shell
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+)
+
+// Failure is why something failed. The zero Failure says that it did not.
+type Failure struct {
+	// Reason is the core's. An extension that missed, and a release that too few
+	// nodes answered, are core.NoQuorum.
+	Reason core.Reason
+	Closed bool // the Client was closed; there is no Reason
+
+	// Of core.Contended: who has the lock as the nodes know it, when the lease ends
+	// unless it is extended, and how many wait before the caller.
+	HeldBy     string
+	RetryAfter time.Duration
+	Ahead      int
+
+	// Op is what too few nodes did, and Nodes are those that did not. Of
+	// core.Expired they are those of the last extension.
+	Op    core.Op
+	Nodes []NodeFailure
+
+	// Last is why the last attempt of a caller failed who gave up, nil if there is
+	// none.
+	Last *Failure
+}
+
+// NodeFailure is one node's part of a Failure.
+type NodeFailure struct {
+	Node int
+	Err  error
+}
+
+// Failed reports whether there is a failure.
+func (f *Failure) Failed() bool { return f.Reason != core.NotOver || f.Closed }
+
+// permanent reports whether waiting cannot help: so many of n nodes are
+// misconfigured that the others are no quorum.
+func (f *Failure) permanent(n int) bool {
+	if f.Reason == core.Contended {
+		return false
+	}
+	working := n
+	for _, failed := range f.Nodes {
+		if node.Permanent(failed.Err) {
+			working--
+		}
+	}
+	return working < core.Quorum(n)
+}
+
+// same reports whether a waiter who was told of g learns nothing from f.
+func (f *Failure) same(g *Failure) bool {
+	if f.Reason == core.Contended {
+		return g.Reason == core.Contended && f.HeldBy == g.HeldBy && f.Ahead == g.Ahead
+	}
+	return g.Failed() && g.Reason != core.Contended
+}
+
+// behind is the failure of a waiter that has so many of its own process before it.
+func (f *Failure) behind(more int) *Failure {
+	if f == nil || f.Reason != core.Contended || more <= 0 {
+		return f
+	}
+	further := *f
+	further.Ahead += more
+	return &further
+}
+
+// held describes the leases that refused: the label that most nodes
+// report, and the longest remaining time. A node that reserves the name for the next
+// in the queue counts only where no node tells of a holder: it may lag behind.
+func held(peers []peerState) Failure {
+	f := Failure{Reason: core.Contended, Op: core.Acquire}
+	count, most := make(map[string]int), 0
+	var ahead []int
+	for i := range peers {
+		s := peers[i].said
+		if s.err != nil || s.answer.Status != node.Held {
+			continue
+		}
+		f.RetryAfter = max(f.RetryAfter, s.answer.Remaining)
+		ahead = append(ahead, s.answer.Ahead)
+		switch label := s.answer.HeldBy; {
+		case label == "":
+		case label == node.NextInQueue:
+			f.HeldBy = cmp.Or(f.HeldBy, label)
+		default:
+			count[label]++
+			if count[label] > most {
+				f.HeldBy, most = label, count[label]
+			}
+		}
+	}
+	f.Ahead = core.Ahead(ahead)
+	return f
+}
+
+// missing lists the nodes that gave no answer to op that counts. A confirm is a
+// part of acquiring.
+func missing(peers []peerState, op core.Op, why core.Reason) Failure {
+	f := Failure{Reason: why, Op: op}
+	for i := range peers {
+		s := peers[i].said
+		if s.op != op && !(s.op == core.Confirm && op == core.Acquire) {
+			continue // an older answer
+		}
+		err := s.err
+		if err == nil {
+			err = refusal(op, s.answer)
+		}
+		if err != nil {
+			f.Nodes = append(f.Nodes, NodeFailure{i, err})
+		}
+	}
+	return f
+}
+
+// refusal says what a node that answered lacks, nil if it did what was asked.
+func refusal(op core.Op, a node.Answer) error {
+	switch {
+	case a.Status == node.Rejoining:
+		return fmt.Errorf("rejoining: %s", a.Detail)
+	case a.Status == node.Lost && op != core.Release:
+		return errors.New("it does not have the lease any more")
+	case a.Status == node.Held, a.Status == node.Outrun:
+		return errors.New("another acquirer has it")
+	}
+	return nil
+}
+
+// refusals is what the nodes answered to the acquire, for the waiter.
+func refusals(peers []peerState) []core.Refusal {
+	all := make([]core.Refusal, len(peers))
+	for i := range peers {
+		if s := peers[i].said; s.op == core.Acquire && s.err == nil {
+			all[i] = core.Refusal{Status: core.Status(s.answer.Status), Remaining: s.answer.Remaining, Ahead: s.answer.Ahead}
+		}
+	}
+	return all
+}

@@ -1,0 +1,124 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+)
+
+// fanout is one action under way: the same request to some nodes, sent together,
+// each bounded by the node timeout. No caller's context is involved: an answer that
+// comes after the caller has gone may be a grant to be released.
+type fanout struct {
+	group   *group
+	of      answerer
+	action  core.Action
+	request node.Request
+	sent    time.Duration
+	timeout time.Duration
+	left    atomic.Int32 // calls that are not over; the last one ends the fanout
+	calls   calls
+	limit   deadline
+}
+
+// answerer takes the answers of a fanout, one for each node, in any order and from
+// any goroutine. An error stands for an unknown answer.
+type answerer interface {
+	answered(f *fanout, node int, a node.Answer, err error)
+}
+
+// call is one request of a fanout. It implements node.Call.
+type call struct {
+	fanout *fanout
+	node   int
+	over   atomic.Bool // it was answered, or its time is up
+}
+
+// calls are those of a fanout, by node: in the peer states of a lock, or its own.
+type calls struct {
+	states []peerState
+	which  int
+	own    []call
+}
+
+// peerState is what a lock keeps of a node: what it said last, and the calls of the
+// acquire and of the release. Nearly all locks have no others.
+type peerState struct {
+	said  said
+	calls [2]call
+}
+
+// said is the last thing that a node said, for the errors.
+type said struct {
+	op     core.Op
+	answer node.Answer
+	err    error
+}
+
+func (c *calls) of(node int) *call {
+	if c.own != nil {
+		return &c.own[node]
+	}
+	return &c.states[node].calls[c.which]
+}
+
+// send sends the requests. The fields above left are set.
+func (f *fanout) send(values context.Context, now time.Duration) {
+	g := f.group
+	f.sent = now
+	f.timeout = g.Rules.Timeout(f.action.Op, g.NodeTimeout)
+	f.left.Store(int32(f.action.To.Len()))
+	g.inflight.begin()
+	for i := range g.Peers {
+		if f.action.To.Has(i) {
+			c := f.calls.of(i)
+			c.fanout, c.node = f, i
+		}
+	}
+	g.deadlines.add(&f.limit, f, now, now+f.timeout)
+	for i, p := range g.Peers {
+		if f.action.To.Has(i) {
+			p.Start(values, f.request, f.timeout, f.calls.of(i))
+		}
+	}
+}
+
+// Wanted implements node.Call.
+func (c *call) Wanted() bool { return !c.over.Load() }
+
+// Done implements node.Call.
+func (c *call) Done(a node.Answer, err error) {
+	if !c.over.CompareAndSwap(false, true) {
+		return // it comes too late
+	}
+	f := c.fanout
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		// It is the request's own context that ended. The error must not match
+		// the caller's, which is how a caller tells that it gave up itself.
+		err = noAnswer(f.timeout)
+	}
+	f.of.answered(f, c.node, a, err)
+	if f.left.Add(-1) == 0 {
+		f.group.deadlines.remove(&f.limit)
+		f.group.inflight.end()
+	}
+}
+
+// noAnswer is the error of a node that has not answered in so much time.
+type noAnswer time.Duration
+
+func (d noAnswer) Error() string { return fmt.Sprintf("no answer within %v", time.Duration(d)) }
+
+// expire ends the calls that have not been answered in time.
+func (f *fanout) expire() {
+	for i := range f.group.Peers {
+		if f.action.To.Has(i) {
+			f.calls.of(i).Done(node.Answer{}, context.DeadlineExceeded)
+		}
+	}
+}

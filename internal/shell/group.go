@@ -1,0 +1,86 @@
+package shell
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// Config is what a Client is made with. All of it but Rules and CannotNotify is
+// required.
+type Config struct {
+	Env   Env
+	Peers []Peer // the quorum group, at most core.MaxNodes
+
+	TTL         time.Duration
+	NodeTimeout time.Duration // bounds each request
+	MaxHold     time.Duration // 0: unbounded
+	Label       string        // follows the holders' identities
+
+	// CannotNotify is told when a peer refused to make waiters reachable.
+	CannotNotify func(peer int, err error)
+	Rules        Rules // nil: Shipped
+}
+
+// group is what all locks of a Client share.
+type group struct {
+	Config
+	ordered   core.Set // the peers that keep requests in order
+	inflight  inflight
+	deadlines deadlines
+	ticks     ticks
+
+	// seen is the largest register that any node ever showed, for proposals.
+	seen atomic.Uint64
+
+	mu    sync.Mutex // guards time
+	time  NodeTime
+	clock core.NodeTime // behind time
+}
+
+func newGroup(c Config) *group {
+	if c.Rules == nil {
+		c.Rules = Shipped{}
+	}
+	g := &group{Config: c}
+	g.time = c.Rules.NodeTime(&g.clock)
+	g.deadlines.env, g.ticks.env = c.Env, c.Env
+	g.ticks.early = c.TTL / 400
+	for i, p := range c.Peers {
+		if p.InOrder() {
+			g.ordered = g.ordered.With(i)
+		}
+	}
+	return g
+}
+
+// observe remembers the largest register seen.
+func (g *group) observe(token fence.Token) {
+	for {
+		seen := g.seen.Load()
+		if uint64(token) <= seen || g.seen.CompareAndSwap(seen, uint64(token)) {
+			return
+		}
+	}
+}
+
+// observeClock learns a node's time from the answer to a request.
+func (g *group) observeClock(node int, sent, received, clock time.Duration) {
+	if !g.Peers[node].Queues() {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.time.Observe(node, sent, received, clock)
+}
+
+// nodeTime returns the nodes' time at a time of the client's clock, false if no node
+// has told its own.
+func (g *group) nodeTime(at time.Duration) (time.Duration, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.time.At(at)
+}

@@ -1,0 +1,242 @@
+package shell
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+)
+
+// Lock is one attempt, and what becomes of it. Once held, it has no goroutine and
+// no timer of its own: a tick of the group's. It is safe for concurrent use. Its
+// mutex is never held across a request.
+type Lock struct {
+	group  *group
+	of     owner
+	name   string
+	holder node.Holder
+	values context.Context
+	start  time.Duration
+
+	acquiring, releasing fanout
+	released             atomic.Bool // releasing is in use
+	ticking              tick
+	peers                []peerState // said is guarded by mu
+
+	mu         sync.Mutex // guards the rest
+	attempt    Attempt
+	own        core.Attempt // behind attempt
+	decided    bool
+	over       bool // the owner was told of the end
+	failure    Failure
+	refusals   []core.Refusal
+	extending  extensions // the round that is under way
+	next       extensions // and the one after it
+	inRound    bool
+	cancelled  bool // before it began
+	isReleased bool // it is being released
+	wasFreed   bool // the owner was told what came of that
+}
+
+// owner is whose lock it is. The first four are called with the lock's mutex held:
+// they return at once, and call nothing of the lock.
+type owner interface {
+	// held tells that the attempt has succeeded.
+	held(l *Lock)
+	// ended tells why the lock is not held any more.
+	ended(why Failure)
+	// freed tells what the release came to.
+	freed(f Failure)
+	// place is the waiter's that goes with a request.
+	place(op core.Op) node.Place
+	// decided tells that the attempt has failed or succeeded.
+	decided(l *Lock)
+	// enqueued tells that a node may have put the waiter into its queue.
+	enqueued(node int)
+}
+
+// Extended waits for the end of an extension. It is called once, with the lock's
+// mutex held: it returns at once, and calls nothing of the lock.
+type Extended interface{ Extended(f Failure) }
+
+// extensions are those who wait for one round. Mostly there is one of them.
+type extensions struct {
+	first Extended
+	more  []Extended
+}
+
+func (e *extensions) add(x Extended) {
+	if e.first == nil {
+		e.first = x
+	} else {
+		e.more = append(e.more, x)
+	}
+}
+
+// take moves those of another round here.
+func (e *extensions) take(from *extensions) {
+	if e.first == nil {
+		*e = *from
+	} else if from.first != nil {
+		e.more = append(append(e.more, from.first), from.more...)
+	}
+	*from = extensions{}
+}
+
+// end tells all of them, once.
+func (e *extensions) end(f Failure) {
+	all := *e
+	*e = extensions{}
+	if all.first != nil {
+		all.first.Extended(f)
+	}
+	for _, x := range all.more {
+		x.Extended(f)
+	}
+}
+
+// begin makes the attempt.
+func (l *Lock) begin(g *group, of owner, name string, values context.Context, start time.Duration) {
+	l.group, l.of, l.name, l.values, l.start = g, of, name, values, start
+	l.ticking.of = l
+	id := g.Env.ID()
+	l.holder = node.Holder(string(id[:]) + ":" + g.Label)
+	l.peers = make([]peerState, len(g.Peers))
+	l.mu.Lock()
+	if l.cancelled { // nothing was sent
+		l.failure, l.decided = Failure{Reason: core.Cancelled}, true
+		l.mu.Unlock()
+		l.of.decided(l)
+		return
+	}
+	attempt, action := g.Rules.Attempt(l, core.Params{
+		Nodes:    len(g.Peers),
+		TTL:      g.TTL,
+		MaxHold:  max(g.MaxHold, 0),
+		Start:    start,
+		Proposal: core.Proposal(g.Env.WallMicros(), fence.Token(g.seen.Load())),
+		Ordered:  g.ordered,
+	})
+	l.attempt = attempt
+	l.mu.Unlock()
+	l.send(action, start)
+}
+
+// Name returns what is locked.
+func (l *Lock) Name() string { return l.name }
+
+// Holder returns the identity of the attempt.
+func (l *Lock) Holder() node.Holder { return l.holder }
+
+// Values returns the context with the values of the caller's.
+func (l *Lock) Values() context.Context { return l.values }
+
+// Token returns the fencing token of a lock that is, or was, held.
+func (l *Lock) Token() fence.Token {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.attempt.Token()
+}
+
+// Remaining returns the validity left, 0 if the lock is not held any more.
+func (l *Lock) Remaining() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.group.Env.Now()
+	l.attempt.Tick(now)
+	l.settle(now)
+	if l.attempt.Phase() != core.Holding {
+		return 0
+	}
+	return l.attempt.Until() - now
+}
+
+// cancel gives up an attempt that is not decided.
+func (l *Lock) cancel() {
+	l.mu.Lock()
+	if l.attempt == nil {
+		l.cancelled = true
+		l.mu.Unlock()
+		return
+	}
+	action := l.attempt.Cancel()
+	now := l.group.Env.Now()
+	decided := l.settle(now)
+	l.mu.Unlock()
+	l.send(action, now)
+	if decided {
+		l.of.decided(l)
+	}
+}
+
+// Extend has the validity renewed, and x told. A round that is under way proves
+// nothing about what has happened since it began: those who come during one share
+// the next.
+func (l *Lock) Extend(x Extended) {
+	l.mu.Lock()
+	now := l.group.Env.Now()
+	follows := l.inRound || l.next.first != nil
+	l.next.add(x)
+	var action core.Action
+	if !follows {
+		action = l.startExtend(now)
+	}
+	l.mu.Unlock()
+	l.send(action, now)
+}
+
+// startExtend begins a round, with the mutex held, and gives up one that is under
+// way. If the lock is not held any more, those who wait for the round hear that.
+func (l *Lock) startExtend(now time.Duration) core.Action {
+	l.extending.take(&l.next)
+	l.inRound = true
+	action := l.attempt.StartExtend(now)
+	l.settle(now)
+	return action
+}
+
+// Release gives the lock back; the owner is told what comes of it. It reports why
+// the lock was not held any more, and whether it was released before: then it does
+// nothing.
+func (l *Lock) Release() (lost Failure, before bool) {
+	l.mu.Lock()
+	if l.isReleased {
+		l.mu.Unlock()
+		return Failure{}, true
+	}
+	now := l.group.Env.Now()
+	l.attempt.Tick(now)
+	lost = l.end()
+	l.isReleased = true
+	action := l.attempt.StartRelease(now)
+	l.settle(now)
+	l.mu.Unlock()
+	l.send(action, now)
+	return lost, false
+}
+
+// send carries out an action.
+func (l *Lock) send(action core.Action, now time.Duration) {
+	if action.Op == core.None || action.To == 0 {
+		return
+	}
+	g := l.group
+	var f *fanout
+	switch {
+	case action.Op == core.Acquire: // there is one
+		f = &l.acquiring
+		f.calls = calls{states: l.peers}
+	case action.Op == core.Release && l.released.CompareAndSwap(false, true):
+		f = &l.releasing
+		f.calls = calls{states: l.peers, which: 1}
+	default:
+		f = &fanout{calls: calls{own: make([]call, len(l.peers))}}
+	}
+	f.group, f.of, f.action = g, l, action
+	f.request = node.Request{Op: node.Op(action.Op), Name: l.name, Holder: l.holder, TTL: g.TTL, Token: action.Token, Place: l.of.place(action.Op)}
+	f.send(l.values, now)
+}

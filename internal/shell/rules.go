@@ -1,0 +1,75 @@
+package shell
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// Rules are what the shell asks of the algorithm. One implementation ships: Shipped,
+// which is internal/core as it is. A test that breaks the algorithm, to see that a
+// checker notices, embeds it and answers one of the questions wrongly.
+type Rules interface {
+	// Attempt begins the attempt of a lock.
+	Attempt(l *Lock, p core.Params) (Attempt, core.Action)
+	// Retry says when the waiter tries again whose own it is given.
+	Retry(own *core.Turn) Retry
+	// NodeTime estimates the time by which waiters stand in order.
+	NodeTime(own *core.NodeTime) NodeTime
+	// Timeout bounds a request.
+	Timeout(op core.Op, nodeTimeout time.Duration) time.Duration
+}
+
+// Attempt is a *core.Attempt, which has the comments.
+type Attempt interface {
+	Phase() core.Phase
+	Reason() core.Reason
+	Token() fence.Token
+	Until() time.Duration
+	OnAcquire(node int, r core.Reply, now time.Duration) core.Action
+	OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
+	OnExtend(node int, round uint32, r core.Reply, now time.Duration) core.Action
+	OnRelease(node int, r core.Reply)
+	Tick(now time.Duration)
+	Cancel() core.Action
+	ExtendDue() (due time.Duration, ok bool)
+	StartExtend(now time.Duration) core.Action
+	Extension() (round uint32, state core.RoundState)
+	StartRelease(now time.Duration) core.Action
+	ReleaseOutcome() (done, clean bool)
+}
+
+// Retry is a *core.Turn.
+type Retry interface {
+	Begin()
+	Called(node int, now time.Duration)
+	Missed(now time.Duration)
+	Refused(now time.Duration, said []core.Refusal, random float64)
+	Due() time.Duration
+}
+
+// NodeTime is a *core.NodeTime.
+type NodeTime interface {
+	Observe(node int, sent, received, clock time.Duration)
+	At(now time.Duration) (time.Duration, bool)
+}
+
+// Shipped are the rules as they are.
+type Shipped struct{}
+
+// Attempt implements Rules.
+func (Shipped) Attempt(l *Lock, p core.Params) (Attempt, core.Action) {
+	var action core.Action
+	l.own, action = core.NewAttempt(p)
+	return &l.own, action
+}
+
+// Retry implements Rules.
+func (Shipped) Retry(own *core.Turn) Retry { return own }
+
+// NodeTime implements Rules.
+func (Shipped) NodeTime(own *core.NodeTime) NodeTime { return own }
+
+// Timeout implements Rules.
+func (Shipped) Timeout(_ core.Op, nodeTimeout time.Duration) time.Duration { return nodeTimeout }

@@ -1,0 +1,245 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// waiters are those of a Client in the queues of its nodes. It begins to listen for
+// notifications when somebody has to wait for the first time.
+type waiters struct {
+	group  *group
+	client string
+	queues core.Set // the nodes that keep queues
+
+	mu        sync.Mutex // guards the rest
+	byNumber  map[uint64]*waiter
+	last      uint64   // number of the newest waiter
+	reachable core.Set // the nodes that can notify, as far as is known
+	state     listening
+	then      []func() // once it listens
+}
+
+type listening uint8
+
+const (
+	notListening listening = iota
+	beginning
+	listens // every node has been tried
+)
+
+// maxStamp is the largest stamp that a node takes.
+const maxStamp = 1 << 53
+
+func newWaiters(g *group) *waiters {
+	id := g.Env.ID()
+	s := &waiters{group: g, client: string(id[:]), byNumber: make(map[uint64]*waiter)}
+	for i, p := range g.Peers {
+		if p.Queues() {
+			s.queues = s.queues.With(i)
+		}
+	}
+	return s
+}
+
+// listen makes the Client's waiters reachable, and calls then when every node has
+// confirmed that, could not, or has had the time to. Nodes that come later say so by
+// a notification.
+func (s *waiters) listen(then func()) {
+	s.mu.Lock()
+	before := s.state
+	if before != listens {
+		s.state = beginning
+		s.then = append(s.then, then)
+	}
+	s.mu.Unlock()
+	switch before {
+	case listens:
+		then()
+	case notListening:
+		s.listenAll()
+	}
+}
+
+func (s *waiters) listenAll() {
+	g := s.group
+	var left atomic.Int32
+	left.Store(int32(s.queues.Len()))
+	for i, p := range g.Peers {
+		if !s.queues.Has(i) {
+			continue
+		}
+		g.inflight.begin()
+		p.Listen(s.client, g.NodeTimeout, func(waiter string) { s.notified(i, waiter) }, func(err error) {
+			switch {
+			case err == nil:
+				s.mu.Lock()
+				s.reachable = s.reachable.With(i)
+				s.mu.Unlock()
+			case errors.Is(err, node.ErrMisconfigured) && g.CannotNotify != nil:
+				g.CannotNotify(i, err)
+			}
+			if left.Add(-1) == 0 {
+				s.listened()
+			}
+			g.inflight.end()
+		})
+	}
+	g.Env.AfterFunc(g.NodeTimeout, s.listened)
+}
+
+func (s *waiters) listened() {
+	s.mu.Lock()
+	then := s.then
+	s.state, s.then = listens, nil
+	s.mu.Unlock()
+	for _, f := range then {
+		f()
+	}
+}
+
+// ready reports whether waiters are reachable, so that they can enter the queues with
+// their first attempt.
+func (s *waiters) ready() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state == listens
+}
+
+// notifiable reports whether enough nodes can notify for a waiter to rely on it.
+func (s *waiters) notifiable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reachable.Len() >= core.Quorum(len(s.group.Peers))
+}
+
+// notified takes what a node says.
+func (s *waiters) notified(i int, id string) {
+	now := s.group.Env.Now()
+	if id == "" {
+		s.mu.Lock()
+		s.reachable = s.reachable.With(i)
+		all := s.all()
+		s.mu.Unlock()
+		for _, w := range all {
+			w.missed(now)
+		}
+		return
+	}
+	text, ok := strings.CutPrefix(id, s.client+":")
+	number, err := strconv.ParseUint(text, 10, 64)
+	if !ok || err != nil {
+		return
+	}
+	s.mu.Lock()
+	w := s.byNumber[number]
+	s.mu.Unlock()
+	// Otherwise it has the lock already, and gives up with it what is reserved for it
+	// on a node that was not needed.
+	if w != nil && !w.notified(i, now) {
+		s.leave(i, w) // it had gone, and the node has not heard of that
+	}
+}
+
+// all returns the waiters in the order in which they came.
+func (s *waiters) all() []*waiter {
+	all := make([]*waiter, 0, len(s.byNumber))
+	for _, w := range s.byNumber {
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b *waiter) int { return int(a.number) - int(b.number) })
+	return all
+}
+
+func (s *waiters) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.byNumber)
+}
+
+// enter gives a waiter its place, if it has none, and reports whether it has
+// one. It has not before the nodes' time is known.
+func (s *waiters) enter(w *waiter) bool {
+	if w.inQueue() {
+		return true
+	}
+	stamp, known := s.group.nodeTime(w.arrived)
+	if !known {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.byNumber[s.last] = w
+	w.number = s.last
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var id [node.IDLength + 21]byte
+	waiter := strconv.AppendUint(append(append(id[:0], s.client...), ':'), w.number, 10)
+	w.at = node.Place{Waiter: string(waiter), Stamp: min(max(stamp.Microseconds(), 1), maxStamp)}
+	return true
+}
+
+// forget ends what a waiter is told.
+func (s *waiters) forget(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byNumber, w.number)
+}
+
+// leaveAll takes a waiter that gave up out of the queues, and forgets it when all
+// nodes have answered. One that has not may notify it until its queue is forgotten.
+func (s *waiters) leaveAll(w *waiter) {
+	s.send(w, s.queues, func(heard bool) {
+		if heard {
+			s.forget(w)
+			return
+		}
+		s.group.Env.AfterFunc(rule.QueueExpiry, func() { s.forget(w) })
+	})
+}
+
+// leave takes a waiter out of the queue on one node, and gives up what is reserved
+// for it there. A node that does not hear of it notifies the waiter when its turn
+// comes, see notified, or finds nobody to notify.
+func (s *waiters) leave(i int, w *waiter) {
+	if s.queues.Has(i) {
+		s.send(w, core.Set(0).With(i), func(bool) {})
+	}
+}
+
+func (s *waiters) send(w *waiter, to core.Set, done func(heard bool)) {
+	l := &leaving{done: done}
+	l.left.Store(int32(to.Len()))
+	l.fanout = fanout{group: s.group, of: l, action: core.Action{Op: core.Release, To: to},
+		request: node.Request{Op: node.Release, Name: w.name, Place: w.place(core.Release)},
+		calls:   calls{own: make([]call, len(s.group.Peers))}}
+	l.fanout.send(context.Background(), s.group.Env.Now())
+}
+
+// leaving is the requests of a waiter that leaves.
+type leaving struct {
+	fanout fanout
+	left   atomic.Int32
+	failed atomic.Bool
+	done   func(heard bool)
+}
+
+// answered implements answerer.
+func (l *leaving) answered(_ *fanout, _ int, _ node.Answer, err error) {
+	if err != nil {
+		l.failed.Store(true)
+	}
+	if l.left.Add(-1) == 0 {
+		l.done(!l.failed.Load())
+	}
+}

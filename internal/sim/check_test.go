@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"github.com/fenlock/fenlock/node"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+func want(t *testing.T, violation, text string) {
+	t.Helper()
+	if text == "" && violation != "" || text != "" && !strings.Contains(violation, text) {
+		t.Errorf("got %q; want %q", violation, text)
+	}
+}
+
+// What is left over, made by hand, and beside it what may be.
+func TestLeftovers(t *testing.T) {
+	const end = 1000 * time.Second
+	for name, test := range map[string]struct {
+		leave func(n *server, c *client)
+		want  string
+	}{
+		"nothing":          {func(*server, *client) {}, ""},
+		"an old lease":     {func(n *server, _ *client) { n.leases[0] = lease{identityOf(7), end + time.Second} }, ""},
+		"a new lease":      {func(n *server, _ *client) { n.leases[0] = lease{identityOf(8), end + time.Second} }, "still leased"},
+		"an endless lease": {func(n *server, _ *client) { n.leases[0] = lease{identityOf(7), end + time.Hour} }, "does not end"},
+		"an old waiter": {func(n *server, _ *client) {
+			n.queues[0] = queue{rule.Line{{Waiter: "c0.0:3", Stamp: 1}}, end + time.Second}
+		}, ""},
+		"a new waiter": {func(n *server, _ *client) {
+			n.queues[0] = queue{rule.Line{{Waiter: "c0.0:4", Stamp: 1}}, end + time.Second}
+		}, "still in the line"},
+		"an endless line": {func(n *server, _ *client) {
+			n.queues[0] = queue{rule.Line{{Waiter: "c0.0:3", Stamp: 1}}, end + time.Hour}
+		}, "kept for ever"},
+		"a waiter":    {func(_ *server, c *client) { c.id = 1 }, "not forgotten"},
+		"a held lock": {func(_ *server, c *client) { c.held = append(c.held, &lock{}) }, "have not ended"},
+	} {
+		n, c := &server{leases: make([]lease, 1), queues: make([]queue, 1)}, &client{}
+		test.leave(n, c)
+		r := remains{at: end, longest: 10 * time.Second, lastIdentity: 7, lastWaiter: map[string]uint64{"c0.0": 3},
+			nodes: []*server{n}, clients: []*client{c}, inMemory: map[*client]int{c: c.id}}
+		t.Run(name, func(t *testing.T) { want(t, strings.Join(r.leftovers(), "; "), test.want) })
+	}
+}
+
+func TestClock(t *testing.T) {
+	for _, c := range []clock{{0, 0}, {5000, time.Hour}, {-5000, 99 * time.Hour}, {1, -time.Second}} {
+		for _, at := range []time.Duration{0, 1, time.Second, 1234567890123} {
+			local := c.local(at)
+			if back := c.truth(local); c.local(back) < local || c.local(back-1) >= local {
+				t.Errorf("%+v: %v shows %v, which is %v", c, at, local, back)
+			}
+		}
+	}
+}
+
+func TestAgendaIsInOrder(t *testing.T) {
+	g := newEngine(1)
+	last, ran := time.Duration(-1), 0
+	for range 1000 {
+		at := g.upTo(100)
+		g.at(at, func() {
+			if g.now < last || g.now != at {
+				t.Errorf("%v after %v, planned for %v", g.now, last, at)
+			}
+			last = g.now
+			ran++
+		})
+	}
+	for g.step() {
+	}
+	if ran != 1000 {
+		t.Errorf("%d of 1000 events", ran)
+	}
+}
+
+func identityOf(n int) node.Holder { return node.Holder(identity(n) + ":label") }

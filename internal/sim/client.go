@@ -1,0 +1,198 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/node"
+)
+
+// client is one process with one shell.Client.
+type client struct {
+	w     *world
+	id    int
+	clock clock
+	wall  time.Duration // what its wall clock is ahead of true time
+
+	ttl, nodeTimeout, maxHold time.Duration
+
+	epoch       int // counts its lives: a process that was killed starts anew
+	pausedUntil time.Duration
+	links       []link // to the nodes
+	sent        uint64 // requests
+
+	shell    *shell.Client
+	identity string // of its waiters
+	newest   uint64 // of them in a queue
+	notify   []func(waiter string)
+	held     []*lock
+	users    []*user          // each in a goroutine of its own
+	waiting  [][]*acquisition // by name: calls of Acquire that have not returned
+	closing  bool
+}
+
+func (c *client) now() time.Duration { return c.clock.local(c.w.now) }
+
+// spawn runs f in a goroutine of its own, as it were.
+func (c *client) spawn(f func()) { c.w.atOf(c, c.w.now+c.w.upTo(20*time.Microsecond), f) }
+
+// after runs f when so much time has passed on the client's clock.
+func (c *client) after(d time.Duration, f func()) {
+	c.w.atOf(c, c.clock.truth(c.now()+max(d, 0)), f)
+}
+
+// notified takes what a node says.
+func (c *client) notified(node int, waiter string) {
+	if notify := c.notify[node]; notify != nil {
+		notify(waiter)
+	}
+}
+
+// begin starts the process: a new one knows nothing of the one before.
+func (c *client) begin(epoch int) {
+	w := c.w
+	c.epoch, c.pausedUntil, c.newest, c.held, c.closing = epoch, 0, 0, nil, false
+	c.notify = make([]func(string), len(w.nodes))
+	c.waiting = make([][]*acquisition, len(w.names))
+	e := &env{c: c}
+	config := shell.Config{Env: e, TTL: c.ttl, NodeTimeout: c.nodeTimeout, MaxHold: c.maxHold, Label: "label", Rules: clientRules{c: c}}
+	for i := range w.nodes {
+		config.Peers = append(config.Peers, &peer{c: c, node: i})
+	}
+	c.shell = shell.NewClient(config)
+	c.identity = e.newest // it makes one, for its waiters
+	for i, u := range c.users {
+		c.users[i] = &user{c: c, id: u.id}
+		for name := range w.names {
+			c.users[i].left = append(c.users[i].left, (name+u.id)%len(w.names))
+		}
+	}
+}
+
+// acquisition is one call of Acquire, or of TryAcquire. It implements shell.Owner.
+type acquisition struct {
+	c      *client
+	name   int
+	waits  bool
+	came   time.Duration // true time
+	waiter string        // as the nodes know it; empty if they do not
+	lock   *lock         // the latest attempt
+	tries  int
+	over   bool // it has returned
+	gaveUp bool
+	shell  shell.Acquisition
+	result func(*lock) // nil: no lock
+
+	onEnd, onReleased func()
+}
+
+type acquisitionKey struct{}
+
+// acquire begins an acquisition. The result is told once.
+func (c *client) acquire(name int, wait bool, result func(*lock)) *acquisition {
+	a := &acquisition{c: c, name: name, waits: wait, came: c.w.now, result: result}
+	values := context.WithValue(context.Background(), acquisitionKey{}, a)
+	if wait {
+		c.waiting[name] = append(c.waiting[name], a)
+		c.shell.Acquire(&a.shell, values, c.w.names[name], a)
+	} else {
+		c.shell.TryAcquire(&a.shell, values, c.w.names[name], a)
+	}
+	return a
+}
+
+// cancel is the end of the caller's context, at whatever point.
+func (a *acquisition) cancel() {
+	if a.over || a.gaveUp {
+		return
+	}
+	a.gaveUp = true
+	a.shell.Cancel()
+}
+
+// trying reports whether an attempt is under way, queued whether there was none.
+func (a *acquisition) trying() bool { return a.lock != nil && !a.lock.decided }
+func (a *acquisition) queued() bool { return a.lock == nil }
+
+// Waiting implements shell.Owner.
+func (a *acquisition) Waiting(*shell.Failure) {}
+
+// Held implements shell.Owner.
+func (a *acquisition) Held() {}
+
+// Done implements shell.Owner.
+func (a *acquisition) Done(f shell.Failure) {
+	c := a.c
+	if a.over {
+		c.w.violate("progress", "an acquisition returns twice")
+	}
+	a.over = true
+	c.w.check("cost", a.tooOften())
+	if a.waits {
+		c.waiting[a.name] = slices.DeleteFunc(c.waiting[a.name], func(other *acquisition) bool { return other == a })
+	}
+	l := a.lock
+	if f.Failed() {
+		l = nil
+	}
+	c.spawn(func() { a.result(l) })
+}
+
+// Ended implements shell.Owner.
+func (a *acquisition) Ended(shell.Failure) {
+	l := a.lock
+	l.ended = true
+	a.c.w.endedBy(l)
+	if a.onEnd != nil {
+		a.c.spawn(a.onEnd)
+	}
+}
+
+// Freed implements shell.Owner.
+func (a *acquisition) Freed(shell.Failure) {
+	if a.onReleased != nil {
+		a.c.spawn(a.onReleased)
+	}
+}
+
+// lock is one attempt, and what becomes of it, as the checkers see it.
+type lock struct {
+	c       *client
+	a       *acquisition
+	id      int // of the attempt, in the whole run
+	holder  node.Holder
+	name    int
+	start   time.Duration // on the client's clock
+	began   time.Duration // in true time
+	attempt shell.Attempt
+
+	decided    bool
+	ended      bool // what the lock's context says
+	extendedAt time.Duration
+	until      time.Duration
+	carried    uint32   // the newest extension that was
+	round      uint32   // of the newest extension that a node refused
+	refusers   core.Set // in that round
+	released   bool
+}
+
+func (l *lock) token() fence.Token { return l.attempt.Token() }
+
+// extendNow is Lock.Extend.
+func (l *lock) extendNow() { l.a.shell.Lock().Extend(nobody{}) }
+
+// nobody waits for an extension.
+type nobody struct{}
+
+func (nobody) Extended(shell.Failure) {}
+
+// release is Lock.Release.
+func (l *lock) release(done func()) {
+	l.released, l.a.onReleased = true, done
+	l.c.w.note("client %[1]d releases attempt %[2]d", l.c.id, l.id, 0, 0)
+	l.a.shell.Lock().Release()
+}

@@ -1,0 +1,155 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/node"
+)
+
+// env is the world of a client's process. It implements shell.Env.
+type env struct {
+	c      *client
+	newest string // ID
+}
+
+func (e *env) Now() time.Duration { return e.c.now() }
+func (e *env) WallMicros() int64  { return (e.c.w.now + e.c.wall).Microseconds() }
+func (e *env) Go(f func())        { e.c.spawn(f) }
+func (e *env) Random() float64    { return e.c.w.rng.Float64() }
+
+func (e *env) ID() (id [node.IDLength]byte) {
+	w := e.c.w
+	w.identities++
+	n := w.identities
+	if e.newest != "" { // it is not the process's own
+		n = w.rules.identity(e.c, n)
+	}
+	e.newest = identity(n)
+	copy(id[:], e.newest)
+	return id
+}
+
+// identity is a number as an identity, number the reverse for a holder's: false if it
+// is no attempt's.
+func identity(n int) string {
+	text := strconv.FormatInt(int64(n), 16)
+	return strings.Repeat("0", node.IDLength-len(text)) + text
+}
+
+func number(holder node.Holder) (n int, ok bool) {
+	if len(holder) <= node.IDLength || holder[node.IDLength] != ':' {
+		return 0, false
+	}
+	parsed, err := strconv.ParseInt(string(holder[:node.IDLength]), 16, 64)
+	return int(parsed), err == nil
+}
+
+func (e *env) AfterFunc(d time.Duration, f func()) shell.Timer {
+	t := &timer{c: e.c, f: f}
+	t.Reset(d)
+	return t
+}
+
+// timer implements shell.Timer.
+type timer struct {
+	c   *client
+	f   func()
+	set int // counts; the latest counts
+	on  bool
+}
+
+// granularity is the least time in which a timer goes off: a broken core must not stop
+// the world.
+const granularity = 50 * time.Microsecond
+
+// never is longer than any run.
+const never = 1000 * time.Hour
+
+func (t *timer) Reset(d time.Duration) bool {
+	before := t.Stop()
+	set := t.set
+	t.on = d < never && t.c.w.rules.timers(t.c, d)
+	if !t.on {
+		return before
+	}
+	t.c.after(max(d, granularity), func() {
+		if set == t.set {
+			t.on = false
+			t.f()
+		}
+	})
+	return before
+}
+
+func (t *timer) Stop() bool {
+	before := t.on
+	t.set++
+	t.on = false
+	return before
+}
+
+// peer is a node as a client's shell sees it. It implements shell.Peer.
+type peer struct {
+	c    *client
+	node int
+}
+
+func (p *peer) InOrder() bool { return p.c.w.profile.starters }
+func (p *peer) Queues() bool  { return !p.c.w.nodes[p.node].noQueues }
+
+var errNoAnswer = errors.New("no answer")
+
+func (p *peer) Start(values context.Context, r node.Request, _ time.Duration, call node.Call) {
+	c, w := p.c, p.c.w
+	if a, ok := values.Value(acquisitionKey{}).(*acquisition); ok && r.Place.Waiter != "" {
+		a.waiter = r.Place.Waiter
+		newest, _ := strconv.ParseUint(r.Place.Waiter[node.IDLength+1:], 10, 64)
+		c.newest = max(c.newest, newest)
+	}
+	q := request{op: core.Op(r.Op), name: w.nameOf(r.Name), holder: r.Holder, ttl: r.TTL, token: r.Token, place: r.Place}
+	send := func() {
+		w.rules.request(c, p.node, q, func(a answer) {
+			if a.status == core.Unknown {
+				call.Done(node.Answer{}, errNoAnswer)
+				return
+			}
+			call.Done(node.Answer{Status: node.Status(a.status), Register: a.register, Remaining: a.remaining, Ahead: a.ahead, Clock: a.clock}, nil)
+		})
+	}
+	if w.profile.starters {
+		send()
+		return
+	}
+	c.spawn(func() { // on a goroutine
+		if call.Wanted() {
+			send()
+		}
+	})
+}
+
+func (p *peer) Listen(_ string, timeout time.Duration, notify func(string), done func(error)) {
+	c := p.c
+	told := false
+	tell := func(err error) {
+		if !told {
+			told = true
+			done(err)
+		}
+	}
+	c.notify[p.node] = notify
+	c.spawn(func() {
+		c.subscribe(p.node, func() {
+			if told {
+				notify("") // it has become reachable late
+			}
+			tell(nil)
+		})
+	})
+	c.after(timeout, func() { tell(errNoAnswer) })
+}

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// How the faults of kinds.go that take more than a line are done to the world.
+
+// force is what an operator does who wants a name free: it looks at all nodes
+// that it reaches, and takes the lease away there.
+func (w *world) force(name int) {
+	var floor fence.Token
+	var reached []*server
+	for _, n := range w.nodes {
+		if !n.down && !n.out && w.now >= n.isolated {
+			reached = append(reached, n)
+			floor = max(floor, n.registers[w.stripes[name]])
+		}
+	}
+	if len(reached) < core.Quorum(len(w.nodes)) {
+		return
+	}
+	w.count(forced)
+	w.note("an operator takes name %[1]d away", name, 0, uint64(floor), 0)
+	for _, n := range reached {
+		w.after(w.upTo(5*time.Millisecond), func() {
+			if !n.down {
+				n.forced(name, floor+1)
+			}
+		})
+	}
+}
+
+// crash takes a node down. No more than a minority is without its memory at a
+// time, unless the run breaks that: that a majority is not is what the tokens
+// rest on. Nor is any where clocks are stepped, since the quarantine is measured
+// by them.
+func (w *world) crash(n *server, memory kept, until time.Duration) {
+	if n.down {
+		return
+	}
+	if memory != keptAll && w.rests(registersSurvive) {
+		out := 0
+		for _, other := range w.nodes {
+			if other.out && other != n {
+				out++
+			}
+		}
+		if !w.rests(steadyClocks) || out >= len(w.nodes)-core.Quorum(len(w.nodes)) {
+			return
+		}
+	}
+	f := [...]Fault{keptAll: crashed, keptSome: forgetful, keptNone: emptied}[memory]
+	w.count(f)
+	w.note("node %[1]d goes down, fault %[2]d", n.id, int(f), 0, uint64(until))
+	n.crash(memory)
+	w.at(until, n.restart)
+}
+
+func (w *world) pause(until time.Duration) {
+	c := w.someClient()
+	w.count(paused)
+	if until-w.now >= c.ttl {
+		w.count(pausedForTTL)
+	}
+	w.note("client %[1]d is paused until %[4]d", c.id, 0, 0, uint64(until))
+	c.pausedUntil = max(c.pausedUntil, until)
+}
+
+// kill ends a client's process, and starts a new one.
+func (w *world) kill(c *client) {
+	w.count(killed)
+	w.note("client %[1]d is killed", c.id, 0, 0, 0)
+	w.replace(c)
+}
+
+// close ends a client's process as one does that can: it closes its Locker, which
+// waits for what is under way, and gives no lock back.
+func (w *world) close(c *client) {
+	if c.closing {
+		return
+	}
+	w.count(closed)
+	w.note("client %[1]d is closed", c.id, 0, 0, 0)
+	c.closing = true
+	c.spawn(func() {
+		c.shell.Close(func() {
+			c.after(time.Millisecond, func() {
+				for name, all := range c.waiting {
+					if len(all) > 0 {
+						w.violate("left over", fmt.Sprintf("client %d was closed, and %d still wait for name %d", c.id, len(all), name))
+					}
+				}
+				w.replace(c)
+			})
+		})
+	})
+}
+
+// replace starts a new process in the place of a client's.
+func (w *world) replace(c *client) {
+	for _, l := range c.held {
+		w.validity.Ends(l.name, l.id)
+	}
+	id, epoch := c.identity, c.epoch
+	for _, n := range w.nodes {
+		gone := func() { n.unsubscribe(id) }
+		// A process that ends closes its connections; a machine that fails does not.
+		if w.chance(700_000) {
+			w.after(w.upTo(time.Millisecond), gone)
+		} else {
+			w.after(w.wide(5*time.Second), gone)
+		}
+	}
+	for _, u := range c.users {
+		w.progress.Ends(u.id)
+	}
+	c.begin(epoch + 1)
+	for _, u := range c.users {
+		w.atOf(c, w.now+w.wide(2*time.Second), u.next)
+	}
+}
+
+// giveUp has one caller give up.
+func (w *world) giveUp(time.Duration) {
+	c := w.someClient()
+	c.users[w.rng.IntN(len(c.users))].giveUp()
+}
+
+// cut cuts some nodes off from all clients and from each other.
+func (w *world) cut(f Fault, nodes core.Set, until time.Duration, dirs ...int) {
+	w.count(f)
+	w.note("cut %[1]d of the nodes %04[2]b", int(f), int(nodes), 0, uint64(until))
+	for _, c := range w.clients {
+		for _, dir := range dirs {
+			w.block(c, nodes, dir, until)
+		}
+	}
+	for i, n := range w.nodes {
+		if nodes.Has(i) {
+			n.isolated = until
+		}
+	}
+}
+
+// cutRing has each client reach some nodes, not the same.
+func (w *world) cutRing(until time.Duration) {
+	w.count(ringCut)
+	reach := 1 + w.rng.IntN(len(w.nodes))
+	w.note("each client reaches %[1]d nodes of the ring", reach, 0, 0, uint64(until))
+	for _, c := range w.clients {
+		rest := w.all()
+		for i := range reach {
+			rest &^= core.Set(0).With((c.id + i) % len(w.nodes))
+		}
+		w.block(c, rest, toNode, until)
+		w.block(c, rest, toClient, until)
+	}
+}
+
+// stepNode steps a node's clock, or those of all nodes.
+func (w *world) stepNode() {
+	if w.rests(steadyClocks) {
+		return
+	}
+	w.count(nodeStepped)
+	n, step, together := w.someNode(), w.between(-2*w.maxTTL, 2*w.maxTTL), w.chance(500_000)
+	w.note("the clock of node %[1]d, or of all, is stepped by %[3]d", n.id, 0, uint64(step), 0)
+	for _, other := range w.nodes {
+		if together || other == n {
+			other.clock.offset += step
+		}
+	}
+	// What it has leased lasts longer then.
+	w.remains.longest += max(-step, 0)
+	w.progress.Bound += max(-step, 0)
+}
+
+// stepClient steps the clock by which a client counts its validity.
+func (w *world) stepClient() {
+	if w.rests(steadyClocks) {
+		return
+	}
+	w.count(clientStepped)
+	c, step := w.someClient(), w.between(-2*w.maxTTL, 2*w.maxTTL)
+	w.note("the clock of client %[1]d is stepped by %[3]d", c.id, 0, uint64(step), 0)
+	c.clock.offset += step
+	w.remains.longest += max(-step, 0)
+	w.progress.Bound += max(-step, 0)
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+)
+
+// What the side of the client can do wrongly when it cleans up and when it sends:
+// leases, timers and requests that are forgotten.
+
+var cleanupMutants = []mutant{
+	{name: "an attempt that is cancelled releases nothing", seen: "open-match #1578, redsync", checks: is("left over"), seeds: 10, broken: breaking(func(l *lock, b *broken) {
+		b.cancel = func() core.Action {
+			b.Attempt.Cancel()
+			return core.Action{}
+		}
+	}), where: calm},
+	{name: "a failure releases while an acquire is under way, and forgets it", seen: "redsync", checks: is("left over"), seeds: 10, broken: breaking(func(l *lock, b *broken) {
+		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+			over := b.Phase() == core.Over
+			action := b.Attempt.OnAcquire(node, reply, now)
+			switch {
+			case over:
+				return core.Action{}
+			case action.Op == core.Release:
+				action.To = 1<<b.p.Nodes - 1
+			}
+			return action
+		}
+	}), where: calm},
+	{name: "a late grant is not released", checks: is("left over"), seeds: 10, broken: breaking(func(l *lock, b *broken) {
+		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+			over := b.Phase() == core.Over
+			action := b.Attempt.OnAcquire(node, reply, now)
+			if over {
+				return core.Action{}
+			}
+			return action
+		}
+	}), where: calm},
+	{name: "an acquire whose time was up counts as refused, and is not released", seen: "node-redlock #369", checks: is("left over"), seeds: 10, broken: func(r *rules) {
+		hasty(r)
+		breaking(func(l *lock, b *broken) {
+			b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+				if reply.Status == core.Unknown {
+					reply.Status = core.Held
+				}
+				return b.Attempt.OnAcquire(node, reply, now)
+			}
+		})(r)
+	}, where: calm},
+	{name: "a release goes only to the nodes that have granted", checks: is("left over"), seeds: 10, broken: breaking(func(l *lock, b *broken) {
+		var granted core.Set
+		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+			if reply.Status == core.Granted {
+				granted = granted.With(node)
+			}
+			return b.Attempt.OnAcquire(node, reply, now)
+		}
+		b.startRelease = func(now time.Duration) core.Action {
+			action := b.Attempt.StartRelease(now)
+			action.To &= granted
+			return action
+		}
+	}), where: calm},
+	{name: "a process that got the lock forgets its release", checks: is("left over", "progress"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
+		b.startRelease = func(now time.Duration) core.Action {
+			b.Attempt.StartRelease(now)
+			return core.Action{}
+		}
+	})},
+	{name: "an acquire has no time limit at the node", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
+		r.timeout = timeless(core.Acquire, core.Confirm)
+	}},
+	{name: "an extension or a release has no time limit at the node", seen: "redsync", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
+		r.timeout = timeless(core.Extend, core.Release)
+	}},
+	{name: "a retry applies an acquire twice, and what it hears is that somebody else has it", seen: "go-redis, redisson #7367", checks: is("left over", "progress"), seeds: 10, broken: func(r *rules) {
+		r.request = func(c *client, node int, q request, done func(answer)) {
+			c.request(node, q, done)
+			if q.op == core.Acquire {
+				c.after(c.nodeTimeout/4, func() { c.request(node, q, done) })
+			}
+		}
+	}, where: calm},
+	{name: "the timer of a lock goes on after its end", seen: "redlock-go #5", checks: is("left over"), seeds: 4, broken: breaking(func(l *lock, b *broken) {
+		b.startRelease = func(now time.Duration) core.Action {
+			var again func()
+			again = func() { l.c.after(b.p.TTL/4, again) }
+			again()
+			return b.Attempt.StartRelease(now)
+		}
+	}), where: idle},
+}
+
+// timeless takes the time limit from some requests.
+func timeless(of ...core.Op) func(c *client, op core.Op) time.Duration {
+	return func(c *client, op core.Op) time.Duration {
+		for _, o := range of {
+			if o == op {
+				return 2 * patience
+			}
+		}
+		return c.nodeTimeout
+	}
+}

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// What can go wrong in waiting: nobody wakes up, everybody does, the wrong one
+// does, somebody stays in the queue.
+
+var queueMutants = []mutant{
+	{name: "notifications are lost for ever, and nobody looks again", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: func(r *rules) {
+		r.notifyLost = func() bool { return true }
+		retrying(r, func(b *brokenRetry) { b.due = func() time.Duration { return 1 << 62 } })
+	}},
+	{name: "a release notifies nobody, and nobody looks again soon", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: func(r *rules) {
+		r.notifyLost = func() bool { return true }
+		retrying(r, func(b *brokenRetry) {
+			b.due = func() time.Duration { return b.Retry.Due() + 10*core.Backstop }
+		})
+	}},
+	{name: "a notification that comes during an attempt is missed, and nobody looks again", seen: "valkeylock", checks: is("progress"), seeds: 20, broken: func(r *rules) {
+		retrying(r, func(b *brokenRetry) {
+			var due time.Duration // by a notification
+			b.notified = func(node int, now time.Duration) {
+				if b.asleep {
+					b.Retry.Called(node, now)
+					due = b.Retry.Due()
+				}
+			}
+			b.due = func() time.Duration {
+				if b.Retry.Due() == due {
+					return due
+				}
+				return b.Retry.Due() + 10*core.Backstop
+			}
+		})
+	}},
+	{name: "everybody wakes up at each release", seen: "rueidislock", checks: is("cost"), seeds: 20, broken: func(r *rules) {
+		breaking(func(l *lock, b *broken) {
+			b.startRelease = func(now time.Duration) core.Action {
+				w := l.c.w
+				for _, c := range w.clients {
+					if len(c.waiting[l.name]) > 0 {
+						w.atOf(c, w.now+w.profile.trip, func() { c.notified(0, "") })
+					}
+				}
+				return b.Attempt.StartRelease(now)
+			}
+		})(r)
+	}, where: rush},
+	{name: "a waiter tries again at once", seen: "rueidis #602", checks: is("cost"), seeds: 4, broken: func(r *rules) {
+		retrying(r, func(b *brokenRetry) { b.due = func() time.Duration { return 0 } })
+	}},
+	{name: "who came last is served first", checks: is("order"), seeds: 20, broken: func(r *rules) {
+		r.nodeTime = func(_ *client, honest shell.NodeTime) shell.NodeTime {
+			return brokenTime{honest, func(now time.Duration) (time.Duration, bool) {
+				at, known := honest.At(now)
+				return 1000*time.Hour - at, known
+			}}
+		}
+	}, where: queueing},
+	{name: "stamps come from the clients' own clocks", checks: is("order"), seeds: 20, broken: func(r *rules) {
+		r.nodeTime = func(_ *client, honest shell.NodeTime) shell.NodeTime {
+			return brokenTime{honest, func(now time.Duration) (time.Duration, bool) { return now, true }}
+		}
+	}, where: queueing},
+	{name: "a stamp is that of the latest attempt", checks: is("order"), seeds: 1000, broken: func(r *rules) {
+		r.request = func(c *client, node int, q request, done func(answer)) {
+			if q.op == core.Acquire && q.place.Waiter != "" {
+				q.place.Stamp = c.w.nodes[0].local().Microseconds()
+			}
+			c.request(node, q, done)
+		}
+	}, where: crowd},
+	{name: "an attempt that fails does not enter the queue again", checks: is("order"), seeds: 50, broken: func(r *rules) {
+		r.request = func(c *client, node int, q request, done func(answer)) {
+			if q.op == core.Release {
+				q.place.Stamp = 0
+			}
+			c.request(node, q, done)
+		}
+	}, where: crowd},
+	{name: "a name is reserved for nobody", checks: is("order"), seeds: 20, broken: func(r *rules) {
+		r.reserve = func(e *rule.Entry, now time.Duration) { e.Holder = "" }
+	}, where: crowd},
+	{name: "a name is reserved for ever", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
+		r.reserve = func(e *rule.Entry, now time.Duration) { e.Expires = now + 1000*time.Hour }
+	}},
+	{name: "a newcomer is granted a name that is reserved for another", checks: is("order"), seeds: 20, broken: func(r *rules) {
+		r.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) core.Reply {
+			if e.Holder.Reserves() {
+				e.Holder = ""
+			}
+			return rule.Acquire(e, now, holder, ttl, proposal)
+		}
+	}, where: crowd},
+	{name: "a waiter that gives up stays in the queues", checks: is("left over"), seeds: 20, broken: func(r *rules) {
+		r.request = func(c *client, node int, q request, done func(answer)) {
+			if q.op == core.Release && q.holder == "" { // it is told that all have heard
+				c.spawn(func() { done(answer{status: core.Lost}) })
+				return
+			}
+			c.request(node, q, done)
+		}
+	}, where: calmWaits},
+	{name: "a release leaves its waiter in the queue", checks: is("left over"), seeds: 20, broken: func(r *rules) {
+		r.release = func(e *rule.Entry, l *rule.Line, now time.Duration, holder node.Holder, p node.Place, reachable func(string) bool) (core.Reply, string) {
+			kept := len(*l) > 0 && p.Stamp == 0 && l.Ahead(p.Waiter) < len(*l)
+			reply, called := rule.ReleaseInLine(e, l, now, holder, p, reachable)
+			if kept {
+				l.Join(node.Place{Waiter: p.Waiter, Stamp: 1})
+			}
+			return reply, called
+		}
+	}},
+	{name: "a waiter is never forgotten in its process", seen: "redisson #4064", checks: is("left over"), seeds: 4, broken: func(r *rules) {
+		r.timers = func(_ *client, d time.Duration) bool { return d != rule.QueueExpiry }
+	}},
+	{name: "the queue of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"), seeds: 200, broken: func(r *rules) {
+		r.queueExpiry = func() time.Duration { return 1000 * time.Hour }
+	}},
+}
+
+// brokenRetry is a waiter's retry of which a test answers some questions wrongly.
+type brokenRetry struct {
+	shell.Retry
+	asleep   bool // no attempt is under way
+	due      func() time.Duration
+	notified func(node int, now time.Duration)
+}
+
+func retrying(r *rules, f func(b *brokenRetry)) {
+	r.retry = func(_ *client, honest shell.Retry) shell.Retry {
+		b := &brokenRetry{Retry: honest, due: honest.Due, notified: honest.Called}
+		f(b)
+		return b
+	}
+}
+
+func (b *brokenRetry) Begin() {
+	b.asleep = false
+	b.Retry.Begin()
+}
+
+func (b *brokenRetry) Refused(now time.Duration, said []core.Refusal, random float64) {
+	b.asleep = true
+	b.Retry.Refused(now, said, random)
+}
+
+func (b *brokenRetry) Due() time.Duration                 { return b.due() }
+func (b *brokenRetry) Called(node int, now time.Duration) { b.notified(node, now) }
+
+// brokenTime is a wrong time of the nodes.
+type brokenTime struct {
+	shell.NodeTime
+	at func(now time.Duration) (time.Duration, bool)
+}
+
+func (b brokenTime) At(now time.Duration) (time.Duration, bool) { return b.at(now) }

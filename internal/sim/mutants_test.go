@@ -1,0 +1,313 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/shell"
+)
+
+// mutant is the algorithm with one thing wrong, and the checkers that are to
+// notice within some seeds.
+type mutant struct {
+	name   string
+	seen   string // the libraries that had this mistake
+	checks []string
+	seeds  int // about four times as many as are needed
+	broken func(r *rules)
+	// A mistake that shows under rare conditions only is looked for where they
+	// are not rare.
+	where func(p *profile)
+}
+
+// is makes lists of checks easier to read.
+func is(checks ...string) []string { return checks }
+
+// Mistakes that other libraries had and that cannot be made here are tested where
+// they can: a TTL that is rounded to nothing in nodetest (BadTTLChangesNothing),
+// names that collide with other keys in node/valkeynode (TestNoLockHasTheKeyOfALine),
+// passwords in errors in node/valkeynode and cmd/fenlock (TestPasswordIsNeverInAnError,
+// FuzzNodes), goroutines, descriptors and subscriptions that are left in package
+// fenlock (TestTenThousandLocks), node/sqlnode (TestCallsLeakNoDescriptors) and
+// node/memnode (TestLinesAndListenersAreFreed). Answers to an older confirm or
+// extension matter too seldom to be looked for here, see TestConfirm and TestExtend
+// of internal/core. A forced release that moves the register by too little and what
+// makes a node sound: see TestRefutedVariants there.
+func mutants() []mutant {
+	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, queueMutants)
+}
+
+// worlds are made for the mutants.
+var worlds = map[string]func(p *profile){"steps": steps, "returns": returns, "pauses": pauses, "losses": losses, "losses unheard": lossesUnheard,
+	"cuts": cuts, "idle": idle, "calm": calm, "calm waits": calmWaits, "queueing": queueing, "crowd": crowd,
+	"rush": rush, "busy": busy, "late cuts": lateCuts, "paused trying": pausedTrying,
+	"paused in line": pausedInLine}
+
+// steps is a world of leases that vanish, and of registers that differ.
+func steps(p *profile) {
+	p.breaks, p.unset, p.only = steadyClocks, true, nodeStepped
+	p.pace, p.trip, p.rest = 50*time.Millisecond, 20*time.Millisecond, 30*time.Millisecond
+	p.loss, p.tail = 20_000, 50_000
+	p.ordered, p.starters, p.twice = false, false, 0
+}
+
+// returns is such a world, of acquires that arrive after others came and went.
+func returns(p *profile) {
+	steps(p)
+	p.nodes, p.loss, p.tail, p.hold = 3, 0, 100_000, 2*time.Second
+}
+
+func pauses(p *profile) {
+	p.only, p.pace, p.loss, p.tail = pausedForTTL, 400*time.Millisecond, 0, 0
+}
+
+// pausedTrying is a world of clients that are paused in mid-attempt.
+func pausedTrying(p *profile) {
+	*p = profile{nodes: 2, noQueues: 2, users: 1, loss: 50_000, unset: true, only: pausedForTTL, trip: 24 * time.Millisecond,
+		pace: time.Second, rest: 30 * time.Millisecond, hold: 20 * time.Millisecond}
+}
+
+// pausedHolding is the same with three nodes, where locks are held for longer.
+func pausedHolding(p *profile) {
+	pausedTrying(p)
+	p.hold, p.nodes = 300*time.Millisecond, 3
+}
+
+// pausedInLine is the same as pausedTrying where nodes keep queues.
+func pausedInLine(p *profile) {
+	pausedTrying(p)
+	p.noQueues = 0
+}
+
+// lateCuts is a world of answers that come late, and of clients that are cut off
+// after them.
+func lateCuts(p *profile) {
+	cuts(p)
+	p.nodes, p.loss, p.tail, p.ordered, p.starters, p.twice, p.breaks = 1, 20_000, 300_000, false, false, 0, 0
+	p.rest, p.idle = 30*time.Millisecond, false
+}
+
+// busy is a calm world of processes with several users.
+func busy(p *profile) {
+	calm(p)
+	p.users, p.rest, p.hold = 3, 30*time.Millisecond, 500*time.Millisecond
+}
+
+func losses(p *profile) { p.only, p.pace = emptied, 400*time.Millisecond }
+
+// lossesUnheard is a world of all faults, in which nodes that were emptied do not
+// hear from all others, and too seldom lock to learn from that.
+func lossesUnheard(p *profile) {
+	p.nodes, p.breaks, p.twice, p.unset, p.loss, p.pace = 3, 0, 0, true, 100_000, 150*time.Millisecond
+	p.rest, p.idle, p.hold = 20*time.Second, true, 20*time.Millisecond
+}
+
+func cuts(p *profile) { p.only, p.pace, p.hold = clientCut, 400*time.Millisecond, 10*time.Second }
+
+// idle is a world of few locks.
+func idle(p *profile) {
+	p.users, p.rest, p.idle, p.hold = 1, 20*time.Second, true, 10*time.Second
+}
+
+// calm is a world in which nothing goes wrong but that callers give up, and that
+// answers may come too late.
+func calm(p *profile) {
+	*p = profile{nodes: max(p.nodes, 3), users: p.users, only: gaveUpTrying, trip: 20 * time.Millisecond,
+		pace: 50 * time.Millisecond, rest: 500 * time.Millisecond, hold: 20 * time.Millisecond}
+}
+
+func calmWaits(p *profile) {
+	calm(p)
+	p.only, p.hold = gaveUpWaiting, 2*time.Second
+}
+
+// queueing is a calm world in which the order of service shows.
+func queueing(p *profile) {
+	calm(p)
+	p.users, p.agree, p.idle, p.rest, p.hold, p.trip, p.pace = 1, true, true, 20*time.Second, 10*time.Second, 3*time.Millisecond, 4*time.Second
+	p.only = gaveUpWaiting
+}
+
+// crowd is one of many waiters.
+func crowd(p *profile) {
+	queueing(p)
+	p.idle, p.rest, p.hold, p.trip = false, 30*time.Millisecond, 2*time.Second, 20*time.Millisecond
+}
+
+// rush is a crowd that is served fast.
+func rush(p *profile) {
+	queueing(p)
+	p.idle, p.rest, p.hold, p.trip = false, 20*time.Millisecond, 5*time.Millisecond, 300*time.Microsecond
+}
+
+func five(p *profile) { p.nodes = 5 }
+
+// hung is a node that executes what it is asked for and never answers.
+func hung(r *rules) {
+	r.request = func(c *client, node int, q request, done func(answer)) {
+		if node == 0 {
+			done = func(answer) {}
+		}
+		c.request(node, q, done)
+	}
+}
+
+// hasty clients have the shortest time limit.
+func hasty(r *rules) {
+	r.timeout = func(*client, core.Op) time.Duration { return 25 * time.Millisecond }
+}
+
+// broken is an attempt of which a test answers some questions wrongly: those whose
+// functions are set.
+type broken struct {
+	shell.Attempt
+	p            core.Params
+	onAcquire    func(node int, r core.Reply, now time.Duration) core.Action
+	onConfirm    func(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
+	onExtend     func(node int, round uint32, r core.Reply, now time.Duration) core.Action
+	tick         func(now time.Duration)
+	startExtend  func(now time.Duration) core.Action
+	startRelease func(now time.Duration) core.Action
+	cancel       func() core.Action
+}
+
+// breaking has each attempt broken by f, which is given the honest one.
+func breaking(f func(l *lock, b *broken)) func(r *rules) {
+	return func(r *rules) {
+		r.attempt = func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt {
+			b := &broken{Attempt: honest, p: p}
+			f(l, b)
+			return b
+		}
+	}
+}
+
+func (b *broken) OnAcquire(node int, r core.Reply, now time.Duration) core.Action {
+	if b.onAcquire != nil {
+		return b.onAcquire(node, r, now)
+	}
+	return b.Attempt.OnAcquire(node, r, now)
+}
+
+func (b *broken) OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action {
+	if b.onConfirm != nil {
+		return b.onConfirm(node, asked, r, now)
+	}
+	return b.Attempt.OnConfirm(node, asked, r, now)
+}
+
+func (b *broken) OnExtend(node int, round uint32, r core.Reply, now time.Duration) core.Action {
+	if b.onExtend != nil {
+		return b.onExtend(node, round, r, now)
+	}
+	return b.Attempt.OnExtend(node, round, r, now)
+}
+
+func (b *broken) Tick(now time.Duration) {
+	if b.tick != nil {
+		b.tick(now)
+	} else {
+		b.Attempt.Tick(now)
+	}
+}
+
+func (b *broken) StartExtend(now time.Duration) core.Action {
+	if b.startExtend != nil {
+		return b.startExtend(now)
+	}
+	return b.Attempt.StartExtend(now)
+}
+
+func (b *broken) StartRelease(now time.Duration) core.Action {
+	if b.startRelease != nil {
+		return b.startRelease(now)
+	}
+	return b.Attempt.StartRelease(now)
+}
+
+func (b *broken) Cancel() core.Action {
+	if b.cancel != nil {
+		return b.cancel()
+	}
+	return b.Attempt.Cancel()
+}
+
+// hunt makes runs until a check notices, and returns what it was.
+func (m mutant) hunt() (found Violation, seeds int) {
+	rules := shipped()
+	m.broken(&rules)
+	noticed := func(v Violation) bool { return slices.Contains(m.checks, v.Check) }
+	for seed := range m.seeds {
+		r := Run(uint64(seed), Options{rules: &rules, profile: m.where, enough: noticed})
+		if i := slices.IndexFunc(r.Violations, noticed); i >= 0 {
+			return r.Violations[i], seed + 1
+		}
+	}
+	return Violation{}, m.seeds
+}
+
+func TestMutants(t *testing.T) {
+	var table strings.Builder
+	fmt.Fprintf(&table, "| what is broken | found by | after seeds |\n|---|---|---|\n")
+	for _, m := range mutants() {
+		if race && m.seeds > 20 {
+			continue // the same without the race detector
+		}
+		t.Run(m.name, func(t *testing.T) {
+			found, seeds := m.hunt()
+			if found.Check == "" {
+				t.Fatalf("not noticed in %d seeds", m.seeds)
+			}
+			t.Logf("after %d seeds: %v", seeds, found)
+			name := m.name
+			if m.seen != "" {
+				name += " (" + m.seen + ")"
+			}
+			fmt.Fprintf(&table, "| %s | %s | %d |\n", name, found.Check, seeds)
+		})
+	}
+	t.Logf("%d mutants\n%s", len(mutants()), table.String())
+}
+
+// What the shipped code does in the worlds that are made for the mutants: a
+// mistake is noticed there for what it is, not for the world.
+func TestShippedAmongTheMutants(t *testing.T) {
+	seeds := uint64(100)
+	if testing.Short() || race {
+		seeds = 10
+	}
+	hold := func(t *testing.T, opt Options) {
+		events := 0
+		for seed := uint64(0); seed < seeds && events < 2_000_000; seed++ {
+			r := Run(seed, opt)
+			events += r.Events
+			for _, v := range r.Violations {
+				t.Errorf("seed %d: %v", seed, v)
+			}
+		}
+	}
+	for name, where := range worlds {
+		t.Run(name, func(t *testing.T) { hold(t, Options{profile: where}) })
+	}
+	t.Run("a node that hangs", func(t *testing.T) {
+		rules := shipped()
+		hung(&rules)
+		hold(t, Options{profile: five, rules: &rules})
+	})
+}
+
+// No promise rests on the numbers that are proposed.
+func TestAnyProposalWillDo(t *testing.T) {
+	rules := shipped()
+	rules.params = func(_ *client, p *core.Params) { p.Proposal = 0 }
+	for seed := range uint64(20) {
+		for _, v := range Run(seed, Options{rules: &rules}).Violations {
+			t.Errorf("seed %d: %v", seed, v)
+		}
+	}
+}

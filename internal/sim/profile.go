@@ -1,0 +1,81 @@
+package sim
+
+import (
+	"time"
+)
+
+// assumption is something that promises rest on. A run breaks at most one of the
+// first three, and perhaps the last.
+type assumption uint8
+
+const (
+	steadyClocks     assumption = 1 << iota // no clock of a node, or that validity is counted by, steps
+	registersSurvive                        // of a majority
+	nothingForced                           // no operator takes a lock away
+	executedOnce                            // no request is executed twice: connections are TCP's, and nobody repeats
+)
+
+var assumptionNames = [...]string{"a clock does not step", "a majority of registers survives",
+	"no operator takes a lock away", "no request is executed twice"}
+
+// rests reports whether the run keeps an assumption.
+func (w *world) rests(a assumption) bool { return w.profile.breaks&a == 0 }
+
+// profile is what one run is like.
+type profile struct {
+	nodes, users      int  // users: of a process, at most
+	loss, tail, twice int  // of messages, in a million
+	ordered           bool // messages of a connection keep their order
+	starters          bool // and the clients know it: the nodes are Starters
+	pace              time.Duration
+	breaks            assumption
+	noQueues          int   // so many of the nodes keep no queues
+	unset             bool  // the clients' wall clocks: all proposals are low
+	only              Fault // if it is not the first kind, nothing else is done to the world
+	// The usual delay of a message, and the longest rest and hold of a user, who
+	// usually rests for less unless it is idle.
+	trip, rest, hold time.Duration
+	idle             bool
+	agree            bool // the nodes' clocks do
+}
+
+// calm reports whether nothing goes wrong but that callers give up: every message
+// arrives, and no later than the node timeout.
+func (p *profile) calm() bool {
+	return (p.only == gaveUpTrying || p.only == gaveUpWaiting) && p.loss == 0 && p.tail == 0 && p.twice == 0 && p.trip < 25*time.Millisecond
+}
+
+func (w *world) newProfile() profile {
+	pick := func(of ...int) int { return of[w.rng.IntN(len(of))] }
+	p := profile{
+		nodes:   pick(1, 2, 3, 3, 3, 3, 4, 5, 5, 5, 5, 6, 7),
+		users:   pick(1, 1, 2, 3),
+		twice:   pick(0, 0, 0, 0, 1_000, 20_000),
+		loss:    pick(0, 0, 5_000, 20_000, 100_000),
+		tail:    pick(0, 2_000, 10_000, 50_000),
+		ordered: w.chance(500_000),
+		pace:    time.Duration(pick(150, 400, 1500, 4000)) * time.Millisecond,
+		unset:   w.chance(300_000),
+		trip:    time.Duration(pick(300, 500, 3_000, 20_000)) * time.Microsecond,
+		rest:    time.Duration(pick(30, 500, 2_000, 20_000)) * time.Millisecond,
+		idle:    w.chance(800_000),
+		hold:    time.Duration(pick(20, 2_000, 10_000, 10_000)) * time.Millisecond,
+	}
+	p.starters = p.ordered && w.chance(500_000)
+	if w.chance(250_000) {
+		p.breaks = assumption(1 << w.rng.IntN(3))
+	}
+	if p.twice > 0 {
+		p.breaks |= executedOnce
+	}
+	if p.idle {
+		p.rest = 20 * time.Second
+	}
+	switch {
+	case w.chance(50_000):
+		p.noQueues = p.nodes
+	case w.chance(50_000):
+		p.noQueues = 1
+	}
+	return p
+}

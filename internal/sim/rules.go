@@ -1,0 +1,205 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// rules are where a test puts something broken in the place of the code that ships,
+// to see that a checker notices: the answers of internal/core to the shell
+// (shell.Rules), what a client's environment and network do, and what a node does.
+type rules struct {
+	// The algorithm. Nil where nothing is broken.
+	params   func(c *client, p *core.Params)
+	attempt  func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt
+	retry    func(c *client, honest shell.Retry) shell.Retry
+	nodeTime func(c *client, honest shell.NodeTime) shell.NodeTime
+	timeout  func(c *client, op core.Op) time.Duration
+
+	// What a client's process is given, and its requests.
+	identity func(c *client, n int) int
+	timers   func(c *client, d time.Duration) bool // whether one goes off
+	request  func(c *client, node int, r request, done func(answer))
+
+	// A node.
+	acquire     func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) core.Reply
+	confirm     func(e *rule.Entry, now time.Duration, holder node.Holder, token fence.Token) core.Reply
+	extend      func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) core.Reply
+	release     func(e *rule.Entry, l *rule.Line, now time.Duration, holder node.Holder, p node.Place, reachable func(string) bool) (core.Reply, string)
+	quarantine  func(maxTTL time.Duration) time.Duration
+	merge       func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error)
+	reserve     func(e *rule.Entry, now time.Duration) // of a name that is reserved since now
+	queueExpiry func() time.Duration
+	notifyLost  func() bool
+
+	guardOff bool
+}
+
+// shipped are the rules as they are.
+func shipped() rules {
+	return rules{
+		identity: func(_ *client, n int) int { return n },
+		timers:   func(*client, time.Duration) bool { return true },
+		request:  (*client).request,
+
+		acquire:     rule.Acquire,
+		confirm:     rule.Confirm,
+		extend:      rule.Extend,
+		release:     rule.ReleaseInLine,
+		quarantine:  func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
+		merge:       rebuild.Merge,
+		reserve:     func(*rule.Entry, time.Duration) {},
+		queueExpiry: func() time.Duration { return rule.QueueExpiry },
+		notifyLost:  func() bool { return false },
+	}
+}
+
+// clientRules are what a client's shell asks: what ships, with what a test broke, and
+// a look at each step for the checkers. It implements shell.Rules.
+type clientRules struct {
+	shell.Shipped
+	c *client
+}
+
+// Attempt implements shell.Rules.
+func (r clientRules) Attempt(k *shell.Lock, p core.Params) (shell.Attempt, core.Action) {
+	c, w := r.c, r.c.w
+	if w.rules.params != nil {
+		w.rules.params(c, &p)
+	}
+	w.attempts++
+	a := k.Values().Value(acquisitionKey{}).(*acquisition)
+	l := &lock{c: c, a: a, id: w.attempts, holder: k.Holder(), name: a.name, start: c.now(), began: w.now}
+	a.lock = l
+	a.tries++
+	var action core.Action
+	l.attempt, action = r.Shipped.Attempt(k, p)
+	if w.rules.attempt != nil {
+		l.attempt = w.rules.attempt(l, l.attempt, p)
+	}
+	w.note("client %[1]d begins attempt %[2]d on name %[3]d, proposing %[4]d", c.id, l.id, uint64(l.name), uint64(action.Token))
+	return watched{l.attempt, l}, action
+}
+
+// Retry implements shell.Rules.
+func (r clientRules) Retry(own *core.Turn) shell.Retry {
+	if honest := r.Shipped.Retry(own); r.c.w.rules.retry != nil {
+		return r.c.w.rules.retry(r.c, honest)
+	} else {
+		return honest
+	}
+}
+
+// NodeTime implements shell.Rules.
+func (r clientRules) NodeTime(own *core.NodeTime) shell.NodeTime {
+	if honest := r.Shipped.NodeTime(own); r.c.w.rules.nodeTime != nil {
+		return r.c.w.rules.nodeTime(r.c, honest)
+	} else {
+		return honest
+	}
+}
+
+// Timeout implements shell.Rules.
+func (r clientRules) Timeout(op core.Op, nodeTimeout time.Duration) time.Duration {
+	if r.c.w.rules.timeout != nil {
+		return r.c.w.rules.timeout(r.c, op)
+	}
+	return nodeTimeout
+}
+
+// watched is an attempt whose steps are told to the checkers.
+type watched struct {
+	shell.Attempt
+	l *lock
+}
+
+func (t watched) OnAcquire(node int, r core.Reply, now time.Duration) core.Action {
+	t.heard(node, core.Acquire, r)
+	action := t.Attempt.OnAcquire(node, r, now)
+	t.l.look()
+	return action
+}
+
+func (t watched) OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action {
+	t.heard(node, core.Confirm, r)
+	action := t.Attempt.OnConfirm(node, asked, r, now)
+	t.l.look()
+	return action
+}
+
+func (t watched) OnExtend(node int, round uint32, r core.Reply, now time.Duration) core.Action {
+	t.heard(node, core.Extend, r)
+	t.l.refused(node, round, r.Status)
+	action := t.Attempt.OnExtend(node, round, r, now)
+	t.l.look()
+	return action
+}
+
+func (t watched) OnRelease(node int, r core.Reply) {
+	t.heard(node, core.Release, r)
+	t.Attempt.OnRelease(node, r)
+	t.l.look()
+}
+
+func (t watched) Tick(now time.Duration) {
+	t.Attempt.Tick(now)
+	t.l.look()
+}
+
+func (t watched) StartExtend(now time.Duration) core.Action {
+	t.l.extendedAt = t.l.c.w.now
+	action := t.Attempt.StartExtend(now)
+	t.l.look()
+	return action
+}
+
+func (t watched) StartRelease(now time.Duration) core.Action {
+	action := t.Attempt.StartRelease(now)
+	t.l.look()
+	return action
+}
+
+func (t watched) Cancel() core.Action {
+	action := t.Attempt.Cancel()
+	t.l.look()
+	return action
+}
+
+func (t watched) heard(node int, op core.Op, r core.Reply) {
+	t.l.c.w.note("attempt %[1]d hears from node %[2]d: %[3]d, status %[4]d", t.l.id, node, uint64(r.Register), uint64(r.Status)<<8|uint64(op))
+}
+
+// look tells the checkers what a step has changed.
+func (l *lock) look() {
+	w := l.c.w
+	phase := l.attempt.Phase()
+	if phase == core.Acquiring || phase == core.Confirming {
+		return
+	}
+	if !l.decided {
+		l.decided = true
+		if phase == core.Holding {
+			l.until = l.attempt.Until()
+			w.acquired(l)
+		} else {
+			w.note("attempt %[1]d has failed, reason %[2]d", l.id, int(l.attempt.Reason()), 0, 0)
+		}
+	}
+	if phase != core.Holding {
+		return
+	}
+	if until := l.attempt.Until(); until > l.until {
+		l.until = until
+		w.prolonged(l)
+	}
+	if round, state := l.attempt.Extension(); state == core.Carried && round > l.carried {
+		l.carried = round
+		w.extendedBy(l, round)
+	}
+}

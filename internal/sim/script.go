@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/check"
+)
+
+// A script is a run without chance: every message takes 50 µs, and clients do what is
+// written, such as
+//
+//	# whatever it is about
+//	nodes 3, clients 2, ttl 1s, timeout 200ms, hold 1h
+//	 10ms client 0 acquires x as A
+//	 20ms client 1 tries x as B
+//	 30ms client 1 loses requests to node 2
+//	500ms client 0 releases A
+//	800ms end
+//
+// A client acquires or tries a name (x and y share a register, z has another) as
+// something, which it can cancel, and if it has it extend and release; it loses
+// requests to a node or answers of a node, until it reaches the node again. The first
+// line may end in ", in order" or ", in no order": whether nodes promise to keep
+// requests in order. Without, the script is played both ways.
+type script struct {
+	nodes, clients     int
+	ttl, timeout, hold time.Duration
+	ordered            []bool
+	steps              []step
+}
+
+// step is one thing that a client does, some 0.4 ms past the millisecond, so that
+// nothing happens where times are rounded.
+type step struct {
+	at     time.Duration
+	client int
+	does   string
+	what   string // a name, or a node
+	as     string
+}
+
+var scriptNames = []string{"x", "y", "z"}
+
+// parseScript reads a script.
+func parseScript(text string) (s script, err error) {
+	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(l string) bool { return strings.HasPrefix(l, "#") })
+	var ttl, timeout, hold, order string
+	fields := strings.SplitN(lines[0], ", ", 6)
+	s.ordered = []bool{false, true}
+	if len(fields) == 6 {
+		order = fields[5]
+		s.ordered = []bool{order == "in order"}
+	}
+	if _, err = fmt.Sscanf(strings.Join(fields[:min(5, len(fields))], " "), "nodes %d clients %d ttl %s timeout %s hold %s", &s.nodes, &s.clients, &ttl, &timeout, &hold); err != nil {
+		return s, fmt.Errorf("%q: %w", lines[0], err)
+	}
+	for to, from := range map[*time.Duration]string{&s.ttl: ttl, &s.timeout: timeout, &s.hold: hold} {
+		if *to, err = time.ParseDuration(from); err != nil {
+			return s, err
+		}
+	}
+	for _, line := range lines[1:] {
+		words := strings.Fields(line)
+		at, err := time.ParseDuration(words[0])
+		if err != nil {
+			return s, fmt.Errorf("%q: %w", line, err)
+		}
+		p := step{at: at + 400*time.Microsecond}
+		words = words[1:]
+		switch {
+		case len(words) == 1 && words[0] == "end":
+			p.does = "end"
+		case len(words) < 4 || words[0] != "client" || strings.Trim(words[1], "0123456789") != "":
+			return s, fmt.Errorf("%q is no step", line)
+		default:
+			fmt.Sscan(words[1], &p.client)
+			p.does, p.what = words[2], words[len(words)-1]
+			switch {
+			case p.does == "loses":
+				p.does += " " + words[3]
+			case p.does == "reaches":
+				p.what = words[4]
+			case len(words) == 6:
+				p.what, p.as = words[3], words[5]
+			}
+		}
+		s.steps = append(s.steps, p)
+	}
+	return s, nil
+}
+
+// ever is longer than any script.
+const ever = 1000 * time.Hour
+
+// play plays a script, and returns what the nodes saw and the callers were told, a
+// line each, in order of time and then of words: goroutines of one moment have no
+// order.
+func (s script) play(ordered bool, r rules) []string {
+	w := &world{engine: newEngine(0), rules: r, maxTTL: s.ttl, quietAt: ever}
+	w.profile.starters = ordered
+	w.newNames(len(scriptNames))
+	for i := range s.nodes {
+		n := newServer(w, i)
+		n.clock.offset = time.Hour
+		w.nodes = append(w.nodes, n)
+	}
+	var lines []string
+	tell := func(format string, args ...any) {
+		lines = append(lines, fmt.Sprintf("%6d ms  ", w.now.Milliseconds())+fmt.Sprintf(format, args...))
+	}
+	w.served = func(client, node int, r request, a answer) {
+		with := ""
+		if r.place.Stamp != 0 {
+			with = ", with a place"
+		}
+		tell("client %d, node %d: %v %s%s: %v", client, node, r.op, scriptNames[r.name], with, a.status)
+	}
+	for i := range s.clients {
+		c := &client{w: w, id: i, ttl: s.ttl, nodeTimeout: s.timeout, maxHold: s.hold, wall: ever}
+		c.clock.offset = time.Hour
+		c.links = make([]link, s.nodes)
+		c.begin(0)
+		w.clients = append(w.clients, c)
+	}
+	w.validity, w.tokens = check.NewValidity(len(w.names)), check.NewTokens(len(w.names))
+	w.progress = check.NewProgress(0, ever, ever)
+	end := ever
+	known := make(map[string]*acquisition)
+	for _, p := range s.steps {
+		if p.does == "end" {
+			end = p.at
+			continue
+		}
+		c := w.clients[p.client]
+		var node int
+		fmt.Sscan(p.what, &node)
+		w.atOf(c, p.at, func() {
+			switch p.does {
+			case "acquires", "tries":
+				name := p.as
+				known[name] = c.acquire(slices.Index(scriptNames, p.what), p.does == "acquires", func(l *lock) {
+					if l == nil {
+						tell("%s failed", name)
+						return
+					}
+					tell("%s acquired", name)
+				})
+				known[name].onEnd = func() { tell("%s ended", name) }
+			case "cancels":
+				known[p.what].cancel()
+			case "extends":
+				known[p.what].lock.extendNow()
+			case "releases":
+				known[p.what].lock.release(func() { tell("%s released", p.what) })
+			case "closes":
+				c.shell.Close(func() { tell("client %d closed", c.id) })
+			case "loses requests":
+				c.links[node].blocked[toNode] = ever
+			case "loses answers":
+				c.links[node].blocked[toClient] = ever
+			case "reaches":
+				c.links[node].blocked = [2]time.Duration{}
+			default:
+				tell("client %d cannot %q", c.id, p.does)
+			}
+		})
+	}
+	for len(w.agenda.heap) > 0 && w.agenda.heap[0].at <= end {
+		w.step()
+	}
+	slices.Sort(lines)
+	return lines
+}

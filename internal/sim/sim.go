@@ -1,0 +1,338 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/check"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// Options change a run. The zero Options let the seed decide.
+type Options struct {
+	// Trace is told every event, in words. nil is silent, and much faster.
+	Trace func(line string)
+
+	rules   *rules               // nil: the shipped code
+	enough  func(Violation) bool // ends the run; nil: it goes on to its end
+	profile func(*profile)       // nil: as the seed says
+}
+
+// Result is what came of a run.
+type Result struct {
+	Seed      uint64
+	Hash      uint64 // of all events: equal for equal runs
+	Events    int
+	Simulated time.Duration
+	Acquired  int // locks
+	Extended  int // extensions that were carried
+	Faults    [faults]Counts
+	// Longest is how long anybody waited once nothing failed any more, and Bound
+	// what is allowed.
+	Longest, Bound time.Duration
+	Violations     []Violation
+	// Broken are the assumptions that the run broke on purpose. What rests on them
+	// is not checked.
+	Broken []string
+}
+
+// Violation is a promise that was not kept.
+type Violation struct {
+	At    time.Duration
+	Check string
+	Text  string
+}
+
+func (v Violation) String() string {
+	return fmt.Sprintf("%.6fs: %s: %s", v.At.Seconds(), v.Check, v.Text)
+}
+
+// world is everything in one run.
+type world struct {
+	engine
+	rules   rules
+	profile profile
+	maxTTL  time.Duration
+	quietAt time.Duration // when the last fault is over
+	quiet   bool
+
+	names      []string
+	stripes    []int
+	resources  []resource
+	guard      fence.Guard
+	nodes      []*server
+	clients    []*client
+	attempts   int
+	identities int                                         // that were given to attempts and processes
+	served     func(client, node int, r request, a answer) // for scripts
+	users      int
+
+	validity check.Validity
+	tokens   check.Tokens
+	updates  check.Updates
+	progress check.Progress
+	remains  remains
+
+	faults     [faults]Counts
+	violations []Violation
+	broken     []string
+	enough     func(Violation) bool
+	ended      bool
+	got        int
+	extended   int
+}
+
+// How long a run may take to end after it is quiet, and how many events at all:
+// more than a hundred times the usual.
+const (
+	patience  = 5 * time.Minute
+	maxEvents = 5_000_000
+)
+
+// Run makes one run. The same seed gives the same run, to the last event.
+func Run(seed uint64, opt Options) Result {
+	w := newWorld(seed, opt)
+	for len(w.agenda.heap) > 0 && w.now < w.quietAt+patience+2*w.progress.Bound && w.events < maxEvents && !w.ended {
+		w.step()
+	}
+	if len(w.agenda.heap) > 0 && !w.ended {
+		w.violate("left over", "something goes on for ever")
+	}
+	w.check("progress", w.progress.Finish(w.now))
+	for _, c := range w.clients {
+		for _, u := range c.users {
+			if !u.done && !w.progress.Waits(u.id) {
+				w.violate("progress", fmt.Sprintf("user %d of client %d has not finished", u.id, c.id))
+			}
+		}
+	}
+	w.remains.at = w.now
+	w.remains.longest += w.maxTTL + w.maxTTL/50 + time.Second
+	w.remains.inMemory = make(map[*client]int)
+	for _, c := range w.clients {
+		w.remains.inMemory[c] = c.shell.Counts().Waiters
+	}
+	for _, v := range w.remains.leftovers() {
+		w.violate("left over", v)
+	}
+	return Result{Seed: seed, Hash: w.hash, Events: w.events, Simulated: w.now, Acquired: w.got, Extended: w.extended,
+		Faults: w.faults, Longest: w.progress.Longest, Bound: w.progress.Bound, Violations: w.violations, Broken: w.broken}
+}
+
+func newWorld(seed uint64, opt Options) *world {
+	w := &world{engine: newEngine(seed), rules: shipped(), enough: opt.enough}
+	w.trace = opt.Trace
+	if opt.rules != nil {
+		w.rules = *opt.rules
+	}
+	w.profile = w.newProfile()
+	if opt.profile != nil {
+		opt.profile(&w.profile)
+	}
+	for a, name := range assumptionNames {
+		if !w.rests(1 << a) {
+			w.broken = append(w.broken, name)
+		}
+	}
+	w.maxTTL = w.between(time.Second, 5*time.Second).Truncate(time.Millisecond)
+	w.quietAt = w.between(60*time.Second, 75*time.Second)
+	w.newNames(1 + w.rng.IntN(3))
+	for i := range w.profile.nodes {
+		n := newServer(w, i)
+		n.clock = w.newClock()
+		n.noQueues = i < w.profile.noQueues
+		w.nodes = append(w.nodes, n)
+		if w.profile.agree {
+			n.clock = w.nodes[0].clock
+		}
+	}
+	for i := range 2 + w.rng.IntN(5) {
+		c := &client{w: w, id: i, clock: w.newClock(), wall: w.between(-time.Minute, time.Minute) + 1000*time.Hour}
+		if w.profile.unset {
+			c.wall = -1000 * time.Hour
+		}
+		c.ttl = w.between(max(w.maxTTL/3, 500*time.Millisecond), w.maxTTL).Truncate(time.Millisecond)
+		c.nodeTimeout = max(c.ttl/20, 25*time.Millisecond)
+		if w.chance(200_000) {
+			c.maxHold = w.between(c.ttl, 3*c.ttl)
+		}
+		c.links = make([]link, len(w.nodes))
+		w.clients = append(w.clients, c)
+		w.newUsers(c, 1+w.rng.IntN(w.profile.users))
+		c.begin(0)
+		for _, u := range c.users {
+			w.atOf(c, w.upTo(time.Second), u.next)
+		}
+	}
+	w.validity = check.NewValidity(len(w.names))
+	w.tokens = check.NewTokens(len(w.names))
+	w.updates = check.NewUpdates(len(w.names))
+	w.progress = check.NewProgress(w.users, w.bound(), w.quietAt)
+	w.faultsBegin()
+	w.at(w.quietAt, w.beQuiet)
+	return w
+}
+
+// newClock makes a clock within half a percent of true time: with a whole one
+// between any two, what the drift of a lease allows for.
+func (w *world) newClock() clock {
+	return clock{ppm: int64(w.rng.IntN(10_001) - 5_000), offset: w.between(0, 100*time.Hour)}
+}
+
+// newNames chooses names. The first two of each three have one register.
+func (w *world) newNames(n int) {
+	w.names = slices.Clone(sharing[:n])
+	for _, name := range w.names {
+		w.stripes = append(w.stripes, node.Stripe(name))
+	}
+	w.resources = make([]resource, n)
+}
+
+func (w *world) nameOf(name string) int { return slices.Index(w.names, name) }
+
+// sharing are names of which the first two share a stripe.
+var sharing = func() []string {
+	first := make(map[int]string)
+	for i := 0; ; i++ {
+		name := fmt.Sprint("name ", i)
+		if other, ok := first[node.Stripe(name)]; ok {
+			return []string{other, name, "another name"}
+		}
+		first[node.Stripe(name)] = name
+	}
+}()
+
+// bound is how long anybody may wait once nothing fails any more: until the
+// leases that are left over end; then the backstop, because all calls may have
+// been lost; and a claim window for each client, which may have been called in
+// vain. For those who left the lines without the nodes hearing of it, see beQuiet.
+func (w *world) bound() time.Duration {
+	backstop := core.Backstop + core.Backstop/4
+	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(w.users)*rule.ReservationTTL
+}
+
+func (w *world) newUsers(c *client, n int) {
+	for range n {
+		c.users = append(c.users, &user{id: w.users})
+		w.users++
+	}
+}
+
+// beQuiet ends all faults. What was done stays done.
+func (w *world) beQuiet() {
+	w.quiet = true
+	w.note("nothing fails any more, with %[1]d attempts made", w.attempts, 0, 0, 0)
+	w.remains.lastIdentity, w.remains.lastWaiter = w.identities, make(map[string]uint64)
+	w.remains.nodes, w.remains.clients = w.nodes, w.clients
+	for _, c := range w.clients {
+		w.remains.lastWaiter[c.identity] = c.newest
+	}
+	if w.profile.calm() {
+		// What began before could be cleaned up at once too.
+		w.remains.oldIdentity, w.remains.lastIdentity = w.identities, 0
+		w.lookTwice()
+		for id := range w.remains.lastWaiter {
+			w.remains.lastWaiter[id] = 0
+		}
+	}
+	// Each waiter that is gone, but still in line, is called in vain when its turn
+	// comes: its client still listens.
+	var gone []string
+	for _, n := range w.nodes {
+		for _, q := range n.queues {
+			for _, p := range q.waiters {
+				if n.local() < q.expires && !w.waits(p.Waiter) && !slices.Contains(gone, p.Waiter) {
+					gone = append(gone, p.Waiter)
+				}
+			}
+		}
+	}
+	w.progress.Bound += time.Duration(len(gone)) * rule.ReservationTTL
+	for _, n := range w.nodes {
+		n.subs = slices.DeleteFunc(n.subs, func(s *subscription) bool { return s.epoch != s.c.epoch })
+	}
+}
+
+// waits reports whether a waiter still waits.
+func (w *world) waits(id string) bool {
+	for _, c := range w.clients {
+		for _, all := range c.waiting {
+			if slices.ContainsFunc(all, func(a *acquisition) bool { return a.waiter == id }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (w *world) violate(check, text string) {
+	v := Violation{w.now, check, text}
+	w.violations = append(w.violations, v)
+	w.ended = w.ended || w.enough != nil && w.enough(v)
+	if w.trace != nil {
+		w.trace(fmt.Sprintf("%12.6fs  VIOLATION of %s: %s", w.now.Seconds(), check, text))
+	}
+}
+
+func (w *world) check(promise, violation string) {
+	if violation != "" {
+		w.violate(promise, violation)
+	}
+}
+
+// checkTimed checks what rests on clocks, checkTokens what rests on registers, and
+// checkExtension what rests on both registers and connections.
+func (w *world) checkTimed(promise, violation string) {
+	if w.rests(steadyClocks | nothingForced) {
+		w.check(promise, violation)
+	}
+}
+
+func (w *world) checkTokens(promise, violation string) {
+	if w.rests(registersSurvive) {
+		w.check(promise, violation)
+	}
+}
+
+func (w *world) checkExtension(promise, violation string) {
+	if w.rests(registersSurvive | executedOnce) {
+		w.check(promise, violation)
+	}
+}
+
+// What follows is told by the locks.
+
+func (w *world) acquired(l *lock) {
+	w.got++
+	token, until := l.token(), l.c.clock.truth(l.until)
+	w.note("attempt %[1]d holds name %[2]d with token %[3]d until %[4]d", l.id, l.name, uint64(token), uint64(until))
+	l.c.held = append(l.c.held, l)
+	w.checkTimed("validity", w.validity.Begins(l.name, l.id, token, w.now, until))
+	w.checkTokens("tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
+	w.check("tenure", l.tooLong())
+	w.check("order", l.overtook())
+}
+
+func (w *world) prolonged(l *lock) {
+	until := l.c.clock.truth(l.until)
+	w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
+	w.checkTimed("validity", w.validity.Extended(l.name, l.id, w.now, until))
+	w.check("tenure", l.tooLong())
+}
+
+func (w *world) extendedBy(l *lock, round uint32) {
+	w.extended++
+	w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
+	w.checkExtension("extension", w.tokens.Extended(l.name, l.id, l.token(), l.extendedAt))
+}
+
+func (w *world) endedBy(l *lock) {
+	w.note("attempt %[1]d does not hold name %[2]d any more, reason %[3]d", l.id, l.name, uint64(l.attempt.Reason()), 0)
+	w.check("tenure", l.endedWrongly())
+	w.validity.Ends(l.name, l.id)
+	l.c.held = slices.DeleteFunc(l.c.held, func(other *lock) bool { return other == l })
+}

@@ -1,0 +1,59 @@
+package sim
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Total sums up many runs.
+type Total struct {
+	Runs, Failed       int
+	Events             int
+	Acquired, Extended int
+	Simulated, Longest time.Duration
+	Slowest            uint64  // the seed of Longest
+	Tightest           float64 // the largest share of its bound that anybody waited
+	Faults             [faults]Counts
+}
+
+// Add adds a run.
+func (t *Total) Add(r Result) {
+	t.Runs++
+	if len(r.Violations) > 0 {
+		t.Failed++
+	}
+	t.Events += r.Events
+	t.Acquired += r.Acquired
+	t.Extended += r.Extended
+	t.Simulated += r.Simulated
+	if share := r.Longest.Seconds() / r.Bound.Seconds(); share > t.Tightest {
+		t.Longest, t.Slowest, t.Tightest = r.Longest, r.Seed, share
+	}
+	for f, s := range r.Faults {
+		t.Faults[f].All += s.All
+		t.Faults[f].Held += s.Held
+	}
+}
+
+// Missing are the kinds of faults that never struck while a lock was held.
+func (t *Total) Missing() (missing []string) {
+	for f, s := range t.Faults {
+		if s.Held == 0 {
+			missing = append(missing, Fault(f).String())
+		}
+	}
+	return missing
+}
+
+// String is a report of several lines.
+func (t Total) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d seeds, %d failed; %d events in %v; %d locks, %d extensions\n", t.Runs, t.Failed, t.Events,
+		t.Simulated.Round(time.Second), t.Acquired, t.Extended)
+	fmt.Fprintf(&b, "the longest wait once nothing failed: %v, %.0f %% of its bound (seed %d)\n", t.Longest.Round(time.Millisecond), 100*t.Tightest, t.Slowest)
+	for f, s := range t.Faults {
+		fmt.Fprintf(&b, "%-26s %9d, %9d while a lock was held\n", Fault(f), s.All, s.Held)
+	}
+	return b.String()
+}

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// user is the program that locks: it takes a name, changes what the name guards,
+// and gives it back, over and over. Once it is quiet it takes every name once
+// more.
+type user struct {
+	c    *client
+	id   int          // among all users
+	a    *acquisition // that has not returned
+	left []int        // names to be taken once it is quiet
+	done bool
+}
+
+func (u *user) next() {
+	w := u.c.w
+	name, wait := w.rng.IntN(len(w.names)), w.chance(750_000)
+	if w.quiet {
+		if len(u.left) == 0 {
+			u.done = true
+			return
+		}
+		name, wait = u.left[0], true
+	}
+	w.progress.Begins(u.id, w.now)
+	u.a = u.c.acquire(name, wait, func(l *lock) {
+		u.a = nil
+		if l == nil {
+			w.progress.Ends(u.id)
+			u.rest()
+			return
+		}
+		w.check("progress", w.progress.Served(u.id, w.now))
+		u.work(l)
+	})
+	if !w.quiet && w.chance(300_000) {
+		a := u.a
+		u.c.after(w.wide(3*time.Second), func() {
+			if u.a == a && !w.quiet {
+				u.giveUp()
+			}
+		})
+	}
+}
+
+func (u *user) giveUp() {
+	if u.a == nil || u.a.over {
+		return
+	}
+	switch {
+	case u.a.trying():
+		u.c.w.count(gaveUpTrying)
+	case u.a.queued():
+		u.c.w.count(gaveUpQueued)
+	default:
+		u.c.w.count(gaveUpWaiting)
+	}
+	u.a.cancel()
+}
+
+func (u *user) rest() {
+	w := u.c.w
+	switch {
+	case w.quiet:
+		u.c.after(w.upTo(time.Millisecond), u.next)
+	case w.profile.idle:
+		u.c.after(w.upTo(w.profile.rest), u.next)
+	default:
+		u.c.after(w.wide(w.profile.rest), u.next)
+	}
+}
+
+// work uses the lock until it is lost or has been held for long enough.
+func (u *user) work(l *lock) {
+	w := u.c.w
+	if w.quiet && len(u.left) > 0 && l.name == u.left[0] {
+		u.left = u.left[1:]
+	}
+	end := w.now + w.wide(w.profile.hold)
+	var step func()
+	step = func() {
+		switch {
+		case l.ended || w.quiet || w.now >= end:
+			l.release(u.rest)
+		case w.chance(400_000):
+			u.update(l, step)
+		case w.chance(200_000):
+			l.extendNow()
+			fallthrough
+		default:
+			u.c.after(w.wide(min(u.c.ttl/2, w.profile.hold/4)), step)
+		}
+	}
+	step()
+}
+
+// resource is what a name guards: a number that users increment.
+type resource struct{ value int }
+
+// update reads the resource and writes what it has read plus one. Between any
+// two steps the user can be paused, and its messages can be late. An access that
+// is not answered may still come, and the guard does not tell it from a later
+// one of the same token: the lock is given up then.
+func (u *user) update(l *lock, then func()) {
+	w, c, epoch, token, gone := u.c.w, u.c, u.c.epoch, l.token(), false
+	once := func(f func()) {
+		if !gone {
+			gone = true
+			f()
+		}
+	}
+	goOn := func() { once(then) }
+	c.after(time.Second, func() { once(func() { l.release(u.rest) }) })
+	w.guarded(l.name, token, func(v *int) {
+		w.updates.Read(l.name, token)
+		base := *v
+		w.reply(c, epoch, func() {
+			if gone || l.ended {
+				goOn()
+				return
+			}
+			c.spawn(func() {
+				w.guarded(l.name, token, func(v *int) {
+					*v = base + 1
+					w.checkTokens("resource", w.updates.Wrote(l.name, token, base, *v))
+					w.reply(c, epoch, goOn)
+				})
+			})
+		})
+	})
+}
+
+// guarded sends an access to a resource, which the guard may refuse.
+func (w *world) guarded(name int, token fence.Token, access func(v *int)) {
+	if w.lost() {
+		return
+	}
+	w.at(min(w.now+w.delay(), max(w.quietAt, w.now+time.Millisecond)), func() {
+		v := &w.resources[name].value
+		if w.rules.guardOff {
+			access(v)
+			return
+		}
+		err := w.guard.Do(context.Background(), w.names[name], token, func() error {
+			access(v)
+			return nil
+		})
+		if err != nil {
+			w.count(staleWrite)
+		}
+	})
+}
+
+// reply tells a client of an access, if it still lives.
+func (w *world) reply(c *client, epoch int, f func()) {
+	if !w.lost() && c.epoch == epoch {
+		w.atOf(c, w.now+w.delay(), f)
+	}
+}

@@ -1,0 +1,76 @@
+package fenlock
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/node"
+)
+
+// world is where the shell lives in this library: goroutines, timers, and a clock.
+// It implements shell.Env.
+type world struct{ now func() time.Duration }
+
+func (w world) Now() time.Duration { return w.now() }
+func (world) WallMicros() int64    { return time.Now().UnixMicro() }
+func (world) Go(f func())          { go f() }
+func (world) Random() float64      { return mathrand.Float64() }
+func (world) AfterFunc(d time.Duration, f func()) shell.Timer {
+	return time.AfterFunc(d, f)
+}
+
+func (world) ID() (id [node.IDLength]byte) {
+	var bits [node.IDLength / 2]byte
+	rand.Read(bits[:]) // never fails: crypto/rand ends the program instead
+	hex.Encode(id[:], bits[:])
+	return id
+}
+
+// peer is a node as the shell sees it. It implements shell.Peer.
+type peer struct {
+	node    node.Node
+	starter node.Starter // nil if the node is none
+	ordered bool
+	queuer  node.Queuer // nil if it keeps no queues
+	running *sync.WaitGroup
+}
+
+// newPeer looks for what a node can do. Running counts the goroutines of those that
+// are no Starters.
+func newPeer(n node.Node, running *sync.WaitGroup) *peer {
+	p := &peer{node: n, running: running}
+	p.starter, _ = n.(node.Starter)
+	if o, ok := n.(node.Ordered); ok {
+		p.ordered = o.InOrder()
+	}
+	p.queuer, _ = n.Engine().(node.Queuer)
+	return p
+}
+
+func (p *peer) InOrder() bool { return p.ordered }
+func (p *peer) Queues() bool  { return p.queuer != nil }
+
+func (p *peer) Start(values context.Context, r node.Request, timeout time.Duration, call node.Call) {
+	if p.starter != nil {
+		p.starter.Start(r, timeout, call)
+		return
+	}
+	p.running.Go(func() {
+		ctx, cancel := context.WithTimeout(values, timeout)
+		defer cancel()
+		call.Done(p.node.Do(ctx, r))
+	})
+}
+
+func (p *peer) Listen(client string, timeout time.Duration, notify func(string), done func(error)) {
+	p.running.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
+		defer cancel()
+		done(p.queuer.Listen(ctx, client, notify))
+	})
+}
