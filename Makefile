@@ -29,7 +29,7 @@ search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m
 	FENLOCK_SEARCH_TIME=$${SEARCH_TIME:-5m} go test -count=1 -tags campaign -timeout 0 -run ThreeAttempts -v ./internal/core
 
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
-	go run ./sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
+	go run ./internal/sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
 
 faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on; FAULTS="-h" lists more flags
 	cd tests && go run ./faults -histories $${HISTORIES:-100} -seconds $${LASTING:-30} -seed $${SEED:-1} $(FAULTS)

@@ -34,7 +34,7 @@ func TestManySeeds(t *testing.T) {
 	Runs(0, seeds, runtime.NumCPU(), func(r Result) bool {
 		total.Add(r)
 		for _, v := range r.Violations {
-			t.Errorf("seed %d: %v; go run ./sim/run -seed %d -seeds 1 -v", r.Seed, v, r.Seed)
+			t.Errorf("seed %d: %v; go run ./internal/sim/run -seed %d -seeds 1 -v", r.Seed, v, r.Seed)
 		}
 		if shortest == 0 || r.Simulated < shortest {
 			shortest = r.Simulated

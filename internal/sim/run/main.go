@@ -37,7 +37,7 @@ func main() {
 			fmt.Printf("seed %d: %v\n", r.Seed, v)
 		}
 		if len(r.Violations) > 0 {
-			fmt.Printf("replay: go run ./sim/run -seed %d -seeds 1 -v\n", r.Seed)
+			fmt.Printf("replay: go run ./internal/sim/run -seed %d -seeds 1 -v\n", r.Seed)
 		}
 		if time.Since(progress) > *every {
 			progress = time.Now()
