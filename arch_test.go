@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/fenlock/fenlock/internal/filecircles"
 )
 
 const module = "github.com/fenlock/fenlock"
@@ -226,4 +228,55 @@ func matches(pattern, p string) bool {
 		return strings.HasPrefix(p, above+"/")
 	}
 	return p == pattern
+}
+
+// circles lists the packages whose files are held to use each other one way, and the
+// circles that stay in them.
+var circles = []struct {
+	pkg     string
+	allowed []circle
+}{
+	{"fence", nil},
+}
+
+// circle is files that use each other, at most three.
+type circle struct {
+	files []string
+	why   string
+}
+
+// Whoever reads one file of a circle has to read all of them.
+func TestFilesInCircles(t *testing.T) {
+	const most = 3
+	for _, c := range circles {
+		found, uses, err := filecircles.Circles(filepath.FromSlash(c.pkg))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		known := func(files []string) bool {
+			return slices.ContainsFunc(c.allowed, func(a circle) bool { return slices.Equal(a.files, files) })
+		}
+		for _, files := range found {
+			if len(files) <= most && known(files) {
+				continue
+			}
+			t.Errorf("%s: %s use each other in a circle:", c.pkg, strings.Join(files, ", "))
+			for _, a := range files {
+				for _, b := range files {
+					if names := uses[[2]string{a, b}]; names != nil {
+						t.Errorf("    %s uses %s of %s", a, strings.Join(names, ", "), b)
+					}
+				}
+			}
+		}
+		for _, a := range c.allowed {
+			if !slices.ContainsFunc(found, func(files []string) bool { return slices.Equal(a.files, files) }) {
+				t.Errorf("%s: %s are no circle: the table need not allow it", c.pkg, strings.Join(a.files, ", "))
+			}
+			if a.why == "" {
+				t.Errorf("%s: the table does not say why %s may be a circle", c.pkg, strings.Join(a.files, ", "))
+			}
+		}
+	}
 }
