@@ -181,3 +181,8 @@ func defaultLabel() string {
 	}
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
 }
+
+// invalidf returns an error that matches ErrInvalid.
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}

@@ -1,14 +1,11 @@
 package fenlock
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -147,70 +144,3 @@ func (e *QuorumError) Permanent() bool {
 	}
 	return e.Nodes-broken < e.Need
 }
-
-// invalidf returns an error that matches ErrInvalid.
-func invalidf(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
-}
-
-// errorOf makes the error of a failure, nil of none.
-func (l *Locker) errorOf(k *Lock, f *shell.Failure) error {
-	switch {
-	case f.Closed:
-		return ErrClosed
-	case !f.Failed():
-		return nil
-	}
-	switch f.Reason {
-	case core.Contended:
-		return &HeldError{Name: k.name, HeldBy: f.HeldBy, RetryAfter: f.RetryAfter, Ahead: f.Ahead}
-	case core.Cancelled:
-		if f.Last == nil {
-			return gaveUp(k.caller, k.name, nil)
-		}
-		return gaveUp(k.caller, k.name, l.errorOf(k, f.Last))
-	case core.Expired:
-		// As text: a lost lock must not match ErrNoQuorum, which means that nothing is
-		// known.
-		text := ""
-		for _, n := range l.nodeErrors(f) {
-			text += "; " + n.String()
-		}
-		return fmt.Errorf("%w: %q: its validity ran out before an extension succeeded%s", ErrLost, k.name, text)
-	case core.Taken:
-		return fmt.Errorf("%w: %q: a majority of nodes does not have its lease any more", ErrLost, k.name)
-	case core.HeldTooLong:
-		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, l.config.MaxHold)
-	case core.LetGo:
-		return releasedError{k}
-	}
-	n := len(l.config.Nodes)
-	return &QuorumError{Op: f.Op.String(), Name: k.name, Nodes: n, Need: node.Quorum(n), Late: f.Reason == core.TooLate, Errors: l.nodeErrors(f)}
-}
-
-func (l *Locker) nodeErrors(f *shell.Failure) (all []NodeError) {
-	for _, n := range f.Nodes {
-		all = append(all, NodeError{Node: l.config.Nodes[n.Node].String(), Err: n.Err})
-	}
-	return all
-}
-
-// gaveUp is the error for a context that ended, joined with the last reason.
-func gaveUp(ctx context.Context, name string, last error) error {
-	why := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(cause, why) {
-		why = fmt.Errorf("%w (%w)", why, cause)
-	}
-	if last == nil {
-		return fmt.Errorf("fenlock: acquire %q: %w", name, why)
-	}
-	return fmt.Errorf("fenlock: gave up waiting for %q: %w: %w", name, why, last)
-}
-
-// releasedError is ErrReleased with the name: one for each lock, so it is not
-// formatted before somebody wants to read it.
-type releasedError struct{ lock *Lock }
-
-func (e releasedError) Error() string { return fmt.Sprintf("%v: %q", ErrReleased, e.lock.name) }
-
-func (e releasedError) Unwrap() error { return ErrReleased }

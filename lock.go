@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Lock is a lock that is, or was, held. It extends itself until it is
@@ -76,8 +76,9 @@ func (k *Lock) Extend(ctx context.Context) error {
 	k.acquisition.Lock().Extend(x)
 	select {
 	case <-x.done:
-		return k.locker.errorOf(k, &x.failure)
+		return k.errorOf(&x.failure)
 	case <-ctx.Done():
+		k.acquisition.Lock().Withdraw(x)
 		return fmt.Errorf("fenlock: extend %q: %w", k.name, ctx.Err())
 	}
 }
@@ -107,7 +108,7 @@ func (k *Lock) Release(ctx context.Context) error {
 	if before {
 		return fmt.Errorf("%w before: %q", ErrReleased, k.name)
 	}
-	lost := k.locker.errorOf(k, &why)
+	lost := k.errorOf(&why)
 	select {
 	case <-k.done:
 	case <-ctx.Done():
@@ -116,7 +117,7 @@ func (k *Lock) Release(ctx context.Context) error {
 	if lost != nil {
 		return lost
 	}
-	return k.locker.errorOf(k, &k.failure)
+	return k.errorOf(&k.failure)
 }
 
 // owner is a Lock as the shell's callbacks see it.
@@ -126,7 +127,7 @@ type owner Lock
 func (o *owner) Waiting(why *shell.Failure) {
 	k := (*Lock)(o)
 	if told := k.locker.config.Observer.Waiting; told != nil {
-		told(k.caller, k.name, k.locker.errorOf(k, why))
+		told(k.caller, k.name, k.errorOf(why))
 	}
 }
 
@@ -144,7 +145,7 @@ func (o *owner) Done(f shell.Failure) {
 // a lock.
 func (o *owner) Ended(why shell.Failure) {
 	k := (*Lock)(o)
-	k.cancel(k.locker.errorOf(k, &why))
+	k.cancel(k.errorOf(&why))
 	if why.Reason != core.LetGo {
 		go k.lost()
 	}
@@ -156,3 +157,65 @@ func (o *owner) Freed(f shell.Failure) { o.Done(f) }
 func (k *Lock) lost() {
 	k.locker.config.Logger.Warn("fenlock: not held any more", "name", k.name, "error", context.Cause(k.ctx))
 }
+
+// errorOf makes the error of a failure, nil of none.
+func (k *Lock) errorOf(f *shell.Failure) error {
+	switch {
+	case f.Closed:
+		return ErrClosed
+	case !f.Failed():
+		return nil
+	}
+	switch f.Reason {
+	case core.Contended:
+		return &HeldError{Name: k.name, HeldBy: f.HeldBy, RetryAfter: f.RetryAfter, Ahead: f.Ahead}
+	case core.Cancelled:
+		if f.Last == nil {
+			return gaveUp(k.caller, k.name, nil)
+		}
+		return gaveUp(k.caller, k.name, k.errorOf(f.Last))
+	case core.Expired:
+		// As text: a lost lock must not match ErrNoQuorum, which means that nothing is
+		// known.
+		text := ""
+		for _, n := range k.nodeErrors(f) {
+			text += "; " + n.String()
+		}
+		return fmt.Errorf("%w: %q: its validity ran out before an extension succeeded%s", ErrLost, k.name, text)
+	case core.Taken:
+		return fmt.Errorf("%w: %q: a majority of nodes does not have its lease any more", ErrLost, k.name)
+	case core.HeldTooLong:
+		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.locker.config.MaxHold)
+	case core.LetGo:
+		return releasedError{k}
+	}
+	n := len(k.locker.config.Nodes)
+	return &QuorumError{Op: f.Op.String(), Name: k.name, Nodes: n, Need: node.Quorum(n), Late: f.Reason == core.TooLate, Errors: k.nodeErrors(f)}
+}
+
+func (k *Lock) nodeErrors(f *shell.Failure) (all []NodeError) {
+	for _, n := range f.Nodes {
+		all = append(all, NodeError{Node: k.locker.config.Nodes[n.Node].String(), Err: n.Err})
+	}
+	return all
+}
+
+// gaveUp is the error for a context that ended, joined with the last reason.
+func gaveUp(ctx context.Context, name string, last error) error {
+	why := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(cause, why) {
+		why = fmt.Errorf("%w (%w)", why, cause)
+	}
+	if last == nil {
+		return fmt.Errorf("fenlock: acquire %q: %w", name, why)
+	}
+	return fmt.Errorf("fenlock: gave up waiting for %q: %w: %w", name, why, last)
+}
+
+// releasedError is ErrReleased with the name: one for each lock, so it is not
+// formatted before somebody wants to read it.
+type releasedError struct{ lock *Lock }
+
+func (e releasedError) Error() string { return fmt.Sprintf("%v: %q", ErrReleased, e.lock.name) }
+
+func (e releasedError) Unwrap() error { return ErrReleased }

@@ -102,7 +102,7 @@ func (l *Locker) acquire(ctx context.Context, name string, begin func(*shell.Acq
 		<-k.done // it may have been acquired just before
 	}
 	if k.failure.Failed() {
-		return nil, l.errorOf(k, &k.failure)
+		return nil, k.errorOf(&k.failure)
 	}
 	return k, nil
 }

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,6 +88,18 @@ func (e *extensions) take(from *extensions) {
 	*from = extensions{}
 }
 
+// remove takes one out.
+func (e *extensions) remove(x Extended) {
+	switch {
+	case e.first != x:
+		e.more = slices.DeleteFunc(e.more, func(other Extended) bool { return other == x })
+	case len(e.more) > 0:
+		e.first, e.more = e.more[0], e.more[1:]
+	default:
+		e.first = nil
+	}
+}
+
 // end tells all of them, once.
 func (e *extensions) end(f Failure) {
 	all := *e
@@ -113,7 +126,7 @@ func (l *Lock) begin(g *group, of owner, name string, values context.Context, st
 		l.of.decided(l)
 		return
 	}
-	attempt, action := g.Rules.Attempt(l, core.Params{
+	attempt, action := g.Rules.Attempt(&l.own, values, l.holder, core.Params{
 		Nodes:    len(g.Peers),
 		TTL:      g.TTL,
 		MaxHold:  max(g.MaxHold, 0),
@@ -125,15 +138,6 @@ func (l *Lock) begin(g *group, of owner, name string, values context.Context, st
 	l.mu.Unlock()
 	l.send(action, start)
 }
-
-// Name returns what is locked.
-func (l *Lock) Name() string { return l.name }
-
-// Holder returns the identity of the attempt.
-func (l *Lock) Holder() node.Holder { return l.holder }
-
-// Values returns the context with the values of the caller's.
-func (l *Lock) Values() context.Context { return l.values }
 
 // Token returns the fencing token of a lock that is, or was, held.
 func (l *Lock) Token() fence.Token {
@@ -187,6 +191,13 @@ func (l *Lock) Extend(x Extended) {
 	}
 	l.mu.Unlock()
 	l.send(action, now)
+}
+
+// Withdraw is for who does not wait any more: no round is begun for x.
+func (l *Lock) Withdraw(x Extended) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next.remove(x)
 }
 
 // startExtend begins a round, with the mutex held, and gives up one that is under

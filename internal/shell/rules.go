@@ -1,18 +1,20 @@
 package shell
 
 import (
+	"context"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Rules are what the shell asks of the algorithm. One implementation ships: Shipped,
 // which is internal/core as it is. A test that breaks the algorithm, to see that a
 // checker notices, embeds it and answers one of the questions wrongly.
 type Rules interface {
-	// Attempt begins the attempt of a lock.
-	Attempt(l *Lock, p core.Params) (Attempt, core.Action)
+	// Attempt begins a holder's attempt, for a caller with these values.
+	Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (Attempt, core.Action)
 	// Retry says when the waiter tries again whose own it is given.
 	Retry(own *core.Turn) Retry
 	// NodeTime estimates the time by which waiters stand in order.
@@ -59,10 +61,10 @@ type NodeTime interface {
 type Shipped struct{}
 
 // Attempt implements Rules.
-func (Shipped) Attempt(l *Lock, p core.Params) (Attempt, core.Action) {
+func (Shipped) Attempt(own *core.Attempt, _ context.Context, _ node.Holder, p core.Params) (Attempt, core.Action) {
 	var action core.Action
-	l.own, action = core.NewAttempt(p)
-	return &l.own, action
+	*own, action = core.NewAttempt(p)
+	return own, action
 }
 
 // Retry implements Rules.

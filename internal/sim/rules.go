@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -68,18 +69,18 @@ type clientRules struct {
 }
 
 // Attempt implements shell.Rules.
-func (r clientRules) Attempt(k *shell.Lock, p core.Params) (shell.Attempt, core.Action) {
+func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (shell.Attempt, core.Action) {
 	c, w := r.c, r.c.w
 	if w.rules.params != nil {
 		w.rules.params(c, &p)
 	}
 	w.attempts++
-	a := k.Values().Value(acquisitionKey{}).(*acquisition)
-	l := &lock{c: c, a: a, id: w.attempts, holder: k.Holder(), name: a.name, start: c.now(), began: w.now}
+	a := values.Value(acquisitionKey{}).(*acquisition)
+	l := &lock{c: c, a: a, id: w.attempts, holder: holder, name: a.name, start: c.now(), began: w.now}
 	a.lock = l
 	a.tries++
 	var action core.Action
-	l.attempt, action = r.Shipped.Attempt(k, p)
+	l.attempt, action = r.Shipped.Attempt(own, values, holder, p)
 	if w.rules.attempt != nil {
 		l.attempt = w.rules.attempt(l, l.attempt, p)
 	}
