@@ -24,7 +24,7 @@ const mostPrinted = 10
 // printOutcome prints the line of a history, and what is wrong with it.
 func printOutcome(out io.Writer, o runner.Outcome) {
 	r, struck, held := o.Report, 0, 0
-	for _, s := range r.Strikes {
+	for _, s := range r.Faults {
 		struck, held = struck+s.All, held+s.Held
 	}
 	fmt.Fprintf(out, "seed %d: %d acquisitions, %d extensions, %d writes, %d refused, %d strikes (%d while held), %d client processes, %v\n",
@@ -53,18 +53,18 @@ type summary struct {
 	campaign
 	outcomes []runner.Outcome
 	failed   int
-	faults   map[string]history.Strikes
+	faults   map[string]history.Count
 	covered  map[string]int // pairs, by plan.Key
 }
 
 func (c campaign) sum(outcomes []runner.Outcome) summary {
-	s := summary{campaign: c, outcomes: outcomes, faults: make(map[string]history.Strikes), covered: make(map[string]int)}
+	s := summary{campaign: c, outcomes: outcomes, faults: make(map[string]history.Count), covered: make(map[string]int)}
 	for _, o := range outcomes {
 		if o.Failed() {
 			s.failed++
 		}
-		for name, n := range o.Report.Strikes {
-			s.faults[name] = history.Strikes{All: s.faults[name].All + n.All, Held: s.faults[name].Held + n.Held}
+		for name, n := range o.Report.Faults {
+			s.faults[name] = history.Count{All: s.faults[name].All + n.All, Held: s.faults[name].Held + n.Held}
 		}
 		for _, pair := range o.Covered {
 			s.covered[plan.Key(pair)]++
@@ -161,7 +161,7 @@ func (s summary) verdict() error {
 }
 
 // sortedKinds returns the kinds in their own order, then what else was noted.
-func sortedKinds(noted map[string]history.Strikes) []string {
+func sortedKinds(noted map[string]history.Count) []string {
 	all := slices.DeleteFunc(kinds.Names(kinds.All), func(name string) bool { return noted[name].All == 0 })
 	return append(all, slices.DeleteFunc(slices.Sorted(maps.Keys(noted)), func(name string) bool { return slices.Contains(all, name) })...)
 }

@@ -20,7 +20,7 @@ func twoKinds(change func(o *runner.Outcome)) summary {
 	first, second := kinds.All[0].Name, kinds.All[1].Name
 	c := campaign{Job: runner.Job{Setup: plan.Setup{Seconds: 16, Kinds: kinds.All[:2], Nodes: 5, TTL: cluster.TTL}, Seed: 1}, histories: 1}
 	o := runner.Outcome{Seed: 1, Covered: [][]string{{second, first}}, Command: "do it", Path: "file"}
-	o.Report.Strikes = map[string]history.Strikes{first: {All: 4, Held: 1}, second: {All: 4, Held: 1}}
+	o.Report.Faults = map[string]history.Count{first: {All: 4, Held: 1}, second: {All: 4, Held: 1}}
 	change(&o)
 	return c.sum([]runner.Outcome{o})
 }
@@ -34,7 +34,7 @@ func TestVerdict(t *testing.T) {
 		"violation": {func(o *runner.Outcome) { o.Report.Violations = make([]history.Violation, 12) }, "1 of 1 histories failed"},
 		"excused":   {func(o *runner.Outcome) { o.Report.Excused = make([]history.Violation, 12) }, ""},
 		"crash":     {func(o *runner.Outcome) { o.Problems = []string{"client 3"} }, "1 of 1 histories failed"},
-		"idle":      {func(o *runner.Outcome) { o.Report.Strikes[kinds.All[1].Name] = history.Strikes{All: 4} }, kinds.All[1].Name},
+		"idle":      {func(o *runner.Outcome) { o.Report.Faults[kinds.All[1].Name] = history.Count{All: 4} }, kinds.All[1].Name},
 		"uncovered": {func(o *runner.Outcome) { o.Covered = nil }, "1 pairs of faults never overlapped"},
 	} {
 		s := twoKinds(c.change)
@@ -53,7 +53,7 @@ func TestVerdict(t *testing.T) {
 	}
 	few := twoKinds(func(o *runner.Outcome) {
 		o.Covered = nil
-		o.Report.Strikes = nil
+		o.Report.Faults = nil
 	})
 	few.Kinds, few.Seconds = kinds.All, 3
 	if err := few.verdict(); err != nil {
