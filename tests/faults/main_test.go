@@ -9,18 +9,19 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/fenlock/fenlock/tests/faults/kinds"
+	"github.com/fenlock/fenlock/tests/faults/probe"
+	"github.com/fenlock/fenlock/tests/faults/runner"
+	"github.com/fenlock/fenlock/tests/faults/worker"
 )
 
 // The client processes of the tests' histories are this binary.
 func TestMain(m *testing.M) {
-	if os.Getenv(workerVariable) != "" {
-		os.Exit(workerMain())
-	}
+	worker.Main()
 	os.Exit(m.Run())
 }
 
@@ -51,7 +52,7 @@ func TestAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(line, err)
 		}
-		one.seed, one.histories, one.keep = 17, 1, true
+		one.Seed, one.histories, one.Keep = 17, 1, true
 		if a, b := describe(one), describe(two); a != b {
 			t.Errorf("%v: %s\nmakes\n%s and not\n%s", args, line, b, a)
 		}
@@ -79,49 +80,23 @@ func TestWrongFlags(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := testCampaign(t)
-	c.histories, c.parallel, c.seconds = 4, 2, 60
+	c.histories, c.parallel, c.Seconds = 4, 2, 60
 	time.AfterFunc(2*time.Second, cancel)
 	began := time.Now()
-	outcomes, err := c.run(ctx, func(outcome) {})
+	outcomes, err := c.run(ctx, func(runner.Outcome) {})
 	if !errors.Is(err, context.Canceled) || len(outcomes) > 0 {
 		t.Errorf("%d outcomes, %v", len(outcomes), err)
 	}
 	if took := time.Since(began); took > 50*time.Second {
 		t.Errorf("it went on for %v", took)
 	}
-	if n := children(t); n > 0 {
+	if n := probe.Children(t); n > 0 {
 		t.Errorf("%d processes are left", n)
 	}
 }
 
-// children counts the client processes of this one that are there.
-func children(t *testing.T) (n int) {
-	t.Helper()
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// "pid (name) state parent ...", and the name may hold anything.
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		program, err := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
-		if err == nil && fields[1] == strconv.Itoa(os.Getpid()) && program == self {
-			n++
-		}
-	}
-	return n
-}
-
 // describe is all of a campaign that decides what happens in it.
 func describe(c campaign) string {
-	j := c.job
-	return fmt.Sprint(c.histories, j.seed, j.library, j.clients, j.keep, j.seconds, j.only == nil, j.only, names(j.kinds), j.nodes, j.ttl)
+	j := c.Job
+	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Nodes, j.TTL)
 }

@@ -5,11 +5,15 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/fenlock/fenlock/tests/faults/kinds"
+	"github.com/fenlock/fenlock/tests/faults/plan"
+	"github.com/fenlock/fenlock/tests/faults/runner"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -18,14 +22,14 @@ import (
 const mostPrinted = 10
 
 // printOutcome prints the line of a history, and what is wrong with it.
-func printOutcome(out io.Writer, o outcome) {
-	r, struck, held := o.report, 0, 0
-	for _, s := range r.Strikes {
+func printOutcome(out io.Writer, o runner.Outcome) {
+	r, struck, held := o.Report, 0, 0
+	for _, s := range r.Faults {
 		struck, held = struck+s.All, held+s.Held
 	}
 	fmt.Fprintf(out, "seed %d: %d acquisitions, %d extensions, %d writes, %d refused, %d strikes (%d while held), %d client processes, %v\n",
-		o.seed, r.Acquired, r.Extended, r.Writes, r.Refused, struck, held, r.Clients, o.took.Round(100*time.Millisecond))
-	if !o.failed() {
+		o.Seed, r.Acquired, r.Extended, r.Writes, r.Refused, struck, held, r.Clients, o.Took.Round(100*time.Millisecond))
+	if !o.Failed() {
 		return
 	}
 	for i, v := range r.Violations {
@@ -35,41 +39,35 @@ func printOutcome(out io.Writer, o outcome) {
 		}
 		fmt.Fprintf(out, "  VIOLATION of %s: %s\n", v.Promise, v.Text)
 	}
-	for _, p := range o.problems {
+	for _, p := range o.Problems {
 		fmt.Fprintf(out, "  PROBLEM: %s\n", strings.ReplaceAll(p, "\n", "\n    "))
 	}
-	fmt.Fprintf(out, "  again: %s\n", o.command)
-	if o.path != "" {
-		fmt.Fprintf(out, "  check the file again: go run ./history/check %s\n", o.path)
+	fmt.Fprintf(out, "  again: %s\n", o.Command)
+	if o.Path != "" {
+		fmt.Fprintf(out, "  check the file again: go run ./history/check %s\n", o.Path)
 	}
 }
 
 // summary is what a campaign came to.
 type summary struct {
 	campaign
-	outcomes []outcome
-	reports  []history.Report
-	struck   map[string]history.Strikes
-	covered  map[string]int // pairs, by pairKey
+	outcomes []runner.Outcome
+	failed   int
+	faults   map[string]history.Count
+	covered  map[string]int // pairs, by plan.Key
 }
 
-func pairKey(pair []string) string {
-	pair = slices.Clone(pair)
-	slices.Sort(pair)
-	return strings.Join(pair, " + ")
-}
-
-func (c campaign) sum(outcomes []outcome) summary {
-	s := summary{campaign: c, outcomes: outcomes, struck: make(map[string]history.Strikes), covered: make(map[string]int)}
+func (c campaign) sum(outcomes []runner.Outcome) summary {
+	s := summary{campaign: c, outcomes: outcomes, faults: make(map[string]history.Count), covered: make(map[string]int)}
 	for _, o := range outcomes {
-		s.reports = append(s.reports, o.report)
-		for name, n := range o.report.Strikes {
-			t := s.struck[name]
-			t.All, t.Held = t.All+n.All, t.Held+n.Held
-			s.struck[name] = t
+		if o.Failed() {
+			s.failed++
 		}
-		for _, pair := range o.covered {
-			s.covered[pairKey(pair)]++
+		for name, n := range o.Report.Faults {
+			s.faults[name] = history.Count{All: s.faults[name].All + n.All, Held: s.faults[name].Held + n.Held}
+		}
+		for _, pair := range o.Covered {
+			s.covered[plan.Key(pair)]++
 		}
 	}
 	return s
@@ -77,9 +75,9 @@ func (c campaign) sum(outcomes []outcome) summary {
 
 // uncovered returns the pairs that never overlapped.
 func (s summary) uncovered() (all []string) {
-	for _, pair := range s.pairs() {
-		if s.covered[pairKey(pair)] == 0 {
-			all = append(all, pairKey(pair))
+	for _, pair := range s.Pairs() {
+		if s.covered[plan.Key(pair)] == 0 {
+			all = append(all, plan.Key(pair))
 		}
 	}
 	return all
@@ -87,16 +85,16 @@ func (s summary) uncovered() (all []string) {
 
 // enough reports whether each pair was dealt to some slot, and so whether what
 // was not tried is a failure.
-func (s summary) enough() bool { return s.histories*s.slots() >= len(s.pairs()) }
+func (s summary) enough() bool { return s.histories*s.Slots() >= len(s.Pairs()) }
 
 // tried is how often each kind was dealt to a slot: one that was tried so often
 // should have struck while a lock was held.
 func (s summary) tried() map[string]int {
 	n := make(map[string]int)
 	for i := range s.histories {
-		for _, slot := range newPlan(s.seed+uint64(i), s.setup).slots {
-			for _, t := range slot.strikes {
-				n[t.kind.name]++
+		for _, slot := range plan.New(s.Seed+uint64(i), s.Setup).Slots {
+			for _, name := range slot.Pair() {
+				n[name]++
 			}
 		}
 	}
@@ -104,66 +102,54 @@ func (s summary) tried() map[string]int {
 }
 
 // idle are the kinds that struck no lock, although they were tried often enough.
-func (s summary) idle() []string {
+func (s summary) idle() (all []string) {
 	const often = 3
-	var expected []string
 	tried := s.tried()
-	for _, name := range names(s.kinds) {
-		if tried[name] >= often {
-			expected = append(expected, name)
+	for _, name := range kinds.Names(s.Kinds) {
+		if tried[name] >= often && s.faults[name].Held == 0 {
+			all = append(all, name)
 		}
 	}
-	return history.Missing(s.reports, expected)
+	return all
 }
 
 func (s summary) print(out io.Writer) {
 	fmt.Fprintln(out)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "kind of fault\tstruck\twhile a lock was held")
-	for _, name := range sortedKinds(s.struck) {
-		fmt.Fprintf(table, "%s\t%d\t%d\n", name, s.struck[name].All, s.struck[name].Held)
+	for _, name := range sortedKinds(s.faults) {
+		fmt.Fprintf(table, "%s\t%d\t%d\n", name, s.faults[name].All, s.faults[name].Held)
 	}
 	table.Flush()
 
 	var sums history.Report
-	excused, stranded := make(map[string]int), 0
-	failed := 0
+	excused := make(map[string]int)
 	for _, o := range s.outcomes {
-		r := o.report
+		r := o.Report
 		sums.Acquired, sums.Extended, sums.Writes = sums.Acquired+r.Acquired, sums.Extended+r.Extended, sums.Writes+r.Writes
 		sums.Refused, sums.Clients, sums.Operations = sums.Refused+r.Refused, sums.Clients+r.Clients, sums.Operations+r.Operations
-		stranded += o.stranded
 		for _, v := range r.Excused {
 			excused[v.Promise+", while not: "+v.Assumption]++
 		}
-		if o.failed() {
-			failed++
-		}
 	}
 	fmt.Fprintf(out, "\n%d histories, %d failed; %d client processes; %d acquisitions, %d extensions, %d writes, %d refused; porcupine ordered %d operations\n",
-		len(s.outcomes), failed, sums.Clients, sums.Acquired, sums.Extended, sums.Writes, sums.Refused, sums.Operations)
-	covered := len(s.pairs()) - len(s.uncovered())
-	fmt.Fprintf(out, "%d of %d pairs of faults overlapped\n", covered, len(s.pairs()))
-	for _, what := range sortedKeys(excused) {
+		len(s.outcomes), s.failed, sums.Clients, sums.Acquired, sums.Extended, sums.Writes, sums.Refused, sums.Operations)
+	covered := len(s.Pairs()) - len(s.uncovered())
+	fmt.Fprintf(out, "%d of %d pairs of faults overlapped\n", covered, len(s.Pairs()))
+	for _, what := range slices.Sorted(maps.Keys(excused)) {
 		fmt.Fprintf(out, "excused: %d of %s\n", excused[what], what)
 	}
 	for _, o := range s.outcomes {
-		if o.failed() {
-			fmt.Fprintf(out, "failed: seed %d; again: %s\n", o.seed, o.command)
+		if o.Failed() {
+			fmt.Fprintf(out, "failed: seed %d; again: %s\n", o.Seed, o.Command)
 		}
 	}
 }
 
 // verdict returns what fails the campaign.
 func (s summary) verdict() error {
-	failed := 0
-	for _, o := range s.outcomes {
-		if o.failed() {
-			failed++
-		}
-	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d histories failed", failed, len(s.outcomes))
+	if s.failed > 0 {
+		return fmt.Errorf("%d of %d histories failed", s.failed, len(s.outcomes))
 	}
 	if idle := s.idle(); len(idle) > 0 {
 		return fmt.Errorf("never struck while a lock was held, although tried: %s", strings.Join(idle, ", "))
@@ -175,21 +161,7 @@ func (s summary) verdict() error {
 }
 
 // sortedKinds returns the kinds in their own order, then what else was noted.
-func sortedKinds(struck map[string]history.Strikes) []string {
-	all := names(kinds)
-	all = slices.DeleteFunc(all, func(name string) bool { return struck[name].All == 0 })
-	for _, name := range sortedKeys(struck) {
-		if !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-func sortedKeys[V any](m map[string]V) (keys []string) {
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
+func sortedKinds(noted map[string]history.Count) []string {
+	all := slices.DeleteFunc(kinds.Names(kinds.All), func(name string) bool { return noted[name].All == 0 })
+	return append(all, slices.DeleteFunc(slices.Sorted(maps.Keys(noted)), func(name string) bool { return slices.Contains(all, name) })...)
 }

@@ -6,30 +6,36 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fenlock/fenlock/tests/faults/cluster"
+	"github.com/fenlock/fenlock/tests/faults/kinds"
+	"github.com/fenlock/fenlock/tests/faults/library"
+	"github.com/fenlock/fenlock/tests/faults/plan"
+	"github.com/fenlock/fenlock/tests/faults/runner"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
 // twoKinds is a campaign of one slot that tries two kinds together, and came to
 // what the function makes of it.
-func twoKinds(change func(o *outcome)) summary {
-	c := campaign{job: job{setup: setup{seconds: 16, kinds: kinds[:2], nodes: 5, ttl: groupTTL}, seed: 1}, histories: 1}
-	o := outcome{seed: 1, covered: [][]string{{kinds[1].name, kinds[0].name}}, command: "do it", path: "file"}
-	o.report.Strikes = map[string]history.Strikes{kinds[0].name: {All: 4, Held: 1}, kinds[1].name: {All: 4, Held: 1}}
+func twoKinds(change func(o *runner.Outcome)) summary {
+	first, second := kinds.All[0].Name, kinds.All[1].Name
+	c := campaign{Job: runner.Job{Setup: plan.Setup{Seconds: 16, Kinds: kinds.All[:2], Nodes: 5, TTL: cluster.TTL}, Seed: 1}, histories: 1}
+	o := runner.Outcome{Seed: 1, Covered: [][]string{{second, first}}, Command: "do it", Path: "file"}
+	o.Report.Faults = map[string]history.Count{first: {All: 4, Held: 1}, second: {All: 4, Held: 1}}
 	change(&o)
-	return c.sum([]outcome{o})
+	return c.sum([]runner.Outcome{o})
 }
 
 func TestVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(o *outcome)
+		change func(o *runner.Outcome)
 		want   string
 	}{
-		"well":      {func(o *outcome) {}, ""},
-		"violation": {func(o *outcome) { o.report.Violations = make([]history.Violation, 12) }, "1 of 1 histories failed"},
-		"excused":   {func(o *outcome) { o.report.Excused = make([]history.Violation, 12) }, ""},
-		"crash":     {func(o *outcome) { o.problems = []string{"client 3"} }, "1 of 1 histories failed"},
-		"idle":      {func(o *outcome) { o.report.Strikes[kinds[1].name] = history.Strikes{All: 4} }, kinds[1].name},
-		"uncovered": {func(o *outcome) { o.covered = nil }, "1 pairs of faults never overlapped"},
+		"well":      {func(o *runner.Outcome) {}, ""},
+		"violation": {func(o *runner.Outcome) { o.Report.Violations = make([]history.Violation, 12) }, "1 of 1 histories failed"},
+		"excused":   {func(o *runner.Outcome) { o.Report.Excused = make([]history.Violation, 12) }, ""},
+		"crash":     {func(o *runner.Outcome) { o.Problems = []string{"client 3"} }, "1 of 1 histories failed"},
+		"idle":      {func(o *runner.Outcome) { o.Report.Faults[kinds.All[1].Name] = history.Count{All: 4} }, kinds.All[1].Name},
+		"uncovered": {func(o *runner.Outcome) { o.Covered = nil }, "1 pairs of faults never overlapped"},
 	} {
 		s := twoKinds(c.change)
 		err := s.verdict()
@@ -40,43 +46,54 @@ func TestVerdict(t *testing.T) {
 		printOutcome(&text, s.outcomes[0])
 		s.print(&text)
 		for _, want := range []string{"again: do it", "go run ./history/check file"} {
-			if strings.Contains(text.String(), want) != s.outcomes[0].failed() {
+			if strings.Contains(text.String(), want) != s.outcomes[0].Failed() {
 				t.Errorf("%s: %q in\n%s", name, want, &text)
 			}
 		}
 	}
-	few := twoKinds(func(o *outcome) {
-		o.covered = nil
-		o.report.Strikes = nil
+	few := twoKinds(func(o *runner.Outcome) {
+		o.Covered = nil
+		o.Report.Faults = nil
 	})
-	few.kinds, few.seconds = kinds, 3
+	few.Kinds, few.Seconds = kinds.All, 3
 	if err := few.verdict(); err != nil {
 		t.Errorf("one slot is too few to tell: %v", err)
 	}
 }
 
 func TestComparison(t *testing.T) {
-	o := outcome{stranded: 3, report: history.Report{Acquired: 100, Overlaps: make([]history.Damage, 2), Lost: make([]history.Damage, 1)}}
+	o := runner.Outcome{Leftover: 3, Report: history.Report{Acquired: 100, Overlaps: make([]history.Damage, 2), Lost: make([]history.Damage, 1)}}
 	var kill row
-	for _, r := range rows(kinds) {
+	for _, r := range rows(kinds.All) {
 		if r.name == "kill" {
 			kill = r
 		}
 	}
-	for want, on := range map[string][]persistence{
-		"| kill | redsync | yes | 200 | 4 | 2 | 6 |":               {always, always},
-		"| kill | redsync | no | 200 | 4 | 2 | 6 |":                {off, everysec},
-		"| kill | redsync | with fsync always | 200 | 4 | 2 | 6 |": {off, always},
+	for want, on := range map[string][]cluster.Persistence{
+		"| kill | redsync | yes | 200 | 4 | 2 | 6 |":               {cluster.Always, cluster.Always},
+		"| kill | redsync | no | 200 | 4 | 2 | 6 |":                {cluster.Off, cluster.Everysec},
+		"| kill | redsync | with fsync always | 200 | 4 | 2 | 6 |": {cluster.Off, cluster.Always},
 	} {
-		if got := line(kill, libraryRedsync, on, []outcome{o, o}); got != want {
+		if got := line(kill, library.Redsync, on, []runner.Outcome{o, o}); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if got := line(kill, libraryFenlock, []persistence{off}, []outcome{o}); !strings.Contains(got, "| fenlock | yes |") {
+	if got := line(kill, library.Fenlock, []cluster.Persistence{cluster.Off}, []runner.Outcome{o}); !strings.Contains(got, "| fenlock | yes |") {
 		t.Error(got)
 	}
-	o.problems = []string{"crash"}
-	if got := line(kill, libraryFenlock, []persistence{off}, []outcome{o}); !strings.Contains(got, "1 problems") {
+	o.Problems = []string{"crash"}
+	if got := line(kill, library.Fenlock, []cluster.Persistence{cluster.Off}, []runner.Outcome{o}); !strings.Contains(got, "1 problems") {
 		t.Error(got)
+	}
+}
+
+// A campaign is said to try all pairs only if each is dealt to some slot.
+func TestEnough(t *testing.T) {
+	full := plan.Setup{Seconds: 30, Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL}
+	for histories, want := range map[int]bool{2: false, 100: true} {
+		c := campaign{Job: runner.Job{Setup: full}, histories: histories}
+		if got := c.sum(nil).enough(); got != want {
+			t.Errorf("%d histories are enough for all pairs: %v, want %v", histories, got, want)
+		}
 	}
 }

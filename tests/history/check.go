@@ -92,7 +92,7 @@ func (x *examination) count() {
 		}
 	}
 	r.Clients = len(clients)
-	r.Strikes = x.faults.strikes(x.held)
+	r.Faults = x.faults.count(x.held)
 }
 
 func (x *examination) held(at int64) bool {

@@ -42,9 +42,9 @@ func TestGoodHistory(t *testing.T) {
 	if r.Operations != 17 {
 		t.Errorf("porcupine had %d operations; want 17", r.Operations)
 	}
-	want := map[string]Strikes{"pause": {1, 1}, "kill": {1, 1}}
-	if !reflect.DeepEqual(r.Strikes, want) {
-		t.Errorf("strikes are %v; want %v", r.Strikes, want)
+	want := map[string]Count{"pause": {1, 1}, "kill": {1, 1}}
+	if !reflect.DeepEqual(r.Faults, want) {
+		t.Errorf("strikes are %v; want %v", r.Faults, want)
 	}
 	if all := []string{Coherence, Validity, Tokens, Extension, Resource, Progress, Leftovers, Porcupine}; !slices.Equal(r.Checked, all) {
 		t.Errorf("checked %v; want %v", r.Checked, all)
@@ -218,8 +218,8 @@ func TestStepsOfAClockExcuseNothingBetween(t *testing.T) {
 		if got := slices.Contains(promises(r.Violations), Porcupine); got == excused {
 			t.Errorf("a step at %d: porcupine found %+v", at, r.Violations)
 		}
-		if r.Strikes["forward"].All != 1 {
-			t.Errorf("strikes are %+v; want one of forward", r.Strikes)
+		if r.Faults["forward"].All != 1 {
+			t.Errorf("strikes are %+v; want one of forward", r.Faults)
 		}
 	}
 }
@@ -263,23 +263,16 @@ func TestIncoherentHistories(t *testing.T) {
 	wantViolations(t, Check(&History{}).Violations, Coherence, `the library "" is not one of`)
 }
 
-func TestMissing(t *testing.T) {
-	reports := []Report{
-		{Strikes: map[string]Strikes{"kill": {All: 3}, "wipe": {All: 1, Held: 1}}},
-		{Strikes: map[string]Strikes{"kill": {All: 2}, "slow": {All: 5, Held: 2}}},
-	}
-	if got := Missing(reports, []string{"slow", "kill", "wipe", "cut"}); !slices.Equal(got, []string{"kill", "cut"}) {
-		t.Errorf("missing are %q; want kill and cut", got)
-	}
+func TestCount(t *testing.T) {
 	// In the good history nothing is held at 4000, nor before 110.
-	for events, want := range map[string]Strikes{
+	for events, want := range map[string]Count{
 		"4000 fault fault=x\n4001 fault fault=x":                                                     {All: 1},
 		"4000 fault fault=x\n4001 healed fault=x\n4002 fault fault=x":                                {All: 2},
 		"140 fault fault=x\n141 fault fault=x\n4001 healed fault=x\n4002 fault fault=x":              {All: 2, Held: 1},
 		"80 fault fault=x node=1\n140 fault fault=x node=2\n142 fault fault=x node=1":                {All: 2, Held: 2},
 		"140 fault fault=x\n141 healed fault=x text=not_now\n150 fault fault=x\n4001 healed fault=x": {All: 1, Held: 1},
 	} {
-		if got := Check(script(t, "fenlock", good, events)).Strikes["x"]; got != want {
+		if got := Check(script(t, "fenlock", good, events)).Faults["x"]; got != want {
 			t.Errorf("%q: strikes are %+v; want %+v", events, got, want)
 		}
 	}

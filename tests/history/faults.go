@@ -8,8 +8,8 @@ import (
 // slack is how long after it was noted a fault may begin to strike.
 const slack = int64(250 * time.Millisecond)
 
-// strike is one fault event, and for how long it can do harm.
-type strike struct {
+// fault is one fault event, and for how long it can do harm.
+type fault struct {
 	Event
 	over int64 // when the fault was healed
 	harm int64 // until when this can break an assumption
@@ -19,7 +19,7 @@ type strike struct {
 	vain  bool // it could not be injected
 }
 
-type faults []strike
+type faults []fault
 
 // newFaults matches the faults with what heals them. When it is quiet all are over.
 //
@@ -38,7 +38,7 @@ func newFaults(events []Event, quiet int64) faults {
 		at := place{e.Fault, e.Node}
 		switch e.Kind {
 		case Fault:
-			s := strike{Event: e, first: len(all), over: max(quiet, e.At)}
+			s := fault{Event: e, first: len(all), over: max(quiet, e.At)}
 			if before := open[at]; len(before) > 0 {
 				last := &all[before[len(before)-1]]
 				last.harm = last.At + slack
@@ -62,9 +62,9 @@ func newFaults(events []Event, quiet int64) faults {
 	return all
 }
 
-// strikes counts the faults, each once, and those of which a part struck while held.
-func (all faults) strikes(held func(at int64) bool) map[string]Strikes {
-	counts, wasHeld := make(map[string]Strikes), make(map[int]bool)
+// count counts the faults, each once, and those of which a part struck while held.
+func (all faults) count(held func(at int64) bool) map[string]Count {
+	counts, wasHeld := make(map[string]Count), make(map[int]bool)
 	for i, s := range all {
 		if s.vain {
 			continue
@@ -107,7 +107,7 @@ func (all faults) breaks(from, to int64) (assumption string, at int64) {
 
 // registersLost reports whether registers were lost on purpose before a time.
 func (all faults) registersLost(before int64) bool {
-	return slices.ContainsFunc(all, func(s strike) bool { return s.Breaks == RegistersSurvive && s.At <= before })
+	return slices.ContainsFunc(all, func(s fault) bool { return s.Breaks == RegistersSurvive && s.At <= before })
 }
 
 // assumptions returns those that were broken.

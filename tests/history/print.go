@@ -25,10 +25,10 @@ func (r Report) Print(w io.Writer) error {
 	p.line("  checked: %s", strings.Join(r.Checked, ", "))
 	p.line("  %d client processes; acquisitions: %d done, %d failed, %d unknown; %d extensions", r.Clients, r.Acquired, r.Failed, r.Unknown, r.Extended)
 	p.line("  resource: %d writes, %d refused; porcupine put %d operations into an order", r.Writes, r.Refused, r.Operations)
-	if len(r.Strikes) > 0 {
+	if len(r.Faults) > 0 {
 		p.line("  faults (strikes, of these while a lock was held):")
-		for _, kind := range slices.Sorted(maps.Keys(r.Strikes)) {
-			p.line("    %-24s %5d %5d", kind, r.Strikes[kind].All, r.Strikes[kind].Held)
+		for _, kind := range slices.Sorted(maps.Keys(r.Faults)) {
+			p.line("    %-24s %5d %5d", kind, r.Faults[kind].All, r.Faults[kind].Held)
 		}
 	}
 	if len(r.Assumptions) > 0 {

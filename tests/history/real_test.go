@@ -17,8 +17,8 @@ func TestRealHistory(t *testing.T) {
 		return h
 	}
 	report := Check(read())
-	if len(report.Violations) > 0 || report.Acquired != 37 || report.Writes != 213 || report.Strikes["promote"].Held != 1 {
-		t.Errorf("%d acquisitions, %d writes, strikes %v, violations %v", report.Acquired, report.Writes, report.Strikes, report.Violations)
+	if len(report.Violations) > 0 || report.Acquired != 37 || report.Writes != 213 || report.Faults["promote"].Held != 1 {
+		t.Errorf("%d acquisitions, %d writes, strikes %v, violations %v", report.Acquired, report.Writes, report.Faults, report.Violations)
 	}
 	for _, lie := range []struct {
 		name, promise string

@@ -25,7 +25,7 @@ type Report struct {
 	Excused    []Violation // while a declared assumption was broken
 	Overlaps   []Damage    // of validity, excused or not
 	Lost       []Damage    // lost updates
-	Strikes    map[string]Strikes
+	Faults     map[string]Count
 	// Assumptions are those that some fault broke.
 	Assumptions []string
 
@@ -56,9 +56,9 @@ type Damage struct {
 	Assumption string   // as in Violation
 }
 
-// Strikes counts how often a kind of fault struck. One that was noted several times
-// before it was healed counts once.
-type Strikes struct {
+// Count is how often a kind of fault struck. One that was noted several times before it
+// was healed counts once.
+type Count struct {
 	All  int
 	Held int // noted, at least once, while some lock was held
 }
@@ -68,19 +68,3 @@ type Strikes struct {
 // violations. A history whose events do not fit together is a violation itself,
 // and nothing else is checked.
 func Check(h *History) Report { return examine(h, fencedMutex(), porcupineTimeout) }
-
-// Missing returns those kinds of fault that never struck while a lock was held,
-// in all the reports: a batch that did not try them shows nothing about them.
-func Missing(reports []Report, kinds []string) []string {
-	var missing []string
-	for _, kind := range kinds {
-		held := 0
-		for _, r := range reports {
-			held += r.Strikes[kind].Held
-		}
-		if held == 0 {
-			missing = append(missing, kind)
-		}
-	}
-	return missing
-}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/tests/faults/cluster"
+	"github.com/fenlock/fenlock/tests/faults/kinds"
+	"github.com/fenlock/fenlock/tests/faults/library"
+	"github.com/fenlock/fenlock/tests/faults/plan"
+	"github.com/fenlock/fenlock/tests/faults/runner"
+	"github.com/fenlock/fenlock/tests/history"
+)
+
+func testCampaign(t *testing.T) campaign {
+	if err := missingTools(); err != nil {
+		t.Fatal(err)
+	}
+	return campaign{
+		Job: runner.Job{
+			Setup: plan.Setup{Seconds: 6, Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL},
+			Seed:  1, Library: library.Fenlock, Clients: 6, Reckless: true, Out: t.TempDir(),
+		},
+		histories: 1, parallel: 1,
+	}
+}
+
+// make runs the campaign and prints what is wrong.
+func (c campaign) make(t *testing.T) summary {
+	t.Helper()
+	var text strings.Builder
+	outcomes, err := c.run(t.Context(), func(o runner.Outcome) { printOutcome(&text, o) })
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &text)
+	}
+	s := c.sum(outcomes)
+	s.print(&text)
+	t.Log(&text)
+	return s
+}
+
+// A sample of what "make faults" does: each kind of fault strikes.
+func TestTenHistories(t *testing.T) {
+	c := testCampaign(t)
+	c.histories, c.parallel = 10, 4
+	for c.Seed = 1; len(c.sum(nil).tried()) < len(kinds.All); c.Seed++ { // the first ten that try all
+	}
+	s := c.make(t)
+	for _, k := range kinds.All {
+		if s.faults[k.Name].All == 0 {
+			t.Errorf("%s never struck", k.Name)
+		}
+	}
+	if err := s.verdict(); err != nil {
+		t.Error(err)
+	}
+	refused := 0
+	for _, o := range s.outcomes {
+		if o.Report.Acquired == 0 || o.Report.Writes == 0 || o.Report.Extended == 0 {
+			t.Errorf("seed %d: %d acquisitions, %d writes, %d extensions", o.Seed, o.Report.Acquired, o.Report.Writes, o.Report.Extended)
+		}
+		refused += o.Report.Refused
+	}
+	if refused == 0 {
+		t.Error("no late write was refused")
+	}
+}
+
+// The rivals lock when nothing fails.
+func TestRivals(t *testing.T) {
+	for _, name := range []string{library.Redsync, library.Redislock} {
+		c := testCampaign(t)
+		c.Library, c.Seconds, c.Only, c.Reckless = name, 3, []string{}, false
+		c.TTL = 4 * cluster.TTL // they give a node a quarter of it, which takes longer on a busy machine
+		for _, o := range c.make(t).outcomes {
+			if r := o.Report; o.Failed() || r.Acquired < 5 || r.Extended == 0 || r.Writes == 0 || len(r.Overlaps)+len(r.Lost) > 0 {
+				t.Errorf("%s: %d acquisitions, %d extensions, %d writes, overlaps %v, lost updates %v, problems %v",
+					name, r.Acquired, r.Extended, r.Writes, r.Overlaps, r.Lost, o.Problems)
+			}
+		}
+	}
+}
+
+// A lock that lets everybody in is caught.
+func TestNoLock(t *testing.T) {
+	c := testCampaign(t)
+	c.Library, c.Seconds, c.Only = library.Broken, 2, []string{}
+	wantViolations(t, c, history.Validity, history.Porcupine)
+}
+
+// So is one on a single server that forgets its leases again and again, and is
+// told each time that it has not.
+func TestNodeThatForgets(t *testing.T) {
+	c := testCampaign(t)
+	c.Nodes, c.Seconds = 1, 8
+	c.Kinds = []kinds.Kind{{Name: "unnoticed flush", Shortest: 2, Longest: 2, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
+		stop, stopped := make(chan struct{}), make(chan error, 1)
+		go func() {
+			for {
+				select {
+				case <-stop:
+					stopped <- nil
+					return
+				case <-time.After(100 * time.Millisecond):
+				}
+				m := s.Member()
+				_, err := m.Ask(cluster.Patience, "FLUSHALL")
+				if err == nil {
+					err = m.MarkAdmitted(false)
+				}
+				if err != nil {
+					stopped <- err
+					return
+				}
+			}
+		}()
+		return func() error { close(stop); return <-stopped }, nil
+	}}}
+	wantViolations(t, c, history.Validity)
+}
+
+// wantViolations wants each promise broken, and the history kept.
+func wantViolations(t *testing.T, c campaign, promises ...string) {
+	t.Helper()
+	s := c.make(t)
+	if s.verdict() == nil {
+		t.Error("the campaign has passed")
+	}
+	for _, o := range s.outcomes {
+		var found []string
+		for _, v := range o.Report.Violations {
+			found = append(found, v.Promise)
+		}
+		for _, p := range promises {
+			if !slices.Contains(found, p) {
+				t.Errorf("no violation of %s; there are %v", p, found)
+			}
+		}
+		if h, err := history.Read(o.Path); err != nil || len(history.Check(h).Violations) != len(o.Report.Violations) {
+			t.Errorf("the history that was kept: %v", err)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+//go:build linux
+
+package cluster
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/tests/faults/probe"
+)
+
+func ask(t *testing.T, m *Member, args ...string) string {
+	t.Helper()
+	reply, err := m.Ask(Patience, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+func TestCluster(t *testing.T) {
+	for _, kind := range testserver.Kinds(t) {
+		c := New(t, kind, 2, Always, 1)
+		version, err := c.Version()
+		if err != nil || !strings.HasPrefix(strings.ToLower(version), string(kind)+" ") {
+			t.Errorf("version %q, %v", version, err)
+		}
+		for node, m := range c.Members {
+			if err := m.Normal(); err != nil {
+				t.Error(err)
+			}
+			probe.Dial(t, m.Proxy.Addr(0)).Answers("PING", "+PONG")
+			if !c.Admitted(node) {
+				t.Errorf("node %d is not admitted", node)
+			}
+		}
+		first, second := c.URLs(0), c.URLs(1)
+		if first[0] != string(kind)+"://"+c.Members[0].Proxy.Addr(0) || first[0] == second[0] || first[0] == first[1] {
+			t.Errorf("addresses: %v, %v", first, second)
+		}
+		if left, err := c.Leftovers(); err != nil || len(left) != 0 {
+			t.Errorf("leftovers %v, %v", left, err)
+		}
+		ask(t, c.Members[1], "SET", "fenlock:orders/42", "0123:client 7", "PX", "60000")
+		ask(t, c.Members[1], "ZADD", QueuePrefix+"orders/42", "1", "x")
+		ask(t, c.Members[0], "SET", "rival", "abc")
+		left, err := c.Leftovers()
+		if err != nil || len(left) != 2 || left[0].Node != 0 || left[0].Name != "rival" || left[1].Node != 1 || left[1].Name != "orders/42" ||
+			!strings.Contains(left[1].Text, "client 7") {
+			t.Errorf("leftovers %+v, %v", left, err)
+		}
+	}
+}
+
+// A server that does not answer is not admitted, and nobody waits for it for long.
+func TestNotAdmitted(t *testing.T) {
+	c := New(t, testserver.Kinds(t)[0], 1, Off, 1)
+	if err := c.Members[0].Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	if c.Admitted(0) || c.Members[0].Normal() == nil {
+		t.Error("admitted, or normal, while it stands still")
+	}
+	if err := c.Members[0].Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if !c.Admitted(0) {
+		t.Error("not admitted any more")
+	}
+	ask(t, c.Members[0], "HSET", RegistersKey, "admitted", "somebody else")
+	if c.Admitted(0) {
+		t.Error("admitted with the mark of another server")
+	}
+}
+
+// What the servers make of it: their TIME, their uptime, and the end of leases.
+func TestClock(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		m := New(t, kind, 1, Always, 1).Members[0]
+		number := func(text string) int {
+			t.Helper()
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		offset := func() time.Duration {
+			seconds := number(strings.Fields(strings.Trim(ask(t, m, "TIME"), "[]"))[0])
+			return time.Until(time.Unix(int64(seconds), 0))
+		}
+		left := func(key string) time.Duration {
+			return time.Duration(number(ask(t, m, "PTTL", key))) * time.Millisecond
+		}
+		about := func(what string, got, want time.Duration) {
+			t.Helper()
+			if (got - want).Abs() > time.Minute { // generous, the steps are larger
+				t.Errorf("%s is %v, want about %v", what, got, want)
+			}
+		}
+		ask(t, m, "SET", "short", "1", "PX", "3600000")
+		ask(t, m, "SET", "long", "1")
+		ask(t, m, "PEXPIRE", "long", "36000000")
+
+		m.Clock.Step(5 * time.Hour)
+		about("TIME", offset(), 5*time.Hour)
+		about("the long lease", left("long"), 5*time.Hour)
+		if reply := ask(t, m, "GET", "short"); reply != "(nil)" {
+			t.Errorf("the short lease is still there: %q", reply)
+		}
+		// INFO shows a time that the server looks up ten times a second.
+		uptime := time.Duration(0)
+		for end := time.Now().Add(Patience); uptime < 4*time.Hour && time.Now().Before(end); time.Sleep(pollInterval) {
+			uptime = time.Duration(number(Field(ask(t, m, "INFO", "server"), "uptime_in_seconds"))) * time.Second
+		}
+		about("the uptime", uptime, 5*time.Hour)
+
+		m.Clock.Step(-20 * time.Hour)
+		about("TIME after a step back", offset(), -15*time.Hour)
+		about("the long lease after it", left("long"), 25*time.Hour)
+
+		// A restart keeps the clock, and the end of a lease is a time of day.
+		if err := m.Kill(false); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		about("TIME after a restart", offset(), -15*time.Hour)
+		about("the long lease after it", left("long"), 25*time.Hour)
+		m.Clock.Step(15 * time.Hour)
+		about("TIME at the end", offset(), 0)
+	})
+}

@@ -1,0 +1,116 @@
+//go:build linux
+
+package kinds
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fenlock/fenlock/tests/faults/cluster"
+)
+
+// Kind is a kind of fault.
+type Kind struct {
+	Name string
+
+	// Breaks is the declared assumption of the lock that the fault breaks, "" for
+	// none: see the constants below.
+	Breaks string
+
+	// Forgets: it can cost a server its memory, or keep it from voting for as long
+	// as if it had. No more than a minority may be in this state at a time, counted
+	// until the server is admitted again.
+	Forgets bool
+
+	// Shortest and Longest are for how many TTLs the fault lasts, from the return of
+	// Inject to the call of heal. Both 0: it is over when Inject returns, and heal
+	// is called at once.
+	Shortest, Longest float64
+
+	// Nodeless: it strikes several servers, or none, whichever the runner chose.
+	Nodeless bool
+
+	// Within says, per rival library ("redsync", "redislock"), whether the fault is
+	// within the assumptions that this library states. See also Allows.
+	Within map[string]bool
+
+	// Inject begins the fault. It notes nothing but the steps that the runner cannot
+	// know of; the runner notes that the fault begins, before, and that it is healed,
+	// after. heal leaves the server in its normal state; it is called once, and waits
+	// where another fault keeps the server from answering, so heals of one server must
+	// not wait for each other. With an error there is nothing to heal; it is
+	// cluster.ErrNotNow if another fault was in the way.
+	Inject func(s *Scene) (heal Heal, err error)
+}
+
+// Heal ends a fault that has begun.
+type Heal func() error
+
+// over is for faults that are over at once.
+func over() error { return nil }
+
+// Scene is what a fault may act on: who draws the numbers, and what there is.
+type Scene struct {
+	RNG     *rand.Rand
+	Cluster *cluster.Cluster
+	Node    int // chosen by the runner, from 0
+	Clients Clients
+	TTL     time.Duration
+
+	// Note records a step that strikes: faults that strike several times, or step a
+	// clock when they heal, call it for each step. node is from 0, as above.
+	Note func(fault string, node int, breaks string)
+}
+
+// Clients are the client processes that are alive, numbered from 0 for as long as
+// the scene is acted on.
+type Clients interface {
+	Count() int
+	Pause(i int) (resume func(), err error) // SIGSTOP
+	Kill(i int) error                       // SIGKILL; somebody else takes its place
+}
+
+// Member returns the server that was chosen.
+func (s *Scene) Member() *cluster.Member { return s.Cluster.Members[s.Node] }
+
+// All are the kinds of a campaign.
+var All = slices.Concat(processKinds, clockKinds, networkKinds, memoryKinds, refusalKinds)
+
+// Every kind there is: those of a campaign, and what is only compared.
+var Every = append(slices.Clip(All), RollingRestart)
+
+// Names returns the names of a list.
+func Names(list []Kind) (all []string) {
+	for _, k := range list {
+		all = append(all, k.Name)
+	}
+	return all
+}
+
+// Index returns where a list has the kind of a name, -1 if it has not.
+func Index(list []Kind, name string) int {
+	return slices.IndexFunc(list, func(k Kind) bool { return k.Name == name })
+}
+
+// The assumptions that faults break, as README.md declares them.
+const (
+	sameRate   = "clocks run at about the same rate"
+	noEviction = "maxmemory-policy is noeviction"
+)
+
+// What the rivals state. redsync follows the description of Redlock: independent
+// primaries, clocks at the same rate, memory that survives a crash (fsync always, or
+// a restart delayed by hand), and a holder that is done within its validity; the
+// network and the processes may be as slow as they like. redislock states nothing:
+// it gets what holds for any one server that keeps its memory and its clock.
+var (
+	anybody = map[string]bool{"redsync": true, "redislock": true}
+	nobody  = map[string]bool{"redsync": false, "redislock": false}
+)
+
+// Allows reports whether a fault is within what a rival states, on servers with
+// this persistence: a crash is, if it costs no memory.
+func (k Kind) Allows(library string, p cluster.Persistence) bool {
+	return k.Within[library] && (k.Name != "kill" || p == cluster.Always)
+}

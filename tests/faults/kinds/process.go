@@ -1,0 +1,129 @@
+//go:build linux
+
+package kinds
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/tests/faults/cluster"
+	"github.com/fenlock/fenlock/tests/history"
+)
+
+// Faults of processes: they crash, stand still and are too slow.
+var processKinds = []Kind{
+	{
+		Name: "kill", Forgets: true, Shortest: 0.1, Longest: 3, Within: anybody,
+		Inject: crash(false),
+	},
+	{
+		Name: "wipe", Forgets: true, Shortest: 0.1, Longest: 3, Within: nobody,
+		Inject: crash(true),
+	},
+	{
+		// The replica has what was written, but nobody may rely on it, so it is out.
+		Name: "promote", Forgets: true, Within: nobody,
+		Inject: func(s *Scene) (Heal, error) {
+			return over, s.Member().Promote()
+		},
+	},
+	{
+		Name: "stop server", Shortest: 0.5, Longest: 5, Within: anybody,
+		Inject: func(s *Scene) (Heal, error) {
+			m := s.Member()
+			return m.Thaw, m.Freeze()
+		},
+	},
+	{
+		Name: "starve", Shortest: 0.5, Longest: 5, Within: anybody,
+		Inject: func(s *Scene) (Heal, error) {
+			// A tenth of a processor to a half of one.
+			run := time.Millisecond + time.Duration(s.RNG.Int64N(int64(9*time.Millisecond)))
+			return starve(s.Member(), run)
+		},
+	},
+	{
+		// Its lock ends before it goes on, so it must not write: redsync asks for that.
+		Name: "pause client", Nodeless: true, Shortest: 0.5, Longest: 5, Within: nobody,
+		Inject: client(func(s *Scene, i int) (Heal, error) {
+			resume, err := s.Clients.Pause(i)
+			return func() error { resume(); return nil }, err
+		}),
+	},
+	{
+		Name: "kill client", Nodeless: true, Within: anybody,
+		Inject: client(func(s *Scene, i int) (Heal, error) { return over, s.Clients.Kill(i) }),
+	},
+}
+
+// RollingRestart is how many operators update servers. No campaign has it of
+// itself, because it leaves no majority that remembers its registers. fenlock's
+// servers then vote for nothing until all leases have ended; nobody else's do.
+var RollingRestart = Kind{
+	Name: "rolling restart", Breaks: history.RegistersSurvive, Forgets: true, Nodeless: true, Within: nobody,
+	Inject: func(s *Scene) (Heal, error) {
+		for i := range s.Cluster.Members {
+			m := s.Cluster.Members[(s.Node+i)%len(s.Cluster.Members)]
+			if err := m.Kill(false); err != nil {
+				return nil, err
+			}
+			time.Sleep(s.TTL / 20)
+			if err := m.Restart(); err != nil {
+				return nil, err
+			}
+		}
+		return over, nil
+	},
+}
+
+func crash(wipe bool) func(*Scene) (Heal, error) {
+	return func(s *Scene) (Heal, error) {
+		m := s.Member()
+		return m.Restart, m.Kill(wipe)
+	}
+}
+
+// client is for faults of one client, whichever.
+func client(inject func(s *Scene, i int) (Heal, error)) func(*Scene) (Heal, error) {
+	return func(s *Scene) (Heal, error) {
+		n := s.Clients.Count()
+		if n == 0 {
+			return nil, fmt.Errorf("%w: no clients", cluster.ErrNotNow)
+		}
+		return inject(s, s.RNG.IntN(n))
+	}
+}
+
+// starve lets a server run for a moment at a time, with 10 ms in between.
+func starve(m *cluster.Member, run time.Duration) (Heal, error) {
+	const still = 10 * time.Millisecond
+	if err := m.Freeze(); err != nil {
+		return nil, err
+	}
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		frozen, wait := true, still
+		for end := time.Now().Add(cluster.HealLimit); time.Now().Before(end); {
+			select {
+			case <-stop:
+				end = time.Time{}
+			case <-time.After(wait):
+				if frozen {
+					if err := m.Thaw(); err != nil {
+						stopped <- err
+						return
+					}
+					frozen, wait = false, run
+				} else if m.Freeze() == nil { // it may be down
+					frozen, wait = true, still
+				}
+			}
+		}
+		if frozen {
+			stopped <- m.Thaw()
+		} else {
+			stopped <- nil
+		}
+	}()
+	return func() error { close(stop); return <-stopped }, nil
+}

@@ -1,0 +1,248 @@
+//go:build linux
+
+package worker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fenlock/fenlock/node/clock"
+	"github.com/fenlock/fenlock/tests/faults/draw"
+	"github.com/fenlock/fenlock/tests/faults/library"
+	"github.com/fenlock/fenlock/tests/faults/resource"
+	"github.com/fenlock/fenlock/tests/history"
+)
+
+// user is what a client process does all day: it takes a lock, counts up what
+// the lock protects, and lets go of it, and it gives up at any point.
+type user struct {
+	config   Config
+	locker   library.Locker
+	resource resource.Client
+	log      *eventLog
+	rng      *rand.Rand
+	op       int // number of the last acquisition
+}
+
+// patience bounds a call whose context is not cancelled earlier. It is far more
+// than a fault lasts.
+const patience = 20 * time.Second
+
+func newUser(config Config, l library.Locker, log *eventLog) *user {
+	return &user{
+		config: config, locker: l, log: log, resource: resource.Client{Addr: config.Resource},
+		rng: rand.New(rand.NewPCG(config.Seed, uint64(config.Client))),
+	}
+}
+
+// tenure is one acquisition.
+type tenure struct {
+	*user
+	name  string
+	op    int
+	lease library.Lease
+	ended bool // as noted
+	// reckless: it goes on writing when the lock has ended.
+	reckless bool
+	// spoilt: it is not known whether a write was done, and so the resource must
+	// not be written again: a late write could not be told from a newer one.
+	spoilt bool
+}
+
+func (u *user) begin(name string) *tenure {
+	u.op++
+	return &tenure{user: u, name: name, op: u.op, reckless: u.config.Reckless && u.rng.IntN(4) == 0}
+}
+
+func (t *tenure) note(e history.Event) {
+	e.Client, e.Op, e.Name = t.config.Client, t.op, t.name
+	if t.lease != nil {
+		e.Token = uint64(t.lease.Token())
+	}
+	t.log.write(e)
+}
+
+// noteUntil notes an event with the end of the validity. The clock is read
+// before the lock is asked what is left, so that a pause in between makes the
+// claim shorter, never longer.
+func (t *tenure) noteUntil(kind history.Kind) {
+	now := clock.Now()
+	t.note(history.Event{At: int64(now), Kind: kind, Until: int64(now + t.lease.Remaining())})
+}
+
+func (t *tenure) noteError(kind history.Kind, err error) {
+	e := history.Event{Kind: kind}
+	if err != nil {
+		e.Text = err.Error()
+	}
+	t.note(e)
+}
+
+// round is one round of the user. It ends soon when ctx does.
+func (u *user) round(ctx context.Context) {
+	u.sleep(ctx, u.logUniform(100*time.Microsecond, 100*time.Millisecond))
+	t := u.begin(u.config.Names[u.rng.IntN(len(u.config.Names))])
+	wait := u.rng.IntN(3) > 0
+	attempt, cancel := u.impatient(ctx, 3)
+	ok := t.acquire(attempt, wait)
+	cancel()
+	if !ok {
+		u.sleep(ctx, u.logUniform(time.Millisecond, 50*time.Millisecond))
+		return
+	}
+	t.hold(ctx, u.logUniform(time.Millisecond, 2*u.config.TTL))
+	late := t.lateWrite()
+	t.release(u.impatient(context.Background(), 6))
+	late()
+}
+
+// everyName acquires each name once, when nothing fails any more.
+func (u *user) everyName() {
+	for _, i := range u.rng.Perm(len(u.config.Names)) {
+		t := u.begin(u.config.Names[i])
+		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+		if t.acquire(ctx, true) {
+			t.count(ctx)
+			t.release(context.WithTimeout(context.Background(), patience))
+		}
+		cancel()
+	}
+}
+
+// impatient returns a context that is cancelled at a random moment in one of so
+// many cases, and after more time than anybody needs in the others.
+func (u *user) impatient(ctx context.Context, oneOf int) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	if u.rng.IntN(oneOf) > 0 {
+		return ctx, cancel
+	}
+	timer := time.AfterFunc(u.logUniform(10*time.Microsecond, 3*time.Second), cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
+
+func (t *tenure) acquire(ctx context.Context, wait bool) bool {
+	t.note(history.Event{Kind: history.Acquire})
+	call := t.locker.TryAcquire
+	if wait {
+		call = t.locker.Acquire
+	}
+	lease, err := call(ctx, t.name)
+	if err != nil {
+		t.noteError(history.Failed, err)
+		return false
+	}
+	t.lease = lease
+	t.noteUntil(history.Acquired)
+	return true
+}
+
+// hold works under the lock until ctx ends, the lock does, or d has passed.
+func (t *tenure) hold(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	if !t.reckless {
+		defer context.AfterFunc(t.lease.Context(), cancel)()
+	}
+	for ctx.Err() == nil {
+		switch t.rng.IntN(4) {
+		case 0:
+			t.extend(ctx)
+		case 1:
+			t.sleep(ctx, t.logUniform(time.Millisecond, t.config.TTL/2))
+		default:
+			if !t.count(ctx) {
+				t.seesEnd()
+				return
+			}
+		}
+		if !t.seesEnd() {
+			t.noteUntil(history.Holds)
+		}
+	}
+	t.seesEnd()
+}
+
+// seesEnd reports whether the lock has ended, and notes it the first time.
+func (t *tenure) seesEnd() bool {
+	ctx := t.lease.Context()
+	if ctx.Err() == nil {
+		return false
+	}
+	if !t.ended {
+		t.ended = true
+		t.noteError(history.Ended, context.Cause(ctx))
+	}
+	return true
+}
+
+func (t *tenure) extend(ctx context.Context) {
+	ctx, cancel := t.impatient(ctx, 3)
+	defer cancel()
+	t.note(history.Event{Kind: history.Extend})
+	if err := t.lease.Extend(ctx); err != nil {
+		t.noteError(history.ExtendFailed, err)
+		return
+	}
+	t.noteUntil(history.Extended)
+}
+
+// count adds one to the resource, and reports whether the tenure may go on
+// using it.
+func (t *tenure) count(ctx context.Context) bool {
+	value, err := t.resource.Read(t.use())
+	if err != nil {
+		return false
+	}
+	t.sleep(ctx, t.logUniform(10*time.Microsecond, 50*time.Millisecond))
+	if ctx.Err() != nil {
+		return true // out of time, or out of the lock
+	}
+	return t.write(value)
+}
+
+func (t *tenure) write(base int) bool {
+	err := t.resource.Write(t.use(), base, base+1)
+	t.spoilt = err != nil && !errors.Is(err, resource.ErrStale)
+	return err == nil
+}
+
+// lateWrite reads the resource now, and returns what writes it in a while, when
+// the lock is released and others may have it. Reckless clients do that.
+func (t *tenure) lateWrite() (write func()) {
+	if !t.reckless || t.spoilt {
+		return func() {}
+	}
+	value, err := t.resource.Read(t.use())
+	if err != nil {
+		return func() {}
+	}
+	return func() {
+		t.sleep(context.Background(), t.logUniform(time.Millisecond, 200*time.Millisecond))
+		t.write(value)
+	}
+}
+
+func (t *tenure) use() resource.Use {
+	return resource.Use{Name: t.name, Client: t.config.Client, Op: t.op, Token: t.lease.Token()}
+}
+
+func (t *tenure) release(ctx context.Context, cancel context.CancelFunc) {
+	defer cancel()
+	t.note(history.Event{Kind: history.Release})
+	t.noteError(history.Released, t.lease.Release(ctx))
+}
+
+func (u *user) sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+func (u *user) logUniform(low, high time.Duration) time.Duration {
+	return draw.LogUniform(u.rng, low, high)
+}
