@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/node/clock"
+	boottime "github.com/fenlock/fenlock/node/clock"
 )
 
 // All ways to ask for the wall clock move, and nothing else does.
@@ -66,7 +66,7 @@ func TestWallclock(t *testing.T) {
 			want := time.Duration(time.Now().UnixNano()) + off
 			switch i {
 			case 6:
-				want = clock.Now()
+				want = boottime.Now()
 			case 7:
 				if off == 0 {
 					monotonic = got
