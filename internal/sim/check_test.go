@@ -1,11 +1,11 @@
 package sim
 
 import (
-	"github.com/fenlock/fenlock/node"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -16,6 +16,14 @@ func want(t *testing.T, violation, text string) {
 	}
 }
 
+func leased(holder node.Holder, expires time.Duration) map[string]rule.Lease {
+	return map[string]rule.Lease{"a": {Holder: holder, Expires: expires}}
+}
+
+func waited(waiter string, expires time.Duration) map[string]rule.QueueRecord {
+	return map[string]rule.QueueRecord{"a": {Waiters: rule.Waiters{{Waiter: waiter, Stamp: 1}}, Expires: expires}}
+}
+
 // What is left over, made by hand, and beside it what may be.
 func TestLeftovers(t *testing.T) {
 	const end = 1000 * time.Second
@@ -24,22 +32,22 @@ func TestLeftovers(t *testing.T) {
 		want  string
 	}{
 		"nothing":          {func(*server, *client) {}, ""},
-		"an old lease":     {func(n *server, _ *client) { n.leases[0] = lease{identityOf(7), end + time.Second} }, ""},
-		"a new lease":      {func(n *server, _ *client) { n.leases[0] = lease{identityOf(8), end + time.Second} }, "still leased"},
-		"an endless lease": {func(n *server, _ *client) { n.leases[0] = lease{identityOf(7), end + time.Hour} }, "does not end"},
+		"an old lease":     {func(n *server, _ *client) { n.store.Leases = leased(identityOf(7), end+time.Second) }, ""},
+		"a new lease":      {func(n *server, _ *client) { n.store.Leases = leased(identityOf(8), end+time.Second) }, "still leased"},
+		"an endless lease": {func(n *server, _ *client) { n.store.Leases = leased(identityOf(7), end+time.Hour) }, "does not end"},
 		"an old waiter": {func(n *server, _ *client) {
-			n.queues[0] = queue{rule.Line{{Waiter: "c0.0:3", Stamp: 1}}, end + time.Second}
+			n.store.Queues = waited("c0.0:3", end+time.Second)
 		}, ""},
 		"a new waiter": {func(n *server, _ *client) {
-			n.queues[0] = queue{rule.Line{{Waiter: "c0.0:4", Stamp: 1}}, end + time.Second}
-		}, "still in the line"},
-		"an endless line": {func(n *server, _ *client) {
-			n.queues[0] = queue{rule.Line{{Waiter: "c0.0:3", Stamp: 1}}, end + time.Hour}
+			n.store.Queues = waited("c0.0:4", end+time.Second)
+		}, "still in the queue"},
+		"an endless queue": {func(n *server, _ *client) {
+			n.store.Queues = waited("c0.0:3", end+time.Hour)
 		}, "kept for ever"},
 		"a waiter":    {func(_ *server, c *client) { c.id = 1 }, "not forgotten"},
 		"a held lock": {func(_ *server, c *client) { c.held = append(c.held, &lock{}) }, "have not ended"},
 	} {
-		n, c := &server{leases: make([]lease, 1), queues: make([]queue, 1)}, &client{}
+		n, c := &server{}, &client{}
 		test.leave(n, c)
 		r := remains{at: end, longest: 10 * time.Second, lastIdentity: 7, lastWaiter: map[string]uint64{"c0.0": 3},
 			nodes: []*server{n}, clients: []*client{c}, inMemory: map[*client]int{c: c.id}}

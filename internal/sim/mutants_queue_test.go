@@ -3,7 +3,6 @@ package sim
 import (
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
@@ -87,18 +86,26 @@ var queueMutants = []mutant{
 		}
 	}, where: crowd},
 	{name: "a name is reserved for nobody", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		r.reserve = func(e *rule.Entry, now time.Duration) { e.Holder = "" }
+		serving(r, anyOp, nil, func(s *served, _ rule.Entry) {
+			if s.notified != "" {
+				s.Holder = ""
+			}
+		})
 	}, where: crowd},
 	{name: "a name is reserved for ever", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
-		r.reserve = func(e *rule.Entry, now time.Duration) { e.Expires = now + 1000*time.Hour }
+		serving(r, anyOp, nil, func(s *served, _ rule.Entry) {
+			if s.notified != "" {
+				s.Expires = s.now + 1000*time.Hour
+			}
+		})
 	}},
 	{name: "a newcomer is granted a name that is reserved for another", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		r.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) core.Reply {
-			if e.Holder.Reserves() {
-				e.Holder = ""
+		serving(r, node.Acquire, func(s *served) {
+			if s.Leased(s.now) && s.Holder.Reserves() {
+				s.Holder = ""
+				s.skipQueue()
 			}
-			return rule.Acquire(e, now, holder, ttl, proposal)
-		}
+		}, nil)
 	}, where: crowd},
 	{name: "a waiter that gives up stays in the queues", checks: is("left over"), seeds: 20, broken: func(r *rules) {
 		r.request = func(c *client, node int, q request, done func(answer)) {
@@ -110,20 +117,21 @@ var queueMutants = []mutant{
 		}
 	}, where: calmWaits},
 	{name: "a release leaves its waiter in the queue", checks: is("left over"), seeds: 20, broken: func(r *rules) {
-		r.release = func(e *rule.Entry, l *rule.Line, now time.Duration, holder node.Holder, p node.Place, reachable func(string) bool) (core.Reply, string) {
-			kept := len(*l) > 0 && p.Stamp == 0 && l.Ahead(p.Waiter) < len(*l)
-			reply, called := rule.ReleaseInLine(e, l, now, holder, p, reachable)
-			if kept {
-				l.Join(node.Place{Waiter: p.Waiter, Stamp: 1})
+		serving(r, node.Release, func(s *served) {
+			if s.q != nil && s.r.Place.Stamp == 0 {
+				s.q = sticky{s.q, s.r.Place.Waiter}
 			}
-			return reply, called
-		}
+		}, nil)
 	}},
 	{name: "a waiter is never forgotten in its process", seen: "redisson #4064", checks: is("left over"), seeds: 4, broken: func(r *rules) {
 		r.timers = func(_ *client, d time.Duration) bool { return d != rule.QueueExpiry }
 	}},
 	{name: "the queue of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"), seeds: 200, broken: func(r *rules) {
-		r.queueExpiry = func() time.Duration { return 1000 * time.Hour }
+		serving(r, anyOp, func(s *served) {
+			if s.q != nil {
+				s.q = endless{s.q, s.now}
+			}
+		}, nil)
 	}},
 }
 
@@ -163,3 +171,25 @@ type brokenTime struct {
 }
 
 func (b brokenTime) At(now time.Duration) (time.Duration, bool) { return b.at(now) }
+
+// endless is a queue that is remembered for ever, almost.
+type endless struct {
+	rule.Queue
+	now time.Duration
+}
+
+func (q endless) Renew() { q.Queue.(*rule.Operation).QueueExpires = q.now + 1000*time.Hour }
+
+// sticky is a queue that one waiter cannot leave.
+type sticky struct {
+	rule.Queue
+	waiter string
+}
+
+func (q sticky) Remove(waiter string) {
+	_, in := q.Ahead(waiter)
+	q.Queue.Remove(waiter)
+	if in && waiter == q.waiter {
+		q.Insert(node.Place{Waiter: waiter, Stamp: 1})
+	}
+}

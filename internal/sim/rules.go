@@ -29,15 +29,10 @@ type rules struct {
 	request  func(c *client, node int, r request, done func(answer))
 
 	// A node.
-	acquire     func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) core.Reply
-	confirm     func(e *rule.Entry, now time.Duration, holder node.Holder, token fence.Token) core.Reply
-	extend      func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) core.Reply
-	release     func(e *rule.Entry, l *rule.Line, now time.Duration, holder node.Holder, p node.Place, reachable func(string) bool) (core.Reply, string)
-	quarantine  func(maxTTL time.Duration) time.Duration
-	merge       func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error)
-	reserve     func(e *rule.Entry, now time.Duration) // of a name that is reserved since now
-	queueExpiry func() time.Duration
-	notifyLost  func() bool
+	serve      func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, string)
+	quarantine func(maxTTL time.Duration) time.Duration
+	merge      func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error)
+	notifyLost func() bool
 
 	guardOff bool
 }
@@ -49,15 +44,10 @@ func shipped() rules {
 		timers:   func(*client, time.Duration) bool { return true },
 		request:  (*client).request,
 
-		acquire:     rule.Acquire,
-		confirm:     rule.Confirm,
-		extend:      rule.Extend,
-		release:     rule.ReleaseInLine,
-		quarantine:  func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
-		merge:       rebuild.Merge,
-		reserve:     func(*rule.Entry, time.Duration) {},
-		queueExpiry: func() time.Duration { return rule.QueueExpiry },
-		notifyLost:  func() bool { return false },
+		serve:      rule.Serve,
+		quarantine: func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
+		merge:      rebuild.Merge,
+		notifyLost: func() bool { return false },
 	}
 }
 
