@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// NodeTime estimates what the nodes' clocks show. Waiters stand in line by when
+// NodeTime estimates what the nodes' clocks show. Waiters are in the queue by when
 // they came, and clients' clocks need not agree: a client whose clock is slow
 // would be before everybody else, always. All clients of a group see the same
 // nodes, so the median of the nodes' clocks is the same for all of them, to
-// within a round trip. No promise rests on it, only the order in the line.
+// within a round trip. No promise rests on it, only the order in the queue.
 //
 // The zero NodeTime knows no clock. Not safe for concurrent use.
 type NodeTime struct {

@@ -12,7 +12,7 @@ import (
 // TestEveryInterleaving visits every state that two attempts on three nodes can
 // reach, with the shipped Attempt and the shipped rules, in every order of
 // delivery: late, never, with leases that vanish at any moment, and with a free
-// name that is kept for a waiter at any moment. In every one of them
+// name that is reserved for a waiter at any moment. In every one of them
 //   - tokens are unique,
 //   - an acquisition that began after another one had finished has the larger token,
 //   - an extension is carried only if, when it started, nobody with a larger
@@ -27,11 +27,11 @@ func TestEveryInterleaving(t *testing.T) {
 		model   model
 		atLeast int // states: a search that suddenly visits far fewer is broken itself
 	}{
-		{"another name moves a register", model{proposals: []uint8{1, 2, 3}, bumps: 1, lines: true}, 6_500_000},
-		{"confirms time out", model{proposals: []uint8{1, 2, 3}, timeouts: true, lines: true}, 3_300_000},
-		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1, lines: true}, 13_000_000},
-		{"two extensions each", model{proposals: []uint8{1}, rounds: 2, lines: true}, 15_000_000},
-		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true, lines: true}, 1_900_000},
+		{"another name moves a register", model{proposals: []uint8{1, 2, 3}, bumps: 1, reserves: true}, 6_500_000},
+		{"confirms time out", model{proposals: []uint8{1, 2, 3}, timeouts: true, reserves: true}, 3_300_000},
+		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1, reserves: true}, 13_000_000},
+		{"two extensions each", model{proposals: []uint8{1}, rounds: 2, reserves: true}, 15_000_000},
+		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true, reserves: true}, 1_900_000},
 	}
 	if raceEnabled || testing.Short() {
 		t.Log("REDUCED: no loss of memory, one extension each, one proposal")

@@ -72,9 +72,9 @@ func (a Attempt) Rebase(base fence.Token) Attempt {
 	return a
 }
 
-// AppendState appends what the future of the turn depends on, without what
-// belongs to one node: see IsCalled.
-func (t *Turn) AppendState(b []byte, now time.Duration) []byte {
+// AppendState appends what the future of the retry depends on, without what
+// belongs to one node: see IsNotified.
+func (t *Retry) AppendState(b []byte, now time.Duration) []byte {
 	b = append(b, byte(t.vain), flags(t.missed, t.refused))
 	if t.refused {
 		b = binary.AppendVarint(b, int64(t.due-now))
@@ -82,5 +82,5 @@ func (t *Turn) AppendState(b []byte, now time.Duration) []byte {
 	return b
 }
 
-// IsCalled reports whether the node has called since the attempt began.
-func (t *Turn) IsCalled(node int) bool { return t.called.Has(node) }
+// IsNotified reports whether the node has notified since the attempt began.
+func (t *Retry) IsNotified(node int) bool { return t.notified.Has(node) }

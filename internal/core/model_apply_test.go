@@ -160,7 +160,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 	case runConfirm:
 		msg := &a.confirms[n][mv.arg]
 		asked = msg.asked
-		if m.broken.confirmsKept && mv.kept() {
+		if m.broken.confirmsReserved && mv.kept() {
 			e.Holder = holder(i)
 		}
 		reply = m.confirm(&e, holder(i), fence.Token(asked))
@@ -171,7 +171,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 			msg.stage = answered
 		}
 	case runExtend:
-		if m.broken.extendsKept && mv.kept() {
+		if m.broken.extendsReserved && mv.kept() {
 			e.Holder = holder(i)
 		}
 		reply = serve(&e, node.Extend, holder(i), a.core.Token())
@@ -195,7 +195,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 
 // acquire has a node carry out an acquire, or a broken variant of it.
 func (m *model) acquire(e *rule.Entry, holder node.Holder, proposal fence.Token) core.Reply {
-	if m.broken.grantsKept && e.Holder.Reserves() {
+	if m.broken.grantsReserved && e.Holder.Reserves() {
 		e.Holder, e.Register = holder, max(e.Register, proposal)
 		return core.Reply{Status: core.Granted, Register: e.Register}
 	}

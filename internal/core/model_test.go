@@ -40,7 +40,7 @@ type model struct {
 	losses    int             // how often a node loses its memory, one at a time
 	rounds    int             // extensions per attempt
 	force     bool            // an operator may force the release, once
-	lines     bool            // a free name may be kept for a waiter, see kept
+	reserves  bool            // a free name may be reserved for a waiter, see kept
 	inTurn    bool            // an attempt begins only after those before have held
 	broken    broken
 }
@@ -48,23 +48,23 @@ type model struct {
 // broken are the switches of the variants that must be refuted. The shipped
 // code is the zero value.
 type broken struct {
-	noConfirm      bool // the largest number granted is the token
-	confirmAnyway  bool // confirm does not look at the lease
-	confirmOutrun  bool // confirm accepts though the register is past the token
-	votesEmpty     bool // a node without memory votes
-	rebuiltEarly   bool // a node is rebuilt while older attempts are under way
-	extendsByLease bool // "leased to the holder" is all that an extension asks for
-	soundByRepair  bool // a repair makes a node sound
-	soundIfHeard   bool // a repair does if the acquire was answered by the time that the client hears of it
-	soundByConfirm bool // an accepted confirm does, though extends are on their way
-	noFloor        bool // a force release moves each register by one only
-	grantsKept     bool // an acquire takes a name that is kept, with the register as it is
-	confirmsKept   bool // a confirm takes a name that is kept for its own
-	extendsKept    bool // an extend does
+	noConfirm        bool // the largest number granted is the token
+	confirmAnyway    bool // confirm does not look at the lease
+	confirmOutrun    bool // confirm accepts though the register is past the token
+	votesEmpty       bool // a node without memory votes
+	rebuiltEarly     bool // a node is rebuilt while older attempts are under way
+	extendsByLease   bool // "leased to the holder" is all that an extension asks for
+	soundByRepair    bool // a repair makes a node sound
+	soundIfHeard     bool // a repair does if the acquire was answered by the time that the client hears of it
+	soundByConfirm   bool // an accepted confirm does, though extends are on their way
+	noFloor          bool // a force release moves each register by one only
+	grantsReserved   bool // an acquire takes a name that is kept, with the register as it is
+	confirmsReserved bool // a confirm takes a name that is reserved for its own
+	extendsReserved  bool // an extend does
 }
 
 // takesKept reports whether a name that is kept may not be refused to everybody.
-func (b broken) takesKept() bool { return b.grantsKept || b.confirmsKept || b.extendsKept }
+func (b broken) takesKept() bool { return b.grantsReserved || b.confirmsReserved || b.extendsReserved }
 
 // state is one state of the model. It is a plain value without pointers.
 type state struct {
@@ -176,7 +176,7 @@ func (mv move) before(vanish bool, bump uint8) move {
 	return mv
 }
 
-// whileKept says that the operation finds the name kept for a waiter.
+// whileKept says that the operation finds the name reserved for a waiter.
 func (mv move) whileKept() move {
 	mv.prelude |= 2
 	return mv
@@ -362,7 +362,7 @@ func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters boo
 //     without a look at it, so it may be moved before the next one.
 func (m *model) kept(s *state, i, n int, mv move, moves []move) []move {
 	node := &s.nodes[n]
-	if !m.lines || node.out || !m.alive(s, i) {
+	if !m.reserves || node.out || !m.alive(s, i) {
 		return moves
 	}
 	switch {

@@ -75,7 +75,7 @@ func (a *Acquisition) Lock() *Lock {
 // wait begins an Acquire.
 func (a *Acquisition) wait() {
 	c := a.client
-	a.own = core.NewTurn(len(c.group.Peers))
+	a.own = core.NewRetry(len(c.group.Peers))
 	a.waits, a.waiting = true, true
 	a.arrived = c.group.Env.Now()
 	if c.queues.enter(a, a.name, &a.queue) {

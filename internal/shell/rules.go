@@ -16,7 +16,7 @@ type Rules interface {
 	// Attempt begins a holder's attempt, for a caller with these values.
 	Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (Attempt, core.Action)
 	// Retry says when the waiter tries again whose own it is given.
-	Retry(own *core.Turn) Retry
+	Retry(own *core.Retry) Retry
 	// NodeTime estimates the time by which waiters stand in order.
 	NodeTime(own *core.NodeTime) NodeTime
 	// Timeout bounds a request.
@@ -42,10 +42,10 @@ type Attempt interface {
 	ReleaseOutcome() (done, clean bool)
 }
 
-// Retry is a *core.Turn.
+// Retry is a *core.Retry.
 type Retry interface {
 	Begin()
-	Called(node int, now time.Duration)
+	Notified(node int, now time.Duration)
 	Missed(now time.Duration)
 	Refused(now time.Duration, said []core.Refusal, random float64)
 	Due() time.Duration
@@ -68,7 +68,7 @@ func (Shipped) Attempt(own *core.Attempt, _ context.Context, _ node.Holder, p co
 }
 
 // Retry implements Rules.
-func (Shipped) Retry(own *core.Turn) Retry { return own }
+func (Shipped) Retry(own *core.Retry) Retry { return own }
 
 // NodeTime implements Rules.
 func (Shipped) NodeTime(own *core.NodeTime) NodeTime { return own }

@@ -20,7 +20,7 @@ type waiter struct {
 	at      node.Place // once it is in the queues
 	waiting bool
 	retry   Retry
-	own     core.Turn // behind retry
+	own     core.Retry // behind retry
 }
 
 // hurried is told, without the mutex, that it may be time to try again.
@@ -66,7 +66,7 @@ func (w *waiter) notified(node int, now time.Duration) bool {
 		w.mu.Unlock()
 		return false
 	}
-	w.retry.Called(node, now)
+	w.retry.Notified(node, now)
 	w.mu.Unlock()
 	w.of.hurried()
 	return true

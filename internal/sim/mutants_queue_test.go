@@ -28,7 +28,7 @@ var queueMutants = []mutant{
 			var due time.Duration // by a notification
 			b.notified = func(node int, now time.Duration) {
 				if b.asleep {
-					b.Retry.Called(node, now)
+					b.Retry.Notified(node, now)
 					due = b.Retry.Due()
 				}
 			}
@@ -145,7 +145,7 @@ type brokenRetry struct {
 
 func retrying(r *rules, f func(b *brokenRetry)) {
 	r.retry = func(_ *client, honest shell.Retry) shell.Retry {
-		b := &brokenRetry{Retry: honest, due: honest.Due, notified: honest.Called}
+		b := &brokenRetry{Retry: honest, due: honest.Due, notified: honest.Notified}
 		f(b)
 		return b
 	}
@@ -161,8 +161,8 @@ func (b *brokenRetry) Refused(now time.Duration, said []core.Refusal, random flo
 	b.Retry.Refused(now, said, random)
 }
 
-func (b *brokenRetry) Due() time.Duration                 { return b.due() }
-func (b *brokenRetry) Called(node int, now time.Duration) { b.notified(node, now) }
+func (b *brokenRetry) Due() time.Duration                   { return b.due() }
+func (b *brokenRetry) Notified(node int, now time.Duration) { b.notified(node, now) }
 
 // brokenTime is a wrong time of the nodes.
 type brokenTime struct {

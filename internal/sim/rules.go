@@ -79,7 +79,7 @@ func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder n
 }
 
 // Retry implements shell.Rules.
-func (r clientRules) Retry(own *core.Turn) shell.Retry {
+func (r clientRules) Retry(own *core.Retry) shell.Retry {
 	if honest := r.Shipped.Retry(own); r.c.w.rules.retry != nil {
 		return r.c.w.rules.retry(r.c, honest)
 	} else {

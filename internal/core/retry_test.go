@@ -27,52 +27,52 @@ func endless(n, ahead int) []core.Refusal {
 	return slices.Repeat([]core.Refusal{heldFor(0, ahead)}, n)
 }
 
-// refused is a turn after its first attempt, on as many nodes as have answered.
-func refused(said ...core.Refusal) core.Turn {
-	t := core.NewTurn(len(said))
+// refused is a retry after its first attempt, on as many nodes as have answered.
+func refused(said ...core.Refusal) core.Retry {
+	t := core.NewRetry(len(said))
 	t.Begin()
 	t.Refused(refusedAt, said, 0)
 	return t
 }
 
-func due(t *testing.T, turn core.Turn, want time.Duration) {
+func due(t *testing.T, retry core.Retry, want time.Duration) {
 	t.Helper()
-	if got := turn.Due(); got != want {
+	if got := retry.Due(); got != want {
 		t.Errorf("due at %v, expected %v (%v later)", got, want, want-got)
 	}
 }
 
 // "Backstop is the longest that a waiter stays silent, give or take a quarter".
-func TestTurnBackstop(t *testing.T) {
+func TestRetryBackstop(t *testing.T) {
 	for random, want := range map[float64]time.Duration{
 		0:    2250 * time.Millisecond,
 		0.25: 2625 * time.Millisecond,
 		0.5:  3 * time.Second,
 		0.75: 3375 * time.Millisecond,
 	} {
-		turn := core.NewTurn(3)
-		turn.Begin()
-		turn.Refused(refusedAt, endless(3, 0), random)
-		due(t, turn, refusedAt+want)
+		retry := core.NewRetry(3)
+		retry.Begin()
+		retry.Refused(refusedAt, endless(3, 0), random)
+		due(t, retry, refusedAt+want)
 	}
-	turn := core.NewTurn(3)
-	turn.Begin()
-	turn.Refused(refusedAt, endless(3, 0), 1-1e-12)
-	if got := turn.Due() - refusedAt; got >= 3750*time.Millisecond || got < 3749*time.Millisecond {
+	retry := core.NewRetry(3)
+	retry.Begin()
+	retry.Refused(refusedAt, endless(3, 0), 1-1e-12)
+	if got := retry.Due() - refusedAt; got >= 3750*time.Millisecond || got < 3749*time.Millisecond {
 		t.Errorf("due after %v, expected just under 3.75s", got)
 	}
 }
 
-// A waiter asks about those before it: a claim window for each, since each may be
+// A waiter asks about those before it: a reservation for each, since each may be
 // hung, up to the backstop.
-func TestTurnAsksAboutThoseAhead(t *testing.T) {
+func TestRetryAsksAboutThoseAhead(t *testing.T) {
 	for ahead, want := range map[int]time.Duration{
 		0: 3 * time.Second, 1: time.Second, 2: 2 * time.Second, 3: 3 * time.Second, 4: 3 * time.Second, 9_999: 3 * time.Second,
 	} {
-		turn := core.NewTurn(3)
-		turn.Begin()
-		turn.Refused(refusedAt, endless(3, ahead), 0.5)
-		due(t, turn, refusedAt+want)
+		retry := core.NewRetry(3)
+		retry.Begin()
+		retry.Refused(refusedAt, endless(3, ahead), 0.5)
+		due(t, retry, refusedAt+want)
 	}
 	// The backstop is earlier than the third of those ahead.
 	due(t, refused(endless(3, 3)...), earliest)
@@ -80,7 +80,7 @@ func TestTurnAsksAboutThoseAhead(t *testing.T) {
 
 // When the leases of so many nodes end that a majority is free, a waiter looks: a
 // millisecond later, since nodes count whole ones.
-func TestTurnWhenLeasesEnd(t *testing.T) {
+func TestRetryWhenLeasesEnd(t *testing.T) {
 	const ms = time.Millisecond
 	free := core.Refusal{Status: core.Granted}
 	unknown, out := core.Refusal{}, core.Refusal{Status: core.Rejoining}
@@ -104,14 +104,14 @@ func TestTurnWhenLeasesEnd(t *testing.T) {
 		{"one nanosecond after it", []core.Refusal{heldFor(2249*ms+1, 0), heldFor(2249*ms+1, 0), unknown}, 2250 * ms},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			turn := refused(c.said...)
-			due(t, turn, refusedAt+c.want)
+			retry := refused(c.said...)
+			due(t, retry, refusedAt+c.want)
 		})
 	}
 }
 
-// Where no quorum answers, nobody may be there to call: the waiter polls.
-func TestTurnPollsWithoutAQuorum(t *testing.T) {
+// Where no quorum answers, nobody may be there to notify: the waiter polls.
+func TestRetryPollsWithoutAQuorum(t *testing.T) {
 	free, heard, unknown, out := core.Refusal{Status: core.Granted}, heldFor(0, 0), core.Refusal{}, core.Refusal{Status: core.Rejoining}
 	for _, c := range []struct {
 		said  []core.Refusal
@@ -126,26 +126,26 @@ func TestTurnPollsWithoutAQuorum(t *testing.T) {
 		{[]core.Refusal{heard, heard, heard, unknown}, false},
 	} {
 		for random, interval := range map[float64]time.Duration{0: 50, 0.5: 100, 0.75: 125} {
-			turn := core.NewTurn(len(c.said))
-			turn.Begin()
-			turn.Refused(refusedAt, c.said, random)
+			retry := core.NewRetry(len(c.said))
+			retry.Begin()
+			retry.Refused(refusedAt, c.said, random)
 			want := refusedAt + time.Duration((0.75+random/2)*float64(core.Backstop))
 			if c.polls {
 				want = refusedAt + interval*time.Millisecond
 			}
-			due(t, turn, want)
+			due(t, retry, want)
 		}
 	}
-	// A call hurries a waiter that polls, too.
-	turn := core.NewTurn(3)
-	turn.Begin()
-	turn.Refused(refusedAt, []core.Refusal{unknown, unknown, unknown}, 0.75)
-	turn.Called(0, refusedAt)
-	due(t, turn, refusedAt+62500*time.Microsecond)
+	// A notification hurries a waiter that polls, too.
+	retry := core.NewRetry(3)
+	retry.Begin()
+	retry.Refused(refusedAt, []core.Refusal{unknown, unknown, unknown}, 0.75)
+	retry.Notified(0, refusedAt)
+	due(t, retry, refusedAt+62500*time.Microsecond)
 }
 
-// "first for the first in line, a little later for each of the others".
-func TestTurnsAreSpreadWhenLeasesEnd(t *testing.T) {
+// "first for the first in the queue, a little later for each of the others".
+func TestRetrysAreSpreadWhenLeasesEnd(t *testing.T) {
 	const end = 100 * time.Millisecond
 	step := rule.ReservationTTL / 16
 	for ahead, want := range map[int]time.Duration{
@@ -164,22 +164,22 @@ func TestTurnsAreSpreadWhenLeasesEnd(t *testing.T) {
 }
 
 // Nobody's place makes the moment overflow.
-func TestTurnFarBehind(t *testing.T) {
+func TestRetryFarBehind(t *testing.T) {
 	const many = 1 << 60
 	said := []core.Refusal{heldFor(time.Millisecond, many), heldFor(time.Millisecond, many), heldFor(time.Millisecond, many)}
 	due(t, refused(said...), earliest)
 }
 
 // The place is what most nodes say, see Ahead.
-func TestTurnTakesTheMedianPlace(t *testing.T) {
-	turn := core.NewTurn(3)
-	turn.Begin()
-	turn.Refused(refusedAt, []core.Refusal{heldFor(0, 0), heldFor(0, 7), heldFor(0, 1)}, 0.5)
-	due(t, turn, refusedAt+time.Second)
+func TestRetryTakesTheMedianPlace(t *testing.T) {
+	retry := core.NewRetry(3)
+	retry.Begin()
+	retry.Refused(refusedAt, []core.Refusal{heldFor(0, 0), heldFor(0, 7), heldFor(0, 1)}, 0.5)
+	due(t, retry, refusedAt+time.Second)
 	// A node that did not refuse does not count as nobody ahead.
-	turn.Begin()
-	turn.Refused(refusedAt, []core.Refusal{{Status: core.Granted}, {}, heldFor(0, 1)}, 0.5)
-	due(t, turn, refusedAt+time.Second)
+	retry.Begin()
+	retry.Refused(refusedAt, []core.Refusal{{Status: core.Granted}, {}, heldFor(0, 1)}, 0.5)
+	due(t, retry, refusedAt+time.Second)
 }
 
 func TestAhead(t *testing.T) {
@@ -196,159 +196,159 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// A quorum that calls is not kept waiting.
-func TestTurnQuorumOfCalls(t *testing.T) {
+// A quorum that notifies is not kept waiting.
+func TestRetryQuorumOfCalls(t *testing.T) {
 	const now = refusedAt + 700*time.Millisecond
 	for n, quorum := range map[int]int{1: 1, 2: 2, 3: 2, 4: 3, 5: 3} {
-		turn := refused(endless(n, 0)...)
+		retry := refused(endless(n, 0)...)
 		for node := range quorum - 1 {
-			turn.Called(node, now)
-			turn.Called(node, now) // a node that calls twice is one
+			retry.Notified(node, now)
+			retry.Notified(node, now) // a node that notifies twice is one
 		}
-		if turn.Due() <= now {
-			t.Errorf("%d nodes: tries at once when %d have called", n, quorum-1)
+		if retry.Due() <= now {
+			t.Errorf("%d nodes: tries at once when %d have notified", n, quorum-1)
 		}
-		turn.Called(quorum-1, now+1)
-		due(t, turn, now+1)
+		retry.Notified(quorum-1, now+1)
+		due(t, retry, now+1)
 	}
 }
 
-// A call never makes a waiter later, nor do others that follow it.
-func TestTurnCallsOnlyHurry(t *testing.T) {
-	turn := refused(heldFor(time.Millisecond, 0), heldFor(time.Millisecond, 0), heldFor(0, 0))
-	turn.Called(0, refusedAt)
-	due(t, turn, refusedAt+2*time.Millisecond)
+// A notification never makes a waiter later, nor do others that follow it.
+func TestRetryCallsOnlyHurry(t *testing.T) {
+	retry := refused(heldFor(time.Millisecond, 0), heldFor(time.Millisecond, 0), heldFor(0, 0))
+	retry.Notified(0, refusedAt)
+	due(t, retry, refusedAt+2*time.Millisecond)
 
-	turn = refused(endless(5, 0)...)
-	turn.Called(0, refusedAt)
-	due(t, turn, refusedAt+62500*time.Microsecond)
-	turn.Called(1, refusedAt+time.Millisecond)
-	due(t, turn, refusedAt+62500*time.Microsecond)
-	turn.Called(2, refusedAt+2*time.Millisecond)
-	due(t, turn, refusedAt+2*time.Millisecond)
+	retry = refused(endless(5, 0)...)
+	retry.Notified(0, refusedAt)
+	due(t, retry, refusedAt+62500*time.Microsecond)
+	retry.Notified(1, refusedAt+time.Millisecond)
+	due(t, retry, refusedAt+62500*time.Microsecond)
+	retry.Notified(2, refusedAt+2*time.Millisecond)
+	due(t, retry, refusedAt+2*time.Millisecond)
 }
 
-// minority makes an attempt for the call of one node, and returns for how long
-// the next call of one node waits.
-func minority(turn *core.Turn) time.Duration {
-	turn.Called(0, refusedAt)
-	turn.Begin()
-	turn.Refused(refusedAt, endless(3, 0), 0)
-	return patience(*turn)
+// minority makes an attempt for the notification of one node, and returns for how long
+// the next notification of one node waits.
+func minority(retry *core.Retry) time.Duration {
+	retry.Notified(0, refusedAt)
+	retry.Begin()
+	retry.Refused(refusedAt, endless(3, 0), 0)
+	return patience(*retry)
 }
 
-func patience(turn core.Turn) time.Duration {
-	turn.Called(0, refusedAt)
-	return turn.Due() - refusedAt
+func patience(retry core.Retry) time.Duration {
+	retry.Notified(0, refusedAt)
+	return retry.Due() - refusedAt
 }
 
-// "A waiter who tries in vain is ever more patient": each attempt for the calls of
-// too few nodes doubles the time that the next such call waits, up to the claim
+// "A waiter who tries in vain is ever more patient": each attempt for the notifications of
+// too few nodes doubles the time that the next such notification waits, up to the claim
 // window.
-func TestTurnPatience(t *testing.T) {
-	turn := refused(endless(3, 0)...)
+func TestRetryPatience(t *testing.T) {
+	retry := refused(endless(3, 0)...)
 	want := []time.Duration{62500, 125_000, 250_000, 500_000, 1_000_000, 1_000_000, 1_000_000}
-	if got := patience(turn); got != want[0]*time.Microsecond {
-		t.Errorf("the first call of one node waits %v, expected %v", got, want[0]*time.Microsecond)
+	if got := patience(retry); got != want[0]*time.Microsecond {
+		t.Errorf("the first notification of one node waits %v, expected %v", got, want[0]*time.Microsecond)
 	}
 	for i, us := range want[1:] {
-		if got := minority(&turn); got != us*time.Microsecond {
-			t.Errorf("after %d attempts in vain, the call of one node waits %v, expected %v", i+1, got, us*time.Microsecond)
+		if got := minority(&retry); got != us*time.Microsecond {
+			t.Errorf("after %d attempts in vain, the notification of one node waits %v, expected %v", i+1, got, us*time.Microsecond)
 		}
 	}
-	// An attempt without a call takes one step back.
+	// An attempt without a notification takes one step back.
 	for _, us := range []time.Duration{500_000, 250_000, 125_000, 62500, 62500} {
-		turn.Begin()
-		turn.Refused(refusedAt, endless(3, 0), 0)
-		if got := patience(turn); got != us*time.Microsecond {
-			t.Errorf("after an attempt without a call, it waits %v, expected %v", got, us*time.Microsecond)
+		retry.Begin()
+		retry.Refused(refusedAt, endless(3, 0), 0)
+		if got := patience(retry); got != us*time.Microsecond {
+			t.Errorf("after an attempt without a notification, it waits %v, expected %v", got, us*time.Microsecond)
 		}
 	}
-	// An attempt for the calls of a quorum takes all of them.
-	minority(&turn)
-	minority(&turn)
-	turn.Called(1, refusedAt)
-	turn.Called(2, refusedAt)
-	turn.Begin()
-	turn.Refused(refusedAt, endless(3, 0), 0)
-	if got := patience(turn); got != 62500*time.Microsecond {
-		t.Errorf("after an attempt for a quorum's calls, it waits %v, expected 62.5ms", got)
+	// An attempt for the notifications of a quorum takes all of them.
+	minority(&retry)
+	minority(&retry)
+	retry.Notified(1, refusedAt)
+	retry.Notified(2, refusedAt)
+	retry.Begin()
+	retry.Refused(refusedAt, endless(3, 0), 0)
+	if got := patience(retry); got != 62500*time.Microsecond {
+		t.Errorf("after an attempt for a quorum's notifications, it waits %v, expected 62.5ms", got)
 	}
 }
 
-// The first attempt of all was made for nobody's call.
-func TestTurnFirstAttempt(t *testing.T) {
-	turn := core.NewTurn(3)
-	turn.Begin()
-	turn.Begin()
-	turn.Refused(refusedAt, endless(3, 0), 0)
-	if got := patience(turn); got != 62500*time.Microsecond {
-		t.Errorf("the first call waits %v, expected 62.5ms", got)
+// The first attempt of all was made for nobody's notification.
+func TestRetryFirstAttempt(t *testing.T) {
+	retry := core.NewRetry(3)
+	retry.Begin()
+	retry.Begin()
+	retry.Refused(refusedAt, endless(3, 0), 0)
+	if got := patience(retry); got != 62500*time.Microsecond {
+		t.Errorf("the first notification waits %v, expected 62.5ms", got)
 	}
 }
 
 // Calls during an attempt are for the next one: they cannot interrupt this one,
 // and count once it is refused.
-func TestTurnCalledDuringAnAttempt(t *testing.T) {
-	turn := refused(endless(3, 0)...)
-	turn.Begin()
-	before := turn.Due()
-	turn.Called(0, refusedAt+time.Second)
-	turn.Missed(refusedAt + time.Second)
-	due(t, turn, before)
+func TestRetryCalledDuringAnAttempt(t *testing.T) {
+	retry := refused(endless(3, 0)...)
+	retry.Begin()
+	before := retry.Due()
+	retry.Notified(0, refusedAt+time.Second)
+	retry.Missed(refusedAt + time.Second)
+	due(t, retry, before)
 
-	turn.Begin() // forgets both
-	turn.Refused(refusedAt, endless(3, 0), 0)
-	due(t, turn, earliest)
+	retry.Begin() // forgets both
+	retry.Refused(refusedAt, endless(3, 0), 0)
+	due(t, retry, earliest)
 
-	turn.Begin()
-	turn.Called(1, refusedAt-2)
-	turn.Called(2, refusedAt-1)
-	turn.Refused(refusedAt, endless(3, 0), 0)
-	due(t, turn, refusedAt)
+	retry.Begin()
+	retry.Notified(1, refusedAt-2)
+	retry.Notified(2, refusedAt-1)
+	retry.Refused(refusedAt, endless(3, 0), 0)
+	due(t, retry, refusedAt)
 }
 
-// A call that comes during an attempt waits from the end of the attempt on.
-func TestTurnOneCallDuringAnAttempt(t *testing.T) {
-	turn := core.NewTurn(3)
-	turn.Begin()
-	turn.Called(2, refusedAt-time.Second)
-	turn.Refused(refusedAt, endless(3, 0), 0)
-	due(t, turn, refusedAt+62500*time.Microsecond)
+// A notification that comes during an attempt waits from the end of the attempt on.
+func TestRetryOneCallDuringAnAttempt(t *testing.T) {
+	retry := core.NewRetry(3)
+	retry.Begin()
+	retry.Notified(2, refusedAt-time.Second)
+	retry.Refused(refusedAt, endless(3, 0), 0)
+	due(t, retry, refusedAt+62500*time.Microsecond)
 }
 
-// "Missed tells that a call may have been lost": look at once, once.
-func TestTurnMissed(t *testing.T) {
-	turn := refused(endless(3, 0)...)
-	turn.Missed(refusedAt + 10)
-	due(t, turn, refusedAt+10)
-	turn.Missed(refusedAt + 20) // no reason to be later
-	due(t, turn, refusedAt+10)
+// "Missed tells that a notification may have been lost": look at once, once.
+func TestRetryMissed(t *testing.T) {
+	retry := refused(endless(3, 0)...)
+	retry.Missed(refusedAt + 10)
+	due(t, retry, refusedAt+10)
+	retry.Missed(refusedAt + 20) // no reason to be later
+	due(t, retry, refusedAt+10)
 
-	turn.Begin()
-	turn.Missed(refusedAt + 30)
-	turn.Refused(refusedAt+40, endless(3, 0), 0)
-	due(t, turn, refusedAt+40)
+	retry.Begin()
+	retry.Missed(refusedAt + 30)
+	retry.Refused(refusedAt+40, endless(3, 0), 0)
+	due(t, retry, refusedAt+40)
 
-	turn.Begin() // that was it
-	turn.Refused(refusedAt, endless(3, 0), 0)
-	due(t, turn, earliest)
-	// An attempt for a lost call is not one in vain.
-	if got := patience(turn); got != 62500*time.Microsecond {
-		t.Errorf("the next call waits %v, expected 62.5ms", got)
+	retry.Begin() // that was it
+	retry.Refused(refusedAt, endless(3, 0), 0)
+	due(t, retry, earliest)
+	// An attempt for a lost notification is not one in vain.
+	if got := patience(retry); got != 62500*time.Microsecond {
+		t.Errorf("the next notification waits %v, expected 62.5ms", got)
 	}
 }
 
 // Nothing is left of when the attempt before was to be followed.
-func TestTurnRefusedAgain(t *testing.T) {
-	turn := refused(heldFor(time.Millisecond, 0), heldFor(time.Millisecond, 0), heldFor(0, 0))
-	due(t, turn, refusedAt+2*time.Millisecond)
-	turn.Begin()
-	turn.Refused(refusedAt, endless(3, 0), 0.5)
-	due(t, turn, middle)
+func TestRetryRefusedAgain(t *testing.T) {
+	retry := refused(heldFor(time.Millisecond, 0), heldFor(time.Millisecond, 0), heldFor(0, 0))
+	due(t, retry, refusedAt+2*time.Millisecond)
+	retry.Begin()
+	retry.Refused(refusedAt, endless(3, 0), 0.5)
+	due(t, retry, middle)
 }
 
-// Where nobody calls, a lease that ends before the next look is waited for.
+// Where nobody notifies, a lease that ends before the next look is waited for.
 func TestPollDelay(t *testing.T) {
 	held := func(remaining time.Duration) core.Refusal {
 		return core.Refusal{Status: core.Held, Remaining: remaining}

@@ -8,10 +8,10 @@ import (
 )
 
 // The clients of the model of waiting: what the shell does around core.Attempt
-// and core.Turn.
+// and core.Retry.
 
 // try begins an attempt.
-func (m *lineModel) try(s *lineState, i int, t *trace) {
+func (m *queueModel) try(s *queueState, i int, t *trace) {
 	c := &s.clients[i]
 	// Clients propose the time, so that a new proposal is above all registers.
 	proposal := uint8(0)
@@ -19,18 +19,18 @@ func (m *lineModel) try(s *lineState, i int, t *trace) {
 		proposal = max(proposal, s.nodes[n].register+1)
 	}
 	var action core.Action
-	c.core, action = core.NewAttempt(core.Params{Nodes: m.group(), TTL: lineTTL, Start: s.now, Proposal: fence.Token(proposal)})
-	c.stage, c.said = trying, [maxLineNodes]core.Refusal{}
+	c.core, action = core.NewAttempt(core.Params{Nodes: m.group(), TTL: queueTTL, Start: s.now, Proposal: fence.Token(proposal)})
+	c.stage, c.said = trying, [maxQueueNodes]core.Refusal{}
 	c.attempt++
-	c.turn.Begin()
+	c.retry.Begin()
 	t.say("%s begins attempt %d", waiterName(i), c.attempt)
 	m.carryOut(s, i, c.attempt, action)
 }
 
 // carryOut puts the requests of an action on their way.
-func (m *lineModel) carryOut(s *lineState, i int, attempt uint8, action core.Action) {
+func (m *queueModel) carryOut(s *queueState, i int, attempt uint8, action core.Action) {
 	c := &s.clients[i]
-	msg := lineMsg{attempt: attempt, number: small(action.Token)}
+	msg := queueMsg{attempt: attempt, number: small(action.Token)}
 	switch action.Op {
 	case core.None:
 		return
@@ -48,18 +48,18 @@ func (m *lineModel) carryOut(s *lineState, i int, attempt uint8, action core.Act
 	}
 }
 
-// leave gives up a place, and what is kept for it, on one node.
-func (c *client) leave(n int) { c.out[n].push(lineMsg{op: opRelease}) }
+// leave gives up a place, and what is reserved for it, on one node.
+func (c *client) leave(n int) { c.out[n].push(queueMsg{op: opRelease}) }
 
 // failed is an attempt that is over: what an older one does with its answers.
 var failed = func() core.Attempt {
-	a, _ := core.NewAttempt(core.Params{Nodes: maxLineNodes, TTL: lineTTL})
+	a, _ := core.NewAttempt(core.Params{Nodes: maxQueueNodes, TTL: queueTTL})
 	a.Cancel()
 	return a
 }()
 
 // hear has a client take the answer to an acquire or a confirm.
-func (m *lineModel) hear(s *lineState, i, n int, msg lineMsg, t *trace) (violation string) {
+func (m *queueModel) hear(s *queueState, i, n int, msg queueMsg, t *trace) (violation string) {
 	c := &s.clients[i]
 	a := &c.core
 	if msg.attempt != c.attempt {
@@ -73,7 +73,7 @@ func (m *lineModel) hear(s *lineState, i, n int, msg lineMsg, t *trace) (violati
 		if msg.attempt == c.attempt {
 			c.said[n] = core.Refusal{Status: reply.Status, Remaining: msg.remaining, Ahead: int(msg.ahead)}
 			if (c.stage == holds || c.stage == served) && reply.Status == core.Held && !m.broken.lingers {
-				c.leave(n) // it has put the client into the line
+				c.leave(n) // it has put the client into the queue
 			}
 		}
 		action = a.OnAcquire(n, reply, s.now)
@@ -95,20 +95,20 @@ func (m *lineModel) hear(s *lineState, i, n int, msg lineMsg, t *trace) (violati
 		}
 	case core.Over:
 		c.stage = waiting
-		c.turn.Refused(s.now, c.said[:m.group()], m.random[i])
-		t.say("%s waits until %v at most", waiterName(i), c.turn.Due())
+		c.retry.Refused(s.now, c.said[:m.group()], m.random[i])
+		t.say("%s waits until %v at most", waiterName(i), c.retry.Due())
 		m.hurry(s, i, t)
 	}
 	return ""
 }
 
-func (m *lineModel) hearCall(s *lineState, i, n int, t *trace) {
+func (m *queueModel) hearNotification(s *queueState, i, n int, t *trace) {
 	c := &s.clients[i]
-	t.say("%s hears node %d's call", waiterName(i), n+1)
+	t.say("%s hears node %d's notification", waiterName(i), n+1)
 	if c.stage == holds || c.stage == served {
-		return // it gives up what is kept for it with the lock
+		return // it gives up what is reserved for it with the lock
 	}
-	c.turn.Called(n, s.now)
+	c.retry.Notified(n, s.now)
 	if m.broken.impatient && c.stage == waiting {
 		m.try(s, i, t)
 		return
@@ -117,8 +117,8 @@ func (m *lineModel) hearCall(s *lineState, i, n int, t *trace) {
 }
 
 // hurry tries at once if it is time.
-func (m *lineModel) hurry(s *lineState, i int, t *trace) {
-	if c := &s.clients[i]; c.stage == waiting && c.turn.Due() <= s.now {
+func (m *queueModel) hurry(s *queueState, i int, t *trace) {
+	if c := &s.clients[i]; c.stage == waiting && c.retry.Due() <= s.now {
 		m.try(s, i, t)
 	}
 }

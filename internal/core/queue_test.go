@@ -10,40 +10,40 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// What clients pass to Turn.Refused: they look again as early or as late as they
+// What clients pass to Retry.Refused: they look again as early or as late as they
 // may.
 var early, late = [maxClients]float64{}, [maxClients]float64{0.999, 0.999, 0.999, 0.999}
 
-// aWhile is how long Turn lets the first call wait that is not one of a quorum.
+// aWhile is how long Retry lets the first notification wait that is not one of a quorum.
 const aWhile = rule.ReservationTTL / 16
 
 // TestEveryLine visits every state that a few clients can reach who want the
 // same lock while nothing fails. In every run
 //   - all of them are served: no run ends before, and none goes on for ever;
-//   - if all wait in all lines when the lock is released, they are served in the
+//   - if all wait in all queues when the lock is released, they are served in the
 //     order of their stamps;
 //   - the lock is taken at once when it has been released, or, where messages
-//     have crossed so that too few nodes call the same waiter, after aWhile;
+//     have crossed so that too few nodes notify the same waiter, after aWhile;
 //   - if no timer goes off during a hold, nobody makes more than two attempts: one
-//     that is refused, and one when it is called.
+//     that is refused, and one when it is notified.
 func TestEveryLine(t *testing.T) {
 	for _, s := range []struct {
 		name     string
-		model    lineModel
+		model    queueModel
 		attempts int
 		vacant   time.Duration
 		atLeast  int // states: a search that suddenly visits far fewer is broken itself
 		long     bool
 	}{
-		{"two come", lineModel{clients: 2, random: early}, 2, 0, 40_000, false},
-		{"two come, a long hold", lineModel{clients: 2, random: late, maxHold: 4 * time.Second}, 4, aWhile, 70_000, false},
-		{"two come, a node is down", lineModel{clients: 2, down: 1, random: late}, 2, aWhile, 6_000, false},
-		{"two come at once, four nodes", lineModel{clients: 2, nodes: 4, atOnce: true}, 2, aWhile, 60_000, true},
-		{"one holds, one waits, one comes", lineModel{clients: 3, prepared: 2, random: early}, 2, 0, 45_000, true},
-		{"one holds, two wait", lineModel{clients: 3, prepared: 3, random: early}, 2, 0, 2_000, false},
-		{"one holds, two wait, calls travel apart", lineModel{clients: 3, prepared: 3, apart: true}, 2, 0, 3_000, false},
-		{"one holds, two wait, a long hold", lineModel{clients: 3, prepared: 3, maxHold: 4 * time.Second}, 9, aWhile, 150_000, true},
-		{"one holds, three wait", lineModel{clients: 4, prepared: 4, random: late}, 2, 0, 30_000, true},
+		{"two come", queueModel{clients: 2, random: early}, 2, 0, 40_000, false},
+		{"two come, a long hold", queueModel{clients: 2, random: late, maxHold: 4 * time.Second}, 4, aWhile, 70_000, false},
+		{"two come, a node is down", queueModel{clients: 2, down: 1, random: late}, 2, aWhile, 6_000, false},
+		{"two come at once, four nodes", queueModel{clients: 2, nodes: 4, atOnce: true}, 2, aWhile, 60_000, true},
+		{"one holds, one waits, one comes", queueModel{clients: 3, prepared: 2, random: early}, 2, 0, 45_000, true},
+		{"one holds, two wait", queueModel{clients: 3, prepared: 3, random: early}, 2, 0, 2_000, false},
+		{"one holds, two wait, notifications travel apart", queueModel{clients: 3, prepared: 3, apart: true}, 2, 0, 3_000, false},
+		{"one holds, two wait, a long hold", queueModel{clients: 3, prepared: 3, maxHold: 4 * time.Second}, 9, aWhile, 150_000, true},
+		{"one holds, three wait", queueModel{clients: 4, prepared: 4, random: late}, 2, 0, 30_000, true},
 	} {
 		if (raceEnabled || testing.Short()) && s.long {
 			t.Logf("REDUCED: not here, it takes too long: %s", s.name)
@@ -81,17 +81,17 @@ func TestLinesAtRandom(t *testing.T) {
 	const backstop = core.Backstop * 5 / 4
 	for _, s := range []struct {
 		name   string
-		model  lineModel
+		model  queueModel
 		vacant time.Duration
 	}{
-		{"three come", lineModel{clients: 3}, 4 * aWhile},
-		{"four come, long holds", lineModel{clients: 4, maxHold: 3 * time.Second}, 4 * aWhile},
-		{"four come, long holds, calls travel apart", lineModel{clients: 4, apart: true, maxHold: 3 * time.Second}, 4 * aWhile},
-		{"three come, a node is down", lineModel{clients: 3, down: 1}, 4 * aWhile},
-		{"four come, four nodes", lineModel{clients: 4, nodes: 4}, 8 * aWhile},
-		{"four come, two of five nodes are down", lineModel{clients: 4, nodes: 5, down: 2}, 8 * aWhile},
-		{"four come, messages in any order", lineModel{clients: 4, loose: true, apart: true}, backstop},
-		{"three come, a node is down, messages in any order", lineModel{clients: 3, down: 1, loose: true}, backstop},
+		{"three come", queueModel{clients: 3}, 4 * aWhile},
+		{"four come, long holds", queueModel{clients: 4, maxHold: 3 * time.Second}, 4 * aWhile},
+		{"four come, long holds, notifications travel apart", queueModel{clients: 4, apart: true, maxHold: 3 * time.Second}, 4 * aWhile},
+		{"three come, a node is down", queueModel{clients: 3, down: 1}, 4 * aWhile},
+		{"four come, four nodes", queueModel{clients: 4, nodes: 4}, 8 * aWhile},
+		{"four come, two of five nodes are down", queueModel{clients: 4, nodes: 5, down: 2}, 8 * aWhile},
+		{"four come, messages in any order", queueModel{clients: 4, loose: true, apart: true}, backstop},
+		{"three come, a node is down, messages in any order", queueModel{clients: 3, down: 1, loose: true}, backstop},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			var most lineResult
@@ -112,7 +112,7 @@ func TestLinesAtRandom(t *testing.T) {
 }
 
 // walkLine takes one random path to its end. It sets the model's random figures.
-func walkLine(m *lineModel, seed uint64) (r lineResult) {
+func walkLine(m *queueModel, seed uint64) (r lineResult) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range m.random {
 		m.random[i] = random.Float64()
@@ -153,24 +153,24 @@ func walkLine(m *lineModel, seed uint64) (r lineResult) {
 func TestRefutedLines(t *testing.T) {
 	for _, v := range []struct {
 		name  string
-		model lineModel
+		model queueModel
 		want  string        // the violation
 		idle  time.Duration // or that nobody holds for longer than this
 	}{
-		{"a release calls nobody, and nobody tries by itself",
-			lineModel{clients: 2, broken: brokenLine{silent: true, noTimers: true}}, "nothing will happen", 0},
-		{"a release calls nobody",
-			lineModel{clients: 2, broken: brokenLine{silent: true}}, "", rule.ReservationTTL},
-		{"a line is in the order of arrival",
-			lineModel{clients: 3, prepared: 1, broken: brokenLine{byArrival: true}}, "is served before", 0},
-		{"an attempt that fails leaves the lines where it was granted",
-			lineModel{clients: 3, down: 1, broken: brokenLine{noRejoin: true}}, "again and again", 0},
-		{"an attempt that fails calls itself, and tries at every call",
-			lineModel{clients: 3, down: 1, broken: brokenLine{callsSelf: true, impatient: true}}, "again and again", 0},
-		{"a waiter tries at every call",
-			lineModel{clients: 3, prepared: 2, broken: brokenLine{impatient: true}}, "", 2 * aWhile},
-		{"a client that has the lock stays in the line of a node that it was not needed at",
-			lineModel{clients: 3, broken: brokenLine{lingers: true}}, "", rule.ReservationTTL},
+		{"a release notifies nobody, and nobody tries by itself",
+			queueModel{clients: 2, broken: brokenQueue{silent: true, noTimers: true}}, "nothing will happen", 0},
+		{"a release notifies nobody",
+			queueModel{clients: 2, broken: brokenQueue{silent: true}}, "", rule.ReservationTTL},
+		{"a queue is in the order of arrival",
+			queueModel{clients: 3, prepared: 1, broken: brokenQueue{byArrival: true}}, "is served before", 0},
+		{"an attempt that fails leaves the queues where it was granted",
+			queueModel{clients: 3, down: 1, broken: brokenQueue{noRejoin: true}}, "again and again", 0},
+		{"an attempt that fails notifies itself, and tries at every notification",
+			queueModel{clients: 3, down: 1, broken: brokenQueue{notifiesSelf: true, impatient: true}}, "again and again", 0},
+		{"a waiter tries at every notification",
+			queueModel{clients: 3, prepared: 2, broken: brokenQueue{impatient: true}}, "", 2 * aWhile},
+		{"a client that has the lock stays in the queue of a node that it was not needed at",
+			queueModel{clients: 3, broken: brokenQueue{lingers: true}}, "", rule.ReservationTTL},
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			for seed := range uint64(20_000) {
@@ -194,10 +194,10 @@ func TestRefutedLines(t *testing.T) {
 // The exhaustive search has to see these two as well: a run that ends, and one
 // that goes on for ever, though perhaps with larger and larger registers.
 func TestRefutedLinesExhaustively(t *testing.T) {
-	for want, m := range map[string]lineModel{
-		"nothing will happen": {clients: 2, broken: brokenLine{silent: true, noTimers: true}},
+	for want, m := range map[string]queueModel{
+		"nothing will happen": {clients: 2, broken: brokenQueue{silent: true, noTimers: true}},
 		"again": {clients: 3, prepared: 1, down: 1,
-			broken: brokenLine{callsSelf: true, impatient: true}},
+			broken: brokenQueue{notifiesSelf: true, impatient: true}},
 	} {
 		if r := searchLine(&m); !strings.Contains(r.Violation, want) {
 			t.Errorf("not refuted by %q: %v, %s", want, r, r.steps(&m))

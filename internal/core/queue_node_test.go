@@ -19,11 +19,11 @@ type modelQueue struct{ rule.Waiters }
 func (*modelQueue) Renew()                {}
 func (*modelQueue) Reachable(string) bool { return true }
 
-func (n *lineNode) asQueue() *modelQueue {
-	return &modelQueue{append(make(rule.Waiters, 0, maxClients), n.line[:n.length]...)}
+func (n *queueNode) asQueue() *modelQueue {
+	return &modelQueue{append(make(rule.Waiters, 0, maxClients), n.waiters[:n.length]...)}
 }
 
-func (n *lineNode) asEntry() rule.Entry {
+func (n *queueNode) asEntry() rule.Entry {
 	e := rule.Entry{Expires: n.expires, Register: fence.Token(n.register)}
 	switch {
 	case n.owner > 0 && n.attempt > 0:
@@ -34,19 +34,19 @@ func (n *lineNode) asEntry() rule.Entry {
 	return e
 }
 
-// execute has a node carry out a request, and sends the answer and the call.
-func (m *lineModel) execute(s *lineState, i, at int, nth uint8, t *trace) {
+// execute has a node carry out a request, and sends the answer and the notification.
+func (m *queueModel) execute(s *queueState, i, at int, nth uint8, t *trace) {
 	c, n := &s.clients[i], &s.nodes[at]
 	msg := c.out[at].take(nth)
 	if at >= m.group()-m.down {
 		if msg.op != opRelease {
-			c.in[at].push(lineMsg{op: msg.op, attempt: msg.attempt, asked: msg.number})
+			c.in[at].push(queueMsg{op: msg.op, attempt: msg.attempt, asked: msg.number})
 		}
 		return
 	}
 	e, q := n.asEntry(), n.asQueue()
 	owner, attempt := n.owner, n.attempt
-	r := node.Request{Op: core.Release, TTL: lineTTL, Token: fence.Token(msg.number), Place: place(i, msg.stays)}
+	r := node.Request{Op: core.Release, TTL: queueTTL, Token: fence.Token(msg.number), Place: place(i, msg.stays)}
 	if msg.attempt > 0 {
 		r.Holder = holderName(i, msg.attempt)
 	}
@@ -60,35 +60,35 @@ func (m *lineModel) execute(s *lineState, i, at int, nth uint8, t *trace) {
 	if msg.op != opRelease || msg.attempt > 0 {
 		what = r.Op.String()
 	}
-	reply, called := m.serve(&e, q, s.now, r)
+	reply, notified := m.serve(&e, q, s.now, r)
 	// Who has the lease now, in few bytes again.
 	switch {
 	case e.Holder == "":
 		owner, attempt = 0, 0
-	case called != "":
-		owner, attempt = uint8(waiterIndex(called)+1), 0
+	case notified != "":
+		owner, attempt = uint8(waiterIndex(notified)+1), 0
 	case reply.Status == core.Granted && msg.op == opAcquire:
 		owner, attempt = uint8(i+1), msg.attempt
 	}
-	*n = lineNode{owner: owner, attempt: attempt, expires: e.Expires, register: small(e.Register), length: len(q.Waiters)}
-	copy(n.line[:], q.Waiters)
+	*n = queueNode{owner: owner, attempt: attempt, expires: e.Expires, register: small(e.Register), length: len(q.Waiters)}
+	copy(n.waiters[:], q.Waiters)
 	if n.asEntry().Holder != e.Holder {
 		panic(fmt.Sprintf("the model says %q, the rule %q", string(n.asEntry().Holder), string(e.Holder)))
 	}
-	t.say("node %d executes %s's %s: %v%s", at+1, waiterName(i), what, reply.Status, calls(called))
+	t.say("node %d executes %s's %s: %v%s", at+1, waiterName(i), what, reply.Status, notifies(notified))
 
-	if called != "" {
-		to := &s.clients[waiterIndex(called)]
+	if notified != "" {
+		to := &s.clients[waiterIndex(notified)]
 		if m.apart {
-			to.calls[at]++
+			to.notifications[at]++
 		} else {
-			to.in[at].push(lineMsg{op: opCall})
+			to.in[at].push(queueMsg{op: opCall})
 		}
 	}
 	if msg.op == opRelease {
 		return
 	}
-	answer := lineMsg{op: msg.op, attempt: msg.attempt, status: reply.Status, number: small(reply.Register)}
+	answer := queueMsg{op: msg.op, attempt: msg.attempt, status: reply.Status, number: small(reply.Register)}
 	if msg.op == opConfirm {
 		answer.asked = msg.number
 	}
@@ -98,20 +98,20 @@ func (m *lineModel) execute(s *lineState, i, at int, nth uint8, t *trace) {
 	c.in[at].push(answer)
 }
 
-func calls(called string) string {
-	if called == "" {
+func notifies(notified string) string {
+	if notified == "" {
 		return ""
 	}
-	return ", and it calls " + called
+	return ", and it notifies " + notified
 }
 
-func (msg lineMsg) words() string {
-	what := map[lineOp]string{opAcquire: "acquire", opConfirm: "confirm"}[msg.op]
+func (msg queueMsg) words() string {
+	what := map[queueOp]string{opAcquire: "acquire", opConfirm: "confirm"}[msg.op]
 	return fmt.Sprintf("%s of attempt %d %v", what, msg.attempt, msg.status)
 }
 
 // serve carries out a request by the rule, or by a broken variant of it.
-func (m *lineModel) serve(e *rule.Entry, q *modelQueue, now time.Duration, r node.Request) (node.Answer, string) {
+func (m *queueModel) serve(e *rule.Entry, q *modelQueue, now time.Duration, r node.Request) (node.Answer, string) {
 	if p := r.Place; r.Op == core.Release {
 		switch {
 		case m.broken.silent:
@@ -123,7 +123,7 @@ func (m *lineModel) serve(e *rule.Entry, q *modelQueue, now time.Duration, r nod
 			return a, ""
 		case m.broken.noRejoin && p.Stamp != 0:
 			r.Place = node.Place{}
-		case m.broken.callsSelf && p.Stamp != 0:
+		case m.broken.notifiesSelf && p.Stamp != 0:
 			q.Remove(p.Waiter)
 			q.Insert(p)
 			r.Place = node.Place{}

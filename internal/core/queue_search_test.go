@@ -40,7 +40,7 @@ type outlook struct {
 }
 
 type lineExplorer struct {
-	m     *lineModel
+	m     *queueModel
 	seen  map[hash128]outlook
 	enc   lineEncoder
 	r     lineResult
@@ -50,11 +50,11 @@ type lineExplorer struct {
 
 // lineStep is what a state of the path needs.
 type lineStep struct {
-	next  lineState
+	next  queueState
 	moves []lineMove
 }
 
-func searchLine(m *lineModel) lineResult {
+func searchLine(m *queueModel) lineResult {
 	started := time.Now()
 	e := &lineExplorer{m: m, seen: make(map[hash128]outlook)}
 	s := m.initial()
@@ -70,7 +70,7 @@ func searchLine(m *lineModel) lineResult {
 const maxTries = 50
 
 // restless returns a client that has tried too often.
-func (m *lineModel) restless(s *lineState) string {
+func (m *queueModel) restless(s *queueState) string {
 	for i := range m.clients {
 		if s.clients[i].attempt > maxTries {
 			return waiterName(i)
@@ -79,7 +79,7 @@ func (m *lineModel) restless(s *lineState) string {
 	return ""
 }
 
-func (e *lineExplorer) visit(s *lineState) outlook {
+func (e *lineExplorer) visit(s *queueState) outlook {
 	h := e.enc.hash(e.m, s)
 	if o, ok := e.seen[h]; ok {
 		if o.open {
@@ -132,7 +132,7 @@ func (e *lineExplorer) violated(text string) {
 	}
 }
 
-func (m *lineModel) isHeld(s *lineState) bool {
+func (m *queueModel) isHeld(s *queueState) bool {
 	for i := range m.clients {
 		if s.clients[i].stage == holds {
 			return true
@@ -141,7 +141,7 @@ func (m *lineModel) isHeld(s *lineState) bool {
 	return false
 }
 
-func (m *lineModel) unserved(s *lineState) string {
+func (m *queueModel) unserved(s *queueState) string {
 	for i := range m.clients {
 		if s.clients[i].stage != served {
 			return waiterName(i)
@@ -151,7 +151,7 @@ func (m *lineModel) unserved(s *lineState) string {
 }
 
 // steps replays the path of a violation as numbered lines.
-func (r lineResult) steps(m *lineModel) string {
+func (r lineResult) steps(m *queueModel) string {
 	s := m.initial()
 	var t trace
 	for _, mv := range r.Path {
@@ -169,10 +169,10 @@ func (r lineResult) steps(m *lineModel) string {
 // names, times and registers as differences.
 type lineEncoder struct {
 	buf    []byte
-	blocks [maxLineNodes][]byte
+	blocks [maxQueueNodes][]byte
 }
 
-func (e *lineEncoder) hash(m *lineModel, s *lineState) hash128 {
+func (e *lineEncoder) hash(m *queueModel, s *queueState) hash128 {
 	base := s.nodes[0].register
 	for n := range m.group() - m.down {
 		base = min(base, s.nodes[n].register)
@@ -188,9 +188,9 @@ func (e *lineEncoder) hash(m *lineModel, s *lineState) hash128 {
 		case trying:
 			attempts[i] = c.core.Rebase(fence.Token(base))
 			b = attempts[i].AppendState(b, false)
-			b = c.turn.AppendState(b, s.now)
+			b = c.retry.AppendState(b, s.now)
 		case waiting:
-			b = c.turn.AppendState(b, s.now)
+			b = c.retry.AppendState(b, s.now)
 		}
 	}
 	for at := range m.group() {
@@ -208,7 +208,7 @@ func (e *lineEncoder) hash(m *lineModel, s *lineState) hash128 {
 }
 
 // node appends all that belongs to a node, and what is under way to and from it.
-func (e *lineEncoder) node(m *lineModel, s *lineState, at int, base uint8, attempts *[maxClients]core.Attempt, b []byte) []byte {
+func (e *lineEncoder) node(m *queueModel, s *queueState, at int, base uint8, attempts *[maxClients]core.Attempt, b []byte) []byte {
 	n := &s.nodes[at]
 	switch {
 	case n.owner == 0 || n.expires <= s.now:
@@ -221,7 +221,7 @@ func (e *lineEncoder) node(m *lineModel, s *lineState, at int, base uint8, attem
 		b = binary.AppendVarint(b, int64(n.expires-s.now))
 	}
 	b = append(b, n.register-base, byte(n.length), bit(at >= m.group()-m.down))
-	for _, p := range n.line[:n.length] {
+	for _, p := range n.waiters[:n.length] {
 		b = append(b, byte(waiterIndex(p.Waiter)))
 	}
 	for i := range m.clients {
@@ -229,12 +229,12 @@ func (e *lineEncoder) node(m *lineModel, s *lineState, at int, base uint8, attem
 		switch c.stage {
 		case trying:
 			b = attempts[i].AppendNode(b, at, false)
-			b = append(b, bit(c.turn.IsCalled(at)), byte(c.said[at].Status), byte(c.said[at].Ahead))
+			b = append(b, bit(c.retry.IsNotified(at)), byte(c.said[at].Status), byte(c.said[at].Ahead))
 			b = binary.AppendVarint(b, int64(c.said[at].Remaining))
 		case waiting:
-			b = append(b, bit(c.turn.IsCalled(at)))
+			b = append(b, bit(c.retry.IsNotified(at)))
 		}
-		b = append(b, c.calls[at])
+		b = append(b, c.notifications[at])
 		b = c.out[at].append(b, c.attempt, base)
 		b = c.in[at].append(b, c.attempt, base)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// The model of waiting: three nodes that follow the rules of waiting lines, and
-// clients that each want the lock once, drive core.Attempt and core.Turn as the
+// The model of waiting: three nodes that follow the rules of waiter queues, and
+// clients that each want the lock once, drive core.Attempt and core.Retry as the
 // shell does, hold the lock and release it. All of that is the shipped code;
 // what is written down here is how messages travel, and what the shell adds.
 //
@@ -21,69 +21,69 @@ import (
 // The answers to a release are left out: clients do nothing with them.
 
 const (
-	maxClients   = 4
-	maxLineNodes = 5
-	lineTTL      = 30 * time.Second
+	maxClients    = 4
+	maxQueueNodes = 5
+	queueTTL      = 30 * time.Second
 )
 
-// lineModel is what is explored.
-type lineModel struct {
+// queueModel is what is explored.
+type queueModel struct {
 	nodes   int // 0 is nNodes
 	clients int
 	// prepared are the clients that are there to begin with: the first one holds
-	// the lock, the others wait, in all lines. The rest come at any moment, or
+	// the lock, the others wait, in all queues. The rest come at any moment, or
 	// all at once.
 	prepared int
 	atOnce   bool
 	maxHold  time.Duration       // timers go off during a hold until it has lasted this long
-	random   [maxClients]float64 // what each passes to Turn.Refused
-	apart    bool                // calls may arrive before answers that were sent earlier
+	random   [maxClients]float64 // what each passes to Retry.Refused
+	apart    bool                // notifications may arrive before answers that were sent earlier
 	loose    bool                // everything may: a client has many connections to a node
 	down     int                 // nodes, the last ones
-	broken   brokenLine
+	broken   brokenQueue
 }
 
-// brokenLine are the switches of the variants that must be refuted.
-type brokenLine struct {
-	silent    bool // a lease that ends calls nobody
-	noTimers  bool // nobody tries again by itself
-	byArrival bool // a line is in the order of arrival
-	noRejoin  bool // an attempt that fails leaves the lines where it was granted
-	callsSelf bool // a release calls its own sender
-	impatient bool // a waiter tries at every call
-	lingers   bool // a client that has the lock stays in a line that it hears of then
+// brokenQueue are the switches of the variants that must be refuted.
+type brokenQueue struct {
+	silent       bool // a lease that ends notifies nobody
+	noTimers     bool // nobody tries again by itself
+	byArrival    bool // a queue is in the order of arrival
+	noRejoin     bool // an attempt that fails leaves the queues where it was granted
+	notifiesSelf bool // a release notifies its own sender
+	impatient    bool // a waiter tries at every notification
+	lingers      bool // a client that has the lock stays in a queue that it hears of then
 }
 
-// lineState is one state of the model. It is a plain value without pointers.
-type lineState struct {
+// queueState is one state of the model. It is a plain value without pointers.
+type queueState struct {
 	now     time.Duration
-	nodes   [maxLineNodes]lineNode
+	nodes   [maxQueueNodes]queueNode
 	clients [maxClients]client
-	// ordered is set when the holder releases while all others are in all lines:
+	// ordered is set when the holder releases while all others are in all queues:
 	// from then on the stamps decide who is served.
 	ordered bool
 }
 
-// lineNode is a rule.Entry and a queue in few bytes.
-type lineNode struct {
+// queueNode is a rule.Entry and a queue in few bytes.
+type queueNode struct {
 	owner    uint8 // client + 1, 0 for nobody
-	attempt  uint8 // of the owner; 0 if the name is kept for it
+	attempt  uint8 // of the owner; 0 if the name is reserved for it
 	expires  time.Duration
 	register uint8
-	line     [maxClients]node.Place
+	waiters  [maxClients]node.Place
 	length   int
 }
 
 type client struct {
-	stage   clientStage
-	attempt uint8 // number of the latest one, from 1
-	since   time.Duration
-	core    core.Attempt
-	turn    core.Turn
-	said    [maxLineNodes]core.Refusal // to the attempt under way
-	out     [maxLineNodes]pipe         // to the nodes
-	in      [maxLineNodes]pipe         // from them
-	calls   [maxLineNodes]uint8        // from them, where calls travel apart
+	stage         clientStage
+	attempt       uint8 // number of the latest one, from 1
+	since         time.Duration
+	core          core.Attempt
+	retry         core.Retry
+	said          [maxQueueNodes]core.Refusal // to the attempt under way
+	out           [maxQueueNodes]pipe         // to the nodes
+	in            [maxQueueNodes]pipe         // from them
+	notifications [maxQueueNodes]uint8        // from them, where notifications travel apart
 }
 
 type clientStage uint8
@@ -99,24 +99,24 @@ const (
 // pipe is what is under way from one to another, the oldest first.
 type pipe struct {
 	length uint8
-	msgs   [5]lineMsg
+	msgs   [5]queueMsg
 }
 
-func (p *pipe) push(msg lineMsg) {
+func (p *pipe) push(msg queueMsg) {
 	p.msgs[p.length] = msg // panics if the model is too large
 	p.length++
 }
 
-func (p *pipe) take(i uint8) lineMsg {
+func (p *pipe) take(i uint8) queueMsg {
 	msg := p.msgs[i]
 	p.length--
 	copy(p.msgs[i:], p.msgs[i+1:p.length+1])
-	p.msgs[p.length] = lineMsg{}
+	p.msgs[p.length] = queueMsg{}
 	return msg
 }
 
-type lineMsg struct {
-	op        lineOp
+type queueMsg struct {
+	op        queueOp
 	attempt   uint8 // whose holder it is about, 0 for none
 	number    uint8 // proposal, number to confirm, or register
 	asked     uint8 // the number of a confirm, in the answer
@@ -126,10 +126,10 @@ type lineMsg struct {
 	remaining time.Duration
 }
 
-type lineOp uint8
+type queueOp uint8
 
 const (
-	opAcquire lineOp = iota + 1
+	opAcquire queueOp = iota + 1
 	opConfirm
 	opRelease
 	opCall
@@ -182,10 +182,10 @@ func place(i int, stays bool) node.Place {
 	return p
 }
 
-func (m *lineModel) initial() lineState {
-	var s lineState
+func (m *queueModel) initial() queueState {
+	var s queueState
 	for i := range s.clients {
-		s.clients[i].turn = core.NewTurn(m.group())
+		s.clients[i].retry = core.NewRetry(m.group())
 	}
 	for i := range m.prepared {
 		m.apply(&s, lineMove{kind: comes, client: uint8(i)}, nil)
@@ -206,7 +206,7 @@ func (m *lineModel) initial() lineState {
 	return s
 }
 
-func (m *lineModel) group() int {
+func (m *queueModel) group() int {
 	if m.nodes == 0 {
 		return nNodes
 	}
@@ -214,7 +214,7 @@ func (m *lineModel) group() int {
 }
 
 // deliverable returns how many of the messages may arrive next.
-func (m *lineModel) deliverable(p *pipe) uint8 {
+func (m *queueModel) deliverable(p *pipe) uint8 {
 	if m.loose {
 		return p.length
 	}
@@ -222,7 +222,7 @@ func (m *lineModel) deliverable(p *pipe) uint8 {
 }
 
 // moves appends every step that may come next.
-func (m *lineModel) moves(s *lineState, moves []lineMove) []lineMove {
+func (m *queueModel) moves(s *queueState, moves []lineMove) []lineMove {
 	quiet, holder, next := true, -1, time.Duration(-1)
 	for i := range m.clients {
 		c := &s.clients[i]
@@ -234,7 +234,7 @@ func (m *lineModel) moves(s *lineState, moves []lineMove) []lineMove {
 			for nth := range m.deliverable(&c.in[n]) {
 				moves, quiet = append(moves, lineMove{hears, who, where, nth}), false
 			}
-			if c.calls[n] > 0 {
+			if c.notifications[n] > 0 {
 				moves, quiet = append(moves, lineMove{hearsCall, who, where, 0}), false
 			}
 		}
@@ -245,8 +245,8 @@ func (m *lineModel) moves(s *lineState, moves []lineMove) []lineMove {
 			moves = append(moves, lineMove{kind: letsGo, client: uint8(i)})
 			holder = i
 		case waiting:
-			if next < 0 || c.turn.Due() < next {
-				next = c.turn.Due()
+			if next < 0 || c.retry.Due() < next {
+				next = c.retry.Due()
 			}
 		}
 	}
@@ -254,7 +254,7 @@ func (m *lineModel) moves(s *lineState, moves []lineMove) []lineMove {
 		return moves
 	}
 	for i := range m.clients {
-		if c := &s.clients[i]; c.stage == waiting && c.turn.Due() == next {
+		if c := &s.clients[i]; c.stage == waiting && c.retry.Due() == next {
 			moves = append(moves, lineMove{kind: timer, client: uint8(i)})
 		}
 	}
@@ -262,7 +262,7 @@ func (m *lineModel) moves(s *lineState, moves []lineMove) []lineMove {
 }
 
 // apply carries out a move and returns what is wrong then, if anything.
-func (m *lineModel) apply(s *lineState, mv lineMove, t *trace) (violation string) {
+func (m *queueModel) apply(s *queueState, mv lineMove, t *trace) (violation string) {
 	i, n := int(mv.client), int(mv.node)
 	c := &s.clients[i]
 	switch mv.kind {
@@ -270,25 +270,25 @@ func (m *lineModel) apply(s *lineState, mv lineMove, t *trace) (violation string
 		t.say("%s comes", waiterName(i))
 		m.try(s, i, t)
 	case timer:
-		s.now = max(s.now, c.turn.Due())
+		s.now = max(s.now, c.retry.Due())
 		t.say("it is %v: the timer of %s goes off", s.now, waiterName(i))
 		m.try(s, i, t)
 	case executes:
 		m.execute(s, i, n, mv.nth, t)
 	case hearsCall:
-		c.calls[n]--
-		m.hearCall(s, i, n, t)
+		c.notifications[n]--
+		m.hearNotification(s, i, n, t)
 	case hears:
 		msg := c.in[n].take(mv.nth)
 		if msg.op == opCall {
-			m.hearCall(s, i, n, t)
+			m.hearNotification(s, i, n, t)
 			break
 		}
 		return m.hear(s, i, n, msg, t)
 	case letsGo:
 		t.say("%s releases", waiterName(i))
 		if !s.ordered {
-			s.ordered = m.allInLine(s, i)
+			s.ordered = m.allInQueue(s, i)
 		}
 		c.stage = served
 		m.carryOut(s, i, c.attempt, c.core.StartRelease(s.now))
@@ -296,7 +296,7 @@ func (m *lineModel) apply(s *lineState, mv lineMove, t *trace) (violation string
 	return ""
 }
 
-func (m *lineModel) allInLine(s *lineState, but int) bool {
+func (m *queueModel) allInQueue(s *queueState, but int) bool {
 	for i := range m.clients {
 		if i == but || s.clients[i].stage == served {
 			continue

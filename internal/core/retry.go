@@ -16,31 +16,31 @@ const (
 	Backstop = 3 * time.Second
 
 	// PollInterval is the time between attempts, more or less by a half at
-	// random, while too few nodes answer or where they keep no lines.
+	// random, while too few nodes answer or where they keep no queues.
 	PollInterval = 100 * time.Millisecond
 )
 
-// Turn is the part of the algorithm that decides when a waiter tries again. A
-// waiter that is refused stands in the name's line on every node. A node whose
-// lease ends by a release calls the first in line, and keeps the name for it.
-// Nothing here is needed for safety: a waiter that tries too early is refused,
+// Retry is the part of the algorithm that decides when a waiter tries again. A
+// waiter that is refused is put into the name's queue on every node. A node whose
+// lease ends by a release notifies the first in the queue, and reserves the name for
+// it. Nothing here is needed for safety: a waiter that tries too early is refused,
 // one that tries too late has waited in vain.
 //
-// Tell it of every attempt with Begin and Refused, and of every call; then try
+// Tell it of every attempt with Begin and Refused, and of every notification; then try
 // at Due, or when that changes. It is a plain value. Not safe for concurrent use.
-type Turn struct {
-	nodes  int
-	called Set // since the attempt began
-	missed bool
-	// vain grows with each attempt that was made for the calls of fewer nodes
-	// than a quorum.
+type Retry struct {
+	nodes    int
+	notified Set // since the attempt began
+	missed   bool
+	// vain grows with each attempt that was made for the notifications of fewer
+	// nodes than a quorum.
 	vain    int
 	due     time.Duration
 	refused bool // an attempt has ended, none is under way
 }
 
-// NewTurn returns the turn of a waiter on so many nodes, before its first attempt.
-func NewTurn(nodes int) Turn { return Turn{nodes: nodes} }
+// NewRetry returns that of a waiter on so many nodes, before its first attempt.
+func NewRetry(nodes int) Retry { return Retry{nodes: nodes} }
 
 // Refusal is what a waiter knows about one node after an attempt.
 type Refusal struct {
@@ -51,51 +51,51 @@ type Refusal struct {
 	Ahead     int
 }
 
-// Begin tells that an attempt starts. The calls up to now are what it is for.
-func (t *Turn) Begin() {
-	switch calls := t.called.Len(); {
-	case calls >= Quorum(t.nodes):
+// Begin tells that an attempt starts. The notifications up to now are what it is for.
+func (t *Retry) Begin() {
+	switch n := t.notified.Len(); {
+	case n >= Quorum(t.nodes):
 		t.vain = 0
-	case calls > 0:
+	case n > 0:
 		t.vain = min(t.vain+1, mostVain)
 	default:
 		t.vain = max(t.vain-1, 0)
 	}
-	t.called, t.missed, t.refused = 0, false, false
+	t.notified, t.missed, t.refused = 0, false, false
 }
 
-// Called tells that a node keeps the name for this waiter.
-func (t *Turn) Called(node int, now time.Duration) {
-	t.called = t.called.With(node)
+// Notified tells that a node has reserved the name for this waiter.
+func (t *Retry) Notified(node int, now time.Duration) {
+	t.notified = t.notified.With(node)
 	t.hurry(now)
 }
 
-// Missed tells that a call may have been lost: a connection was.
-func (t *Turn) Missed(now time.Duration) {
+// Missed tells that a notification may have been lost: a connection was.
+func (t *Retry) Missed(now time.Duration) {
 	t.missed = true
 	t.hurry(now)
 }
 
-func (t *Turn) hurry(now time.Duration) {
+func (t *Retry) hurry(now time.Duration) {
 	switch {
 	case !t.refused:
 	case t.missed:
 		t.due = min(t.due, now)
-	case t.called != 0:
+	case t.notified != 0:
 		t.due = min(t.due, now+t.patience())
 	}
 }
 
-// mostVain is where patience reaches the claim window.
+// mostVain is where patience reaches the length of a reservation.
 const mostVain = 4
 
-// patience is how long the calls so far can wait. A quorum of them cannot: the
+// patience is how long the notifications so far can wait. A quorum of them cannot: the
 // lock is to be had. Fewer may be the first of more. Or they are all that there
 // will be: nodes that disagree about who is next, which the one with the
 // earliest stamp settles by trying; or a node that lost the lease of a living
 // holder. A waiter who tries in vain is ever more patient then.
-func (t *Turn) patience() time.Duration {
-	if t.called.Len() >= Quorum(t.nodes) {
+func (t *Retry) patience() time.Duration {
+	if t.notified.Len() >= Quorum(t.nodes) {
 		return 0
 	}
 	return rule.ReservationTTL >> (mostVain - t.vain)
@@ -103,7 +103,7 @@ func (t *Turn) patience() time.Duration {
 
 // Refused tells that the attempt has failed, with what each node said. Random
 // is uniform in [0, 1): waiters must not stay in step.
-func (t *Turn) Refused(now time.Duration, said []Refusal, random float64) {
+func (t *Retry) Refused(now time.Duration, said []Refusal, random float64) {
 	t.refused = true
 	defer t.hurry(now)
 	answered := 0
@@ -143,7 +143,7 @@ func (t *Turn) Refused(now time.Duration, said []Refusal, random float64) {
 	}
 }
 
-// PollDelay returns how long to wait where nobody calls: a random time, as the
+// PollDelay returns how long to wait where nobody notifies: a random time, as the
 // Redlock page describes ("Retry on failure"), so that acquirers that met do not
 // meet again. Random is uniform in [0, 1).
 func PollDelay(said []Refusal, random float64) time.Duration {
@@ -162,7 +162,7 @@ func PollDelay(said []Refusal, random float64) time.Duration {
 }
 
 // Due returns when to try again. It means something between Refused and Begin.
-func (t *Turn) Due() time.Duration { return t.due }
+func (t *Retry) Due() time.Duration { return t.due }
 
 // Ahead returns what the nodes' counts of waiters ahead come to: the median,
 // the larger one of two. It sorts its argument.
