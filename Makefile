@@ -2,10 +2,9 @@
 # same targets as a person.
 SHELL := /bin/bash
 MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench
-STATICCHECK := $(CURDIR)/bin/staticcheck
 
 .PHONY: help build setup test race interop search-three sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
-	verify-staticcheck verify-tidy verify-docs fix fix-fmt fix-tidy
+	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -46,7 +45,7 @@ bench: setup ## figures about speed and waiting, beside other lock libraries (BE
 bench-against: setup ## time and allocations of acquire + release, this tree against the revision REV
 	@scripts/bench-against.sh $(REV)
 
-verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs ## everything that is checked without running tests
+verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs verify-clean ## everything that is checked without running tests
 
 verify-fmt: ## gofmt has nothing to say
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: run make fix-fmt"; exit 1; }
@@ -54,17 +53,17 @@ verify-fmt: ## gofmt has nothing to say
 verify-vet: ## go vet, all modules
 	@for m in $(MODULES) tools; do (cd $$m && go vet ./...) || exit 1; done
 
-verify-staticcheck: $(STATICCHECK) ## staticcheck, all modules
-	@for m in $(MODULES) tools; do (cd $$m && $(STATICCHECK) ./...) || exit 1; done
-
-$(STATICCHECK): tools/go.mod
-	@cd tools && go build -o $@ honnef.co/go/tools/cmd/staticcheck
+verify-staticcheck: ## staticcheck, all modules
+	@for m in $(MODULES) tools; do (cd $$m && go tool staticcheck ./...) || exit 1; done
 
 verify-tidy: ## go.mod and go.sum of all modules are tidy
 	@scripts/tidy.sh --check
 
 verify-docs: ## the documents' Go code compiles, and their links lead somewhere
 	@cd cmd/fenlock && go run ../../tools/doccheck/main.go ../..
+
+verify-clean: ## the README's commands, go doc and go list leave a clean clone clean
+	@scripts/clean.sh
 
 fix: fix-fmt fix-tidy ## mend what verify finds, where a tool can
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tidies the go.mod and go.sum of every module of the workspace.
-# With --check it changes nothing, and fails if one is not tidy.
+# Tidies the go.mod and go.sum of every module of the workspace, and go.work.sum.
+# With --check it changes nothing, and fails if a module is not tidy; whether
+# go.work.sum is complete is for clean.sh to say.
 #
 # "go mod tidy" alone cannot do it: the modules require each other in the version
 # that they will be released as, which no proxy has yet. A replace directive in
@@ -45,4 +46,10 @@ for dir in $modules; do
 		fi
 	done
 done
+if [ $check = 0 ]; then
+	# What is asked for, go adds; what is stale stays, unless the file begins anew.
+	rm -f go.work.sum
+	go list -m all >/dev/null
+	go list all >/dev/null
+fi
 exit $status
