@@ -1,13 +1,14 @@
 # The index of what can be run here. Continuous integration (.ci/run) calls the
 # same targets as a person.
 SHELL := /bin/bash
+GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench
 
 .PHONY: help build setup test race interop search-three sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-20s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## the command, as bin/fenlock
 	cd cmd/fenlock && go build -o $(CURDIR)/bin/fenlock .
@@ -33,7 +34,7 @@ sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
 faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on; FAULTS="-h" lists more flags
 	cd tests && go run ./faults -histories $${HISTORIES:-100} -seconds $${LASTING:-30} -seed $${SEED:-1} $(FAULTS)
 
-compare: setup ## the same faults for fenlock, redsync and redislock: what each of them loses
+compare: setup ## the same faults for fenlock, redsync and redislock: what each of them loses, in HISTORIES (3) of LASTING seconds (10)
 	cd tests && go run ./faults -compare -histories $${HISTORIES:-3} -seconds $${LASTING:-10} -seed $${SEED:-1} $(FAULTS)
 
 fuzz: ## every fuzz target for FUZZTIME (default 30s)
@@ -48,7 +49,7 @@ bench-against: setup ## time and allocations of acquire + release, this tree aga
 verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs verify-clean ## everything that is checked without running tests
 
 verify-fmt: ## gofmt has nothing to say
-	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "not formatted: run make fix-fmt"; exit 1; }
+	@files=$$($(GOFMT) -l) || exit 1; [ -z "$$files" ] || { echo "not formatted, run make fix-fmt:"; echo "$$files"; exit 1; }
 
 verify-vet: ## go vet, all modules
 	@for m in $(MODULES) tools; do (cd $$m && go vet ./...) || exit 1; done
@@ -68,7 +69,7 @@ verify-clean: ## the README's commands, go doc and go list leave a clean clone c
 fix: fix-fmt fix-tidy ## mend what verify finds, where a tool can
 
 fix-fmt:
-	@gofmt -w .
+	@$(GOFMT) -w
 
 fix-tidy:
 	@scripts/tidy.sh

@@ -22,8 +22,7 @@ func testCampaign(t *testing.T) campaign {
 	}
 	return campaign{
 		Job: runner.Job{
-			Setup: plan.Setup{Seconds: 6, Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL},
-			Seed:  1, Library: library.Fenlock, Clients: 6, Reckless: true, Out: t.TempDir(),
+			Setup: plan.Full(6), Seed: 1, Library: library.Fenlock, Clients: 6, Reckless: true, Out: t.TempDir(),
 		},
 		histories: 1, parallel: 1,
 	}

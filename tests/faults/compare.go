@@ -6,20 +6,19 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/fenlock/fenlock/tests/faults/cluster"
 	"github.com/fenlock/fenlock/tests/faults/kinds"
 	"github.com/fenlock/fenlock/tests/faults/library"
 	"github.com/fenlock/fenlock/tests/faults/plan"
 	"github.com/fenlock/fenlock/tests/faults/runner"
+	"github.com/fenlock/fenlock/tests/history"
 )
 
 // row is one kind of fault.
 type row struct {
-	name   string
-	kinds  []string // in a slot; at the same time, on two servers
-	within func(library string, p cluster.Persistence) string
+	kinds.Kind
+	slot []string // kinds, at the same time, on two servers
 }
 
 // compare runs the same schedules with each library, under one kind of fault at a
@@ -39,10 +38,10 @@ func compare(ctx context.Context, c campaign, out io.Writer) error {
 	for _, row := range rows(c.Kinds) {
 		for _, name := range library.All {
 			one := c
-			one.Library, one.Only = name, row.kinds
+			one.Library, one.Only = name, row.slot
 			outcomes, err := one.run(ctx, func(runner.Outcome) {})
 			if err != nil {
-				return fmt.Errorf("%s, %s: %w", row.name, name, err)
+				return fmt.Errorf("%s, %s: %w", row.Name, name, err)
 			}
 			fmt.Fprintln(out, line(row, name, one.persistences(), outcomes))
 		}
@@ -57,27 +56,33 @@ all clients had let go of what they held or waited for, which they do once after
 
 // rows are no fault, and each kind by itself.
 func rows(list []kinds.Kind) []row {
-	all := []row{{name: noFault, kinds: []string{}, within: func(string, cluster.Persistence) string { return "yes" }}}
+	all := []row{{kinds.Kind{Name: noFault, Within: library.All}, []string{}}}
 	for _, k := range list {
-		r := row{name: k.Name, kinds: []string{k.Name, k.Name}}
+		r := row{k, []string{k.Name, k.Name}}
 		if k.Name == kinds.RollingRestart.Name {
-			r.kinds = r.kinds[:1]
-		}
-		r.within = func(name string, p cluster.Persistence) string {
-			fits := k.Allows(name, p)
-			switch {
-			case k.Name == kinds.RollingRestart.Name && p == cluster.Always:
-				fits = true
-			case k.Name == kinds.RollingRestart.Name && name == library.Fenlock:
-				return "but for the order of tokens"
-			case name == library.Fenlock:
-				fits = k.Breaks == "" && k.Name != "clock back" // its heal is a step forward
-			}
-			return map[bool]string{true: "yes", false: "no"}[fits]
+			r.slot = r.slot[:1]
 		}
 		all = append(all, r)
 	}
 	return all
+}
+
+// within says whether the fault is within what a library states, on servers with
+// these persistences.
+func (r row) within(name string, on []cluster.Persistence) string {
+	allowed := make(map[bool]bool)
+	for _, p := range on {
+		allowed[r.Allows(name, p)] = true
+	}
+	switch {
+	case len(allowed) > 1: // which is so for faults that cost what is not on disk
+		return "with fsync always"
+	case allowed[true]:
+		return "yes"
+	case name == library.Fenlock && r.Breaks == history.RegistersSurvive:
+		return "but for the order of tokens"
+	}
+	return "no"
 }
 
 // persistences are those of the servers of a campaign.
@@ -97,17 +102,7 @@ func line(r row, library string, on []cluster.Persistence, outcomes []runner.Out
 		leftover += o.Leftover
 		broken += len(o.Problems)
 	}
-	var answers []string
-	for _, p := range on {
-		if answer := r.within(library, p); !slices.Contains(answers, answer) {
-			answers = append(answers, answer)
-		}
-	}
-	within := answers[0]
-	if len(answers) > 1 { // which is so for faults that cost what is not on disk
-		within = "with fsync always"
-	}
-	text := fmt.Sprintf("| %s | %s | %s | %d | %d | %d | %d |", r.name, library, within, acquired, overlaps, lost, leftover)
+	text := fmt.Sprintf("| %s | %s | %s | %d | %d | %d | %d |", r.Name, library, r.within(library, on), acquired, overlaps, lost, leftover)
 	if broken > 0 {
 		text += fmt.Sprintf(" %d problems, see -library %s", broken, library)
 	}

@@ -16,7 +16,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/fenlock/fenlock/tests/faults/cluster"
 	"github.com/fenlock/fenlock/tests/faults/kinds"
 	"github.com/fenlock/fenlock/tests/faults/library"
 	"github.com/fenlock/fenlock/tests/faults/plan"
@@ -59,9 +58,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 func parse(args []string, usage io.Writer) (campaign, error) {
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	c := campaign{Job: runner.Job{Setup: plan.Setup{Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL}}}
+	c := campaign{Job: runner.Job{Setup: plan.Full(30)}}
 	flags.IntVar(&c.histories, "histories", 100, "how many")
-	flags.IntVar(&c.Seconds, "seconds", 30, "how long the faults of a history go on")
+	flags.IntVar(&c.Seconds, "seconds", c.Seconds, "how long the faults of a history go on")
 	flags.Uint64Var(&c.Seed, "seed", 1, "of the first history")
 	flags.StringVar(&c.Out, "out", filepath.Join(os.TempDir(), "fenlock-faults"), "folder for histories; those that fail are always kept")
 	flags.BoolVar(&c.Keep, "keep", false, "keep all histories")

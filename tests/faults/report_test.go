@@ -18,7 +18,8 @@ import (
 // what the function makes of it.
 func twoKinds(change func(o *runner.Outcome)) summary {
 	first, second := kinds.All[0].Name, kinds.All[1].Name
-	c := campaign{Job: runner.Job{Setup: plan.Setup{Seconds: 16, Kinds: kinds.All[:2], Nodes: 5, TTL: cluster.TTL}, Seed: 1}, histories: 1}
+	c := campaign{Job: runner.Job{Setup: plan.Full(16), Seed: 1}, histories: 1}
+	c.Kinds = kinds.All[:2]
 	o := runner.Outcome{Seed: 1, Covered: [][]string{{second, first}}, Command: "do it", Path: "file"}
 	o.Report.Faults = map[string]history.Count{first: {All: 4, Held: 1}, second: {All: 4, Held: 1}}
 	change(&o)
@@ -63,12 +64,7 @@ func TestVerdict(t *testing.T) {
 
 func TestComparison(t *testing.T) {
 	o := runner.Outcome{Leftover: 3, Report: history.Report{Acquired: 100, Overlaps: make([]history.Damage, 2), Lost: make([]history.Damage, 1)}}
-	var kill row
-	for _, r := range rows(kinds.All) {
-		if r.name == "kill" {
-			kill = r
-		}
-	}
+	kill := rows(kinds.All)[1+kinds.Index(kinds.All, "kill")]
 	for want, on := range map[string][]cluster.Persistence{
 		"| kill | redsync | yes | 200 | 4 | 2 | 6 |":               {cluster.Always, cluster.Always},
 		"| kill | redsync | no | 200 | 4 | 2 | 6 |":                {cluster.Off, cluster.Everysec},
@@ -89,9 +85,8 @@ func TestComparison(t *testing.T) {
 
 // A campaign is said to try all pairs only if each is dealt to some slot.
 func TestEnough(t *testing.T) {
-	full := plan.Setup{Seconds: 30, Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL}
 	for histories, want := range map[int]bool{2: false, 100: true} {
-		c := campaign{Job: runner.Job{Setup: full}, histories: histories}
+		c := campaign{Job: runner.Job{Setup: plan.Full(30)}, histories: histories}
 		if got := c.sum(nil).enough(); got != want {
 			t.Errorf("%d histories are enough for all pairs: %v, want %v", histories, got, want)
 		}

@@ -12,10 +12,11 @@ const year = 365 * 24 * time.Hour
 
 // Faults of the servers' wall clocks, which leases end by. Both steps of a fault are
 // noted where they break something: a step forward ends leases before their time,
-// and a server's quarantine. A step back prolongs them, which costs time only.
+// and a server's quarantine. A step back prolongs them, which costs time only, but its
+// heal is a step forward: no library states that it bears either.
 var clockKinds = []Kind{
 	{
-		Name: "clock forward", Breaks: sameRate, Shortest: 0.1, Longest: 5, Within: nobody,
+		Name: "clock forward", Breaks: sameRate, Shortest: 0.1, Longest: 5,
 		Inject: func(s *Scene) (Heal, error) {
 			m, node, d := s.Member(), s.Node, draw.LogUniform(s.RNG, time.Second, year)
 			m.Clock.Step(d)
@@ -28,7 +29,7 @@ var clockKinds = []Kind{
 		},
 	},
 	{
-		Name: "clock back", Shortest: 0.1, Longest: 5, Within: nobody,
+		Name: "clock back", Shortest: 0.1, Longest: 5,
 		Inject: func(s *Scene) (Heal, error) {
 			m, node, d := s.Member(), s.Node, draw.LogUniform(s.RNG, time.Second, year)
 			m.Clock.Step(-d)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/tests/faults/cluster"
+	"github.com/fenlock/fenlock/tests/faults/library"
 )
 
 // Kind is a kind of fault.
@@ -31,9 +32,9 @@ type Kind struct {
 	// Nodeless: it strikes several servers, or none, whichever the runner chose.
 	Nodeless bool
 
-	// Within says, per rival library ("redsync", "redislock"), whether the fault is
-	// within the assumptions that this library states. See also Allows.
-	Within map[string]bool
+	// Within are the libraries that state that they bear the fault, and Durable those
+	// that do if each write is on disk before it is answered.
+	Within, Durable []string
 
 	// Inject begins the fault. It notes nothing but the steps that the runner cannot
 	// know of; the runner notes that the fault begins, before, and that it is healed,
@@ -99,18 +100,19 @@ const (
 	noEviction = "maxmemory-policy is noeviction"
 )
 
-// What the rivals state. redsync follows the description of Redlock: independent
+// What the libraries state. redsync follows the description of Redlock: independent
 // primaries, clocks at the same rate, memory that survives a crash (fsync always, or
 // a restart delayed by hand), and a holder that is done within its validity; the
 // network and the processes may be as slow as they like. redislock states nothing:
 // it gets what holds for any one server that keeps its memory and its clock.
 var (
-	anybody = map[string]bool{"redsync": true, "redislock": true}
-	nobody  = map[string]bool{"redsync": false, "redislock": false}
+	everybody   = library.All
+	rivals      = []string{library.Redsync, library.Redislock}
+	onlyFenlock = []string{library.Fenlock}
 )
 
-// Allows reports whether a fault is within what a rival states, on servers with
-// this persistence: a crash is, if it costs no memory.
+// Allows reports whether a fault is within what a library states, on servers with
+// this persistence.
 func (k Kind) Allows(library string, p cluster.Persistence) bool {
-	return k.Within[library] && (k.Name != "kill" || p == cluster.Always)
+	return slices.Contains(k.Within, library) || p == cluster.Always && slices.Contains(k.Durable, library)
 }

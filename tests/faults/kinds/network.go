@@ -18,7 +18,7 @@ var (
 // otherwise.
 var networkKinds = []Kind{
 	{
-		Name: "slow", Shortest: 1, Longest: 5, Within: anybody,
+		Name: "slow", Shortest: 1, Longest: 5, Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			// Up to twice a node's timeout, a quarter of the TTL.
 			slow := proxy.Effect{Delay: draw.LogUniform(s.RNG, time.Millisecond, s.TTL/2)}
@@ -26,31 +26,31 @@ var networkKinds = []Kind{
 		},
 	},
 	{
-		Name: "cut", Shortest: 0.02, Longest: 2, Within: anybody,
+		Name: "cut", Shortest: 0.02, Longest: 2, Within: everybody,
 		Inject: disturb(proxy.Rule{Cut: true}),
 	},
 	{
-		Name: "half-open", Shortest: 0.5, Longest: 5, Within: anybody,
+		Name: "half-open", Shortest: 0.5, Longest: 5, Within: everybody,
 		Inject: disturb(proxy.Rule{To: losing, From: losing}),
 	},
 	{
-		Name: "requests lost", Shortest: 0.1, Longest: 3, Within: anybody,
+		Name: "requests lost", Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: disturb(proxy.Rule{To: losing}),
 	},
 	{
-		Name: "replies lost", Shortest: 0.1, Longest: 3, Within: anybody,
+		Name: "replies lost", Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: disturb(proxy.Rule{From: losing}),
 	},
 	{
-		Name: "late requests", Shortest: 0.5, Longest: 3, Within: anybody,
+		Name: "late requests", Shortest: 0.5, Longest: 3, Within: everybody,
 		Inject: disturb(proxy.Rule{To: holding}),
 	},
 	{
-		Name: "late replies", Shortest: 0.5, Longest: 3, Within: anybody,
+		Name: "late replies", Shortest: 0.5, Longest: 3, Within: everybody,
 		Inject: disturb(proxy.Rule{From: holding}),
 	},
 	{
-		Name: "partition", Nodeless: true, Shortest: 0.5, Longest: 5, Within: anybody,
+		Name: "partition", Nodeless: true, Shortest: 0.5, Longest: 5, Within: everybody,
 		Inject: partition,
 	},
 }

@@ -13,29 +13,29 @@ import (
 // Faults of processes: they crash, stand still and are too slow.
 var processKinds = []Kind{
 	{
-		Name: "kill", Forgets: true, Shortest: 0.1, Longest: 3, Within: anybody,
+		Name: "kill", Forgets: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock, Durable: rivals,
 		Inject: crash(false),
 	},
 	{
-		Name: "wipe", Forgets: true, Shortest: 0.1, Longest: 3, Within: nobody,
+		Name: "wipe", Forgets: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock,
 		Inject: crash(true),
 	},
 	{
 		// The replica has what was written, but nobody may rely on it, so it is out.
-		Name: "promote", Forgets: true, Within: nobody,
+		Name: "promote", Forgets: true, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			return over, s.Member().Promote()
 		},
 	},
 	{
-		Name: "stop server", Shortest: 0.5, Longest: 5, Within: anybody,
+		Name: "stop server", Shortest: 0.5, Longest: 5, Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			m := s.Member()
 			return m.Thaw, m.Freeze()
 		},
 	},
 	{
-		Name: "starve", Shortest: 0.5, Longest: 5, Within: anybody,
+		Name: "starve", Shortest: 0.5, Longest: 5, Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			// A tenth of a processor to a half of one.
 			run := time.Millisecond + time.Duration(s.RNG.Int64N(int64(9*time.Millisecond)))
@@ -44,14 +44,14 @@ var processKinds = []Kind{
 	},
 	{
 		// Its lock ends before it goes on, so it must not write: redsync asks for that.
-		Name: "pause client", Nodeless: true, Shortest: 0.5, Longest: 5, Within: nobody,
+		Name: "pause client", Nodeless: true, Shortest: 0.5, Longest: 5, Within: onlyFenlock,
 		Inject: client(func(s *Scene, i int) (Heal, error) {
 			resume, err := s.Clients.Pause(i)
 			return func() error { resume(); return nil }, err
 		}),
 	},
 	{
-		Name: "kill client", Nodeless: true, Within: anybody,
+		Name: "kill client", Nodeless: true, Within: everybody,
 		Inject: client(func(s *Scene, i int) (Heal, error) { return over, s.Clients.Kill(i) }),
 	},
 }
@@ -60,7 +60,7 @@ var processKinds = []Kind{
 // itself, because it leaves no majority that remembers its registers. fenlock's
 // servers then vote for nothing until all leases have ended; nobody else's do.
 var RollingRestart = Kind{
-	Name: "rolling restart", Breaks: history.RegistersSurvive, Forgets: true, Nodeless: true, Within: nobody,
+	Name: "rolling restart", Breaks: history.RegistersSurvive, Forgets: true, Nodeless: true, Durable: everybody,
 	Inject: func(s *Scene) (Heal, error) {
 		for i := range s.Cluster.Members {
 			m := s.Cluster.Members[(s.Node+i)%len(s.Cluster.Members)]

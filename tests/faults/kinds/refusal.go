@@ -14,22 +14,22 @@ import (
 // Faults by which a server refuses what it is asked, or answers nothing.
 var refusalKinds = []Kind{
 	{
-		Name: "oom", Shortest: 0.1, Longest: 3, Within: anybody,
+		Name: "oom", Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: tell("CONFIG SET maxmemory-policy noeviction maxmemory 1", "CONFIG SET maxmemory 0 maxmemory-policy noeviction"),
 	},
 	{
 		// Of a server that is not there, so that it keeps its data. It was a replica
 		// nevertheless, and is out until the quarantine is over.
-		Name: "readonly", Forgets: true, Shortest: 0.1, Longest: 3, Within: anybody,
+		Name: "readonly", Forgets: true, Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: tell("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
 	},
 	{
-		Name: "misconf", Shortest: 0.1, Longest: 3, Within: anybody,
+		Name: "misconf", Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: misconf,
 	},
 	{
 		// The server ends it by itself: it would not listen to anybody. heal waits for that.
-		Name: "client pause", Within: anybody,
+		Name: "client pause", Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			ms := (0.5 + s.RNG.Float64()*2.5) * float64(s.TTL.Milliseconds())
 			return tell(fmt.Sprintf("CLIENT PAUSE %.0f ALL", ms), "CLIENT UNPAUSE")(s)
@@ -37,7 +37,7 @@ var refusalKinds = []Kind{
 	},
 	{
 		// Everything, the writes, the scripts, or the channels.
-		Name: "acl", Shortest: 0.1, Longest: 3, Within: anybody,
+		Name: "acl", Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			rule := []string{"-@all", "-@write", "-evalsha", "resetchannels"}[s.RNG.IntN(4)]
 			return tell("ACL SETUSER default "+rule, "ACL SETUSER default reset on nopass ~* &* +@all")(s)

@@ -52,6 +52,11 @@ type Setup struct {
 	TTL     time.Duration
 }
 
+// Full is what a campaign tries: all kinds, on five servers.
+func Full(seconds int) Setup {
+	return Setup{Seconds: seconds, Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL}
+}
+
 // slotLength is about how long a slot is. The kinds last for a few TTLs.
 const slotLength = 4 * time.Second
 

@@ -9,12 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/tests/faults/cluster"
-	"github.com/fenlock/fenlock/tests/faults/kinds"
 )
-
-func full(seconds int) Setup {
-	return Setup{Seconds: seconds, Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL}
-}
 
 func TestPairs(t *testing.T) {
 	for n := 1; n <= 9; n++ {
@@ -46,11 +41,11 @@ func TestPairs(t *testing.T) {
 func TestPlansCoverAllPairs(t *testing.T) {
 	for _, first := range []uint64{0, 1, 12345, 1<<64 - 200} {
 		missing := make(map[string]bool)
-		for _, pair := range full(30).Pairs() {
+		for _, pair := range Full(30).Pairs() {
 			missing[Key(pair)] = true
 		}
 		for i := range uint64(100) {
-			for _, slot := range New(first+i, full(30)).Slots {
+			for _, slot := range New(first+i, Full(30)).Slots {
 				delete(missing, Key(slot.Pair()))
 			}
 		}
@@ -70,7 +65,7 @@ func TestPlanDependsOnTheSeed(t *testing.T) {
 		}
 		return s
 	}
-	s := full(30)
+	s := Full(30)
 	seen := make(map[string]bool)
 	for seed := range uint64(50) {
 		one := text(New(seed, s))
@@ -88,7 +83,7 @@ func TestPlanDependsOnTheSeed(t *testing.T) {
 // more than two servers are down.
 func TestSlots(t *testing.T) {
 	for _, seconds := range []int{1, 6, 30} {
-		s := full(seconds)
+		s := Full(seconds)
 		same, persistences := 0, make(map[cluster.Persistence]bool)
 		for seed := range uint64(300) {
 			p := New(seed, s)
@@ -126,7 +121,7 @@ func TestSlots(t *testing.T) {
 }
 
 func TestOnly(t *testing.T) {
-	s := full(30)
+	s := Full(30)
 	for _, only := range [][]string{{}, {"kill"}, {"kill", "slow"}, {"kill", "kill"}} {
 		s.Only = only
 		for _, slot := range New(3, s).Slots {
