@@ -330,7 +330,7 @@ func TestCloseEndsTheListening(t *testing.T) {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-			if strings.Contains(stack, "(*listening)") {
+			if strings.Contains(stack, "(*listener)") {
 				return stack
 			}
 		}

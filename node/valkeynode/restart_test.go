@@ -366,7 +366,7 @@ func TestFlushInMidAdmission(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		server := testserver.Start(t, kind)
-		admit, err := os.ReadFile("scripts/admit.lua")
+		admit, err := os.ReadFile("internal/command/scripts/admit.lua")
 		if err != nil {
 			t.Fatal(err)
 		}
