@@ -113,21 +113,22 @@ func FuzzServer(f *testing.F) {
 	const one, two, three = "$1\r\n1\r\n", "$1\r\n2\r\n", "$1\r\n3\r\n"
 	info := fmt.Sprintf("$%d\r\n%s\r\n", len(replytest.Info()), replytest.Info())
 	// A server with the mark of what it is now, and its replies to the scripts.
-	marked, loaded := ":1\r\n*5\r\n"+one+"$7\r\n4567def\r\n$3\r\n100\r\n"+one+"$3\r\na b\r\n"+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", ""
+	marked, loaded := ":1\r\n*6\r\n"+one+"$7\r\n4567def\r\n$3\r\n100\r\n"+one+"$3\r\na b\r\n"+one+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", ""
 	for _, s := range command.Operations {
 		loaded += "+" + s.SHA + "\r\n"
 	}
 	for _, s := range []string{
 		":7\r\n", "-NOSCRIPT x\r\n", "-ERR swordfish\r\n", "-NOPERM swordfish\r\n",
-		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\nh\r\n:250\r\n$1\r\n7\r\n",
-		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$-1\r\n:-2\r\n$-1\r\n",
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\nh\r\n:250\r\n*2\r\n$1\r\n7\r\n" + one,
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\nh\r\n:250\r\n*2\r\n$1\r\n7\r\n" + two, // a newer format
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$-1\r\n:-2\r\n*2\r\n$-1\r\n$-1\r\n",
 		"+OK\r\n-NOPERM swordfish\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT x\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "*4\r\n" + one + two + "$8\r\nadmitted\r\n" + "$7\r\n4567def\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n" + one + "$3\r\n-12\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n$4\r\n4096\r\n" + one, // no stripe
-		"*2\r\n$1\r\n0\r\n*2\r\n$9\r\nfenlock:a\r\n$9\r\nfenlock:b\r\n" + one + ":1\r\n" + two + "$-1\r\n:-2\r\n" + three,
-		marked + "+admitted\r\n" + loaded, marked + "+restarted\r\n" + loaded, marked + "+admitted\r\n",
-		":1\r\n*5\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info + "$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n:5\r\n",
+		"*2\r\n$1\r\n0\r\n*2\r\n$9\r\nfenlock:a\r\n$9\r\nfenlock:b\r\n" + one + ":1\r\n*2\r\n" + two + "$-1\r\n$-1\r\n:-2\r\n*2\r\n" + three + one,
+		marked + "+admitted\r\n" + loaded, marked + "+format 2\r\n", marked + "+restarted\r\n" + loaded, marked + "+admitted\r\n",
+		":1\r\n*6\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info + "$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n:5\r\n",
 		info, "_\r\n", "*0\r\n", "",
 	} {
 		for what := range byte(9) {

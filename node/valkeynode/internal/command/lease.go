@@ -66,7 +66,7 @@ func (k *Keys) leaseOf(build valkey.Builder, key, name string) []valkey.Complete
 	return []valkey.Completed{
 		build.Get().Key(key).Build(),
 		build.Pttl().Key(key).Build(),
-		build.Hget().Key(k.registers).Field(strconv.Itoa(node.Stripe(name))).Build(),
+		build.Hmget().Key(k.registers).Field(strconv.Itoa(node.Stripe(name)), formatField).Build(),
 	}
 }
 
@@ -84,14 +84,17 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, l
 		return lease, false, err
 	}
 	lease.Remaining = time.Duration(max(left, 0)) * time.Millisecond
-	register, err := values[2].ToString()
-	if err != nil {
-		if valkey.IsValkeyNil(err) {
-			err = nil
-		}
+	fields, err := values[2].AsStrSlice()
+	if err == nil && len(fields) != 2 {
+		err = fmt.Errorf("unexpected reply of %d values", len(fields))
+	}
+	if err == nil {
+		err = checkFormat(fields[1])
+	}
+	if err != nil || fields[0] == "" {
 		return lease, leased, err
 	}
-	lease.Register, err = fence.Parse(register)
+	lease.Register, err = fence.Parse(fields[0])
 	return lease, leased, err
 }
 

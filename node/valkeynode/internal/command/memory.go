@@ -27,7 +27,7 @@ func (k *Keys) Gather(build valkey.Builder, candidate string) []valkey.Completed
 		// First of all: should the data be flushed at any time from here on, this
 		// candidate is gone, and admit.lua notices.
 		build.Hsetnx().Key(k.registers).Field("candidate").Value(candidate).Build(),
-		build.Hmget().Key(k.registers).Field("candidate", "admitted", "maxttl", "durable", "empty").Build(),
+		build.Hmget().Key(k.registers).Field("candidate", "admitted", "maxttl", "durable", "empty", formatField).Build(),
 		build.Info().Build(),
 		build.Info().Section("commandstats").Build(),
 		build.ScriptExists().Sha1(shas...).Build(),
@@ -53,6 +53,12 @@ func ParseFacts(replies []valkey.ValkeyResult) (Facts, error) {
 		return Facts{}, err
 	}
 	fields, err := replies[1].AsStrSlice()
+	if err == nil && len(fields) != 6 {
+		err = fmt.Errorf("unexpected reply of %d values", len(fields))
+	}
+	if err == nil {
+		err = checkFormat(fields[5])
+	}
 	if err != nil {
 		return Facts{}, err
 	}
@@ -107,7 +113,11 @@ func (k *Keys) Admit(build valkey.Builder, found Facts, maxTTL time.Duration, em
 
 // ParseAdmit returns nil if the server is marked.
 func ParseAdmit(reply valkey.ValkeyMessage) error {
-	if text, err := reply.ToString(); err != nil || text != "admitted" {
+	text, err := reply.ToString()
+	if found, ok := strings.CutPrefix(text, "format "); ok {
+		return otherFormat(found)
+	}
+	if err != nil || text != "admitted" {
 		return errors.Join(ErrRestarted, err)
 	}
 	return nil
@@ -156,6 +166,9 @@ func (k *Keys) ParseRegisters(replies []valkey.ValkeyResult) (f Facts, tokens ma
 		return f, nil, err
 	}
 	f.Marked, f.Empty, f.MaxTTL = fields["admitted"], strings.Fields(fields["empty"]), parseMilliseconds(fields["maxttl"])
+	if err := checkFormat(fields[formatField]); err != nil {
+		return f, nil, err
+	}
 	tokens = make(map[int]fence.Token)
 	for field, value := range fields {
 		stripe, err := strconv.Atoi(field)

@@ -16,15 +16,15 @@
 -- the server's clock in microseconds} if leased already; "rejoining" if the
 -- server is not admitted; "maxttl N" if the lease would be longer than the
 -- group's longest, N ms.
-local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
+local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', 'maxttl', ARGV[3])
 local known = ARGV[5]
 --@admitted
-if tonumber(ARGV[2]) > tonumber(mark[2]) then
-  return 'maxttl ' .. mark[2]
+if tonumber(ARGV[2]) > tonumber(mark[3]) then
+  return 'maxttl ' .. mark[3]
 end
 -- Lua would write a large number as 1.7952237360533e+15.
 local number, text = tonumber(ARGV[4]), ARGV[4]
-local least = (tonumber(mark[3]) or 0) + 1
+local least = (tonumber(mark[4]) or 0) + 1
 if number < least then
   number, text = least, string.format('%.0f', least)
 end

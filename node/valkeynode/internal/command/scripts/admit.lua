@@ -14,10 +14,16 @@
 --            a majority had lost it, separated by spaces; else empty
 -- ARGV[6..]  pairs: stripe, register
 --
--- Returns "admitted", or "changed": then nothing was done.
+-- Returns "admitted"; else nothing was done: "changed", or "format N" if the registers
+-- have another format than the one that is written here. It is the number of all
+-- that is on a server: keys, their types, and what the fields mean.
 if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) or
     redis.call('HGET', KEYS[1], 'candidate') ~= ARGV[2] then
   return 'changed'
+end
+local format = redis.call('HGET', KEYS[1], 'format') or '1'
+if format ~= '1' then
+  return 'format ' .. format
 end
 for i = 6, #ARGV, 2 do
   local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i])) or 0
@@ -25,6 +31,6 @@ for i = 6, #ARGV, 2 do
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end
 end
-redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5])
+redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '1')
 redis.call('HDEL', KEYS[1], 'noticed')
 return 'admitted'

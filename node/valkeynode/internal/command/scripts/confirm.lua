@@ -9,13 +9,13 @@
 --
 -- Returns the number; {register} if that is larger already; "lost" if the lease
 -- is not the holder's; "rejoining" if the server is not admitted.
-local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[2])
+local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', ARGV[2])
 local known = ARGV[4]
 --@admitted
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 'lost'
 end
-local register = tonumber(mark[2]) or 0
+local register = tonumber(mark[3]) or 0
 local number = tonumber(ARGV[3])
 if register > number then
   return {register}

@@ -11,14 +11,14 @@
 --
 -- Returns the register, which tells the holder what the acceptance proves;
 -- "lost"; "rejoining"; "maxttl N" if the lease would be too long.
-local mark = redis.call('HMGET', KEYS[2], 'admitted', 'maxttl', ARGV[3])
+local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', 'maxttl', ARGV[3])
 local known = ARGV[5]
 --@admitted
-if tonumber(ARGV[2]) > tonumber(mark[2]) then
-  return 'maxttl ' .. mark[2]
+if tonumber(ARGV[2]) > tonumber(mark[3]) then
+  return 'maxttl ' .. mark[3]
 end
 local holder = redis.call('GET', KEYS[1])
-local register = tonumber(mark[3]) or 0
+local register = tonumber(mark[4]) or 0
 if holder == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return register

@@ -8,10 +8,10 @@
 -- ARGV[2]  floor: the register is at least this afterwards
 --
 -- Returns the register; "rejoining" if the server is not admitted.
-local mark = redis.call('HMGET', KEYS[2], 'admitted', ARGV[1])
+local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', ARGV[1])
 local known = ''
 --@admitted
-local register = math.max((tonumber(mark[2]) or 0) + 1, tonumber(ARGV[2]))
+local register = math.max((tonumber(mark[3]) or 0) + 1, tonumber(ARGV[2]))
 if register > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
 end
