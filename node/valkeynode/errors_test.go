@@ -37,14 +37,14 @@ func granted(t *testing.T, n *valkeynode.Node, name string) node.Request {
 	return r
 }
 
-// troubled checks that the node tells of a trouble that may pass: an error that
+// failing checks that the node fails in a way that may pass: an error that
 // names the node, and that does not match ErrMisconfigured.
-func troubled(t *testing.T, n *valkeynode.Node, says string) {
+func failing(t *testing.T, n *valkeynode.Node, says string) {
 	t.Helper()
 	eventually(t, func() error {
-		a, err := n.Do(bounded(t), as(node.Acquire, request("trouble", "one")))
+		a, err := n.Do(bounded(t), as(node.Acquire, request("failing", "one")))
 		if err == nil {
-			n.Do(bounded(t), as(node.Release, request("trouble", "one")))
+			n.Do(bounded(t), as(node.Release, request("failing", "one")))
 			return fmt.Errorf("answered %+v", a)
 		}
 		if !strings.Contains(err.Error(), n.String()) || !strings.Contains(err.Error(), says) {
@@ -88,7 +88,7 @@ func TestServerInTrouble(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.Do("BGSAVE")
-			troubled(t, n, "save to its disk")
+			failing(t, n, "save to its disk")
 			os.RemoveAll(inTheWay)
 			s.Do("BGSAVE")
 			eventually(t, func() error {
@@ -102,7 +102,7 @@ func TestServerInTrouble(t *testing.T) {
 			s, n := admitted(t, kind)
 			held := granted(t, n, "held")
 			s.Do("CONFIG", "SET", "maxmemory", "1")
-			troubled(t, n, "no memory left")
+			failing(t, n, "no memory left")
 			// What frees memory works.
 			if a, err := n.Do(bounded(t), as(node.Release, held)); err != nil || a.Status != node.Granted {
 				t.Errorf("release: %+v, %v", a, err)
@@ -113,14 +113,14 @@ func TestServerInTrouble(t *testing.T) {
 		t.Run("replicas", func(t *testing.T) {
 			s, n := admitted(t, kind)
 			s.Do("CONFIG", "SET", "min-replicas-to-write", "1")
-			troubled(t, n, "too few replicas")
+			failing(t, n, "too few replicas")
 			s.Do("CONFIG", "SET", "min-replicas-to-write", "0")
 			recovers(t, n, "after")
 		})
 		t.Run("long script", func(t *testing.T) {
 			s, n := admitted(t, kind, "busy-reply-threshold 20")
 			send(t, s, "EVAL", "while true do end", "0")
-			troubled(t, n, "long script")
+			failing(t, n, "long script")
 			s.Do("SCRIPT", "KILL")
 			recovers(t, n, "after")
 		})
@@ -129,7 +129,7 @@ func TestServerInTrouble(t *testing.T) {
 			s.Do("DEBUG", "POPULATE", "5000")
 			s.Do("CONFIG", "SET", "key-load-delay", "500")
 			send(t, s, "DEBUG", "RELOAD")
-			troubled(t, n, "loading its data")
+			failing(t, n, "loading its data")
 			recovers(t, n, "after")
 		})
 		t.Run("key in use", func(t *testing.T) {

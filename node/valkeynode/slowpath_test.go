@@ -72,7 +72,7 @@ func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 }
 
 // A request that waits for a connection is not made when nobody wants it any more.
-func TestUnwantedOnADetour(t *testing.T) {
+func TestUnwantedOnTheSlowPath(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		server := testserver.Start(t, kind)

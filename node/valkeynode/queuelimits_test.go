@@ -14,16 +14,16 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-func TestLineExpires(t *testing.T) {
+func TestQueueExpires(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		ttl := func() int {
 			t.Helper()
-			ms, err := strconv.Atoi(s.Do("PTTL", lineKey))
+			ms, err := strconv.Atoi(s.Do("PTTL", queueKey))
 			if err != nil || ms < 0 || ms > 15000 {
-				t.Fatalf("the line ends in %d ms, %v", ms, err)
+				t.Fatalf("the queue ends in %d ms, %v", ms, err)
 			}
 			return ms
 		}
@@ -33,21 +33,21 @@ func TestLineExpires(t *testing.T) {
 			name string
 			do   func()
 		}{
-			{"join", func() { a.hold(); a.refused(1, 100, 0) }},
+			{"enqueue", func() { a.hold(); a.refused(1, 100, 0) }},
 			{"ask again", func() { a.refused(1, 100, 0) }},
-			{"another joins", func() { a.refused(2, 200, 1) }},
-			{"join by a release", func() { a.released(a.request(3, 300), node.Lost) }},
+			{"another is enqueued", func() { a.refused(2, 200, 1) }},
+			{"enqueue by a release", func() { a.released(a.request(3, 300), node.Lost) }},
 		} {
-			s.Do("PEXPIRE", lineKey, fmt.Sprint(low))
+			s.Do("PEXPIRE", queueKey, fmt.Sprint(low))
 			step.do()
 			if ttl() <= low {
-				t.Errorf("%s: the line was not kept for longer", step.name)
+				t.Errorf("%s: the queue was not kept for longer", step.name)
 			}
 		}
-		s.Do("PEXPIRE", lineKey, "1")
+		s.Do("PEXPIRE", queueKey, "1")
 		eventually(t, func() error {
-			if s.Do("EXISTS", lineKey) != "0" {
-				return errors.New("the line is there")
+			if s.Do("EXISTS", queueKey) != "0" {
+				return errors.New("the queue is there")
 			}
 			return nil
 		})
@@ -55,14 +55,14 @@ func TestLineExpires(t *testing.T) {
 	})
 }
 
-func TestLineIsBounded(t *testing.T) {
+func TestQueueIsBounded(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		first := a.hold()
 		a.refused(1, 5, 0)
-		command := []string{"ZADD", lineKey}
+		command := []string{"ZADD", queueKey}
 		for i := range 9998 {
 			command = append(command, fmt.Sprint(10+i), fmt.Sprintf("%032d:%d", 0, i))
 		}
@@ -70,33 +70,33 @@ func TestLineIsBounded(t *testing.T) {
 		a.refused(2, 1<<40, 9999) // the last one
 		a.refused(3, 1, 10_000)   // before them all, but too late
 		a.refused(1, 5, 0)
-		if n := s.Do("ZCARD", lineKey); n != "10000" {
-			t.Fatalf("%s in line", n)
+		if n := s.Do("ZCARD", queueKey); n != "10000" {
+			t.Fatalf("%s in the queue", n)
 		}
 		a.released(a.request(3, 1), node.Lost)
-		if n := s.Do("ZCARD", lineKey); n != "10000" {
-			t.Fatalf("%s in line after a release", n)
+		if n := s.Do("ZCARD", queueKey); n != "10000" {
+			t.Fatalf("%s in the queue after a release", n)
 		}
 		a.release(first)
-		a.called(a.waiter(1))
+		a.notified(a.waiter(1))
 		// Its place is free, so the one that was too late comes in.
 		a.refused(3, 1, 0)
 		a.granted(1, 5)
 		a.released(node.Request{Name: "orders", Place: node.Place{Waiter: a.waiter(3)}}, node.Lost)
 		// Nobody of the others is there.
 		a.release(a.request(1, 5))
-		a.called(a.waiter(2))
+		a.notified(a.waiter(2))
 		a.granted(2, 1<<40)
 		a.release(a.request(2, 1<<40))
 		noTrace(t, s)
 	})
 }
 
-// Lines are lost with the server's memory, and may be.
-func TestLinesAreLost(t *testing.T) {
+// Queues are lost with the server's memory, and may be.
+func TestQueuesAreLost(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 2)
+		s, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		first := a.hold()
 		b.refused(1, 100, 0)
@@ -105,7 +105,7 @@ func TestLinesAreLost(t *testing.T) {
 		s.Do("SCRIPT", "FLUSH")
 		// The scripts are loaded again by an acquire or by this.
 		a.release(first)
-		b.called(b.waiter(1))
+		b.notified(b.waiter(1))
 		b.granted(1, 100)
 		a.refused(1, 200, 0)
 
@@ -118,36 +118,36 @@ func TestLinesAreLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		silent(t, a, b)
-		if got := s.Do("EXISTS", lineKey, "fenlock:orders"); got != "0" {
+		if got := s.Do("EXISTS", queueKey, "fenlock:orders"); got != "0" {
 			t.Fatal("a server that is out wrote something")
 		}
-		// The listening goes on.
+		// The subscription goes on.
 		for _, x := range p {
 			if got := s.Do("PUBLISH", "fenlock-wake:"+x.client, "7"); got != "1" {
 				t.Fatalf("%s told", got)
 			}
-			x.called(x.waiter(7))
+			x.notified(x.waiter(7))
 		}
 	})
 }
 
-// A foreign key in the place of a line: nothing is leased, nothing is broken.
-func TestLineIsSomethingElse(t *testing.T) {
+// A foreign key in the place of a queue: nothing is leased, nothing is broken.
+func TestQueueIsSomethingElse(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
-		s.Do("SET", lineKey, "mine")
+		s, p := queueServer(t, kind, 1)
+		s.Do("SET", queueKey, "mine")
 		if a, err := p[0].Do(bounded(t), as(node.Acquire, p[0].request(1, 100))); !errors.Is(err, fenlock.ErrMisconfigured) {
 			t.Fatalf("%+v, %v; want ErrMisconfigured", a, err)
 		}
-		if s.Do("EXISTS", "fenlock:orders") != "0" || s.Do("GET", lineKey) != "mine" {
+		if s.Do("EXISTS", "fenlock:orders") != "0" || s.Do("GET", queueKey) != "mine" {
 			t.Fatal("something was changed")
 		}
 	})
 }
 
-// A lock and a line never share a key, and a line is never taken for a lease.
-func TestNoLockHasTheKeyOfALine(t *testing.T) {
+// A lock and a queue never share a key, and a queue is never taken for a lease.
+func TestNoLockHasTheKeyOfAQueue(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		s := testserver.Start(t, kind)
@@ -168,7 +168,7 @@ func TestNoLockHasTheKeyOfALine(t *testing.T) {
 			t.Fatalf("%+v, want it held", a)
 		}
 		if got := s.Do("TYPE", "fenlock-line:fenlock-line"); got != "zset" {
-			t.Fatalf("the line is a %s", got)
+			t.Fatalf("the queue is a %s", got)
 		}
 		s.Do("SET", "fenlock-line:fake", strings.Repeat("0", 32)+":label")
 		var names []string
@@ -184,7 +184,7 @@ func TestNoLockHasTheKeyOfALine(t *testing.T) {
 func TestBadPlaceIsNotSent(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		a.hold()
 		client := strings.Repeat("a", 32)
@@ -207,8 +207,8 @@ func TestBadPlaceIsNotSent(t *testing.T) {
 				t.Errorf("release with %+v: %+v, %v; want ErrInvalid", place, got, err)
 			}
 		}
-		if s.Do("EXISTS", lineKey) != "0" {
-			t.Error("somebody is in line")
+		if s.Do("EXISTS", queueKey) != "0" {
+			t.Error("somebody is in the queue")
 		}
 	})
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-func TestLineGoesByStamp(t *testing.T) {
+func TestQueueGoesByStamp(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 2)
+		s, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		first := a.hold()
 		clock := func() time.Duration {
@@ -37,15 +37,15 @@ func TestLineGoesByStamp(t *testing.T) {
 		nobody := a.request(9, 0)
 		nobody.Place = node.Place{}
 		if got := acquire(t, a.Node, nobody); got.Ahead != 3 {
-			t.Fatalf("%+v, want 3 ahead of who is not in line", got)
+			t.Fatalf("%+v, want 3 ahead of who is not in the queue", got)
 		}
 		silent(t, a, b)
 
 		a.release(first)
-		b.called(b.waiter(1))
+		b.notified(b.waiter(1))
 		// Nobody else has it meanwhile, and everybody sees why.
 		if got := a.refused(2, 200, 0); got.HeldBy != node.NextInQueue || got.Remaining <= 0 || got.Remaining > time.Second {
-			t.Fatalf("%+v, want it kept for the next in the queue", got)
+			t.Fatalf("%+v, want it reserved for the next in the queue", got)
 		}
 		if got := acquire(t, a.Node, nobody); got.Status != node.Held {
 			t.Fatalf("%+v, want it held", got)
@@ -65,10 +65,10 @@ func TestLineGoesByStamp(t *testing.T) {
 		silent(t, a, b)
 
 		b.release(b.request(1, 100))
-		a.called(a.waiter(2))
+		a.notified(a.waiter(2))
 		a.granted(2, 200)
 		a.release(a.request(2, 200))
-		a.called(a.waiter(1))
+		a.notified(a.waiter(1))
 		a.granted(1, 300)
 		a.release(a.request(1, 300))
 		silent(t, a, b)
@@ -76,39 +76,39 @@ func TestLineGoesByStamp(t *testing.T) {
 	})
 }
 
-// Who was called has the name, also if somebody who came earlier was late to stand
-// in line here: that one waits for the next release.
-func TestCalledIsNotPassed(t *testing.T) {
+// Who was notified has the name, also if somebody who came earlier was late to enter
+// the queue here: that one waits for the next release.
+func TestNotifiedIsNotPassed(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 2)
+		s, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		first := a.hold()
 		a.refused(1, 200, 0)
 		a.release(first)
-		a.called(a.waiter(1))
+		a.notified(a.waiter(1))
 		b.refused(1, 100, 0)
 		a.granted(1, 200)
 		silent(t, a, b)
 		a.release(a.request(1, 200))
-		b.called(b.waiter(1))
+		b.notified(b.waiter(1))
 		b.granted(1, 100)
 		b.release(b.request(1, 100))
 		noTrace(t, s)
 	})
 }
 
-// Whoever is granted the name is in no line, however it came to be in one.
-func TestCalledLeavesTheLine(t *testing.T) {
+// Whoever is granted the name is in no queue, however it came to be in one.
+func TestNotifiedLeavesTheQueue(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		first := a.hold()
 		a.refused(1, 100, 0)
 		a.release(first)
-		a.called(a.waiter(1))
-		s.Do("ZADD", lineKey, "100", a.waiter(1))
+		a.notified(a.waiter(1))
+		s.Do("ZADD", queueKey, "100", a.waiter(1))
 		a.granted(1, 100)
 		a.release(a.request(1, 100))
 		silent(t, a)
@@ -116,17 +116,17 @@ func TestCalledLeavesTheLine(t *testing.T) {
 	})
 }
 
-func TestForceReleaseCallsTheNext(t *testing.T) {
+func TestForceReleaseNotifiesTheNext(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		_, p := lineServer(t, kind, 2)
+		_, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		a.hold()
 		b.refused(1, 100, 0)
 		if _, err := a.Do(bounded(t), node.Request{Op: node.ForceRelease, Name: "orders", Token: 1}); err != nil {
 			t.Fatal(err)
 		}
-		b.called(b.waiter(1))
+		b.notified(b.waiter(1))
 		b.granted(1, 100)
 		silent(t, a, b)
 	})
@@ -155,7 +155,7 @@ func monitor(t *testing.T, s *testserver.Server) {
 func TestDeadWaiterIsSkipped(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 2)
+		s, p := queueServer(t, kind, 2)
 		monitor(t, s)
 		a, b := p[0], p[1]
 		first := a.hold()
@@ -170,7 +170,7 @@ func TestDeadWaiterIsSkipped(t *testing.T) {
 			return nil
 		})
 		a.release(first)
-		a.called(a.waiter(1))
+		a.notified(a.waiter(1))
 		a.granted(1, 200)
 		a.release(a.request(1, 200))
 		noTrace(t, s)
@@ -180,76 +180,76 @@ func TestDeadWaiterIsSkipped(t *testing.T) {
 func TestHungWaiterIsPassedOver(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		_, p := lineServer(t, kind, 2)
+		_, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		first := a.hold()
 		b.refused(1, 100, 0)
 		a.refused(1, 200, 1)
 		a.release(first)
-		b.called(b.waiter(1))
+		b.notified(b.waiter(1))
 		eventually(t, func() error {
 			if got := a.ask(1, 200); got.Status != node.Granted {
 				return fmt.Errorf("%+v", got)
 			}
 			return nil
 		})
-		// It comes back to the end of the line, where its stamp puts it.
+		// It comes back to the end of the queue, where its stamp puts it.
 		b.refused(1, 100, 0)
 		silent(t, a, b)
 	})
 }
 
 // An attempt that has failed gives the name back and waits on. Its waiter is the
-// first, so it is not called, and nobody else either.
-func TestHeadThatJoinsAgainIsNotCalled(t *testing.T) {
+// first, so it is not notified, and nobody else either.
+func TestHeadThatIsEnqueuedAgainIsNotNotified(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 2)
+		s, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		a.granted(1, 100)
 		b.refused(1, 200, 0)
 		a.released(a.request(1, 100), node.Granted)
 		silent(t, a, b)
-		if got := s.Do("ZRANGE", lineKey, "0", "-1", "WITHSCORES"); got != fmt.Sprintf("[%s 100 %s 200]", a.waiter(1), b.waiter(1)) {
-			t.Fatalf("the line: %s", got)
+		if got := s.Do("ZRANGE", queueKey, "0", "-1", "WITHSCORES"); got != fmt.Sprintf("[%s 100 %s 200]", a.waiter(1), b.waiter(1)) {
+			t.Fatalf("the queue: %s", got)
 		}
-		if ttl, _ := strconv.Atoi(s.Do("PTTL", lineKey)); ttl <= 0 {
-			t.Fatal("the line has no end")
+		if ttl, _ := strconv.Atoi(s.Do("PTTL", queueKey)); ttl <= 0 {
+			t.Fatal("the queue has no end")
 		}
 		if got := s.Do("EXISTS", "fenlock:orders"); got != "0" {
 			t.Fatal("the name is not free")
 		}
-		// Now that it is free, whoever asks leads to the first being called.
+		// Now that it is free, whoever asks leads to the first being notified.
 		b.refused(1, 200, 0)
-		a.called(a.waiter(1))
-		// What is kept for it is given up in the same way. It does not matter that
+		a.notified(a.waiter(1))
+		// What is reserved for it is given up in the same way. It does not matter that
 		// its last attempt has no lease.
 		a.released(a.request(1, 100), node.Lost)
 		silent(t, a, b)
 		b.refused(1, 200, 0)
-		a.called(a.waiter(1))
+		a.notified(a.waiter(1))
 		a.released(node.Request{Name: "orders", Place: node.Place{Waiter: a.waiter(1)}}, node.Lost)
-		b.called(b.waiter(1))
+		b.notified(b.waiter(1))
 		b.granted(1, 200)
 		b.release(b.request(1, 200))
 		noTrace(t, s)
 	})
 }
 
-// The only one in line joins again: the line ends and begins with it.
-func TestOnlyOneJoinsAgain(t *testing.T) {
+// The only one in the queue is put into it again: the queue ends and begins with it.
+func TestOnlyOneIsEnqueuedAgain(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		big := 1 << 53
 		a.granted(1, big)
 		a.released(a.request(1, big), node.Granted)
-		if got := s.Do("ZRANGE", lineKey, "0", "-1", "WITHSCORES"); got != fmt.Sprintf("[%s %d]", a.waiter(1), big) {
-			t.Fatalf("the line: %s", got)
+		if got := s.Do("ZRANGE", queueKey, "0", "-1", "WITHSCORES"); got != fmt.Sprintf("[%s %d]", a.waiter(1), big) {
+			t.Fatalf("the queue: %s", got)
 		}
-		if ttl, _ := strconv.Atoi(s.Do("PTTL", lineKey)); ttl <= 0 {
-			t.Fatal("the line has no end")
+		if ttl, _ := strconv.Atoi(s.Do("PTTL", queueKey)); ttl <= 0 {
+			t.Fatal("the queue has no end")
 		}
 		a.granted(1, big)
 		a.release(a.request(1, big))
@@ -261,7 +261,7 @@ func TestOnlyOneJoinsAgain(t *testing.T) {
 func TestLeave(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 2)
+		s, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		first := a.hold()
 		a.refused(1, 100, 0)
@@ -275,12 +275,12 @@ func TestLeave(t *testing.T) {
 	})
 }
 
-// A lease of another Redlock client refuses. It calls nobody when it ends, but the
+// A lease of another Redlock client refuses. It notifies nobody when it ends, but the
 // first who asks then does.
-func TestLineBehindAForeignLease(t *testing.T) {
+func TestQueueBehindAForeignLease(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 2)
+		s, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		if reply := s.Do("SET", "fenlock:orders", "kxhjdz", "NX", "PX", "600000"); reply != "OK" {
 			t.Fatal(reply)
@@ -296,9 +296,9 @@ func TestLineBehindAForeignLease(t *testing.T) {
 			return nil
 		})
 		if got := a.refused(1, 200, 0); got.HeldBy != node.NextInQueue {
-			t.Fatalf("%+v, want it kept for the next in the queue", got)
+			t.Fatalf("%+v, want it reserved for the next in the queue", got)
 		}
-		b.called(b.waiter(1))
+		b.notified(b.waiter(1))
 		b.granted(1, 100)
 		silent(t, a, b)
 	})

@@ -17,7 +17,7 @@ import (
 // stands still; a lease ends when the test says so.
 type model struct {
 	entry rule.Entry
-	line  rule.Line
+	queue rule.Line
 	alive string // the client that listens; the others are gone
 }
 
@@ -30,9 +30,9 @@ func (m *model) holder() string {
 	return string(m.entry.Holder)
 }
 
-func (m *model) inLine() string {
+func (m *model) inQueue() string {
 	var words []string
-	for _, p := range m.line {
+	for _, p := range m.queue {
 		words = append(words, fmt.Sprintf("%s %d", p.Waiter, p.Stamp))
 	}
 	return "[" + strings.Join(words, " ") + "]"
@@ -42,7 +42,7 @@ func (m *model) inLine() string {
 func TestScriptsFollowTheRules(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -57,27 +57,27 @@ func TestScriptsFollowTheRules(t *testing.T) {
 			}
 			var what string
 			var want rule.Reply
-			var called string
+			var notified string
 			var got node.Answer
 			var err error
 			ahead := 0
 			switch random.IntN(8) {
 			default:
 				what = fmt.Sprintf("acquire for %s by %+v", r.Holder.Label(), r.Place)
-				want, called = rule.AcquireInLine(&m.entry, &m.line, 0, r.Place, m.reachable, func(e *rule.Entry) rule.Reply {
+				want, notified = rule.AcquireInLine(&m.entry, &m.queue, 0, r.Place, m.reachable, func(e *rule.Entry) rule.Reply {
 					return rule.Acquire(e, 0, r.Holder, r.TTL, r.Token)
 				})
 				if want.Status == node.Held {
-					ahead = m.line.Ahead(r.Place.Waiter)
+					ahead = m.queue.Ahead(r.Place.Waiter)
 				}
 				got, err = a.Do(bounded(t), as(node.Acquire, r))
 			case 0, 1, 2:
 				what = fmt.Sprintf("release for %s by %+v", r.Holder.Label(), r.Place)
-				want, called = rule.ReleaseInLine(&m.entry, &m.line, 0, r.Holder, r.Place, m.reachable)
+				want, notified = rule.ReleaseInLine(&m.entry, &m.queue, 0, r.Holder, r.Place, m.reachable)
 				got, err = a.Do(bounded(t), as(node.Release, r))
 			case 3:
 				what = "force"
-				want, called = rule.ForceReleaseInLine(&m.entry, &m.line, 0, m.reachable, func(e *rule.Entry) rule.Reply {
+				want, notified = rule.ForceReleaseInLine(&m.entry, &m.queue, 0, m.reachable, func(e *rule.Entry) rule.Reply {
 					return rule.ForceRelease(e, 0, 1)
 				})
 				got, err = a.Do(bounded(t), node.Request{Op: node.ForceRelease, Name: "orders", Token: 1})
@@ -93,16 +93,16 @@ func TestScriptsFollowTheRules(t *testing.T) {
 			if err != nil || got.Status != want.Status || got.Register != want.Register || got.Ahead != ahead {
 				fail("%+v, %v; want %+v, %d ahead", got, err, want, ahead)
 			}
-			if called != "" {
-				if event := next(t, a.events); event != called {
-					fail("%s was called, want %s", event, called)
+			if notified != "" {
+				if event := next(t, a.events); event != notified {
+					fail("%s was notified, want %s", event, notified)
 				}
 			}
 			if holder := s.Do("GET", "fenlock:orders"); holder != m.holder() {
 				fail("the holder is %s, want %s", holder, m.holder())
 			}
-			if line := s.Do("ZRANGE", lineKey, "0", "-1", "WITHSCORES"); line != m.inLine() {
-				fail("the line is %s, want %s", line, m.inLine())
+			if queue := s.Do("ZRANGE", queueKey, "0", "-1", "WITHSCORES"); queue != m.inQueue() {
+				fail("the queue is %s, want %s", queue, m.inQueue())
 			}
 			if register := s.Do("HGET", "fenlock-registers:fenlock:", stripe); register != m.entry.Register.String() && m.entry.Register != fence.Token(0) {
 				fail("the register is %s, want %s", register, m.entry.Register)

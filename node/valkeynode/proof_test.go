@@ -60,7 +60,7 @@ func clientOf(t testing.TB, s *testserver.Server) string {
 
 // On one and the same connection, a primary follows its promoted replica and is
 // promoted back: its mark is the old one, its scripts are loaded, and it has forgotten
-// what it granted in between. Nothing that a batch hears there counts, and from then
+// what it granted in between. Nothing that a batch is answered there counts, and from then
 // on the server is out.
 func TestFailbackUnderABatch(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
@@ -83,7 +83,7 @@ func TestFailbackUnderABatch(t *testing.T) {
 				connection := clientOf(t, primary)
 				eventually(t, func() error {
 					if replica.Do("EXISTS", "fenlock:held") != "1" {
-						return errors.New("the replica has not heard yet")
+						return errors.New("the replica does not have it yet")
 					}
 					return nil
 				})
@@ -155,13 +155,13 @@ func TestBatchesAfterANewMark(t *testing.T) {
 		if a, err := startTogether(t, n, node.Acquire, request("one", "me")); err != nil || a.Status != node.Granted {
 			t.Errorf("the first batch: %+v, %v", a, err)
 		}
-		before := calls(t, server)
+		before := commandsOf(t, server)
 		for i := range 10 {
 			if a, err := startTogether(t, n, node.Acquire, request(fmt.Sprint("name ", i), "me")); err != nil || a.Status != node.Granted {
 				t.Errorf("batch %d: %+v, %v", i, a, err)
 			}
 		}
-		after := calls(t, server)
+		after := commandsOf(t, server)
 		// One INFO for a batch, and the one that asked for these figures.
 		if n := after["info"] - before["info"]; n != 11 {
 			t.Errorf("%d INFO for 10 batches", n-1)

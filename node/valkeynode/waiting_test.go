@@ -11,21 +11,21 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-const lineKey = "fenlock-line:fenlock:orders"
+const queueKey = "fenlock-line:fenlock:orders"
 
-// party is a client that listens: a connection of its own, and the calls of its
-// waiters.
-type party struct {
+// listening is a client that listens: a connection of its own, and what its waiters
+// are notified of.
+type listening struct {
 	*valkeynode.Node
 	t      *testing.T
 	client string
 	events chan string
 }
 
-// newParty opens a client whose identity is a digit, many times.
-func newParty(t *testing.T, server *testserver.Server, digit string) *party {
+// newListening opens a client whose identity is a digit, many times.
+func newListening(t *testing.T, server *testserver.Server, digit string) *listening {
 	t.Helper()
-	p := &party{
+	p := &listening{
 		Node: joined(t, server.URL(), time.Hour), t: t,
 		client: strings.Repeat(digit, 32), events: make(chan string, 1000),
 	}
@@ -35,21 +35,21 @@ func newParty(t *testing.T, server *testserver.Server, digit string) *party {
 	return p
 }
 
-// lineServer starts a server that is admitted, with so many clients.
-func lineServer(t *testing.T, kind testserver.Kind, clients int) (*testserver.Server, []*party) {
+// queueServer starts a server that is admitted, with so many clients.
+func queueServer(t *testing.T, kind testserver.Kind, clients int) (*testserver.Server, []*listening) {
 	t.Helper()
 	s := testserver.Start(t, kind)
 	markAdmitted(t, s, "fenlock:", time.Hour)
-	var all []*party
+	var all []*listening
 	for i := range clients {
-		all = append(all, newParty(t, s, string(rune('a'+i))))
+		all = append(all, newListening(t, s, string(rune('a'+i))))
 	}
 	return s, all
 }
 
-func (p *party) waiter(number int) string { return fmt.Sprintf("%s:%d", p.client, number) }
+func (p *listening) waiter(number int) string { return fmt.Sprintf("%s:%d", p.client, number) }
 
-func (p *party) request(number, stamp int) node.Request {
+func (p *listening) request(number, stamp int) node.Request {
 	r := request("orders", fmt.Sprintf("%s%d", p.client[:1], number))
 	r.TTL = time.Minute
 	r.Place = node.Place{Waiter: p.waiter(number), Stamp: int64(stamp)}
@@ -57,13 +57,13 @@ func (p *party) request(number, stamp int) node.Request {
 }
 
 // ask acquires for a waiter.
-func (p *party) ask(number, stamp int) node.Answer {
+func (p *listening) ask(number, stamp int) node.Answer {
 	p.t.Helper()
 	return acquire(p.t, p.Node, p.request(number, stamp))
 }
 
 // refused asks, and checks how many are ahead.
-func (p *party) refused(number, stamp, ahead int) node.Answer {
+func (p *listening) refused(number, stamp, ahead int) node.Answer {
 	p.t.Helper()
 	a := p.ask(number, stamp)
 	if a.Status != node.Held || a.Ahead != ahead {
@@ -73,7 +73,7 @@ func (p *party) refused(number, stamp, ahead int) node.Answer {
 }
 
 // granted asks, and wants the name.
-func (p *party) granted(number, stamp int) {
+func (p *listening) granted(number, stamp int) {
 	p.t.Helper()
 	if a := p.ask(number, stamp); a.Status != node.Granted {
 		p.t.Fatalf("waiter %s%d: %+v, want it granted", p.client[:1], number, a)
@@ -81,7 +81,7 @@ func (p *party) granted(number, stamp int) {
 }
 
 // hold acquires the name for nobody who waits.
-func (p *party) hold() node.Request {
+func (p *listening) hold() node.Request {
 	p.t.Helper()
 	r := p.request(0, 0)
 	r.Place = node.Place{}
@@ -92,21 +92,21 @@ func (p *party) hold() node.Request {
 }
 
 // release ends what a request asked for, without a place.
-func (p *party) release(r node.Request) {
+func (p *listening) release(r node.Request) {
 	p.t.Helper()
 	r.Place = node.Place{}
 	p.released(r, node.Granted)
 }
 
-func (p *party) released(r node.Request, want node.Status) {
+func (p *listening) released(r node.Request, want node.Status) {
 	p.t.Helper()
 	if a, err := p.Do(bounded(p.t), as(node.Release, r)); err != nil || a.Status != want {
 		p.t.Fatalf("release: %+v, %v; want %v", a, err, want)
 	}
 }
 
-// called waits for the next event.
-func (p *party) called(want string) {
+// notified waits for the next event.
+func (p *listening) notified(want string) {
 	p.t.Helper()
 	select {
 	case got := <-p.events:
@@ -118,10 +118,10 @@ func (p *party) called(want string) {
 	}
 }
 
-// silent checks that nobody of a client was called. A call is sent before the
+// silent checks that nobody of a client was notified. A notification is sent before the
 // answer to the request that causes it; that of another client may be read later,
 // so each client's connection is asked something first.
-func silent(t *testing.T, all ...*party) {
+func silent(t *testing.T, all ...*listening) {
 	t.Helper()
 	for _, p := range all {
 		if _, err := p.Inspect(bounded(t), "orders"); err != nil {
