@@ -92,21 +92,23 @@ type pipeline struct {
 }
 
 // add puts a request at the end.
-func (l *pipeline) add(s started) error {
+func (l *pipeline) add(s started) (err error) {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return errClosed
+	switch {
+	case l.closed:
+		err = errClosed
+	case !l.running:
+		err = l.sender.Conn.Spawn(l.run)
+		l.running = err == nil
 	}
-	l.waiting = append(l.waiting, s)
-	begin := !l.running
-	l.running = true
+	if err == nil {
+		l.waiting = append(l.waiting, s)
+	}
 	l.mu.Unlock()
-	if begin {
-		return l.sender.Conn.Spawn(l.run)
+	if err == nil {
+		l.more.Signal()
 	}
-	l.more.Signal()
-	return nil
+	return err
 }
 
 // take moves what waits into a batch, and waits if nothing does. It returns false
