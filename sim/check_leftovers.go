@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,22 +32,24 @@ func (r remains) leftovers() (violations []string) {
 	for _, n := range r.nodes {
 		now := n.clock.local(r.at)
 		late := n.clock.local(r.at + max(r.longest, rule.QueueExpiry+time.Second))
-		for name, l := range n.leases {
-			text, _ := strings.CutPrefix(string(l.holder), "attempt ")
-			if id, err := strconv.Atoi(text); err == nil && id > r.lastAttempt && now < l.expires {
-				add("node %d: name %d is still leased to %q", n.id, name, string(l.holder))
+		for _, name := range slices.Sorted(maps.Keys(n.store.Leases)) {
+			l := n.store.Leases[name]
+			text, _ := strings.CutPrefix(string(l.Holder), "attempt ")
+			if id, err := strconv.Atoi(text); err == nil && id > r.lastAttempt && now < l.Expires {
+				add("node %d: name %q is still leased to %q", n.id, name, string(l.Holder))
 			}
-			if late < l.expires {
-				add("node %d: the lease of %q on name %d does not end", n.id, string(l.holder), name)
+			if late < l.Expires {
+				add("node %d: the lease of %q on name %q does not end", n.id, string(l.Holder), name)
 			}
 		}
-		for name, q := range n.lines {
-			if len(q.line) > 0 && late < q.expires {
-				add("node %d: the line of name %d is kept for ever", n.id, name)
+		for _, name := range slices.Sorted(maps.Keys(n.store.Queues)) {
+			q := n.store.Queues[name]
+			if len(q.Waiters) > 0 && late < q.Expires {
+				add("node %d: the line of name %q is kept for ever", n.id, name)
 			}
-			for _, p := range q.line {
-				if now < q.expires && r.recent(p) {
-					add("node %d: waiter %q is still in the line of name %d", n.id, p.Waiter, name)
+			for _, p := range q.Waiters {
+				if now < q.Expires && r.recent(p) {
+					add("node %d: waiter %q is still in the line of name %q", n.id, p.Waiter, name)
 				}
 			}
 		}
@@ -75,11 +78,12 @@ func (r remains) recent(p contract.Place) bool {
 func (w *world) lookTwice() {
 	w.after(time.Second, func() {
 		for _, n := range w.nodes {
-			for name, l := range n.leases {
+			for _, name := range w.names {
+				l := n.store.Leases[name]
 				if w.abandoned(l) {
 					w.after(time.Second/2, func() {
-						if n.leases[name] == l && n.local() < l.expires {
-							w.violate("left over", fmt.Sprintf("node %d: name %d is still leased to %q, which has ended", n.id, name, string(l.holder)))
+						if n.store.Leases[name] == l && n.local() < l.Expires {
+							w.violate("left over", fmt.Sprintf("node %d: name %q is still leased to %q, which has ended", n.id, name, string(l.Holder)))
 						}
 					})
 				}
@@ -89,8 +93,8 @@ func (w *world) lookTwice() {
 }
 
 // abandoned reports whether a lease is that of an old attempt that holds nothing.
-func (w *world) abandoned(l lease) bool {
-	text, _ := strings.CutPrefix(string(l.holder), "attempt ")
+func (w *world) abandoned(l rule.Lease) bool {
+	text, _ := strings.CutPrefix(string(l.Holder), "attempt ")
 	id, err := strconv.Atoi(text)
 	if err != nil || id > w.remains.oldAttempt {
 		return false

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fenlock/fenlock/internal/core"
 	contract "github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // oneLock is a world in which a client has a lock of name 0 until 10 s.
@@ -103,7 +104,7 @@ func TestLookTwice(t *testing.T) {
 			w := l.c.w
 			w.engine, w.remains.oldAttempt, l.c.held = newEngine(0), 7, []*lock{l}
 			w.nodes = []*node{newNode(w, 0)}
-			w.nodes[0].leases[0] = lease{test.holder, test.gone}
+			w.nodes[0].store.Leases = map[string]rule.Lease{w.names[0]: {Holder: test.holder, Expires: test.gone}}
 			w.lookTwice()
 			for w.step() {
 			}

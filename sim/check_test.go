@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	contract "github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -15,6 +16,14 @@ func want(t *testing.T, violation, text string) {
 	}
 }
 
+func leased(holder contract.Holder, expires time.Duration) map[string]rule.Lease {
+	return map[string]rule.Lease{"a": {Holder: holder, Expires: expires}}
+}
+
+func waited(waiter string, expires time.Duration) map[string]rule.QueueRecord {
+	return map[string]rule.QueueRecord{"a": {Waiters: rule.Waiters{{Waiter: waiter, Stamp: 1}}, Expires: expires}}
+}
+
 // What is left over, made by hand, and beside it what may be.
 func TestLeftovers(t *testing.T) {
 	const end = 1000 * time.Second
@@ -23,22 +32,22 @@ func TestLeftovers(t *testing.T) {
 		want  string
 	}{
 		"nothing":          {func(*node, *client) {}, ""},
-		"an old lease":     {func(n *node, _ *client) { n.leases[0] = lease{"attempt 7", end + time.Second} }, ""},
-		"a new lease":      {func(n *node, _ *client) { n.leases[0] = lease{"attempt 8", end + time.Second} }, "still leased"},
-		"an endless lease": {func(n *node, _ *client) { n.leases[0] = lease{"attempt 7", end + time.Hour} }, "does not end"},
+		"an old lease":     {func(n *node, _ *client) { n.store.Leases = leased("attempt 7", end+time.Second) }, ""},
+		"a new lease":      {func(n *node, _ *client) { n.store.Leases = leased("attempt 8", end+time.Second) }, "still leased"},
+		"an endless lease": {func(n *node, _ *client) { n.store.Leases = leased("attempt 7", end+time.Hour) }, "does not end"},
 		"an old waiter": {func(n *node, _ *client) {
-			n.lines[0] = queue{rule.Line{{Waiter: "c0.0:3", Stamp: 1}}, end + time.Second}
+			n.store.Queues = waited("c0.0:3", end+time.Second)
 		}, ""},
 		"a new waiter": {func(n *node, _ *client) {
-			n.lines[0] = queue{rule.Line{{Waiter: "c0.0:4", Stamp: 1}}, end + time.Second}
+			n.store.Queues = waited("c0.0:4", end+time.Second)
 		}, "still in the line"},
 		"an endless line": {func(n *node, _ *client) {
-			n.lines[0] = queue{rule.Line{{Waiter: "c0.0:3", Stamp: 1}}, end + time.Hour}
+			n.store.Queues = waited("c0.0:3", end+time.Hour)
 		}, "kept for ever"},
 		"a waiter":    {func(_ *node, c *client) { c.lines.waiters = append(c.lines.waiters, &waiter{}) }, "not forgotten"},
 		"a held lock": {func(_ *node, c *client) { c.held = append(c.held, &lock{}) }, "have not ended"},
 	} {
-		n, c := &node{leases: make([]lease, 1), lines: make([]queue, 1)}, &client{}
+		n, c := &node{}, &client{}
 		test.leave(n, c)
 		r := remains{at: end, longest: 10 * time.Second, lastAttempt: 7, lastWaiter: map[string]uint64{"c0.0": 3},
 			nodes: []*node{n}, clients: []*client{c}}

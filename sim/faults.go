@@ -267,9 +267,9 @@ func (w *world) force(name int) {
 	var floor fence.Token
 	var reached []*node
 	for _, n := range w.nodes {
-		if !n.down && !n.out && w.now >= n.isolated {
+		if !n.down && !n.store.Out && w.now >= n.isolated {
 			reached = append(reached, n)
-			floor = max(floor, n.registers[w.stripes[name]])
+			floor = max(floor, n.store.Registers[w.stripes[name]])
 		}
 	}
 	if len(reached) < core.Quorum(len(w.nodes)) {
@@ -297,7 +297,7 @@ func (w *world) crash(n *node, memory kept, until time.Duration) {
 	if memory != keptAll && w.rests(registersSurvive) {
 		out := 0
 		for _, other := range w.nodes {
-			if other.out && other != n {
+			if other.store.Out && other != n {
 				out++
 			}
 		}

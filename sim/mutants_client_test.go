@@ -90,12 +90,12 @@ var votingMutants = []mutant{
 	}, where: busy},
 	{name: "who was replaced by a new process shares its identity, and what one has the other is granted", seen: "etcd #11456", checks: is("validity", "tokens"), seeds: 20, broken: func(r *rules) {
 		r.holder = func(c *client, _ int) contract.Holder { return contract.Holder(fmt.Sprint("client ", c.id)) }
-		r.acquire = func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, proposal fence.Token) core.Reply {
-			if e.Holder == holder {
-				e.Holder = ""
+		serving(r, contract.Acquire, func(s *served) {
+			if s.Holder == s.r.Holder {
+				s.Holder = ""
+				s.skipQueue()
 			}
-			return rule.Acquire(e, now, holder, ttl, proposal)
-		}
+		}, nil)
 	}},
 }
 

@@ -3,7 +3,6 @@ package sim
 import (
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	contract "github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
@@ -83,36 +82,67 @@ var lineMutants = []mutant{
 		}
 	}, where: crowd},
 	{name: "a name is kept for nobody", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		r.claim = func(e *rule.Entry, now time.Duration) { e.Holder = "" }
+		serving(r, anyOp, nil, func(s *served, _ rule.Entry) {
+			if s.called != "" {
+				s.Holder = ""
+			}
+		})
 	}, where: crowd},
 	{name: "a name is kept for ever", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
-		r.claim = func(e *rule.Entry, now time.Duration) { e.Expires = now + 1000*time.Hour }
+		serving(r, anyOp, nil, func(s *served, _ rule.Entry) {
+			if s.called != "" {
+				s.Expires = s.now + 1000*time.Hour
+			}
+		})
 	}},
 	{name: "a newcomer is granted a name that is kept for another", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		r.acquire = func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, proposal fence.Token) core.Reply {
-			if e.Holder.Reserves() {
-				e.Holder = ""
+		serving(r, contract.Acquire, func(s *served) {
+			if s.Leased(s.now) && s.Holder.Reserves() {
+				s.Holder = ""
+				s.skipQueue()
 			}
-			return rule.Acquire(e, now, holder, ttl, proposal)
-		}
+		}, nil)
 	}, where: crowd},
 	{name: "a waiter that gives up stays in the lines", checks: is("left over"), seeds: 20, broken: func(r *rules) {
 		r.leave = (*lines).forget
 	}, where: calmWaits},
 	{name: "a release leaves its waiter in the line", checks: is("left over"), seeds: 20, broken: func(r *rules) {
-		r.release = func(e *rule.Entry, l *rule.Line, now time.Duration, holder contract.Holder, p contract.Place, reachable func(string) bool) (core.Reply, string) {
-			kept := len(*l) > 0 && p.Stamp == 0 && l.Ahead(p.Waiter) < len(*l)
-			reply, called := rule.ReleaseInLine(e, l, now, holder, p, reachable)
-			if kept {
-				l.Join(contract.Place{Waiter: p.Waiter, Stamp: 1})
+		serving(r, contract.Release, func(s *served) {
+			if s.q != nil && s.r.Place.Stamp == 0 {
+				s.q = sticky{s.q, s.r.Place.Waiter}
 			}
-			return reply, called
-		}
+		}, nil)
 	}},
 	{name: "a waiter is never forgotten in its process", seen: "redisson #4064", checks: is("left over"), seeds: 4, broken: func(r *rules) {
 		r.forget = func(*lines, *waiter) {}
 	}},
 	{name: "the line of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"), seeds: 200, broken: func(r *rules) {
-		r.lineExpiry = func() time.Duration { return 1000 * time.Hour }
+		serving(r, anyOp, func(s *served) {
+			if s.q != nil {
+				s.q = endless{s.q, s.now}
+			}
+		}, nil)
 	}},
+}
+
+// endless is a queue that is remembered for ever, almost.
+type endless struct {
+	rule.Queue
+	now time.Duration
+}
+
+func (q endless) Renew() { q.Queue.(*rule.Operation).QueueExpires = q.now + 1000*time.Hour }
+
+// sticky is a queue that one waiter cannot leave.
+type sticky struct {
+	rule.Queue
+	waiter string
+}
+
+func (q sticky) Remove(waiter string) {
+	_, in := q.Ahead(waiter)
+	q.Queue.Remove(waiter)
+	if in && waiter == q.waiter {
+		q.Insert(contract.Place{Waiter: waiter, Stamp: 1})
+	}
 }

@@ -12,72 +12,108 @@ import (
 
 // What a node can do wrongly, and the guard of a resource.
 
+// serving lets something happen around every operation of one kind. Before is called
+// first, and after with the entry as it was.
+func serving(r *rules, op contract.Op, before func(s *served), after func(s *served, was rule.Entry)) {
+	sound := r.serve
+	r.serve = func(e *rule.Entry, q rule.Queue, now time.Duration, asked contract.Request) (contract.Answer, string) {
+		if asked.Op != op && op != anyOp {
+			return sound(e, q, now, asked)
+		}
+		was, s := *e, &served{Entry: e, q: q, now: now, r: asked}
+		if before != nil {
+			before(s)
+		}
+		s.a, s.called = sound(e, s.q, now, s.r)
+		if after != nil {
+			after(s, was)
+		}
+		return s.a, s.called
+	}
+}
+
+const anyOp contract.Op = 0
+
+// served is an operation that is carried out.
+type served struct {
+	*rule.Entry
+	q      rule.Queue
+	now    time.Duration
+	r      contract.Request
+	a      contract.Answer
+	called string
+}
+
+// grant makes the answer another one.
+func (s *served) grant(register fence.Token) {
+	s.a = contract.Answer{Status: contract.Granted, Register: register}
+}
+
+// skipQueue has a free name granted to whoever asks.
+func (s *served) skipQueue() {
+	if s.q != nil {
+		s.q = headless{s.q}
+	}
+}
+
+// headless is a queue in which nobody is first.
+type headless struct{ rule.Queue }
+
+func (headless) Head() string { return "" }
+
 var nodeMutants = []mutant{
 	{name: "a grant does not move the register", checks: is("tokens"), seeds: 20, broken: func(r *rules) {
-		r.acquire = func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, proposal fence.Token) core.Reply {
-			before := e.Register
-			reply := rule.Acquire(e, now, holder, ttl, proposal)
-			if reply.Status == core.Granted {
-				e.Register = max(before, proposal, 1)
-				reply.Register = e.Register
+		serving(r, contract.Acquire, nil, func(s *served, was rule.Entry) {
+			if s.a.Status == contract.Granted {
+				s.Register = max(was.Register, s.r.Token, 1)
+				s.grant(s.Register)
 			}
-			return reply
-		}
+		})
 	}},
 	{name: "confirm does not check the lease", checks: is("validity", "tokens"), seeds: 800, broken: func(r *rules) {
-		r.confirm = func(e *rule.Entry, now time.Duration, holder contract.Holder, token fence.Token) core.Reply {
-			reply := rule.Confirm(e, now, holder, token)
-			if reply.Status == core.Lost && e.Register <= token {
-				e.Register = token
-				reply = core.Reply{Status: core.Granted, Register: token}
+		serving(r, contract.Confirm, nil, func(s *served, _ rule.Entry) {
+			if s.a.Status == contract.Lost && s.Register <= s.r.Token {
+				s.Register = s.r.Token
+				s.grant(s.Register)
 			}
-			return reply
-		}
+		})
 	}, where: returns},
 	{name: "confirm accepts a register past the number", checks: is("tokens", "validity"), seeds: 200, broken: func(r *rules) {
-		r.confirm = func(e *rule.Entry, now time.Duration, holder contract.Holder, token fence.Token) core.Reply {
-			reply := rule.Confirm(e, now, holder, token)
-			if reply.Status == core.Outrun {
-				e.Register = token
-				reply = core.Reply{Status: core.Granted, Register: token}
+		serving(r, contract.Confirm, nil, func(s *served, _ rule.Entry) {
+			if s.a.Status == contract.Outrun {
+				s.Register = s.r.Token
+				s.grant(s.Register)
 			}
-			return reply
-		}
+		})
 	}},
 	{name: "a release removes anybody's lease", seen: "laravel #26213", checks: is("validity"), seeds: 20, broken: func(r *rules) {
-		r.release = func(e *rule.Entry, l *rule.Line, now time.Duration, holder contract.Holder, p contract.Place, reachable func(string) bool) (core.Reply, string) {
-			if e.Leased(now) && !e.Holder.Reserves() {
-				holder = e.Holder
+		serving(r, contract.Release, func(s *served) {
+			if s.Leased(s.now) && !s.Holder.Reserves() {
+				s.r.Holder = s.Holder
 			}
-			return rule.ReleaseInLine(e, l, now, holder, p, reachable)
-		}
+		}, nil)
 	}},
 	{name: "an extension takes any free lease, whoever had it in between", seen: "redsync's SetNXOnExtend", checks: is("extension", "validity"), seeds: 20, broken: func(r *rules) {
-		r.extend = func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, token fence.Token) core.Reply {
-			reply := rule.Extend(e, now, holder, ttl, token)
-			if reply.Status == core.Lost && !e.Leased(now) {
-				e.Holder, e.Expires = holder, now+ttl
-				reply = core.Reply{Status: core.Granted, Register: token}
+		serving(r, contract.Extend, nil, func(s *served, _ rule.Entry) {
+			if s.a.Status == contract.Lost && !s.Leased(s.now) {
+				s.Holder, s.Expires = s.r.Holder, s.now+s.r.TTL
+				s.grant(s.r.Token)
 			}
-			return reply
-		}
+		})
 	}, where: steps},
 	{name: "an extension takes a lease that is somebody else's", checks: is("extension", "validity"), seeds: 20, broken: func(r *rules) {
-		r.extend = func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, token fence.Token) core.Reply {
-			if !e.Out {
-				e.Holder = holder
+		serving(r, contract.Extend, func(s *served) {
+			if !s.Out {
+				s.Holder = s.r.Holder
 			}
-			return rule.Extend(e, now, holder, ttl, token)
-		}
+		}, nil)
 	}, where: steps},
 	{name: "an extension deletes the lease and reports success", seen: "redislock, PEXPIRE 0", checks: is("validity"), seeds: 20, broken: func(r *rules) {
-		r.extend = func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, token fence.Token) core.Reply {
-			reply := rule.Extend(e, now, holder, ttl, token)
-			if reply.Status == core.Granted {
-				e.Holder = ""
+		serving(r, contract.Extend, nil, func(s *served, _ rule.Entry) {
+			if s.a.Status == contract.Granted {
+				s.Holder = ""
 			}
-			return reply
-		}
+		})
 	}},
 	{name: "a lease has no end", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
 		r.lease = func(*client) time.Duration { return 1000 * time.Hour }

@@ -12,7 +12,7 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// node is one node: what an engine keeps around the rules.
+// node is one node: a store, the faults that it can have, and who listens.
 type node struct {
 	w     *world
 	id    int
@@ -20,27 +20,14 @@ type node struct {
 
 	noLines bool // it is not a Queuer
 
-	leases    []lease // by name
-	registers map[int]fence.Token
-	lines     []queue // by name
-	subs      []*subscription
+	store rule.Store // Out: it lost its memory, and is not admitted
+	subs  []*subscription
 
 	down      bool
-	out       bool          // lost its memory, and is not admitted
 	restarted time.Duration // on its own clock
 	life      int           // counts losses of memory
 	empty     []string      // as in contract.Registers
 	isolated  time.Duration // until when it cannot reach other nodes
-}
-
-type lease struct {
-	holder  contract.Holder
-	expires time.Duration
-}
-
-type queue struct {
-	line    rule.Line
-	expires time.Duration
 }
 
 // request is one request of a client, answer what the node says.
@@ -62,62 +49,31 @@ type answer struct {
 	clock     time.Duration
 }
 
-func newNode(w *world, id int) *node {
-	return &node{w: w, id: id, leases: make([]lease, len(w.names)), lines: make([]queue, len(w.names)),
-		registers: make(map[int]fence.Token)}
-}
+func newNode(w *world, id int) *node { return &node{w: w, id: id} }
 
 func (n *node) local() time.Duration { return n.clock.local(n.w.now) }
 
-// serve executes a request in one step. Whoever is called is told after it.
+// serve executes a request.
 func (n *node) serve(r request) answer {
-	now, rules := n.local(), &n.w.rules
-	stripe := n.w.stripes[r.name]
-	e := rule.Entry{Holder: n.leases[r.name].holder, Expires: n.leases[r.name].expires, Register: n.registers[stripe], Out: n.out}
-	if n.noLines {
-		r.place = contract.Place{}
+	a := n.execute(contract.Request{Op: r.op, Name: n.w.names[r.name], Holder: r.holder, TTL: r.ttl, Token: r.token, Place: r.place})
+	return answer{a.Status, a.Register, a.Remaining, a.Ahead, a.Clock}
+}
+
+// forced is what an operator does to a lease that is in the way.
+func (n *node) forced(name int, floor fence.Token) {
+	n.execute(contract.Request{Op: contract.ForceRelease, Name: n.w.names[name], Token: floor})
+}
+
+// execute carries out an operation in one step. Whoever is called is told after it.
+func (n *node) execute(r contract.Request) contract.Answer {
+	now := n.local()
+	o := n.store.Begin(r.Name, now, func(waiter string) bool { return n.subscription(waiter) != nil })
+	var q rule.Queue
+	if !n.noLines {
+		q = o
 	}
-	var line rule.Line
-	q := &n.lines[r.name]
-	if now < q.expires {
-		line = q.line
-	}
-	reachable := func(waiter string) bool { return n.subscription(waiter) != nil }
-	var reply core.Reply
-	var called string
-	asked := false
-	switch r.op {
-	case core.Acquire:
-		asked = r.place.Waiter != ""
-		reply, called = rule.AcquireInLine(&e, &line, now, r.place, reachable, func(e *rule.Entry) core.Reply {
-			return rules.acquire(e, now, r.holder, r.ttl, r.token)
-		})
-	case core.Confirm:
-		reply = rules.confirm(&e, now, r.holder, r.token)
-	case core.Extend:
-		reply = rules.extend(&e, now, r.holder, r.ttl, r.token)
-	case core.Release:
-		asked = r.place.Waiter != "" && r.place.Stamp != 0
-		reply, called = rules.release(&e, &line, now, r.holder, r.place, reachable)
-	}
-	a := answer{status: reply.Status, register: reply.Register}
-	if a.status == core.Held {
-		a.remaining, a.ahead, a.clock = e.Expires-now, line.Ahead(r.place.Waiter), now
-	}
-	if e.Register > 0 {
-		n.registers[stripe] = e.Register
-	}
-	if called != "" {
-		rules.claim(&e, now)
-	}
-	n.leases[r.name] = lease{}
-	if e.Leased(now) {
-		n.leases[r.name] = lease{e.Holder, e.Expires}
-	}
-	q.line = line
-	if asked {
-		q.expires = now + rules.lineExpiry()
-	}
+	a, called := n.w.rules.serve(&o.Entry, q, now, r)
+	o.Commit()
 	if called != "" {
 		n.w.call(n, called)
 	}
@@ -141,51 +97,28 @@ func (n *node) crash(memory kept) {
 	if memory == keptAll {
 		return
 	}
-	n.out, n.empty = true, nil
+	before := n.store
+	n.store, n.empty = rule.Store{Out: true}, nil
 	n.life++
-	clear(n.lines)
 	if memory == keptNone {
-		clear(n.leases)
-		clear(n.registers)
 		return
 	}
-	for name := range n.leases {
+	n.store.Leases, n.store.Registers = before.Leases, before.Registers
+	for _, name := range n.w.names {
 		if n.w.chance(500_000) {
-			n.leases[name] = lease{}
+			delete(n.store.Leases, name)
 		}
 	}
 	for _, stripe := range n.w.stripes {
-		if token, ok := n.registers[stripe]; ok && n.w.chance(500_000) {
-			n.registers[stripe] = token - min(token-1, fence.Token(n.w.rng.Int64N(1_000_000)))
+		if token, ok := n.store.Registers[stripe]; ok && n.w.chance(500_000) {
+			n.store.Registers[stripe] = token - min(token-1, fence.Token(n.w.rng.Int64N(1_000_000)))
 		}
-	}
-}
-
-// forced is what an operator does to a lease that is in the way.
-func (n *node) forced(name int, floor fence.Token) {
-	now, stripe, q := n.local(), n.w.stripes[name], &n.lines[name]
-	if n.out {
-		return
-	}
-	e := rule.Entry{Holder: n.leases[name].holder, Expires: n.leases[name].expires, Register: n.registers[stripe]}
-	line := q.line
-	if now >= q.expires {
-		line = nil
-	}
-	_, called := rule.ForceReleaseInLine(&e, &line, now, func(waiter string) bool { return n.subscription(waiter) != nil },
-		func(e *rule.Entry) core.Reply { return rule.ForceRelease(e, now, floor) })
-	n.registers[stripe], n.leases[name], q.line = e.Register, lease{}, line
-	if e.Leased(now) {
-		n.leases[name] = lease{e.Holder, e.Expires}
-	}
-	if called != "" {
-		n.w.call(n, called)
 	}
 }
 
 func (n *node) restart() {
 	n.down = false
-	if !n.out {
+	if !n.store.Out {
 		return
 	}
 	n.restarted = n.local()
@@ -195,7 +128,7 @@ func (n *node) restart() {
 
 // rejoin asks the others for their registers, once the quarantine is over.
 func (n *node) rejoin(life int) {
-	if life != n.life || !n.out {
+	if life != n.life || !n.store.Out {
 		return
 	}
 	if n.down {
@@ -224,7 +157,7 @@ func (n *node) rejoin(life int) {
 		})
 	}
 	n.w.after(100*time.Millisecond, func() {
-		if life != n.life || n.down || !n.out {
+		if life != n.life || n.down || !n.store.Out {
 			return
 		}
 		self := rebuild.Self{Server: n.server(), Memory: n.memory(), Untouched: true}
@@ -236,17 +169,15 @@ func (n *node) rejoin(life int) {
 		if merged.Weak && n.w.rests(registersSurvive) {
 			n.w.violate("tokens", fmt.Sprintf("node %d was admitted without the registers of a majority, which had not lost its memory", n.id))
 		}
-		for stripe, token := range merged.Tokens {
-			n.registers[stripe] = max(n.registers[stripe], token)
-		}
-		n.out, n.empty = false, merged.Empty
+		n.store.Raise(merged.Tokens)
+		n.store.Out, n.empty = false, merged.Empty
 		n.w.note("node %[1]d is admitted again", n.id, 0, 0, 0)
 	})
 }
 
 func (n *node) say() *contract.Registers {
-	return &contract.Registers{Server: n.server(), Memory: n.memory(), Admitted: !n.out, Empty: n.empty,
-		MaxTTL: n.w.maxTTL, Tokens: maps.Clone(n.registers)}
+	return &contract.Registers{Server: n.server(), Memory: n.memory(), Admitted: !n.store.Out, Empty: n.empty,
+		MaxTTL: n.w.maxTTL, Tokens: maps.Clone(n.store.Registers)}
 }
 
 func (n *node) server() string { return fmt.Sprint("server ", n.id) }

@@ -39,14 +39,9 @@ type rules struct {
 	forget func(s *lines, w *waiter)
 
 	// A node.
-	acquire    func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, proposal fence.Token) core.Reply
-	confirm    func(e *rule.Entry, now time.Duration, holder contract.Holder, token fence.Token) core.Reply
-	extend     func(e *rule.Entry, now time.Duration, holder contract.Holder, ttl time.Duration, token fence.Token) core.Reply
-	release    func(e *rule.Entry, l *rule.Line, now time.Duration, holder contract.Holder, p contract.Place, reachable func(string) bool) (core.Reply, string)
+	serve      func(e *rule.Entry, q rule.Queue, now time.Duration, r contract.Request) (contract.Answer, string)
 	quarantine func(maxTTL time.Duration) time.Duration
 	merge      func(n int, self rebuild.Self, answers []*contract.Registers) (rebuild.Result, error)
-	claim      func(e *rule.Entry, now time.Duration) // of a name that is kept since now
-	lineExpiry func() time.Duration
 	callLost   func() bool
 
 	guardOff bool
@@ -81,14 +76,9 @@ func shipped() rules {
 		leave:  (*lines).leaveAll,
 		forget: (*lines).forget,
 
-		acquire:    rule.Acquire,
-		confirm:    rule.Confirm,
-		extend:     rule.Extend,
-		release:    rule.ReleaseInLine,
+		serve:      rule.Serve,
 		quarantine: func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
 		merge:      rebuild.Merge,
-		claim:      func(*rule.Entry, time.Duration) {},
-		lineExpiry: func() time.Duration { return rule.QueueExpiry },
 		callLost:   func() bool { return false },
 	}
 }

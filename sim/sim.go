@@ -250,9 +250,10 @@ func (w *world) beQuiet() {
 	// comes: its client still listens.
 	var gone []string
 	for _, n := range w.nodes {
-		for _, q := range n.lines {
-			for _, p := range q.line {
-				if n.local() < q.expires && !w.waits(p.Waiter) && !slices.Contains(gone, p.Waiter) {
+		for _, name := range w.names {
+			q := n.store.Queues[name]
+			for _, p := range q.Waiters {
+				if n.local() < q.Expires && !w.waits(p.Waiter) && !slices.Contains(gone, p.Waiter) {
 					gone = append(gone, p.Waiter)
 				}
 			}

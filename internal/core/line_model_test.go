@@ -64,7 +64,7 @@ type lineState struct {
 	ordered bool
 }
 
-// lineNode is a rule.Entry and a rule.Line in few bytes.
+// lineNode is a rule.Entry and a queue in few bytes.
 type lineNode struct {
 	owner    uint8 // client + 1, 0 for nobody
 	attempt  uint8 // of the owner; 0 if the name is kept for it
@@ -302,8 +302,7 @@ func (m *lineModel) allInLine(s *lineState, but int) bool {
 			continue
 		}
 		for n := range m.group() {
-			l := s.nodes[n].asLine()
-			if l.Ahead(waiterName(i)) == len(l) {
+			if _, in := s.nodes[n].asQueue().Ahead(waiterName(i)); !in {
 				return false
 			}
 		}

@@ -12,8 +12,15 @@ import (
 
 // The nodes of the model of waiting.
 
-func (n *lineNode) asLine() rule.Line {
-	return append(make(rule.Line, 0, maxClients), n.line[:n.length]...)
+// modelQueue is a waiter queue all of whose waiters can be told, and which is never
+// forgotten.
+type modelQueue struct{ rule.Waiters }
+
+func (*modelQueue) Renew()                {}
+func (*modelQueue) Reachable(string) bool { return true }
+
+func (n *lineNode) asQueue() *modelQueue {
+	return &modelQueue{append(make(rule.Waiters, 0, maxClients), n.line[:n.length]...)}
 }
 
 func (n *lineNode) asEntry() rule.Entry {
@@ -37,30 +44,23 @@ func (m *lineModel) execute(s *lineState, i, at int, nth uint8, t *trace) {
 		}
 		return
 	}
-	e, l := n.asEntry(), n.asLine()
+	e, q := n.asEntry(), n.asQueue()
 	owner, attempt := n.owner, n.attempt
-	var holder node.Holder
+	r := node.Request{Op: core.Release, TTL: lineTTL, Token: fence.Token(msg.number), Place: place(i, msg.stays)}
 	if msg.attempt > 0 {
-		holder = holderName(i, msg.attempt)
+		r.Holder = holderName(i, msg.attempt)
 	}
-	var reply core.Reply
-	var called, what string
-	switch p := place(i, msg.stays); msg.op {
-	case opAcquire:
-		what = "acquire"
-		reply, called = m.acquireInLine(&e, &l, s.now, p, func(e *rule.Entry) core.Reply {
-			return rule.Acquire(e, s.now, holder, lineTTL, fence.Token(msg.number))
-		})
-	case opConfirm:
-		what = "confirm"
-		reply = rule.Confirm(&e, s.now, holder, fence.Token(msg.number))
-	case opRelease:
-		what = "release"
-		if msg.attempt == 0 {
-			what = "leave"
-		}
-		reply, called = m.releaseInLine(&e, &l, s.now, holder, p)
+	what := "leave"
+	switch {
+	case msg.op == opAcquire:
+		r.Op = core.Acquire
+	case msg.op == opConfirm:
+		r.Op, r.Place = core.Confirm, node.Place{}
 	}
+	if msg.op != opRelease || msg.attempt > 0 {
+		what = r.Op.String()
+	}
+	reply, called := m.serve(&e, q, s.now, r)
 	// Who has the lease now, in few bytes again.
 	switch {
 	case e.Holder == "":
@@ -70,8 +70,8 @@ func (m *lineModel) execute(s *lineState, i, at int, nth uint8, t *trace) {
 	case reply.Status == core.Granted && msg.op == opAcquire:
 		owner, attempt = uint8(i+1), msg.attempt
 	}
-	*n = lineNode{owner: owner, attempt: attempt, expires: e.Expires, register: small(e.Register), length: len(l)}
-	copy(n.line[:], l)
+	*n = lineNode{owner: owner, attempt: attempt, expires: e.Expires, register: small(e.Register), length: len(q.Waiters)}
+	copy(n.line[:], q.Waiters)
 	if n.asEntry().Holder != e.Holder {
 		panic(fmt.Sprintf("the model says %q, the rule %q", string(n.asEntry().Holder), string(e.Holder)))
 	}
@@ -93,8 +93,7 @@ func (m *lineModel) execute(s *lineState, i, at int, nth uint8, t *trace) {
 		answer.asked = msg.number
 	}
 	if msg.op == opAcquire && reply.Status == core.Held {
-		answer.remaining = e.Expires - s.now
-		answer.ahead = uint8(l.Ahead(waiterName(i)))
+		answer.remaining, answer.ahead = reply.Remaining, uint8(reply.Ahead)
 	}
 	c.in[at].push(answer)
 }
@@ -111,41 +110,28 @@ func (msg lineMsg) words() string {
 	return fmt.Sprintf("%s of attempt %d %v", what, msg.attempt, msg.status)
 }
 
-// everybody can be told.
-func everybody(string) bool { return true }
-
-// acquireInLine is the rule of that name, or a broken variant of it.
-func (m *lineModel) acquireInLine(e *rule.Entry, l *rule.Line, now time.Duration, p node.Place,
-	acquire func(*rule.Entry) core.Reply) (core.Reply, string) {
-	m.enters(l, &p)
-	return rule.AcquireInLine(e, l, now, p, everybody, acquire)
-}
-
-// releaseInLine is the rule of that name, or a broken variant of it.
-func (m *lineModel) releaseInLine(e *rule.Entry, l *rule.Line, now time.Duration, holder node.Holder, p node.Place) (core.Reply, string) {
-	switch {
-	case m.broken.silent:
-		var nobody rule.Line
-		reply, _ := rule.ReleaseInLine(e, &nobody, now, holder, p, everybody)
-		if p.Stamp == 0 {
-			l.Leave(p.Waiter)
-		} else {
-			l.Join(p)
+// serve carries out a request by the rule, or by a broken variant of it.
+func (m *lineModel) serve(e *rule.Entry, q *modelQueue, now time.Duration, r node.Request) (node.Answer, string) {
+	if p := r.Place; r.Op == core.Release {
+		switch {
+		case m.broken.silent:
+			a, _ := rule.Serve(e, &modelQueue{}, now, r)
+			q.Remove(p.Waiter)
+			if p.Stamp != 0 {
+				q.Insert(p)
+			}
+			return a, ""
+		case m.broken.noRejoin && p.Stamp != 0:
+			r.Place = node.Place{}
+		case m.broken.callsSelf && p.Stamp != 0:
+			q.Remove(p.Waiter)
+			q.Insert(p)
+			r.Place = node.Place{}
 		}
-		return reply, ""
-	case m.broken.noRejoin && p.Stamp != 0:
-		p = node.Place{}
-	case m.broken.callsSelf && p.Stamp != 0:
-		l.Join(p)
-		p = node.Place{}
 	}
-	m.enters(l, &p)
-	return rule.ReleaseInLine(e, l, now, holder, p, everybody)
-}
-
-// enters makes a place the last one, in the variant that goes by arrival.
-func (m *lineModel) enters(l *rule.Line, p *node.Place) {
-	if m.broken.byArrival && p.Stamp != 0 && len(*l) > 0 {
-		p.Stamp = (*l)[len(*l)-1].Stamp + 1
+	// The last place is anybody's, in the variant that goes by arrival.
+	if n := len(q.Waiters); m.broken.byArrival && r.Place.Stamp != 0 && n > 0 {
+		r.Place.Stamp = q.Waiters[n-1].Stamp + 1
 	}
+	return rule.Serve(e, q, now, r)
 }

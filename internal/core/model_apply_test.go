@@ -73,7 +73,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 			floor = 0
 		}
 		e := s.entry(n)
-		reply := rule.ForceRelease(&e, now, floor)
+		reply := serve(&e, node.ForceRelease, "", floor)
 		s.setEntry(n, e)
 		s.nodes[n].forced = true
 		if t != nil {
@@ -174,7 +174,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 		if m.broken.extendsKept && mv.kept() {
 			e.Holder = holder(i)
 		}
-		reply = rule.Extend(&e, now, holder(i), ttl, a.core.Token())
+		reply = serve(&e, node.Extend, holder(i), a.core.Token())
 		a.extends[n].requests &^= 1 << mv.arg
 		if round, _ := a.core.Extension(); uint32(mv.arg) == round {
 			a.extends[n].reply = message{stage: answered, status: reply.Status, register: small(reply.Register)}
@@ -193,24 +193,24 @@ func (m *model) run(s *state, mv move, t *trace) {
 	}
 }
 
-// acquire is rule.Acquire, or a broken variant of it.
+// acquire has a node carry out an acquire, or a broken variant of it.
 func (m *model) acquire(e *rule.Entry, holder node.Holder, proposal fence.Token) core.Reply {
 	if m.broken.grantsKept && e.Holder.Reserves() {
 		e.Holder, e.Register = holder, max(e.Register, proposal)
 		return core.Reply{Status: core.Granted, Register: e.Register}
 	}
-	return rule.Acquire(e, now, holder, ttl, proposal)
+	return serve(e, node.Acquire, holder, proposal)
 }
 
-// confirm is rule.Confirm, or a broken variant of it.
+// confirm has a node carry out a confirm, or a broken variant of it.
 func (m *model) confirm(e *rule.Entry, holder node.Holder, token fence.Token) core.Reply {
 	if m.broken.confirmAnyway {
 		pretended := rule.Entry{Holder: holder, Expires: now + ttl, Register: e.Register}
-		reply := rule.Confirm(&pretended, now, holder, token)
+		reply := serve(&pretended, node.Confirm, holder, token)
 		e.Register = pretended.Register
 		return reply
 	}
-	reply := rule.Confirm(e, now, holder, token)
+	reply := serve(e, node.Confirm, holder, token)
 	if m.broken.confirmOutrun && reply.Status == core.Outrun {
 		reply = core.Reply{Status: core.Granted, Register: token}
 	}

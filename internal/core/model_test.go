@@ -424,6 +424,12 @@ func (s *state) count(is func(modelNode) bool) int {
 	return count
 }
 
+// serve has a node carry out an operation on a name that nobody waits for.
+func serve(e *rule.Entry, op node.Op, holder node.Holder, token fence.Token) core.Reply {
+	a, _ := rule.Serve(e, nil, now, node.Request{Op: op, Holder: holder, TTL: ttl, Token: token})
+	return core.Reply{Status: a.Status, Register: a.Register}
+}
+
 // trace is a path in words.
 type trace []string
 

@@ -3,7 +3,6 @@ package core
 import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rule"
 )
 
 // The words of the contract with the nodes, under the names that they have in the
@@ -11,7 +10,6 @@ import (
 type (
 	Status = node.Status // what a node answered
 	Op     = node.Op     // what it was asked
-	Reply  = rule.Reply
 )
 
 // The answers: see package node.
@@ -32,6 +30,15 @@ const (
 	Extend  = node.Extend
 	Release = node.Release
 )
+
+// Reply is one node's answer as far as the algorithm needs it.
+type Reply struct {
+	Status Status
+	// Register is the register of the name's stripe after the operation. For
+	// a granted acquire it is the number granted. Zero where the answer
+	// carries none.
+	Register fence.Token
+}
 
 // Action tells the shell what to send after an event: Op to every node of To.
 // The zero Action means that there is nothing to send.

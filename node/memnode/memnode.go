@@ -11,14 +11,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -50,21 +46,12 @@ var (
 type store struct {
 	clock func() time.Duration
 
-	mu        sync.Mutex
-	leases    map[string]lease
-	registers map[int]fence.Token
-	lines     map[string]queue
+	mu sync.Mutex
+	rule.Store
 	listeners map[string][]listener // by client
-	sweepAt   int                   // number of leases and lines that starts the next sweep
 	down      bool                  // crashed and not restarted
-	out       bool                  // restarted and not admitted
 	restarted time.Duration
 	empty     []string // as in node.Registers
-}
-
-type lease struct {
-	holder  node.Holder
-	expires time.Duration
 }
 
 // Option changes a new node.
@@ -84,11 +71,7 @@ func New(name string, opts ...Option) *Node {
 	start := time.Now()
 	n := &Node{name: name, store: &store{
 		clock:     func() time.Duration { return time.Since(start) },
-		leases:    map[string]lease{},
-		registers: map[int]fence.Token{},
-		lines:     map[string]queue{},
 		listeners: map[string][]listener{},
-		sweepAt:   firstSweep,
 	}}
 	for _, opt := range opts {
 		opt(n)
@@ -107,67 +90,49 @@ func (n *Node) String() string { return n.name }
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 
-// Do implements node.Node.
+// Do implements node.Node. Whoever is notified is told after it, in the same goroutine.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	if err := rule.Check(r); err != nil {
-		return n.fail(r.Op.String(), err)
+		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
-	return n.do(ctx, r.Op.String(), r.Name, func(v *visit) rule.Reply {
-		reply, called := v.carryOut(r)
-		v.called = called
-		return reply
-	})
+	n.tryRejoin(ctx)
+	if err := n.enter(ctx); err != nil {
+		return node.Answer{}, n.errorf(r.Op.String(), err)
+	}
+	s := n.store
+	now := s.clock()
+	o := s.Begin(r.Name, now, func(waiter string) bool { return len(s.listenersOf(waiter)) > 0 })
+	a, notify := rule.Serve(&o.Entry, o, now, r)
+	o.Commit()
+	if a.Status == node.Rejoining {
+		a.Detail = n.outSince(now)
+	}
+	tell := s.listenersOf(notify)
+	s.mu.Unlock()
+	for _, l := range tell {
+		l.notify(notify)
+	}
+	return a, nil
 }
 
-func (v *visit) carryOut(r node.Request) (reply rule.Reply, called string) {
-	switch r.Op {
-	case node.Acquire:
-		v.asked, v.waiter = r.Place.Waiter != "", r.Place.Waiter
-		return rule.AcquireInLine(&v.entry, &v.line, v.now, r.Place, v.reachable,
-			func(e *rule.Entry) rule.Reply {
-				return rule.Acquire(e, v.now, r.Holder, r.TTL.Truncate(time.Millisecond), r.Token)
-			})
-	case node.Confirm:
-		return rule.Confirm(&v.entry, v.now, r.Holder, r.Token), ""
-	case node.Extend:
-		return rule.Extend(&v.entry, v.now, r.Holder, r.TTL.Truncate(time.Millisecond), r.Token), ""
-	case node.Release:
-		v.asked = r.Place.Waiter != "" && r.Place.Stamp != 0
-		return rule.ReleaseInLine(&v.entry, &v.line, v.now, r.Holder, r.Place, v.reachable)
-	}
-	return rule.ForceReleaseInLine(&v.entry, &v.line, v.now, v.reachable,
-		func(e *rule.Entry) rule.Reply { return rule.ForceRelease(e, v.now, r.Token) })
-}
-
-// Inspect implements node.Node. A node that is not admitted shows what it has.
+// Inspect implements node.Admin. A node that is not admitted shows what it has.
 func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
-	found := node.Lease{Name: name}
-	_, err := n.do(ctx, "inspect", name, func(v *visit) rule.Reply {
-		found.Register = v.entry.Register
-		if v.entry.Leased(v.now) {
-			found.Label, found.Remaining = v.entry.Holder.Label(), v.entry.Expires-v.now
-		}
-		return rule.Reply{}
-	})
-	return found, err
+	n.tryRejoin(ctx)
+	if err := n.enter(ctx); err != nil {
+		return node.Lease{}, n.errorf("inspect", err)
+	}
+	defer n.store.mu.Unlock()
+	return n.store.Lease(name, n.store.clock()), nil
 }
 
-// List implements node.Node, in the order of the names. It works on a copy,
+// List implements node.Admin, in the order of the names. It works on a copy,
 // so that yield may call the node.
 func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
 	if err := n.enter(ctx); err != nil {
 		return n.errorf("list", err)
 	}
-	var all []node.Lease
-	now := n.store.clock()
-	for name, l := range n.store.leases {
-		if now < l.expires {
-			all = append(all, node.Lease{Name: name, Label: l.holder.Label(),
-				Remaining: l.expires - now, Register: n.store.registers[node.Stripe(name)]})
-		}
-	}
+	all := n.store.All(n.store.clock())
 	n.store.mu.Unlock()
-	slices.SortFunc(all, func(a, b node.Lease) int { return strings.Compare(a.Name, b.Name) })
 	for _, l := range all {
 		if err := ctx.Err(); err != nil {
 			return n.errorf("list", err)
@@ -190,71 +155,6 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// visit is what an operation works on: all that the store has about a name.
-type visit struct {
-	now       time.Duration
-	entry     rule.Entry
-	line      rule.Line
-	reachable func(waiter string) bool
-
-	asked  bool   // the line is kept for longer
-	waiter string // who asked, for Answer.Ahead
-	called string // whom to tell
-}
-
-// do runs f on what is known about a name and stores what it left, in one step.
-// Whoever was called is told after it.
-func (n *Node) do(ctx context.Context, op, name string, f func(*visit) rule.Reply) (node.Answer, error) {
-	n.tryRejoin(ctx)
-	if err := n.enter(ctx); err != nil {
-		return n.fail(op, err)
-	}
-	s := n.store
-	v := s.load(name)
-	a := v.answer(f(&v))
-	if a.Status == node.Rejoining {
-		a.Detail = n.outSince(v.now)
-	}
-	s.save(name, &v)
-	tell := s.listenersOf(v.called)
-	s.mu.Unlock()
-	for _, l := range tell {
-		l.event(v.called)
-	}
-	return a, nil
-}
-
-func (s *store) load(name string) visit {
-	v := visit{now: s.clock(), reachable: func(waiter string) bool { return len(s.listenersOf(waiter)) > 0 }}
-	l := s.leases[name]
-	v.entry = rule.Entry{Holder: l.holder, Expires: l.expires, Register: s.registers[node.Stripe(name)], Out: s.out}
-	if q := s.lines[name]; v.now < q.expires {
-		v.line = q.line
-	}
-	return v
-}
-
-func (s *store) save(name string, v *visit) {
-	if v.entry.Register > 0 {
-		s.registers[node.Stripe(name)] = v.entry.Register
-	}
-	if v.entry.Leased(v.now) {
-		s.leases[name] = lease{v.entry.Holder, v.entry.Expires}
-	} else {
-		delete(s.leases, name)
-	}
-	if len(v.line) > 0 {
-		q := queue{v.line, s.lines[name].expires}
-		if v.asked {
-			q.expires = v.now + rule.QueueExpiry
-		}
-		s.lines[name] = q
-	} else {
-		delete(s.lines, name)
-	}
-	s.sweep(v.now)
-}
-
 // enter locks the store, or says why the operation must not be executed.
 func (n *Node) enter(ctx context.Context) error {
 	if n.closed.Load() {
@@ -269,24 +169,6 @@ func (n *Node) enter(ctx context.Context) error {
 		n.store.mu.Unlock()
 	}
 	return err
-}
-
-const firstSweep = 64
-
-// sweep drops expired leases and lines whenever their number has doubled since
-// the last sweep: the memory stays within twice of what is live, and each costs a
-// constant share of a sweep.
-func (s *store) sweep(now time.Duration) {
-	if len(s.leases)+len(s.lines) < s.sweepAt {
-		return
-	}
-	maps.DeleteFunc(s.leases, func(_ string, l lease) bool { return l.expires <= now })
-	maps.DeleteFunc(s.lines, func(_ string, q queue) bool { return q.expires <= now })
-	s.sweepAt = max(firstSweep, 2*(len(s.leases)+len(s.lines)))
-}
-
-func (n *Node) fail(op string, err error) (node.Answer, error) {
-	return node.Answer{}, n.errorf(op, err)
 }
 
 func (n *Node) errorf(op string, err error) error {

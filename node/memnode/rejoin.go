@@ -14,20 +14,18 @@ import (
 )
 
 // Crash makes the node lose everything it knew. Until Restart, every operation
-// of every client returns an error with ErrDown, and nobody is called.
+// of every client returns an error with ErrDown, and nobody is notified.
 func (n *Node) Crash() {
 	s := n.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.down, s.out, s.sweepAt = true, true, firstSweep
-	s.leases, s.registers, s.empty = map[string]lease{}, map[int]fence.Token{}, nil
-	s.lines = map[string]queue{}
+	s.down, s.empty, s.Store = true, nil, rule.Store{Out: true}
 }
 
 // Restart brings a crashed node up again, empty and not admitted: it answers
 // Rejoining until Admit is called, or, if it was joined to a group, until the
 // group's MaxTTL has passed and the registers could be rebuilt from the others.
-// Whoever listens is told that calls may have been missed. It does nothing to a
+// Whoever listens is told that notifications may have been missed. It does nothing to a
 // node that is up.
 func (n *Node) Restart() {
 	s := n.store
@@ -41,7 +39,7 @@ func (n *Node) Restart() {
 	}
 	s.mu.Unlock()
 	for _, l := range tell {
-		l.event("")
+		l.notify("")
 	}
 }
 
@@ -55,10 +53,8 @@ func (n *Node) Admit(tokens map[int]fence.Token) {
 }
 
 func (s *store) admit(tokens map[int]fence.Token) {
-	for stripe, token := range tokens {
-		s.registers[stripe] = max(s.registers[stripe], token)
-	}
-	s.out = false
+	s.Raise(tokens)
+	s.Out = false
 }
 
 // Join implements node.Rejoiner.
@@ -93,8 +89,8 @@ func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
 	}
 	defer n.store.mu.Unlock()
 	s := n.store
-	r := node.Registers{Server: s.server(), Memory: s.memory(s.restarted), Admitted: !s.out,
-		Empty: s.empty, Tokens: maps.Clone(s.registers)}
+	r := node.Registers{Server: s.server(), Memory: s.memory(s.restarted), Admitted: !s.Out,
+		Empty: s.empty, Tokens: maps.Clone(s.Registers)}
 	if g := n.group.Load(); g != nil {
 		r.MaxTTL = g.MaxTTL
 	}
@@ -107,7 +103,7 @@ func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
 func (n *Node) tryRejoin(ctx context.Context) {
 	s, g := n.store, n.group.Load()
 	s.mu.Lock()
-	due := g != nil && s.out && !s.down && s.clock() >= s.quarantineEnd(g)
+	due := g != nil && s.Out && !s.down && s.clock() >= s.quarantineEnd(g)
 	restarted := s.restarted
 	s.mu.Unlock()
 	if !due || n.closed.Load() {
@@ -120,7 +116,7 @@ func (n *Node) tryRejoin(ctx context.Context) {
 	}
 	s.mu.Lock()
 	// It may have crashed again meanwhile, or have been admitted.
-	current := s.out && !s.down && s.restarted == restarted
+	current := s.Out && !s.down && s.restarted == restarted
 	if current {
 		s.admit(merged.Tokens)
 		s.empty = merged.Empty
@@ -142,7 +138,7 @@ func (s *store) memory(restarted time.Duration) string { return fmt.Sprintf("%p 
 // client of it.
 func (n *Node) place(g *node.Group) int {
 	return max(0, slices.IndexFunc(g.Nodes, func(other node.Node) bool {
-		m, ok := other.(*Node)
+		m, ok := other.Engine().(*Node)
 		return ok && m.store == n.store
 	}))
 }

@@ -15,13 +15,11 @@ import (
 func Check(r node.Request) (err error) {
 	switch r.Op {
 	case node.Acquire:
-		_, err = CheckTTL(r.TTL)
-		err = errors.Join(err, CheckProposal(r.Token), CheckHolder(r.Holder), CheckPlace(r.Place))
+		err = errors.Join(checkTTL(r.TTL), checkProposal(r.Token), checkHolder(r.Holder), CheckPlace(r.Place))
 	case node.Confirm, node.ForceRelease:
-		err = CheckToken(r.Token)
+		err = checkToken(r.Token)
 	case node.Extend:
-		_, err = CheckTTL(r.TTL)
-		err = errors.Join(err, CheckToken(r.Token), CheckHolder(r.Holder))
+		err = errors.Join(checkTTL(r.TTL), checkToken(r.Token), checkHolder(r.Holder))
 	case node.Release:
 		err = CheckPlace(r.Place)
 	default:
@@ -37,38 +35,37 @@ func Check(r node.Request) (err error) {
 // be negative: a lease reported as granted that has expired already.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
-// CheckTTL returns the TTL that a node counts, in whole milliseconds and
-// rounded down, so that no lease outlives what its holder asked for. A TTL that
-// rounds to zero is an error: a store that is told to expire a key after 0 ms
-// deletes it and reports success.
-func CheckTTL(ttl time.Duration) (time.Duration, error) {
+// checkTTL refuses a TTL that rounds down to no millisecond: a store that is told to
+// expire a key after 0 ms deletes it and reports success. Nodes count whole
+// milliseconds, rounded down, so that no lease outlives what its holder asked for.
+func checkTTL(ttl time.Duration) error {
 	if ttl < time.Millisecond || ttl > maxTTL {
-		return 0, fmt.Errorf("a TTL of %v is not between 1ms and 100 years; nothing was done", ttl)
+		return fmt.Errorf("a TTL of %v is not between 1ms and 100 years; nothing was done", ttl)
 	}
-	return ttl.Truncate(time.Millisecond), nil
+	return nil
 }
 
-// CheckProposal refuses a proposal above MaxProposal. Accepting it could
+// checkProposal refuses a proposal above MaxProposal. Accepting it could
 // use up the tokens of the whole stripe in one request, for good.
-func CheckProposal(proposal fence.Token) error {
+func checkProposal(proposal fence.Token) error {
 	if proposal > MaxProposal {
 		return fmt.Errorf("the proposal %d is above the bound of %d; nothing was done", uint64(proposal), uint64(MaxProposal))
 	}
 	return nil
 }
 
-// CheckToken refuses a number that a register must never have, since no larger
+// checkToken refuses a number that a register must never have, since no larger
 // token could be told from it in a Lua double or a JSON number.
-func CheckToken(token fence.Token) error {
+func checkToken(token fence.Token) error {
 	if token > fence.MaxToken {
 		return fmt.Errorf("the token %d is above the bound of %d; nothing was done", uint64(token), uint64(fence.MaxToken))
 	}
 	return nil
 }
 
-// CheckHolder refuses the empty holder, which stands for "nobody": a lease of
+// checkHolder refuses the empty holder, which stands for "nobody": a lease of
 // nobody would be granted to the next one who asks.
-func CheckHolder(holder node.Holder) error {
+func checkHolder(holder node.Holder) error {
 	if holder == "" {
 		return fmt.Errorf("the holder is empty; nothing was done")
 	}

@@ -1,7 +1,9 @@
 package rule
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +14,8 @@ import (
 
 func TestCheckTTL(t *testing.T) {
 	for _, c := range []struct {
-		ttl, want time.Duration
-		ok        bool
+		ttl, lease time.Duration
+		ok         bool
 	}{
 		{time.Millisecond, time.Millisecond, true},
 		{1999 * time.Microsecond, time.Millisecond, true},
@@ -25,22 +27,67 @@ func TestCheckTTL(t *testing.T) {
 		{maxTTL + 1, 0, false},
 		{math.MaxInt64, 0, false},
 	} {
-		got, err := CheckTTL(c.ttl)
-		if got != c.want || (err == nil) != c.ok {
-			t.Errorf("CheckTTL(%v) = %v, %v; want %v, ok %v", c.ttl, got, err, c.want, c.ok)
+		for _, op := range []node.Op{node.Acquire, node.Extend} {
+			r := node.Request{Op: op, Name: "a", Holder: "h", TTL: c.ttl}
+			err := Check(r)
+			if (err == nil) != c.ok || err != nil && !errors.Is(err, node.ErrInvalid) {
+				t.Errorf("%v for %v: %v; want ok %v", op, c.ttl, err, c.ok)
+			}
+			var e Entry
+			if Serve(&e, nil, time.Second, r); c.ok && e.Expires != time.Second+c.lease {
+				t.Errorf("%v for %v: the lease ends after %v; want %v", op, c.ttl, e.Expires-time.Second, c.lease)
+			}
+		}
+	}
+}
+
+// Each operation is refused for what it uses, and for nothing else.
+func TestCheckLooksAtWhatTheOperationUses(t *testing.T) {
+	good := node.Request{Name: "a", Holder: "h", TTL: time.Second, Token: 1}
+	for what, bad := range map[string]struct {
+		change  func(*node.Request)
+		refuses []node.Op
+	}{
+		"no TTL":       {func(r *node.Request) { r.TTL = 0 }, []node.Op{node.Acquire, node.Extend}},
+		"no holder":    {func(r *node.Request) { r.Holder = "" }, []node.Op{node.Acquire, node.Extend}},
+		"bad place":    {func(r *node.Request) { r.Place.Stamp = -1 }, []node.Op{node.Acquire, node.Release}},
+		"bad proposal": {func(r *node.Request) { r.Token = MaxProposal + 1 }, []node.Op{node.Acquire}},
+		"bad token":    {func(r *node.Request) { r.Token = fence.MaxToken + 1 }, []node.Op{node.Acquire, node.Confirm, node.Extend, node.ForceRelease}},
+	} {
+		for op := node.Acquire; op <= node.ForceRelease; op++ {
+			r := good
+			r.Op = op
+			if err := Check(r); err != nil {
+				t.Errorf("%v: %v", op, err)
+			}
+			bad.change(&r)
+			err := Check(r)
+			if refused := slices.Contains(bad.refuses, op); (err != nil) != refused || err != nil && !errors.Is(err, node.ErrInvalid) {
+				t.Errorf("%v with %s: %v; want it refused: %v", op, what, err, refused)
+			}
+		}
+	}
+	for _, op := range []node.Op{0, node.ForceRelease + 1, 255} {
+		r := good
+		r.Op = op
+		if err := Check(r); !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("%v: %v; want ErrInvalid", op, err)
+		}
+		if a, _ := Serve(&Entry{}, nil, 0, r); a.Status != node.Unknown {
+			t.Errorf("%v was served: %+v", op, a)
 		}
 	}
 }
 
 func TestCheckNumbersAndHolder(t *testing.T) {
-	if CheckProposal(0) != nil || CheckProposal(MaxProposal) != nil || CheckProposal(MaxProposal+1) == nil {
-		t.Error("CheckProposal: the bound is MaxProposal, inclusive")
+	if checkProposal(0) != nil || checkProposal(MaxProposal) != nil || checkProposal(MaxProposal+1) == nil {
+		t.Error("checkProposal: the bound is MaxProposal, inclusive")
 	}
-	if CheckToken(fence.MaxToken) != nil || CheckToken(fence.MaxToken+1) == nil {
-		t.Error("CheckToken: the bound is MaxToken, inclusive")
+	if checkToken(fence.MaxToken) != nil || checkToken(fence.MaxToken+1) == nil {
+		t.Error("checkToken: the bound is MaxToken, inclusive")
 	}
-	if CheckHolder("h") != nil || CheckHolder("") == nil {
-		t.Error("CheckHolder: only the empty holder is refused")
+	if checkHolder("h") != nil || checkHolder("") == nil {
+		t.Error("checkHolder: only the empty holder is refused")
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 // FuzzOperations does any operations on one name of one node, and looks after each
-// of them at what the other nodes and the holders rely on. Where no line is full it
-// also compares with the naive node of TestLineAgainstANaiveOne.
+// of them at what the other nodes and the holders rely on. Where no queue is full it
+// also compares with the naive node of TestServeAgainstANaiveNode.
 func FuzzOperations(f *testing.F) {
 	const acquire, extend, confirm, release, force, later, change = 0, 1, 2, 3, 4, 5, 6
 	for _, seed := range [][]byte{
@@ -32,7 +32,7 @@ func FuzzOperations(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	full := make(Line, MaxQueue-3)
+	full := make(Waiters, MaxQueue-3)
 	for i := range full {
 		full[i] = node.Place{Waiter: fmt.Sprintf("x%05d", i), Stamp: 2}
 	}
@@ -40,16 +40,15 @@ func FuzzOperations(f *testing.F) {
 		if len(input) == 0 {
 			return
 		}
-		e, l, now := Entry{}, Line(nil), time.Duration(0)
+		gone := map[string]bool{}
+		e, l, now := Entry{}, &testQueue{gone: gone}, time.Duration(0)
 		var n *naive
 		most := 300
 		if input[0]%8 == 1 {
-			l, most = slices.Clone(full), 10 // looking through a full line takes time
+			l.Waiters, most = slices.Clone(full), 10 // looking through a full line takes time
 		} else {
-			n = &naive{waiters: map[string]int64{}, gone: map[string]bool{}}
+			n = &naive{waiters: map[string]int64{}, gone: gone}
 		}
-		gone := map[string]bool{}
-		reachable := func(w string) bool { return !gone[w] }
 		var log []string
 		for rest := input[1:]; len(rest) >= 4 && len(log) < most; rest = rest[4:] {
 			holder := node.Holder(fmt.Sprint("h", rest[1]%4))
@@ -59,9 +58,9 @@ func FuzzOperations(f *testing.F) {
 			p := node.Place{Stamp: int64(rest[2] >> 6), Waiter: []string{"", "a", "b", "c", "d", "e", "f", "x00001"}[rest[2]%8]}
 			ttl := time.Duration(1+int(rest[3])) * 10 * time.Millisecond
 			token := fuzzToken(rest[3])
-			before, line := e, slices.Clone(l)
+			before, line := e, slices.Clone(l.Waiters)
 			leased := before.Leased(now)
-			var reply Reply
+			var reply node.Answer
 			var called string
 			var same bool
 			kind := rest[0] % 8
@@ -71,20 +70,20 @@ func FuzzOperations(f *testing.F) {
 			case kind == acquire:
 				p.Stamp++
 				token = min(token, MaxProposal) // engines refuse more
-				reply, called = AcquireInLine(&e, &l, now, p, reachable, func(e *Entry) Reply { return Acquire(e, now, holder, ttl, token) })
+				reply, called = Serve(&e, l, now, node.Request{Op: node.Acquire, Holder: holder, TTL: ttl, Token: token, Place: p})
 				if n != nil {
 					want, wantCalled := n.acquire(now, holder, ttl, token, p)
-					same = reply == want && called == wantCalled
+					same = reply.Status == want.Status && reply.Register == want.Register && called == wantCalled
 				}
 				if reply.Status == node.Granted && (leased && before.Holder != node.Reserved(p.Waiter) || reply.Register <= before.Register || reply.Register < token) {
 					t.Fatalf("%+v granted on %+v at %v", reply, before, now)
 				}
-				if reply.Status == node.Held && p.Waiter != "" && l.Ahead(p.Waiter) == len(l) && len(l) < MaxQueue {
+				if reply.Status == node.Held && p.Waiter != "" && l.ahead(p.Waiter) == len(l.Waiters) && len(l.Waiters) < MaxQueue {
 					t.Fatalf("%q was refused, and is not in line", p.Waiter)
 				}
 			case kind == extend:
 				token = min(token, fence.MaxToken)
-				reply = Extend(&e, now, holder, ttl, token)
+				reply, called = Serve(&e, l, now, node.Request{Op: node.Extend, Holder: holder, TTL: ttl, Token: token, Place: p})
 				own := leased && before.Holder == holder
 				same = true
 				if granted := !before.Out && (own || !leased && before.Register <= token); granted != (reply.Status == node.Granted) {
@@ -96,7 +95,7 @@ func FuzzOperations(f *testing.F) {
 				}
 			case kind == confirm:
 				token = min(token, fence.MaxToken)
-				reply = Confirm(&e, now, holder, token)
+				reply, called = Serve(&e, l, now, node.Request{Op: node.Confirm, Holder: holder, Token: token, Place: p})
 				own := leased && before.Holder == holder
 				same = true
 				if granted := !before.Out && own && before.Register <= token; granted != (reply.Status == node.Granted) || granted && e.Register != token {
@@ -111,17 +110,17 @@ func FuzzOperations(f *testing.F) {
 				} else {
 					p.Stamp = 0
 				}
-				reply, called = ReleaseInLine(&e, &l, now, holder, p, reachable)
+				reply, called = Serve(&e, l, now, node.Request{Op: node.Release, Holder: holder, Place: p})
 				if n != nil {
 					want, wantCalled := n.release(now, holder, p)
-					same = reply == want && called == wantCalled
+					same = reply.Status == want.Status && reply.Register == want.Register && called == wantCalled
 				}
 			case kind == force:
 				token = min(token, fence.MaxToken)
-				reply, called = ForceReleaseInLine(&e, &l, now, reachable, func(e *Entry) Reply { return ForceRelease(e, now, token) })
+				reply, called = Serve(&e, l, now, node.Request{Op: node.ForceRelease, Token: token})
 				if n != nil {
 					want, wantCalled := n.forceRelease(now, token)
-					same = reply == want && called == wantCalled
+					same = reply.Status == want.Status && reply.Register == want.Register && called == wantCalled
 				}
 				if reply.Status == node.Granted && (e.Register <= before.Register || e.Register < token) {
 					t.Fatalf("force release: %+v on %+v", reply, before)
@@ -135,7 +134,7 @@ func FuzzOperations(f *testing.F) {
 				}
 				e.Out = rest[1] == 7
 				if n != nil {
-					n.out, n.gone = e.Out, gone
+					n.out = e.Out
 				}
 				continue
 			}
@@ -159,16 +158,16 @@ func FuzzOperations(f *testing.F) {
 			if before.Out && (reply.Status == node.Granted && kind != release || e.Register != before.Register) {
 				fail("promised while out")
 			}
-			if len(l) > MaxQueue || len(l) > len(line)+1 {
-				fail(fmt.Sprintf("%d in line, after %d", len(l), len(line)))
+			if len(l.Waiters) > MaxQueue || len(l.Waiters) > len(line)+1 {
+				fail(fmt.Sprintf("%d in the queue, after %d", len(l.Waiters), len(line)))
 			}
-			for i := 1; i < len(l); i++ {
-				if l[i-1].Stamp > l[i].Stamp || l[i-1].Stamp == l[i].Stamp && l[i-1].Waiter >= l[i].Waiter {
-					fail(fmt.Sprintf("out of order, or twice in line: %v", l[i-1:i+1]))
+			for i := 1; i < len(l.Waiters); i++ {
+				if a, b := l.Waiters[i-1], l.Waiters[i]; a.Stamp > b.Stamp || a.Stamp == b.Stamp && a.Waiter >= b.Waiter {
+					fail(fmt.Sprintf("out of order, or twice in the queue: %v, %v", a, b))
 				}
 			}
 			seen := map[string]bool{}
-			for _, in := range l {
+			for _, in := range l.Waiters {
 				if in.Waiter == "" || seen[in.Waiter] {
 					fail(fmt.Sprintf("%q is twice in line, or nobody", in.Waiter))
 				}
@@ -181,15 +180,15 @@ func FuzzOperations(f *testing.F) {
 				continue
 			}
 			n.end(now)
-			same = same && e.Register == n.register && e.Leased(now) == !n.free() && len(l) == len(n.waiters)
+			same = same && e.Register == n.register && e.Leased(now) == !n.free() && len(l.Waiters) == len(n.waiters)
 			if e.Leased(now) {
 				same = same && e.Expires == n.until && (e.Holder == n.holder || e.Holder == node.Reserved(n.keptFor))
 			}
 			for _, w := range []string{"", "a", "b", "c", "d", "e", "f", "x00001"} {
-				same = same && l.Ahead(w) == n.ahead(w)
+				same = same && l.ahead(w) == n.ahead(w)
 			}
 			if !same {
-				fail(fmt.Sprintf("the naive one is %+v, the line %v", *n, l))
+				fail(fmt.Sprintf("the naive one is %+v, the queue %v", *n, l.Waiters))
 			}
 		}
 	})
@@ -231,15 +230,17 @@ func FuzzChecks(f *testing.F) {
 		if err := CheckPlace(node.Place{Waiter: s, Stamp: n}); (err == nil) != (good && n >= 0 && n <= 1<<53) {
 			t.Errorf("place %q, %d: %v", s, n, err)
 		}
-		ttl, err := CheckTTL(time.Duration(n))
+		var e Entry
+		Serve(&e, nil, 0, node.Request{Op: node.Acquire, Holder: "h", TTL: time.Duration(n)})
+		ttl, err := e.Expires, checkTTL(time.Duration(n))
 		if (err == nil) != (n >= 1e6 && n <= int64(maxTTL)) || err == nil && (int64(ttl) != n/1e6*1e6 || ttl+time.Duration(math.MaxInt64/2) < 0) {
 			t.Errorf("TTL %d: %v, %v", n, ttl, err)
 		}
 		var b [8]byte
 		binary.BigEndian.PutUint64(b[:], uint64(n))
 		token := fence.Token(binary.BigEndian.Uint64(b[:]))
-		if (CheckToken(token) == nil) != (token == 0 || token.Valid()) || (CheckProposal(token) == nil) != (token <= 1<<52) || (CheckHolder(node.Holder(s)) == nil) != (s != "") {
-			t.Errorf("%d, %q: %v, %v, %v", token, s, CheckToken(token), CheckProposal(token), CheckHolder(node.Holder(s)))
+		if (checkToken(token) == nil) != (token == 0 || token.Valid()) || (checkProposal(token) == nil) != (token <= 1<<52) || (checkHolder(node.Holder(s)) == nil) != (s != "") {
+			t.Errorf("%d, %q: %v, %v, %v", token, s, checkToken(token), checkProposal(token), checkHolder(node.Holder(s)))
 		}
 	})
 }

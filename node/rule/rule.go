@@ -1,8 +1,20 @@
-// Package rule is what a node does, as pure functions: the operations of one
-// node on one name, given the time. Engines that keep their state in Go or in
-// SQL rows apply these functions inside one transaction; engines that run
-// scripts on a server translate them. The simulator and the exhaustive check of
-// fenlock run them as they are.
+// Package rule is what a node does, as a pure function: Serve carries out an
+// operation of one node on one name, given the time. Engines that keep their state
+// in Go or in SQL rows call it inside one transaction; engines that run scripts on a
+// server translate it. The simulator and the exhaustive check of fenlock run it as
+// it is.
+//
+// An engine reads the Entry of a name, serves a Queue of the name's waiters, if it
+// keeps any, and writes back what Serve has left in both, all in one atomic step:
+//
+//	if err := rule.Check(r); err != nil {
+//		return node.Answer{}, fmt.Errorf("%s: %w", n, err)
+//	}
+//	// Here the transaction begins.
+//	answer, notify := rule.Serve(&entry, queue, now, r)
+//	// Here it ends. Then the waiter notify is told, unless it is "".
+//
+// Store is such an engine's memory, for engines that have no other.
 package rule
 
 import (
@@ -11,16 +23,6 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 )
-
-// Reply is a node's answer as far as the algorithm needs it: what decides. The
-// rest of a node.Answer is for people and for waiting.
-type Reply struct {
-	Status node.Status
-	// Register is the register of the name's stripe after the operation. For
-	// a granted acquire it is the number granted. Zero where the answer
-	// carries none.
-	Register fence.Token
-}
 
 // Entry is what a node knows about one name: its lease and the register of
 // its stripe. The zero Entry is that of a node that was never used.
@@ -38,73 +40,115 @@ func (e *Entry) leasedTo(holder node.Holder, now time.Duration) bool {
 	return e.Leased(now) && e.Holder == holder
 }
 
-// Acquire leases the name to holder, unless it is leased already, and promises
+// Serve carries out a request that Check has passed, at now on the node's clock:
+// it changes the entry and the queue of r.Name, and returns what the node answers,
+// and which waiter has to be told that the name is reserved for it, "" for nobody.
+// Without a queue, nil, the node is none that keeps them: places are ignored.
+//
+// Whole milliseconds of r.TTL count.
+func Serve(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer, notify string) {
+	if q == nil {
+		q = noQueue{}
+	}
+	switch r.Op {
+	case node.Acquire:
+		notify = giveWay(e, q, now, r.Place)
+		a = acquire(e, now, r)
+		switch a.Status {
+		case node.Granted:
+			dequeue(q, r.Place.Waiter)
+		case node.Held:
+			a.HeldBy, a.Remaining, a.Clock = e.Holder.Label(), e.Expires-now, now
+			a.Ahead = enqueue(q, r.Place)
+		}
+	case node.Confirm:
+		a = confirm(e, now, r)
+	case node.Extend:
+		a = extend(e, now, r)
+	case node.Release:
+		a = release(e, now, r)
+		if giveUp(e, q, now, r.Place) || a.Status == node.Granted {
+			notify = reserve(e, q, now, r.Place.Waiter)
+		}
+	case node.ForceRelease:
+		if a = forceRelease(e, r); a.Status == node.Granted {
+			notify = reserve(e, q, now, "")
+		}
+	}
+	return a, notify
+}
+
+// acquire leases the name to the holder, unless it is leased already, and promises
 // a number larger than every number promised before.
 //
 // A lease of the same holder refuses too. An acquire is sent once only, but a
 // delayed one can arrive after an extension has re-created the lease; granting
 // it again would move the register for nothing.
-func Acquire(e *Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) Reply {
+func acquire(e *Entry, now time.Duration, r node.Request) node.Answer {
 	switch {
 	case e.Out:
-		return Reply{Status: node.Rejoining}
+		return node.Answer{Status: node.Rejoining}
 	case e.Leased(now):
-		return Reply{Status: node.Held}
+		return node.Answer{Status: node.Held}
 	}
-	e.Holder, e.Expires = holder, now+ttl
-	e.Register = max(e.Register+1, proposal)
-	return Reply{Status: node.Granted, Register: e.Register}
+	e.lease(now, r)
+	e.Register = max(e.Register+1, r.Token)
+	return node.Answer{Status: node.Granted, Register: e.Register}
 }
 
-// Confirm raises the register to token while the lease is the holder's. It
+// confirm raises the register to the token while the lease is the holder's. It
 // refuses a token that the register has passed: somebody was promised more.
-func Confirm(e *Entry, now time.Duration, holder node.Holder, token fence.Token) Reply {
+func confirm(e *Entry, now time.Duration, r node.Request) node.Answer {
 	switch {
 	case e.Out:
-		return Reply{Status: node.Rejoining}
-	case !e.leasedTo(holder, now):
-		return Reply{Status: node.Lost}
-	case e.Register > token:
-		return Reply{Status: node.Outrun, Register: e.Register}
+		return node.Answer{Status: node.Rejoining}
+	case !e.leasedTo(r.Holder, now):
+		return node.Answer{Status: node.Lost}
+	case e.Register > r.Token:
+		return node.Answer{Status: node.Outrun, Register: e.Register}
 	}
-	e.Register = token
-	return Reply{Status: node.Granted, Register: token}
+	e.Register = r.Token
+	return node.Answer{Status: node.Granted, Register: r.Token}
 }
 
-// Extend renews the holder's lease. If nobody has the lease and the register is
+// extend renews the holder's lease. If nobody has the lease and the register is
 // not past the token, nobody can have been granted the name in between, and
 // the lease is created again: a node that restarted is mended while the lock is
 // held. The register in the answer tells the holder what the acceptance proves.
-func Extend(e *Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) Reply {
+func extend(e *Entry, now time.Duration, r node.Request) node.Answer {
 	switch {
 	case e.Out:
-		return Reply{Status: node.Rejoining}
-	case e.leasedTo(holder, now), !e.Leased(now) && e.Register <= token:
-		e.Holder, e.Expires = holder, now+ttl
-		return Reply{Status: node.Granted, Register: e.Register}
+		return node.Answer{Status: node.Rejoining}
+	case e.leasedTo(r.Holder, now), !e.Leased(now) && e.Register <= r.Token:
+		e.lease(now, r)
+		return node.Answer{Status: node.Granted, Register: e.Register}
 	}
-	return Reply{Status: node.Lost}
+	return node.Answer{Status: node.Lost}
 }
 
-// Release removes the holder's lease, and never anybody else's. A node that is
+// release removes the holder's lease, and never anybody else's. A node that is
 // not admitted does it too: removing a lease promises nothing.
-func Release(e *Entry, now time.Duration, holder node.Holder) Reply {
-	if !e.leasedTo(holder, now) {
-		return Reply{Status: node.Lost}
+func release(e *Entry, now time.Duration, r node.Request) node.Answer {
+	if !e.leasedTo(r.Holder, now) {
+		return node.Answer{Status: node.Lost}
 	}
 	e.Holder = ""
-	return Reply{Status: node.Granted}
+	return node.Answer{Status: node.Granted}
 }
 
-// ForceRelease removes the lease, whoever has it, and raises the register above
-// the token of the old holder, so that an extension cannot repair it. The floor
-// is one more than the largest register seen at a majority beforehand: without
-// it, a node that the old holder never reached would let itself be repaired.
-func ForceRelease(e *Entry, now time.Duration, floor fence.Token) Reply {
+// forceRelease removes the lease, whoever has it, and raises the register above
+// the token of the old holder, so that an extension cannot repair it. The floor,
+// r.Token, is one more than the largest register seen at a majority beforehand:
+// without it, a node that the old holder never reached would let itself be repaired.
+func forceRelease(e *Entry, r node.Request) node.Answer {
 	if e.Out {
-		return Reply{Status: node.Rejoining}
+		return node.Answer{Status: node.Rejoining}
 	}
 	e.Holder = ""
-	e.Register = max(e.Register+1, floor)
-	return Reply{Status: node.Granted, Register: e.Register}
+	e.Register = max(e.Register+1, r.Token)
+	return node.Answer{Status: node.Granted, Register: e.Register}
+}
+
+func (e *Entry) lease(now time.Duration, r node.Request) {
+	e.Holder, e.Expires = r.Holder, now+r.TTL.Truncate(time.Millisecond)
 }

@@ -1,0 +1,120 @@
+package rule
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// Queue is the waiter queue of one name, as an engine has stored it: Serve reads and
+// changes it during one operation. The queue decides who tries next, the lease
+// decides who holds: whatever happens to a queue, the operations keep their promises.
+//
+// Its methods are called only where the answer depends on the queue: most operations
+// on a name that nobody waits for call Head, or nothing. So an engine need not read
+// anything before. An error of the store is for the engine to keep until Serve
+// has returned.
+type Queue interface {
+	// Head returns the waiter that is first, "" if there is none: by stamp, equal
+	// ones by the waiters' bytes.
+	Head() string
+	// Ahead returns how many are before a waiter, and true; of one that is not in the
+	// queue, and of "", how many there are, and false.
+	Ahead(waiter string) (count int, in bool)
+	// Insert puts a waiter into the queue that is not in it.
+	Insert(p node.Place)
+	// Remove takes a waiter out of the queue, if it is in it.
+	Remove(waiter string)
+	// Renew has the queue remembered for QueueExpiry from now on. It may be a second
+	// less, so that not each question has to be written. It follows each Insert.
+	Renew()
+	// Reachable reports whether a waiter can be told something now. Of those that it
+	// is asked about, the last one that is reachable is the one that will be told.
+	Reachable(waiter string) bool
+}
+
+// enqueue puts a waiter into the queue, once: one who comes again keeps the place
+// that it has. A full queue takes nobody; who is not in it polls. It returns how
+// many are ahead.
+func enqueue(q Queue, p node.Place) (ahead int) {
+	ahead, in := q.Ahead(p.Waiter)
+	if p.Waiter == "" {
+		return ahead
+	}
+	if !in && ahead < MaxQueue {
+		q.Insert(p)
+		ahead, _ = q.Ahead(p.Waiter)
+	}
+	q.Renew()
+	return ahead
+}
+
+// dequeue takes a waiter out of the queue, unless it is nobody.
+func dequeue(q Queue, waiter string) {
+	if waiter != "" {
+		q.Remove(waiter)
+	}
+}
+
+// giveWay lets those go first whose turn it is, before somebody acquires. A name that
+// is reserved for the asker is the asker's, whoever has come before it meanwhile. A
+// name that is free goes to the first in the queue: to the asker if that is who it
+// is, otherwise it is reserved for the first one, who is returned.
+func giveWay(e *Entry, q Queue, now time.Duration, asker node.Place) (notify string) {
+	switch {
+	case e.Out:
+	case e.reservedFor(asker.Waiter, now):
+		e.Holder = ""
+	case !e.Leased(now) && q.Head() != "":
+		enqueue(q, asker)
+		return reserve(e, q, now, asker.Waiter)
+	}
+	return ""
+}
+
+// giveUp ends the turn of a waiter that has released, and reports whether the name
+// was reserved for it. With a stamp the waiter goes on waiting, and is put into the
+// queue again: its attempt has failed. Without, it leaves the queue.
+func giveUp(e *Entry, q Queue, now time.Duration, p node.Place) (freed bool) {
+	if p.Waiter == "" {
+		return false
+	}
+	if e.reservedFor(p.Waiter, now) {
+		e.Holder, freed = "", true
+	}
+	if p.Stamp == 0 {
+		dequeue(q, p.Waiter)
+	} else {
+		enqueue(q, p)
+	}
+	return freed
+}
+
+// reserve takes the first whom it can reach out of the queue, and reserves the name
+// for that one, who is returned. Those who cannot be reached are gone: they are
+// dropped. It stops at self, which need not be told: it asks right now, or would only
+// try in vain what has just failed.
+func reserve(e *Entry, q Queue, now time.Duration, self string) (notify string) {
+	for first := q.Head(); first != "" && first != self; first = q.Head() {
+		q.Remove(first)
+		if q.Reachable(first) {
+			e.Holder, e.Expires = node.Reserved(first), now+ReservationTTL
+			return first
+		}
+	}
+	return ""
+}
+
+func (e *Entry) reservedFor(waiter string, now time.Duration) bool {
+	return waiter != "" && e.leasedTo(node.Reserved(waiter), now)
+}
+
+// noQueue is the queue of a node that keeps none.
+type noQueue struct{}
+
+func (noQueue) Head() string             { return "" }
+func (noQueue) Ahead(string) (int, bool) { return 0, true }
+func (noQueue) Insert(node.Place)        {}
+func (noQueue) Remove(string)            {}
+func (noQueue) Renew()                   {}
+func (noQueue) Reachable(string) bool    { return false }

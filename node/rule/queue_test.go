@@ -1,0 +1,337 @@
+package rule
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+)
+
+// testQueue is a queue some of whose waiters are gone.
+type testQueue struct {
+	Waiters
+	gone map[string]bool
+	// until is when it is forgotten; nothing here forgets it.
+	now, until time.Duration
+}
+
+func (q *testQueue) Renew()                       { q.until = q.now + QueueExpiry }
+func (q *testQueue) Reachable(waiter string) bool { return !q.gone[waiter] }
+
+// ahead is Ahead without its second result.
+func (q *testQueue) ahead(waiter string) int {
+	count, _ := q.Ahead(waiter)
+	return count
+}
+
+// naive is a node with a queue for one name, written from what the contract says
+// and not from queue.go: it keeps the waiters in a map and looks for the smallest
+// each time, and keeps a name that is reserved in fields of its own.
+type naive struct {
+	register fence.Token
+	out      bool
+	holder   node.Holder // of a lease
+	keptFor  string      // a waiter
+	until    time.Duration
+	waiters  map[string]int64
+	gone     map[string]bool
+}
+
+func (n *naive) end(now time.Duration) {
+	if now >= n.until {
+		n.holder, n.keptFor = "", ""
+	}
+}
+
+func (n *naive) free() bool { return n.holder == "" && n.keptFor == "" }
+
+// label is who refuses.
+func (n *naive) label() string {
+	if n.keptFor != "" {
+		return "the next in the queue"
+	}
+	return "" // holders here are not fenlock's
+}
+
+func (n *naive) join(p node.Place) {
+	if _, in := n.waiters[p.Waiter]; p.Waiter != "" && !in && len(n.waiters) < MaxQueue {
+		n.waiters[p.Waiter] = p.Stamp
+	}
+}
+
+func (n *naive) first() string {
+	first := ""
+	for w, stamp := range n.waiters {
+		if first == "" || stamp < n.waiters[first] || stamp == n.waiters[first] && w < first {
+			first = w
+		}
+	}
+	return first
+}
+
+func (n *naive) ahead(waiter string) int {
+	stamp, in := n.waiters[waiter]
+	count := 0
+	for w, s := range n.waiters {
+		if !in || s < stamp || s == stamp && w < waiter {
+			count++
+		}
+	}
+	return count
+}
+
+// callUpTo calls the first who can be reached, unless self comes before.
+func (n *naive) callUpTo(self string, now time.Duration) string {
+	for {
+		first := n.first()
+		if first == "" || first == self {
+			return ""
+		}
+		delete(n.waiters, first)
+		if !n.gone[first] {
+			n.keptFor, n.until = first, now+time.Second
+			return first
+		}
+	}
+}
+
+func (n *naive) acquire(now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token, p node.Place) (node.Answer, string) {
+	n.end(now)
+	if n.out {
+		return node.Answer{Status: node.Rejoining}, ""
+	}
+	its := n.keptFor != "" && n.keptFor == p.Waiter
+	if its {
+		n.keptFor = ""
+	}
+	if !n.free() {
+		n.join(p)
+		return node.Answer{Status: node.Held}, ""
+	}
+	if !its && len(n.waiters) > 0 {
+		n.join(p)
+		if called := n.callUpTo(p.Waiter, now); called != "" {
+			n.join(p) // if the line was full
+			return node.Answer{Status: node.Held}, called
+		}
+	}
+	delete(n.waiters, p.Waiter)
+	n.holder, n.until, n.register = holder, now+ttl, max(n.register+1, proposal)
+	return node.Answer{Status: node.Granted, Register: n.register}, ""
+}
+
+func (n *naive) release(now time.Duration, holder node.Holder, p node.Place) (node.Answer, string) {
+	n.end(now)
+	reply, freed := node.Answer{Status: node.Lost}, false
+	if holder != "" && n.holder == holder {
+		n.holder, reply.Status, freed = "", node.Granted, true
+	}
+	if p.Waiter != "" && n.keptFor == p.Waiter {
+		n.keptFor, freed = "", true
+	}
+	if p.Stamp != 0 {
+		n.join(p)
+	} else {
+		delete(n.waiters, p.Waiter)
+	}
+	if !freed {
+		return reply, ""
+	}
+	return reply, n.callUpTo(p.Waiter, now)
+}
+
+func (n *naive) forceRelease(now time.Duration, floor fence.Token) (node.Answer, string) {
+	if n.out {
+		return node.Answer{Status: node.Rejoining}, ""
+	}
+	n.holder, n.keptFor = "", ""
+	n.register = max(n.register+1, floor)
+	return node.Answer{Status: node.Granted, Register: n.register}, n.callUpTo("", now)
+}
+
+// Random operations on few waiters, holders and stamps, so that all of them meet:
+// equal stamps, waiters that come again with another stamp, leases that end by
+// themselves, waiters that cannot be reached, a node that is out.
+func TestServeAgainstANaiveNode(t *testing.T) {
+	for seed := range uint64(150) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		e, now := Entry{}, time.Duration(0)
+		n := &naive{waiters: map[string]int64{}, gone: map[string]bool{}}
+		l := &testQueue{gone: n.gone}
+		waiter := func() string { return []string{"", "a", "b", "c", "d", "e", "f"}[rng.IntN(7)] }
+		var log []string
+		for range 400 {
+			p := node.Place{Waiter: waiter(), Stamp: int64(1 + rng.IntN(4))}
+			holder := []node.Holder{"h1", "h2", "h3"}[rng.IntN(3)]
+			ttl := time.Duration(1+rng.IntN(3000)) * time.Millisecond
+			token := fence.Token(rng.IntN(50))
+			var got, want node.Answer
+			var gotCalled, wantCalled string
+			var op string
+			switch rng.IntN(10) {
+			case 0, 1, 2, 3:
+				op = fmt.Sprint("acquire ", string(holder), ttl, token, p)
+				got, gotCalled = Serve(&e, l, now, node.Request{Op: node.Acquire, Holder: holder, TTL: ttl, Token: token, Place: p})
+				want, wantCalled = n.acquire(now, holder, ttl, token, p)
+			case 4, 5, 6:
+				if rng.IntN(2) == 0 {
+					p.Stamp = 0
+				}
+				if rng.IntN(4) == 0 {
+					holder = ""
+				}
+				op = fmt.Sprint("release ", string(holder), p)
+				got, gotCalled = Serve(&e, l, now, node.Request{Op: node.Release, Holder: holder, Place: p})
+				want, wantCalled = n.release(now, holder, p)
+			case 7:
+				if rng.IntN(4) > 0 {
+					continue
+				}
+				op = fmt.Sprint("force release ", token)
+				got, gotCalled = Serve(&e, l, now, node.Request{Op: node.ForceRelease, Token: token})
+				want, wantCalled = n.forceRelease(now, token)
+			case 8:
+				now += time.Duration(rng.IntN(1200)) * time.Millisecond
+				continue
+			case 9:
+				if w := waiter(); w != "" {
+					n.gone[w] = !n.gone[w] && rng.IntN(3) == 0
+				}
+				n.out = rng.IntN(20) == 0
+				e.Out = n.out
+				continue
+			}
+			log = append(log, fmt.Sprintf("%v: %s: %+v, called %q", now, op, got, gotCalled))
+			n.end(now)
+			if got.Status == node.Held {
+				want.HeldBy, want.Remaining, want.Ahead, want.Clock = n.label(), n.until-now, n.ahead(p.Waiter), now
+			}
+			same := got == want && gotCalled == wantCalled && e.Register == n.register &&
+				e.Leased(now) == !n.free() && len(l.Waiters) == len(n.waiters)
+			if e.Leased(now) {
+				same = same && e.Expires == n.until && e.Holder.Reserves() == (n.keptFor != "") &&
+					(e.Holder == n.holder || e.Holder == node.Reserved(n.keptFor))
+			}
+			for _, w := range []string{"", "a", "b", "c", "d", "e", "f"} {
+				same = same && l.ahead(w) == n.ahead(w)
+			}
+			if !same {
+				t.Fatalf("seed %d: the naive one says %+v, called %q, %+v; it is %+v, %v. The last operations:\n%s",
+					seed, want, wantCalled, *n, e, l.Waiters, tail(log, 12))
+			}
+		}
+	}
+}
+
+func tail(log []string, n int) (text string) {
+	for _, line := range log[max(0, len(log)-n):] {
+		text += line + "\n"
+	}
+	return text
+}
+
+// A full queue takes nobody, and loses nobody either.
+func TestQueueIsBounded(t *testing.T) {
+	l := &testQueue{}
+	e := Entry{Holder: "h", Expires: time.Minute}
+	asks := func(p node.Place) (node.Answer, string) {
+		return Serve(&e, l, 0, node.Request{Op: node.Acquire, Holder: "other", TTL: time.Minute, Place: p})
+	}
+	for i := range MaxQueue {
+		if a, _ := asks(node.Place{Waiter: fmt.Sprint(i), Stamp: int64(MaxQueue - i)}); a.Status != node.Held || a.Ahead != 0 {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if len(l.Waiters) != MaxQueue {
+		t.Fatalf("%d in the queue", len(l.Waiters))
+	}
+	full := slices.Clone(l.Waiters)
+	early := node.Place{Waiter: "early", Stamp: 0}
+
+	// One that is refused polls: it sees all of them before it.
+	if a, _ := asks(early); a.Status != node.Held || !slices.Equal(l.Waiters, full) || a.Ahead != MaxQueue {
+		t.Errorf("on a full queue: %+v, %d in it", a, len(l.Waiters))
+	}
+	// A free name goes to the first in the queue, and there is room then.
+	e.Holder = ""
+	a, notify := asks(early)
+	if a.Status != node.Held || notify != full[0].Waiter || len(l.Waiters) != MaxQueue || a.Ahead != 0 || l.ahead("early") != 0 {
+		t.Errorf("after a notification: %+v, notify %q, %d in the queue, %d ahead of the one who asked", a, notify, len(l.Waiters), l.ahead("early"))
+	}
+	// One who asks when nobody in a full queue can be reached is granted.
+	e.Holder = ""
+	l.gone = map[string]bool{}
+	for _, p := range l.Waiters {
+		l.gone[p.Waiter] = true
+	}
+	if a, notify := asks(node.Place{Waiter: "late", Stamp: 1 << 53}); a.Status != node.Granted || notify != "" || len(l.Waiters) != 0 {
+		t.Errorf("when nobody can be reached: %+v, notify %q, %d in the queue", a, notify, len(l.Waiters))
+	}
+}
+
+// A reservation ends at once, one nanosecond on either side.
+func TestReservationTTLIsExact(t *testing.T) {
+	for _, c := range []struct {
+		after time.Duration
+		want  node.Status
+	}{{ReservationTTL - 1, node.Held}, {ReservationTTL, node.Granted}} {
+		e, l := Entry{Holder: "h", Expires: time.Minute}, &testQueue{Waiters: Waiters{{Waiter: "w", Stamp: 1}}}
+		if a, notify := Serve(&e, l, 0, node.Request{Op: node.Release, Holder: "h"}); a.Status != node.Granted || notify != "w" || e.Holder != node.Reserved("w") {
+			t.Fatalf("release: %+v, notify %q, %+v", a, notify, e)
+		}
+		if a, _ := Serve(&e, l, c.after, node.Request{Op: node.Acquire, Holder: "other", TTL: time.Minute}); a.Status != c.want {
+			t.Errorf("after %v: %+v; want %v", c.after, a, c.want)
+		}
+	}
+}
+
+// Who is named in no queue must not be taken for one: the empty waiter is nobody.
+func TestNobodyIsNeverInAQueue(t *testing.T) {
+	e, l := Entry{Holder: "h", Expires: time.Minute}, &testQueue{}
+	for _, r := range []node.Request{
+		{Op: node.Acquire, Holder: "other", TTL: time.Minute, Place: node.Place{Stamp: 1}},
+		{Op: node.Acquire, Holder: "other", TTL: time.Minute, Place: node.Place{Waiter: "w", Stamp: 1}},
+		{Op: node.Release, Holder: "other"},
+		{Op: node.Release, Holder: "other", Place: node.Place{Stamp: 1}},
+	} {
+		Serve(&e, l, 0, r)
+	}
+	if count, in := l.Ahead(""); len(l.Waiters) != 1 || count != 1 || in || l.ahead("w") != 0 {
+		t.Errorf("%v, %d ahead of nobody, who is in: %v", l.Waiters, count, in)
+	}
+}
+
+// Whoever comes or asks has the queue remembered; nobody, and who leaves, does not.
+func TestWhoRenewsTheQueue(t *testing.T) {
+	w := node.Place{Waiter: "w", Stamp: 2}
+	for name, c := range map[string]struct {
+		holder node.Holder // of the lease
+		r      node.Request
+		renews bool
+	}{
+		"refused":             {"h", node.Request{Op: node.Acquire, Holder: "i", Place: w}, true},
+		"refused, nobody":     {"h", node.Request{Op: node.Acquire, Holder: "i"}, false},
+		"refused, a newcomer": {"h", node.Request{Op: node.Acquire, Holder: "i", Place: node.Place{Waiter: "x", Stamp: 3}}, true},
+		"first":               {"", node.Request{Op: node.Acquire, Holder: "i", Place: w}, true},
+		"free, nobody":        {"", node.Request{Op: node.Acquire, Holder: "i"}, false},
+		"reserved":            {node.Reserved("x"), node.Request{Op: node.Acquire, Holder: "i", Place: node.Place{Waiter: "x", Stamp: 3}}, false},
+		"confirm":             {"h", node.Request{Op: node.Confirm, Holder: "h", Place: w}, false},
+		"extend":              {"h", node.Request{Op: node.Extend, Holder: "h", Place: w}, false},
+		"goes on waiting":     {"h", node.Request{Op: node.Release, Holder: "i", Place: w}, true},
+		"leaves":              {"h", node.Request{Op: node.Release, Holder: "i", Place: node.Place{Waiter: "w"}}, false},
+		"release":             {"h", node.Request{Op: node.Release, Holder: "h"}, false},
+		"force release":       {"h", node.Request{Op: node.ForceRelease, Place: w}, false},
+	} {
+		e := Entry{Holder: c.holder, Expires: time.Minute}
+		l := &testQueue{Waiters: Waiters{{Waiter: "w", Stamp: 2}, {Waiter: "y", Stamp: 4}}}
+		c.r.TTL = time.Minute
+		Serve(&e, l, 0, c.r)
+		if renewed := l.until != 0; renewed != c.renews {
+			t.Errorf("%s: renewed %v; want %v", name, renewed, c.renews)
+		}
+	}
+}

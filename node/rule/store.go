@@ -1,0 +1,151 @@
+package rule
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+)
+
+// Store is all that a node remembers, in the memory of a process. It has no clock and
+// no mutex: what uses it has both. The zero Store is that of a node that was never used.
+//
+// An operation begins, is served and commits:
+//
+//	t := store.Begin(r.Name, now, reachable)
+//	answer, notify := rule.Serve(&t.Entry, t, now, r)
+//	t.Commit()
+type Store struct {
+	Leases    map[string]Lease       // by name; some may have expired
+	Registers map[int]fence.Token    // by stripe
+	Queues    map[string]QueueRecord // by name; some may have expired
+	Out       bool                   // as in Entry
+
+	sweepAt int // number of leases and queues that starts the next sweep
+}
+
+// Lease is who has a name in a Store, and until when.
+type Lease struct {
+	Holder  node.Holder
+	Expires time.Duration
+}
+
+// QueueRecord is who waits for a name in a Store, and until when that is remembered.
+type QueueRecord struct {
+	Waiters Waiters
+	Expires time.Duration
+}
+
+// Operation is what a Store has about one name, during an operation on it. It is the
+// Queue of that name.
+type Operation struct {
+	Entry
+	Waiters
+	QueueExpires time.Duration // until when the queue is remembered
+
+	store     *Store
+	name      string
+	now       time.Duration
+	reachable func(waiter string) bool
+}
+
+var _ Queue = (*Operation)(nil)
+
+// Begin returns what is known about a name at now. Reachable is Queue.Reachable. What
+// is served has to be committed: the queue is the Store's own, and no copy.
+func (s *Store) Begin(name string, now time.Duration, reachable func(waiter string) bool) *Operation {
+	lease, queue := s.Leases[name], s.Queues[name]
+	if now >= queue.Expires {
+		queue = QueueRecord{}
+	}
+	return &Operation{
+		Entry:   Entry{lease.Holder, lease.Expires, s.Registers[node.Stripe(name)], s.Out},
+		Waiters: queue.Waiters, QueueExpires: queue.Expires,
+		store: s, name: name, now: now, reachable: reachable,
+	}
+}
+
+// Renew implements Queue.
+func (o *Operation) Renew() { o.QueueExpires = o.now + QueueExpiry }
+
+// Reachable implements Queue.
+func (o *Operation) Reachable(waiter string) bool { return o.reachable(waiter) }
+
+// Commit stores what the operation has left.
+func (o *Operation) Commit() {
+	s := o.store
+	s.make()
+	if o.Register > 0 {
+		s.Registers[node.Stripe(o.name)] = o.Register
+	}
+	if o.Leased(o.now) {
+		s.Leases[o.name] = Lease{o.Holder, o.Entry.Expires}
+	} else {
+		delete(s.Leases, o.name)
+	}
+	if len(o.Waiters) > 0 {
+		s.Queues[o.name] = QueueRecord{o.Waiters, o.QueueExpires}
+	} else {
+		delete(s.Queues, o.name)
+	}
+	s.sweep(o.now)
+}
+
+// Lease returns what an operator sees of a name at now.
+func (s *Store) Lease(name string, now time.Duration) node.Lease {
+	l := node.Lease{Name: name, Register: s.Registers[node.Stripe(name)]}
+	if found := s.Leases[name]; found.Holder != "" && now < found.Expires {
+		l.Label, l.Remaining = found.Holder.Label(), found.Expires-now
+	}
+	return l
+}
+
+// All returns what an operator sees of all names that are leased at now, in the order
+// of the names.
+func (s *Store) All(now time.Duration) (all []node.Lease) {
+	for name := range s.Leases {
+		if l := s.Lease(name, now); l.Remaining > 0 {
+			all = append(all, l)
+		}
+	}
+	slices.SortFunc(all, func(a, b node.Lease) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Raise makes the registers at least those of tokens, by stripe.
+func (s *Store) Raise(tokens map[int]fence.Token) {
+	s.make()
+	for stripe, token := range tokens {
+		s.Registers[stripe] = max(s.Registers[stripe], token)
+	}
+}
+
+// make makes the maps that are missing.
+func (s *Store) make() {
+	if s.Leases == nil {
+		s.Leases = map[string]Lease{}
+	}
+	if s.Registers == nil {
+		s.Registers = map[int]fence.Token{}
+	}
+	if s.Queues == nil {
+		s.Queues = map[string]QueueRecord{}
+	}
+}
+
+const firstSweep = 64
+
+// sweep drops expired leases and queues whenever their number has doubled since
+// the last sweep: the memory stays within twice of what is live, and each costs a
+// constant share of a sweep.
+func (s *Store) sweep(now time.Duration) {
+	if len(s.Leases)+len(s.Queues) < max(firstSweep, s.sweepAt) {
+		return
+	}
+	maps.DeleteFunc(s.Leases, func(_ string, l Lease) bool { return l.Expires <= now })
+	maps.DeleteFunc(s.Queues, func(_ string, q QueueRecord) bool { return q.Expires <= now })
+	s.sweepAt = 2 * (len(s.Leases) + len(s.Queues))
+}
