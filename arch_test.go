@@ -55,6 +55,10 @@ var never = []struct {
 		"a program that locks must not register the flags of go test"},
 	{"fence", []string{module, module + "/internal/...", module + "/node/..."},
 		"a service that only checks tokens needs neither nodes nor locks"},
+	{"node/valkeynode/internal/command", []string{"net", "net/...", "os", module + "/node/valkeynode/internal/..."},
+		"what is said to a server, and what it means, is decided without I/O"},
+	{"node/valkeynode/internal/admission", []string{"net", "net/...", "os", module + "/node/valkeynode/internal/transport"},
+		"whether a server may vote is asked by whoever carries requests: the connection is an interface there"},
 	{"node/memnode", []string{"net", "net/...", "os", "syscall"},
 		"a node in memory has no outside"},
 }
@@ -184,7 +188,7 @@ func TestRootModuleImportsTheStandardLibraryOnly(t *testing.T) {
 }
 
 func TestWhoImportsWhom(t *testing.T) {
-	files := rootModule(t)
+	files := append(rootModule(t), importsOf(t, "node/valkeynode")...)
 	seen := map[string]bool{}
 	for _, f := range files {
 		if f.test {
@@ -244,6 +248,10 @@ var circles = []struct {
 		{[]string{"drive.go", "lock.go"}, "one type in two files: what is asked of a lock, and what it is told"},
 	}},
 	{"fence", nil},
+	{"node/valkeynode", nil},
+	{"node/valkeynode/internal/admission", nil},
+	{"node/valkeynode/internal/command", nil},
+	{"node/valkeynode/internal/transport", nil},
 }
 
 // circle is files that use each other, at most three.

@@ -30,7 +30,7 @@ func is(checks ...string) []string { return checks }
 
 // Mistakes that other libraries had and that cannot be made here are tested where
 // they can: a TTL that is rounded to nothing in nodetest (BadTTLChangesNothing),
-// names that collide with other keys in node/valkeynode (TestNoLockHasTheKeyOfALine),
+// names that collide with other keys in node/valkeynode (TestNoLockHasTheKeyOfAQueue),
 // passwords in errors in node/valkeynode and cmd/fenlock (TestPasswordIsNeverInAnError,
 // FuzzNodes), goroutines, descriptors and subscriptions that are left in package
 // fenlock (TestTenThousandLocks), node/sqlnode (TestCallsLeakNoDescriptors) and

@@ -20,7 +20,7 @@ import (
 func TestCommandsOfALock(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		const names, turns = 50, 4
+		const names, rounds = 50, 4
 		servers := testserver.Group(t, kind, 3)
 		config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute}
 		for _, s := range servers {
@@ -48,7 +48,7 @@ func TestCommandsOfALock(t *testing.T) {
 		// Every server has to be past that, not only a majority.
 		eventually(t, func() error {
 			for _, s := range servers {
-				if n := calls(t, s)["evalsha"]; n < 2 {
+				if n := commandsOf(t, s)["evalsha"]; n < 2 {
 					return fmt.Errorf("%s has carried out %d requests", s.Addr(), n)
 				}
 			}
@@ -56,26 +56,26 @@ func TestCommandsOfALock(t *testing.T) {
 		})
 		var before []map[string]int
 		for _, s := range servers {
-			before = append(before, calls(t, s))
+			before = append(before, commandsOf(t, s))
 		}
-		for turn := range turns {
+		for round := range rounds {
 			for i := range names {
-				lock(fmt.Sprint("name ", i), turn == 0)
+				lock(fmt.Sprint("name ", i), round == 0)
 			}
 		}
 		locker.Close() // waits for the answers that no majority needed
-		const locks, extensions = names * turns, names
+		const locks, extensions = names * rounds, names
 		want := map[string]int{
 			"evalsha": 2*locks + extensions,
 			// acquire
 			"hmget": locks + extensions, "info": locks + extensions, "set": locks, "hset": locks,
-			// acquire and release: is there anybody in line?
+			// acquire and release: is anybody in the queue?
 			"zcard": 2 * locks,
 			// release; extend
 			"get": locks + extensions, "del": locks, "pexpire": extensions,
 		}
 		for i, s := range servers {
-			got := calls(t, s)
+			got := commandsOf(t, s)
 			for command, n := range before[i] {
 				if got[command] -= n; got[command] == 0 {
 					delete(got, command)
@@ -101,7 +101,7 @@ func TestBytesOfALock(t *testing.T) {
 		t.Parallel()
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", time.Minute)
-		const turns = 100
+		const rounds = 100
 		for _, length := range []int{5, 50} {
 			name, label := strings.Repeat("n", length), strings.Repeat("l", 10)
 			locker, err := fenlock.New(fenlock.Config{Nodes: []node.Node{open(t, server.URL())}, TTL: time.Minute, MaxTTL: time.Minute, Label: label})
@@ -124,10 +124,10 @@ func TestBytesOfALock(t *testing.T) {
 			}
 			first := received()
 			before := received() // what it costs to ask is in it, too
-			for range turns {
+			for range rounds {
 				lock()
 			}
-			got := (received() - before - (before - first)) / turns
+			got := (received() - before - (before - first)) / rounds
 			if want := 390 + 4*length + 2*len(label); got < want-8 || got > want+8 {
 				t.Errorf("a name of %d bytes: %d bytes for acquire and release, by the formula %d", length, got, want)
 			}
@@ -136,8 +136,8 @@ func TestBytesOfALock(t *testing.T) {
 	})
 }
 
-// calls returns how often each command was carried out.
-func calls(t testing.TB, s *testserver.Server) map[string]int {
+// commandsOf returns how often each command was carried out.
+func commandsOf(t testing.TB, s *testserver.Server) map[string]int {
 	t.Helper()
 	counts := make(map[string]int)
 	for _, m := range regexp.MustCompile(`cmdstat_([a-z|]+):calls=([0-9]+)`).FindAllStringSubmatch(s.Do("INFO", "commandstats"), -1) {

@@ -7,10 +7,14 @@
 // until they have run out and its registers were rebuilt from the others.
 //
 // On the server there are, for the default prefix, the leases (strings named
-// fenlock:NAME, with a time to live), the lines of those who wait (sorted sets
-// named fenlock-line:fenlock:NAME, with a time to live) and the registers (one
-// hash named fenlock-registers:fenlock: with at most 4,096 registers and a few
-// fields of admission's, without a time to live). A waiter is called by a message
-// on the channel fenlock-wake:CLIENT. docs/valkey.md has the least permissions
-// that a user needs.
+// fenlock:NAME, with a time to live), the waiter queues (sorted sets named
+// fenlock-line:fenlock:NAME, with a time to live) and the registers (one hash named
+// fenlock-registers:fenlock: with at most 4,096 registers and a few fields of
+// admission's, the number of this format among them, without a time to live). A waiter
+// is notified by a message on the channel fenlock-wake:CLIENT. docs/valkey.md has the
+// least permissions that a user needs.
+//
+// The package has the API. internal/transport carries requests to the server,
+// internal/admission answers whether that may vote, internal/command builds commands
+// and reads replies: each uses those after it only.
 package valkeynode

@@ -13,25 +13,27 @@ type Starting struct {
 	Call    node.Call
 }
 
-// StartTogether starts operations as one batch, all in one lane, that is large enough
-// to look at the server once, after it, whatever else goes on.
+// StartTogether starts operations as one batch, all in one pipeline, that is large
+// enough to look at the server once, after it, whatever else goes on.
 func (n *Node) StartTogether(timeout time.Duration, all ...Starting) {
-	var batch []started
+	var requests []node.Request
+	var calls []node.Call
 	for _, s := range all {
-		if n.check(&s.Request) != nil || s.Request.Op > node.Release {
+		if n.keys.Check(&s.Request) != nil || s.Request.Op > node.Release {
 			n.Start(s.Request, timeout, s.Call) // refuses it
 			return
 		}
-		batch = append(batch, started{s.Request, timeout, s.Call})
+		requests, calls = append(requests, s.Request), append(calls, s.Call)
 	}
 	var fillers filler
+	const worthLooking = 3 // package admission has it
 	for range worthLooking {
 		// Changes nothing: nobody holds it.
-		r := node.Request{Op: node.Confirm, Name: "filler", Holder: "00000000000000000000000000000001:", Token: 1}
+		requests = append(requests, node.Request{Op: node.Confirm, Name: "filler", Holder: "00000000000000000000000000000001:", Token: 1})
+		calls = append(calls, &fillers)
 		fillers.Add(1)
-		batch = append(batch, started{r, timeout, &fillers})
 	}
-	n.exchange(&n.lanes[node.Stripe(all[0].Request.Name)%laneCount], batch, nil, new(keys))
+	n.pipelines.Exchange(timeout, requests, calls)
 	fillers.Wait()
 }
 

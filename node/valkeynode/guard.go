@@ -3,9 +3,10 @@ package valkeynode
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -19,10 +20,8 @@ import (
 // checked. A server that evicts the second key, or is set back to an old snapshot,
 // forgets tokens too.
 type Guard struct {
-	name   string
-	secret string // the password, to keep it out of errors
-	slots  slots
-	client valkey.Client
+	errors command.Errors
+	conn   *transport.Conn
 	script *valkey.Lua
 }
 
@@ -32,19 +31,17 @@ const tokenPrefix = "fenlock-token:"
 // OpenGuard returns a guard for the keys of the server at a URL, which has the
 // form of Open's. It connects when it is first used.
 func OpenGuard(rawURL string) (*Guard, error) {
-	opt, name, err := parseURL(rawURL)
+	opt, name, err := transport.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	g := &Guard{name: name, secret: opt.Password, slots: newSlots()}
-	g.client, err = newClient(opt, nil)
+	conn, err := transport.Open(opt)
 	if err != nil {
-		return nil, invalidf("%s: %v", name, err)
+		return nil, command.Invalid("%s: %v", name, err)
 	}
 	// The library falls back from EVALSHA to EVAL. For a node that would be
 	// wrong; here nothing depends on who loaded the script.
-	g.script = valkey.NewLuaScript(guardScript.text)
-	return g, nil
+	return &Guard{command.Errors{Name: name, Secret: opt.Password}, conn, valkey.NewLuaScript(command.Guard)}, nil
 }
 
 // Set sets key to value if token is at least the largest token that the key was
@@ -57,20 +54,16 @@ func (g *Guard) Set(ctx context.Context, key, value string, token fence.Token) e
 	if !token.Valid() {
 		return fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(token))
 	}
-	if err := g.slots.take(ctx); err != nil {
-		return fmt.Errorf("%s: %w", g.name, err)
+	reply, err := g.conn.Exec(ctx, g.script, []string{key, tokenPrefix + key}, []string{token.String(), value})
+	if err != nil {
+		return g.errors.Fail(err)
 	}
-	defer g.slots.giveBack(ctx)
-	newest, err := g.script.Exec(ctx, g.client, []string{key, tokenPrefix + key},
-		[]string{strconv.FormatUint(uint64(token), 10), value}).AsInt64()
-	switch {
-	case err != nil:
-		return fmt.Errorf("%s: %w", g.name, redact(describe(err), g.secret))
-	case newest != 0:
+	newest, err := reply.AsInt64()
+	if err == nil && newest != 0 {
 		return &fence.StaleError{Resource: key, Token: token, Newest: fence.Token(newest)}
 	}
-	return nil
+	return g.errors.Fail(err)
 }
 
 // Close closes the connection.
-func (g *Guard) Close() { g.client.Close() }
+func (g *Guard) Close() { g.conn.Close() }

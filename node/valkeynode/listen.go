@@ -5,19 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
-	"github.com/valkey-io/valkey-go"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
 )
-
-// wakePrefix and a client's identity are the channel on which its waiters are
-// called. scripts/line.lua has it too.
-const wakePrefix = "fenlock-wake:"
 
 // How long a subscription that failed is not tried again: twice as long after
 // each failure, give or take a quarter.
@@ -29,59 +24,50 @@ const (
 // Listen implements node.Queuer by a subscription on the node's one
 // connection. An error of the first attempt to subscribe is returned at once,
 // whatever ctx allows.
-func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
+func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
 	if err := rule.CheckPlace(node.Place{Waiter: client + ":0"}); err != nil {
-		return n.fail(fmt.Errorf("%w: %w", node.ErrInvalid, err))
+		return n.errors.Fail(fmt.Errorf("%w: %w", node.ErrInvalid, err))
 	}
-	l := &listening{node: n, client: client, event: event, first: make(chan error, 1)}
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return n.fail(errClosed)
+	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1)}
+	if err := n.conn.Spawn(l.run); err != nil {
+		return n.errors.Fail(err)
 	}
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
-	n.deafen = append(n.deafen, end)
-	n.tasks.Add(1)
-	n.mu.Unlock()
-	go func() {
-		defer n.tasks.Done()
-		l.run(life)
-	}()
 	select {
 	case err := <-l.first:
-		return n.fail(err)
+		return n.errors.Fail(err)
 	case <-ctx.Done():
 	}
-	return n.fail(l.giveUp(ctx.Err()))
+	return n.errors.Fail(l.giveUp(ctx.Err()))
 }
 
-// listening is the subscription to the calls of a client's waiters.
-type listening struct {
+// listener is the subscription to the notifications of a client's waiters.
+type listener struct {
 	node   *Node
 	client string
-	event  func(waiter string)
+	notify func(waiter string)
 
 	mu       sync.Mutex
-	returned bool       // Listen has its answer: from now on there are events
+	returned bool       // Listen has its answer: from now on there are notifications
 	first    chan error // the answer
 }
 
-// run subscribes, again and again, until ctx is done.
-func (l *listening) run(ctx context.Context) {
+// run subscribes, again and again, until the node is closed.
+func (l *listener) run() {
+	ctx := l.node.conn.Life()
 	wait, known := minRelisten, ""
 	for {
 		subscribed, err := l.receive(ctx)
 		if ctx.Err() != nil {
-			l.answer(errClosed)
+			l.answer(context.Cause(ctx))
 			return
 		}
 		if subscribed {
 			wait, known = minRelisten, ""
 		}
 		err = l.explain(err)
-		// Each reason once: warn forgets one when another comes in between.
+		// Each reason once: Warn forgets one when another comes in between.
 		if !l.answer(err) && errors.Is(err, node.ErrMisconfigured) && err.Error() != known {
-			l.node.warn(err.Error())
+			l.node.voting.Warn(err.Error())
 		}
 		known = err.Error()
 		select {
@@ -93,40 +79,26 @@ func (l *listening) run(ctx context.Context) {
 }
 
 // receive subscribes once, and returns when that has failed or the connection
-// is lost. The connection serves the node's requests meanwhile: in RESP3, which
-// all servers speak that can be a node, messages are told from replies.
-func (l *listening) receive(ctx context.Context) (subscribed bool, _ error) {
-	n := l.node
-	// Until it is confirmed, the request is in the library's ring.
-	if err := n.slots.take(ctx); err != nil {
-		return false, err
-	}
-	giveBack := sync.OnceFunc(func() { n.slots.giveBack(context.Background()) })
-	defer giveBack()
+// is lost.
+func (l *listener) receive(ctx context.Context) (subscribed bool, _ error) {
 	var confirmed atomic.Bool
-	// This runs between two replies, so it must not block.
-	confirm := func(s valkey.PubSubSubscription) {
-		if s.Kind != "subscribe" {
-			return
-		}
-		giveBack()
+	confirm := func() { // between two replies
 		confirmed.Store(true)
 		if !l.answer(nil) {
-			l.event("")
+			l.notify("")
 		}
 	}
-	command := n.client.B().Subscribe().Channel(wakePrefix + l.client).Build()
-	err := n.client.Receive(valkey.WithOnSubscriptionHook(ctx, confirm), command, func(m valkey.PubSubMessage) {
-		waiter := l.client + ":" + m.Message
+	err := l.node.conn.Subscribe(ctx, command.NotifyPrefix+l.client, confirm, func(message string) {
+		waiter := l.client + ":" + message
 		if rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
-			l.event(waiter)
+			l.notify(waiter)
 		}
 	})
 	return confirmed.Load(), err
 }
 
 // answer gives Listen its answer, unless it has one.
-func (l *listening) answer(err error) bool {
+func (l *listener) answer(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.returned {
@@ -138,7 +110,7 @@ func (l *listening) answer(err error) bool {
 }
 
 // giveUp ends Listen without an answer, unless there is one in the last moment.
-func (l *listening) giveUp(why error) error {
+func (l *listener) giveUp(why error) error {
 	if l.answer(why) {
 		return why
 	}
@@ -146,13 +118,9 @@ func (l *listening) giveUp(why error) error {
 }
 
 // explain makes an error of a subscription fit for people.
-func (l *listening) explain(err error) error {
+func (l *listener) explain(err error) error {
 	if err == nil {
 		return errors.New("the subscription has ended")
 	}
-	reply, ok := valkey.IsValkeyErr(err)
-	if ok && strings.HasPrefix(reply.Error(), "NOPERM") {
-		err = misconfigured("the server's ACL does not let this user be called when a lock is free: it needs +subscribe and &%s* (%s)", wakePrefix, reply)
-	}
-	return l.node.describe(err)
+	return l.node.errors.Describe(command.DescribeSubscribe(err))
 }

@@ -38,7 +38,7 @@ func next(t *testing.T, events chan string) string {
 func TestCutSubscriptionIsRenewed(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 2)
+		s, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		first := a.hold()
 		b.refused(1, 100, 0)
@@ -46,11 +46,11 @@ func TestCutSubscriptionIsRenewed(t *testing.T) {
 			if got := s.Do("CLIENT", "KILL", "TYPE", "pubsub"); got != "2" {
 				t.Fatalf("%s connections cut, want 2", got)
 			}
-			a.called("")
-			b.called("")
+			a.notified("")
+			b.notified("")
 		}
 		a.release(first)
-		b.called(b.waiter(1))
+		b.notified(b.waiter(1))
 		b.granted(1, 100)
 		silent(t, a, b)
 	})
@@ -59,7 +59,7 @@ func TestCutSubscriptionIsRenewed(t *testing.T) {
 func TestServerRestartsWhileListening(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		a.hold()
 		s.Kill()
@@ -67,12 +67,12 @@ func TestServerRestartsWhileListening(t *testing.T) {
 			t.Fatalf("%+v from a server that is down", got)
 		}
 		s.Restart()
-		a.called("")
+		a.notified("")
 		markAdmitted(t, s, "fenlock:", time.Hour)
 		first := a.hold()
 		a.refused(1, 100, 0)
 		a.release(first)
-		a.called(a.waiter(1))
+		a.notified(a.waiter(1))
 		a.granted(1, 100)
 		silent(t, a)
 	})
@@ -143,10 +143,10 @@ func TestListenWithoutPermission(t *testing.T) {
 }
 
 // A user who must not publish is told so, by the operation that had to.
-func TestCallWithoutPermission(t *testing.T) {
+func TestNotifyWithoutPermission(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		first := p[0].hold()
 		p[0].refused(1, 100, 0)
 		for _, missing := range []string{"+publish", "&fenlock-wake:*"} {
@@ -156,7 +156,7 @@ func TestCallWithoutPermission(t *testing.T) {
 			if a, err := n.Do(bounded(t), as(node.Release, first)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "channel") || strings.Contains(err.Error(), aclPassword) {
 				t.Fatalf("without %s: %+v, %v; want ErrMisconfigured", missing, a, err)
 			}
-			// Done all the same, but for the call.
+			// Done all the same, but for the notification.
 			first = p[0].hold()
 			p[0].refused(1, 100, 0)
 		}
@@ -193,17 +193,17 @@ func TestListenRefuses(t *testing.T) {
 }
 
 // What is no number is not passed on, whoever publishes it.
-func TestForeignMessagesAreNoCalls(t *testing.T) {
+func TestForeignMessagesAreNoNotifications(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		for _, payload := range []string{"", "x", "-1", "1 ", "1:2", strings.Repeat("1", 20), "\x00"} {
 			if got := s.Do("PUBLISH", "fenlock-wake:"+p[0].client, payload); got != "1" {
 				t.Fatalf("%s told", got)
 			}
 		}
 		s.Do("PUBLISH", "fenlock-wake:"+p[0].client, "42")
-		p[0].called(p[0].waiter(42))
+		p[0].notified(p[0].waiter(42))
 	})
 }
 
@@ -212,7 +212,7 @@ func TestForeignMessagesAreNoCalls(t *testing.T) {
 func TestListeningAndRequestsShareAConnection(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := lineServer(t, kind, 1)
+		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		var all sync.WaitGroup
 		for i := range 300 {
@@ -245,7 +245,7 @@ func TestListeningAndRequestsShareAConnection(t *testing.T) {
 			seen[next(t, a.events)] = true
 		}
 		if len(seen) != 300 || seen[""] {
-			t.Errorf("%d different waiters called, want 300", len(seen))
+			t.Errorf("%d different waiters notified, want 300", len(seen))
 		}
 		if got := infoField(t, s, "pubsub_clients"); got != "" && got != "1" {
 			t.Errorf("%s connections listen", got)
@@ -254,10 +254,10 @@ func TestListeningAndRequestsShareAConnection(t *testing.T) {
 	})
 }
 
-// A request that finds the connection lost, and the listening busy with a new one
+// A request that finds the connection lost, and the listener busy with a new one
 // that does not come about, can be given up all the same. With TLS a server that
 // says nothing is enough for that.
-func TestRequestDoesNotWaitForTheListening(t *testing.T) {
+func TestRequestDoesNotWaitForTheListener(t *testing.T) {
 	t.Parallel()
 	s := testserver.StartTLS(t, testserver.Kinds(t)[0])
 	markAdmitted(t, s, "fenlock:", time.Hour)
@@ -315,7 +315,7 @@ func TestRequestDoesNotWaitForTheListening(t *testing.T) {
 		}
 	}
 	if !alone {
-		t.Fatal("requests last as long as the listening tries to connect")
+		t.Fatal("requests last as long as the listener tries to connect")
 	}
 	addr.moveTo(s.Addr())
 	if got := next(t, events); got != "" {
@@ -323,14 +323,14 @@ func TestRequestDoesNotWaitForTheListening(t *testing.T) {
 	}
 }
 
-// Not parallel: it looks at all goroutines. Nothing of the listening is left when
+// Not parallel: it looks at all goroutines. Nothing of the listener is left when
 // Close has returned, whatever it was doing.
-func TestCloseEndsTheListening(t *testing.T) {
+func TestCloseEndsTheListener(t *testing.T) {
 	running := func() string {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		for stack := range strings.SplitSeq(string(stacks), "\n\n") {
-			if strings.Contains(stack, "(*listening)") {
+			if strings.Contains(stack, "(*listener)") {
 				return stack
 			}
 		}
@@ -346,7 +346,7 @@ func TestCloseEndsTheListening(t *testing.T) {
 			{"server hung", (*testserver.Server).Pause},
 			{"cut", func(s *testserver.Server) { s.Do("CLIENT", "KILL", "TYPE", "pubsub") }},
 		} {
-			s, p := lineServer(t, kind, 1)
+			s, p := queueServer(t, kind, 1)
 			state.make(s)
 			p[0].Close()
 			if stack := running(); stack != "" {

@@ -1,0 +1,178 @@
+package valkeynode_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// admitted starts a server that is admitted and opens it as a node.
+func admitted(t *testing.T, kind testserver.Kind, config ...string) (*testserver.Server, *valkeynode.Node) {
+	t.Helper()
+	s := testserver.Start(t, kind, config...)
+	markAdmitted(t, s, "fenlock:", groupTTL)
+	n := joined(t, s.URL(), groupTTL)
+	granted(t, n, "before")
+	return s, n
+}
+
+// granted checks that the node serves.
+func granted(t *testing.T, n *valkeynode.Node, name string) node.Request {
+	t.Helper()
+	r := request(name, "holder of "+name)
+	a, err := n.Do(bounded(t), as(node.Acquire, r))
+	if err != nil || a.Status != node.Granted {
+		t.Fatalf("%+v, %v; want it granted", a, err)
+	}
+	r.Token = a.Register
+	return r
+}
+
+// failing checks that the node fails in a way that may pass: an error that
+// names the node, and that does not match ErrMisconfigured.
+func failing(t *testing.T, n *valkeynode.Node, says string) {
+	t.Helper()
+	eventually(t, func() error {
+		a, err := n.Do(bounded(t), as(node.Acquire, request("failing", "one")))
+		if err == nil {
+			n.Do(bounded(t), as(node.Release, request("failing", "one")))
+			return fmt.Errorf("answered %+v", a)
+		}
+		if !strings.Contains(err.Error(), n.String()) || !strings.Contains(err.Error(), says) {
+			return fmt.Errorf("%w; want %q and the node's name in it", err, says)
+		}
+		if errors.Is(err, fenlock.ErrMisconfigured) {
+			t.Fatalf("%v matches ErrMisconfigured, but may pass", err)
+		}
+		return nil
+	})
+}
+
+func recovers(t *testing.T, n *valkeynode.Node, name string) {
+	t.Helper()
+	acquire(t, n, request(name, "two"))
+}
+
+// send sends a command that takes long, and does not wait for the reply.
+func send(t *testing.T, s *testserver.Server, args ...string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "*%d\r\n", len(args))
+	for _, arg := range args {
+		fmt.Fprint(conn, bulk(arg))
+	}
+}
+
+func TestServerInTrouble(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		t.Run("disk", func(t *testing.T) {
+			s, n := admitted(t, kind, "save 3600 1", "dbfilename dump.rdb")
+			dir := strings.Fields(strings.Trim(s.Do("CONFIG", "GET", "dir"), "[]"))[1]
+			// A folder where the file should be, because root may write anywhere.
+			inTheWay := filepath.Join(dir, "dump.rdb")
+			if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			s.Do("BGSAVE")
+			failing(t, n, "save to its disk")
+			os.RemoveAll(inTheWay)
+			s.Do("BGSAVE")
+			eventually(t, func() error {
+				if _, err := n.Do(bounded(t), as(node.Acquire, request("after", "one"))); err != nil {
+					return err
+				}
+				return nil
+			})
+		})
+		t.Run("memory", func(t *testing.T) {
+			s, n := admitted(t, kind)
+			held := granted(t, n, "held")
+			s.Do("CONFIG", "SET", "maxmemory", "1")
+			failing(t, n, "no memory left")
+			// What frees memory works.
+			if a, err := n.Do(bounded(t), as(node.Release, held)); err != nil || a.Status != node.Granted {
+				t.Errorf("release: %+v, %v", a, err)
+			}
+			s.Do("CONFIG", "SET", "maxmemory", "0")
+			recovers(t, n, "after")
+		})
+		t.Run("replicas", func(t *testing.T) {
+			s, n := admitted(t, kind)
+			s.Do("CONFIG", "SET", "min-replicas-to-write", "1")
+			failing(t, n, "too few replicas")
+			s.Do("CONFIG", "SET", "min-replicas-to-write", "0")
+			recovers(t, n, "after")
+		})
+		t.Run("long script", func(t *testing.T) {
+			s, n := admitted(t, kind, "busy-reply-threshold 20")
+			send(t, s, "EVAL", "while true do end", "0")
+			failing(t, n, "long script")
+			s.Do("SCRIPT", "KILL")
+			recovers(t, n, "after")
+		})
+		t.Run("loading", func(t *testing.T) {
+			s, n := admitted(t, kind, "enable-debug-command yes", "loading-process-events-interval-bytes 1024")
+			s.Do("DEBUG", "POPULATE", "5000")
+			s.Do("CONFIG", "SET", "key-load-delay", "500")
+			send(t, s, "DEBUG", "RELOAD")
+			failing(t, n, "loading its data")
+			recovers(t, n, "after")
+		})
+		t.Run("key in use", func(t *testing.T) {
+			s, n := admitted(t, kind)
+			s.Do("RPUSH", "fenlock:list", "x")
+			for op, f := range map[string]func() error{
+				"acquire": func() error { _, err := n.Do(bounded(t), as(node.Acquire, request("list", "one"))); return err },
+				"inspect": func() error { _, err := n.Inspect(bounded(t), "list"); return err },
+			} {
+				if err := f(); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "holds something else") {
+					t.Errorf("%s: %v", op, err)
+				}
+			}
+			// A list of locks leaves it out, and lists the others.
+			names := 0
+			if err := n.List(bounded(t), func(node.Lease) bool { names++; return true }); err != nil || names != 1 {
+				t.Errorf("%d listed, %v", names, err)
+			}
+		})
+	})
+}
+
+// A node that became a replica, was given an eviction policy or asks for a
+// password since it was looked at first.
+func TestServerChanges(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		s, n := admitted(t, kind)
+		s.Do("REPLICAOF", "127.0.0.1", "1")
+		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "replica") {
+			t.Errorf("made a replica: %v", err)
+		}
+		s.Do("REPLICAOF", "NO", "ONE")
+
+		s, n = admitted(t, kind)
+		s.Do("CONFIG", "SET", "requirepass", "new-secret")
+		s.DoAs("", "new-secret", "CLIENT", "KILL", "TYPE", "normal")
+		eventually(t, func() error {
+			_, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
+			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "password") {
+				return fmt.Errorf("a password was set: %w", err)
+			}
+			return nil
+		})
+	})
+}

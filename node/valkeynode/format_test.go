@@ -1,0 +1,162 @@
+package valkeynode_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+)
+
+const registersKey = "fenlock-registers:fenlock:"
+
+func TestFormatIsWrittenAtAdmission(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		n := joined(t, server.URL(), groupTTL)
+		if a := acquire(t, n, request("orders/42", "one")); a.Status != node.Granted {
+			t.Fatalf("%+v", a)
+		}
+		if got := server.Do("HGET", registersKey, "format"); got != "1" {
+			t.Errorf("the format is %s", got)
+		}
+	})
+}
+
+// Servers that were admitted before there was a number have none. It is written when
+// they are admitted again.
+func TestNoFormatIsTheFirst(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		markAdmitted(t, server, "fenlock:", groupTTL)
+		server.Do("HDEL", registersKey, "format")
+		n := joined(t, server.URL(), groupTTL)
+		granted(t, n, "one") // the scripts are not there, so it is marked once more
+		if got := server.Do("HGET", registersKey, "format"); got != "1" {
+			t.Errorf("the format is %s after the admission", got)
+		}
+		server.Do("HDEL", registersKey, "format")
+		r := granted(t, n, "two")
+		for _, op := range []node.Op{node.Confirm, node.Extend, node.Release} {
+			if a, err := n.Do(bounded(t), as(op, r)); err != nil || a.Status != node.Granted {
+				t.Errorf("%v: %+v, %v", op, a, err)
+			}
+		}
+		if got := server.Do("HEXISTS", registersKey, "format"); got != "0" {
+			t.Errorf("something but an admission has written it")
+		}
+		if _, err := n.Registers(bounded(t)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestOtherFormatsAreRefused(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		markAdmitted(t, server, "fenlock:", groupTTL)
+		for format, says := range map[string]string{
+			"2":  "format 2, and this program knows formats up to 1: a newer fenlock wrote them; upgrade this program",
+			"17": "format 17, and this program knows formats up to 1",
+			"0":  "no fenlock wrote", "soon": "no fenlock wrote",
+		} {
+			server.Do("HSET", registersKey, "format", format)
+			server.Do("SET", "fenlock:a", "somebody") // so that there is something to list
+			refused(t, server.URL(), server.Addr(), says)
+			n := joined(t, server.URL(), groupTTL)
+			if _, err := n.Registers(bounded(t)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), says) {
+				t.Errorf("registers: %v", err)
+			}
+			if got := server.Do("HGET", registersKey, "format"); got != format {
+				t.Errorf("the format was %s and is %s", format, got)
+			}
+			server.Do("DEL", "fenlock:a")
+		}
+	})
+}
+
+// A newer program takes a server over while an older one holds a lock: that one
+// promises nothing there any more, however its requests are sent, and says why.
+func TestNewerFormatInTheMiddle(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		markAdmitted(t, server, "fenlock:", time.Minute)
+		w := &warnings{}
+		n := open(t, server.URL())
+		if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Minute, Warn: w.add}); err != nil {
+			t.Fatal(err)
+		}
+		held := request("held", "one")
+		held.TTL = time.Minute
+		if a, err := n.Do(bounded(t), as(node.Acquire, held)); err != nil || a.Status != node.Granted {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		server.Do("HSET", registersKey, "format", "2")
+		before := server.Do("HGETALL", registersKey)
+		other := request("other", "one")
+		other.TTL = time.Minute
+		for op, r := range map[node.Op]node.Request{
+			node.Acquire: other, node.Confirm: held, node.Extend: held, node.ForceRelease: {Name: "held", Token: 9},
+		} {
+			ways := map[string]func() (node.Answer, error){
+				"alone": func() (node.Answer, error) { return n.Do(bounded(t), as(op, r)) },
+			}
+			if op != node.ForceRelease {
+				ways["started"] = func() (node.Answer, error) { return start(n, op, r, 10*time.Second).wait(t) }
+				ways["together"] = func() (node.Answer, error) { return startTogether(t, n, op, r) }
+			}
+			for way, do := range ways {
+				a, err := do()
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "format 2") || !strings.Contains(fmt.Sprint(err), "upgrade") {
+					t.Errorf("%v, %s: %+v, %v; want ErrMisconfigured that says why", op, way, a, err)
+				}
+			}
+		}
+		if after := server.Do("HGETALL", registersKey); after != before {
+			t.Errorf("the registers were %s and are %s", before, after)
+		}
+		if keys := server.Do("EXISTS", "fenlock:other"); keys != "0" {
+			t.Error("a lease was made")
+		}
+		if lines := w.all(); len(lines) != 1 || !strings.Contains(lines[0], "upgrade this program") {
+			t.Errorf("warned of %q; want the reason, once", lines)
+		}
+		// What it made itself it may remove: that promises nothing.
+		if a, err := n.Do(bounded(t), as(node.Release, held)); err != nil || a.Status != node.Granted {
+			t.Errorf("release: %+v, %v", a, err)
+		}
+		server.Do("HSET", registersKey, "format", "1")
+		if a, err := startTogether(t, n, node.Acquire, other); err != nil || a.Status != node.Granted {
+			t.Errorf("with its own format: %+v, %v", a, err)
+		}
+	})
+}
+
+// A client that is paused between its decision and the admission itself must not
+// admit a server that a newer program has taken over meanwhile.
+func TestNewerFormatInMidAdmission(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		admit, err := os.ReadFile("internal/command/scripts/admit.lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Do("HSET", registersKey, "candidate", "seen", "format", "2")
+		if got := server.Do("EVAL", string(admit), "1", registersKey, replID(t, server), "seen", "500", "0", "", "7", "42"); got != "format 2" {
+			t.Errorf("admit answers %q", got)
+		}
+		if got := server.Do("HGET", registersKey, "admitted"); got != "(nil)" {
+			t.Errorf("admitted as %q", got)
+		}
+	})
+}

@@ -1,0 +1,148 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+)
+
+const (
+	// admissionTimeout bounds one try to admit a server.
+	admissionTimeout = 5 * time.Second
+	// retryAdmission is how long an admission that failed for want of other nodes
+	// is not tried again.
+	retryAdmission = 200 * time.Millisecond
+)
+
+// admitter lets a server vote again, when that is safe.
+type admitter struct {
+	asker
+	group
+	errors command.Errors
+
+	trying task
+	mu     sync.Mutex
+	out    *absence // the last refusal
+}
+
+// absence is why and until when a run of a server is out.
+type absence struct {
+	runID  string
+	until  time.Time // not worth asking before
+	detail string
+}
+
+// readmit tries to admit the server. It returns "" if it is admitted now, or why
+// it is not; the error is for what waiting does not mend.
+func (a *admitter) readmit(ctx context.Context, runID string) (string, error) {
+	to := a.group.get()
+	if to == nil {
+		return "the node was not joined to a group; fenlock.New does it", nil
+	}
+	a.mu.Lock()
+	out := a.out
+	a.mu.Unlock()
+	if out != nil && out.runID == runID && time.Now().Before(out.until) {
+		return out.detail, nil
+	}
+	detail, ended, err := a.trying.do(ctx, a.link, admissionTimeout, func(ctx context.Context) (string, error) {
+		detail, err := a.try(ctx, *to)
+		if err == nil {
+			return detail, nil
+		}
+		// It is out for now, unless waiting does not help.
+		err = a.warnIfMisconfigured(a.errors.Describe(err))
+		if errors.Is(err, node.ErrMisconfigured) {
+			return "", err
+		}
+		return err.Error(), nil
+	})
+	if !ended {
+		return fmt.Sprintf("its admission is under way (%v)", err), nil
+	}
+	return detail, err
+}
+
+// try does what ARCHITECTURE.md says under "A server that restarts".
+func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
+	f, err := a.gather(ctx)
+	if err != nil {
+		return "", err
+	}
+	maxTTL := max(to.MaxTTL, f.MaxTTL)
+	verdict, left, err := a.decide(ctx, f, maxTTL)
+	if err != nil {
+		return "", err
+	}
+	merged := rebuild.Result{Empty: f.Empty} // stays, unless the registers are rebuilt
+	if verdict == rebuildFirst {
+		self := rebuild.Self{Server: f.RunID, Memory: f.ReplID, Untouched: untouched(f)}
+		merged, err = rebuild.Merge(len(to.Nodes), self, a.askOthers(ctx, to))
+		if err != nil {
+			a.warn("node is out: " + err.Error())
+			return a.absent(f.RunID, retryAdmission, err.Error()), nil
+		}
+		// The others may know of longer leases than this client does.
+		verdict, left, err = a.decide(ctx, f, max(maxTTL, merged.MaxTTL))
+		if err != nil {
+			return "", err
+		}
+	}
+	if verdict == waitRun || verdict == waitNow {
+		until := time.Now().Add(left)
+		detail := fmt.Sprintf("%s; it is out until %s", because(f), until.Format(time.TimeOnly))
+		a.warn("node is out: " + detail)
+		return a.absent(f.RunID, left, detail), nil
+	}
+	// What the nodes have recorded counts, so that all clients agree.
+	recorded := max(f.MaxTTL, merged.MaxTTL)
+	if recorded == 0 {
+		recorded = to.MaxTTL
+	}
+	if err := a.admit(ctx, f, recorded, merged); err != nil {
+		return "", err
+	}
+	a.forgetWarning() // should it go out once more, that is worth one
+	if merged.Weak {
+		a.warn("node admitted without the registers of a majority: this is a new group, or a majority lost its memory at once; new tokens are larger than old ones only as far as the clients' clocks agree")
+	}
+	return "", nil
+}
+
+// decide is the function decide, with the verdict waitNow followed up.
+func (a *admitter) decide(ctx context.Context, f command.Facts, maxTTL time.Duration) (verdict, time.Duration, error) {
+	v, left := decide(f, maxTTL)
+	if v != waitNow {
+		return v, left, nil
+	}
+	since, err := a.notice(ctx, f.ReplID)
+	if err != nil {
+		return v, 0, err
+	}
+	if left = quarantine(maxTTL) - since; left > 0 {
+		return waitNow, left, nil
+	}
+	return rebuildFirst, 0, nil
+}
+
+// absent remembers why the server is out, so that not every request asks again.
+func (a *admitter) absent(runID string, left time.Duration, detail string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.out = &absence{runID: runID, until: time.Now().Add(left), detail: detail}
+	return detail
+}
+
+// askOthers asks the other nodes for their registers. Two servers that wait for each
+// other's answer must not use up the time of the admission itself.
+func (a *admitter) askOthers(ctx context.Context, of node.Group) []*node.Registers {
+	ctx, cancel := context.WithTimeout(ctx, admissionTimeout/2)
+	defer cancel()
+	return rebuild.Ask(ctx, of, a.self)
+}

@@ -1,0 +1,69 @@
+package admission
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// group is the quorum group of a node.
+type group struct {
+	self node.Node
+
+	mu     sync.Mutex
+	joined *node.Group // nil before that
+	warned string      // the last warning, so that each is given once
+}
+
+// join sets the group, once.
+func (g *group) join(to node.Group) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.joined != nil && (!slices.EqualFunc(g.joined.Nodes, to.Nodes, sameEngine) || g.joined.MaxTTL != to.MaxTTL) {
+		return errors.New("it belongs to another group already, with other nodes or another MaxTTL")
+	}
+	g.joined = &to
+	return nil
+}
+
+// sameEngine looks through wrappers.
+func sameEngine(a, b node.Node) bool { return a.Engine() == b.Engine() }
+
+func (g *group) get() *node.Group {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.joined
+}
+
+// warn tells the group once.
+func (g *group) warn(message string) {
+	g.mu.Lock()
+	to := g.joined
+	// The time of return moves by rounding, which is no other warning.
+	reason, _, _ := strings.Cut(message, ";")
+	again := reason == g.warned
+	g.warned = reason
+	g.mu.Unlock()
+	if to != nil && to.Warn != nil && !again {
+		to.Warn(g.self, message)
+	}
+}
+
+// forgetWarning lets the next warning be given, whatever the last one was.
+func (g *group) forgetWarning() {
+	g.mu.Lock()
+	g.warned = ""
+	g.mu.Unlock()
+}
+
+// warnIfMisconfigured passes err through, and tells the group if a person must
+// mend it.
+func (g *group) warnIfMisconfigured(err error) error {
+	if errors.Is(err, node.ErrMisconfigured) {
+		g.warn(err.Error())
+	}
+	return err
+}

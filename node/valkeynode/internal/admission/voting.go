@@ -1,0 +1,212 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/valkey-io/valkey-go"
+)
+
+// lookTimeout bounds connecting to a server and looking at it, which goes on
+// in the background when the request that began it has given up.
+const lookTimeout = 2 * time.Second
+
+// worthLooking is the number of requests that promise something from which on one
+// INFO more is cheaper than one in each script.
+const worthLooking = 3
+
+// Voting answers whether the server that a node leads to may vote. Safe for
+// concurrent use.
+type Voting struct {
+	admitter
+	server    atomic.Pointer[Server]    // as it was looked at last
+	earlier   atomic.Pointer[[]*Voting] // of nodes of the group before this one
+	looking   task
+	lookError atomic.Pointer[error] // of the last look at the server
+}
+
+// New returns the voting of a node, with its connection and its keys.
+func New(self node.Node, link Link, keys *command.Keys, errors command.Errors) *Voting {
+	return &Voting{admitter: admitter{asker: asker{link, keys}, group: group{self: self}, errors: errors}}
+}
+
+// Join sets the group, and the voting of its nodes that come before this one.
+func (v *Voting) Join(to node.Group, earlier []*Voting) error {
+	if err := v.group.join(to); err != nil {
+		return err
+	}
+	v.earlier.Store(&earlier)
+	return nil
+}
+
+// Warn tells the group, unless that was the last warning.
+func (v *Voting) Warn(message string) { v.warn(message) }
+
+// Server is the run of a server that was looked at, over one connection: it can be
+// a node, and is no other node of the group. Whether it is admitted, its scripts say.
+type Server struct {
+	voting *Voting
+	dial   uint64
+	runID  string
+	replID string
+	stale  atomic.Bool // it has to be looked at again
+}
+
+// Ready returns the server if requests can be sent to it at once, else nil.
+func (v *Voting) Ready() *Server {
+	s := v.server.Load()
+	if s == nil || !s.current() || v.checkDuplicate(s) != nil {
+		return nil
+	}
+	return s
+}
+
+// Look returns the server, after looking at it if nobody has over this connection.
+func (v *Voting) Look(ctx context.Context) (*Server, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s := v.server.Load(); s != nil && s.current() {
+			return s, v.checkDuplicate(s)
+		}
+		_, ended, err := v.looking.do(ctx, v.link, lookTimeout, func(ctx context.Context) (string, error) {
+			err := v.link.Identify(ctx, func(info string, dial uint64) error {
+				f, err := command.ParseInfo(info)
+				if err == nil {
+					v.server.Store(&Server{voting: v, dial: dial, runID: f.RunID, replID: f.ReplID})
+				}
+				return err
+			})
+			err = v.warnIfMisconfigured(v.errors.Describe(err))
+			v.lookError.Store(&err)
+			return "", err
+		})
+		if err == nil {
+			continue
+		}
+		// A server that takes longer to refuse than a request may last: what it
+		// said last time is worth more than "no answer".
+		if last := v.lookError.Load(); !ended && last != nil && errors.Is(*last, node.ErrMisconfigured) {
+			return nil, *last
+		}
+		return nil, err
+	}
+}
+
+func (s *Server) current() bool { return !s.stale.Load() && s.voting.link.Up(s.dial) }
+
+// checkDuplicate refuses a server that is another node of the group already: it would
+// vote twice. Addresses do not tell; run ids do.
+func (v *Voting) checkDuplicate(s *Server) error {
+	earlier := v.earlier.Load()
+	if earlier == nil {
+		return nil
+	}
+	for _, other := range *earlier {
+		if o := other.server.Load(); o != nil && o.runID == s.runID {
+			return v.warnIfMisconfigured(command.Misconfigured("this is the same server as the node %s (its run_id is the same): a server has one vote", other.errors.Name))
+		}
+	}
+	return nil
+}
+
+// Admit tries to admit a server that said that it is not. It returns "" if it is
+// now, or why it is not; the error is for what waiting does not mend.
+func (v *Voting) Admit(ctx context.Context, s *Server) (detail string, err error) {
+	return v.readmit(ctx, s.runID)
+}
+
+// Registers returns all registers, and whether they count.
+func (v *Voting) Registers(ctx context.Context) (node.Registers, error) {
+	if _, err := v.Look(ctx); err != nil {
+		return node.Registers{}, err
+	}
+	return v.registers(ctx)
+}
+
+// Proof tells which answers to requests that are sent together are those of a server
+// that may vote.
+//
+// Whether a server is still what was admitted can be asked by each script, or once
+// after many of them, on the same connection. Both prove the same. In the second case
+// the requests carry the replication id that the server had before they were sent, and
+// their scripts compare the mark of admission with it. A server has a new id, of random
+// digits, whenever it becomes a primary. So one that is a primary afterwards, with an
+// id that was known before, has been one all the time, with that id.
+//
+// If it is not, the requests were carried out all the same, on a server that may
+// have forgotten leases: then they may have made leases there, which end by
+// themselves, and raised registers, which does no harm. Their answers do not count.
+type Proof struct {
+	server *Server
+	// ReplID is what the scripts compare the mark of admission with, or "" if each
+	// looks at the server. Unless that is empty, Command has to follow the requests.
+	ReplID string
+	doubt  error
+}
+
+// Prove begins a proof, for so many requests that promise something.
+func (s *Server) Prove(promises int) Proof {
+	p := Proof{server: s}
+	if promises >= worthLooking {
+		p.ReplID = s.replID
+	}
+	return p
+}
+
+// Command makes the command that follows the requests.
+func (p *Proof) Command(build valkey.Builder) valkey.Completed {
+	return build.Info().Section("replication").Build()
+}
+
+// Read takes the reply to Command.
+func (p *Proof) Read(info string, err error) {
+	if err == nil && !(strings.Contains(info, "role:master\r\n") && strings.Contains(info, "master_replid:"+p.ReplID+"\r\n")) {
+		err = errAnotherHistory
+	}
+	if err != nil {
+		p.doubt = fmt.Errorf("whether the server may vote is not known: %w", err)
+	}
+}
+
+var errAnotherHistory = fmt.Errorf("it is a replica, or its replication history has changed")
+
+// Standing is what an answer is worth.
+type Standing uint8
+
+const (
+	// Counts: it counts, and an error is one of the request.
+	Counts Standing = iota
+	// NotAdmitted: the server executed nothing. It can be sent once more, after Admit.
+	NotAdmitted
+	// Elsewhere: it came over a connection that was made since the server was looked
+	// at, and that may lead to another one. It counts if Look has no error.
+	Elsewhere
+)
+
+// Judge returns what the answer to a request is worth, as command.Parse has read it, or
+// why it does not count. A release promises nothing, so it may come from any server.
+func (p *Proof) Judge(op node.Op, notAdmitted bool, err error) (Standing, error) {
+	if p.doubt != nil || notAdmitted && p.ReplID != "" {
+		p.server.stale.Store(true) // its id is another one, perhaps
+	}
+	if err == nil && !notAdmitted && op != node.Release {
+		err = p.doubt
+	}
+	switch {
+	case notAdmitted:
+		return NotAdmitted, nil
+	case err != nil:
+		return Counts, err
+	case p.server.voting.link.Dial() != p.server.dial:
+		return Elsewhere, nil
+	}
+	return Counts, nil
+}

@@ -1,0 +1,30 @@
+package command
+
+import "strconv"
+
+// format is the number of what this program keeps on a server, and of the newest that
+// it knows. It is a field of the registers, written at admission: the scripts admit.lua
+// and admitted.lua have the number too. A program that changes what is kept there
+// counts on, and writes the larger number in the same step in which it changes it.
+const format = 1
+
+// formatField is the field of the registers.
+const formatField = "format"
+
+// checkFormat returns why a server whose registers have this format cannot be used, or
+// nil. None is 1.
+func checkFormat(text string) error {
+	if text == "" || text == strconv.Itoa(format) {
+		return nil
+	}
+	return otherFormat(text)
+}
+
+// otherFormat is the error about one: a newer program may have promised what this one
+// does not know.
+func otherFormat(text string) error {
+	if found, err := strconv.Atoi(text); err == nil && found > format {
+		return Misconfigured("the registers on this server have the format %d, and this program knows formats up to %d: a newer fenlock wrote them; upgrade this program", found, format)
+	}
+	return Misconfigured("the registers on this server have the format %.20q, which no fenlock wrote: set the field %q of their hash right", text, formatField)
+}

@@ -1,0 +1,78 @@
+package command
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// DefaultPrefix is put before a lock's name to make its key.
+const DefaultPrefix = "fenlock:"
+
+// The keys that are not leases: a group's registers, and the queues of those who
+// wait for a lock. No lock may have a key that begins with one of these. They are
+// part of the format on the servers, whatever the code calls what they hold.
+const (
+	registersPrefix = "fenlock-registers:"
+	queuePrefix     = "fenlock-line:"
+)
+
+// reserved returns which of the prefixes above a key begins with, or "".
+func reserved(key string) string {
+	for _, prefix := range [...]string{registersPrefix, queuePrefix} {
+		if strings.HasPrefix(key, prefix) {
+			return prefix
+		}
+	}
+	return ""
+}
+
+// Keys names what a group of locks has on a server, and makes the commands about
+// it. Safe for concurrent use.
+type Keys struct {
+	prefix    string
+	registers string
+	mayMeet   bool // a lock's key may begin with a reserved prefix
+	lastTTL   atomic.Pointer[ttlText]
+}
+
+// NewKeys returns the keys of the locks with a prefix.
+func NewKeys(prefix string) (*Keys, error) {
+	if meets := reserved(prefix); meets != "" {
+		return nil, Invalid("the prefix %q begins with %q, which is reserved", prefix, meets)
+	}
+	k := &Keys{prefix: prefix, registers: registersPrefix + prefix}
+	for _, other := range [...]string{registersPrefix, queuePrefix} {
+		k.mayMeet = k.mayMeet || strings.HasPrefix(other, prefix)
+	}
+	return k, nil
+}
+
+// Check returns why a request must not be sent, or nil.
+func (k *Keys) Check(r *node.Request) (err error) {
+	if err = rule.Check(*r); err != nil {
+		return err
+	}
+	if k.mayMeet {
+		_, err = k.lease(r.Name)
+	}
+	return err
+}
+
+// lease returns the key of a lock. It never meets the registers' key or a queue's.
+func (k *Keys) lease(name string) (string, error) {
+	key := k.prefix + name
+	if meets := reserved(key); meets != "" {
+		return "", Invalid("the lock's key %.60q begins with %q, which is reserved", key, meets)
+	}
+	return key, nil
+}
+
+// ttlText is a duration and its text: nearly all are the same.
+type ttlText struct {
+	d    time.Duration
+	text string
+}

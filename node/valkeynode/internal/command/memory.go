@@ -1,0 +1,185 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+	"github.com/valkey-io/valkey-go"
+)
+
+// ErrRestarted is what a server says that is not what it was when it was looked at.
+var ErrRestarted = errors.New("it was restarted or flushed meanwhile")
+
+// Gather asks for all Facts. The candidate is random.
+func (k *Keys) Gather(build valkey.Builder, candidate string) []valkey.Completed {
+	shas := make([]string, len(Operations))
+	for i, s := range Operations {
+		shas[i] = s.SHA
+	}
+	return []valkey.Completed{
+		// First of all: should the data be flushed at any time from here on, this
+		// candidate is gone, and admit.lua notices.
+		build.Hsetnx().Key(k.registers).Field("candidate").Value(candidate).Build(),
+		build.Hmget().Key(k.registers).Field("candidate", "admitted", "maxttl", "durable", "empty", formatField).Build(),
+		build.Info().Build(),
+		build.Info().Section("commandstats").Build(),
+		build.ScriptExists().Sha1(shas...).Build(),
+		build.ConfigGet().Parameter("appendfsync", "no-appendfsync-on-rewrite").Build(),
+	}
+}
+
+// ParseFacts reads the replies to Gather.
+func ParseFacts(replies []valkey.ValkeyResult) (Facts, error) {
+	info, err := replies[2].ToString()
+	if err != nil {
+		return Facts{}, err
+	}
+	stats, err := replies[3].ToString()
+	if err != nil {
+		return Facts{}, err
+	}
+	f, err := ParseInfo(info + stats)
+	if err == nil {
+		err = replies[0].Error() // less telling than what ParseInfo finds
+	}
+	if err != nil {
+		return Facts{}, err
+	}
+	fields, err := replies[1].AsStrSlice()
+	if err == nil && len(fields) != 6 {
+		err = fmt.Errorf("unexpected reply of %d values", len(fields))
+	}
+	if err == nil {
+		err = checkFormat(fields[5])
+	}
+	if err != nil {
+		return Facts{}, err
+	}
+	f.Candidate, f.Marked = fields[0], fields[1]
+	f.MaxTTL = parseMilliseconds(fields[2])
+	f.WasDurable = fields[3] == "1"
+	f.Empty = strings.Fields(fields[4])
+	loaded, err := replies[4].AsIntSlice()
+	if err != nil {
+		return Facts{}, err
+	}
+	f.ScriptsLoaded = slices.Contains(loaded, 1)
+	// Managed servers deny CONFIG. Then nobody can know, and the safe answer is no.
+	if config, err := replies[5].AsStrMap(); err == nil {
+		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no"
+	}
+	return f, nil
+}
+
+func parseMilliseconds(s string) time.Duration {
+	ms, _ := strconv.ParseInt(s, 10, 64)
+	return time.Duration(ms) * time.Millisecond
+}
+
+// Notice records, or reads, when it was first noticed that the server lost its
+// memory.
+func (k *Keys) Notice(build valkey.Builder, replID string) valkey.Completed {
+	return build.Eval().Script(noticeText).Numkeys(1).Key(k.registers).Arg(replID).Build()
+}
+
+// ParseNotice reads how long ago that was.
+func ParseNotice(reply valkey.ValkeyMessage) (since time.Duration, err error) {
+	ms, err := reply.AsInt64()
+	if err == nil && ms < 0 {
+		err = ErrRestarted
+	}
+	return time.Duration(ms) * time.Millisecond, err
+}
+
+// Admit raises the registers, and marks the server as admitted, as it was found.
+func (k *Keys) Admit(build valkey.Builder, found Facts, maxTTL time.Duration, empty []string, tokens map[int]fence.Token) valkey.Completed {
+	durable := "0"
+	if found.Durable() {
+		durable = "1"
+	}
+	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(maxTTL.Milliseconds(), 10), durable, strings.Join(empty, " ")}
+	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
+		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())
+	}
+	return build.Eval().Script(admitText).Numkeys(1).Key(k.registers).Arg(args...).Build()
+}
+
+// ParseAdmit returns nil if the server is marked.
+func ParseAdmit(reply valkey.ValkeyMessage) error {
+	text, err := reply.ToString()
+	if found, ok := strings.CutPrefix(text, "format "); ok {
+		return otherFormat(found)
+	}
+	if err != nil || text != "admitted" {
+		return errors.Join(ErrRestarted, err)
+	}
+	return nil
+}
+
+// Load loads a script.
+func Load(build valkey.Builder, s *Script) valkey.Completed {
+	return build.ScriptLoad().Script(s.Text).Build()
+}
+
+// ParseLoad returns nil if the server names the script as EVALSHA will.
+func ParseLoad(s *Script, reply valkey.ValkeyMessage) error {
+	if sha, _ := reply.ToString(); sha != s.SHA {
+		return fmt.Errorf("the server names the script %s %q, not %q", s.Name, sha, s.SHA)
+	}
+	return nil
+}
+
+// Registers reads all registers in one transaction, so that they and what tells
+// whether they count belong together.
+func (k *Keys) Registers(build valkey.Builder) []valkey.Completed {
+	return []valkey.Completed{
+		build.Multi().Build(),
+		build.Info().Build(),
+		build.Hgetall().Key(k.registers).Build(),
+		build.Exec().Build(),
+	}
+}
+
+// ParseRegisters reads the replies to Registers. Of the facts, those are there that
+// INFO and the registers' fields tell.
+func (k *Keys) ParseRegisters(replies []valkey.ValkeyResult) (f Facts, tokens map[int]fence.Token, err error) {
+	results, err := exec(replies)
+	if err != nil {
+		return f, nil, err
+	}
+	info, err := results[0].ToString()
+	if err != nil {
+		return f, nil, err
+	}
+	if f, err = ParseInfo(info); err != nil {
+		return f, nil, err
+	}
+	fields, err := results[1].AsStrMap()
+	if err != nil {
+		return f, nil, err
+	}
+	f.Marked, f.Empty, f.MaxTTL = fields["admitted"], strings.Fields(fields["empty"]), parseMilliseconds(fields["maxttl"])
+	if err := checkFormat(fields[formatField]); err != nil {
+		return f, nil, err
+	}
+	tokens = make(map[int]fence.Token)
+	for field, value := range fields {
+		stripe, err := strconv.Atoi(field)
+		if err != nil {
+			continue // one of the named fields
+		}
+		token, err := fence.Parse(value)
+		if err != nil || stripe < 0 || stripe >= node.Stripes {
+			return f, nil, fmt.Errorf("the registers' key %q holds the field %q that is not a register", k.registers, field)
+		}
+		tokens[stripe] = token
+	}
+	return f, tokens, nil
+}

@@ -1,0 +1,90 @@
+package command
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/valkey-io/valkey-go"
+)
+
+// scriptOf returns the script of an operation.
+func scriptOf(op node.Op) *Script {
+	switch op {
+	case node.Acquire:
+		return acquireScript
+	case node.Confirm:
+		return confirmScript
+	case node.Extend:
+		return extendScript
+	case node.Release:
+		return releaseScript
+	}
+	return forceScript
+}
+
+// Last is the text of the keys of the lock that the last request was about. Whoever
+// sends many keeps it: a release mostly follows its acquire, and a name is often
+// locked again.
+type Last struct{ name, queue string }
+
+// Operation makes the command of a request that was checked. With a replication id,
+// the caller looks at the server afterwards (package admission), otherwise the
+// script does. A command can be sent once: the client library takes its memory back.
+func (k *Keys) Operation(build valkey.Builder, r *node.Request, replID string, last *Last) valkey.Completed {
+	// The lease's key is a part of the queue's, and all text is made in one piece.
+	var space [256]byte
+	b := space[:0]
+	known := last.queue != "" && last.name == r.Name
+	if !known {
+		b = append(append(append(b, queuePrefix...), k.prefix...), r.Name...)
+	}
+	q := len(b)
+	if r.Op != node.Release {
+		b = strconv.AppendUint(b, uint64(r.Token), 10)
+	}
+	t := len(b)
+	if r.Op != node.Release {
+		b = strconv.AppendInt(b, int64(node.Stripe(r.Name)), 10)
+	}
+	s := len(b)
+	if r.Place.Waiter != "" {
+		b = strconv.AppendInt(b, r.Place.Stamp, 10)
+	}
+	text := string(b)
+	token, stripe, stamp := text[q:t], text[t:s], text[s:]
+	if !known {
+		*last = Last{r.Name, text[:q]}
+	}
+	queue, key := last.queue, last.queue[len(queuePrefix):]
+
+	var array [12]string
+	args := append(array[:0], scriptOf(r.Op).SHA)
+	switch r.Op {
+	case node.Acquire:
+		args = append(args, "3", key, k.registers, queue, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+	case node.Confirm:
+		args = append(args, "2", key, k.registers, string(r.Holder), stripe, token, replID)
+	case node.Extend:
+		args = append(args, "2", key, k.registers, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+	case node.Release:
+		args = append(args, "2", key, queue, string(r.Holder))
+	default:
+		args = append(args, "3", key, k.registers, queue, stripe, token)
+	}
+	if r.Place.Waiter != "" && (r.Op == node.Acquire || r.Op == node.Release) {
+		args = append(args, r.Place.Waiter, stamp)
+	}
+	// Not the library's Evalsha, whose Key computes the slot that the key would have
+	// in a cluster: a good part of what a request costs.
+	return build.Arbitrary("EVALSHA").Args(args...).Build()
+}
+
+func (k *Keys) milliseconds(d time.Duration) string {
+	if last := k.lastTTL.Load(); last != nil && last.d == d {
+		return last.text
+	}
+	text := strconv.FormatInt(d.Milliseconds(), 10)
+	k.lastTTL.Store(&ttlText{d, text})
+	return text
+}

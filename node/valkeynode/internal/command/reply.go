@@ -1,0 +1,96 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+	"github.com/valkey-io/valkey-go"
+)
+
+// Parse reads the reply of an operation's script. NotAdmitted means that the script
+// says so, or is not there, and that nothing was executed.
+func Parse(op node.Op, message valkey.ValkeyMessage, err error) (answer node.Answer, notAdmitted bool, _ error) {
+	if isNoScript(err) {
+		return answer, true, nil
+	}
+	if err != nil {
+		return answer, false, err
+	}
+	switch {
+	case message.IsInt64():
+		answer.Status = node.Granted
+		answer.Register, err = register(message)
+		if op == node.Release {
+			answer.Register = 0 // what it returns is no register
+		}
+		return answer, false, err
+	case message.IsArray():
+		return parseRefusal(message)
+	}
+	text, err := message.ToString()
+	if err != nil {
+		return answer, false, err
+	}
+	if limit, ok := strings.CutPrefix(text, "maxttl "); ok {
+		return answer, false, Misconfigured("the group's longest lease is recorded as %s ms, and a longer one was asked for: all clients must agree on MaxTTL", limit)
+	}
+	switch text {
+	case "rejoining":
+		return answer, true, nil
+	case "lost":
+		return node.Answer{Status: node.Lost}, false, nil
+	}
+	return answer, false, fmt.Errorf("unexpected reply %.40q", text)
+}
+
+func parseRefusal(message valkey.ValkeyMessage) (answer node.Answer, notAdmitted bool, err error) {
+	values, err := message.ToArray()
+	if err != nil {
+		return answer, false, err
+	}
+	if len(values) == 1 { // confirm: {register}
+		answer.Status = node.Outrun
+		answer.Register, err = register(values[0])
+		return answer, false, err
+	}
+	if len(values) != 4 { // acquire: {holder, remaining ms, ahead, clock in µs}
+		return answer, false, fmt.Errorf("unexpected reply of %d values", len(values))
+	}
+	holder, _ := values[0].ToString()
+	var numbers [3]int64
+	for i := range numbers {
+		if numbers[i], err = values[i+1].AsInt64(); err != nil {
+			return answer, false, err
+		}
+	}
+	return node.Answer{
+		Status:    node.Held,
+		HeldBy:    node.Holder(holder).Label(),
+		Remaining: time.Duration(bound(numbers[0], mostRemaining.Milliseconds())) * time.Millisecond,
+		Ahead:     int(bound(numbers[1], rule.MaxQueue)),
+		Clock:     time.Duration(bound(numbers[2], mostClock)) * time.Microsecond,
+	}, false, nil
+}
+
+// register reads a register. One that is no token would be remembered as the
+// largest seen, and no proposal would be valid from then on.
+func register(message valkey.ValkeyMessage) (fence.Token, error) {
+	n, err := message.AsInt64()
+	if err == nil && (n < 0 || n > int64(fence.MaxToken)) {
+		return 0, fmt.Errorf("the register %d is no token: the hash of registers was changed by hand", n)
+	}
+	return fence.Token(n), err
+}
+
+// What a server is believed: a lease of another program may end in millions of
+// years, and no number may be one that cannot be computed with.
+const (
+	mostRemaining = 365 * 24 * time.Hour
+	mostClock     = 1 << 52 // in microseconds, the year 2112
+)
+
+func bound(n, most int64) int64 { return min(max(n, 0), most) }

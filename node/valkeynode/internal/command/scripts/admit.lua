@@ -1,0 +1,36 @@
+-- admit: raise the registers to what the other nodes know, and mark the server
+-- as admitted. Sent by EVAL: it must run where no script is loaded.
+--
+-- The client that decided may have been paused since it looked at the server.
+-- So the replication id, which a restart changes, and the candidate, which a
+-- flush removes, must still be those that it saw.
+--
+-- KEYS[1]    the registers
+-- ARGV[1]    replication id
+-- ARGV[2]    candidate
+-- ARGV[3]    longest lease of the group, in milliseconds
+-- ARGV[4]    1 if every write is on disk before it is answered, else 0
+-- ARGV[5]    replication ids of the servers that were found without memory when
+--            a majority had lost it, separated by spaces; else empty
+-- ARGV[6..]  pairs: stripe, register
+--
+-- Returns "admitted"; else nothing was done: "changed", or "format N" if the registers
+-- have another format than the one that is written here. It is the number of all
+-- that is on a server: keys, their types, and what the fields mean.
+if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) or
+    redis.call('HGET', KEYS[1], 'candidate') ~= ARGV[2] then
+  return 'changed'
+end
+local format = redis.call('HGET', KEYS[1], 'format') or '1'
+if format ~= '1' then
+  return 'format ' .. format
+end
+for i = 6, #ARGV, 2 do
+  local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i])) or 0
+  if tonumber(ARGV[i + 1]) > known then
+    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+  end
+end
+redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '1')
+redis.call('HDEL', KEYS[1], 'noticed')
+return 'admitted'

@@ -1,0 +1,24 @@
+-- confirm: raise the register to a number, while the lease is the holder's.
+--
+-- KEYS[1]  the lease
+-- KEYS[2]  the registers
+-- ARGV[1]  holder
+-- ARGV[2]  stripe
+-- ARGV[3]  the number
+-- ARGV[4]  the replication id, if the client checks it; else empty
+--
+-- Returns the number; {register} if that is larger already; "lost" if the lease
+-- is not the holder's; "rejoining" if the server is not admitted.
+local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', ARGV[2])
+local known = ARGV[4]
+--@admitted
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 'lost'
+end
+local register = tonumber(mark[3]) or 0
+local number = tonumber(ARGV[3])
+if register > number then
+  return {register}
+end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+return number

@@ -1,0 +1,45 @@
+-- queue: who waits for a name, in order. This file is put where an operation says
+-- --@queue, which is where it may change one. The rules are package rule's.
+--
+-- The queue is a sorted set: a waiter is "CLIENT:NUMBER", 32 hexadecimal digits
+-- and decimal ones, its score is its stamp. Equal stamps are in the order of
+-- the waiters' bytes, here as there.
+
+-- reserved: the holder of a lease that reserves a name for a waiter.
+local function reserved(waiter)
+  return 'next:' .. waiter
+end
+
+-- enqueue: put a waiter into the queue, once, and keep the queue for another 15 s.
+-- A full queue takes nobody.
+local function enqueue(queue, waiter, stamp)
+  if not waiter then
+    return
+  end
+  if redis.call('ZCARD', queue) < 10000 then
+    redis.call('ZADD', queue, 'NX', stamp, waiter)
+  end
+  redis.call('PEXPIRE', queue, 15000)
+end
+
+-- notify: take the first who can be reached out of the queue, tell it, and reserve
+-- the name for it for 1 s. Who cannot be reached is gone, and is dropped. It stops at
+-- self, which need not be told. Returns whether somebody was notified, and self's
+-- stamp if that was taken out of the queue.
+local function notify(lease, queue, self)
+  while true do
+    local first = redis.call('ZPOPMIN', queue)
+    local waiter, stamp = first[1], first[2]
+    if not waiter or waiter == self then
+      return false, stamp
+    end
+    -- What PUBLISH returns counts those too who listen to patterns: a monitor.
+    local channel = 'fenlock-wake:' .. string.sub(waiter, 1, 32)
+    if redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
+      redis.call('PUBLISH', channel, string.sub(waiter, 34))
+      redis.call('SET', lease, reserved(waiter), 'PX', 1000)
+      return true
+    end
+  end
+end
+

@@ -1,0 +1,42 @@
+-- release: remove the holder's lease, nobody else's, and notify the next in the queue.
+-- It needs no admission: removing a lease promises nothing.
+--
+-- KEYS[1]  the lease
+-- KEYS[2]  the waiter queue of the name
+-- ARGV[1]  holder
+-- ARGV[2]  the waiter that gives up what is reserved for it, if there is one
+-- ARGV[3]  its stamp: it enters the queue again; 0: it leaves the queue
+--
+-- Returns 1, or "lost" if the lease is not the holder's.
+local lease, queue, waiter, stamp = KEYS[1], KEYS[2], ARGV[2], ARGV[3]
+local holder = redis.call('GET', lease)
+-- A request without a holder is about the waiter only.
+local released = holder == ARGV[1] and holder ~= ''
+if released then
+  redis.call('DEL', lease)
+  if not waiter and redis.call('ZCARD', queue) == 0 then
+    return 1
+  end
+elseif not waiter then
+  return 'lost'
+end
+--@queue
+local freed = released
+if waiter and holder == reserved(waiter) then
+  redis.call('DEL', lease)
+  freed = true
+end
+if waiter then
+  if stamp == '0' then
+    redis.call('ZREM', queue, waiter)
+  else
+    enqueue(queue, waiter, stamp)
+  end
+end
+if freed then
+  local _, first = notify(lease, queue, waiter)
+  if first then
+    enqueue(queue, waiter, first)
+  end
+end
+return released and 1 or 'lost'

@@ -1,0 +1,120 @@
+// Package replytest makes the replies of servers, for tests.
+package replytest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+	"github.com/valkey-io/valkey-go"
+)
+
+// Info returns the reply to INFO of a healthy server, with fields changed. A value
+// of "-" leaves the field out.
+func Info(change ...string) string {
+	fields := [][2]string{
+		{"redis_version", "7.2.4"}, {"server_mode", "standalone"}, {"run_id", "0123abc"}, {"master_replid", "4567def"}, {"uptime_in_seconds", "90"},
+		{"maxmemory", "0"}, {"maxmemory_policy", "noeviction"}, {"aof_enabled", "0"},
+		{"role", "master"}, {"second_repl_offset", "-1"}, {"cluster_enabled", "0"},
+	}
+	text := "# Server\r\n"
+	for i := 0; i < len(change); i += 2 {
+		fields = append(fields, [2]string{change[i], change[i+1]})
+	}
+	last := make(map[string]string)
+	for _, f := range fields {
+		last[f[0]] = f[1]
+	}
+	for name, value := range last {
+		if value != "-" {
+			text += name + ":" + value + "\r\n"
+		}
+	}
+	return text
+}
+
+// Result is a reply as the client library returns it.
+func Result(m valkey.ValkeyMessage) valkey.ValkeyResult { return valkey.NewResult(m, nil) }
+
+// Message reads a reply in RESP2 or RESP3, as far as it can be read, and returns it
+// and the rest. The library makes messages of nothing but a connection, or of what
+// it keeps in its cache: so it gets that.
+func Message(input []byte) (m valkey.ValkeyMessage, rest []byte) {
+	cached, rest := cacheForm(make([]byte, 7), input, 4)
+	if err := m.CacheUnmarshalView(cached); err != nil {
+		panic(err)
+	}
+	return m, rest
+}
+
+func cacheForm(to, input []byte, depth int) (cached, rest []byte) {
+	kind, line := byte('_'), ""
+	if len(input) > 0 {
+		end, next := bytes.IndexByte(input, '\n'), 0
+		if next = end + 1; end < 0 {
+			end, next = len(input), len(input)
+		}
+		kind, line, rest = input[0], strings.TrimRight(string(input[1:max(end, 1)]), "\r"), input[next:]
+	}
+	number, _ := strconv.ParseInt(line, 10, 64)
+	head := func(kind byte, n int64) { to = binary.BigEndian.AppendUint64(append(to, kind), uint64(n)) }
+	switch {
+	case (kind == '$' || kind == '*') && number < 0, kind == '_':
+		head('_', 0)
+	case kind == ':':
+		head(':', number)
+	case kind == '#':
+		head('#', map[string]int64{"t": 1}[line])
+	case kind == '*', kind == '%', kind == '~':
+		count := min(max(number, 0), 20)
+		if depth == 0 {
+			count = 0
+		}
+		if kind == '%' {
+			count *= 2
+		}
+		head(kind, count)
+		for range count {
+			to, rest = cacheForm(to, rest, depth-1)
+		}
+	case kind == '$', kind == '!', kind == '=':
+		size := int(min(max(number, 0), int64(len(rest))))
+		head(kind, int64(size))
+		to, rest = append(to, rest[:size]...), bytes.TrimPrefix(rest[size:], []byte("\r\n"))
+	case kind == '+', kind == '-', kind == ',', kind == '(':
+		head(kind, int64(len(line)))
+		to = append(to, line...)
+	default: // no reply
+		head('+', int64(len(line)))
+		to = append(to, line...)
+	}
+	return to, rest
+}
+
+// CheckAnswer checks that the Locker can compute with an answer, whatever a server said.
+func CheckAnswer(t testing.TB, input []byte, a node.Answer, notAdmitted bool, err error) {
+	t.Helper()
+	if (err != nil || notAdmitted) && a.Status != 0 && err == nil {
+		t.Errorf("%q: %+v, and not admitted", input, a)
+	}
+	if err != nil || notAdmitted {
+		return
+	}
+	if a.Status != node.Granted && a.Status != node.Held && a.Status != node.Outrun && a.Status != node.Lost && a.Status != node.Rejoining {
+		t.Errorf("%q: %+v has no status", input, a)
+	}
+	if a.Register > fence.MaxToken || a.Register != 0 && a.Status != node.Granted && a.Status != node.Outrun {
+		t.Errorf("%q: %+v has no register that could be", input, a)
+	}
+	if a.Remaining < 0 || a.Remaining > 365*24*time.Hour || a.Ahead < 0 || a.Ahead > 10_000 || a.Clock < 0 || a.Clock > 1<<52*time.Microsecond {
+		t.Errorf("%q: %+v cannot be computed with", input, a)
+	}
+	if strings.Contains(a.HeldBy, "0123456789abcdef") {
+		t.Errorf("%q: the holder's identity is in %+v", input, a)
+	}
+}

@@ -1,0 +1,72 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/valkey-io/valkey-go"
+)
+
+const (
+	ringScale   = 8   // the client library's ring has 2^ringScale places
+	maxInFlight = 200 // with a context; fewer, so that it is never full, with the pipelines either
+
+	// A whole batch is written at once. Replies are short.
+	readBuffer, writeBuffer = 8 << 10, 32 << 10
+
+	pingInterval = time.Second     // on an idle connection
+	connTimeout  = 2 * time.Second // after which a silent connection is closed
+)
+
+var errNotYet = errors.New("not connected yet")
+
+// newClient sets the client library up as one pipelined connection, without
+// retries: a request that is sent twice could be executed twice. Each new
+// connection goes through watch.
+func newClient(opt valkey.ClientOption, watch func(net.Conn) net.Conn) (valkey.Client, error) {
+	network := "tcp"
+	if strings.HasPrefix(opt.InitAddress[0], "/") {
+		network = "unix"
+	}
+	var opened atomic.Bool
+	opt.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+		// NewClient dials at once. It must not: Open has no context to bound it.
+		if !opened.Load() {
+			return nil, errNotYet
+		}
+		conn, err := dialContext(ctx, network, address, dialer, config)
+		if err == nil {
+			conn = watch(conn)
+		}
+		return conn, err
+	}
+	opt.ForceSingleClient = true
+	opt.DisableCache = true
+	opt.DisableRetry = true
+	opt.AlwaysPipelining = true
+	opt.PipelineMultiplex = -1 // one connection: a release must not overtake an acquire
+	opt.RingScaleEachConn = ringScale
+	opt.ReadBufferEachConn, opt.WriteBufferEachConn = readBuffer, writeBuffer
+	opt.Dialer = net.Dialer{Timeout: time.Second, KeepAlive: pingInterval}
+	opt.ConnWriteTimeout = connTimeout
+	opt.ClientName = "fenlock"
+	opt.ClientSetInfo = valkey.DisableClientSetInfo
+	client, err := valkey.NewClient(opt)
+	opened.Store(true)
+	if client == nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+func dialContext(ctx context.Context, network, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	if config == nil {
+		return dialer.DialContext(ctx, network, address)
+	}
+	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, address)
+}

@@ -1,0 +1,232 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock/node/valkeynode/internal/admission"
+	"github.com/valkey-io/valkey-go"
+)
+
+// Conn is the one connection to a server, which is made anew when it is lost. Safe
+// for concurrent use.
+type Conn struct {
+	client valkey.Client
+	slots  slots
+
+	// A new connection may lead to another server, so that connections are counted.
+	dials  atomic.Uint64
+	newest atomic.Pointer[watched] // or nil
+
+	life   context.Context // until Close
+	end    context.CancelCauseFunc
+	mu     sync.Mutex // guards the rest
+	closed bool
+	tasks  sync.WaitGroup // goroutines that Close waits for
+}
+
+var _ admission.Link = (*Conn)(nil)
+
+// Open returns a connection, which is made when it is first used.
+func Open(opt valkey.ClientOption) (*Conn, error) {
+	c := Over(nil)
+	var err error
+	c.client, err = newClient(opt, c.watch)
+	return c, err
+}
+
+// Over returns a connection that a client of the library has already.
+func Over(client valkey.Client) *Conn {
+	c := &Conn{client: client, slots: make(slots, maxInFlight)}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c
+}
+
+var errClosed = errors.New("the node is closed")
+
+// watched is a connection that tells whether it was closed. While there is none,
+// requests wait for a new one in admission's look at the server, where they can be
+// given up: the client library lets all of them wait for whoever connects, as long
+// as that may take.
+type watched struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (w *watched) Close() error {
+	w.closed.Store(true)
+	return w.Conn.Close()
+}
+
+// watch counts a new connection, and keeps an eye on it.
+func (c *Conn) watch(conn net.Conn) net.Conn {
+	w := &watched{Conn: conn}
+	c.newest.Store(w)
+	c.dials.Add(1)
+	return w
+}
+
+// lost returns the newest connection if it was closed, else nil.
+func (c *Conn) lost() *watched {
+	if w := c.newest.Load(); w != nil && w.closed.Load() {
+		return w
+	}
+	return nil
+}
+
+// Dial implements admission.Link.
+func (c *Conn) Dial() uint64 { return c.dials.Load() }
+
+// Up implements admission.Link.
+func (c *Conn) Up(dial uint64) bool { return dial == c.dials.Load() && c.lost() == nil }
+
+// B implements admission.Link.
+func (c *Conn) B() valkey.Builder { return c.client.B() }
+
+// Identify implements admission.Link.
+func (c *Conn) Identify(ctx context.Context, accept func(info string, dial uint64) error) error {
+	for {
+		lost := c.lost()
+		before := c.dials.Load()
+		message, err := c.Do(ctx, c.client.B().Info().Build())
+		if err != nil {
+			return err
+		}
+		after := c.dials.Load()
+		// A connection that was made meanwhile may lead elsewhere; the first
+		// one ever cannot.
+		if after != before && after != 1 {
+			continue
+		}
+		info, err := message.ToString()
+		if err == nil {
+			err = accept(info, after)
+		}
+		if err == nil && lost != nil {
+			c.newest.CompareAndSwap(lost, nil) // it was not the one that answers
+		}
+		return err
+	}
+}
+
+// Do implements admission.Link.
+func (c *Conn) Do(ctx context.Context, command valkey.Completed) (valkey.ValkeyMessage, error) {
+	if err := c.enter(ctx); err != nil {
+		return valkey.ValkeyMessage{}, err
+	}
+	result := c.client.Do(ctx, command)
+	c.slots.giveBack(ctx)
+	return result.ToMessage()
+}
+
+// DoMulti implements admission.Link.
+func (c *Conn) DoMulti(ctx context.Context, commands ...valkey.Completed) ([]valkey.ValkeyResult, error) {
+	if err := c.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.slots.giveBack(ctx)
+	return c.client.DoMulti(ctx, commands...), nil
+}
+
+// Exec runs a script that the server need not have.
+func (c *Conn) Exec(ctx context.Context, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
+	if err := c.enter(ctx); err != nil {
+		return valkey.ValkeyMessage{}, err
+	}
+	defer c.slots.giveBack(ctx)
+	return script.Exec(ctx, c.client, keys, args).ToMessage()
+}
+
+// Subscribe receives the messages on a channel, until ctx is done or the connection
+// is lost. It calls confirmed, which must not block, when the server has confirmed. The
+// connection serves requests meanwhile: in RESP3, which all servers speak that can be a
+// node, messages are told from replies.
+func (c *Conn) Subscribe(ctx context.Context, channel string, confirmed func(), message func(string)) error {
+	// Until it is confirmed, the request is in the library's ring.
+	if err := c.slots.take(ctx); err != nil {
+		return err
+	}
+	giveBack := sync.OnceFunc(func() { c.slots.giveBack(context.Background()) })
+	defer giveBack()
+	hook := func(s valkey.PubSubSubscription) {
+		if s.Kind == "subscribe" {
+			giveBack()
+			confirmed()
+		}
+	}
+	command := c.client.B().Subscribe().Channel(channel).Build()
+	return c.client.Receive(valkey.WithOnSubscriptionHook(ctx, hook), command, func(m valkey.PubSubMessage) { message(m.Message) })
+}
+
+// enter takes a slot, or says why nothing can be sent.
+func (c *Conn) enter(ctx context.Context) error {
+	if err := c.slots.take(ctx); err != nil {
+		return err
+	}
+	err := ctx.Err() // the library may notice late that the context is done
+	if c.life.Err() != nil {
+		err = errClosed
+	}
+	if err != nil {
+		c.slots.giveBack(ctx)
+	}
+	return err
+}
+
+// Life returns a context that ends when Close is called. Its cause says so.
+func (c *Conn) Life() context.Context { return c.life }
+
+// Spawn implements admission.Link.
+func (c *Conn) Spawn(f func()) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return errClosed
+	}
+	c.tasks.Go(f)
+	return nil
+}
+
+// Close closes the connection, and waits for all goroutines. Requests under way fail,
+// with an unknown outcome. A second Close does nothing.
+func (c *Conn) Close() {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	c.mu.Unlock()
+	c.end(errClosed)
+	c.client.Close()
+	c.tasks.Wait()
+	c.client.Close() // a connection that a task was making meanwhile
+}
+
+// slots bounds the requests in the client library's ring: a full ring ignores
+// contexts.
+type slots chan struct{}
+
+func (s slots) take(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// giveBack frees a slot. A request that was given up is still in the ring, until
+// its answer comes or the library closes the connection, which has answered
+// nothing for connTimeout by then.
+func (s slots) giveBack(ctx context.Context) {
+	if ctx.Err() == nil {
+		<-s
+		return
+	}
+	time.AfterFunc(connTimeout+2*pingInterval, func() { <-s })
+}

@@ -1,0 +1,74 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/admission"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+)
+
+// Sender sends one request at a time to a server that may vote.
+type Sender struct {
+	Conn   *Conn
+	Voting *admission.Voting
+	Keys   *command.Keys
+	Errors command.Errors
+}
+
+func always() bool { return true }
+
+// Do carries out an operation. The server is looked at and admitted first, if need be.
+func (s *Sender) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	err := s.Keys.Check(&r)
+	var answer node.Answer
+	if err == nil {
+		answer, err = s.operate(ctx, &r, always)
+	}
+	return answer, s.Errors.Fail(err)
+}
+
+// operate carries out an operation that was checked, and sends nothing once it is
+// not wanted.
+func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() bool) (node.Answer, error) {
+	for admitted := false; ; admitted = true {
+		server, err := s.Voting.Look(ctx)
+		if err != nil {
+			return node.Answer{}, err
+		}
+		if !wanted() {
+			return node.Answer{}, context.DeadlineExceeded
+		}
+		proof := server.Prove(1)
+		message, err := s.Conn.Do(ctx, s.Keys.Operation(s.Conn.B(), r, proof.ReplID, new(command.Last)))
+		answer, notAdmitted, err := command.Parse(r.Op, message, err)
+		standing, err := proof.Judge(r.Op, notAdmitted, err)
+		switch {
+		case err != nil:
+			return node.Answer{}, err
+		case standing == admission.Elsewhere:
+			return s.after(ctx, answer)
+		case standing == admission.Counts:
+			return answer, nil
+		}
+		// Not executed, so sending it once more is the first time.
+		detail, err := s.Voting.Admit(ctx, server)
+		if err != nil {
+			return node.Answer{}, err
+		}
+		if detail == "" && admitted {
+			detail = "it was restarted again"
+		}
+		if detail != "" {
+			return node.Answer{Status: node.Rejoining, Detail: detail}, nil
+		}
+	}
+}
+
+// after returns an answer that counts if the server can be a node.
+func (s *Sender) after(ctx context.Context, answer node.Answer) (node.Answer, error) {
+	if _, err := s.Voting.Look(ctx); err != nil {
+		return node.Answer{}, err
+	}
+	return answer, nil
+}

@@ -1,0 +1,139 @@
+package transport
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fenlock/fenlock"
+)
+
+func TestParseURL(t *testing.T) {
+	for _, c := range []struct {
+		raw, name, address, user, password string
+		db                                 int
+		tls                                bool
+	}{
+		{raw: "valkey://10.0.0.1", name: "valkey://10.0.0.1:6379", address: "10.0.0.1:6379"},
+		{raw: "redis://host:7000/3", name: "redis://host:7000/3", address: "host:7000", db: 3},
+		{raw: "redis://host:7000/", name: "redis://host:7000", address: "host:7000"},
+		{raw: "valkey://[::1]:7000", name: "valkey://[::1]:7000", address: "[::1]:7000"},
+		{raw: "valkey://:pw@host", name: "valkey://host:6379", address: "host:6379", password: "pw"},
+		{raw: "valkey://ann:pw@host", name: "valkey://host:6379", address: "host:6379", user: "ann", password: "pw"},
+		{raw: "valkeys://ann:pw@host", name: "valkeys://host:6379", address: "host:6379", user: "ann", password: "pw", tls: true},
+		{raw: "rediss://host", name: "rediss://host:6379", address: "host:6379", tls: true},
+		{raw: "unix:///run/valkey.sock", name: "unix:///run/valkey.sock", address: "/run/valkey.sock"},
+		{raw: "unix://ann:pw@/run/valkey.sock?db=2", name: "unix:///run/valkey.sock/2", address: "/run/valkey.sock", user: "ann", password: "pw", db: 2},
+	} {
+		opt, name, err := ParseURL(c.raw)
+		if err != nil {
+			t.Errorf("%s: %v", c.raw, err)
+			continue
+		}
+		if name != c.name || opt.InitAddress[0] != c.address || opt.Username != c.user || opt.Password != c.password ||
+			opt.SelectDB != c.db || (opt.TLSConfig != nil) != c.tls {
+			t.Errorf("%s: name %q, address %q, user %q, password %q, db %d, TLS %v",
+				c.raw, name, opt.InitAddress[0], opt.Username, opt.Password, opt.SelectDB, opt.TLSConfig != nil)
+		}
+	}
+}
+
+// hardPasswords have the characters that a URL gives a meaning to.
+var hardPasswords = []string{
+	"se@cret", "se:cret", "se/cret", "se#cret", "se%cret", "se?cret", "se%41cret", "se%zzcret", "se cret", "se[cret", "se]cret",
+	"@secret", ":secret", "/secret", "#secret", "?secret", "%secret", "secret@", "secret:", "secret/", "secret#", "secret?", "secret%",
+	"12/secret", "12?secret", "12#secret", "se@cr/et?x=y#z", "se\\cret", "se\ncret", "se,cret", "se:cr,et", "ség-secret",
+}
+
+// A password with any characters works if it is escaped, and is not printed if
+// it is not: neither whole nor in part.
+func TestPasswordIsNeverInAnError(t *testing.T) {
+	for _, password := range hardPasswords {
+		opt, name, err := ParseURL("valkey://" + url.UserPassword("ann", password).String() + "@host:7000/1")
+		if err != nil || opt.Password != password || name != "valkey://host:7000/1" {
+			t.Errorf("%q, escaped: name %q, password %q, %v", password, name, opt.Password, err)
+		}
+		for _, raw := range []string{
+			"valkey://ann:" + password + "@host:7000/1",
+			"valkey://:" + password + "@host:7000",
+			"valkeys://:" + password + "@host:7000?ca=/nowhere",
+			"valkey://:" + password + "@host:7000/x",
+			"valkey://:" + password + "@host:7000?unknown=1",
+			"valkey://:" + password + "@host:port",
+			"valkey://:" + password + "@",
+			"unix://:" + password + "@/run/x?unknown=1",
+			"unix://:" + password + "@host/run/x",
+			"ftp://:" + password + "@host",
+			"://:" + password + "@host",
+			":" + password + "@host",
+			"secret-user:" + password + "@host",
+		} {
+			opt, name, err := ParseURL(raw)
+			text := name
+			if err != nil {
+				text += err.Error()
+				if !errors.Is(err, fenlock.ErrInvalid) {
+					t.Errorf("%q: %v does not match ErrInvalid", raw, err)
+				}
+			} else if opt.Password != password && !strings.Contains(password, "%41") {
+				t.Errorf("%q was read as the password %q", raw, opt.Password)
+			}
+			for _, part := range []string{"secret", "cret", "cr"} {
+				if strings.Contains(text, part) {
+					t.Errorf("%q: the password is in %q", raw, text)
+					break
+				}
+			}
+			// The pieces of a list that was split at a comma.
+			for _, piece := range strings.Split(raw, ",") {
+				if _, _, err := ParseURL(piece); err != nil && strings.Contains(err.Error(), "cr") {
+					t.Errorf("%q: the password is in %q", piece, err)
+				}
+			}
+		}
+	}
+}
+
+func TestParseURLRefuses(t *testing.T) {
+	folder := t.TempDir()
+	noPEM := filepath.Join(folder, "text")
+	if err := os.WriteFile(noPEM, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ raw, says string }{
+		{"", "scheme"},
+		{"host:6379", "cannot be parsed"},
+		{"10.0.0.1:6379", "cannot be parsed"},
+		{"http://host", `"http"`},
+		{"valkey://", "no host"},
+		{"valkey://:7000", "no host"},
+		{"valkey://host:port", "cannot be parsed"},
+		{"valkey://host/one", "not a number"},
+		{"valkey://host/-1", "not a number"},
+		{"valkey://host/1/2", "not a number"},
+		{"valkey://host?db=1", "written as the path"},
+		{"valkey://host?protocol=2", `"protocol"`},
+		{"valkey://host?tls=true", "ca, cert, key, db"},
+		{"valkeys://host?skip_verify=true", `"skip_verify"`},
+		{"valkeys://host?ca=a&ca=b", "twice"},
+		{"valkeys://host?ca=/nowhere/ca.pem", "/nowhere/ca.pem"},
+		{"valkeys://host?ca=" + noPEM, "no certificate"},
+		{"valkeys://host?cert=x", "together"},
+		{"valkeys://host?cert=/nowhere/c&key=/nowhere/k", "/nowhere/c"},
+		{"valkey://host?ca=x", "no TLS"},
+		{"valkey://host?%zz", "parameters"},
+		{"valkey://host#1", "fragment"},
+		{"valkey://ann@host", "no password"},
+		{"unix://", "unix:///path"},
+		{"unix://run/x", "unix:///path"},
+		{"unix:/run/x?db=a", "not a number"},
+	} {
+		_, _, err := ParseURL(c.raw)
+		if !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v; want ErrInvalid with %q", c.raw, err, c.says)
+		}
+	}
+}

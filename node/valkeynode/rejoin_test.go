@@ -1,0 +1,391 @@
+package valkeynode_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// group starts n servers that are admitted, and opens them as one group.
+func group(t *testing.T, kind testserver.Kind, n int, config ...string) ([]*testserver.Server, []*valkeynode.Node, *warnings) {
+	t.Helper()
+	servers := testserver.Group(t, kind, n, config...)
+	for _, s := range servers {
+		markAdmitted(t, s, "fenlock:", groupTTL)
+	}
+	nodes, w := openGroup(t, servers)
+	for _, member := range nodes {
+		granted(t, member, "warm up")
+	}
+	return servers, nodes, w
+}
+
+// promise lets nodes grant a name with the register token, and keeps the lease.
+func promise(t *testing.T, name string, token fence.Token, nodes ...*valkeynode.Node) node.Request {
+	t.Helper()
+	r := request(name, "before")
+	r.Token = token
+	for _, n := range nodes {
+		if a, err := n.Do(bounded(t), as(node.Acquire, r)); err != nil || a.Status != node.Granted || a.Register != token {
+			t.Fatalf("%s: %+v, %v; want %d granted", n, a, err, token)
+		}
+	}
+	return r
+}
+
+// out checks that the node does not vote, and says why.
+func out(t *testing.T, n *valkeynode.Node, says string) {
+	t.Helper()
+	var a node.Answer
+	eventually(t, func() (err error) { // the connection may have to be made again
+		a, err = n.Do(bounded(t), as(node.Acquire, request("another name", "two")))
+		return err
+	})
+	if a.Status != node.Rejoining || !strings.Contains(a.Detail, says) || !strings.Contains(a.Detail, "out until") {
+		t.Fatalf("%s: %+v; want it out because %q", n, a, says)
+	}
+}
+
+// A server that restarts empty is out for the longest lease, and then has its
+// registers rebuilt from the others.
+func TestRestartWithoutPersistence(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, nodes, w := group(t, kind, 3)
+		held := promise(t, "orders/42", 1000, nodes...)
+		servers[0].Kill()
+		servers[0].Restart()
+		out(t, nodes[0], "started")
+		for op, f := range map[string]func() (node.Answer, error){
+			"confirm": func() (node.Answer, error) { return nodes[0].Do(bounded(t), as(node.Confirm, held)) },
+			"extend":  func() (node.Answer, error) { return nodes[0].Do(bounded(t), as(node.Extend, held)) },
+			"force": func() (node.Answer, error) {
+				return nodes[0].Do(bounded(t), node.Request{Op: node.ForceRelease, Name: held.Name, Token: 1})
+			},
+		} {
+			if a, err := f(); err != nil || a.Status != node.Rejoining {
+				t.Errorf("%s: %+v, %v; want rejoining", op, a, err)
+			}
+		}
+		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != node.Granted || a.Register != 1001 {
+			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
+		}
+		if lines := w.all(); len(lines) != 1 || !strings.Contains(lines[0], nodes[0].String()) || !strings.Contains(lines[0], "out") {
+			t.Errorf("warned of %q; want one line about %s", lines, nodes[0])
+		}
+	})
+}
+
+// With fsync on every write nothing is lost, and nobody has to wait.
+func TestRestartOfADurableServer(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always")
+		// A long lease, which is there still however slow the machine is.
+		n := joined(t, server.URL(), time.Hour)
+		server.Do("HSET", "fenlock-registers:fenlock:", "admitted", replID(t, server), "maxttl", "3600000", "durable", "1")
+		r := request("orders/42", "one")
+		r.TTL, r.Token = time.Hour, 1000
+		if a, err := n.Do(bounded(t), as(node.Acquire, r)); err != nil || a.Status != node.Granted {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		for range 2 {
+			server.Kill()
+			server.Restart()
+			// acquire would wait for a quarantine; an hour is too long for that.
+			if a := acquire(t, n, request("orders/42", "two")); a.Status != node.Held || a.HeldBy != "one" {
+				t.Fatalf("after the restart: %+v; want it held by one", a)
+			}
+			if a, err := n.Do(bounded(t), as(node.Acquire, request("other", "two"))); err != nil || a.Status != node.Granted {
+				t.Fatalf("after the restart: %+v, %v", a, err)
+			}
+			n.Do(bounded(t), as(node.Release, request("other", "two")))
+		}
+		if a, err := n.Do(bounded(t), as(node.Extend, r)); err != nil || a.Status != node.Granted || a.Register != 1000 {
+			t.Errorf("extend: %+v, %v", a, err)
+		}
+	})
+}
+
+// A file that may lack the last writes is no memory, although the old mark is
+// in it.
+func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		for _, c := range []struct {
+			name    string
+			durable string // as recorded when admitted
+			config  []string
+		}{
+			{"fsync every second", "0", []string{"appendonly yes", "appendfsync everysec"}},
+			{"fsync always since then", "0", []string{"appendonly yes", "appendfsync always"}},
+			{"not while rewriting", "1", []string{"appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite yes"}},
+			{"snapshots", "0", []string{"save 3600 1"}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				server := testserver.Start(t, kind, c.config...)
+				markAdmitted(t, server, "fenlock:", groupTTL)
+				n := joined(t, server.URL(), groupTTL)
+				promise(t, "orders/42", 1000, n)
+				server.Do("HSET", "fenlock-registers:fenlock:", "durable", c.durable)
+				server.Stop()
+				server.Restart()
+				if got := server.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(got) != 40 {
+					t.Fatalf("the old mark is not in the file: %q", got)
+				}
+				out(t, n, "started")
+				if a := acquire(t, n, request("orders/42", "two")); a.Register != 1001 {
+					t.Errorf("after it was admitted: %+v; want 1001: the register is in the file", a)
+				}
+			})
+		}
+	})
+}
+
+// What an operator can do to a server that stays up.
+func TestFlush(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		for _, c := range []struct {
+			name     string
+			commands string
+			out      bool
+		}{
+			{"scripts", "SCRIPT FLUSH", false},
+			{"statistics", "CONFIG RESETSTAT", false},
+			{"scripts and statistics", "SCRIPT FLUSH; CONFIG RESETSTAT", false},
+			{"data", "FLUSHALL", true},
+			{"database", "FLUSHDB", true},
+			{"registers", "DEL fenlock-registers:fenlock:", true},
+			{"data and scripts", "FLUSHALL; SCRIPT FLUSH", true},
+			{"everything", "FLUSHALL; SCRIPT FLUSH; CONFIG RESETSTAT", true},
+			{"everything, the other way round", "CONFIG RESETSTAT; SCRIPT FLUSH; FLUSHALL", true},
+			{"statistics last", "SCRIPT FLUSH; FLUSHALL; CONFIG RESETSTAT", true},
+			{"from a script", "EVAL return(redis.call('FLUSHALL')) 0; SCRIPT FLUSH", true},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				servers, nodes, _ := group(t, kind, 3)
+				promise(t, "orders/42", 1000, nodes...)
+				// Up for long, so that the start proves nothing any more.
+				eventually(t, func() error {
+					if up := infoField(t, servers[0], "uptime_in_seconds"); len(up) < 2 && up < "3" {
+						return fmt.Errorf("up for %s s", up)
+					}
+					return nil
+				})
+				for _, command := range strings.Split(c.commands, "; ") {
+					servers[0].Do(strings.Fields(command)...)
+				}
+				if !c.out {
+					if a, err := nodes[0].Do(bounded(t), as(node.Acquire, request("other", "two"))); err != nil || a.Status != node.Granted {
+						t.Errorf("%+v, %v; nothing was lost, so it votes at once", a, err)
+					}
+					return
+				}
+				out(t, nodes[0], "flushed")
+				if a := acquire(t, nodes[0], request("orders/42", "two")); a.Register != 1001 {
+					t.Errorf("after it was admitted: %+v; want 1001", a)
+				}
+			})
+		}
+	})
+}
+
+// Clients that live only for one command see the same quarantine, and end it.
+func TestQuarantineIsRecordedOnTheNode(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := admitted(t, kind)
+		eventually(t, func() error {
+			if up := infoField(t, server, "uptime_in_seconds"); len(up) < 2 && up < "3" {
+				return fmt.Errorf("up for %s s", up)
+			}
+			return nil
+		})
+		server.Do("FLUSHALL")
+		out(t, n, "flushed")
+		noticed := server.Do("HGET", "fenlock-registers:fenlock:", "noticed")
+		eventually(t, func() error {
+			once, err := valkeynode.Open(server.URL())
+			if err != nil {
+				return err
+			}
+			defer once.Close()
+			if err := once.Join(node.Group{Nodes: []node.Node{once}, MaxTTL: groupTTL}); err != nil {
+				return err
+			}
+			a, err := once.Do(bounded(t), as(node.Acquire, request("a", "one")))
+			if err != nil || a.Status != node.Granted {
+				if got := server.Do("HGET", "fenlock-registers:fenlock:", "noticed"); got != noticed {
+					t.Fatalf("noticed %s, then %s: the quarantine began anew", noticed, got)
+				}
+				return errors.Join(errors.New(a.Detail), err)
+			}
+			return nil
+		})
+	})
+}
+
+// A replica that takes over may lack the newest leases and registers, although
+// it has been up for long and has a copy of the mark.
+func TestPromotedReplica(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, nodes, _ := group(t, kind, 3)
+		replica := testserver.Start(t, kind)
+		host, port, _ := strings.Cut(servers[0].Addr(), ":")
+		replica.Do("REPLICAOF", host, port)
+		eventually(t, func() error {
+			if replica.Do("HGET", "fenlock-registers:fenlock:", "admitted") == "(nil)" {
+				return errors.New("not copied yet")
+			}
+			return nil
+		})
+		// To get a replica changes the server's replication id, so it has to be
+		// admitted anew; it could have followed the other one meanwhile.
+		out(t, nodes[0], "replication history")
+		acquire(t, nodes[0], request("warm up again", "one"))
+		held := promise(t, "orders/42", 1000, nodes...)
+		servers[0].Kill()
+		replica.Do("REPLICAOF", "NO", "ONE")
+
+		others := append([]*testserver.Server{replica}, servers[1:]...)
+		promoted, _ := openGroup(t, others)
+		out(t, promoted[0], "replica")
+		if a := acquire(t, promoted[0], request(held.Name, "two")); a.Status != node.Granted || a.Register != 1001 {
+			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
+		}
+	})
+}
+
+// All memory is lost at once: the locks work again after the longest lease, and
+// an operator is told that tokens rest on clocks.
+func TestAllMemoryIsLost(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, nodes, w := group(t, kind, 3)
+		for _, s := range servers {
+			s.Kill()
+		}
+		for _, s := range servers {
+			s.Restart()
+		}
+		for _, n := range nodes {
+			acquire(t, n, request("orders/42", "two"))
+		}
+		if lines := strings.Join(w.all(), "\n"); !strings.Contains(lines, "without the registers of a majority") {
+			t.Errorf("warned of %q", lines)
+		}
+	})
+}
+
+// The longest lease is the group's, not a client's: a client that wants a longer
+// one is refused, and one that knows of a shorter one keeps servers out for as
+// long as the longest.
+func TestLongestLeaseIsTheGroups(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := admitted(t, kind)
+		r := request("a", "one")
+		r.TTL = groupTTL + time.Millisecond
+		if _, err := n.Do(bounded(t), as(node.Acquire, r)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "500 ms") {
+			t.Errorf("acquire with a longer lease: %v", err)
+		}
+		r.Token = 1
+		if _, err := n.Do(bounded(t), as(node.Extend, r)); !errors.Is(err, fenlock.ErrMisconfigured) {
+			t.Errorf("extend with a longer lease: %v", err)
+		}
+		server.Do("HSET", "fenlock-registers:fenlock:", "maxttl", "3600000", "admitted", "an earlier one")
+		server.Do("SCRIPT", "FLUSH")
+		if a, err := n.Do(bounded(t), as(node.Acquire, request("b", "one"))); err != nil || a.Status != node.Rejoining {
+			t.Errorf("%+v, %v; want it out for the hour that is recorded", a, err)
+		}
+	})
+}
+
+// A primary that follows its promoted replica and is promoted back has the same
+// run, the same scripts and its own mark, copied twice. What it granted as a
+// primary in between is gone.
+func TestFailback(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers, nodes, _ := group(t, kind, 3)
+		replica := testserver.Start(t, kind, "repl-diskless-sync-delay 0")
+		servers[0].Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
+		follow(t, replica, servers[0])
+		acquire(t, nodes[0], request("warm up again", "one"))
+		replica.Do("REPLICAOF", "NO", "ONE")
+		promise(t, "orders/42", 1000, nodes...)
+		follow(t, servers[0], replica)
+		servers[0].Do("REPLICAOF", "NO", "ONE")
+		if got := servers[0].Do("EXISTS", "fenlock:orders/42"); got != "0" {
+			t.Fatalf("the lease is still there: %s", got)
+		}
+		out(t, nodes[0], "replica")
+		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != node.Granted || a.Register != 1001 {
+			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
+		}
+	})
+}
+
+// The whole group loses its memory, and one server never comes back. The others
+// come back one after the other, and must not wait for it.
+func TestAllMemoryIsLostAndOneServerToo(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		for _, n := range []int{3, 5} {
+			servers, nodes, _ := group(t, kind, n)
+			for _, s := range servers {
+				s.Kill()
+			}
+			for _, s := range servers[1:] {
+				s.Restart()
+			}
+			for _, member := range nodes[1:] {
+				acquire(t, member, request("orders/42", "two"))
+			}
+		}
+	})
+}
+
+// A client that is paused between its decision and the admission itself must
+// not admit a server that was flushed meanwhile: leases that it granted since
+// are forgotten.
+func TestFlushInMidAdmission(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		admit, err := os.ReadFile("internal/command/scripts/admit.lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		const registers = "fenlock-registers:fenlock:"
+		paused := func() string {
+			return server.Do("EVAL", string(admit), "1", registers, replID(t, server), "seen before", "500", "0", "", "7", "42")
+		}
+		server.Do("HSETNX", registers, "candidate", "seen before")
+		server.Do("FLUSHALL")
+		server.Do("HSETNX", registers, "candidate", "another")
+		if got := paused(); got != "changed" {
+			t.Fatalf("admit answers %q", got)
+		}
+		if got := server.Do("HGET", registers, "admitted"); got != "(nil)" {
+			t.Fatalf("admitted as %q", got)
+		}
+		server.Do("HSET", registers, "candidate", "seen before")
+		if got := paused(); got != "admitted" {
+			t.Fatalf("admit answers %q to what it would have been without the flush", got)
+		}
+	})
+}

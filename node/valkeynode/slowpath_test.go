@@ -1,0 +1,96 @@
+package valkeynode_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// Requests that wait for a connection keep the order of their name, and those that
+// come when it is there do not overtake them: a lease that was granted is there when
+// its release comes.
+func TestOrderWhileConnecting(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := startable(t, kind)
+		for round := range 20 {
+			server.Do("CLIENT", "KILL", "TYPE", "normal")
+			var acquired, released []*call
+			for i := range 50 {
+				r := request(fmt.Sprintf("name %d of %d", i, round), "me")
+				r.TTL = time.Minute
+				acquired = append(acquired, start(n, node.Acquire, r, 10*time.Second))
+				if i%10 == 0 {
+					time.Sleep(time.Duration(round) * 20 * time.Microsecond)
+				}
+				released = append(released, start(n, node.Release, r, 10*time.Second))
+			}
+			for i := range acquired {
+				a, err := acquired[i].wait(t)
+				b, errReleased := released[i].wait(t)
+				if err != nil || errReleased != nil {
+					continue // the connection was lost under it
+				}
+				if a.Status != node.Granted || b.Status != node.Granted {
+					t.Fatalf("round %d, name %d: acquire %+v, release %+v", round, i, a, b)
+				}
+			}
+		}
+	})
+}
+
+// A server refuses an acquire, since the client does not know yet as what it was
+// admitted, and carries out the release behind it. The acquire must not be made after
+// that, though it would be granted.
+func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server, n := readmitted(t, kind)
+		one, two := request("orders/42", "one"), request("orders/42", "two")
+		one.TTL, two.TTL = time.Minute, time.Minute
+		var all []valkeynode.Starting
+		for _, s := range []struct {
+			op node.Op
+			r  node.Request
+		}{{node.Acquire, one}, {node.Release, one}, {node.Acquire, two}} {
+			all = append(all, valkeynode.Starting{Request: as(s.op, s.r), Call: &call{done: make(chan struct{})}})
+		}
+		n.StartTogether(10*time.Second, all...)
+		for i, want := range []node.Status{node.Rejoining, node.Lost, node.Granted} {
+			if a, err := all[i].Call.(*call).wait(t); err != nil || a.Status != want {
+				t.Errorf("request %d: %+v, %v; want %v", i, a, err, want)
+			}
+		}
+		if left := server.Do("GET", "fenlock:orders/42"); left != string(two.Holder) {
+			t.Errorf("the lease is %s", left)
+		}
+	})
+}
+
+// A request that waits for a connection is not made when nobody wants it any more.
+func TestUnwantedOnTheSlowPath(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		server := testserver.Start(t, kind)
+		markAdmitted(t, server, "fenlock:", time.Minute)
+		n := joined(t, server.URL(), time.Minute)
+		server.Pause()
+		r := request("orders/42", "me")
+		r.TTL = time.Minute
+		c := start(n, node.Acquire, r, 10*time.Second)
+		time.Sleep(20 * time.Millisecond)
+		c.gone.Store(true)
+		server.Resume()
+		// It goes after the acquire.
+		if a, err := start(n, node.Release, r, 10*time.Second).wait(t); err != nil || a.Status != node.Lost {
+			t.Errorf("release: %+v, %v; want nothing to release", a, err)
+		}
+		if c.err == nil {
+			t.Errorf("the acquire was made: %+v", c.answer)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package valkeynode_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+const queueKey = "fenlock-line:fenlock:orders"
+
+// listening is a client that listens: a connection of its own, and what its waiters
+// are notified of.
+type listening struct {
+	*valkeynode.Node
+	t      *testing.T
+	client string
+	events chan string
+}
+
+// newListening opens a client whose identity is a digit, many times.
+func newListening(t *testing.T, server *testserver.Server, digit string) *listening {
+	t.Helper()
+	p := &listening{
+		Node: joined(t, server.URL(), time.Hour), t: t,
+		client: strings.Repeat(digit, 32), events: make(chan string, 1000),
+	}
+	if err := p.Listen(bounded(t), p.client, func(waiter string) { p.events <- waiter }); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// queueServer starts a server that is admitted, with so many clients.
+func queueServer(t *testing.T, kind testserver.Kind, clients int) (*testserver.Server, []*listening) {
+	t.Helper()
+	s := testserver.Start(t, kind)
+	markAdmitted(t, s, "fenlock:", time.Hour)
+	var all []*listening
+	for i := range clients {
+		all = append(all, newListening(t, s, string(rune('a'+i))))
+	}
+	return s, all
+}
+
+func (p *listening) waiter(number int) string { return fmt.Sprintf("%s:%d", p.client, number) }
+
+func (p *listening) request(number, stamp int) node.Request {
+	r := request("orders", fmt.Sprintf("%s%d", p.client[:1], number))
+	r.TTL = time.Minute
+	r.Place = node.Place{Waiter: p.waiter(number), Stamp: int64(stamp)}
+	return r
+}
+
+// ask acquires for a waiter.
+func (p *listening) ask(number, stamp int) node.Answer {
+	p.t.Helper()
+	return acquire(p.t, p.Node, p.request(number, stamp))
+}
+
+// refused asks, and checks how many are ahead.
+func (p *listening) refused(number, stamp, ahead int) node.Answer {
+	p.t.Helper()
+	a := p.ask(number, stamp)
+	if a.Status != node.Held || a.Ahead != ahead {
+		p.t.Fatalf("waiter %s%d: %+v, want it held with %d ahead", p.client[:1], number, a, ahead)
+	}
+	return a
+}
+
+// granted asks, and wants the name.
+func (p *listening) granted(number, stamp int) {
+	p.t.Helper()
+	if a := p.ask(number, stamp); a.Status != node.Granted {
+		p.t.Fatalf("waiter %s%d: %+v, want it granted", p.client[:1], number, a)
+	}
+}
+
+// hold acquires the name for nobody who waits.
+func (p *listening) hold() node.Request {
+	p.t.Helper()
+	r := p.request(0, 0)
+	r.Place = node.Place{}
+	if a := acquire(p.t, p.Node, r); a.Status != node.Granted {
+		p.t.Fatalf("%+v, want it granted", a)
+	}
+	return r
+}
+
+// release ends what a request asked for, without a place.
+func (p *listening) release(r node.Request) {
+	p.t.Helper()
+	r.Place = node.Place{}
+	p.released(r, node.Granted)
+}
+
+func (p *listening) released(r node.Request, want node.Status) {
+	p.t.Helper()
+	if a, err := p.Do(bounded(p.t), as(node.Release, r)); err != nil || a.Status != want {
+		p.t.Fatalf("release: %+v, %v; want %v", a, err, want)
+	}
+}
+
+// notified waits for the next event.
+func (p *listening) notified(want string) {
+	p.t.Helper()
+	select {
+	case got := <-p.events:
+		if got != want {
+			p.t.Fatalf("client %s: event %q, want %q", p.client[:1], got, want)
+		}
+	case <-bounded(p.t).Done():
+		p.t.Fatalf("client %s: no event, want %q", p.client[:1], want)
+	}
+}
+
+// silent checks that nobody of a client was notified. A notification is sent before the
+// answer to the request that causes it; that of another client may be read later,
+// so each client's connection is asked something first.
+func silent(t *testing.T, all ...*listening) {
+	t.Helper()
+	for _, p := range all {
+		if _, err := p.Inspect(bounded(t), "orders"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-p.events:
+			t.Fatalf("client %s: event %q, want none", p.client[:1], got)
+		default:
+		}
+	}
+}
+
+// noTrace checks that only the registers are left on the server.
+func noTrace(t *testing.T, s *testserver.Server) {
+	t.Helper()
+	if keys := s.Do("KEYS", "*"); keys != "[fenlock-registers:fenlock:]" {
+		t.Fatalf("left behind: %s", keys)
+	}
+}
