@@ -244,6 +244,7 @@ var circles = []struct {
 		{[]string{"drive.go", "lock.go"}, "one type in two files: what is asked of a lock, and what it is told"},
 	}},
 	{"fence", nil},
+	{"cmd/fenlock", nil},
 }
 
 // circle is files that use each other, at most three.
