@@ -252,6 +252,7 @@ var circles = []struct {
 	{"node/valkeynode/internal/admission", nil},
 	{"node/valkeynode/internal/command", nil},
 	{"node/valkeynode/internal/transport", nil},
+	{"cmd/fenlock", nil},
 }
 
 // circle is files that use each other, at most three.

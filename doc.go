@@ -36,4 +36,12 @@
 //     mutual exclusion rests on clocks that run at about the same rate and on pauses
 //     shorter than the validity.
 //   - errors.Is tells ErrHeld from ErrNoQuorum, ErrLost and the context's own errors.
+//
+// # Testing your code
+//
+// Test it with the real Locker, on nodes in memory (package node/memnode), inside a
+// testing/synctest bubble. A Locker that is made there takes the bubble's clock, so
+// that leases expire as fast as the test runs; nothing has to be configured.
+// docs/testing.md in the repository shows how: holders that die, locks that are lost,
+// tokens that are stale.
 package fenlock

@@ -10,7 +10,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,33 +17,8 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"github.com/fenlock/fenlock"
 	"github.com/spf13/cobra"
 )
-
-// Exit statuses of fenlock itself. 64, 69 and 75 are those of sysexits.h.
-const (
-	exitUsage         = 64  // EX_USAGE: nothing was sent to any node
-	exitNoQuorum      = 69  // EX_UNAVAILABLE
-	exitHeld          = 75  // EX_TEMPFAIL: try again later
-	exitLost          = 76  // the lock was lost, and the command was stopped
-	exitNotExecutable = 126 // as shells have it
-	exitNotFound      = 127
-	exitSignal        = 128 // plus the signal's number
-)
-
-// exitError is an error that knows the exit status. An empty message was
-// printed already, or there is nothing to say.
-type exitError struct {
-	status  int
-	message string
-}
-
-func (e *exitError) Error() string { return e.message }
-
-func exitf(status int, format string, args ...any) error {
-	return &exitError{status: status, message: fmt.Sprintf(format, args...)}
-}
 
 func init() {
 	// The command is to die with fenlock (Pdeathsig), but the kernel takes the
@@ -59,23 +33,6 @@ func main() {
 	// the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	os.Exit(status(rootCommand().Execute()))
-}
-
-// status prints an error and returns the exit status for it. An error that says
-// nothing else is about the usage: cobra has its own for unknown commands.
-func status(err error) int {
-	if err == nil {
-		return 0
-	}
-	var exit *exitError
-	switch {
-	case !errors.As(err, &exit):
-		say("%v (see fenlock --help)", err)
-		return exitUsage
-	case exit.message != "":
-		say("%s", exit.message)
-	}
-	return exit.status
 }
 
 func rootCommand() *cobra.Command {
@@ -117,6 +74,3 @@ func version() string {
 	}
 	return info.Main.Version
 }
-
-// isUsage reports whether the library refused an argument.
-func isUsage(err error) bool { return errors.Is(err, fenlock.ErrInvalid) }

@@ -1,5 +1,7 @@
 // Command doccheck checks the Markdown documents below a folder: each Go block
-// that is a whole file must compile, and each relative link must lead to a file.
+// that is a whole file must compile, each other Go block must be a piece of a Go file
+// that its document links to, word for word, so that it is compiled and run as that
+// is, and each relative link must lead to a file.
 //
 // Run it inside the module whose dependencies the examples need.
 package main
@@ -34,7 +36,7 @@ func main() {
 	if len(problems) > 0 || blocks == 0 {
 		os.Exit(1)
 	}
-	fmt.Printf("doccheck: %d Go blocks compile\n", blocks)
+	fmt.Printf("doccheck: %d Go blocks compile, or are pieces of what does\n", blocks)
 }
 
 var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
@@ -54,13 +56,27 @@ func check(root string) (problems []string, blocks int, err error) {
 		if err != nil {
 			return err
 		}
+		var linked strings.Builder // all Go files that the document links to
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
+			file := filepath.Join(filepath.Dir(path), m[1])
+			if _, err := os.Stat(file); err != nil {
 				problems = append(problems, fmt.Sprintf("%s: the link to %s leads nowhere", path, m[1]))
+			} else if strings.HasSuffix(file, ".go") {
+				source, err := os.ReadFile(file)
+				if err != nil {
+					return err
+				}
+				linked.Write(source)
 			}
 		}
 		for line, block := range goBlocks(string(text)) {
 			blocks++
+			if !strings.HasPrefix(block, "package ") {
+				if !strings.Contains(linked.String(), block) {
+					problems = append(problems, fmt.Sprintf("%s:%d: the Go block is in no Go file that the document links to", path, line))
+				}
+				continue
+			}
 			if out, err := compile(block); err != nil {
 				problems = append(problems, fmt.Sprintf("%s:%d: the Go block does not compile:\n%s", path, line, out))
 			}
@@ -70,7 +86,7 @@ func check(root string) (problems []string, blocks int, err error) {
 	return problems, blocks, err
 }
 
-// goBlocks returns the Go blocks that are whole files, by line number.
+// goBlocks returns the Go blocks by line number.
 func goBlocks(text string) map[int]string {
 	blocks := make(map[int]string)
 	var block *strings.Builder
@@ -82,9 +98,7 @@ func goBlocks(text string) map[int]string {
 		case block == nil && line == "```go":
 			block, start = new(strings.Builder), n
 		case block != nil && line == "```":
-			if strings.HasPrefix(block.String(), "package ") {
-				blocks[start] = block.String()
-			}
+			blocks[start] = block.String()
 			block = nil
 		case block != nil:
 			block.WriteString(line + "\n")

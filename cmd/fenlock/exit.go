@@ -1,0 +1,64 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fenlock/fenlock"
+)
+
+// Exit statuses of fenlock itself. 64, 69 and 75 are those of sysexits.h.
+const (
+	exitUsage         = 64  // EX_USAGE: nothing was sent to any node
+	exitNoQuorum      = 69  // EX_UNAVAILABLE
+	exitHeld          = 75  // EX_TEMPFAIL: try again later
+	exitLost          = 76  // the lock was lost, and the command was stopped
+	exitNotExecutable = 126 // as shells have it
+	exitNotFound      = 127
+	exitSignal        = 128 // plus the signal's number
+)
+
+// exitError is an error that knows the exit status. An empty message was
+// printed already, or there is nothing to say.
+type exitError struct {
+	status  int
+	message string
+}
+
+func (e *exitError) Error() string { return e.message }
+
+func exitf(status int, format string, args ...any) error {
+	return &exitError{status: status, message: fmt.Sprintf(format, args...)}
+}
+
+// status prints an error and returns the exit status for it. An error that says
+// nothing else is about the usage: cobra has its own for unknown commands.
+func status(err error) int {
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	switch {
+	case !errors.As(err, &exit):
+		say("%v (see fenlock --help)", err)
+		return exitUsage
+	case exit.message != "":
+		say("%s", exit.message)
+	}
+	return exit.status
+}
+
+// isUsage reports whether the library refused an argument.
+func isUsage(err error) bool { return errors.Is(err, fenlock.ErrInvalid) }
+
+// flagNames are the library's words for what are flags here.
+var flagNames = strings.NewReplacer(
+	fenlock.ErrInvalid.Error()+": ", "",
+	"Config.TTL", "--ttl", "Config.MaxTTL", "--max-ttl", "MaxTTL", "--max-ttl", "Config.MaxHold", "--max-hold",
+	"Config.Label", "--label", "Config.Nodes", "--node",
+)
+
+func usageError(err error) error { return exitf(exitUsage, "%s", flagNames.Replace(err.Error())) }

@@ -1,0 +1,50 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+const runHelp = `Run a command while holding the lock NAME, and stop it if the lock is lost.
+
+fenlock takes the lock, runs the command, extends the lock for as long as the
+command runs, and releases it when the command has ended. If somebody else has the
+lock, fenlock stands in line for it: first come, first served, among all machines.
+With --verbose it says who has the lock and how many are ahead.
+
+Where the lock is
+  --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:
+    valkey://10.0.0.1:6379   redis://  the same; valkeys:// and rediss:// with TLS
+    unix:///run/valkey.sock  sqlite:///var/lib/app/locks.db
+  Three or five servers that know nothing of each other are usual: the lock works
+  while a majority of them answers. All clients must name the same ones. A URL with
+  a password belongs in FENLOCK_NODES: everybody can read the list of processes.
+  With neither, the lock is a file of yours, for your processes on this machine
+  (a FENLOCK_NODES that is set but empty is an error):
+  $XDG_STATE_HOME/fenlock/fenlock.db, or in ~/.local/state/fenlock.
+
+What the command gets
+  FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock. The token grows with
+  each holder: pass it along with every write, and let the other side refuse a token
+  that is smaller than one it has seen. It stops even a holder that was paused.
+  Signals to fenlock (HUP, INT, QUIT, TERM, USR1, USR2) go to the command and what
+  it started, all in one process group. What it leaves running in the background
+  when it ends goes on, without the lock.
+
+If the lock cannot be extended
+  When a third of the TTL is left, and likewise before --max-hold is over, the
+  process group has SIGTERM; when a tenth is left, SIGKILL. So it is gone before
+  anybody else can get the lock. Processes that left the group (daemons, jobs of an
+  interactive shell) are out of reach. Ctrl-Z does not stop the command: nobody would
+  extend the lock.
+
+Exit status
+  that of the command; 128 plus the number of the signal that ended it
+  64   wrong usage; nothing was sent to any node
+  69   too few nodes answer
+  75   somebody else has the lock, or the wait ran out (-E changes it)
+  76   the lock was lost or held for --max-hold, and the command was stopped
+  126  the command cannot be executed      127  there is no such command`
+
+const runExamples = `  fenlock run nightly-report -- ./report.sh
+  fenlock run --no-wait -E 0 backup -- backup /srv     # cron: once at a time, else skip
+  fenlock run --wait 1m --ttl 30s deploy/web -- sh -c './deploy --token $FENLOCK_TOKEN'
+  FENLOCK_NODES=valkey://10.0.0.1,valkey://10.0.0.2,valkey://10.0.0.3 \
+      fenlock run --verbose orders/42 -- ./settle 42`

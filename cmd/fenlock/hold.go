@@ -1,0 +1,95 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/clock"
+)
+
+// runHeld runs the command to its end. The error has its status, if that is not 0.
+func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, signals <-chan os.Signal) error {
+	limit := o.limit(lock)
+	// fenlock may have been paused since the lock was taken. A command that would
+	// be stopped at once is not started.
+	if lock.Remaining() <= o.ttl/termShare {
+		return exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
+	}
+	child, err := start(path, command, []string{
+		"FENLOCK_NAME=" + lock.Name(),
+		fmt.Sprintf("FENLOCK_TOKEN=%d", lock.Token()),
+	})
+	if err != nil {
+		return err
+	}
+	s := supervisor{lock: lock, ttl: o.ttl, child: child, signals: signals}
+	s.report = func(do step, left time.Duration) {
+		left = max(left, 0).Round(time.Millisecond)
+		switch do {
+		case leave:
+			if s.end < limit {
+				o.explain("the extension of %q is overdue: %v are left", lock.Name(), left)
+			}
+		case terminate:
+			say("stopping the command (SIGTERM): %s, %v are left", stopReason(lock, s.end, limit), left)
+		case kill:
+			say("killing the command (SIGKILL): %s, %v are left", stopReason(lock, s.end, limit), left)
+		}
+	}
+	how, stopped := s.run()
+	child.finish(stopped)
+	switch {
+	case stopped:
+		return exitf(exitLost, "the lock on %q could not be kept: the command was stopped", lock.Name())
+	case how.Signaled():
+		return &exitError{status: exitSignal + int(how.Signal())}
+	case how.ExitStatus() != 0:
+		return &exitError{status: how.ExitStatus()}
+	}
+	return nil
+}
+
+// limit returns when the lock has been held for --max-hold, by clock.Now.
+// It serves the message only: the validity ends there as well.
+func (o *runOptions) limit(lock *fenlock.Lock) time.Duration {
+	if o.maxHold == 0 {
+		return 1<<63 - 1
+	}
+	// What is left of the first TTL tells when it began.
+	return clock.Now() + lock.Remaining() - o.ttl + o.maxHold
+}
+
+// stopReason says why the command has to end. end is the end of the validity.
+func stopReason(lock *fenlock.Lock, end, limit time.Duration) string {
+	switch {
+	case lock.Context().Err() != nil:
+		return context.Cause(lock.Context()).Error()
+	case end >= limit:
+		return fmt.Sprintf("%q was held for nearly --max-hold", lock.Name())
+	}
+	return fmt.Sprintf("the lock on %q cannot be extended", lock.Name())
+}
+
+// release gives the lock back, and returns err, unless the lock was lost before
+// the command had ended by itself: then some of its work was done without.
+func (o *runOptions) release(lock *fenlock.Lock, err error) error {
+	released := lock.Release(context.Background())
+	var exit *exitError
+	stopped := errors.As(err, &exit) && exit.status == exitLost
+	switch {
+	case stopped:
+	case errors.Is(released, fenlock.ErrLost), errors.Is(released, fenlock.ErrMaxHold):
+		return exitf(exitLost, "the command ended by itself, but %v", released)
+	case released != nil:
+		say("not released everywhere: %q is free after %v at most: %v", lock.Name(), o.ttl, released)
+	default:
+		o.explain("%q is released", lock.Name())
+	}
+	return err
+}

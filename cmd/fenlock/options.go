@@ -1,0 +1,88 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/valkeynode"
+	"github.com/spf13/cobra"
+)
+
+// runOptions are the flags of run.
+type runOptions struct {
+	nodes      nodeFlags
+	ttl        time.Duration
+	maxTTL     time.Duration
+	maxHold    time.Duration // 0: unbounded
+	wait       time.Duration // 0: no attempt but the first, if bounded
+	bounded    bool          // --wait or --no-wait was given
+	noWait     bool
+	heldStatus int
+	label      string
+	verbose    bool
+}
+
+// register adds the flags to the command, in the order of its help.
+func (o *runOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.SetInterspersed(false) // what follows NAME is the command's
+	f.StringArrayVar(&o.nodes.urls, "node", nil, "`URL` of a node; repeat it for each node of the group")
+	f.DurationVar(&o.wait, "wait", 0, "give up after this `time` (default: wait without limit)")
+	f.BoolVar(&o.noWait, "no-wait", false, "give up at once if the lock is held")
+	f.IntVarP(&o.heldStatus, "conflict-exit-code", "E", exitHeld, "exit `status` if the lock is held or the wait ran out")
+	f.DurationVar(&o.ttl, "ttl", fenlock.DefaultTTL, "`time` that the lock stays taken if this machine dies")
+	f.DurationVar(&o.maxHold, "max-hold", fenlock.DefaultMaxHold, "stop the command after this `time`; 0 is no limit")
+	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
+	f.StringVar(&o.nodes.prefix, "prefix", valkeynode.DefaultPrefix, "`text` before the name in Valkey and Redis keys; '' for what other Redlock clients use")
+	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
+	f.BoolVar(&o.verbose, "verbose", false, "say on stderr what happens to the lock")
+}
+
+// checkRunArgs insists on the "--": without it, a flag that was put after the
+// name would silently be the command's.
+func checkRunArgs(_ *cobra.Command, args []string) error {
+	const form = "fenlock run [flags] NAME -- COMMAND [ARG...]"
+	switch {
+	case len(args) == 0:
+		return exitf(exitUsage, "no NAME and no COMMAND: %s", form)
+	case len(args) > 1 && args[1] != "--" && strings.HasPrefix(args[1], "-"):
+		return exitf(exitUsage, "%s comes after NAME: flags go before it: %s", args[1], form)
+	case len(args) > 1 && args[1] != "--":
+		return exitf(exitUsage, "expected -- after NAME %q, not %q: %s", args[0], args[1], form)
+	case len(args) < 3:
+		return exitf(exitUsage, "no COMMAND: %s", form)
+	}
+	return nil
+}
+
+// check refuses what the library cannot know about.
+func (o *runOptions) check(name string) error {
+	switch {
+	case o.heldStatus < 0 || o.heldStatus > 255:
+		return exitf(exitUsage, "-E is %d, it must be 0 to 255", o.heldStatus)
+	case o.wait < 0:
+		return exitf(exitUsage, "--wait is %v, it must not be negative", o.wait)
+	case o.maxHold < 0:
+		return exitf(exitUsage, "--max-hold is %v, it must not be negative (0 is no limit)", o.maxHold)
+	// To the library these mean the default.
+	case o.ttl <= 0:
+		return exitf(exitUsage, "--ttl is %v, at least %v is needed", o.ttl, fenlock.MinTTL)
+	case o.maxTTL <= 0:
+		return exitf(exitUsage, "--max-ttl is %v, it must be at least --ttl, %v", o.maxTTL, o.ttl)
+	}
+	if err := fenlock.CheckName(name); err != nil {
+		return usageError(err)
+	}
+	return nil
+}
+
+// explain says something with --verbose only.
+func (o *runOptions) explain(format string, args ...any) {
+	if o.verbose {
+		say(format, args...)
+	}
+}
