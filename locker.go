@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/shell"
@@ -16,7 +15,7 @@ import (
 type Locker struct {
 	config  Config
 	client  *shell.Client
-	running sync.WaitGroup // goroutines that wait for nodes
+	running running // goroutines that wait for nodes
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
