@@ -60,10 +60,12 @@ func (p *peer) Start(values context.Context, r node.Request, timeout time.Durati
 		p.starter.Start(r, timeout, call)
 		return
 	}
+	ctx, cancel := context.WithTimeout(values, timeout) // from now on, however late the goroutine runs
 	p.running.Go(func() {
-		ctx, cancel := context.WithTimeout(values, timeout)
 		defer cancel()
-		call.Done(p.node.Do(ctx, r))
+		if call.Wanted() {
+			call.Done(p.node.Do(ctx, r))
+		}
 	})
 }
 
