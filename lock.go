@@ -28,6 +28,8 @@ type Lock struct {
 	// it is held, to whoever releases it that the release is.
 	done    chan struct{}
 	failure shell.Failure // of the acquisition, and then of the release
+	// reasons has the newest reason to wait; nil if nobody wants to hear of it.
+	reasons chan *shell.Failure
 
 	acquisition shell.Acquisition
 }
@@ -123,11 +125,22 @@ func (k *Lock) Release(ctx context.Context) error {
 // owner is a Lock as the shell's callbacks see it.
 type owner Lock
 
-// Waiting implements shell.Owner.
+// Waiting implements shell.Owner. The caller's goroutine tells the observer: this one
+// may be an engine's, for which others wait.
 func (o *owner) Waiting(why *shell.Failure) {
-	k := (*Lock)(o)
-	if told := k.locker.config.Observer.Waiting; told != nil {
-		told(k.caller, k.name, k.errorOf(why))
+	if o.reasons == nil {
+		return
+	}
+	for {
+		select {
+		case o.reasons <- why:
+			return
+		default:
+		}
+		select {
+		case <-o.reasons: // nobody has heard it, and it is not true any more
+		default:
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/shell"
@@ -16,7 +15,7 @@ import (
 type Locker struct {
 	config  Config
 	client  *shell.Client
-	running sync.WaitGroup // goroutines that wait for nodes
+	running running // goroutines that wait for nodes
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
@@ -94,17 +93,53 @@ func (l *Locker) acquire(ctx context.Context, name string, begin func(*shell.Acq
 	if ctx.Done() != nil {
 		k.base = context.WithoutCancel(ctx)
 	}
-	begin(&k.acquisition, k.base, name, (*owner)(k))
-	select {
-	case <-k.done:
-	case <-ctx.Done():
-		k.acquisition.Cancel()
-		<-k.done // it may have been acquired just before
+	if l.config.Observer.Waiting != nil {
+		k.reasons = make(chan *shell.Failure, 1)
 	}
+	begin(&k.acquisition, k.base, name, (*owner)(k))
+	k.await(ctx)
 	if k.failure.Failed() {
 		return nil, k.errorOf(&k.failure)
 	}
 	return k, nil
+}
+
+// await returns when the acquisition is over.
+func (k *Lock) await(ctx context.Context) {
+	ended := ctx.Done()
+	for {
+		select {
+		case <-k.done:
+			return
+		case why := <-k.reasons:
+			k.observe(why)
+		case <-ended:
+			k.acquisition.Cancel()
+			ended = nil // it may have been acquired just before
+		}
+	}
+}
+
+// observe tells the observer why the caller waits. If that panics, the caller may
+// recover, but will have no lock.
+func (k *Lock) observe(why *shell.Failure) {
+	returned := false
+	defer func() {
+		if !returned {
+			go k.abandon()
+		}
+	}()
+	k.locker.config.Observer.Waiting(k.caller, k.name, k.errorOf(why))
+	returned = true
+}
+
+// abandon ends an acquisition that nobody waits for.
+func (k *Lock) abandon() {
+	k.acquisition.Cancel()
+	<-k.done
+	if !k.failure.Failed() {
+		k.acquisition.Lock().Release()
+	}
 }
 
 // Do runs work while it holds the lock of name. It waits for the lock as

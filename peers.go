@@ -37,12 +37,12 @@ type peer struct {
 	starter node.Starter // nil if the node is none
 	ordered bool
 	queuer  node.Queuer // nil if it keeps no queues
-	running *sync.WaitGroup
+	running *running
 }
 
 // newPeer looks for what a node can do. Running counts the goroutines of those that
 // are no Starters.
-func newPeer(n node.Node, running *sync.WaitGroup) *peer {
+func newPeer(n node.Node, running *running) *peer {
 	p := &peer{node: n, running: running}
 	p.starter, _ = n.(node.Starter)
 	if o, ok := n.(node.Ordered); ok {
@@ -60,10 +60,12 @@ func (p *peer) Start(values context.Context, r node.Request, timeout time.Durati
 		p.starter.Start(r, timeout, call)
 		return
 	}
+	ctx, cancel := context.WithTimeout(values, timeout) // from now on, however late the goroutine runs
 	p.running.Go(func() {
-		ctx, cancel := context.WithTimeout(values, timeout)
 		defer cancel()
-		call.Done(p.node.Do(ctx, r))
+		if call.Wanted() {
+			call.Done(p.node.Do(ctx, r))
+		}
 	})
 }
 
@@ -73,4 +75,40 @@ func (p *peer) Listen(client string, timeout time.Duration, notify func(string),
 		defer cancel()
 		done(p.queuer.Listen(ctx, client, notify))
 	})
+}
+
+// running counts goroutines. A sync.WaitGroup must not be added to while somebody
+// waits for none to be left: whoever holds a lock may release it during Close.
+type running struct {
+	mu   sync.Mutex
+	n    int
+	none sync.Cond // on mu
+}
+
+// Go runs f in a goroutine.
+func (r *running) Go(f func()) {
+	r.add(1)
+	go func() {
+		defer r.add(-1)
+		f()
+	}()
+}
+
+func (r *running) add(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.n += n
+	if r.n == 0 {
+		r.none.Broadcast()
+	}
+}
+
+// Wait returns at a moment at which none runs.
+func (r *running) Wait() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.none.L = &r.mu
+	for r.n > 0 {
+		r.none.Wait()
+	}
 }

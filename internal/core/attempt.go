@@ -235,6 +235,7 @@ func (a *Attempt) hold(token fence.Token) {
 	}
 	a.phase, a.token = Holding, token
 	a.votes = ballot{}
+	a.until = a.params.Start // not 0, which may be far ahead: the epoch is any
 	a.setUntil(Validity(a.params.Start, a.params.TTL))
 	a.due = a.params.Start + a.params.TTL/3
 }

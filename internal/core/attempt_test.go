@@ -488,3 +488,14 @@ func reference(n, answers int, numbers []fence.Token, no int) (core.Phase, fence
 	}
 	return core.Over, 0, core.NoQuorum
 }
+
+// The epoch of the client's clock is any, so 0 may lie far ahead.
+func TestValidityBeforeTheEpoch(t *testing.T) {
+	for _, maxHold := range []time.Duration{0, testTTL, time.Minute} {
+		a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: testTTL, MaxHold: maxHold, Start: -start, Proposal: 7})
+		a.OnAcquire(0, granted(7), -start)
+		if want := -start + testTTL - 102*time.Millisecond; a.Until() != want {
+			t.Errorf("at most %v: valid until %v, want %v", maxHold, a.Until(), want)
+		}
+	}
+}

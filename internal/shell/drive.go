@@ -14,19 +14,19 @@ import (
 func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	g := l.group
 	var reply core.Reply
-	var now time.Duration
+	now, read := f.sent, false // the clock is not read for what does not ask for it
 	if err == nil {
 		reply = core.Reply{Status: core.Status(a.Status), Register: a.Register}
 		g.observe(a.Register)
 		if a.Status == node.Held {
-			now = g.Env.Now()
+			now, read = g.Env.Now(), true
 			g.observeClock(i, f.sent, now, a.Clock)
 		}
 	}
 	l.mu.Lock()
 	l.peers[i].said = said{op: f.action.Op, answer: a, err: err}
-	if now == 0 && l.timely(f.action) {
-		now = g.Env.Now()
+	if !read && l.timely(f.action) {
+		now, read = g.Env.Now(), true
 	}
 	var action core.Action
 	switch f.action.Op {
@@ -42,7 +42,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	decided := l.settle(now)
 	l.mu.Unlock()
 	if action.Op != core.None {
-		if now == 0 {
+		if !read {
 			now = g.Env.Now()
 		}
 		l.send(action, now)
