@@ -22,8 +22,8 @@
 // than its lease and does not know it yet. And a node that lost its memory does not
 // vote until it can no longer contradict what it has forgotten.
 //
-// Whoever finds the lock taken stands in line on the nodes, first come first
-// served, and is called when its turn has come (Queuer). Lines decide who tries
+// Whoever finds the lock taken waits in a queue on the nodes, first come first
+// served, and is notified when it is free for it. Queues decide who tries
 // next; who holds is decided by the leases alone.
 //
 // ARCHITECTURE.md in the repository has the rules and the argument why they

@@ -54,8 +54,8 @@ type HeldError struct {
 	// RetryAfter is when the lease ends unless it is extended, from now on. 0
 	// if it is not known.
 	RetryAfter time.Duration
-	// Ahead is how many wait in line before the caller, who is not in line
-	// after TryAcquire: then it is all of them. 0 where nodes keep no lines.
+	// Ahead is how many wait before the caller, who is in no queue after
+	// TryAcquire: then it is all of them. 0 where nodes keep no queues.
 	Ahead int
 }
 
@@ -69,7 +69,7 @@ func (e *HeldError) Error() string {
 		b += fmt.Sprintf(" (its lease ends in %v unless extended)", e.RetryAfter.Round(time.Millisecond))
 	}
 	if e.Ahead > 0 {
-		b += fmt.Sprintf(", %d ahead in line", e.Ahead)
+		b += fmt.Sprintf(", %d ahead in the queue", e.Ahead)
 	}
 	return b
 }

@@ -264,7 +264,7 @@ func (c *cluster) locker(change ...func(*fenlock.Config)) *fenlock.Locker {
 }
 
 // liner returns a client whose nodes keep lines.
-func (c *cluster) liner(change ...func(*fenlock.Config)) *fenlock.Locker {
+func (c *cluster) queuer(change ...func(*fenlock.Config)) *fenlock.Locker {
 	c.t.Helper()
 	return c.lockerOn((*faulty).queuer, change...)
 }

@@ -65,16 +65,16 @@ func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lock, error) {
 // answer, or until ctx is done. It returns at once if waiting cannot help: on an
 // invalid name, and when too many nodes are misconfigured for a quorum.
 //
-// Waiters stand in line, first come first served: in this process in memory, on
+// Waiters are in a queue, first come first served: in this process in memory, on
 // the nodes if they are Queuers, by the nodes' clocks. One that does not take
 // the lock within a second of its turn, because its process is stopped or cut
 // off, is passed over; it keeps its place for when it is back.
 //
-// Where nodes are not Queuers, or cannot call (the Logger is told), waiters try
-// again after a random delay, in no order. Beside others that stand in line they
+// Where nodes are not Queuers, or cannot notify (the Logger is told), waiters try
+// again after a random delay, in no order. Beside others that are in the queue they
 // may never find the lock free.
 //
-// When ctx is done, the waiter leaves the lines, and the error matches ctx's own
+// When ctx is done, the waiter leaves the queues, and the error matches ctx's own
 // error and, if an attempt was made, the reason why the last one failed:
 // ErrHeld or ErrNoQuorum.
 func (l *Locker) Acquire(ctx context.Context, name string) (*Lock, error) {

@@ -31,7 +31,7 @@ type size struct {
 	rounds    int           // of cycle, handover
 	cycles    int           // per round
 	lines     int           // rounds of line
-	waiters   int           // in line
+	waiters   int           // in the queue
 	gap       time.Duration // between their arrivals
 	clients   int           // of loop
 	loop      time.Duration // how long it runs

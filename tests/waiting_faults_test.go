@@ -25,11 +25,11 @@ func TestWaiterWhoseSubscriptionsAreCut(t *testing.T) {
 		var want []string
 		for round := range 24 {
 			// A name of its own: where the round before is not over yet, the holder
-			// would be in line too, until it releases.
+			// would be in the queue too, until it releases.
 			who, name := fmt.Sprint(round), fmt.Sprint("orders/", round)
 			held := acquire(t, holder, name)
 			done := visits.waits(ctx, who, waiter, name)
-			awaitLine(t, servers, lineOf(name), 1)
+			awaitQueue(t, servers, lineOf(name), 1)
 			for _, s := range servers {
 				if n := s.Do("CLIENT", "KILL", "TYPE", "pubsub"); n == "0" {
 					t.Fatalf("%s has no subscription", s.Addr())
@@ -61,11 +61,11 @@ func TestWaiterWhenAllConnectionsAreCut(t *testing.T) {
 		var want []string
 		for round := range 6 {
 			// A name of its own: where the round before is not over yet, the holder
-			// would be in line too, until it releases.
+			// would be in the queue too, until it releases.
 			who, name := fmt.Sprint(round), fmt.Sprint("orders/", round)
 			held := acquire(t, holder, name)
 			done := visits.waits(ctx, who, waiter, name)
-			awaitLine(t, servers, lineOf(name), 1)
+			awaitQueue(t, servers, lineOf(name), 1)
 			for _, s := range servers {
 				s.Do("CLIENT", "KILL", "TYPE", "pubsub")
 				s.Do("CLIENT", "KILL", "TYPE", "normal")
@@ -86,7 +86,7 @@ func TestWaiterWhenAllConnectionsAreCut(t *testing.T) {
 	})
 }
 
-// Durable servers that are restarted one after the other remember who is in line,
+// Durable servers that are restarted one after the other remember who is in the queue,
 // and the waiters keep their order.
 func TestWaitersWhileServersAreRestarted(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
@@ -102,14 +102,14 @@ func TestWaitersWhileServersAreRestarted(t *testing.T) {
 		waiters := []string{"first", "second", "third"}
 		for i, who := range waiters {
 			all = append(all, visits.waits(ctx, who, newLocker(t, urls(servers)), "orders"))
-			awaitLine(t, servers, lineOf("orders"), i+1)
+			awaitQueue(t, servers, lineOf("orders"), i+1)
 		}
 		for _, s := range servers {
 			s.Kill()
 			s.Restart()
 			awaitAdmission(t, s)
 		}
-		awaitLine(t, servers, lineOf("orders"), len(waiters))
+		awaitQueue(t, servers, lineOf("orders"), len(waiters))
 		visits.check(t) // nobody yet
 		release(t, held)
 		for _, done := range all {
@@ -150,7 +150,7 @@ func TestWaiterWhenAMajorityIsLost(t *testing.T) {
 			lock, err := waiter.Acquire(ctx, "orders")
 			got <- result{lock, held.Context().Err() != nil, err}
 		}()
-		awaitLine(t, servers, lineOf("orders"), 1)
+		awaitQueue(t, servers, lineOf("orders"), 1)
 		for _, s := range servers[:3] {
 			s.Kill()
 		}

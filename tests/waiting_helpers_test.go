@@ -125,9 +125,9 @@ func (r *room) waits(ctx context.Context, who string, l *fenlock.Locker, name st
 // lineOf is the key of the line of a name.
 func lineOf(name string) string { return "fenlock-line:fenlock:" + name }
 
-// awaitLine waits until so many stand in line on every server that is up, and can
+// awaitQueue waits until so many are in the queue on every server that is up, and can
 // be called there.
-func awaitLine(t testing.TB, servers []*testserver.Server, line string, n int) {
+func awaitQueue(t testing.TB, servers []*testserver.Server, line string, n int) {
 	t.Helper()
 	eventually(t, func() error {
 		for _, s := range servers {
@@ -136,7 +136,7 @@ func awaitLine(t testing.TB, servers []*testserver.Server, line string, n int) {
 			}
 			members := strings.Fields(strings.Trim(s.Do("ZRANGE", line, "0", "-1"), "[]"))
 			if len(members) != n {
-				return fmt.Errorf("%s: %d in line, want %d", s.Addr(), len(members), n)
+				return fmt.Errorf("%s: %d in the queue, want %d", s.Addr(), len(members), n)
 			}
 			for _, m := range members {
 				channel := "fenlock-wake:" + m[:32]

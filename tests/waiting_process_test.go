@@ -60,9 +60,9 @@ func checkLog(t *testing.T, log string, want ...string) {
 	}
 }
 
-// The first in line is dead and the second is stopped: the third gets the lock.
+// The first in the queue is dead and the second is stopped: the third gets the lock.
 // The second gets it later, when it goes on.
-func TestProcessesInLine(t *testing.T) {
+func TestProcessesInQueue(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		fenlock := buildCommand(t)
@@ -73,7 +73,7 @@ func TestProcessesInLine(t *testing.T) {
 		var waiters []*client
 		for i, who := range []string{"first", "second", "third"} {
 			waiters = append(waiters, startRun(t, fenlock, servers, longTTL, who, log))
-			awaitLine(t, servers, lineOf("orders"), i+1)
+			awaitQueue(t, servers, lineOf("orders"), i+1)
 		}
 		first, second, third := waiters[0], waiters[1], waiters[2]
 		first.signal(syscall.SIGKILL)
@@ -82,8 +82,8 @@ func TestProcessesInLine(t *testing.T) {
 		holder.finish()
 		third.begun()
 		second.signal(syscall.SIGCONT)
-		// It stands in line again, though it was called and is late.
-		awaitLine(t, servers, lineOf("orders"), 1)
+		// It is in the queue again, though it was called and is late.
+		awaitQueue(t, servers, lineOf("orders"), 1)
 		third.finish()
 		second.begun()
 		second.finish()
@@ -106,7 +106,7 @@ func TestWaitersBehindADeadHolder(t *testing.T) {
 		var all []<-chan struct{}
 		for i, who := range []string{"first", "second", "third"} {
 			all = append(all, visits.waits(ctx, who, newLocker(t, urls(servers)), "orders"))
-			awaitLine(t, servers, lineOf("orders"), i+1)
+			awaitQueue(t, servers, lineOf("orders"), i+1)
 		}
 		holder.signal(syscall.SIGKILL)
 		holder.cmd.Wait()

@@ -43,7 +43,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 			all = append(all, visits.waits(ctx, who, l, "orders"))
 			time.Sleep(20 * time.Millisecond)
 		}
-		awaitLine(t, servers, lineOf("orders"), 12)
+		awaitQueue(t, servers, lineOf("orders"), 12)
 		release(t, held)
 		for _, done := range all {
 			<-done
@@ -53,7 +53,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 	})
 }
 
-// Clients that do not stop trying get nothing while somebody is in line, nor
+// Clients that do not stop trying get nothing while somebody is in the queue, nor
 // between a release and the attempt of the waiter that is called for it.
 func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
@@ -71,7 +71,7 @@ func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 			who := fmt.Sprint("waiter ", round)
 			held := acquire(t, holder, name)
 			done := visits.waits(ctx, who, waiter, name)
-			awaitLine(t, servers, lineOf(name), 1)
+			awaitQueue(t, servers, lineOf(name), 1)
 			var trying sync.WaitGroup
 			served := make(chan struct{})
 			began := tries.Load()
@@ -138,7 +138,7 @@ func TestWaitersBehindRedsync(t *testing.T) {
 		for i, who := range []string{"first", "second"} {
 			l := newLockerWith(t, urls(servers), []valkeynode.Option{valkeynode.WithPrefix("")})
 			all = append(all, visits.waits(ctx, who, l, "orders"))
-			awaitLine(t, servers, "fenlock-line:orders", i+1)
+			awaitQueue(t, servers, "fenlock-line:orders", i+1)
 		}
 		if ok, err := mutex.UnlockContext(ctx); !ok || err != nil {
 			t.Fatalf("redsync's unlock: %v, %v", ok, err)
@@ -161,14 +161,14 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 		for range clients {
 			lockers = append(lockers, newLocker(t, urls(servers), long))
 		}
-		// Once each that gives up when it is in line. After that, a client joins
+		// Once each that gives up when it is in the queue. After that, a client joins
 		// with its first request.
 		ctx, cancel := context.WithCancel(bounded(t))
 		var all sync.WaitGroup
 		for _, l := range lockers {
 			all.Go(func() { l.Acquire(ctx, "orders") })
 		}
-		awaitLine(t, servers, lineOf("orders"), clients)
+		awaitQueue(t, servers, lineOf("orders"), clients)
 		cancel()
 		all.Wait()
 		for _, l := range lockers {
@@ -196,12 +196,12 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 				break
 			}
 			if time.Now().After(end) {
-				t.Fatalf("%d of %d servers have somebody in line who gave up", left, len(servers))
+				t.Fatalf("%d of %d servers have somebody in the queue who gave up", left, len(servers))
 			}
 		}
 		visits := newRoom(t)
 		done := visits.waits(bounded(t), "next", newLocker(t, urls(servers), long), "orders")
-		awaitLine(t, servers, lineOf("orders"), 1)
+		awaitQueue(t, servers, lineOf("orders"), 1)
 		release(t, held)
 		<-done
 		visits.check(t, "next")

@@ -196,7 +196,7 @@ func TestLine(t *testing.T) {
 				if !strings.Contains(line, `"x" is held by the holder`) {
 					t.Errorf("the waiter says %q", line)
 				}
-				if ahead := strings.Contains(line, ", 1 ahead in line"); ahead != (what == "second") {
+				if ahead := strings.Contains(line, ", 1 ahead in the queue"); ahead != (what == "second") {
 					t.Errorf("the %s waiter says %q", what, line)
 				}
 				return r

@@ -46,7 +46,7 @@ func mutants() []mutant {
 var worlds = map[string]func(p *profile){"steps": steps, "returns": returns, "pauses": pauses, "losses": losses, "losses unheard": lossesUnheard,
 	"cuts": cuts, "idle": idle, "calm": calm, "calm waits": calmWaits, "queueing": queueing, "crowd": crowd,
 	"rush": rush, "busy": busy, "late cuts": lateCuts, "paused trying": pausedTrying,
-	"paused in line": pausedInLine}
+	"paused in the queue": pausedInQueue}
 
 // steps is a world of leases that vanish, and of registers that differ.
 func steps(p *profile) {
@@ -78,8 +78,8 @@ func pausedHolding(p *profile) {
 	p.hold, p.nodes = 300*time.Millisecond, 3
 }
 
-// pausedInLine is the same as pausedTrying where nodes keep queues.
-func pausedInLine(p *profile) {
+// pausedInQueue is the same as pausedTrying where nodes keep queues.
+func pausedInQueue(p *profile) {
 	pausedTrying(p)
 	p.noQueues = 0
 }

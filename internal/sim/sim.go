@@ -239,7 +239,7 @@ func (w *world) beQuiet() {
 			w.remains.lastWaiter[id] = 0
 		}
 	}
-	// Each waiter that is gone, but still in line, is called in vain when its turn
+	// Each waiter that is gone, but still in the queue, is called in vain when its turn
 	// comes: its client still listens.
 	var gone []string
 	for _, n := range w.nodes {

@@ -60,7 +60,7 @@ func TestRestartTellsListeners(t *testing.T) {
 	here.want(t)
 	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
 	if a := must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Ahead != 0 {
-		t.Errorf("%d in line after a loss of memory", a.Ahead)
+		t.Errorf("%d in the queue after a loss of memory", a.Ahead)
 	}
 	must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("x", client("b"), 2))))
 	must(t, node.Granted)(n.Do(ctx, as(node.Release, request("x", "one", 0))))
@@ -145,7 +145,7 @@ func TestLineExpiryIsExact(t *testing.T) {
 		must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("x", client("a"), 1))))
 		clock.Advance(after)
 		if a := must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Ahead != want || a.Clock != after {
-			t.Errorf("after %v: %+v; want %d in line", after, a, want)
+			t.Errorf("after %v: %+v; want %d in the queue", after, a, want)
 		}
 	}
 }

@@ -79,7 +79,7 @@ func FuzzOperations(f *testing.F) {
 					t.Fatalf("%+v granted on %+v at %v", reply, before, now)
 				}
 				if reply.Status == node.Held && p.Waiter != "" && l.ahead(p.Waiter) == len(l.Waiters) && len(l.Waiters) < MaxQueue {
-					t.Fatalf("%q was refused, and is not in line", p.Waiter)
+					t.Fatalf("%q was refused, and is not in the queue", p.Waiter)
 				}
 			case kind == extend:
 				token = min(token, fence.MaxToken)
@@ -169,7 +169,7 @@ func FuzzOperations(f *testing.F) {
 			seen := map[string]bool{}
 			for _, in := range l.Waiters {
 				if in.Waiter == "" || seen[in.Waiter] {
-					fail(fmt.Sprintf("%q is twice in line, or nobody", in.Waiter))
+					fail(fmt.Sprintf("%q is twice in the queue, or nobody", in.Waiter))
 				}
 				seen[in.Waiter] = true
 			}

@@ -149,7 +149,7 @@ func TestTimedOut(t *testing.T) {
 	wantViolations(t, r.Violations, Porcupine, `porcupine timed out: "a" has 17 operations, and 1ms were not enough`)
 }
 
-// busy makes a history of clients who wait in line all the time, some of
+// busy makes a history of clients who wait in the queue all the time, some of
 // whom lose the lock.
 func busy(clients, rounds int, seed uint64) *History {
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -41,10 +41,10 @@ const (
 
 func TestDeadWaiterIsPassedOverAtOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
+		lock := c.comes(c.queuer()).lock
 		c.joins(clientA, false)
 		c.joins(clientB, false)
-		b := c.comes(c.liner())
+		b := c.comes(c.queuer())
 		time.Sleep(10 * time.Second) // less than a line is remembered for
 		at := time.Since(c.start)
 		c.gives(lock)
@@ -54,9 +54,9 @@ func TestDeadWaiterIsPassedOverAtOnce(t *testing.T) {
 
 func TestHungWaiterIsPassedOverAfterTheClaimWindow(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
+		lock := c.comes(c.queuer()).lock
 		c.joins(clientA, true)
-		b := c.comes(c.liner())
+		b := c.comes(c.queuer())
 		time.Sleep(10 * time.Second)
 		at := time.Since(c.start)
 		c.gives(lock)
@@ -64,14 +64,14 @@ func TestHungWaiterIsPassedOverAfterTheClaimWindow(t *testing.T) {
 	})
 }
 
-// The third in line asks every two seconds, and more often once it sees that the
+// The third in the queue asks every two seconds, and more often once it sees that the
 // name is kept for somebody.
 func TestTwoHungWaitersCostTwoClaimWindowsAndALook(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
+		lock := c.comes(c.queuer()).lock
 		c.joins(clientA, true)
 		c.joins(clientB, true)
-		b := c.comes(c.liner())
+		b := c.comes(c.queuer())
 		time.Sleep(10 * time.Second)
 		at := time.Since(c.start)
 		c.gives(lock)
@@ -81,8 +81,8 @@ func TestTwoHungWaitersCostTwoClaimWindowsAndALook(t *testing.T) {
 
 func TestLostCallsCostTimeOnly(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		b := c.comes(c.liner())
+		lock := c.comes(c.queuer()).lock
+		b := c.comes(c.queuer())
 		for _, f := range c.nodes {
 			f.call = func(func()) {}
 		}
@@ -96,9 +96,9 @@ func TestLostCallsCostTimeOnly(t *testing.T) {
 // Whoever was called and did not hear it is passed over like one that is hung.
 func TestWhoMissesACallIsPassedOver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		b := c.comes(c.liner())
-		d := c.comes(c.liner())
+		lock := c.comes(c.queuer()).lock
+		b := c.comes(c.queuer())
+		d := c.comes(c.queuer())
 		time.Sleep(10 * time.Second)
 		var lost atomic.Int32
 		for _, f := range c.nodes {
@@ -128,10 +128,10 @@ func TestCallsThatComeTwiceAreHarmless(t *testing.T) {
 				time.AfterFunc(time.Second, event)
 			}
 		}
-		lock := c.comes(c.liner()).lock
+		lock := c.comes(c.queuer()).lock
 		var all []*arrival
 		for range 4 {
-			all = append(all, c.comes(c.liner()))
+			all = append(all, c.comes(c.queuer()))
 		}
 		for _, a := range all {
 			at := time.Since(c.start)
@@ -148,8 +148,8 @@ func TestCallsThatComeTwiceAreHarmless(t *testing.T) {
 // A subscription that was broken is renewed: whoever may have missed a call asks.
 func TestRenewedSubscriptionMakesUpForALostCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		b := c.comes(c.liner())
+		lock := c.comes(c.queuer()).lock
+		b := c.comes(c.queuer())
 		for _, f := range c.nodes {
 			f.call = func(func()) {}
 		}
@@ -164,11 +164,11 @@ func TestRenewedSubscriptionMakesUpForALostCall(t *testing.T) {
 // Where nodes keep lines but cannot call (no permission, no pipe), waiters poll.
 func TestWaitersPollNodesThatCannotCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
+		lock := c.comes(c.queuer()).lock
 		for _, f := range c.nodes[:2] {
 			f.mute = errors.New("no permission to subscribe")
 		}
-		b := c.comes(c.liner())
+		b := c.comes(c.queuer())
 		time.Sleep(10 * time.Second)
 		at := time.Since(c.start)
 		c.gives(lock)
@@ -200,8 +200,8 @@ func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b := c.comes(c.liner())
-		d := c.comes(c.liner())
+		b := c.comes(c.queuer())
+		d := c.comes(c.queuer())
 		c.wantsInBy(b, ttl, ttl+2*time.Millisecond)
 		at := time.Since(c.start)
 		c.gives(b.lock)
@@ -212,8 +212,8 @@ func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
 // Another library's client releases without a call.
 func TestLockThatIsRemovedWithoutACallIsTakenSoon(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		b := c.comes(c.liner())
+		lock := c.comes(c.queuer()).lock
+		b := c.comes(c.queuer())
 		for _, f := range c.nodes {
 			f.call = func(func()) {}
 		}
@@ -226,9 +226,9 @@ func TestLockThatIsRemovedWithoutACallIsTakenSoon(t *testing.T) {
 
 func TestNodesThatRestartWhileSomebodyWaits(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		b := c.comes(c.liner())
-		d := c.comes(c.liner())
+		lock := c.comes(c.queuer()).lock
+		b := c.comes(c.queuer())
+		d := c.comes(c.queuer())
 		time.Sleep(time.Second)
 		c.crash(0, nil)
 		c.crash(1, nil)
@@ -250,8 +250,8 @@ func TestNodesThatRestartWhileSomebodyWaits(t *testing.T) {
 
 func TestNodesThatAreDownWhileSomebodyWaits(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		b := c.comes(c.liner())
+		lock := c.comes(c.queuer()).lock
+		b := c.comes(c.queuer())
 		c.set(0, 2, allOps, down)
 		time.Sleep(time.Second)
 		c.set(0, 2, allOps, fault{})
@@ -277,7 +277,7 @@ func TestEverybodyIsServedUnderRandomDelays(t *testing.T) {
 			var all sync.WaitGroup
 			inside := 0
 			for range clients {
-				l := c.liner()
+				l := c.queuer()
 				pause := time.Duration(random.IntN(10)) * time.Millisecond
 				all.Go(func() {
 					for range rounds {
@@ -316,8 +316,8 @@ func (c *cluster) wantNothingLeft() {
 		r := node.Request{Name: name, Holder: holder("looks"), TTL: ttl}
 		if a, err := f.view.Do(context.Background(), as(node.Acquire, r)); err != nil || a.Status != node.Granted {
 			c.t.Errorf("node %d, which should be free, answers %+v, %v", i, a, err)
-		} else if n := c.inLine(i); n != 0 {
-			c.t.Errorf("%d are still in line on node %d", n, i)
+		} else if n := c.inQueue(i); n != 0 {
+			c.t.Errorf("%d are still in the queue on node %d", n, i)
 		}
 		f.view.Do(context.Background(), as(node.Release, r))
 	}
@@ -325,16 +325,16 @@ func (c *cluster) wantNothingLeft() {
 
 // A request that is sent when it is no longer needed, because the process was
 // busy, must not put a waiter into a line that it has left.
-func TestLateRequestsLeaveNobodyInLine(t *testing.T) {
+func TestLateRequestsLeaveNobodyInQueue(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		b := c.comes(c.liner())
+		lock := c.comes(c.queuer()).lock
+		b := c.comes(c.queuer())
 		// What is sent to the last node from now on is late there.
 		c.nodes[4].set(acquire, fault{request: 30 * time.Millisecond})
 		time.Sleep(time.Second)
 		c.gives(lock)
 		<-b.done
-		d := c.comes(c.liner())
+		d := c.comes(c.queuer())
 		c.gives(b.lock) // overtakes the acquire at the last node
 		<-d.done
 		c.gives(d.lock)
@@ -346,18 +346,18 @@ func TestLateRequestsLeaveNobodyInLine(t *testing.T) {
 // Whose leave was lost is called in vain, and passes the call on at once.
 func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		l := c.liner()
+		lock := c.comes(c.queuer()).lock
+		l := c.queuer()
 		ctx, cancel := context.WithCancel(t.Context())
 		c.comesUntil(ctx, l)
 		c.set(0, 3, release, fault{err: errDown})
 		cancel()
 		synctest.Wait()
 		c.set(0, 3, release, fault{})
-		if n := c.inLine(0); n != 1 {
-			t.Fatalf("%d in line, want the one that could not leave", n)
+		if n := c.inQueue(0); n != 1 {
+			t.Fatalf("%d in the queue, want the one that could not leave", n)
 		}
-		b := c.comes(c.liner())
+		b := c.comes(c.queuer())
 		at := time.Since(c.start)
 		c.gives(lock)
 		c.wantsIn(b, at)
@@ -372,10 +372,10 @@ func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
 // A node whose Listen never returns must not hold the others up.
 func TestNodeThatNeverListens(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
+		lock := c.comes(c.queuer()).lock
 		stuck := make(chan struct{})
 		c.nodes[2].stuck = stuck
-		b := c.comes(c.liner())
+		b := c.comes(c.queuer())
 		time.Sleep(nodeTimeout + time.Millisecond) // in the moment itself either may be first
 		at := time.Since(c.start)
 		c.gives(lock)
@@ -391,7 +391,7 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 		{Ahead: -1 << 40}, {Ahead: 1 << 60}, {Remaining: math.MaxInt64}, {Remaining: -1}, {Clock: math.MaxInt64}, {Clock: math.MinInt64},
 	} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
-			lock := c.comes(c.liner()).lock
+			lock := c.comes(c.queuer()).lock
 			for _, f := range c.nodes {
 				f.forge = func(a node.Answer) node.Answer {
 					if a.Status != node.Held {
@@ -402,7 +402,7 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 					return a
 				}
 			}
-			b := c.comes(c.liner())
+			b := c.comes(c.queuer())
 			time.Sleep(time.Minute)
 			if n := c.requests(acquire); n > 3*100 {
 				t.Errorf("%+v: %d requests in a minute", absurd, n)

@@ -91,8 +91,8 @@ func (c *cluster) warm(l *fenlock.Locker) *fenlock.Locker {
 	return l
 }
 
-// inLine returns how many are in line on a node.
-func (c *cluster) inLine(i int) int {
+// inQueue returns how many are in the queue on a node.
+func (c *cluster) inQueue(i int) int {
 	c.t.Helper()
 	r := node.Request{Name: name, Holder: holder("looks"), TTL: ttl}
 	a, err := c.nodes[i].view.Do(context.Background(), as(node.Acquire, r))
@@ -104,9 +104,9 @@ func (c *cluster) inLine(i int) int {
 
 func TestNextHasItAtTheInstantOfTheRelease(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		first := c.comes(c.liner())
+		first := c.comes(c.queuer())
 		time.Sleep(time.Second)
-		second := c.comes(c.liner())
+		second := c.comes(c.queuer())
 		time.Sleep(2 * time.Second)
 		at := time.Since(c.start)
 		c.gives(first.lock)
@@ -120,11 +120,11 @@ func TestNextHasItAtTheInstantOfTheRelease(t *testing.T) {
 // difference to its place.
 func TestFirstComeFirstServedWhateverTheClocks(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
+		lock := c.comes(c.queuer()).lock
 		var all []*arrival
 		for i := range 8 {
 			ahead := []time.Duration{0, 3 * time.Hour, 2 * time.Second}[i%3]
-			all = append(all, c.comes(c.liner(func(config *fenlock.Config) {
+			all = append(all, c.comes(c.queuer(func(config *fenlock.Config) {
 				config.Clock = func() time.Duration { return c.now() + ahead }
 			})))
 		}
@@ -141,9 +141,9 @@ func TestFirstComeFirstServedWhateverTheClocks(t *testing.T) {
 
 func TestNewcomerDoesNotOvertake(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		second := c.warm(c.liner())
-		newcomer := c.warm(c.liner())
+		lock := c.comes(c.queuer()).lock
+		second := c.warm(c.queuer())
+		newcomer := c.warm(c.queuer())
 		b := c.comes(second)
 		// The calls to the waiter take a while. The lock is free, but not for others.
 		for _, f := range c.nodes {
@@ -164,15 +164,15 @@ func TestNewcomerDoesNotOvertake(t *testing.T) {
 	})
 }
 
-func TestTryAcquireLeavesNothingInLine(t *testing.T) {
+func TestTryAcquireLeavesNothingInQueue(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		l := c.warm(c.liner())
+		lock := c.comes(c.queuer()).lock
+		l := c.warm(c.queuer())
 		_, err := l.TryAcquire(t.Context(), name)
 		wantErr(t, err, fenlock.ErrHeld)
 		for i := range c.nodes {
-			if n := c.inLine(i); n != 0 {
-				t.Errorf("%d in line on node %d", n, i)
+			if n := c.inQueue(i); n != 0 {
+				t.Errorf("%d in the queue on node %d", n, i)
 			}
 		}
 		c.gives(lock)
@@ -182,21 +182,21 @@ func TestTryAcquireLeavesNothingInLine(t *testing.T) {
 
 func TestWhoGivesUpLeavesAllLinesAtOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
+		lock := c.comes(c.queuer()).lock
 		ctx, cancel := context.WithCancel(t.Context())
-		b := c.comesUntil(ctx, c.liner())
-		d := c.comes(c.liner())
+		b := c.comesUntil(ctx, c.queuer())
+		d := c.comes(c.queuer())
 		for i := range c.nodes {
-			if n := c.inLine(i); n != 2 {
-				t.Errorf("%d in line on node %d, want 2", n, i)
+			if n := c.inQueue(i); n != 2 {
+				t.Errorf("%d in the queue on node %d, want 2", n, i)
 			}
 		}
 		cancel()
 		synctest.Wait()
 		wantErr(t, b.err, context.Canceled, fenlock.ErrHeld)
 		for i := range c.nodes {
-			if n := c.inLine(i); n != 1 {
-				t.Errorf("%d in line on node %d after one left", n, i)
+			if n := c.inQueue(i); n != 1 {
+				t.Errorf("%d in the queue on node %d after one left", n, i)
 			}
 		}
 		at := time.Since(c.start)
@@ -208,8 +208,8 @@ func TestWhoGivesUpLeavesAllLinesAtOnce(t *testing.T) {
 // Also if it gives up at the worst moment: while its requests are on their way.
 func TestWhoGivesUpDuringAnAttemptLeaves(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		l := c.warm(c.liner())
+		lock := c.comes(c.queuer()).lock
+		l := c.warm(c.queuer())
 		for _, late := range []fault{{request: 20 * time.Millisecond}, {reply: 20 * time.Millisecond}, {request: 20 * time.Millisecond, lost: true}} {
 			c.set(0, 3, acquire, late)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -220,8 +220,8 @@ func TestWhoGivesUpDuringAnAttemptLeaves(t *testing.T) {
 			c.set(0, 3, acquire, fault{})
 			time.Sleep(2 * nodeTimeout)
 			for i := range c.nodes {
-				if n := c.inLine(i); n != 0 {
-					t.Errorf("%+v: %d in line on node %d", late, n, i)
+				if n := c.inQueue(i); n != 0 {
+					t.Errorf("%+v: %d in the queue on node %d", late, n, i)
 				}
 			}
 		}

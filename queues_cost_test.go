@@ -12,11 +12,11 @@ import (
 	"github.com/fenlock/fenlock"
 )
 
-// Who has waited before stands in line with its first request.
-func TestOneRequestToEachNodeIsEnoughToStandInLine(t *testing.T) {
+// Who has waited before is in the queue with its first request.
+func TestOneRequestToEachNodeIsEnoughToStandInQueue(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		l := c.warm(c.liner())
+		lock := c.comes(c.queuer()).lock
+		l := c.warm(c.queuer())
 		before := c.requests(allOps)
 		b := c.comes(l)
 		time.Sleep(time.Second)
@@ -38,10 +38,10 @@ func TestOneRequestToEachNodeIsEnoughToStandInLine(t *testing.T) {
 // before it could ask the nodes.
 func TestTimeInTheQueueOfTheProcessCounts(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		l := c.liner()
+		lock := c.comes(c.queuer()).lock
+		l := c.queuer()
 		first, second := c.comes(l), c.comes(l)
-		third := c.comes(c.liner())
+		third := c.comes(c.queuer())
 		c.gives(lock)
 		c.wantsInBy(first, 0, time.Minute)
 		time.Sleep(time.Millisecond)
@@ -61,8 +61,8 @@ func TestTimeInTheQueueOfTheProcessCounts(t *testing.T) {
 // Within a process one caller at a time asks the nodes.
 func TestWaitersOfOneProcessQueueInMemory(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		l := c.liner()
+		lock := c.comes(c.queuer()).lock
+		l := c.queuer()
 		var all []*arrival
 		for range 100 {
 			all = append(all, c.comes(l))
@@ -72,8 +72,8 @@ func TestWaitersOfOneProcessQueueInMemory(t *testing.T) {
 		if n := c.requests(acquire) - before; n > 100 {
 			t.Errorf("100 idle waiters of one process sent %d requests to 3 nodes in a minute", n)
 		}
-		if n := c.inLine(0); n != 1 {
-			t.Errorf("%d of them are in line on a node", n)
+		if n := c.inQueue(0); n != 1 {
+			t.Errorf("%d of them are in the queue on a node", n)
 		}
 		for _, a := range all {
 			at := time.Since(c.start)
@@ -87,8 +87,8 @@ func TestWaitersOfOneProcessQueueInMemory(t *testing.T) {
 
 func TestQueueInMemoryLetsGoOfThoseWhoGiveUp(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner()).lock
-		l := c.liner()
+		lock := c.comes(c.queuer()).lock
+		l := c.queuer()
 		ctx, cancel := context.WithCancel(t.Context())
 		first := c.comesUntil(ctx, l)
 		second := c.comesUntil(ctx, l)
@@ -105,8 +105,8 @@ func TestQueueInMemoryLetsGoOfThoseWhoGiveUp(t *testing.T) {
 
 func TestCloseEndsEveryWait(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.comes(c.liner())
-		l := c.liner()
+		c.comes(c.queuer())
+		l := c.queuer()
 		first, second := c.comes(l), c.comes(l)
 		go l.Close()
 		synctest.Wait()
@@ -123,13 +123,13 @@ func TestCloseEndsEveryWait(t *testing.T) {
 
 func TestObserverHearsWhyOneWaits(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.liner(label("worker 1"))).lock
-		second := c.comes(c.liner(label("worker 2")))
+		lock := c.comes(c.queuer(label("worker 1"))).lock
+		second := c.comes(c.queuer(label("worker 2")))
 		var mu sync.Mutex
 		var heard []string
 		type key struct{}
 		ctx := context.WithValue(context.Background(), key{}, "mine")
-		l := c.liner(func(config *fenlock.Config) {
+		l := c.queuer(func(config *fenlock.Config) {
 			config.Observer.Waiting = func(ctx context.Context, name string, why error) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -162,10 +162,10 @@ func TestObserverHearsWhyOneWaits(t *testing.T) {
 
 func TestIdleWaitersCostLittle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
-		all := []*arrival{c.comes(c.liner())}
+		all := []*arrival{c.comes(c.queuer())}
 		const waiters, minutes = 20, 10
 		for range waiters {
-			all = append(all, c.comes(c.liner()))
+			all = append(all, c.comes(c.queuer()))
 		}
 		before := c.requests(acquire) + c.requests(release)
 		time.Sleep(minutes * time.Minute)
