@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"errors"
 	"math"
 	"time"
 
@@ -66,11 +67,14 @@ func acquireRefusesItsOwnHolder(s *suite) {
 
 // A holder that died must not keep the lock. Nobody has to do anything for it.
 func leaseEndsByItself(s *suite) {
-	r := lasting(request("a", "gone", 7), short)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	looked, unseen := sameStripe("a", 1)
+	for _, name := range append(looked, unseen) {
+		s.want(node.Granted)(s.node.Acquire(s.ctx, lasting(request(name, "gone", 7), short)))
+	}
 	s.outwait()
 	s.leased("a", "", false, 7)
 	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 8)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request(unseen, "next", 0))), 8)
 }
 
 // A TTL that rounds to 0 ms makes some stores delete the key and report success
@@ -78,16 +82,16 @@ func leaseEndsByItself(s *suite) {
 // is not there, or loses the one it has by extending it.
 func badTTLChangesNothing(s *suite) {
 	for _, ttl := range []time.Duration{0, 1, time.Millisecond - 1, -1, -time.Hour, math.MinInt64} {
-		if a, err := s.node.Acquire(s.ctx, lasting(request("a", "bad", 100), ttl)); err == nil {
-			s.Fatalf("acquire with a TTL of %v: %+v; want an error", ttl, a)
+		if a, err := s.node.Acquire(s.ctx, lasting(request("a", "bad", 100), ttl)); !errors.Is(err, node.ErrInvalid) {
+			s.Fatalf("acquire with a TTL of %v: %+v, %v; want ErrInvalid", ttl, a, err)
 		}
 		s.leased("a", "", false, 0)
 	}
 	r := request("a", "good", 7)
 	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	for _, ttl := range []time.Duration{0, 1, time.Millisecond - 1, -1, -time.Hour, math.MinInt64} {
-		if a, err := s.node.Extend(s.ctx, lasting(r, ttl)); err == nil {
-			s.Fatalf("extend with a TTL of %v: %+v; want an error", ttl, a)
+		if a, err := s.node.Extend(s.ctx, lasting(r, ttl)); !errors.Is(err, node.ErrInvalid) {
+			s.Fatalf("extend with a TTL of %v: %+v, %v; want ErrInvalid", ttl, a, err)
 		}
 		s.leased("a", "good", true, 7)
 	}
@@ -113,19 +117,21 @@ func hugeTTLIsNeverAnEmptyGrant(s *suite) {
 // for good. (The wall clock in microseconds stays below the bound until 2112.)
 func badTokenChangesNothing(s *suite) {
 	for _, token := range []fence.Token{rule.MaxProposal + 1, fence.MaxToken, fence.MaxToken + 1, 1 << 62, math.MaxUint64} {
-		if a, err := s.node.Acquire(s.ctx, request("a", "bad", token)); err == nil {
-			s.Fatalf("acquire with the proposal %d: %+v; want an error", uint64(token), a)
+		if a, err := s.node.Acquire(s.ctx, request("a", "bad", token)); !errors.Is(err, node.ErrInvalid) {
+			s.Fatalf("acquire with the proposal %d: %+v, %v; want ErrInvalid", uint64(token), a, err)
 		}
 		s.leased("a", "", false, 0)
 	}
 	r := request("a", "good", 7)
 	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	for _, token := range []fence.Token{fence.MaxToken + 1, 1 << 62, math.MaxUint64} {
-		if a, err := s.node.Confirm(s.ctx, with(r, token)); err == nil {
-			s.Fatalf("confirm of %d: %+v; want an error", uint64(token), a)
+		if a, err := s.node.Confirm(s.ctx, with(r, token)); !errors.Is(err, node.ErrInvalid) {
+			s.Fatalf("confirm of %d: %+v, %v; want ErrInvalid", uint64(token), a, err)
 		}
-		if a, err := s.node.ForceRelease(s.ctx, "a", token); err == nil {
-			s.Fatalf("force release with the floor %d: %+v; want an error", uint64(token), a)
+		if s.node.admin() {
+			if a, err := s.node.ForceRelease(s.ctx, "a", token); !errors.Is(err, node.ErrInvalid) {
+				s.Fatalf("force release with the floor %d: %+v, %v; want ErrInvalid", uint64(token), a, err)
+			}
 		}
 		s.leased("a", "good", true, 7)
 	}
@@ -152,9 +158,49 @@ func tokensStayExact(s *suite) {
 		}
 		want++
 	}
-	s.register(s.want(node.Granted)(s.node.ForceRelease(s.ctx, "a", fence.MaxToken-2)), fence.MaxToken-2)
-	r := request("a", "last", 0)
-	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, r)), fence.MaxToken-1)
+	// As large as they get.
+	r := request("a", "high", 0)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, fence.MaxToken-3))), fence.MaxToken-3)
+	s.want(node.Granted)(s.node.Release(s.ctx, r))
+	next := fence.MaxToken - 2
+	if s.node.admin() {
+		s.register(s.want(node.Granted)(s.node.ForceRelease(s.ctx, "a", next)), next)
+		next++
+	}
+	r = request("a", "last", 0)
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, r)), next)
 	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, fence.MaxToken))), fence.MaxToken)
 	s.leased("a", "last", true, fence.MaxToken)
+}
+
+// The empty holder is nobody: a lease of nobody would be granted to the next one who
+// asks, or be released by all who have none.
+func emptyHolderChangesNothing(s *suite) {
+	r := request("a", "", 100)
+	r.Holder = ""
+	for _, op := range []node.Op{node.Acquire, node.Extend} {
+		r.Op = op
+		if a, err := s.node.Do(s.ctx, r); !errors.Is(err, node.ErrInvalid) {
+			s.Fatalf("%v without a holder: %+v, %v; want ErrInvalid", op, a, err)
+		}
+		s.leased("a", "", false, 0)
+	}
+	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "good", 7)))
+	s.want(node.Lost)(s.node.Release(s.ctx, r))
+	s.want(node.Lost)(s.node.Confirm(s.ctx, r))
+	s.leased("a", "good", true, 7)
+}
+
+// The contract may get more operations. An engine that takes one for another carries
+// out what nobody has asked for.
+func unknownOperationChangesNothing(s *suite) {
+	r := request("a", "good", 7)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	for _, r.Op = range []node.Op{0, node.ForceRelease + 1, 100, 255} {
+		if a, err := s.node.Do(s.ctx, r); !errors.Is(err, node.ErrInvalid) {
+			s.Fatalf("%v: %+v, %v; want ErrInvalid", r.Op, a, err)
+		}
+		s.leased("a", "good", true, 7)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,22 +22,53 @@ type broken struct {
 	now       atomic.Int64
 	leases    map[string]rule.Entry
 	registers map[int]fence.Token
+	queues    brokenQueues
 
-	acquire func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply
-	confirm func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply
-	extend  func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply
-	release func(e *rule.Entry, now time.Duration, holder node.Holder) rule.Reply
-	force   func(e *rule.Entry, now time.Duration, floor fence.Token) rule.Reply
-	key     func(name string) string
-	stripe  func(name string) int
-	label   func(holder node.Holder) string
-	left    func(time.Duration) time.Duration
-	ttl     func(time.Duration) (time.Duration, error)
-	number  func(r node.Request, err error) error
-	wrap    func(err error, r node.Request) error
-	list    func(all []node.Lease) []node.Lease
+	check  func(r node.Request) error
+	serve  func(s *served)
+	key    func(name string) string
+	stripe func(name string) int
+	label  func(holder node.Holder) string
+	left   func(time.Duration) time.Duration
+	wrap   func(err error, r node.Request) error
+	list   func(all []node.Lease) []node.Lease
 
 	torn, deaf, immortal, leaky, mute bool
+}
+
+// served is an operation that is carried out.
+type served struct {
+	*rule.Entry
+	q   *brokenQueue // nil if the node keeps no queues
+	now time.Duration
+	r   node.Request
+
+	as rule.Queue // what Serve is given: q, or what a mutant makes of it
+
+	was     rule.Entry   // as it was before
+	waiting rule.Waiters // the same
+	a       node.Answer
+	notify  string
+}
+
+func (s *served) sound() { s.a, s.notify = rule.Serve(s.Entry, s.as, s.now, s.r) }
+
+// around lets something happen before and after every operation of some kinds.
+func (n *broken) around(before, after func(s *served), ops ...node.Op) {
+	sound := n.serve
+	n.serve = func(s *served) {
+		if !slices.Contains(ops, s.r.Op) {
+			sound(s)
+			return
+		}
+		if before != nil {
+			before(s)
+		}
+		sound(s)
+		if after != nil {
+			after(s)
+		}
+	}
 }
 
 var errClosed = errors.New("closed")
@@ -49,18 +81,13 @@ type client struct {
 
 func newBroken() *broken {
 	return &broken{
-		leases: map[string]rule.Entry{}, registers: map[int]fence.Token{},
-		acquire: rule.Acquire,
-		confirm: func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
-			return rule.Confirm(e, now, r.Holder, r.Token)
-		},
-		extend: rule.Extend, release: rule.Release, force: rule.ForceRelease,
+		leases: map[string]rule.Entry{}, registers: map[int]fence.Token{}, queues: newBrokenQueues(),
+		check:  rule.Check,
+		serve:  (*served).sound,
 		key:    func(name string) string { return name },
 		stripe: node.Stripe,
 		label:  func(holder node.Holder) string { return holder.Label() },
 		left:   func(d time.Duration) time.Duration { return d },
-		ttl:    rule.CheckTTL,
-		number: func(_ node.Request, err error) error { return err },
 		wrap:   func(err error, _ node.Request) error { return fmt.Errorf("broken node: %w", err) },
 		list:   func(all []node.Lease) []node.Lease { return all },
 	}
@@ -73,29 +100,48 @@ func (c *client) String() string {
 	return "broken node"
 }
 
-func (c *client) do(ctx context.Context, r node.Request, f func(e *rule.Entry, now time.Duration) rule.Reply) (node.Answer, error) {
+func (c *client) Engine() any { return c }
+
+func (c *client) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	a, _, err := c.do(ctx, r, func(time.Duration) *brokenQueue { return nil })
+	return a, err
+}
+
+// do carries out a request, and returns whom to tell.
+func (c *client) do(ctx context.Context, r node.Request, queue func(now time.Duration) *brokenQueue) (node.Answer, []func(), error) {
+	if err := c.check(r); err != nil {
+		return node.Answer{}, nil, c.wrap(err, r)
+	}
 	if err := c.refuse(ctx); err != nil {
-		return node.Answer{}, c.wrap(err, r)
+		return node.Answer{}, nil, c.wrap(err, r)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Duration(c.now.Load())
-	e := c.leases[c.key(r.Name)]
-	e.Register = c.registers[c.stripe(r.Name)]
+	e := c.entry(r.Name)
 	if c.torn { // reads and writes in two steps
 		c.mu.Unlock()
 		runtime.Gosched()
 		time.Sleep(50 * time.Microsecond)
 		c.mu.Lock()
 	}
-	reply := f(&e, now)
+	s := &served{Entry: &e, q: queue(now), now: now, r: r, was: e}
+	if s.q != nil {
+		s.as, s.waiting = s.q, slices.Clone(s.q.Waiters)
+	}
+	c.serve(s)
 	c.leases[c.key(r.Name)] = e
 	c.registers[c.stripe(r.Name)] = e.Register
-	a := node.Answer{Status: reply.Status, Register: reply.Register}
-	if a.Status == node.Held {
-		a.HeldBy, a.Remaining = c.label(e.Holder), c.left(e.Expires-now)
+	if s.a.Status == node.Held {
+		s.a.HeldBy, s.a.Remaining = c.label(e.Holder), c.left(e.Expires-now)
 	}
-	return a, nil
+	return s.a, c.queues.told(s), nil
+}
+
+func (n *broken) entry(name string) rule.Entry {
+	e := n.leases[n.key(name)]
+	e.Register = n.registers[n.stripe(name)]
+	return e
 }
 
 func (c *client) refuse(ctx context.Context) error {
@@ -108,72 +154,21 @@ func (c *client) refuse(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (c *client) Engine() any { return c }
-
-func (c *client) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	switch r.Op {
-	case node.Acquire:
-		return c.Acquire(ctx, r)
-	case node.Confirm:
-		return c.Confirm(ctx, r)
-	case node.Extend:
-		return c.Extend(ctx, r)
-	case node.Release:
-		return c.Release(ctx, r)
-	case node.ForceRelease:
-		return c.ForceRelease(ctx, r)
-	}
-	return node.Answer{}, c.wrap(node.ErrInvalid, r)
-}
-
-func (c *client) Acquire(ctx context.Context, r node.Request) (node.Answer, error) {
-	ttl, err := c.ttl(r.TTL)
-	if err = errors.Join(err, c.number(r, rule.CheckProposal(r.Token))); err != nil {
-		return node.Answer{}, c.wrap(err, r)
-	}
-	return c.do(ctx, r, func(e *rule.Entry, now time.Duration) rule.Reply {
-		return c.acquire(e, now, r.Holder, ttl, r.Token)
-	})
-}
-
-func (c *client) Confirm(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := c.number(r, rule.CheckToken(r.Token)); err != nil {
-		return node.Answer{}, c.wrap(err, r)
-	}
-	return c.do(ctx, r, func(e *rule.Entry, now time.Duration) rule.Reply { return c.confirm(e, now, r) })
-}
-
-func (c *client) Extend(ctx context.Context, r node.Request) (node.Answer, error) {
-	ttl, err := c.ttl(r.TTL)
-	if err != nil {
-		return node.Answer{}, c.wrap(err, r)
-	}
-	return c.do(ctx, r, func(e *rule.Entry, now time.Duration) rule.Reply {
-		return c.extend(e, now, r.Holder, ttl, r.Token)
-	})
-}
-
-func (c *client) Release(ctx context.Context, r node.Request) (node.Answer, error) {
-	return c.do(ctx, r, func(e *rule.Entry, now time.Duration) rule.Reply { return c.release(e, now, r.Holder) })
-}
-
-func (c *client) ForceRelease(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := c.number(r, rule.CheckToken(r.Token)); err != nil {
-		return node.Answer{}, c.wrap(err, r)
-	}
-	return c.do(ctx, r, func(e *rule.Entry, now time.Duration) rule.Reply { return c.force(e, now, r.Token) })
-}
-
 func (c *client) Inspect(ctx context.Context, name string) (node.Lease, error) {
-	l := node.Lease{Name: name}
-	_, err := c.do(ctx, node.Request{Name: name}, func(e *rule.Entry, now time.Duration) rule.Reply {
-		l.Register = e.Register
-		if e.Leased(now) {
-			l.Label, l.Remaining = c.label(e.Holder), c.left(e.Expires-now)
-		}
-		return rule.Reply{}
-	})
-	return l, err
+	if err := c.refuse(ctx); err != nil {
+		return node.Lease{}, c.wrap(err, node.Request{})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lease(name, c.entry(name)), nil
+}
+
+func (n *broken) lease(name string, e rule.Entry) node.Lease {
+	l := node.Lease{Name: name, Register: e.Register}
+	if now := time.Duration(n.now.Load()); e.Leased(now) {
+		l.Label, l.Remaining = n.label(e.Holder), n.left(e.Expires-now)
+	}
+	return l
 }
 
 func (c *client) List(ctx context.Context, yield func(node.Lease) bool) error {
@@ -183,10 +178,10 @@ func (c *client) List(ctx context.Context, yield func(node.Lease) bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var all []node.Lease
-	now := time.Duration(c.now.Load())
 	for name, e := range c.leases {
-		if e.Leased(now) {
-			all = append(all, node.Lease{Name: name, Label: c.label(e.Holder), Remaining: c.left(e.Expires - now), Register: c.registers[c.stripe(name)]})
+		e.Register = c.registers[c.stripe(name)]
+		if l := c.lease(name, e); l.Remaining != 0 {
+			all = append(all, l)
 		}
 	}
 	for _, l := range c.list(all) {

@@ -89,6 +89,9 @@ func releaseCallsTheFirst(q *line) {
 
 // An operator's release ends a lease like any other.
 func forceReleaseCallsTheFirst(q *line) {
+	if !q.node.admin() {
+		return
+	}
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	q.holds()
 	q.queued(w1, w2)

@@ -24,7 +24,9 @@ func (c *startClient) InOrder() bool { return true }
 func (c *startClient) Engine() any { return c }
 
 func startSoundly(c *startClient, r node.Request, call node.Call) {
-	if call.Wanted() {
+	if r.Op > node.Release {
+		call.Done(node.Answer{}, c.wrap(node.ErrInvalid, r))
+	} else if call.Wanted() {
 		call.Done(c.Do(context.Background(), r))
 	}
 }
@@ -35,6 +37,9 @@ var startMutants = []struct {
 }{
 	{"none that is started", "", startSoundly},
 	{"what nobody wants is sent", "StartedUnwantedIsNotSent", func(c *startClient, r node.Request, call node.Call) {
+		call.Done(c.Do(context.Background(), r))
+	}},
+	{"anything is started", "StartedForceReleaseIsRefused", func(c *startClient, r node.Request, call node.Call) {
 		call.Done(c.Do(context.Background(), r))
 	}},
 	{"done twice", "StartedReleaseFreesAtOnce", func(c *startClient, r node.Request, call node.Call) {

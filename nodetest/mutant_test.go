@@ -16,6 +16,15 @@ import (
 	"github.com/fenlock/fenlock/nodetest"
 )
 
+// checking has the checks see another request than the one that is carried out.
+func checking(n *broken, change func(r *node.Request)) {
+	sound := n.check
+	n.check = func(r node.Request) error {
+		change(&r)
+		return sound(r)
+	}
+}
+
 // mutants are nodes as somebody might well write them, and the rule that must
 // catch each. Some are bugs that lock libraries really had.
 var mutants = []struct {
@@ -25,25 +34,17 @@ var mutants = []struct {
 	{"none", "", func(*broken) {}},
 
 	{"grant does not raise the register", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
-			before := e.Register
-			r := rule.Acquire(e, now, holder, ttl, proposal)
-			e.Register = before
-			return r
-		}
+		n.around(nil, func(s *served) { s.Register = s.was.Register }, node.Acquire)
 	}},
 	{"grant takes a proposal that was used", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
-			if !e.Leased(now) && proposal > 0 && proposal == e.Register {
-				e.Register--
+		n.around(func(s *served) {
+			if !s.Leased(s.now) && s.r.Token > 0 && s.r.Token == s.Register {
+				s.Register--
 			}
-			return rule.Acquire(e, now, holder, ttl, proposal)
-		}
+		}, nil, node.Acquire)
 	}},
 	{"grant ignores the proposal", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, _ fence.Token) rule.Reply {
-			return rule.Acquire(e, now, holder, ttl, 0)
-		}
+		n.around(func(s *served) { s.r.Token = 0 }, nil, node.Acquire)
 	}},
 	{"a register for each name", "RegisterServesItsWholeStripe", func(n *broken) {
 		ids := map[string]int{}
@@ -58,17 +59,10 @@ var mutants = []struct {
 		n.stripe = func(string) int { return 0 }
 	}},
 	{"acquire takes over a live lease", "AcquireRefusesWhileLeased", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
-			e.Holder = ""
-			return rule.Acquire(e, now, holder, ttl, proposal)
-		}
+		n.around(func(s *served) { s.Holder = "" }, nil, node.Acquire)
 	}},
 	{"refusal moves the register", "AcquireRefusesWhileLeased", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
-			r := rule.Acquire(e, now, holder, ttl, proposal)
-			e.Register = max(e.Register, proposal)
-			return r
-		}
+		n.around(nil, func(s *served) { s.Register = max(s.Register, s.r.Token) }, node.Acquire)
 	}},
 	{"remaining in another unit", "AcquireRefusesWhileLeased", func(n *broken) {
 		n.left = func(d time.Duration) time.Duration { return d / 1000 }
@@ -77,197 +71,161 @@ var mutants = []struct {
 		n.left = func(d time.Duration) time.Duration { return d + time.Second }
 	}},
 	{"acquire is reentrant", "AcquireRefusesItsOwnHolder", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
-			if e.Holder == holder {
-				e.Holder = ""
+		n.around(func(s *served) {
+			if s.Holder == s.r.Holder {
+				s.Holder = ""
 			}
-			return rule.Acquire(e, now, holder, ttl, proposal)
-		}
+		}, nil, node.Acquire)
 	}},
 	{"leases never end", "LeaseEndsByItself", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
-			return rule.Acquire(e, now, holder, 2*time.Minute, proposal)
-		}
+		n.around(func(s *served) { s.r.TTL = 2 * time.Minute }, nil, node.Acquire)
 	}},
 	{"expiry lowers the register", "LeaseEndsByItself", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
-			if e.Holder != "" && !e.Leased(now) {
-				e.Register = 0
+		n.around(func(s *served) {
+			if s.Holder != "" && !s.Leased(s.now) {
+				s.Register = 0
 			}
-			return rule.Acquire(e, now, holder, ttl, proposal)
-		}
+		}, nil, node.Acquire)
 	}},
 	{"TTL zero deletes and reports success", "BadTTLChangesNothing", func(n *broken) {
-		n.ttl = func(ttl time.Duration) (time.Duration, error) { return ttl.Truncate(time.Millisecond), nil }
+		checking(n, func(r *node.Request) { r.TTL = time.Second })
 	}},
 	{"TTL zero becomes a millisecond", "BadTTLChangesNothing", func(n *broken) {
-		n.ttl = func(ttl time.Duration) (time.Duration, error) { return max(ttl, time.Millisecond), nil }
+		checking(n, func(r *node.Request) { r.TTL = time.Second })
+		n.around(func(s *served) { s.r.TTL = max(s.r.TTL, time.Millisecond) }, nil, node.Acquire, node.Extend)
 	}},
 	{"huge TTL overflows", "HugeTTLIsNeverAnEmptyGrant", func(n *broken) {
 		n.now.Store(int64(time.Hour * 24 * 365 * 30)) // as a wall clock would be
-		n.ttl = func(ttl time.Duration) (time.Duration, error) {
-			if ttl < time.Millisecond {
-				return 0, errors.New("too short")
-			}
-			return ttl, nil
-		}
+		checking(n, func(r *node.Request) { r.TTL = min(r.TTL, time.Second) })
 	}},
 	{"any number is taken", "BadTokenChangesNothing", func(n *broken) {
-		n.number = func(node.Request, error) error { return nil }
+		checking(n, func(r *node.Request) { r.Token = 0 })
 	}},
 	{"numbers are checked for acquire only", "BadTokenChangesNothing", func(n *broken) {
-		n.number = func(r node.Request, err error) error {
-			if r.TTL == 0 || err != nil && strings.Contains(string(r.Holder), ":good") {
+		checking(n, func(r *node.Request) {
+			if r.Op != node.Acquire {
+				r.Token = 0
+			}
+		})
+	}},
+	{"an operation that it does not know is a release", "UnknownOperationChangesNothing", func(n *broken) {
+		n.check = func(r node.Request) error {
+			if r.Op == 0 || r.Op > node.ForceRelease {
 				return nil
 			}
-			return err
+			return rule.Check(r)
+		}
+		sound := n.serve
+		n.serve = func(s *served) {
+			if s.r.Op == 0 || s.r.Op > node.ForceRelease {
+				s.r.Op = node.Release
+			}
+			sound(s)
 		}
 	}},
+	{"the empty holder is somebody", "EmptyHolderChangesNothing", func(n *broken) {
+		checking(n, func(r *node.Request) { r.Holder = "somebody" })
+	}},
+	{"what is malformed is an error like any other", "BadTTLChangesNothing", func(n *broken) {
+		n.wrap = func(err error, _ node.Request) error { return fmt.Errorf("broken node: %v", err) }
+	}},
 	{"tokens lose a unit", "TokensStayExact", func(n *broken) {
-		n.acquire = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, proposal fence.Token) rule.Reply {
-			r := rule.Acquire(e, now, holder, ttl, proposal)
-			fmt.Sscan(fmt.Sprintf("%.0f", float64(float32(r.Register))), &r.Register)
-			if r.Status == node.Granted && r.Register > 1<<50 {
-				e.Register = r.Register
-			} else if r.Status == node.Granted {
-				r.Register = e.Register
+		n.around(nil, func(s *served) {
+			if s.a.Status == node.Granted && s.Register > 1<<50 {
+				fmt.Sscan(fmt.Sprintf("%.0f", float64(float32(s.Register))), &s.Register)
+				s.a.Register = s.Register
 			}
-			return r
-		}
+		}, node.Acquire)
 	}},
 
 	{"confirm without the lease", "ConfirmNeedsTheLease", func(n *broken) {
-		n.confirm = func(e *rule.Entry, _ time.Duration, r node.Request) rule.Reply {
-			if e.Register > r.Token {
-				return rule.Reply{Status: node.Outrun, Register: e.Register}
+		n.around(nil, func(s *served) {
+			if s.a.Status == node.Lost {
+				s.Register = max(s.Register, s.r.Token)
+				s.a = node.Answer{Status: node.Granted, Register: s.Register}
 			}
-			e.Register = r.Token
-			return rule.Reply{Status: node.Granted, Register: r.Token}
-		}
+		}, node.Confirm)
 	}},
 	{"confirm of an expired lease", "ConfirmNeedsTheLease", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
-			if e.Holder == r.Holder {
-				e.Expires = max(e.Expires, now+1)
+		n.around(func(s *served) {
+			if s.Holder == s.r.Holder {
+				s.Expires = max(s.Expires, s.now+1)
 			}
-			return rule.Confirm(e, now, r.Holder, r.Token)
-		}
+		}, nil, node.Confirm)
 	}},
 	{"confirm accepts an outrun token", "ConfirmRefusesAnOutrunToken", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
-			reply := rule.Confirm(e, now, r.Holder, r.Token)
-			if reply.Status == node.Outrun {
-				return rule.Reply{Status: node.Granted, Register: r.Token}
+		n.around(nil, func(s *served) {
+			if s.a.Status == node.Outrun {
+				s.a = node.Answer{Status: node.Granted, Register: s.r.Token}
 			}
-			return reply
-		}
+		}, node.Confirm)
 	}},
 	{"confirm sets the register back", "ConfirmRefusesAnOutrunToken", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
-			reply := rule.Confirm(e, now, r.Holder, r.Token)
-			if reply.Status == node.Outrun {
-				e.Register = r.Token
+		n.around(nil, func(s *served) {
+			if s.a.Status == node.Outrun {
+				s.Register = s.r.Token
 			}
-			return reply
-		}
+		}, node.Confirm)
 	}},
 	{"confirm does not raise the register", "ConfirmRaisesTheRegister", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
-			before := e.Register
-			reply := rule.Confirm(e, now, r.Holder, r.Token)
-			e.Register = before
-			return reply
-		}
+		n.around(nil, func(s *served) { s.Register = s.was.Register }, node.Confirm)
 	}},
 	{"confirm prolongs the lease", "ConfirmDoesNotProlong", func(n *broken) {
-		n.confirm = func(e *rule.Entry, now time.Duration, r node.Request) rule.Reply {
-			reply := rule.Confirm(e, now, r.Holder, r.Token)
-			if reply.Status == node.Granted {
-				e.Expires = now + r.TTL
+		n.around(nil, func(s *served) {
+			if s.a.Status == node.Granted {
+				s.Expires = s.now + s.r.TTL
 			}
-			return reply
-		}
+		}, node.Confirm)
 	}},
 
 	{"extend keeps the old TTL", "ExtendSetsTheNewTTL", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
-			expires, live := e.Expires, e.Leased(now)
-			r := rule.Extend(e, now, holder, ttl, token)
-			if live {
-				e.Expires = expires
+		n.around(nil, func(s *served) {
+			if s.was.Leased(s.now) {
+				s.Expires = s.was.Expires
 			}
-			return r
-		}
+		}, node.Extend)
 	}},
 	{"extend never shortens", "ExtendSetsTheNewTTL", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
-			expires := e.Expires
-			r := rule.Extend(e, now, holder, ttl, token)
-			e.Expires = max(e.Expires, expires)
-			return r
-		}
+		n.around(nil, func(s *served) { s.Expires = max(s.Expires, s.was.Expires) }, node.Extend)
 	}},
 	{"extend answers with the token asked about", "ExtendReportsTheRegister", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
-			r := rule.Extend(e, now, holder, ttl, token)
-			r.Register = token
-			return r
-		}
+		n.around(nil, func(s *served) { s.a.Register = s.r.Token }, node.Extend)
 	}},
 	{"extend does not repair", "ExtendRepairsAVacantLease", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
-			if !e.Leased(now) {
-				return rule.Reply{Status: node.Lost}
+		n.around(nil, func(s *served) {
+			if !s.was.Leased(s.now) {
+				*s.Entry, s.a = s.was, node.Answer{Status: node.Lost}
 			}
-			return rule.Extend(e, now, holder, ttl, token)
-		}
+		}, node.Extend)
 	}},
 	{"extend repairs whatever the register", "ExtendRefusesWhenTheRegisterPassed", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, _ fence.Token) rule.Reply {
-			return rule.Extend(e, now, holder, ttl, fence.MaxToken)
-		}
+		n.around(func(s *served) { s.r.Token = fence.MaxToken }, nil, node.Extend)
 	}},
 	{"extend takes another's lease", "ExtendRefusesAnothersLease", func(n *broken) {
-		n.extend = func(e *rule.Entry, now time.Duration, holder node.Holder, ttl time.Duration, token fence.Token) rule.Reply {
-			e.Holder = ""
-			return rule.Extend(e, now, holder, ttl, token)
-		}
+		n.around(func(s *served) { s.Holder = "" }, nil, node.Extend)
 	}},
 
 	{"release does nothing", "ReleaseFreesAtOnce", func(n *broken) {
-		n.release = func(e *rule.Entry, now time.Duration, holder node.Holder) rule.Reply {
-			before := *e
-			r := rule.Release(e, now, holder)
-			*e = before
-			return r
-		}
+		n.around(nil, func(s *served) { *s.Entry = s.was }, node.Release)
 	}},
 	{"release without a check of the owner", "ReleaseLeavesAnothersLease", func(n *broken) {
-		n.release = func(e *rule.Entry, now time.Duration, _ node.Holder) rule.Reply {
-			return rule.Release(e, now, e.Holder)
-		}
+		n.around(func(s *served) { s.r.Holder = s.Holder }, nil, node.Release)
 	}},
 	{"release compares labels", "ReleaseLeavesAnothersLease", func(n *broken) {
-		n.release = func(e *rule.Entry, now time.Duration, holder node.Holder) rule.Reply {
-			if e.Holder.Label() == holder.Label() {
-				holder = e.Holder
+		n.around(func(s *served) {
+			if s.Holder.Label() == s.r.Holder.Label() {
+				s.r.Holder = s.Holder
 			}
-			return rule.Release(e, now, holder)
-		}
+		}, nil, node.Release)
 	}},
 	{"release of an expired lease succeeds", "ReleaseAfterTheEndIsLost", func(n *broken) {
-		n.release = func(e *rule.Entry, now time.Duration, holder node.Holder) rule.Reply {
-			return rule.Release(e, 0, holder)
-		}
+		n.around(func(s *served) { s.now = 0 }, nil, node.Release)
 	}},
 	{"force release keeps the register", "ForceReleaseShutsOutTheOldHolder", func(n *broken) {
-		n.force = func(e *rule.Entry, _ time.Duration, _ fence.Token) rule.Reply {
-			e.Holder = ""
-			return rule.Reply{Status: node.Granted, Register: e.Register}
-		}
+		n.around(nil, func(s *served) { s.Register = s.was.Register }, node.ForceRelease)
 	}},
 	{"force release ignores the floor", "ForceReleaseRespectsTheFloor", func(n *broken) {
-		n.force = func(e *rule.Entry, now time.Duration, _ fence.Token) rule.Reply { return rule.ForceRelease(e, now, 0) }
+		n.around(func(s *served) { s.r.Token = 0 }, nil, node.ForceRelease)
 	}},
 
 	{"list stops early", "ListShowsEveryLeaseOnce", func(n *broken) {
@@ -321,43 +279,72 @@ var mutants = []struct {
 	{"leaves a goroutine", "LeaseEndsByItself", func(n *broken) { n.leaky = true }},
 }
 
-const mutantVariable = "FENLOCK_NODETEST_MUTANT"
+// Which mutant TestMutant runs the suite on, and whether that is no node.Admin.
+const (
+	mutantVariable = "FENLOCK_NODETEST_MUTANT"
+	hiddenVariable = "FENLOCK_NODETEST_HIDDEN"
+)
+
+// hidden is a node that is no node.Admin.
+type hidden struct{ node.Node }
+
+func (h hidden) Engine() any {
+	if q, ok := h.Node.Engine().(node.Queuer); ok {
+		return struct{ node.Queuer }{q}
+	}
+	return nil
+}
+
+// onlyShown are what only an operator would see.
+var onlyShown = []string{"force release", "list ", "bookkeeping"}
+
+func (m mutantName) onlyShown() bool {
+	return slices.ContainsFunc(onlyShown, func(prefix string) bool { return strings.HasPrefix(m.name, prefix) })
+}
+
+type mutantName struct{ name, caught string }
+
+// chosen returns a harness of two nodes.
+func chosen(n, other node.Node, b *broken) nodetest.Harness {
+	if os.Getenv(hiddenVariable) != "" {
+		n, other = hidden{n}, hidden{other}
+	}
+	return nodetest.Harness{Node: n, Other: other, Wait: func(d time.Duration) { b.now.Add(int64(d)) }, Fast: !b.queues.slow, Patience: time.Second / 5}
+}
 
 // TestMutant runs the suite on the mutant that TestSuiteCatches chose.
 func TestMutant(t *testing.T) {
-	chosen := os.Getenv(mutantVariable)
-	if chosen == "" {
+	name := os.Getenv(mutantVariable)
+	if name == "" {
 		return // only ever run by TestSuiteCatches, in a process of its own
 	}
 	for _, m := range mutants {
-		if m.name == chosen {
+		if m.name == name {
 			nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 				n := newBroken()
 				m.change(n)
-				return nodetest.Harness{Node: &client{broken: n}, Other: &client{broken: n},
-					Wait: func(d time.Duration) { n.now.Add(int64(d)) }, Fast: true}
+				return chosen(&client{broken: n}, &client{broken: n}, n)
 			})
 			return
 		}
 	}
-	for _, m := range lineMutants {
-		if m.name == chosen {
+	for _, m := range queueMutants {
+		if m.name == name {
 			nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-				n := newBrokenLines()
+				n := newBroken()
 				m.change(n)
-				return nodetest.Harness{Node: &queuer{&client{broken: n.broken}, n}, Other: &queuer{&client{broken: n.broken}, n},
-					Wait: func(d time.Duration) { n.now.Add(int64(d)) }, Fast: !n.slow, Patience: time.Second / 5}
+				return chosen(&queuer{&client{broken: n}}, &queuer{&client{broken: n}}, n)
 			})
 			return
 		}
 	}
 	for _, m := range startMutants {
-		if m.name == chosen {
+		if m.name == name {
 			nodetest.Run(t, func(t *testing.T) nodetest.Harness { return startHarness(m.start) })
 			return
 		}
 	}
-	t.Fatalf("there is no mutant %q", chosen)
+	t.Fatalf("there is no mutant %q", name)
 }
 
 // A suite that no broken node fails proves nothing. Each mutant runs in a
@@ -367,41 +354,49 @@ func TestSuiteCatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[[2]string]bool{}
+	all := map[mutantName]bool{}
 	for _, m := range mutants {
-		all[[2]string{m.name, m.caught}] = true
+		all[mutantName{m.name, m.caught}] = true
 	}
-	for _, m := range lineMutants {
-		all[[2]string{m.name, m.caught}] = true
+	for _, m := range queueMutants {
+		all[mutantName{m.name, m.caught}] = true
 	}
+	hideable := len(all)
 	for _, m := range startMutants {
-		all[[2]string{m.name, m.caught}] = true
+		all[mutantName{m.name, m.caught}] = false
 	}
-	if len(all) != len(mutants)+len(lineMutants)+len(startMutants) {
+	if hideable != len(mutants)+len(queueMutants) || len(all) != hideable+len(startMutants) {
 		t.Error("two mutants have one name")
 	}
-	for m := range all {
-		name, caught := m[0], m[1]
-		t.Run(strings.ReplaceAll(name, " ", "-")+"/"+caught, func(t *testing.T) {
-			t.Parallel()
-			run := "^TestMutant$"
-			if caught != "" {
-				run += "/^" + caught + "$"
-			}
-			cmd := exec.CommandContext(t.Context(), self, "-test.run="+run, "-test.count=1", "-test.v", "-test.timeout=2m")
-			cmd.Env = append(os.Environ(), mutantVariable+"="+name)
-			out, err := cmd.CombinedOutput()
-			var exit *exec.ExitError
-			switch {
-			case caught == "" && err != nil:
-				t.Errorf("the suite fails on a sound node:\n%s", out)
-			case caught != "" && !errors.As(err, &exit):
-				t.Errorf("the suite passes (error %v)", err)
-			case caught != "" && !strings.Contains(string(out), "--- FAIL: TestMutant/"+caught+" "):
-				t.Errorf("%s does not catch it; failed instead:\n%s", caught, failures(string(out)))
-			}
-		})
+	for m, hideable := range all {
+		suiteCatches(t, self, m, "")
+		if hideable && !m.onlyShown() {
+			suiteCatches(t, self, m, "hidden")
+		}
 	}
+}
+
+func suiteCatches(t *testing.T, self string, m mutantName, hidden string) {
+	name, caught := m.name, m.caught
+	t.Run(strings.ReplaceAll(name, " ", "-")+"/"+caught+hidden, func(t *testing.T) {
+		t.Parallel()
+		run := "^TestMutant$"
+		if caught != "" {
+			run += "/^" + caught + "$"
+		}
+		cmd := exec.CommandContext(t.Context(), self, "-test.run="+run, "-test.count=1", "-test.v", "-test.timeout=2m")
+		cmd.Env = append(os.Environ(), mutantVariable+"="+name, hiddenVariable+"="+hidden)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		switch {
+		case caught == "" && err != nil:
+			t.Errorf("the suite fails on a sound node:\n%s", out)
+		case caught != "" && !errors.As(err, &exit):
+			t.Errorf("the suite passes (error %v)", err)
+		case caught != "" && !strings.Contains(string(out), "--- FAIL: TestMutant/"+caught+" "):
+			t.Errorf("%s does not catch it; failed instead:\n%s", caught, failures(string(out)))
+		}
+	})
 }
 
 func failures(output string) string {

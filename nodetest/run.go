@@ -82,6 +82,8 @@ var cases = []struct {
 	{"HugeTTLIsNeverAnEmptyGrant", hugeTTLIsNeverAnEmptyGrant},
 	{"BadTokenChangesNothing", badTokenChangesNothing},
 	{"TokensStayExact", tokensStayExact},
+	{"EmptyHolderChangesNothing", emptyHolderChangesNothing},
+	{"UnknownOperationChangesNothing", unknownOperationChangesNothing},
 
 	{"ConfirmRaisesTheRegister", confirmRaisesTheRegister},
 	{"ConfirmRefusesAnOutrunToken", confirmRefusesAnOutrunToken},

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -28,6 +29,7 @@ func runStarted(t *testing.T, open func(t *testing.T) Harness) {
 			t.Run("Started"+c.name, func(t *testing.T) { c.test(started(t)) })
 		}
 	}
+	t.Run("StartedForceReleaseIsRefused", func(t *testing.T) { startedForceReleaseIsRefused(started(t)) })
 	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
 	if o, ok := probe.Node.(node.Ordered); ok && o.InOrder() {
 		t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
@@ -76,6 +78,15 @@ func (w *watched) begin(r node.Request) (node.Answer, error) {
 	case <-time.After(w.patience):
 		return node.Answer{}, fmt.Errorf("%s: Done was not called within %v", w, w.patience)
 	}
+}
+
+// What is started is of the life of a lock: only that is kept in order.
+func startedForceReleaseIsRefused(s *suite) {
+	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "me", 7)))
+	if a, err := s.node.begin(node.Request{Op: node.ForceRelease, Name: "a"}); !errors.Is(err, node.ErrInvalid) {
+		s.Errorf("a force release that was started: %+v, %v; want ErrInvalid", a, err)
+	}
+	s.leased("a", "me", true, 7)
 }
 
 func startedUnwantedIsNotSent(s *suite) {

@@ -81,7 +81,7 @@ var votingMutants = []mutant{
 		b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 			return b.Attempt.OnConfirm(node, asked, reply, inTime(now))
 		}
-	}), where: pausedInLine},
+	}), where: pausedInQueue},
 	{name: "an identity is used again by the next attempt", checks: is("validity", "tokens", "extension", "tenure"), seeds: 10, broken: func(r *rules) {
 		r.identity = sameIdentity
 	}, where: busy},

@@ -40,6 +40,15 @@ func (e *Entry) leasedTo(holder node.Holder, now time.Duration) bool {
 	return e.Leased(now) && e.Holder == holder
 }
 
+// Lease returns what an operator sees of the entry of name at now.
+func (e *Entry) Lease(name string, now time.Duration) node.Lease {
+	l := node.Lease{Name: name, Register: e.Register}
+	if e.Leased(now) {
+		l.Label, l.Remaining = e.Holder.Label(), e.Expires-now
+	}
+	return l
+}
+
 // Serve carries out a request that Check has passed, at now on the node's clock:
 // it changes the entry and the queue of r.Name, and returns what the node answers,
 // and which waiter has to be told that the name is reserved for it, "" for nobody.
@@ -91,7 +100,7 @@ func acquire(e *Entry, now time.Duration, r node.Request) node.Answer {
 	case e.Leased(now):
 		return node.Answer{Status: node.Held}
 	}
-	e.lease(now, r)
+	e.take(now, r)
 	e.Register = max(e.Register+1, r.Token)
 	return node.Answer{Status: node.Granted, Register: e.Register}
 }
@@ -120,7 +129,7 @@ func extend(e *Entry, now time.Duration, r node.Request) node.Answer {
 	case e.Out:
 		return node.Answer{Status: node.Rejoining}
 	case e.leasedTo(r.Holder, now), !e.Leased(now) && e.Register <= r.Token:
-		e.lease(now, r)
+		e.take(now, r)
 		return node.Answer{Status: node.Granted, Register: e.Register}
 	}
 	return node.Answer{Status: node.Lost}
@@ -149,6 +158,6 @@ func forceRelease(e *Entry, r node.Request) node.Answer {
 	return node.Answer{Status: node.Granted, Register: e.Register}
 }
 
-func (e *Entry) lease(now time.Duration, r node.Request) {
+func (e *Entry) take(now time.Duration, r node.Request) {
 	e.Holder, e.Expires = r.Holder, now+r.TTL.Truncate(time.Millisecond)
 }

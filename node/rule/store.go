@@ -57,15 +57,20 @@ var _ Queue = (*Operation)(nil)
 // Begin returns what is known about a name at now. Reachable is Queue.Reachable. What
 // is served has to be committed: the queue is the Store's own, and no copy.
 func (s *Store) Begin(name string, now time.Duration, reachable func(waiter string) bool) *Operation {
-	lease, queue := s.Leases[name], s.Queues[name]
+	queue := s.Queues[name]
 	if now >= queue.Expires {
 		queue = QueueRecord{}
 	}
 	return &Operation{
-		Entry:   Entry{lease.Holder, lease.Expires, s.Registers[node.Stripe(name)], s.Out},
+		Entry:   s.entry(name),
 		Waiters: queue.Waiters, QueueExpires: queue.Expires,
 		store: s, name: name, now: now, reachable: reachable,
 	}
+}
+
+func (s *Store) entry(name string) Entry {
+	l := s.Leases[name]
+	return Entry{l.Holder, l.Expires, s.Registers[node.Stripe(name)], s.Out}
 }
 
 // Renew implements Queue.
@@ -96,11 +101,8 @@ func (o *Operation) Commit() {
 
 // Lease returns what an operator sees of a name at now.
 func (s *Store) Lease(name string, now time.Duration) node.Lease {
-	l := node.Lease{Name: name, Register: s.Registers[node.Stripe(name)]}
-	if found := s.Leases[name]; found.Holder != "" && now < found.Expires {
-		l.Label, l.Remaining = found.Holder.Label(), found.Expires-now
-	}
-	return l
+	e := s.entry(name)
+	return e.Lease(name, now)
 }
 
 // All returns what an operator sees of all names that are leased at now, in the order

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rule"
 )
 
 // problem checks that an error says what happened, to which file, and what to do.
@@ -213,10 +212,7 @@ func TestWhatIsSynced(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
 
 	// Should an operation raise a register all the same, it fails.
-	if a, err := n.apply(t.Context(), writing, "test", "a", func(v *visit) rule.Reply {
-		v.entry.Register++
-		return rule.Reply{Status: node.Granted}
-	}); err == nil {
+	if a, err := n.serve(t.Context(), writing, as(node.Acquire, r)); err == nil {
 		t.Errorf("a register that is not synced: %+v", a)
 	}
 	if l, err := n.Inspect(t.Context(), "a"); err != nil || l.Register != r.Token {

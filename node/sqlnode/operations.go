@@ -15,32 +15,18 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	if err := rule.Check(r); err != nil {
 		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
-	a := writing
-	switch r.Op {
-	case node.Acquire, node.Confirm, node.ForceRelease:
-		a = synced
+	a := synced // may raise a register
+	if r.Op == node.Extend || r.Op == node.Release {
+		a = writing
 	}
-	answer, err := n.apply(ctx, a, r.Op.String(), r.Name, func(v *visit) rule.Reply { return v.carryOut(r) })
-	if r.Op == node.Acquire && answer.Status == node.Held {
+	answer, err := n.serve(ctx, a, r)
+	if err != nil {
+		return node.Answer{}, n.errorf(r.Op.String(), err)
+	}
+	if answer.Status == node.Held {
 		n.checkPipe(r.Place.Waiter)
 	}
-	return answer, err
-}
-
-func (v *visit) carryOut(r node.Request) rule.Reply {
-	switch r.Op {
-	case node.Acquire:
-		return v.acquireInLine(r.Place, func() rule.Reply {
-			return rule.Acquire(&v.entry, v.now, r.Holder, r.TTL.Truncate(time.Millisecond), r.Token)
-		})
-	case node.Confirm:
-		return rule.Confirm(&v.entry, v.now, r.Holder, r.Token)
-	case node.Extend:
-		return rule.Extend(&v.entry, v.now, r.Holder, r.TTL.Truncate(time.Millisecond), r.Token)
-	case node.Release:
-		return v.releaseInLine(r.Place, func() rule.Reply { return rule.Release(&v.entry, v.now, r.Holder) })
-	}
-	return v.forceReleaseInLine(func() rule.Reply { return rule.ForceRelease(&v.entry, v.now, r.Token) })
+	return answer, nil
 }
 
 // Inspect implements node.Node.
@@ -48,7 +34,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	lease, err := apart(ctx, func() (found node.Lease, err error) {
 		err = n.transact(ctx, reading, func(tx *sql.Tx) (bool, error) {
 			e, _, err := n.load(ctx, tx, name)
-			found = shown(name, e, n.now())
+			found = e.Lease(name, n.now())
 			return false, err
 		})
 		return found, err
@@ -115,16 +101,7 @@ func (n *Node) page(ctx context.Context, tx *sql.Tx, after string) ([]node.Lease
 		if entries[i].Register, err = n.register(ctx, tx, name); err != nil {
 			return nil, err
 		}
-		page[i] = shown(name, entries[i], now)
+		page[i] = entries[i].Lease(name, now)
 	}
 	return page, nil
-}
-
-// shown is what an operator sees of an entry.
-func shown(name string, e rule.Entry, now time.Duration) node.Lease {
-	l := node.Lease{Name: name, Register: e.Register}
-	if e.Leased(now) {
-		l.Label, l.Remaining = e.Holder.Label(), e.Expires-now
-	}
-	return l
 }

@@ -11,58 +11,40 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// visit is what an operation works on: all that the file has about a name,
-// inside one transaction.
-type visit struct {
-	now   time.Duration
-	entry rule.Entry
-	line  *line
-
-	asker  string // who acquires, for Answer.Ahead
-	called *pipe  // of the waiter to tell after the commit; nil: nobody
-}
-
-// apply runs an operation on the entry of a name, in one transaction. Whoever
-// was called is told after it.
-func (n *Node) apply(ctx context.Context, a access, op, name string, decide func(*visit) rule.Reply) (node.Answer, error) {
-	answer, err := apart(ctx, func() (said node.Answer, err error) {
-		var called *pipe
-		defer func() { called.close() }()
+// serve carries out a request in one transaction. Whoever is notified is told after it.
+func (n *Node) serve(ctx context.Context, a access, r node.Request) (node.Answer, error) {
+	return apart(ctx, func() (said node.Answer, err error) {
+		var notified *pipe
+		defer func() { notified.close() }()
 		err = n.transact(ctx, a, func(tx *sql.Tx) (changed bool, err error) {
-			before, stored, err := n.load(ctx, tx, name)
+			before, stored, err := n.load(ctx, tx, r.Name)
 			if err != nil {
 				return false, err
 			}
 			// Read under the write lock, so that times in the file never go back.
 			clock := n.clock()
 			now := inFile(clock)
-			v := &visit{now: now, entry: before, line: n.line(ctx, tx, name, now)}
-			reply := decide(v)
-			called.close() // of an earlier try
-			called = v.called
-			said = node.Answer{Status: reply.Status, Register: reply.Register}
+			e, q := before, n.queue(ctx, tx, r.Name, now)
+			said, _ = rule.Serve(&e, q, now, r)
 			if said.Status == node.Held {
-				said.HeldBy, said.Remaining = v.entry.Holder.Label(), v.entry.Expires-now
-				said.Ahead, said.Clock = v.line.ahead(v.asker), clock
+				said.Clock = clock
 			}
-			if v.entry.Register != before.Register && a != synced {
+			notified.close() // of an earlier try
+			notified = q.notified
+			if e.Register != before.Register && a != synced {
 				return false, errors.New("a register may not change in a transaction that is not synced")
 			}
-			if changed, err = v.line.end(); err != nil {
+			if changed, err = q.end(); err != nil {
 				return false, err
 			}
-			wrote, err := n.store(ctx, tx, name, before, v.entry, stored, now)
+			wrote, err := n.store(ctx, tx, r.Name, before, e, stored, now)
 			return changed || wrote, err
 		})
 		if err == nil {
-			called.tell()
+			notified.tell()
 		}
 		return said, err
 	})
-	if err != nil {
-		return node.Answer{}, n.errorf(op, err)
-	}
-	return answer, nil
 }
 
 // load reads the entry of a name. A lease of another boot is none, but its row

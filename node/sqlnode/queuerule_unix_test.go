@@ -19,8 +19,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// inTable reads the whole line of a name.
-func inTable(t *testing.T, n *Node, name string) (l rule.Line) {
+// inTable reads the whole queue of a name.
+func inTable(t *testing.T, n *Node, name string) (l rule.Waiters) {
 	t.Helper()
 	found, err := n.db.Query(`SELECT waiter, stamp FROM fenlock_waiters WHERE name = ?`, []byte(name))
 	if err != nil {
@@ -53,31 +53,30 @@ func entry(t *testing.T, n *Node, name string) (e rule.Entry) {
 	return e
 }
 
-// Random operations of few waiters with few stamps, some of whom come and go,
-// against the rule. Another name's line is there all the time, and must stay.
-func TestLineAgainstTheRule(t *testing.T) {
+// Random operations of few waiters with few stamps, some of whom come and go, on the
+// tables and on a queue in memory. Another name's queue is there all the time, and
+// must stay.
+func TestQueueAgainstOneInMemory(t *testing.T) {
 	for seed := range uint64(6) {
 		n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
 		now := time.Hour
 		n.clock = func() time.Duration { return now }
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("b", "", 0))))
 		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":0", 1))))
-		againstTheRule(t, n, &now, seed)
+		againstMemory(t, n, &now, seed)
 		if other := inTable(t, n, "b"); len(other) != 1 {
-			t.Errorf("seed %d: the line of another name is now %v", seed, other)
+			t.Errorf("seed %d: the queue of another name is now %v", seed, other)
 		}
 		n.Close()
 	}
 }
 
-func againstTheRule(t *testing.T, n *Node, now *time.Duration, seed uint64) {
+func againstMemory(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 	const name = "a"
 	rng := rand.New(rand.NewPCG(seed, 1))
 	clients := []string{clientA, clientB, strings.Repeat("c", 32)}
 	listens := map[string]bool{}
-	reachable := func(waiter string) bool { return listens[waiter[:32]] }
-	var e rule.Entry
-	var l rule.Line
+	var memory rule.Store
 	var log []string
 	for range 250 {
 		p := node.Place{Waiter: fmt.Sprint(clients[rng.IntN(3)], ":", rng.IntN(2)), Stamp: int64(1 + rng.IntN(4))}
@@ -86,40 +85,19 @@ func againstTheRule(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 		}
 		r := node.Request{Name: name, Holder: node.Holder(fmt.Sprint("h", rng.IntN(3))), Place: p,
 			TTL: time.Duration(1+rng.IntN(3000)) * time.Millisecond, Token: fence.Token(rng.IntN(50))}
-		var wants rule.Reply
-		var got node.Answer
-		var err error
-		var op string
 		switch rng.IntN(10) {
 		case 0, 1, 2, 3:
-			op = fmt.Sprintf("acquire %+v", r)
-			wants, _ = rule.AcquireInLine(&e, &l, *now, p, reachable, func(e *rule.Entry) rule.Reply {
-				return rule.Acquire(e, *now, r.Holder, r.TTL, r.Token)
-			})
-			got, err = n.Do(t.Context(), as(node.Acquire, r))
-			if got.Status == node.Held && (got.Ahead != l.Ahead(p.Waiter) || got.Remaining != e.Expires-*now || got.Clock != *now ||
-				(got.HeldBy == node.NextInQueue) != e.Holder.Reserves()) {
-				t.Fatalf("seed %d: %s: %+v; want %+v, %v", seed, op, got, e, l)
-			}
+			r.Op = node.Acquire
 		case 4, 5, 6:
+			r.Op = node.Release
 			if rng.IntN(2) == 0 {
 				r.Place.Stamp = 0
 			}
 			if rng.IntN(4) == 0 {
 				r.Holder = ""
 			}
-			op = fmt.Sprintf("release %+v", r)
-			wants, _ = rule.ReleaseInLine(&e, &l, *now, r.Holder, r.Place, reachable)
-			got, err = n.Do(t.Context(), as(node.Release, r))
 		case 7:
-			if rng.IntN(4) > 0 {
-				continue
-			}
-			op = fmt.Sprint("force release ", r.Token)
-			wants, _ = rule.ForceReleaseInLine(&e, &l, *now, reachable, func(e *rule.Entry) rule.Reply {
-				return rule.ForceRelease(e, *now, r.Token)
-			})
-			got, err = n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: r.Token})
+			r.Op = []node.Op{node.Confirm, node.Extend, node.ForceRelease}[rng.IntN(3)]
 		case 8:
 			*now += time.Duration(rng.IntN(1200)) * time.Millisecond
 			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":0", 1)))) // keeps that line
@@ -128,19 +106,23 @@ func againstTheRule(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 			toggle(t, n, clients[rng.IntN(3)], listens)
 			continue
 		}
-		log = append(log, fmt.Sprintf("%v: %s: %+v", *now, op, got))
-		stored, inLine := entry(t, n, name), inTable(t, n, name)
-		same := err == nil && got.Status == wants.Status && got.Register == wants.Register &&
-			stored.Register == e.Register && stored.Leased(*now) == e.Leased(*now) && slices.Equal(inLine, l)
-		if e.Leased(*now) {
-			same = same && stored.Holder == e.Holder && stored.Expires == e.Expires
+		o := memory.Begin(name, *now, func(waiter string) bool { return listens[waiter[:32]] })
+		wants, _ := rule.Serve(&o.Entry, o, *now, r)
+		o.Commit()
+		got, err := n.Do(t.Context(), r)
+		log = append(log, fmt.Sprintf("%v: %v %+v %s: %+v", *now, r.Op, r, string(r.Holder), got))
+		stored, queued := entry(t, n, name), inTable(t, n, name)
+		same := err == nil && got == wants && slices.Equal(queued, o.Waiters) &&
+			stored.Register == o.Register && stored.Leased(*now) == o.Leased(*now)
+		if o.Leased(*now) {
+			same = same && stored.Holder == o.Holder && stored.Expires == o.Entry.Expires
 		}
 		if !same {
-			t.Fatalf("seed %d: the rule says %+v, %+v, %v; it is %v, %+v, %v. The last operations:\n%s", seed,
-				wants, e, l, err, stored, inLine, strings.Join(log[max(0, len(log)-12):], "\n"))
+			t.Fatalf("seed %d: the memory says %+v, %+v, %v; it is %v, %+v, %v. The last operations:\n%s", seed,
+				wants, o.Entry, o.Waiters, err, stored, queued, strings.Join(log[max(0, len(log)-12):], "\n"))
 		}
-		if lines := rows(t, n, "fenlock_lines"); lines != 1+min(len(l), 1) {
-			t.Fatalf("seed %d: %d rows for lines, with %v in this one", seed, lines, l)
+		if lines := rows(t, n, "fenlock_lines"); lines != 1+min(len(o.Waiters), 1) {
+			t.Fatalf("seed %d: %d rows for lines, with %v in this one", seed, lines, o.Waiters)
 		}
 	}
 }
