@@ -78,7 +78,7 @@ type Config struct {
 	// Clock is the monotonic clock that validity is counted by, from any epoch; it is
 	// called from many goroutines. nil is the system's: CLOCK_BOOTTIME on Linux, which
 	// goes on while the machine is suspended, or, inside a testing/synctest bubble,
-	// the bubble's. It must run as Go's timers do, and never faster: whoever gives
+	// the bubble's. It must not be slower than true time: whoever gives
 	// another one than that of a test answers for the locks.
 	Clock func() time.Duration
 

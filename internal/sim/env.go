@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
 )
@@ -112,14 +111,13 @@ func (p *peer) Start(values context.Context, r node.Request, _ time.Duration, ca
 		newest, _ := strconv.ParseUint(r.Place.Waiter[node.IDLength+1:], 10, 64)
 		c.newest = max(c.newest, newest)
 	}
-	q := request{op: core.Op(r.Op), name: w.nameOf(r.Name), holder: r.Holder, ttl: r.TTL, token: r.Token, place: r.Place}
 	send := func() {
-		w.rules.request(c, p.node, q, func(a answer) {
-			if a.status == core.Unknown {
-				call.Done(node.Answer{}, errNoAnswer)
-				return
+		w.rules.request(c, p.node, r, func(a node.Answer) {
+			if a.Status == node.Unknown {
+				call.Done(a, errNoAnswer)
+			} else {
+				call.Done(a, nil)
 			}
-			call.Done(node.Answer{Status: node.Status(a.status), Register: a.register, Remaining: a.remaining, Ahead: a.ahead, Clock: a.clock}, nil)
 		})
 	}
 	if w.profile.starters {

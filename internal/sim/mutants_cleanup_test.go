@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // What the side of the client can do wrongly when it cleans up and when it sends:
@@ -77,10 +78,10 @@ var cleanupMutants = []mutant{
 		r.timeout = timeless(core.Extend, core.Release)
 	}},
 	{name: "a retry applies an acquire twice, and what it hears is that somebody else has it", seen: "go-redis, redisson #7367", checks: is("left over", "progress"), seeds: 10, broken: func(r *rules) {
-		r.request = func(c *client, node int, q request, done func(answer)) {
-			c.request(node, q, done)
-			if q.op == core.Acquire {
-				c.after(c.nodeTimeout/4, func() { c.request(node, q, done) })
+		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+			c.request(to, q, done)
+			if q.Op == core.Acquire {
+				c.after(c.nodeTimeout/4, func() { c.request(to, q, done) })
 			}
 		}
 	}, where: calm},

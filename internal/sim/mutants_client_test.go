@@ -182,15 +182,15 @@ var extensionMutants = []mutant{
 		}
 	})},
 	{name: "a renewal goes on after the release", seen: "redisson #7272", checks: is("left over", "progress"), seeds: 20, broken: func(r *rules) {
-		r.request = func(c *client, node int, q request, done func(answer)) {
-			c.request(node, q, done)
-			if q.op != core.Release || q.holder == "" {
+		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+			c.request(to, q, done)
+			if q.Op != core.Release || q.Holder == "" {
 				return
 			}
-			q.op, q.ttl, q.token = core.Extend, c.ttl, 1<<52
+			q.Op, q.TTL, q.Token = core.Extend, c.ttl, 1<<52
 			var again func()
 			again = func() {
-				c.request(node, q, func(answer) {})
+				c.request(to, q, func(node.Answer) {})
 				c.after(c.ttl/3, again)
 			}
 			c.after(c.ttl/3, again)
@@ -200,9 +200,9 @@ var extensionMutants = []mutant{
 
 // leasing asks for leases of another length.
 func leasing(r *rules, ttl func(c *client) time.Duration) {
-	r.request = func(c *client, node int, q request, done func(answer)) {
-		q.ttl = ttl(c)
-		c.request(node, q, done)
+	r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+		q.TTL = ttl(c)
+		c.request(to, q, done)
 	}
 }
 

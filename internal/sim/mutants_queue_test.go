@@ -70,19 +70,19 @@ var queueMutants = []mutant{
 		}
 	}, where: queueing},
 	{name: "a stamp is that of the latest attempt", checks: is("order"), seeds: 1000, broken: func(r *rules) {
-		r.request = func(c *client, node int, q request, done func(answer)) {
-			if q.op == core.Acquire && q.place.Waiter != "" {
-				q.place.Stamp = c.w.nodes[0].local().Microseconds()
+		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+			if q.Op == core.Acquire && q.Place.Waiter != "" {
+				q.Place.Stamp = c.w.nodes[0].local().Microseconds()
 			}
-			c.request(node, q, done)
+			c.request(to, q, done)
 		}
 	}, where: crowd},
 	{name: "an attempt that fails does not enter the queue again", checks: is("order"), seeds: 50, broken: func(r *rules) {
-		r.request = func(c *client, node int, q request, done func(answer)) {
-			if q.op == core.Release {
-				q.place.Stamp = 0
+		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+			if q.Op == core.Release {
+				q.Place.Stamp = 0
 			}
-			c.request(node, q, done)
+			c.request(to, q, done)
 		}
 	}, where: crowd},
 	{name: "a name is reserved for nobody", checks: is("order"), seeds: 20, broken: func(r *rules) {
@@ -108,12 +108,12 @@ var queueMutants = []mutant{
 		}, nil)
 	}, where: crowd},
 	{name: "a waiter that gives up stays in the queues", checks: is("left over"), seeds: 20, broken: func(r *rules) {
-		r.request = func(c *client, node int, q request, done func(answer)) {
-			if q.op == core.Release && q.holder == "" { // it is told that all have heard
-				c.spawn(func() { done(answer{status: core.Lost}) })
+		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+			if q.Op == core.Release && q.Holder == "" { // it is told that all have heard
+				c.spawn(func() { done(node.Answer{Status: core.Lost}) })
 				return
 			}
-			c.request(node, q, done)
+			c.request(to, q, done)
 		}
 	}, where: calmWaits},
 	{name: "a release leaves its waiter in the queue", checks: is("left over"), seeds: 20, broken: func(r *rules) {

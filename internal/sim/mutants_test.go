@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/node"
 )
 
 // mutant is the algorithm with one thing wrong, and the checkers that are to
@@ -149,11 +150,11 @@ func five(p *profile) { p.nodes = 5 }
 
 // hung is a node that executes what it is asked for and never answers.
 func hung(r *rules) {
-	r.request = func(c *client, node int, q request, done func(answer)) {
-		if node == 0 {
-			done = func(answer) {}
+	r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+		if to == 0 {
+			done = func(node.Answer) {}
 		}
-		c.request(node, q, done)
+		c.request(to, q, done)
 	}
 }
 

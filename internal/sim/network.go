@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // The two directions of a link.
@@ -69,10 +70,10 @@ func (w *world) arrival(l *link, dir int) (time.Duration, bool) {
 
 // request sends a request to a node. Done is told the answer unless it, or the
 // request, is lost.
-func (c *client) request(i int, r request, done func(answer)) {
+func (c *client) request(i int, r node.Request, done func(node.Answer)) {
 	w, n, l, epoch := c.w, c.w.nodes[i], &c.links[i], c.epoch
 	c.sent++
-	r.seq = c.sent
+	seq := c.sent
 	at, ok := w.arrival(l, toNode)
 	if !ok {
 		w.count(requestLost)
@@ -89,21 +90,21 @@ func (c *client) request(i int, r request, done func(answer)) {
 		}
 	}
 	w.at(at, func() {
-		var a answer
+		var a node.Answer
 		if n.down {
 			if w.chance(500_000) {
 				return // no answer; otherwise a refused connection, which is soon known
 			}
 		} else {
-			if r.seq < l.served {
+			if seq < l.served {
 				w.count(reordered)
 			}
-			l.served = max(l.served, r.seq)
+			l.served = max(l.served, seq)
 			a = n.serve(r)
 			if w.served != nil {
 				w.served(c.id, i, r, a)
 			}
-			w.note("node %[1]d: %[2]d of client %[3]d, status %[4]d", i, int(r.op), uint64(c.id), uint64(a.status))
+			w.note("node %[1]d: %[2]d of client %[3]d, status %[4]d", i, int(r.Op), uint64(c.id), uint64(a.Status))
 		}
 		at, ok := w.arrival(l, toClient)
 		if !ok {

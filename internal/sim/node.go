@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rebuild"
 	"github.com/fenlock/fenlock/node/rule"
@@ -30,42 +29,17 @@ type server struct {
 	isolated  time.Duration // until when it cannot reach other nodes
 }
 
-// request is one request of a client, answer what the node says.
-type request struct {
-	op     core.Op
-	name   int
-	holder node.Holder
-	ttl    time.Duration
-	token  fence.Token
-	place  node.Place
-	seq    uint64 // in the order in which a client sent them to this node
-}
-
-type answer struct {
-	status    core.Status // Unknown: an error
-	register  fence.Token
-	remaining time.Duration
-	ahead     int
-	clock     time.Duration
-}
-
 func newServer(w *world, id int) *server { return &server{w: w, id: id} }
 
 func (n *server) local() time.Duration { return n.clock.local(n.w.now) }
 
-// serve executes a request.
-func (n *server) serve(r request) answer {
-	a := n.execute(node.Request{Op: r.op, Name: n.w.names[r.name], Holder: r.holder, TTL: r.ttl, Token: r.token, Place: r.place})
-	return answer{a.Status, a.Register, a.Remaining, a.Ahead, a.Clock}
-}
-
 // forced is what an operator does to a lease that is in the way.
 func (n *server) forced(name int, floor fence.Token) {
-	n.execute(node.Request{Op: node.ForceRelease, Name: n.w.names[name], Token: floor})
+	n.serve(node.Request{Op: node.ForceRelease, Name: n.w.names[name], Token: floor})
 }
 
-// execute carries out an operation in one step. Whoever is notified is told after it.
-func (n *server) execute(r node.Request) node.Answer {
+// serve carries out an operation in one step. Whoever is notified is told after it.
+func (n *server) serve(r node.Request) node.Answer {
 	now := n.local()
 	o := n.store.Begin(r.Name, now, func(waiter string) bool { return n.subscription(waiter) != nil })
 	var q rule.Queue

@@ -26,7 +26,7 @@ type rules struct {
 	// What a client's process is given, and its requests.
 	identity func(c *client, n int) int
 	timers   func(c *client, d time.Duration) bool // whether one goes off
-	request  func(c *client, node int, r request, done func(answer))
+	request  func(c *client, to int, r node.Request, done func(node.Answer))
 
 	// A node.
 	serve      func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, string)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/check"
+	"github.com/fenlock/fenlock/node"
 )
 
 // A script is a run without chance: every message takes 50 µs, and clients do what is
@@ -111,12 +112,12 @@ func (s script) play(ordered bool, r rules) []string {
 	tell := func(format string, args ...any) {
 		lines = append(lines, fmt.Sprintf("%6d ms  ", w.now.Milliseconds())+fmt.Sprintf(format, args...))
 	}
-	w.served = func(client, node int, r request, a answer) {
+	w.served = func(client, at int, r node.Request, a node.Answer) {
 		with := ""
-		if r.place.Stamp != 0 {
+		if r.Place.Stamp != 0 {
 			with = ", with a place"
 		}
-		tell("client %d, node %d: %v %s%s: %v", client, node, r.op, scriptNames[r.name], with, a.status)
+		tell("client %d, at %d: %v %s%s: %v", client, node, r.Op, scriptNames[w.nameOf(r.Name)], with, a.Status)
 	}
 	for i := range s.clients {
 		c := &client{w: w, id: i, ttl: s.ttl, nodeTimeout: s.timeout, maxHold: s.hold, wall: ever}

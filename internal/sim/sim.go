@@ -67,8 +67,8 @@ type world struct {
 	nodes      []*server
 	clients    []*client
 	attempts   int
-	identities int                                         // that were given to attempts and processes
-	served     func(client, node int, r request, a answer) // for scripts
+	identities int                                                 // that were given to attempts and processes
+	served     func(client, at int, r node.Request, a node.Answer) // for scripts
 	users      int
 
 	validity check.Validity
