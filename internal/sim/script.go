@@ -117,7 +117,7 @@ func (s script) play(ordered bool, r rules) []string {
 		if r.Place.Stamp != 0 {
 			with = ", with a place"
 		}
-		tell("client %d, at %d: %v %s%s: %v", client, node, r.Op, scriptNames[w.nameOf(r.Name)], with, a.Status)
+		tell("client %d, node %d: %v %s%s: %v", client, at, r.Op, scriptNames[w.nameOf(r.Name)], with, a.Status)
 	}
 	for i := range s.clients {
 		c := &client{w: w, id: i, ttl: s.ttl, nodeTimeout: s.timeout, maxHold: s.hold, wall: ever}
