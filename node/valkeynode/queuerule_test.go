@@ -3,6 +3,7 @@ package valkeynode_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -11,102 +12,238 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// model is what the rules say about the one name of the test below. Its time
-// stands still; a lease ends when the test says so.
-type model struct {
-	rule.Waiters
-	entry rule.Entry
-	alive string // the client that listens; the others are gone
-}
-
-var _ rule.Queue = (*model)(nil)
-
-func (m *model) Renew() {}
-
-func (m *model) Reachable(waiter string) bool { return strings.HasPrefix(waiter, m.alive+":") }
-
-func (m *model) holder() string {
-	if !m.entry.Leased(0) {
-		return "(nil)"
-	}
-	return string(m.entry.Holder)
-}
-
-func (m *model) inQueue() string {
-	var words []string
-	for _, p := range m.Waiters {
-		words = append(words, fmt.Sprintf("%s %d", p.Waiter, p.Stamp))
-	}
-	return "[" + strings.Join(words, " ") + "]"
-}
-
-// The scripts do what the rules say, step by step, in any order of requests.
+// The scripts do what package rule does, in any order of requests about one name: all
+// operations, all fields of the answers, and all that is left on the server.
 func TestScriptsFollowTheRules(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		s, p := queueServer(t, kind, 1)
-		a := p[0]
-		seed := rand.Uint64()
-		random := rand.New(rand.NewPCG(seed, 0))
-		m := &model{alive: a.client}
-		stripe := fmt.Sprint(node.Stripe("orders"))
-		for step := range 600 {
-			r := request("orders", fmt.Sprintf("h%d", random.IntN(3)))
-			r.TTL = time.Minute
-			if random.IntN(6) > 0 {
-				client := strings.Repeat(string("aad"[random.IntN(3)]), 32)
-				r.Place = node.Place{Waiter: fmt.Sprintf("%s:%d", client, random.IntN(3)), Stamp: random.Int64N(5)}
-			}
-			switch random.IntN(12) {
+		c := newComparison(t, kind)
+		for c.step = range 500 {
+			switch n := c.random.IntN(20); {
+			case n == 0:
+				c.toggleOut()
+			case n == 1:
+				c.lapse(theKey)
+			case n == 2 && c.random.IntN(3) == 0:
+				c.lapse(theQueue)
 			default:
-				r.Op = node.Acquire
-			case 0, 1, 2:
-				r.Op = node.Release
-			case 3:
-				r.Op, r.Token = node.ForceRelease, 1
-			case 4:
-				r.Op, r.Token = node.Confirm, fence.Token(1+random.IntN(600))
-			case 5:
-				r.Op, r.Token = node.Extend, fence.Token(1+random.IntN(600))
-			case 6: // expiry
-				m.entry.Holder = ""
-				s.Do("DEL", "fenlock:orders")
+				c.serve(c.request())
 			}
-			what := fmt.Sprintf("%v %d for %s by %+v", r.Op, r.Token, r.Holder.Label(), r.Place)
-			var got, want node.Answer
-			var notified string
-			var err error
-			if r.Op != 0 {
-				want, notified = rule.Serve(&m.entry, m, 0, r)
-				got, err = a.Do(bounded(t), r)
-				want.Remaining, want.Clock, got.Remaining, got.Clock = 0, 0, 0, 0 // its time goes on
-			}
-			fail := func(format string, args ...any) {
-				t.Helper()
-				t.Fatalf("seed %d, step %d, %s: %s", seed, step, what, fmt.Sprintf(format, args...))
-			}
-			if err != nil || got != want {
-				fail("%+v, %v; want %+v", got, err, want)
-			}
-			if notified != "" {
-				if event := next(t, a.events); event != notified {
-					fail("%s was notified, want %s", event, notified)
-				}
-			}
-			if holder := s.Do("GET", "fenlock:orders"); holder != m.holder() {
-				fail("the holder is %s, want %s", holder, m.holder())
-			}
-			if queue := s.Do("ZRANGE", queueKey, "0", "-1", "WITHSCORES"); queue != m.inQueue() {
-				fail("the queue is %s, want %s", queue, m.inQueue())
-			}
-			if register := s.Do("HGET", "fenlock-registers:fenlock:", stripe); register != m.entry.Register.String() && m.entry.Register != fence.Token(0) {
-				fail("the register is %s, want %s", register, m.entry.Register)
-			}
-			// What ends here ends by the test's will only.
-			s.Do("PERSIST", "fenlock:orders")
 		}
-		silent(t, a)
 	})
+}
+
+const (
+	theName      = "orders"
+	theKey       = "fenlock:orders"
+	theQueue     = "fenlock-line:fenlock:orders"
+	theRegisters = "fenlock-registers:fenlock:"
+)
+
+// comparison plays the same history on a server and by the rules. The rules' time
+// stands still, and so does the server's as far as can be: before each operation, what
+// is there gets a time to live that is longer than the test, and after it what has been
+// given another one shows how long that is.
+type comparison struct {
+	t      *testing.T
+	server *testserver.Server
+	nodes  []*valkeynode.Node
+	events []chan string // of the clients a and b; nobody listens for c
+	random *rand.Rand
+	seed   uint64
+
+	store rule.Store
+	step  int
+	what  string
+}
+
+// ages is longer than the test.
+const ages = time.Hour
+
+func newComparison(t *testing.T, kind testserver.Kind) *comparison {
+	t.Helper()
+	c := &comparison{t: t, server: testserver.Start(t, kind), seed: rand.Uint64()}
+	c.random = rand.New(rand.NewPCG(c.seed, 0))
+	markAdmitted(t, c.server, "fenlock:", ages)
+	for i := range 2 {
+		n, events := joined(t, c.server.URL(), ages), make(chan string, 100)
+		if err := n.Listen(bounded(t), clientName(i), func(waiter string) { events <- waiter }); err != nil {
+			t.Fatal(err)
+		}
+		c.nodes, c.events = append(c.nodes, n), append(c.events, events)
+	}
+	return c
+}
+
+func clientName(i int) string { return strings.Repeat("abc"[i:i+1], 32) }
+
+func (c *comparison) fail(format string, args ...any) {
+	c.t.Helper()
+	c.t.Fatalf("seed %d, step %d, %s: %s", c.seed, c.step, c.what, fmt.Sprintf(format, args...))
+}
+
+// request is of few holders and waiters, with few numbers, so that all of them meet.
+func (c *comparison) request() node.Request {
+	ops := []node.Op{node.Acquire, node.Acquire, node.Acquire, node.Acquire, node.Release, node.Release, node.Release, node.Confirm, node.Extend, node.ForceRelease}
+	r := node.Request{Op: ops[c.random.IntN(len(ops))], Name: theName, Token: fence.Token(c.random.IntN(60)),
+		TTL: time.Minute + time.Duration(c.random.Int64N(int64(time.Minute)))}
+	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two", "another program's"}[c.random.IntN(3)])
+	if r.Op == node.Release && c.random.IntN(4) == 0 {
+		r.Holder = ""
+	}
+	if c.random.IntN(6) > 0 {
+		r.Place = node.Place{Waiter: fmt.Sprintf("%s:%d", clientName(c.random.IntN(3)), c.random.IntN(3)), Stamp: c.random.Int64N(5)}
+	}
+	return r
+}
+
+// serve carries out a request in both ways.
+func (c *comparison) serve(r node.Request) {
+	c.what = fmt.Sprintf("%v of %q by %+v, token %d", r.Op, string(r.Holder), r.Place, r.Token)
+	began := time.Now()
+	c.freeze()
+	before := c.clock()
+	got, err := c.nodes[c.random.IntN(2)].Do(bounded(c.t), r)
+	if err != nil {
+		c.fail("%v", err)
+	}
+	left, queueLeft := c.timeToLive(theKey), c.timeToLive(theQueue)
+	most, after := time.Since(began)+2*time.Millisecond, c.clock() // the server counts whole milliseconds
+
+	o := c.store.Begin(theName, 0, func(waiter string) bool { return waiter[0] != 'c' })
+	want, notify := rule.Serve(&o.Entry, o, 0, r)
+	renewed := o.QueueExpires != ages
+	o.Commit()
+	c.freeze()
+	if spent := time.Since(began); spent > rule.ReservationTTL/2 && o.Holder.Reserves() {
+		c.t.Logf("REDUCED: step %d took %v, in which a reservation can end", c.step, spent)
+		if notify != "" {
+			next(c.t, c.events[notify[0]-'a'])
+		}
+		c.lapse(theKey)
+		return
+	}
+
+	if want.Status == node.Held && (got.Clock < before || got.Clock > after) {
+		c.fail("the clock is %v; want it between %v and %v", got.Clock, before, after)
+	}
+	if got.Remaining > want.Remaining || got.Remaining < want.Remaining-most {
+		c.fail("%v remain; want %v", got.Remaining, want.Remaining)
+	}
+	got.Clock, got.Remaining, got.Detail = want.Clock, want.Remaining, ""
+	if got != want {
+		c.fail("%+v; want %+v", got, want)
+	}
+	if notify != "" {
+		if event := next(c.t, c.events[notify[0]-'a']); event != notify {
+			c.fail("%q was notified; want %q", event, notify)
+		}
+	}
+	c.compare()
+	if o.Leased(0) && (left > o.Entry.Expires || left < o.Entry.Expires-most) {
+		c.fail("the lease has %v left; want %v", left, o.Entry.Expires)
+	}
+	expiry := ages
+	if renewed {
+		expiry = rule.QueueExpiry
+	}
+	if len(o.Waiters) > 0 && (queueLeft > expiry || queueLeft < expiry-most) {
+		c.fail("the queue has %v left; want %v", queueLeft, expiry)
+	}
+	for i, events := range c.events {
+		if len(events) > 0 {
+			c.fail("client %d: %q was notified as well", i, <-events)
+		}
+	}
+}
+
+// freeze has nothing end for as long as the test may take.
+func (c *comparison) freeze() {
+	for _, key := range []string{theKey, theQueue} {
+		c.server.Do("PEXPIRE", key, fmt.Sprint(ages.Milliseconds()))
+	}
+	if l, ok := c.store.Leases[theName]; ok {
+		l.Expires = ages
+		c.store.Leases[theName] = l
+	}
+	if q, ok := c.store.Queues[theName]; ok {
+		q.Expires = ages
+		c.store.Queues[theName] = q
+	}
+}
+
+// lapse has the server end a lease or a queue, by its own clock.
+func (c *comparison) lapse(key string) {
+	c.what = "the end of " + key
+	c.server.Do("PEXPIRE", key, "1")
+	eventually(c.t, func() error {
+		if n := c.server.Do("EXISTS", key); n != "0" {
+			return fmt.Errorf("%s is still there", key)
+		}
+		return nil
+	})
+	if key == theKey {
+		delete(c.store.Leases, theName)
+	} else {
+		delete(c.store.Queues, theName)
+	}
+	c.compare()
+}
+
+// toggleOut has the server not be admitted any more, or again.
+func (c *comparison) toggleOut() {
+	c.what = "admission"
+	mark := replID(c.t, c.server)
+	if c.store.Out = !c.store.Out; c.store.Out {
+		mark = strings.Repeat("0", len(mark))
+	}
+	c.server.Do("HSET", theRegisters, "admitted", mark)
+}
+
+// compare compares what is stored.
+func (c *comparison) compare() {
+	c.t.Helper()
+	c.same("the holder", c.server.Do("GET", theKey), orNil(string(c.store.Leases[theName].Holder)))
+	var words []string
+	for _, p := range c.store.Queues[theName].Waiters {
+		words = append(words, fmt.Sprintf("%s %d", p.Waiter, p.Stamp))
+	}
+	c.same("the queue", c.server.Do("ZRANGE", theQueue, "0", "-1", "WITHSCORES"), "["+strings.Join(words, " ")+"]")
+	register := ""
+	if token := c.store.Registers[node.Stripe(theName)]; token > 0 {
+		register = token.String()
+	}
+	c.same("the register", c.server.Do("HGET", theRegisters, strconv.Itoa(node.Stripe(theName))), orNil(register))
+}
+
+func orNil(s string) string {
+	if s == "" {
+		return "(nil)"
+	}
+	return s
+}
+
+func (c *comparison) same(what, got, want string) {
+	c.t.Helper()
+	if got != want {
+		c.fail("%s is %s; want %s", what, got, want)
+	}
+}
+
+// clock is the server's.
+func (c *comparison) clock() time.Duration {
+	var seconds, micros int64
+	fmt.Sscanf(c.server.Do("TIME"), "[%d %d]", &seconds, &micros)
+	return time.Duration(seconds)*time.Second + time.Duration(micros)*time.Microsecond
+}
+
+func (c *comparison) timeToLive(key string) time.Duration {
+	ms, err := strconv.ParseInt(c.server.Do("PTTL", key), 10, 64)
+	if err != nil {
+		c.fail("%v", err)
+	}
+	return time.Duration(ms) * time.Millisecond
 }
