@@ -1,11 +1,13 @@
 package fenlock_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/memnode"
 )
 
 // Config.Clock may start anywhere. Around 0 and below it, a validity is as long as
@@ -36,4 +38,28 @@ func TestClockFromAnyEpoch(t *testing.T) {
 			wantErr(t, lock.Release(t.Context()), fenlock.ErrLost)
 		})
 	}
+}
+
+// In a synctest bubble no Clock has to be given: a lock ends by the bubble's time.
+func TestLockerInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := memnode.New("a node")
+		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: ttl, MaxHold: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		lock, err := l.TryAcquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Hour)
+		if err := lock.Context().Err(); err != nil {
+			t.Fatalf("after 10 h: %v", context.Cause(lock.Context()))
+		}
+		n.Crash()
+		time.Sleep(validity)
+		synctest.Wait()
+		wantCause(t, lock.Context(), fenlock.ErrLost)
+	})
 }
