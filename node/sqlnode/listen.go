@@ -65,7 +65,7 @@ func (n *Node) listenError(err error) error {
 	case err == nil:
 		return nil
 	case isPermanent(err):
-		err = fmt.Errorf("%w: waiters cannot be called: %w (the folder is for named pipes; all users of the file must be able to write to it)",
+		err = fmt.Errorf("%w: waiters cannot be notified: %w (the folder is for named pipes; all users of the file must be able to write to it)",
 			node.ErrMisconfigured, err)
 	}
 	return n.errorf("listen", err)

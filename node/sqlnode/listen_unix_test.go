@@ -296,7 +296,7 @@ func TestFolderCannotBeMade(t *testing.T) {
 	n := open(t, path)
 	heard := make(ears, 1000)
 	err := n.Listen(t.Context(), clientA, func(waiter string) { heard <- waiter })
-	problem(t, err, path+"-waiters", "listen", "not a directory", "waiters cannot be called")
+	problem(t, err, path+"-waiters", "listen", "not a directory", "waiters cannot be notified")
 	if !errors.Is(err, fenlock.ErrMisconfigured) {
 		t.Errorf("%v is for somebody to mend", err)
 	}

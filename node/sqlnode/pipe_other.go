@@ -23,7 +23,7 @@ func (n *Node) reach(string) *pipe { return nil }
 func (n *Node) pipeOf(string) string { return "" }
 
 func (n *Node) makePipe(string) (*os.File, error) {
-	return nil, fmt.Errorf("waiters cannot be called on this system, so they poll: %w", errors.ErrUnsupported)
+	return nil, fmt.Errorf("waiters cannot be notified on this system, so they poll: %w", errors.ErrUnsupported)
 }
 
 func isPermanent(error) bool { return false }

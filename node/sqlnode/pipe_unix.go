@@ -122,7 +122,7 @@ func (n *Node) makePipe(client string) (*os.File, error) {
 
 // publish opens the pipe that was made at draft, and gives it its name. Whoever
 // may write to the file may write to the pipe, and nobody may open it to read:
-// that one would take the calls, and seem to be the client after its death.
+// that one would take the notifications, and seem to be the client after its death.
 func publish(draft, path string, like fs.FileInfo) (*os.File, error) {
 	file, err := openToRead(draft)
 	if err != nil {

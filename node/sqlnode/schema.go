@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/fenlock/fenlock/node"
 )
 
 // format is the version of the tables. A program that finds a larger one must not
 // touch them: it does not know what they promise.
 //
-// The tables of lines came later, with the same format. A program that does not
-// know them calls nobody, so waiters have to look for themselves; but what is
-// kept for a waiter is a lease, which it respects like any other.
+// The tables of queues came later, with the same format. A program that does not
+// know them notifies nobody, so waiters have to look for themselves; but what is
+// reserved for a waiter is a lease, which it respects like any other.
 const format = 1
 
 // Names and holders are BLOBs, since any bytes are allowed in them and they are
@@ -110,7 +112,7 @@ func (n *Node) prepare(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// migrate brings the tables to this format, and drops leases and lines of an
+// migrate brings the tables to this format, and drops leases and queues of an
 // earlier boot, whose expiry says nothing on today's clock.
 func (n *Node) migrate(ctx context.Context, tx *sql.Tx) (changed bool, err error) {
 	exec := func(text string, args ...any) (rows int64) {
@@ -157,7 +159,8 @@ func (n *Node) checkFormat(ctx context.Context, tx *sql.Tx) error {
 	case err != nil || found < 1:
 		return fmt.Errorf("the tables have the format %q, which no fenlock wrote", text)
 	case found > format:
-		return fmt.Errorf("the tables were made by a newer fenlock (format %d; this program knows up to %d): update this program", found, format)
+		return fmt.Errorf("%w: the tables were made by a newer fenlock (format %d; this program knows up to %d): update this program",
+			node.ErrMisconfigured, found, format)
 	}
 	return nil
 }

@@ -10,26 +10,7 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// Do implements node.Node.
-func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := rule.Check(r); err != nil {
-		return node.Answer{}, n.errorf(r.Op.String(), err)
-	}
-	a := synced // may raise a register
-	if r.Op == node.Extend || r.Op == node.Release {
-		a = writing
-	}
-	answer, err := n.serve(ctx, a, r)
-	if err != nil {
-		return node.Answer{}, n.errorf(r.Op.String(), err)
-	}
-	if answer.Status == node.Held {
-		n.checkPipe(r.Place.Waiter)
-	}
-	return answer, nil
-}
-
-// Inspect implements node.Node.
+// Inspect implements node.Admin.
 func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	lease, err := apart(ctx, func() (found node.Lease, err error) {
 		err = n.transact(ctx, reading, func(tx *sql.Tx) (bool, error) {

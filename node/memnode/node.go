@@ -1,16 +1,7 @@
-// Package memnode is a node in the memory of one process: for tests, for
-// examples, and for reading how a node behaves without any server in the way.
-// It locks nothing between processes.
-//
-// It has a clock of its own, so that a test can let a lease expire without
-// waiting, and it can lose its memory the way a server does that is killed and
-// started again (Crash, Restart). There is no goroutine in it.
 package memnode
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,60 +81,6 @@ func (n *Node) String() string { return n.name }
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 
-// Do implements node.Node. Whoever is notified is told after it, in the same goroutine.
-func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := rule.Check(r); err != nil {
-		return node.Answer{}, n.errorf(r.Op.String(), err)
-	}
-	n.tryRejoin(ctx)
-	if err := n.enter(ctx); err != nil {
-		return node.Answer{}, n.errorf(r.Op.String(), err)
-	}
-	s := n.store
-	now := s.clock()
-	o := s.Begin(r.Name, now, func(waiter string) bool { return len(s.listenersOf(waiter)) > 0 })
-	a, notify := rule.Serve(&o.Entry, o, now, r)
-	o.Commit()
-	if a.Status == node.Rejoining {
-		a.Detail = n.outSince(now)
-	}
-	tell := s.listenersOf(notify)
-	s.mu.Unlock()
-	for _, l := range tell {
-		l.notify(notify)
-	}
-	return a, nil
-}
-
-// Inspect implements node.Admin. A node that is not admitted shows what it has.
-func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
-	n.tryRejoin(ctx)
-	if err := n.enter(ctx); err != nil {
-		return node.Lease{}, n.errorf("inspect", err)
-	}
-	defer n.store.mu.Unlock()
-	return n.store.Lease(name, n.store.clock()), nil
-}
-
-// List implements node.Admin, in the order of the names. It works on a copy,
-// so that yield may call the node.
-func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
-	if err := n.enter(ctx); err != nil {
-		return n.errorf("list", err)
-	}
-	all := n.store.All(n.store.clock())
-	n.store.mu.Unlock()
-	for _, l := range all {
-		if err := ctx.Err(); err != nil {
-			return n.errorf("list", err)
-		}
-		if !yield(l) {
-			break
-		}
-	}
-	return nil
-}
-
 // Close makes every later operation of this client return an error, and its
 // waiters unreachable. The store, and clients made by Share, go on. It always
 // returns nil.
@@ -153,24 +90,4 @@ func (n *Node) Close() error {
 	defer n.store.mu.Unlock()
 	n.store.unlisten(n)
 	return nil
-}
-
-// enter locks the store, or says why the operation must not be executed.
-func (n *Node) enter(ctx context.Context) error {
-	if n.closed.Load() {
-		return ErrClosed
-	}
-	n.store.mu.Lock()
-	err := ctx.Err()
-	if n.store.down {
-		err = ErrDown
-	}
-	if err != nil {
-		n.store.mu.Unlock()
-	}
-	return err
-}
-
-func (n *Node) errorf(op string, err error) error {
-	return fmt.Errorf("memnode %s: %s: %w", n.name, op, err)
 }

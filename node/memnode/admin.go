@@ -1,0 +1,36 @@
+package memnode
+
+import (
+	"context"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// Inspect implements node.Admin. A node that is not admitted shows what it has.
+func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	n.tryRejoin(ctx)
+	if err := n.enter(ctx); err != nil {
+		return node.Lease{}, n.errorf("inspect", err)
+	}
+	defer n.store.mu.Unlock()
+	return n.store.Lease(name, n.store.clock()), nil
+}
+
+// List implements node.Admin, in the order of the names. It works on a copy,
+// so that yield may call the node.
+func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
+	if err := n.enter(ctx); err != nil {
+		return n.errorf("list", err)
+	}
+	all := n.store.All(n.store.clock())
+	n.store.mu.Unlock()
+	for _, l := range all {
+		if err := ctx.Err(); err != nil {
+			return n.errorf("list", err)
+		}
+		if !yield(l) {
+			break
+		}
+	}
+	return nil
+}

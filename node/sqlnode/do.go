@@ -1,0 +1,27 @@
+package sqlnode
+
+import (
+	"context"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// Do implements node.Node.
+func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if err := rule.Check(r); err != nil {
+		return node.Answer{}, n.errorf(r.Op.String(), err)
+	}
+	a := synced // may raise a register
+	if r.Op == node.Extend || r.Op == node.Release {
+		a = writing
+	}
+	answer, err := n.serve(ctx, a, r)
+	if err != nil {
+		return node.Answer{}, n.errorf(r.Op.String(), err)
+	}
+	if answer.Status == node.Held {
+		n.checkPipe(r.Place.Waiter)
+	}
+	return answer, nil
+}
