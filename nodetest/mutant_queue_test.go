@@ -52,10 +52,10 @@ type queueMutant struct {
 var queueMutants = append(reserveMutants, []queueMutant{
 	{"none with queues", "", func(*broken) {}},
 
-	{"refused does not join", "RefusedWithAPlaceJoins", func(n *broken) {
+	{"refused does not join", "RefusedWithAPlaceIsQueued", func(n *broken) {
 		queueing(n, func(s *served) { s.q.Waiters = nil })
 	}},
-	{"strangers join", "RefusedWithAPlaceJoins", func(n *broken) {
+	{"strangers join", "RefusedWithAPlaceIsQueued", func(n *broken) {
 		strangers := 0
 		acquiring(n, func(s *served) {
 			if s.r.Place.Waiter == "" {
@@ -64,14 +64,14 @@ var queueMutants = append(reserveMutants, []queueMutant{
 			}
 		})
 	}},
-	{"queue by arrival", "LineGoesByStamp", func(n *broken) {
+	{"queue by arrival", "QueueGoesByStamp", func(n *broken) {
 		arrivals := int64(0)
 		acquiring(n, func(s *served) {
 			arrivals++
 			s.r.Place.Stamp = arrivals
 		})
 	}},
-	{"stamps with 14 digits", "LineGoesByStamp", func(n *broken) {
+	{"stamps with 14 digits", "QueueGoesByStamp", func(n *broken) {
 		acquiring(n, func(s *served) {
 			f, _ := strconv.ParseFloat(fmt.Sprintf("%.14g", float64(s.r.Place.Stamp)), 64)
 			s.r.Place.Stamp = int64(f)
@@ -93,14 +93,14 @@ var queueMutants = append(reserveMutants, []queueMutant{
 			slices.SortFunc(s.q.Waiters, func(a, b node.Place) int { return number(a) - number(b) })
 		})
 	}},
-	{"asking twice joins twice", "JoiningTwiceKeepsThePlace", func(n *broken) {
+	{"asking twice joins twice", "AskingAgainKeepsThePlace", func(n *broken) {
 		queueing(n, func(s *served) {
 			if p := s.r.Place; p.Waiter != "" && p.Stamp != 0 && s.Leased(s.now) {
 				s.q.Waiters = append(s.q.Waiters, node.Place{Waiter: p.Waiter + " again", Stamp: p.Stamp})
 			}
 		})
 	}},
-	{"asking again moves", "JoiningTwiceKeepsThePlace", func(n *broken) {
+	{"asking again moves", "AskingAgainKeepsThePlace", func(n *broken) {
 		acquiring(n, func(s *served) { s.q.Remove(s.r.Place.Waiter) })
 	}},
 	{"ahead counts the waiter too", "AheadCountsThoseBefore", func(n *broken) {
@@ -112,10 +112,10 @@ var queueMutants = append(reserveMutants, []queueMutant{
 	{"ahead of nobody is nothing", "AheadCountsThoseBefore", func(n *broken) {
 		queueing(n, func(s *served) { s.a.Ahead %= max(1, len(s.q.Waiters)) })
 	}},
-	{"one queue for a stripe", "LinesNeverMix", func(n *broken) {
+	{"one queue for a stripe", "QueuesNeverMix", func(n *broken) {
 		n.queues.key = func(name string) string { return fmt.Sprint(node.Stripe(name)) }
 	}},
-	{"queues without case", "LinesNeverMix", func(n *broken) { n.queues.key = strings.ToLower }},
+	{"queues without case", "QueuesNeverMix", func(n *broken) { n.queues.key = strings.ToLower }},
 	{"any place is taken", "BadPlaceChangesNothing", func(n *broken) {
 		checking(n, func(r *node.Request) { r.Place = node.Place{} })
 	}},
@@ -157,8 +157,8 @@ var queueMutants = append(reserveMutants, []queueMutant{
 	{"clock goes back", "HeldCarriesTheClock", func(n *broken) {
 		queueing(n, func(s *served) { s.a.Clock = -s.a.Clock })
 	}},
-	{"queues are never forgotten", "LineIsForgotten", func(n *broken) { n.queues.expiry = forever }},
-	{"queues end 15s after the first", "LineIsKeptWhileSomebodyAsks", func(n *broken) { n.queues.renewed = false }},
+	{"queues are never forgotten", "QueueIsForgotten", func(n *broken) { n.queues.expiry = forever }},
+	{"queues end 15s after the first", "QueueIsRememberedWhileSomebodyAsks", func(n *broken) { n.queues.renewed = false }},
 
 	{"a free name is anybody's", "FreeNameGoesToTheFirst", func(n *broken) {
 		acquiring(n, func(s *served) { s.as = headless{s.q} })
@@ -183,21 +183,21 @@ var queueMutants = append(reserveMutants, []queueMutant{
 			}
 		}, func(s *served) { s.q.join(newcomer) }, node.Acquire)
 	}},
-	{"the late release of an expired lease notifies", "ExpiryCallsNobody", func(n *broken) {
+	{"the late release of an expired lease notifies", "ExpiryNotifiesNobody", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.r.Place.Waiter == "" && !s.Leased(s.now) {
 				s.notifyFirst()
 			}
 		})
 	}},
-	{"release notifies nobody", "ReleaseCallsTheFirst", func(n *broken) {
+	{"release notifies nobody", "ReleaseNotifiesTheFirst", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.notify != "" {
 				s.Holder, s.q.Waiters, s.notify = "", s.waiting, ""
 			}
 		})
 	}},
-	{"release tells everybody", "ReleaseCallsTheFirst", func(n *broken) {
+	{"release tells everybody", "ReleaseNotifiesTheFirst", func(n *broken) {
 		n.queues.tell = func(s *served) []string {
 			all := []string{s.notify}
 			for _, p := range s.q.Waiters {
@@ -206,31 +206,31 @@ var queueMutants = append(reserveMutants, []queueMutant{
 			return all
 		}
 	}},
-	{"release tells twice", "ReleaseCallsTheFirst", func(n *broken) {
+	{"release tells twice", "ReleaseNotifiesTheFirst", func(n *broken) {
 		n.queues.tell = func(s *served) []string { return []string{s.notify, s.notify} }
 	}},
-	{"release notifies the last", "ReleaseCallsTheFirst", func(n *broken) {
+	{"release notifies the last", "ReleaseNotifiesTheFirst", func(n *broken) {
 		reverse := func(s *served) { slices.Reverse(s.q.Waiters) }
 		n.around(reverse, reverse, node.Release)
 	}},
-	{"any release notifies", "ReleaseCallsTheFirst", func(n *broken) {
+	{"any release notifies", "ReleaseNotifiesTheFirst", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.a.Status == node.Lost && len(s.waiting) > 0 {
 				s.notify = s.waiting[0].Waiter
 			}
 		})
 	}},
-	{"force release notifies nobody", "ForceReleaseCallsTheFirst", func(n *broken) {
+	{"force release notifies nobody", "ForceReleaseNotifiesTheFirst", func(n *broken) {
 		n.around(func(s *served) { s.as = headless{s.q} }, nil, node.ForceRelease)
 	}},
-	{"force release leaves what is reserved", "ForceReleaseCallsTheFirst", func(n *broken) {
+	{"force release leaves what is reserved", "ForceReleaseNotifiesTheFirst", func(n *broken) {
 		n.around(nil, func(s *served) {
 			if s.was.Leased(s.now) && s.was.Holder.Reserves() {
 				*s.Entry, s.q.Waiters, s.notify = s.was, s.waiting, ""
 			}
 		}, node.ForceRelease)
 	}},
-	{"joins in two steps", "RefusedIsCalled", func(n *broken) { n.torn = true }},
+	{"joins in two steps", "RefusedIsNotified", func(n *broken) { n.torn = true }},
 	{"everybody is reachable", "ClosedListenerIsSkipped", func(n *broken) {
 		n.queues.reachable = func(*brokenQueue, string) bool { return true }
 	}},
@@ -264,11 +264,11 @@ func TestQueueRulesAreForQueuers(t *testing.T) {
 		mutant, rule string
 		runs         bool
 	}{
-		{"none", "RefusedWithAPlaceJoins", false},
-		{"none with queues", "RefusedWithAPlaceJoins", true},
-		{"none with queues", "LineIsForgotten", true},
-		{"rules that take long", "RefusedWithAPlaceJoins", true},
-		{"rules that take long", "LineIsForgotten", false},
+		{"none", "RefusedWithAPlaceIsQueued", false},
+		{"none with queues", "RefusedWithAPlaceIsQueued", true},
+		{"none with queues", "QueueIsForgotten", true},
+		{"rules that take long", "RefusedWithAPlaceIsQueued", true},
+		{"rules that take long", "QueueIsForgotten", false},
 	} {
 		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMutant$/^"+c.rule+"$", "-test.count=1", "-test.v")
 		cmd.Env = append(os.Environ(), mutantVariable+"="+c.mutant)

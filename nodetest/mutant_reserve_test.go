@@ -9,17 +9,17 @@ import (
 // reserveMutants do something wrong with a name that is reserved for a waiter, or with
 // one who gives that up.
 var reserveMutants = []queueMutant{
-	{"nothing is reserved", "KeptNameRefusesOthers", func(n *broken) {
+	{"nothing is reserved", "ReservedNameRefusesOthers", func(n *broken) {
 		notifying(n, func(s *served) { s.Holder = "" })
 	}},
-	{"what is reserved goes to an earlier one", "KeptNameRefusesOthers", func(n *broken) {
+	{"what is reserved goes to an earlier one", "ReservedNameRefusesOthers", func(n *broken) {
 		acquiring(n, func(s *served) {
 			if p := s.r.Place; s.Holder.Reserves() && p.Waiter != "" && len(s.q.Waiters) > 0 && p.Stamp < s.q.Waiters[0].Stamp {
 				s.Holder = ""
 			}
 		})
 	}},
-	{"the notified one is refused too", "KeptNameRefusesOthers", func(n *broken) {
+	{"the notified one is refused too", "ReservedNameRefusesOthers", func(n *broken) {
 		n.around(func(s *served) {
 			if s.Leased(s.now) {
 				s.Holder = "somebody"
@@ -30,46 +30,46 @@ var reserveMutants = []queueMutant{
 			}
 		}, node.Acquire)
 	}},
-	{"the notified one goes by the queue again", "KeptNameRefusesOthers", func(n *broken) {
+	{"the notified one goes by the queue again", "ReservedNameRefusesOthers", func(n *broken) {
 		acquiring(n, func(s *served) {
 			if s.Holder == node.Reserved(s.r.Place.Waiter) {
 				s.Holder = ""
 			}
 		})
 	}},
-	{"extend takes what is reserved", "KeptNameIsNotTheOldHolders", func(n *broken) {
+	{"extend takes what is reserved", "ReservedNameIsNotTheOldHolders", func(n *broken) {
 		n.around(func(s *served) {
 			if s.Holder.Reserves() {
 				s.Holder = ""
 			}
 		}, nil, node.Extend)
 	}},
-	{"confirm of what is reserved", "KeptNameIsNotTheOldHolders", func(n *broken) {
+	{"confirm of what is reserved", "ReservedNameIsNotTheOldHolders", func(n *broken) {
 		n.around(asReserved, nil, node.Confirm)
 	}},
-	{"anybody releases what is reserved", "KeptNameIsNotTheOldHolders", func(n *broken) {
+	{"anybody releases what is reserved", "ReservedNameIsNotTheOldHolders", func(n *broken) {
 		n.around(asReserved, nil, node.Release)
 	}},
-	{"a reservation raises the register", "KeepingMovesNoRegister", func(n *broken) {
+	{"a reservation raises the register", "ReservingMovesNoRegister", func(n *broken) {
 		notifying(n, func(s *served) { s.Register++ })
 	}},
-	{"asking for what is reserved raises the register", "KeepingMovesNoRegister", func(n *broken) {
+	{"asking for what is reserved raises the register", "ReservingMovesNoRegister", func(n *broken) {
 		acquiring(n, func(s *served) {
 			if s.Holder.Reserves() && s.Holder != node.Reserved(s.r.Place.Waiter) {
 				s.Register++
 			}
 		})
 	}},
-	{"what is reserved has no label", "KeptNameShowsTheNextInLine", func(n *broken) {
+	{"what is reserved has no label", "ReservedNameShowsTheNextInQueue", func(n *broken) {
 		labelling(n, func(node.Holder) string { return "" })
 	}},
-	{"what is reserved shows the waiter", "KeptNameShowsTheNextInLine", func(n *broken) {
+	{"what is reserved shows the waiter", "ReservedNameShowsTheNextInQueue", func(n *broken) {
 		labelling(n, func(holder node.Holder) string { return string(holder) })
 	}},
-	{"reserved for as long as a lease", "KeepingEnds", func(n *broken) {
+	{"reserved for as long as a lease", "ReservationEnds", func(n *broken) {
 		notifying(n, func(s *served) { s.Expires = s.now + 2*time.Minute })
 	}},
-	{"the notified one stays in the queue", "KeepingEnds", func(n *broken) {
+	{"the notified one stays in the queue", "ReservationEnds", func(n *broken) {
 		notifying(n, func(s *served) { s.q.join(node.Place{Waiter: s.notify, Stamp: 1}) })
 	}},
 
@@ -94,59 +94,59 @@ var reserveMutants = []queueMutant{
 			}
 		}, nil, node.Release)
 	}},
-	{"one who leaves keeps what is reserved", "LeavingPassesOnWhatIsKept", func(n *broken) {
+	{"one who leaves keeps what is reserved", "LeavingPassesOnWhatIsReserved", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.leaves() && s.had() {
 				*s.Entry, s.q.Waiters, s.notify = s.was, s.waiting, ""
 			}
 		})
 	}},
-	{"one who leaves passes nothing on", "LeavingPassesOnWhatIsKept", func(n *broken) {
+	{"one who leaves passes nothing on", "LeavingPassesOnWhatIsReserved", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.leaves() && s.notify != "" {
 				s.Holder, s.q.Waiters, s.notify = "", s.waiting, ""
 			}
 		})
 	}},
-	{"a failed attempt does not join again", "FailedAttemptJoinsAgain", func(n *broken) {
+	{"a failed attempt does not join again", "FailedAttemptIsQueuedAgain", func(n *broken) {
 		releasing(n, func(s *served) { s.q.Remove(s.r.Place.Waiter) })
 	}},
-	{"a failed attempt notifies itself", "FailedAttemptJoinsAgain", func(n *broken) {
+	{"a failed attempt notifies itself", "FailedAttemptIsQueuedAgain", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.notify == "" && s.a.Status == node.Granted && s.r.Place.Stamp != 0 {
 				s.notifyFirst()
 			}
 		})
 	}},
-	{"a failed attempt joins again if it had the lease", "FailedAttemptJoinsAgain", func(n *broken) {
+	{"a failed attempt joins again if it had the lease", "FailedAttemptIsQueuedAgain", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.a.Status == node.Lost && s.r.Place.Stamp != 0 {
 				s.q.Waiters = s.waiting
 			}
 		})
 	}},
-	{"a failed attempt notifies nobody", "FailedAttemptCallsAnEarlierOne", func(n *broken) {
+	{"a failed attempt notifies nobody", "FailedAttemptNotifiesAnEarlierOne", func(n *broken) {
 		n.around(func(s *served) {
 			if s.r.Place.Stamp != 0 {
 				s.as = headless{s.q}
 			}
 		}, nil, node.Release)
 	}},
-	{"a failed attempt joins again at the end", "FailedAttemptCallsAnEarlierOne", func(n *broken) {
+	{"a failed attempt joins again at the end", "FailedAttemptNotifiesAnEarlierOne", func(n *broken) {
 		n.around(func(s *served) {
 			if s.r.Place.Stamp != 0 {
 				s.r.Place.Stamp = 1 << 53
 			}
 		}, nil, node.Release)
 	}},
-	{"a failed attempt keeps what is reserved", "FailedAttemptGivesUpWhatIsKept", func(n *broken) {
+	{"a failed attempt keeps what is reserved", "FailedAttemptGivesUpWhatIsReserved", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.r.Place.Stamp != 0 && s.had() {
 				*s.Entry, s.notify = s.was, ""
 			}
 		})
 	}},
-	{"a failed attempt passes nothing on", "FailedAttemptGivesUpWhatIsKept", func(n *broken) {
+	{"a failed attempt passes nothing on", "FailedAttemptGivesUpWhatIsReserved", func(n *broken) {
 		releasing(n, func(s *served) {
 			if s.r.Place.Stamp != 0 && s.a.Status == node.Lost && s.notify != "" {
 				s.Holder, s.q.Waiters, s.notify = "", s.waiting, ""

@@ -27,7 +27,7 @@ type Harness struct {
 	// Fast says that Wait costs no real time. Rules that take many seconds are
 	// only for such engines.
 	Fast bool
-	// Patience is for how long the suite waits for a call to arrive, or for the
+	// Patience is for how long the suite waits for a notification to arrive, or for the
 	// outcome of an operation that was started, before it says that there is none.
 	// Zero is ten seconds.
 	Patience time.Duration
@@ -38,14 +38,14 @@ type Harness struct {
 // subtests count goroutines, so nothing else may run beside them: don't call
 // Run in parallel tests.
 //
-// The rules of waiting lines are for nodes that are a node.Queuer, and all rules
+// The rules of waiter queues are for nodes that are a node.Queuer, and all rules
 // run once more for a node.Starter. To know that, Run opens two more
 // harnesses, with the t of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.test(newSuite(t, open)) })
 	}
-	runLines(t, open)
+	runQueues(t, open)
 	runStarted(t, open)
 }
 
@@ -115,43 +115,43 @@ var cases = []struct {
 	{"CloseEndsOnlyThisClient", closeEndsOnlyThisClient},
 }
 
-// lineCases are the rules for a node.Queuer.
-var lineCases = []struct {
+// queueCases are the rules for a node.Queuer.
+var queueCases = []struct {
 	name string
-	test func(*line)
+	test func(*queueSuite)
 	slow bool // only where Harness.Fast
 }{
-	{"RefusedWithAPlaceJoins", refusedWithAPlaceJoins, false},
-	{"LineGoesByStamp", lineGoesByStamp, false},
+	{"RefusedWithAPlaceIsQueued", refusedWithAPlaceIsQueued, false},
+	{"QueueGoesByStamp", queueGoesByStamp, false},
 	{"EqualStampsGoByWaiter", equalStampsGoByWaiter, false},
-	{"JoiningTwiceKeepsThePlace", joiningTwiceKeepsThePlace, false},
+	{"AskingAgainKeepsThePlace", askingAgainKeepsThePlace, false},
 	{"AheadCountsThoseBefore", aheadCountsThoseBefore, false},
-	{"LinesNeverMix", linesNeverMix, false},
+	{"QueuesNeverMix", queuesNeverMix, false},
 	{"BadPlaceChangesNothing", badPlaceChangesNothing, false},
 	{"HeldCarriesTheClock", heldCarriesTheClock, false},
-	{"LineIsForgotten", lineIsForgotten, true},
-	{"LineIsKeptWhileSomebodyAsks", lineIsKeptWhileSomebodyAsks, true},
+	{"QueueIsForgotten", queueIsForgotten, true},
+	{"QueueIsRememberedWhileSomebodyAsks", queueIsRememberedWhileSomebodyAsks, true},
 
 	{"FreeNameGoesToTheFirst", freeNameGoesToTheFirst, false},
 	{"FirstIsGrantedAndLeaves", firstIsGrantedAndLeaves, false},
-	{"ExpiryCallsNobody", expiryCallsNobody, false},
-	{"ReleaseCallsTheFirst", releaseCallsTheFirst, false},
-	{"ForceReleaseCallsTheFirst", forceReleaseCallsTheFirst, false},
-	{"RefusedIsCalled", refusedIsCalled, false},
+	{"ExpiryNotifiesNobody", expiryNotifiesNobody, false},
+	{"ReleaseNotifiesTheFirst", releaseNotifiesTheFirst, false},
+	{"ForceReleaseNotifiesTheFirst", forceReleaseNotifiesTheFirst, false},
+	{"RefusedIsNotified", refusedIsNotified, false},
 	{"ClosedListenerIsSkipped", closedListenerIsSkipped, false},
 	{"HealthyNodeMissesNothing", healthyNodeMissesNothing, false},
 
-	{"KeptNameRefusesOthers", keptNameRefusesOthers, false},
-	{"KeptNameIsNotTheOldHolders", keptNameIsNotTheOldHolders, false},
-	{"KeepingMovesNoRegister", keepingMovesNoRegister, false},
-	{"KeptNameShowsTheNextInLine", keptNameShowsTheNextInLine, false},
-	{"KeepingEnds", keepingEnds, false},
+	{"ReservedNameRefusesOthers", reservedNameRefusesOthers, false},
+	{"ReservedNameIsNotTheOldHolders", reservedNameIsNotTheOldHolders, false},
+	{"ReservingMovesNoRegister", reservingMovesNoRegister, false},
+	{"ReservedNameShowsTheNextInQueue", reservedNameShowsTheNextInQueue, false},
+	{"ReservationEnds", reservationEnds, false},
 
 	{"LeavingIsFinal", leavingIsFinal, false},
-	{"LeavingPassesOnWhatIsKept", leavingPassesOnWhatIsKept, false},
-	{"FailedAttemptJoinsAgain", failedAttemptJoinsAgain, false},
-	{"FailedAttemptCallsAnEarlierOne", failedAttemptCallsAnEarlierOne, false},
-	{"FailedAttemptGivesUpWhatIsKept", failedAttemptGivesUpWhatIsKept, false},
+	{"LeavingPassesOnWhatIsReserved", leavingPassesOnWhatIsReserved, false},
+	{"FailedAttemptIsQueuedAgain", failedAttemptIsQueuedAgain, false},
+	{"FailedAttemptNotifiesAnEarlierOne", failedAttemptNotifiesAnEarlierOne, false},
+	{"FailedAttemptGivesUpWhatIsReserved", failedAttemptGivesUpWhatIsReserved, false},
 }
 
 // Leases of ttl long are there for as long as a test can take, on a slow

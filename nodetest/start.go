@@ -37,7 +37,7 @@ func runStarted(t *testing.T, open func(t *testing.T) Harness) {
 	if _, ok := probe.Node.Engine().(node.Queuer); !ok {
 		return
 	}
-	for _, c := range lineCases {
+	for _, c := range queueCases {
 		if !c.slow || probe.Fast {
 			t.Run("Started"+c.name, func(t *testing.T) { started(t).inTime(c.test) })
 		}

@@ -23,7 +23,7 @@ func waiting(name, client string, number int) node.Request {
 	return r
 }
 
-// events collects what a listener is told. Calls come in the goroutine of the
+// events collects what a listener is told. Notifications come in the goroutine of the
 // operation, so there is nothing to wait for.
 type events []string
 
@@ -37,7 +37,7 @@ func (e *events) want(t *testing.T, want ...string) {
 	*e = nil
 }
 
-// A crash is a loss of the lines, and of the calls that were made meanwhile: who
+// A crash is a loss of the queues, and of the notifications that were made meanwhile: who
 // listens is told when it is over, and once.
 func TestRestartTellsListeners(t *testing.T) {
 	n, ctx := New("a"), t.Context()
@@ -55,7 +55,7 @@ func TestRestartTellsListeners(t *testing.T) {
 	here.want(t, "")
 	there.want(t, "")
 
-	// Nothing is left of the lines before.
+	// Nothing is left of the queues before.
 	n.Admit(nil)
 	here.want(t)
 	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
@@ -85,8 +85,8 @@ func TestListenOnANodeThatIsDown(t *testing.T) {
 	here.want(t, client("a")+":1")
 }
 
-// An event may call the node: it is told after the operation.
-func TestEventMayCallTheNode(t *testing.T) {
+// Notify may use the node: it is called after the operation.
+func TestNotifyMayUseTheNode(t *testing.T) {
 	n, ctx := New("a"), t.Context()
 	var a node.Answer
 	var err error
@@ -98,8 +98,8 @@ func TestEventMayCallTheNode(t *testing.T) {
 }
 
 // What is left of closed nodes and of waiters that were killed must not stay in
-// memory, and a sweep must not take a live line.
-func TestLinesAndListenersAreFreed(t *testing.T) {
+// memory, and a sweep must not take a live queue.
+func TestQueuesAndListenersAreFreed(t *testing.T) {
 	clock := new(fakeClock)
 	n, ctx := New("a", WithClock(clock.Now)), t.Context()
 	keeper := request("keep", "keeper", 0)
@@ -117,10 +117,10 @@ func TestLinesAndListenersAreFreed(t *testing.T) {
 		clock.Advance(rule.QueueExpiry / 100) // so that 100 are live at any time
 	}
 	if largest > 2*(2+101+1)+64 {
-		t.Errorf("up to %d leases and lines were kept for 101 live lines", largest)
+		t.Errorf("up to %d leases and queues were kept for 101 live queues", largest)
 	}
 	if a := must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("keep", "other", 0)))); a.Ahead != 1 {
-		t.Errorf("%d in a line that is in use", a.Ahead)
+		t.Errorf("%d in a queue that is in use", a.Ahead)
 	}
 	for i := range 100 {
 		other := n.Share()
@@ -135,7 +135,7 @@ func TestLinesAndListenersAreFreed(t *testing.T) {
 }
 
 // One nanosecond on either side of the expiry.
-func TestLineExpiryIsExact(t *testing.T) {
+func TestQueueExpiryIsExact(t *testing.T) {
 	for after, want := range map[time.Duration]int{rule.QueueExpiry - 1: 1, rule.QueueExpiry: 0} {
 		clock := new(fakeClock)
 		n, ctx := New("a", WithClock(clock.Now)), t.Context()

@@ -45,7 +45,7 @@ func FuzzOperations(f *testing.F) {
 		var n *naive
 		most := 300
 		if input[0]%8 == 1 {
-			l.Waiters, most = slices.Clone(full), 10 // looking through a full line takes time
+			l.Waiters, most = slices.Clone(full), 10 // looking through a full queue takes time
 		} else {
 			n = &naive{waiters: map[string]int64{}, gone: gone}
 		}
@@ -58,10 +58,10 @@ func FuzzOperations(f *testing.F) {
 			p := node.Place{Stamp: int64(rest[2] >> 6), Waiter: []string{"", "a", "b", "c", "d", "e", "f", "x00001"}[rest[2]%8]}
 			ttl := time.Duration(1+int(rest[3])) * 10 * time.Millisecond
 			token := fuzzToken(rest[3])
-			before, line := e, slices.Clone(l.Waiters)
+			before, waiting := e, slices.Clone(l.Waiters)
 			leased := before.Leased(now)
 			var reply node.Answer
-			var called string
+			var notify string
 			var same bool
 			kind := rest[0] % 8
 			switch {
@@ -70,10 +70,10 @@ func FuzzOperations(f *testing.F) {
 			case kind == acquire:
 				p.Stamp++
 				token = min(token, MaxProposal) // engines refuse more
-				reply, called = Serve(&e, l, now, node.Request{Op: node.Acquire, Holder: holder, TTL: ttl, Token: token, Place: p})
+				reply, notify = Serve(&e, l, now, node.Request{Op: node.Acquire, Holder: holder, TTL: ttl, Token: token, Place: p})
 				if n != nil {
-					want, wantCalled := n.acquire(now, holder, ttl, token, p)
-					same = reply.Status == want.Status && reply.Register == want.Register && called == wantCalled
+					want, wantNotify := n.acquire(now, holder, ttl, token, p)
+					same = reply.Status == want.Status && reply.Register == want.Register && notify == wantNotify
 				}
 				if reply.Status == node.Granted && (leased && before.Holder != node.Reserved(p.Waiter) || reply.Register <= before.Register || reply.Register < token) {
 					t.Fatalf("%+v granted on %+v at %v", reply, before, now)
@@ -83,7 +83,7 @@ func FuzzOperations(f *testing.F) {
 				}
 			case kind == extend:
 				token = min(token, fence.MaxToken)
-				reply, called = Serve(&e, l, now, node.Request{Op: node.Extend, Holder: holder, TTL: ttl, Token: token, Place: p})
+				reply, notify = Serve(&e, l, now, node.Request{Op: node.Extend, Holder: holder, TTL: ttl, Token: token, Place: p})
 				own := leased && before.Holder == holder
 				same = true
 				if granted := !before.Out && (own || !leased && before.Register <= token); granted != (reply.Status == node.Granted) {
@@ -95,7 +95,7 @@ func FuzzOperations(f *testing.F) {
 				}
 			case kind == confirm:
 				token = min(token, fence.MaxToken)
-				reply, called = Serve(&e, l, now, node.Request{Op: node.Confirm, Holder: holder, Token: token, Place: p})
+				reply, notify = Serve(&e, l, now, node.Request{Op: node.Confirm, Holder: holder, Token: token, Place: p})
 				own := leased && before.Holder == holder
 				same = true
 				if granted := !before.Out && own && before.Register <= token; granted != (reply.Status == node.Granted) || granted && e.Register != token {
@@ -110,17 +110,17 @@ func FuzzOperations(f *testing.F) {
 				} else {
 					p.Stamp = 0
 				}
-				reply, called = Serve(&e, l, now, node.Request{Op: node.Release, Holder: holder, Place: p})
+				reply, notify = Serve(&e, l, now, node.Request{Op: node.Release, Holder: holder, Place: p})
 				if n != nil {
-					want, wantCalled := n.release(now, holder, p)
-					same = reply.Status == want.Status && reply.Register == want.Register && called == wantCalled
+					want, wantNotify := n.release(now, holder, p)
+					same = reply.Status == want.Status && reply.Register == want.Register && notify == wantNotify
 				}
 			case kind == force:
 				token = min(token, fence.MaxToken)
-				reply, called = Serve(&e, l, now, node.Request{Op: node.ForceRelease, Token: token})
+				reply, notify = Serve(&e, l, now, node.Request{Op: node.ForceRelease, Token: token})
 				if n != nil {
-					want, wantCalled := n.forceRelease(now, token)
-					same = reply.Status == want.Status && reply.Register == want.Register && called == wantCalled
+					want, wantNotify := n.forceRelease(now, token)
+					same = reply.Status == want.Status && reply.Register == want.Register && notify == wantNotify
 				}
 				if reply.Status == node.Granted && (e.Register <= before.Register || e.Register < token) {
 					t.Fatalf("force release: %+v on %+v", reply, before)
@@ -138,7 +138,7 @@ func FuzzOperations(f *testing.F) {
 				}
 				continue
 			}
-			log = append(log, fmt.Sprintf("%v: operation %d by %q for %+v, %v, %d: %+v, called %q", now, kind, string(holder), p, ttl, token, reply, called))
+			log = append(log, fmt.Sprintf("%v: operation %d by %q for %+v, %v, %d: %+v, notify %q", now, kind, string(holder), p, ttl, token, reply, notify))
 			fail := func(why string) {
 				t.Fatalf("%s: %+v before, %+v after. The last operations:\n%s", why, before, e, tail(log, 20))
 			}
@@ -158,8 +158,8 @@ func FuzzOperations(f *testing.F) {
 			if before.Out && (reply.Status == node.Granted && kind != release || e.Register != before.Register) {
 				fail("promised while out")
 			}
-			if len(l.Waiters) > MaxQueue || len(l.Waiters) > len(line)+1 {
-				fail(fmt.Sprintf("%d in the queue, after %d", len(l.Waiters), len(line)))
+			if len(l.Waiters) > MaxQueue || len(l.Waiters) > len(waiting)+1 {
+				fail(fmt.Sprintf("%d in the queue, after %d", len(l.Waiters), len(waiting)))
 			}
 			for i := 1; i < len(l.Waiters); i++ {
 				if a, b := l.Waiters[i-1], l.Waiters[i]; a.Stamp > b.Stamp || a.Stamp == b.Stamp && a.Waiter >= b.Waiter {
@@ -173,8 +173,8 @@ func FuzzOperations(f *testing.F) {
 				}
 				seen[in.Waiter] = true
 			}
-			if called != "" && (e.Holder != node.Reserved(called) || e.Expires != now+ReservationTTL || gone[called] || called == p.Waiter && kind != force || leasedBy(before, now, holder, p) && kind == acquire) {
-				fail(fmt.Sprintf("called %q", called))
+			if notify != "" && (e.Holder != node.Reserved(notify) || e.Expires != now+ReservationTTL || gone[notify] || notify == p.Waiter && kind != force || leasedBy(before, now, holder, p) && kind == acquire) {
+				fail(fmt.Sprintf("notify %q", notify))
 			}
 			if n == nil {
 				continue
@@ -182,7 +182,7 @@ func FuzzOperations(f *testing.F) {
 			n.end(now)
 			same = same && e.Register == n.register && e.Leased(now) == !n.free() && len(l.Waiters) == len(n.waiters)
 			if e.Leased(now) {
-				same = same && e.Expires == n.until && (e.Holder == n.holder || e.Holder == node.Reserved(n.keptFor))
+				same = same && e.Expires == n.until && (e.Holder == n.holder || e.Holder == node.Reserved(n.reservedFor))
 			}
 			for _, w := range []string{"", "a", "b", "c", "d", "e", "f", "x00001"} {
 				same = same && l.ahead(w) == n.ahead(w)

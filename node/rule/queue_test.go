@@ -32,32 +32,32 @@ func (q *testQueue) ahead(waiter string) int {
 // and not from queue.go: it keeps the waiters in a map and looks for the smallest
 // each time, and keeps a name that is reserved in fields of its own.
 type naive struct {
-	register fence.Token
-	out      bool
-	holder   node.Holder // of a lease
-	keptFor  string      // a waiter
-	until    time.Duration
-	waiters  map[string]int64
-	gone     map[string]bool
+	register    fence.Token
+	out         bool
+	holder      node.Holder // of a lease
+	reservedFor string      // a waiter
+	until       time.Duration
+	waiters     map[string]int64
+	gone        map[string]bool
 }
 
 func (n *naive) end(now time.Duration) {
 	if now >= n.until {
-		n.holder, n.keptFor = "", ""
+		n.holder, n.reservedFor = "", ""
 	}
 }
 
-func (n *naive) free() bool { return n.holder == "" && n.keptFor == "" }
+func (n *naive) free() bool { return n.holder == "" && n.reservedFor == "" }
 
 // label is who refuses.
 func (n *naive) label() string {
-	if n.keptFor != "" {
+	if n.reservedFor != "" {
 		return "the next in the queue"
 	}
 	return "" // holders here are not fenlock's
 }
 
-func (n *naive) join(p node.Place) {
+func (n *naive) enqueue(p node.Place) {
 	if _, in := n.waiters[p.Waiter]; p.Waiter != "" && !in && len(n.waiters) < MaxQueue {
 		n.waiters[p.Waiter] = p.Stamp
 	}
@@ -84,8 +84,8 @@ func (n *naive) ahead(waiter string) int {
 	return count
 }
 
-// callUpTo calls the first who can be reached, unless self comes before.
-func (n *naive) callUpTo(self string, now time.Duration) string {
+// notifyUpTo notifies the first who can be reached, unless self comes before.
+func (n *naive) notifyUpTo(self string, now time.Duration) string {
 	for {
 		first := n.first()
 		if first == "" || first == self {
@@ -93,7 +93,7 @@ func (n *naive) callUpTo(self string, now time.Duration) string {
 		}
 		delete(n.waiters, first)
 		if !n.gone[first] {
-			n.keptFor, n.until = first, now+time.Second
+			n.reservedFor, n.until = first, now+time.Second
 			return first
 		}
 	}
@@ -104,19 +104,19 @@ func (n *naive) acquire(now time.Duration, holder node.Holder, ttl time.Duration
 	if n.out {
 		return node.Answer{Status: node.Rejoining}, ""
 	}
-	its := n.keptFor != "" && n.keptFor == p.Waiter
+	its := n.reservedFor != "" && n.reservedFor == p.Waiter
 	if its {
-		n.keptFor = ""
+		n.reservedFor = ""
 	}
 	if !n.free() {
-		n.join(p)
+		n.enqueue(p)
 		return node.Answer{Status: node.Held}, ""
 	}
 	if !its && len(n.waiters) > 0 {
-		n.join(p)
-		if called := n.callUpTo(p.Waiter, now); called != "" {
-			n.join(p) // if the line was full
-			return node.Answer{Status: node.Held}, called
+		n.enqueue(p)
+		if notify := n.notifyUpTo(p.Waiter, now); notify != "" {
+			n.enqueue(p) // if the queue was full
+			return node.Answer{Status: node.Held}, notify
 		}
 	}
 	delete(n.waiters, p.Waiter)
@@ -130,27 +130,27 @@ func (n *naive) release(now time.Duration, holder node.Holder, p node.Place) (no
 	if holder != "" && n.holder == holder {
 		n.holder, reply.Status, freed = "", node.Granted, true
 	}
-	if p.Waiter != "" && n.keptFor == p.Waiter {
-		n.keptFor, freed = "", true
+	if p.Waiter != "" && n.reservedFor == p.Waiter {
+		n.reservedFor, freed = "", true
 	}
 	if p.Stamp != 0 {
-		n.join(p)
+		n.enqueue(p)
 	} else {
 		delete(n.waiters, p.Waiter)
 	}
 	if !freed {
 		return reply, ""
 	}
-	return reply, n.callUpTo(p.Waiter, now)
+	return reply, n.notifyUpTo(p.Waiter, now)
 }
 
 func (n *naive) forceRelease(now time.Duration, floor fence.Token) (node.Answer, string) {
 	if n.out {
 		return node.Answer{Status: node.Rejoining}, ""
 	}
-	n.holder, n.keptFor = "", ""
+	n.holder, n.reservedFor = "", ""
 	n.register = max(n.register+1, floor)
-	return node.Answer{Status: node.Granted, Register: n.register}, n.callUpTo("", now)
+	return node.Answer{Status: node.Granted, Register: n.register}, n.notifyUpTo("", now)
 }
 
 // Random operations on few waiters, holders and stamps, so that all of them meet:
@@ -170,13 +170,13 @@ func TestServeAgainstANaiveNode(t *testing.T) {
 			ttl := time.Duration(1+rng.IntN(3000)) * time.Millisecond
 			token := fence.Token(rng.IntN(50))
 			var got, want node.Answer
-			var gotCalled, wantCalled string
+			var gotNotify, wantNotify string
 			var op string
 			switch rng.IntN(10) {
 			case 0, 1, 2, 3:
 				op = fmt.Sprint("acquire ", string(holder), ttl, token, p)
-				got, gotCalled = Serve(&e, l, now, node.Request{Op: node.Acquire, Holder: holder, TTL: ttl, Token: token, Place: p})
-				want, wantCalled = n.acquire(now, holder, ttl, token, p)
+				got, gotNotify = Serve(&e, l, now, node.Request{Op: node.Acquire, Holder: holder, TTL: ttl, Token: token, Place: p})
+				want, wantNotify = n.acquire(now, holder, ttl, token, p)
 			case 4, 5, 6:
 				if rng.IntN(2) == 0 {
 					p.Stamp = 0
@@ -185,15 +185,15 @@ func TestServeAgainstANaiveNode(t *testing.T) {
 					holder = ""
 				}
 				op = fmt.Sprint("release ", string(holder), p)
-				got, gotCalled = Serve(&e, l, now, node.Request{Op: node.Release, Holder: holder, Place: p})
-				want, wantCalled = n.release(now, holder, p)
+				got, gotNotify = Serve(&e, l, now, node.Request{Op: node.Release, Holder: holder, Place: p})
+				want, wantNotify = n.release(now, holder, p)
 			case 7:
 				if rng.IntN(4) > 0 {
 					continue
 				}
 				op = fmt.Sprint("force release ", token)
-				got, gotCalled = Serve(&e, l, now, node.Request{Op: node.ForceRelease, Token: token})
-				want, wantCalled = n.forceRelease(now, token)
+				got, gotNotify = Serve(&e, l, now, node.Request{Op: node.ForceRelease, Token: token})
+				want, wantNotify = n.forceRelease(now, token)
 			case 8:
 				now += time.Duration(rng.IntN(1200)) * time.Millisecond
 				continue
@@ -205,23 +205,23 @@ func TestServeAgainstANaiveNode(t *testing.T) {
 				e.Out = n.out
 				continue
 			}
-			log = append(log, fmt.Sprintf("%v: %s: %+v, called %q", now, op, got, gotCalled))
+			log = append(log, fmt.Sprintf("%v: %s: %+v, notify %q", now, op, got, gotNotify))
 			n.end(now)
 			if got.Status == node.Held {
 				want.HeldBy, want.Remaining, want.Ahead, want.Clock = n.label(), n.until-now, n.ahead(p.Waiter), now
 			}
-			same := got == want && gotCalled == wantCalled && e.Register == n.register &&
+			same := got == want && gotNotify == wantNotify && e.Register == n.register &&
 				e.Leased(now) == !n.free() && len(l.Waiters) == len(n.waiters)
 			if e.Leased(now) {
-				same = same && e.Expires == n.until && e.Holder.Reserves() == (n.keptFor != "") &&
-					(e.Holder == n.holder || e.Holder == node.Reserved(n.keptFor))
+				same = same && e.Expires == n.until && e.Holder.Reserves() == (n.reservedFor != "") &&
+					(e.Holder == n.holder || e.Holder == node.Reserved(n.reservedFor))
 			}
 			for _, w := range []string{"", "a", "b", "c", "d", "e", "f"} {
 				same = same && l.ahead(w) == n.ahead(w)
 			}
 			if !same {
-				t.Fatalf("seed %d: the naive one says %+v, called %q, %+v; it is %+v, %v. The last operations:\n%s",
-					seed, want, wantCalled, *n, e, l.Waiters, tail(log, 12))
+				t.Fatalf("seed %d: the naive one says %+v, notify %q, %+v; it is %+v, %v. The last operations:\n%s",
+					seed, want, wantNotify, *n, e, l.Waiters, tail(log, 12))
 			}
 		}
 	}

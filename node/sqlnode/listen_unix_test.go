@@ -20,13 +20,13 @@ import (
 // patience is how long a test waits for something that should come at once.
 const patience = 30 * time.Second
 
-// ears are the events of a client.
-type ears chan string
+// notified are the notifications of a client.
+type notified chan string
 
 // listen makes a client listen.
-func listen(t testing.TB, n *Node, client string) ears {
+func listen(t testing.TB, n *Node, client string) notified {
 	t.Helper()
-	heard := make(ears, 1000)
+	heard := make(notified, 1000)
 	if err := n.Listen(t.Context(), client, func(waiter string) { heard <- waiter }); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func listen(t testing.TB, n *Node, client string) ears {
 }
 
 // hears waits for the next event.
-func (e ears) hears(t testing.TB, waiter string) {
+func (e notified) hears(t testing.TB, waiter string) {
 	t.Helper()
 	select {
 	case got := <-e:
@@ -46,7 +46,7 @@ func (e ears) hears(t testing.TB, waiter string) {
 	}
 }
 
-func (e ears) silent(t testing.TB) {
+func (e notified) silent(t testing.TB) {
 	t.Helper()
 	select {
 	case got := <-e:
@@ -88,7 +88,7 @@ func TestOrderAcrossNodes(t *testing.T) {
 	want(t, node.Granted)(two.Do(t.Context(), as(node.Acquire, held)))
 	order := []struct {
 		node   *Node
-		ears   ears
+		heard  notified
 		waiter string
 	}{{one, a, clientA + ":1"}, {two, b, clientB + ":1"}, {one, a, clientA + ":2"}, {two, b, clientB + ":2"}}
 	for _, i := range []int{2, 0, 3, 1} { // the order in which they come does not count
@@ -96,7 +96,7 @@ func TestOrderAcrossNodes(t *testing.T) {
 	}
 	for i, next := range order {
 		want(t, node.Granted)(two.Do(t.Context(), as(node.Release, held)))
-		next.ears.hears(t, next.waiter)
+		next.heard.hears(t, next.waiter)
 		a.silent(t)
 		b.silent(t)
 		held = asks("a", next.waiter, int64(i)+10)
@@ -107,7 +107,7 @@ func TestOrderAcrossNodes(t *testing.T) {
 		held.Place = node.Place{}
 	}
 	if l, w := rows(t, one, "fenlock_lines"), rows(t, one, "fenlock_waiters"); l != 0 || w != 0 {
-		t.Errorf("%d lines, %d waiters are left", l, w)
+		t.Errorf("%d queues, %d waiters are left", l, w)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	if err := one.Close(); err != nil {
 		t.Errorf("a second Close: %v", err)
 	}
-	// The waiters of one that has closed cannot be called.
+	// The waiters of one that has closed cannot be notified.
 	n := open(t, path)
 	held := request("a", "", 0)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
@@ -186,8 +186,8 @@ func TestMessagesAreNotTrusted(t *testing.T) {
 	heard.hears(t, clientA+":3")
 }
 
-// Each call opens the pipe of the one who is called.
-func TestCallsLeakNoDescriptors(t *testing.T) {
+// Each notification opens the pipe of the one who is notified.
+func TestNotificationsLeakNoDescriptors(t *testing.T) {
 	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
 	heard := listen(t, n, clientA)
 	lowest := func() int { // of the descriptors that are free
@@ -233,12 +233,12 @@ func TestFullPipeCountsAsTold(t *testing.T) {
 	defer cancel()
 	want(t, node.Granted)(n.Do(ctx, as(node.Release, held)))
 	if e := entry(t, n, "a"); e.Holder != node.Reserved(clientA+":1") {
-		t.Errorf("the name is not kept: %+v", e)
+		t.Errorf("the name is not reserved: %+v", e)
 	}
 }
 
 // Who may only read the file has no business in the folder, and whoever can open
-// a pipe to read it takes the calls.
+// a pipe to read it takes the notifications.
 func TestFolderHasTheFilesPermissions(t *testing.T) {
 	for file, modes := range map[os.FileMode][2]os.FileMode{
 		0o600: {0o700, 0o200}, 0o644: {0o700, 0o200}, 0o660: {0o770, 0o220}, 0o664: {0o770, 0o220}, 0o666: {0o777, 0o222}} {
@@ -286,7 +286,7 @@ func TestFolderDeleted(t *testing.T) {
 	}
 }
 
-// A waiter that cannot be called is an error that says why, and what to do.
+// A waiter that cannot be notified is an error that says why, and what to do.
 // Nothing else breaks; and it goes on in the background.
 func TestFolderCannotBeMade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
@@ -294,7 +294,7 @@ func TestFolderCannotBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := open(t, path)
-	heard := make(ears, 1000)
+	heard := make(notified, 1000)
 	err := n.Listen(t.Context(), clientA, func(waiter string) { heard <- waiter })
 	problem(t, err, path+"-waiters", "listen", "not a directory", "waiters cannot be notified")
 	if !errors.Is(err, fenlock.ErrMisconfigured) {
@@ -304,7 +304,7 @@ func TestFolderCannotBeMade(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	w := asks("a", clientA+":1", 1)
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held))) // calls nobody
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held))) // notifies nobody
 	w2 := asks("a", clientA+":2", 2)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, w2)))
 	heard.silent(t)
@@ -342,7 +342,7 @@ func TestOtherThingsInTheFolderStay(t *testing.T) {
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(client, client+":1", 1))))
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held))) // it is not kept
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held))) // it is not reserved
 	}
 	listen(t, n, strings.Repeat("c", 32))
 	if names := inFolder(t, path); len(names) != 5 {

@@ -35,14 +35,14 @@ func TestCallsFollowLinks(t *testing.T) {
 		far := listen(t, linked, clientB)
 		for _, c := range []struct {
 			waits, releases *Node
-			ears            ears
+			heard           notified
 			waiter          string
 		}{{direct, linked, heard, clientA + ":1"}, {linked, direct, far, clientB + ":1"}} {
 			held, w := request(path, "", 0), asks(path, c.waiter, 1)
 			want(t, node.Granted)(c.releases.Do(t.Context(), as(node.Acquire, held)))
 			want(t, node.Held)(c.waits.Do(t.Context(), as(node.Acquire, w)))
 			want(t, node.Granted)(c.releases.Do(t.Context(), as(node.Release, held)))
-			c.ears.hears(t, c.waiter)
+			c.heard.hears(t, c.waiter)
 			w.Place.Stamp = 0
 			if _, err := c.waits.Do(t.Context(), as(node.Release, w)); err != nil {
 				t.Fatal(err)

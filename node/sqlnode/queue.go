@@ -54,7 +54,7 @@ func (q *queue) exists() bool {
 	q.loaded = true
 	var expires int64
 	var boot string
-	if q.stored = q.row(q.node.stmt.line, []any{q.name}, &expires, &boot); q.stored {
+	if q.stored = q.row(q.node.stmt.queue, []any{q.name}, &expires, &boot); q.stored {
 		q.expires = time.Duration(expires) * time.Millisecond
 		q.alive = boot == q.node.boot && q.now < q.expires
 	}
@@ -99,17 +99,17 @@ func (q *queue) Insert(p node.Place) {
 		}
 		q.remember()
 	}
-	q.exec(q.node.stmt.join, q.name, p.Stamp, p.Waiter)
+	q.exec(q.node.stmt.insert, q.name, p.Stamp, p.Waiter)
 	// More rows than the one that was added, as with leases. Queues that have
 	// expired are few: only those whose processes have all been killed.
 	q.exec(q.node.stmt.purgeWaiters, q.now.Milliseconds(), purgeSize)
-	q.exec(q.node.stmt.purgeLines, q.now.Milliseconds(), purgeSize)
+	q.exec(q.node.stmt.purgeQueues, q.now.Milliseconds(), purgeSize)
 }
 
 // Remove implements rule.Queue.
 func (q *queue) Remove(waiter string) {
 	if _, in := q.stamp(waiter); in {
-		q.exec(q.node.stmt.leave, q.name, waiter)
+		q.exec(q.node.stmt.remove, q.name, waiter)
 		q.left = true
 	}
 }
@@ -123,7 +123,7 @@ func (q *queue) Renew() {
 
 func (q *queue) remember() {
 	q.stored, q.alive, q.expires = true, true, q.now+rule.QueueExpiry
-	q.exec(q.node.stmt.setLine, q.name, q.expires.Milliseconds(), q.node.boot)
+	q.exec(q.node.stmt.setQueue, q.name, q.expires.Milliseconds(), q.node.boot)
 }
 
 // Reachable implements rule.Queue. It keeps the pipe of a waiter that is.
@@ -136,7 +136,7 @@ func (q *queue) Reachable(waiter string) bool {
 // was written.
 func (q *queue) end() (changed bool, err error) {
 	if q.left {
-		q.exec(q.node.stmt.dropLine, q.name)
+		q.exec(q.node.stmt.dropQueue, q.name)
 	}
 	return q.changed, q.err
 }

@@ -27,7 +27,7 @@ func asks(name, waiter string, stamp int64) node.Request {
 	return r
 }
 
-// ahead returns how many a node says are in line for a name that is held.
+// ahead returns how many a node says are in the queue of a name that is held.
 func ahead(t testing.TB, n *Node, name string) int {
 	t.Helper()
 	return want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request(name, "", 0)))).Ahead
@@ -49,7 +49,7 @@ func rows(t testing.TB, n *Node, table string) (count int) {
 	return count
 }
 
-// On a clock that the test moves, which the rules about the end of a line need.
+// On a clock that the test moves, which the rules about the end of a queue need.
 func TestConformanceOnAFakeClock(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 		path := filepath.Join(t.TempDir(), "locks.db")
@@ -93,13 +93,13 @@ func TestBadPlacesAreRefused(t *testing.T) {
 		}
 	}
 	if got := ahead(t, n, "a"); got != 0 {
-		t.Errorf("%d in line", got)
+		t.Errorf("%d in the queue", got)
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 }
 
-// A full line takes nobody, and those who are in it stay.
-func TestLineIsBounded(t *testing.T) {
+// A full queue takes nobody, and those who are in it stay.
+func TestQueueIsBounded(t *testing.T) {
 	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 50))))
@@ -114,7 +114,7 @@ func TestLineIsBounded(t *testing.T) {
 	if got := ask(rule.MaxQueue, 1<<53); got != rule.MaxQueue-1 {
 		t.Errorf("the last one has %d before it", got)
 	}
-	for range 2 { // it is not in line afterwards, however early it began
+	for range 2 { // it is not in the queue afterwards, however early it began
 		if got := ask(rule.MaxQueue+1, 1); got != rule.MaxQueue {
 			t.Errorf("one too many has %d before it", got)
 		}
@@ -129,7 +129,7 @@ func TestLineIsBounded(t *testing.T) {
 
 // Waiters whose processes were killed never leave, and their names may never be
 // used again.
-func TestExpiredLinesAreDeleted(t *testing.T) {
+func TestExpiredQueuesAreDeleted(t *testing.T) {
 	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
 	var now atomic.Int64
 	n.clock = func() time.Duration { return time.Duration(now.Load()) }
@@ -140,28 +140,28 @@ func TestExpiredLinesAreDeleted(t *testing.T) {
 		for k := range int64(3) {
 			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(name, fmt.Sprint(clientA, ":", k), k+1))))
 		}
-		now.Add(int64(time.Second)) // 15 lines with 3 waiters are live at any time
+		now.Add(int64(time.Second)) // 15 queues with 3 waiters are live at any time
 		if i > 50 {
 			most = max(most, rows(t, n, "fenlock_waiters"), rows(t, n, "fenlock_lines"))
 		}
 	}
 	if most > 4*3*15 {
-		t.Errorf("%d rows for 45 waiters in 15 lines", most)
+		t.Errorf("%d rows for 45 waiters in 15 queues", most)
 	}
-	// A line that has expired is none, although its rows are there.
+	// A queue that has expired is none, although its rows are there.
 	now.Add(int64(rule.QueueExpiry))
 	if got := ahead(t, n, "name 199"); got != 0 {
-		t.Errorf("%d in a line that has expired", got)
+		t.Errorf("%d in a queue that has expired", got)
 	}
-	// And its waiters are not in the line that begins after it.
+	// And its waiters are not in the queue that begins after it.
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("name 199", clientB+":1", 9))))
 	if got := ahead(t, n, "name 199"); got != 1 {
-		t.Errorf("%d in a new line, with one waiter", got)
+		t.Errorf("%d in a new queue, with one waiter", got)
 	}
 }
 
-// Asking keeps a line, with few writes. One millisecond on either side of its end.
-func TestLineExpiry(t *testing.T) {
+// Asking renews a queue, with few writes. One millisecond on either side of its end.
+func TestQueueExpiry(t *testing.T) {
 	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
 	now := time.Hour
 	n.clock = func() time.Duration { return now }
@@ -179,25 +179,25 @@ func TestLineExpiry(t *testing.T) {
 	now += renewal
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
 	if expires() != first {
-		t.Error("the line was written again for a question after a second")
+		t.Error("the queue was written again for a question after a second")
 	}
 	now += time.Millisecond
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
 	if expires() != (now + rule.QueueExpiry).Milliseconds() {
-		t.Error("the line was not renewed")
+		t.Error("the queue was not renewed")
 	}
 	now += rule.QueueExpiry - time.Millisecond
 	if got := ahead(t, n, "a"); got != 1 {
-		t.Errorf("%d in line at its last millisecond", got)
+		t.Errorf("%d in the queue at its last millisecond", got)
 	}
 	now += time.Millisecond // who asked was no waiter, and does not count
 	if got := ahead(t, n, "a"); got != 0 {
-		t.Errorf("%d in line at its end", got)
+		t.Errorf("%d in the queue at its end", got)
 	}
 }
 
 // The waiters of another boot are dead, and their expiry is on another clock.
-func TestLineOfAnotherBootIsVoid(t *testing.T) {
+func TestQueueOfAnotherBootIsVoid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n := open(t, path)
 	for _, name := range []string{"a", "b"} {
@@ -208,21 +208,21 @@ func TestLineOfAnotherBootIsVoid(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ahead(t, n, "a"); got != 0 {
-		t.Errorf("%d in the line of another boot", got)
+		t.Errorf("%d in the queue of another boot", got)
 	}
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientB+":1", 2))))
 	if got := ahead(t, n, "a"); got != 1 {
-		t.Errorf("%d in line; want the one of this boot", got)
+		t.Errorf("%d in the queue; want the one of this boot", got)
 	}
 	open(t, path) // drops the rest
 	if l, w := rows(t, n, "fenlock_lines"), rows(t, n, "fenlock_waiters"); l != 1 || w != 1 {
-		t.Errorf("%d lines, %d waiters after opening", l, w)
+		t.Errorf("%d queues, %d waiters after opening", l, w)
 	}
 }
 
-// A file that was made before there were lines gets them when it is opened, also
+// A file that was made before there were queues gets them when it is opened, also
 // while somebody who does not know them is using it.
-func TestOlderFileGainsLines(t *testing.T) {
+func TestOlderFileGainsQueues(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	older := open(t, path)
 	held := request("a", "me", 7)
@@ -233,7 +233,7 @@ func TestOlderFileGainsLines(t *testing.T) {
 	n := open(t, path)
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 1))))
 	if got := ahead(t, n, "a"); got != 1 {
-		t.Errorf("%d in line", got)
+		t.Errorf("%d in the queue", got)
 	}
 	want(t, node.Granted)(older.Do(t.Context(), as(node.Confirm, held)))
 	want(t, node.Granted)(older.Do(t.Context(), as(node.Extend, held)))

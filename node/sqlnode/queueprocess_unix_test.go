@@ -29,8 +29,8 @@ const (
 	stampVariable  = "FENLOCK_SQLNODE_STAMP"
 )
 
-// waits stands in line for "a" and does nothing before it is called: what it
-// gets, it got by a call.
+// waits is in the queue of "a" and does nothing before it is notified: what it
+// gets, it got by a notification.
 func waits(n *Node) {
 	waiter := os.Getenv(waiterVariable)
 	stamp, err := strconv.ParseInt(os.Getenv(stampVariable), 10, 64)
@@ -70,7 +70,7 @@ type waiting struct {
 	lines  chan string // of its output
 }
 
-// waitFor starts a child that waits for "a", and returns when it is in line.
+// waitFor starts a child that waits for "a", and returns when it is in the queue.
 func waitFor(t *testing.T, path, client string, stamp int) *waiting {
 	t.Helper()
 	w := &waiting{waiter: client + ":1", lines: make(chan string, 100)}
@@ -123,7 +123,7 @@ func clients(n int) (all []string) {
 	return all
 }
 
-// A release wakes the first in line, in another process, and so on to the last.
+// A release wakes the first in the queue, in another process, and so on to the last.
 func TestReleaseWakesOtherProcessesInOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n := open(t, path)
@@ -148,7 +148,7 @@ func TestReleaseWakesOtherProcessesInOrder(t *testing.T) {
 		t.Errorf("the waiters, by stamp, got the tokens %v", tokens)
 	}
 	if l, w := rows(t, n, "fenlock_lines"), rows(t, n, "fenlock_waiters"); l != 0 || w != 0 {
-		t.Errorf("%d lines, %d waiters are left", l, w)
+		t.Errorf("%d queues, %d waiters are left", l, w)
 	}
 	if names := inFolder(t, path); len(names) != 0 {
 		t.Errorf("%q are left", names)
@@ -156,7 +156,7 @@ func TestReleaseWakesOtherProcessesInOrder(t *testing.T) {
 	check(t, n)
 }
 
-// kill -9. Nobody but the one who is called does anything after the release, so
+// kill -9. Nobody but the one who is notified does anything after the release, so
 // the next one has its lock at once or never.
 func TestKilledWaiterIsSkipped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
@@ -183,9 +183,9 @@ func TestKilledWaiterIsSkipped(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 }
 
-// A process that is stopped can be told, but does not come. What is kept for it
-// ends, and then whoever asks makes the node call the next. When it goes on, it
-// finds its call and asks.
+// A process that is stopped can be told, but does not come. What is reserved for it
+// ends, and then whoever asks makes the node notify the next. When it goes on, it
+// finds its notification and asks.
 func TestStoppedWaiterIsPassedOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	n := open(t, path)
@@ -207,16 +207,16 @@ func TestStoppedWaiterIsPassedOver(t *testing.T) {
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 	if e := entry(t, n, "a"); e.Holder != node.Reserved(stopped.waiter) {
-		t.Fatalf("not kept for the stopped one: %+v", e)
+		t.Fatalf("not reserved for the stopped one: %+v", e)
 	}
 	if l := inTable(t, n, "a"); len(l) != 1 || l[0].Waiter != next.waiter {
-		t.Errorf("in line: %v", l)
+		t.Errorf("in the queue: %v", l)
 	}
-	eventually(t, "the next one is called", func() bool {
+	eventually(t, "the next one is notified", func() bool {
 		w := asks("a", strings.Repeat("c", 32)+":1", 30) // cannot be told
 		a, err := n.Do(t.Context(), as(node.Acquire, w))
 		if err != nil || a.Status != node.Held {
-			t.Fatalf("%+v, %v: the name was not kept for those in line", a, err)
+			t.Fatalf("%+v, %v: the name was not reserved for those in the queue", a, err)
 		}
 		return entry(t, n, "a").Holder != node.Reserved(stopped.waiter)
 	})

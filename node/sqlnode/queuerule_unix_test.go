@@ -100,7 +100,7 @@ func againstMemory(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 			r.Op = []node.Op{node.Confirm, node.Extend, node.ForceRelease}[rng.IntN(3)]
 		case 8:
 			*now += time.Duration(rng.IntN(1200)) * time.Millisecond
-			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":0", 1)))) // keeps that line
+			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":0", 1)))) // renews that queue
 			continue
 		case 9:
 			toggle(t, n, clients[rng.IntN(3)], listens)
@@ -122,7 +122,7 @@ func againstMemory(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 				wants, o.Entry, o.Waiters, err, stored, queued, strings.Join(log[max(0, len(log)-12):], "\n"))
 		}
 		if lines := rows(t, n, "fenlock_lines"); lines != 1+min(len(o.Waiters), 1) {
-			t.Fatalf("seed %d: %d rows for lines, with %v in this one", seed, lines, o.Waiters)
+			t.Fatalf("seed %d: %d rows for queues, with %v in this one", seed, lines, o.Waiters)
 		}
 	}
 }

@@ -52,8 +52,8 @@ type statements struct {
 	lease, register, page                   *sql.Stmt
 	setLease, dropLease, setRegister, purge *sql.Stmt
 
-	line, head, stamp, before, all                                  *sql.Stmt
-	setLine, dropLine, clear, join, leave, purgeWaiters, purgeLines *sql.Stmt
+	queue, head, stamp, before, all                                       *sql.Stmt
+	setQueue, dropQueue, clear, insert, remove, purgeWaiters, purgeQueues *sql.Stmt
 }
 
 // prepare makes the tables and the statements.
@@ -86,23 +86,23 @@ func (n *Node) prepare(ctx context.Context) error {
 			ON CONFLICT (stripe) DO UPDATE SET token = excluded.token`},
 		{&n.stmt.purge, `DELETE FROM fenlock_leases WHERE name IN
 			(SELECT name FROM fenlock_leases WHERE expires <= ? ORDER BY expires LIMIT ?)`},
-		{&n.stmt.line, `SELECT expires, boot FROM fenlock_lines WHERE name = ?`},
+		{&n.stmt.queue, `SELECT expires, boot FROM fenlock_lines WHERE name = ?`},
 		{&n.stmt.head, `SELECT waiter FROM fenlock_waiters WHERE name = ? ORDER BY stamp, waiter LIMIT 1`},
 		{&n.stmt.stamp, `SELECT stamp FROM fenlock_waiters WHERE name = ? AND waiter = ?`},
 		{&n.stmt.before, `SELECT count(*) FROM fenlock_waiters WHERE name = ? AND (stamp, waiter) < (?, ?)`},
 		{&n.stmt.all, `SELECT count(*) FROM fenlock_waiters WHERE name = ?`},
-		{&n.stmt.setLine, `INSERT INTO fenlock_lines (name, expires, boot) VALUES (?, ?, ?)
+		{&n.stmt.setQueue, `INSERT INTO fenlock_lines (name, expires, boot) VALUES (?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET expires = excluded.expires, boot = excluded.boot`},
-		{&n.stmt.dropLine, `DELETE FROM fenlock_lines WHERE name = ?1
+		{&n.stmt.dropQueue, `DELETE FROM fenlock_lines WHERE name = ?1
 			AND NOT EXISTS (SELECT 1 FROM fenlock_waiters WHERE name = ?1)`},
 		{&n.stmt.clear, `DELETE FROM fenlock_waiters WHERE name = ?`},
-		{&n.stmt.join, `INSERT INTO fenlock_waiters (name, stamp, waiter) VALUES (?, ?, ?)`},
-		{&n.stmt.leave, `DELETE FROM fenlock_waiters WHERE name = ? AND waiter = ?`},
+		{&n.stmt.insert, `INSERT INTO fenlock_waiters (name, stamp, waiter) VALUES (?, ?, ?)`},
+		{&n.stmt.remove, `DELETE FROM fenlock_waiters WHERE name = ? AND waiter = ?`},
 		{&n.stmt.purgeWaiters, `DELETE FROM fenlock_waiters WHERE (name, waiter) IN
 			(SELECT w.name, w.waiter FROM
 				(SELECT name FROM fenlock_lines WHERE expires <= ?1 ORDER BY expires LIMIT ?2) AS l
 				CROSS JOIN fenlock_waiters AS w ON w.name = l.name LIMIT ?2)`},
-		{&n.stmt.purgeLines, `DELETE FROM fenlock_lines WHERE name IN
+		{&n.stmt.purgeQueues, `DELETE FROM fenlock_lines WHERE name IN
 			(SELECT name FROM fenlock_lines WHERE expires <= ?1 ORDER BY expires LIMIT ?2)
 			AND NOT EXISTS (SELECT 1 FROM fenlock_waiters AS w WHERE w.name = fenlock_lines.name)`},
 	} {

@@ -13,8 +13,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// ears are a client that listens on a node.
-type ears struct {
+// listener is a client that listens on a node.
+type listener struct {
 	client string
 	node   *watched
 
@@ -24,10 +24,10 @@ type ears struct {
 	more   chan struct{}
 }
 
-func (q *line) listen(n *watched) *ears {
+func (q *queueSuite) listen(n *watched) *listener {
 	id := make([]byte, 16)
 	rand.Read(id)
-	e := &ears{client: hex.EncodeToString(id), node: n, more: make(chan struct{}, 1)}
+	e := &listener{client: hex.EncodeToString(id), node: n, more: make(chan struct{}, 1)}
 	ctx, cancel := context.WithTimeout(q.ctx, time.Minute)
 	defer cancel()
 	if err := n.Listen(ctx, e.client, e.event); err != nil {
@@ -36,7 +36,7 @@ func (q *line) listen(n *watched) *ears {
 	return e
 }
 
-func (e *ears) event(waiter string) {
+func (e *listener) event(waiter string) {
 	e.mu.Lock()
 	if waiter == "" {
 		e.missed++
@@ -50,12 +50,12 @@ func (e *ears) event(waiter string) {
 	}
 }
 
-// heard checks that these waiters and no others of this try have been called
-// since the last check, once each. Whether a call is still under way shows when a
+// heard checks that these waiters and no others of this try have been notified
+// since the last check, once each. Whether a notification is still under way shows when a
 // later one arrives: one that is made for the purpose.
-func (q *line) heard(want ...waiter) {
+func (q *queueSuite) heard(want ...waiter) {
 	spent := q.spent()
-	for _, e := range []*ears{q.near, q.far} {
+	for _, e := range []*listener{q.near, q.far} {
 		if e.node.closed.Load() {
 			continue
 		}
@@ -65,18 +65,18 @@ func (q *line) heard(want ...waiter) {
 				expected = append(expected, w.Waiter)
 			}
 		}
-		sentinel := q.call(e)
+		sentinel := q.notify(e)
 		slices.Sort(expected)
 		if got := q.take(e, append(expected, sentinel)); !slices.Equal(got, expected) {
-			q.failf(spent, "called: %v; want %v", got, expected)
+			q.failf(spent, "notified: %v; want %v", got, expected)
 		}
 	}
 }
 
-// call has a waiter called that waits for a name of its own.
-func (q *line) call(e *ears) string {
+// notify has a waiter notified that waits for a name of its own.
+func (q *queueSuite) notify(e *listener) string {
 	q.numbers++
-	r := request(fmt.Sprint("call ", q.numbers), "", 0)
+	r := request(fmt.Sprint("notified ", q.numbers), "", 0)
 	q.want(node.Granted)(e.node.Acquire(q.ctx, r))
 	w := request(r.Name, "", 0)
 	w.Place = node.Place{Waiter: fmt.Sprintf("%s:%d", e.client, q.numbers), Stamp: 1}
@@ -85,9 +85,9 @@ func (q *line) call(e *ears) string {
 	return w.Place.Waiter
 }
 
-// take returns the waiters of this try that were called, sorted, once all of the
+// take returns the waiters of this try that were notified, sorted, once all of the
 // expected were. The last of these is not of this try.
-func (q *line) take(e *ears, expected []string) (got []string) {
+func (q *queueSuite) take(e *listener, expected []string) (got []string) {
 	deadline := time.NewTimer(q.patience)
 	defer deadline.Stop()
 	for {
@@ -110,7 +110,7 @@ func (q *line) take(e *ears, expected []string) (got []string) {
 		select {
 		case <-e.more:
 		case <-deadline.C:
-			q.failf(0, "called: %v; want %v", events, expected)
+			q.failf(0, "notified: %v; want %v", events, expected)
 		}
 	}
 }

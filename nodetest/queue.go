@@ -12,13 +12,13 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// line is one rule's view of a node that keeps waiters in line. Its checks are
-// not those of suite: they end one try of the rule, not the test. A name is kept
-// for a waiter for a second only, and on a slow machine that can be over before
+// queueSuite is one rule's view of a node that keeps waiter queues. Its checks are
+// not those of suite: they end one try of the rule, not the test. A name is
+// reserved for a waiter for a second only, and on a slow machine that can be over before
 // the rule has looked.
-type line struct {
+type queueSuite struct {
 	*suite
-	near, far *ears // a client of node, and one of other
+	near, far *listener // a client of node, and one of other
 
 	name    string // of this try
 	tries   int
@@ -29,13 +29,13 @@ type line struct {
 }
 
 // inTime runs a rule until it has passed, or has failed so quickly that no name
-// was kept for too short.
-func (s *suite) inTime(test func(*line)) {
-	q := &line{suite: s}
+// was reserved for too short.
+func (s *suite) inTime(test func(*queueSuite)) {
+	q := &queueSuite{suite: s}
 	q.near, q.far = q.listen(s.node), q.listen(s.other)
 	for {
 		q.tries++
-		q.name, q.current = fmt.Sprint("line ", q.tries), map[string]bool{}
+		q.name, q.current = fmt.Sprint("queue ", q.tries), map[string]bool{}
 		q.began, q.waited = time.Now(), 0
 		failed := q.try(test)
 		if failed == nil {
@@ -52,7 +52,7 @@ type failure struct {
 	spent   time.Duration // by the try, besides waiting
 }
 
-func (q *line) try(test func(*line)) (failed *failure) {
+func (q *queueSuite) try(test func(*queueSuite)) (failed *failure) {
 	defer func() {
 		if r := recover(); r != nil {
 			var ok bool
@@ -65,32 +65,32 @@ func (q *line) try(test func(*line)) (failed *failure) {
 	return nil
 }
 
-func (q *line) spent() time.Duration { return time.Since(q.began) - q.waited }
+func (q *queueSuite) spent() time.Duration { return time.Since(q.began) - q.waited }
 
 // failf ends the try. It says where in the rule that was.
-func (q *line) failf(spent time.Duration, format string, args ...any) {
+func (q *queueSuite) failf(spent time.Duration, format string, args ...any) {
 	pcs := make([]uintptr, 20)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	frame, more := frames.Next()
-	for more && (strings.HasSuffix(frame.File, "/line.go") || strings.HasSuffix(frame.File, "/ears.go")) {
+	for more && (strings.HasSuffix(frame.File, "/queue.go") || strings.HasSuffix(frame.File, "/listener.go")) {
 		frame, more = frames.Next()
 	}
 	file := frame.File[strings.LastIndex(frame.File, "/")+1:]
 	panic(&failure{fmt.Sprintf("%s:%d: %s", file, frame.Line, fmt.Sprintf(format, args...)), spent})
 }
 
-func (q *line) wait(d time.Duration) {
+func (q *queueSuite) wait(d time.Duration) {
 	q.waited += d
 	q.suite.wait(d)
 }
 
-func (q *line) outwait() { q.wait(short + short/2) }
+func (q *queueSuite) outwait() { q.wait(short + short/2) }
 
-// unkept waits until no name is kept any more.
-func (q *line) unkept() { q.wait(rule.ReservationTTL + short) }
+// unreserved waits until no name is reserved any more.
+func (q *queueSuite) unreserved() { q.wait(rule.ReservationTTL + short) }
 
 // want is suite's, for a try.
-func (q *line) want(status node.Status) func(node.Answer, error) node.Answer {
+func (q *queueSuite) want(status node.Status) func(node.Answer, error) node.Answer {
 	return func(a node.Answer, err error) node.Answer {
 		if err != nil {
 			q.Fatalf("no answer: %v; want %v", err, status)
@@ -103,7 +103,7 @@ func (q *line) want(status node.Status) func(node.Answer, error) node.Answer {
 }
 
 // inspect returns what the first client sees of a name.
-func (q *line) inspect(name string) node.Lease {
+func (q *queueSuite) inspect(name string) node.Lease {
 	l, err := q.node.Inspect(q.ctx, name)
 	if err != nil {
 		q.Fatalf("inspect %q: %v", name, err)
@@ -119,14 +119,14 @@ type waiter struct {
 
 // waiter returns a new waiter of a client. The stamp counts from some day in
 // 2023: stamps are large numbers.
-func (q *line) waiter(of *ears, stamp int64) waiter {
+func (q *queueSuite) waiter(of *listener, stamp int64) waiter {
 	q.numbers++
 	w := waiter{node.Place{Waiter: fmt.Sprintf("%s:%d", of.client, q.numbers), Stamp: 1_700_000_000_000_000 + stamp}, of.node}
 	q.current[w.Waiter] = true
 	return w
 }
 
-func (q *line) request(w waiter) (*watched, node.Request) {
+func (q *queueSuite) request(w waiter) (*watched, node.Request) {
 	r := request(q.name, "waiter", 0)
 	r.Place = w.Place
 	if w.via == nil {
@@ -135,66 +135,66 @@ func (q *line) request(w waiter) (*watched, node.Request) {
 	return w.via, r
 }
 
-// holds takes the name with token 7, past any line.
-func (q *line) holds() node.Request {
+// holds takes the name with token 7, past any queue.
+func (q *queueSuite) holds() node.Request {
 	r := request(q.name, "holder", 7)
 	q.want(node.Granted)(q.node.Acquire(q.ctx, r))
 	return r
 }
 
 // refused lets a waiter ask in vain, with a proposal.
-func (q *line) refused(w waiter) node.Answer {
+func (q *queueSuite) refused(w waiter) node.Answer {
 	via, r := q.request(w)
 	return q.want(node.Held)(via.Acquire(q.ctx, with(r, 1000)))
 }
 
 // granted lets a waiter ask with success.
-func (q *line) granted(w waiter) node.Request {
+func (q *queueSuite) granted(w waiter) node.Request {
 	via, r := q.request(w)
 	r.Token = q.want(node.Granted)(via.Acquire(q.ctx, r)).Register
 	r.Place = node.Place{}
 	return r
 }
 
-// queued puts waiters into the line, in this order.
-func (q *line) queued(waiters ...waiter) {
+// queued puts waiters into the queue, in this order.
+func (q *queueSuite) queued(waiters ...waiter) {
 	for _, w := range waiters {
 		q.refused(w)
 	}
 }
 
-func (q *line) releases(r node.Request) {
+func (q *queueSuite) releases(r node.Request) {
 	q.want(node.Granted)(q.node.Release(q.ctx, r))
 }
 
 // leaves says that a wait is over.
-func (q *line) leaves(w waiter) {
+func (q *queueSuite) leaves(w waiter) {
 	q.want(node.Lost)(w.via.Release(q.ctx, node.Request{Name: q.name, Place: node.Place{Waiter: w.Waiter}}))
 }
 
 // lapses lets a lease end without a release.
-func (q *line) lapses(r node.Request) {
+func (q *queueSuite) lapses(r node.Request) {
 	q.want(node.Granted)(q.node.Extend(q.ctx, lasting(r, short)))
 	q.outwait()
 }
 
 // ahead checks how many a waiter finds before it.
-func (q *line) ahead(w waiter, want int) {
+func (q *queueSuite) ahead(w waiter, want int) {
 	if a := q.refused(w); a.Ahead != want {
 		q.failf(q.spent(), "%d are ahead: %+v; want %d", a.Ahead, a, want)
 	}
 }
 
-// kept checks that the name is kept for somebody, with this register.
-func (q *line) kept(register fence.Token) {
+// reserved checks that the name is reserved for somebody, with this register.
+func (q *queueSuite) reserved(register fence.Token) {
 	l := q.inspect(q.name)
 	if l.Remaining <= 0 || l.Remaining > rule.ReservationTTL || l.Register != register {
 		q.failf(q.spent(), "inspect: %+v; want a lease of at most %v, and register %d", l, rule.ReservationTTL, register)
 	}
 }
 
-// free checks that nobody has the name, and that it is kept for nobody.
-func (q *line) free() {
+// free checks that nobody has the name, and that it is reserved for nobody.
+func (q *queueSuite) free() {
 	if !q.node.admin() {
 		return // to look at it would lead to somebody being notified
 	}
@@ -203,15 +203,15 @@ func (q *line) free() {
 	}
 }
 
-// runLines runs the rules of waiting lines, if that is what the nodes are for.
-func runLines(t *testing.T, open func(t *testing.T) Harness) {
+// runQueues runs the rules of waiter queues, if that is what the nodes are for.
+func runQueues(t *testing.T, open func(t *testing.T) Harness) {
 	probe := open(t)
 	probe.Node.Close()
 	probe.Other.Close()
 	if _, ok := probe.Node.Engine().(node.Queuer); !ok {
 		return
 	}
-	for _, c := range lineCases {
+	for _, c := range queueCases {
 		if c.slow && !probe.Fast {
 			continue
 		}

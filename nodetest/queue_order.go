@@ -11,10 +11,10 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// Who is refused and will wait is in line from that moment on: no second request
-// that could come too late. Who only tries is not: it would be called when it
+// Who is refused and will wait is in the queue from that moment on: no second request
+// that could come too late. Who only tries is not: it would be notified when it
 // has long gone.
-func refusedWithAPlaceJoins(q *line) {
+func refusedWithAPlaceIsQueued(q *queueSuite) {
 	q.holds()
 	stranger, w1, w2 := waiter{}, q.waiter(q.near, 10), q.waiter(q.far, 20)
 	q.queued(stranger, stranger)
@@ -24,9 +24,9 @@ func refusedWithAPlaceJoins(q *line) {
 	q.ahead(stranger, 2)
 }
 
-// A waiter's requests reach the nodes in any order. By the stamp all nodes call
-// the same one; by the arrival each could call another, and none gets a quorum.
-func lineGoesByStamp(q *line) {
+// A waiter's requests reach the nodes in any order. By the stamp all nodes notify
+// the same one; by the arrival each could notify another, and none gets a quorum.
+func queueGoesByStamp(q *queueSuite) {
 	last := q.waiter(q.far, 0)
 	last.Stamp = 1 << 53
 	before := last
@@ -43,7 +43,7 @@ func lineGoesByStamp(q *line) {
 
 // Two waits can begin in the same microsecond, and must not be in another order
 // on another node. Waiters are compared as strings, byte by byte.
-func equalStampsGoByWaiter(q *line) {
+func equalStampsGoByWaiter(q *queueSuite) {
 	q.holds()
 	a, b, c := q.waiter(q.near, 5), q.waiter(q.near, 5), q.waiter(q.near, 5)
 	for w, number := range map[*waiter]int{&a: 10_000, &b: 9_000, &c: 9_001} {
@@ -55,9 +55,9 @@ func equalStampsGoByWaiter(q *line) {
 	q.ahead(c, 2)
 }
 
-// A waiter asks again every few seconds. It must neither be in line twice, and
-// be called when it has what it wanted, nor lose its place by asking.
-func joiningTwiceKeepsThePlace(q *line) {
+// A waiter asks again every few seconds. It must neither be in the queue twice, and
+// be notified when it has what it wanted, nor lose its place by asking.
+func askingAgainKeepsThePlace(q *queueSuite) {
 	q.holds()
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	q.queued(w1, w2, w1)
@@ -70,11 +70,11 @@ func joiningTwiceKeepsThePlace(q *line) {
 
 // From the number before it a waiter knows when to look again. It counts those
 // before, not itself, not those behind.
-func aheadCountsThoseBefore(q *line) {
+func aheadCountsThoseBefore(q *queueSuite) {
 	q.holds()
 	var all []waiter
 	for i := range 12 {
-		all = append(all, q.waiter([]*ears{q.near, q.far}[i%2], int64(i)))
+		all = append(all, q.waiter([]*listener{q.near, q.far}[i%2], int64(i)))
 		q.ahead(all[i], i)
 	}
 	for i, w := range all {
@@ -86,9 +86,9 @@ func aheadCountsThoseBefore(q *line) {
 	q.ahead(waiter{}, 11)
 }
 
-// A waiter that is called for another lock than it waits for takes nothing, and
-// the one who should have been called is not.
-func linesNeverMix(q *line) {
+// A waiter that is notified for another lock than it waits for takes nothing, and
+// the one who should have been notified is not.
+func queuesNeverMix(q *queueSuite) {
 	all, _ := sameStripe(q.name, 3)
 	all = append(all, names...)
 	holders, waiters := map[string]node.Request{}, map[string]waiter{}
@@ -108,7 +108,7 @@ func linesNeverMix(q *line) {
 }
 
 // holdsAny is holds for a stripe that is in use.
-func (q *line) holdsAny() node.Request {
+func (q *queueSuite) holdsAny() node.Request {
 	r := request(q.name, "holder", 0)
 	q.want(node.Granted)(q.node.Acquire(q.ctx, r))
 	return r
@@ -117,7 +117,7 @@ func (q *line) holdsAny() node.Request {
 // A waiter becomes a key, a channel or a row in some engines, and a stamp a
 // double. What does not fit is refused before anything is done: the request may
 // not count half.
-func badPlaceChangesNothing(q *line) {
+func badPlaceChangesNothing(q *queueSuite) {
 	const client = "0123456789abcdef0123456789abcdef"
 	var bad []node.Place
 	for _, w := range []string{" ", "1", client, client + ":", client + ":a", client + ":-1", client + ":1 ", client + ":1\n", client + ":1:1",
@@ -152,7 +152,7 @@ func badPlaceChangesNothing(q *line) {
 
 // Clients' clocks do not agree. Waiters take their stamps from the nodes', which
 // they see in the answers that refuse them.
-func heldCarriesTheClock(q *line) {
+func heldCarriesTheClock(q *queueSuite) {
 	w := q.waiter(q.near, 10)
 	last, began := time.Duration(0), time.Time{}
 	step := func(who waiter, waited time.Duration) {
@@ -180,12 +180,12 @@ func heldCarriesTheClock(q *line) {
 		}
 	}
 	q.releases(holder)
-	step(waiter{}, 0) // kept for the waiter
+	step(waiter{}, 0) // reserved for the waiter
 }
 
-// Waiters whose process was killed never leave. Their line must not stay for ever,
+// Waiters whose process was killed never leave. Their queue must not stay for ever,
 // or a name that is used once and by them is never forgotten.
-func lineIsForgotten(q *line) {
+func queueIsForgotten(q *queueSuite) {
 	q.holds()
 	q.queued(q.waiter(q.near, 10), q.waiter(q.far, 20))
 	q.wait(rule.QueueExpiry + short)
@@ -196,8 +196,8 @@ func lineIsForgotten(q *line) {
 	q.ahead(waiter{}, 1)
 }
 
-// Whoever waits asks again, and keeps the line for all in it.
-func lineIsKeptWhileSomebodyAsks(q *line) {
+// Whoever waits asks again, and has the queue remembered for all in it.
+func queueIsRememberedWhileSomebodyAsks(q *queueSuite) {
 	holder := q.holds()
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	q.queued(w1)

@@ -5,9 +5,9 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// The one who was called needs a round trip to come. If a newcomer could take the
-// name meanwhile, whoever polls fastest would have it, and the line were none.
-func keptNameRefusesOthers(q *line) {
+// The one who was notified needs a round trip to come. If a newcomer could take the
+// name meanwhile, whoever polls fastest would have it, and the queue were none.
+func reservedNameRefusesOthers(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w1, w2)
@@ -20,44 +20,44 @@ func keptNameRefusesOthers(q *line) {
 	q.ahead(waiter{}, 2)
 }
 
-// What is kept is nobody's lease yet. Who had the name before, and may not know
+// What is reserved is nobody's lease yet. Who had the name before, and may not know
 // that it has lost it, can neither confirm, extend nor release it, and the one
-// who was called has to acquire.
-func keptNameIsNotTheOldHolders(q *line) {
+// who was notified has to acquire.
+func reservedNameIsNotTheOldHolders(q *queueSuite) {
 	w1 := q.waiter(q.near, 10)
 	holder := q.holds()
 	q.queued(w1)
 	q.releases(holder)
-	_, called := q.request(w1)
-	for _, r := range []node.Request{holder, with(holder, 1000), with(called, 1000)} {
+	_, notified := q.request(w1)
+	for _, r := range []node.Request{holder, with(holder, 1000), with(notified, 1000)} {
 		r.Place = node.Place{}
 		q.want(node.Lost)(q.node.Confirm(q.ctx, r))
 		q.want(node.Lost)(q.node.Extend(q.ctx, r))
 		q.want(node.Lost)(q.node.Release(q.ctx, r))
 	}
-	q.kept(7)
+	q.reserved(7)
 	q.granted(w1)
 	q.heard(w1)
 }
 
 // The old holder may be wrong about its lease on this node only, and repair it
 // elsewhere by its token. Only a grant may outrun that.
-func keepingMovesNoRegister(q *line) {
+func reservingMovesNoRegister(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w1)
 	q.releases(holder)
-	q.kept(7)
+	q.reserved(7)
 	q.refused(waiter{})
 	q.refused(w2)
-	q.kept(7)
+	q.reserved(7)
 	if r := q.granted(w1); r.Token != 8 {
 		q.failf(q.spent(), "granted with register %d; want 8", r.Token)
 	}
 }
 
 // An operator sees why a name is not to be had although nobody has it.
-func keptNameShowsTheNextInLine(q *line) {
+func reservedNameShowsTheNextInQueue(q *queueSuite) {
 	const label = node.NextInQueue
 	holder := q.holds()
 	q.queued(q.waiter(q.near, 10))
@@ -77,32 +77,32 @@ func keptNameShowsTheNextInLine(q *line) {
 }
 
 // A waiter that is hung does not come. It costs those behind it one second, not
-// the TTL of anybody, and is out of line: it is not called again.
-func keepingEnds(q *line) {
+// the TTL of anybody, and is out of the queue: it is not notified again.
+func reservationEnds(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w1, w2)
 	q.releases(holder)
 	q.heard(w1)
-	q.unkept()
+	q.unreserved()
 	q.free()
-	q.heard() // nobody watches the time, see ExpiryCallsNobody
+	q.heard() // nobody watches the time, see ExpiryNotifiesNobody
 	q.refused(waiter{})
 	q.heard(w2)
-	q.unkept()
-	// Nobody is left in line. One who comes too late finds no place, and needs none.
+	q.unreserved()
+	// Nobody is left in the queue. One who comes too late finds no place, and needs none.
 	q.granted(w1)
 	q.ahead(waiter{}, 0)
 	q.heard()
 }
 
-// A caller that has given up must not be called: the name would be kept for nobody.
-func leavingIsFinal(q *line) {
+// A caller that has given up must not be notified: the name would be reserved for nobody.
+func leavingIsFinal(q *queueSuite) {
 	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
 	holder := q.holds()
 	q.queued(w1, w2, w3)
 	q.leaves(w1)
-	q.leaves(w1)                   // again, or without ever having joined: no harm
+	q.leaves(w1)                   // again, or without ever having been in: no harm
 	q.leaves(q.waiter(q.near, 15)) //
 	q.ahead(w2, 0)
 	q.ahead(waiter{}, 2)
@@ -114,8 +114,8 @@ func leavingIsFinal(q *line) {
 	q.heard(w2)
 }
 
-// What was kept for one that has given up goes to the next at once.
-func leavingPassesOnWhatIsKept(q *line) {
+// What was reserved for one that has given up goes to the next at once.
+func leavingPassesOnWhatIsReserved(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w1, w2)
@@ -131,9 +131,9 @@ func leavingPassesOnWhatIsKept(q *line) {
 }
 
 // An attempt fails if other nodes refused it. What it got here it gives back and
-// waits on, where it was in line. Calling the same waiter would make it try again
+// waits on, where it was in the queue. Notifying the same waiter would make it try again
 // what has just failed.
-func failedAttemptJoinsAgain(q *line) {
+func failedAttemptIsQueuedAgain(q *queueSuite) {
 	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
 	r := q.granted(w1)
 	q.queued(w2)
@@ -141,7 +141,7 @@ func failedAttemptJoinsAgain(q *line) {
 	q.releases(r)
 	q.heard()
 	q.free()
-	q.refused(w2) // asks, and makes the node call the one before it
+	q.refused(w2) // asks, and makes the node notify the one before it
 	q.heard(w1)
 	r = q.granted(w1)
 	// One whose lease is not there, because its acquire never came, has a place too.
@@ -155,7 +155,7 @@ func failedAttemptJoinsAgain(q *line) {
 
 // The name goes to whoever is before the one that failed: on the other nodes
 // that is who has it, or is about to.
-func failedAttemptCallsAnEarlierOne(q *line) {
+func failedAttemptNotifiesAnEarlierOne(q *queueSuite) {
 	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
 	r := q.granted(w2)
 	q.queued(w1, w3)
@@ -169,9 +169,9 @@ func failedAttemptCallsAnEarlierOne(q *line) {
 	q.heard(w3)
 }
 
-// A waiter can fail elsewhere before it has taken what is kept for it here. Until
-// its next attempt that would be kept in vain.
-func failedAttemptGivesUpWhatIsKept(q *line) {
+// A waiter can fail elsewhere before it has taken what is reserved for it here. Until
+// its next attempt that would be reserved in vain.
+func failedAttemptGivesUpWhatIsReserved(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w2)
@@ -181,7 +181,7 @@ func failedAttemptGivesUpWhatIsKept(q *line) {
 	via, r := q.request(w2)
 	q.want(node.Lost)(via.Release(q.ctx, r))
 	q.heard(w1)
-	// And with nobody before it: free, and the waiter is first in line.
+	// And with nobody before it: free, and the waiter is first in the queue.
 	q.leaves(w1)
 	q.heard(w2)
 	q.want(node.Lost)(via.Release(q.ctx, r))

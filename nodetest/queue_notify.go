@@ -8,9 +8,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Whoever asks first after the end of a lease may be anybody. The first in line
+// Whoever asks first after the end of a lease may be anybody. The first in the queue
 // has waited longest, whether it is the one who asks or not.
-func freeNameGoesToTheFirst(q *line) {
+func freeNameGoesToTheFirst(q *queueSuite) {
 	for i, asker := range []waiter{{}, q.waiter(q.near, 20), q.waiter(q.far, 30)} {
 		q.name = fmt.Sprint(q.name, " ", i)
 		w1, w2 := q.waiter(q.far, 10), q.waiter(q.near, 15)
@@ -23,15 +23,15 @@ func freeNameGoesToTheFirst(q *line) {
 		if asker.Waiter == "" {
 			q.ahead(asker, 1)
 		} else {
-			q.ahead(asker, 1) // it has joined
+			q.ahead(asker, 1) // it is in the queue
 			q.ahead(waiter{}, 2)
 		}
 	}
 }
 
-// The first in line that asks needs no call. It must be out of line then, or it
-// would be called when it has what it wanted.
-func firstIsGrantedAndLeaves(q *line) {
+// The first in the queue that asks needs no notification. It must be out of the queue
+// then, or it would be notified when it has what it wanted.
+func firstIsGrantedAndLeaves(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w2, w1)
@@ -41,7 +41,7 @@ func firstIsGrantedAndLeaves(q *line) {
 	q.ahead(w2, 0)
 	q.ahead(waiter{}, 1)
 
-	// Also one that is first by its stamp, and was not in line.
+	// Also one that is first by its stamp, and was not in the queue.
 	q.name += " again"
 	holder = q.holdsAny()
 	q.queued(w2)
@@ -53,9 +53,9 @@ func firstIsGrantedAndLeaves(q *line) {
 }
 
 // No node needs to watch the time: waiters know when a lease ends, and ask. A node
-// that called by itself, or for an operation that frees nothing, would keep a name
+// that notified by itself, or for an operation that frees nothing, would reserve a name
 // for nobody.
-func expiryCallsNobody(q *line) {
+func expiryNotifiesNobody(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w1, w2)
@@ -72,7 +72,7 @@ func expiryCallsNobody(q *line) {
 
 // The next one learns at once that the name is free, and nobody else does:
 // with a hundred waiters, a hundred requests for each release would be the load.
-func releaseCallsTheFirst(q *line) {
+func releaseNotifiesTheFirst(q *queueSuite) {
 	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
 	holder := q.holds()
 	q.queued(w3, w1, w2)
@@ -88,7 +88,7 @@ func releaseCallsTheFirst(q *line) {
 }
 
 // An operator's release ends a lease like any other.
-func forceReleaseCallsTheFirst(q *line) {
+func forceReleaseNotifiesTheFirst(q *queueSuite) {
 	if !q.node.admin() {
 		return
 	}
@@ -97,20 +97,20 @@ func forceReleaseCallsTheFirst(q *line) {
 	q.queued(w1, w2)
 	a := q.want(node.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
 	q.heard(w1)
-	q.kept(a.Register)
-	// And it does not keep what is kept.
+	q.reserved(a.Register)
+	// And it does not leave what is reserved.
 	q.want(node.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
 	q.heard(w2)
 	q.granted(w2)
 }
 
 // A waiter that is refused while the release is under way is either before it,
-// and called, or after it, and granted. Two steps on the node would let it sleep.
-func refusedIsCalled(q *line) {
+// and notified, or after it, and granted. Two steps on the node would let it sleep.
+func refusedIsNotified(q *queueSuite) {
 	first := q.name
 	for round := range 25 {
 		q.name = fmt.Sprint(first, " ", round)
-		holder, w := q.holdsAny(), q.waiter([]*ears{q.near, q.far}[round%2], 10)
+		holder, w := q.holdsAny(), q.waiter([]*listener{q.near, q.far}[round%2], 10)
 		via, r := q.request(w)
 		var asked, released node.Answer
 		var errs [2]error
@@ -132,7 +132,7 @@ func refusedIsCalled(q *line) {
 
 // A process that has ended must not cost those behind it a second each. A store
 // may need a moment to see that a client has gone; then it skips at once.
-func closedListenerIsSkipped(q *line) {
+func closedListenerIsSkipped(q *queueSuite) {
 	if err := q.other.Close(); err != nil {
 		q.Errorf("close: %v", err)
 	}
@@ -152,7 +152,7 @@ func closedListenerIsSkipped(q *line) {
 			q.heard(next)
 			break
 		} else if time.Now().After(deadline) {
-			q.failf(0, "%v after Close, the next in line: %+v, %v; want it granted", q.patience, a, err)
+			q.failf(0, "%v after Close, the next in the queue: %+v, %v; want it granted", q.patience, a, err)
 		}
 	}
 	// With nobody behind, the name is anybody's.
@@ -166,23 +166,23 @@ func closedListenerIsSkipped(q *line) {
 	q.ahead(stranger, 0)
 }
 
-// At the word that a call may have been missed, all waiters of a client ask.
+// At the word that a notification may have been missed, all waiters of a client ask.
 // A node that says so for nothing makes them poll.
-func healthyNodeMissesNothing(q *line) {
+func healthyNodeMissesNothing(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w1, w2)
 	q.releases(holder)
 	q.heard(w1)
-	q.unkept()
+	q.unreserved()
 	q.refused(waiter{})
 	q.heard(w2)
-	for _, e := range []*ears{q.near, q.far} {
+	for _, e := range []*listener{q.near, q.far} {
 		e.mu.Lock()
 		missed := e.missed
 		e.mu.Unlock()
 		if missed != 0 {
-			q.failf(0, "told %d times that a call may have been missed", missed)
+			q.failf(0, "told %d times that a notification may have been missed", missed)
 		}
 	}
 }
