@@ -425,3 +425,22 @@ func TestNothingIsSentAfterTheRelease(t *testing.T) {
 		}
 	})
 }
+
+// Whoever extends under the lock's own context hears why the lock is not held any
+// more: the context's end says less.
+func TestExtendUnderTheLocksContext(t *testing.T) {
+	for range 30 { // both are ready, and which is seen first is chance
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			lock := c.held()
+			c.set(0, 3, extend, fault{hang: true})
+			done := make(chan error)
+			go func() { done <- lock.Extend(lock.Context()) }()
+			synctest.Wait()
+			if err := lock.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			wantErr(t, <-done, fenlock.ErrReleased)
+			wantErr(t, lock.Extend(lock.Context()), fenlock.ErrReleased)
+		})
+	}
+}

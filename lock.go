@@ -81,6 +81,11 @@ func (k *Lock) Extend(ctx context.Context) error {
 		return k.errorOf(&x.failure)
 	case <-ctx.Done():
 		k.acquisition.Lock().Withdraw(x)
+	}
+	select {
+	case <-x.done: // by what ended ctx, if that is the lock's
+		return k.errorOf(&x.failure)
+	default:
 		return fmt.Errorf("fenlock: extend %q: %w", k.name, ctx.Err())
 	}
 }
