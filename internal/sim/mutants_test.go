@@ -34,8 +34,8 @@ func is(checks ...string) []string { return checks }
 // names that collide with other keys in node/valkeynode (TestNoLockHasTheKeyOfAQueue),
 // passwords in errors in node/valkeynode and cmd/fenlock (TestPasswordIsNeverInAnError,
 // FuzzNodes), goroutines, descriptors and subscriptions that are left in package
-// fenlock (TestTenThousandLocks), node/sqlnode (TestCallsLeakNoDescriptors) and
-// node/memnode (TestLinesAndListenersAreFreed). Answers to an older confirm or
+// fenlock (TestTenThousandLocks), node/sqlnode (TestNotificationsLeakNoDescriptors) and
+// node/memnode (TestQueuesAndListenersAreFreed). Answers to an older confirm or
 // extension matter too seldom to be looked for here, see TestConfirm and TestExtend
 // of internal/core. A forced release that moves the register by too little and what
 // makes a node sound: see TestRefutedVariants there.
