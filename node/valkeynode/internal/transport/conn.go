@@ -62,11 +62,15 @@ func (w *watched) Close() error {
 	return w.Conn.Close()
 }
 
-// watch counts a new connection, and keeps an eye on it.
+// watch counts a new connection, and keeps an eye on it. One that was made during
+// Close is closed: by this, or by Close, whoever comes later.
 func (c *Conn) watch(conn net.Conn) net.Conn {
 	w := &watched{Conn: conn}
 	c.newest.Store(w)
 	c.dials.Add(1)
+	if c.life.Err() != nil {
+		w.Close()
+	}
 	return w
 }
 
@@ -204,7 +208,11 @@ func (c *Conn) Close() {
 	c.end(errClosed)
 	c.client.Close()
 	c.tasks.Wait()
-	c.client.Close() // a connection that a task was making meanwhile
+	c.client.Close()
+	// The library does not close what a caller's goroutine is making meanwhile.
+	if w := c.newest.Load(); w != nil {
+		w.Close()
+	}
 }
 
 // slots bounds the requests in the client library's ring: a full ring ignores
