@@ -22,7 +22,7 @@ import (
 //	800ms end
 //
 // A client acquires or tries a name (x and y share a register, z has another) as
-// something, which it can cancel, and if it has it extend and release; it loses
+// something, which it can cancel, and if it has it extend and release; it closes; it loses
 // requests to a node or answers of a node, until it reaches the node again. The first
 // line may end in ", in order" or ", in no order": whether nodes promise to keep
 // requests in order. Without, the script is played both ways.
@@ -74,7 +74,7 @@ func parseScript(text string) (s script, err error) {
 		switch {
 		case len(words) == 1 && words[0] == "end":
 			p.does = "end"
-		case len(words) < 4 || words[0] != "client" || strings.Trim(words[1], "0123456789") != "":
+		case len(words) < 3 || words[0] != "client" || strings.Trim(words[1], "0123456789") != "":
 			return s, fmt.Errorf("%q is no step", line)
 		default:
 			fmt.Sscan(words[1], &p.client)
