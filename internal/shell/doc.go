@@ -4,7 +4,8 @@
 // never blocks: the library gives it goroutines, timers and real nodes, the simulator
 // one event heap. Both run this code.
 //
-// From the top down, each file using those below it only:
+// From the top down; files use those below them, but for the pairs that arch_test.go
+// names:
 //
 //	client.go       Client: a process's locks on one quorum group
 //	acquisition.go  Acquisition: one caller, from its first attempt to its release
@@ -12,11 +13,13 @@
 //	waiters.go      the waiters of this process in the nodes' queues
 //	waiter.go       one of them: its place, and when it tries again
 //	lock.go         Lock: one attempt, and what becomes of it
+//	drive.go        how it drives the core: answers and ticks in, decisions out
 //	failure.go      why something failed, for the errors
 //	fanout.go       the requests of one action
 //	ticks.go        wakes the locks that are held, by one timer
 //	deadlines.go    ends the requests whose time is up, by one timer
 //	inflight.go     counts what is under way
+//	group.go        what all locks of a Client share
 //	rules.go        what the shell asks of internal/core
 //	env.go          the world around it
 package shell

@@ -207,9 +207,9 @@ var sharing = func() []string {
 }()
 
 // bound is how long anybody may wait once nothing fails any more: until the
-// leases that are left over end; then the backstop, because all calls may have
-// been lost; and a claim window for each client, which may have been called in
-// vain. For those who left the lines without the nodes hearing of it, see beQuiet.
+// leases that are left over end; then the backstop, because all notifications may have
+// been lost; and a reservation for each client, which may have been notified in
+// vain. For those who left the queues without the nodes hearing of it, see beQuiet.
 func (w *world) bound() time.Duration {
 	backstop := core.Backstop + core.Backstop/4
 	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(w.users)*rule.ReservationTTL
@@ -239,7 +239,7 @@ func (w *world) beQuiet() {
 			w.remains.lastWaiter[id] = 0
 		}
 	}
-	// Each waiter that is gone, but still in the queue, is called in vain when its turn
+	// Each waiter that is gone, but still in the queue, is notified in vain when its turn
 	// comes: its client still listens.
 	var gone []string
 	for _, n := range w.nodes {
