@@ -72,15 +72,15 @@ func (m *queueModel) hear(s *queueState, i, n int, msg queueMsg, t *trace) (viol
 	if msg.op == opAcquire {
 		if msg.attempt == c.attempt {
 			c.said[n] = core.Refusal{Status: reply.Status, Remaining: msg.remaining, Ahead: int(msg.ahead)}
-			if (c.stage == holds || c.stage == served) && reply.Status == core.Held && !m.broken.lingers {
-				c.leave(n) // it has put the client into the queue
-			}
 		}
 		action = a.OnAcquire(n, reply, s.now)
 	} else {
 		action = a.OnConfirm(n, fence.Token(msg.asked), reply, s.now)
 	}
 	m.carryOut(s, i, msg.attempt, action)
+	if msg.op == opAcquire && reply.Status != core.Granted && (c.stage == holds || c.stage == served) && !m.broken.lingers {
+		c.leave(n) // it may have put the client into the queue
+	}
 	if c.stage != trying || msg.attempt != c.attempt {
 		return ""
 	}

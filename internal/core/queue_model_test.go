@@ -10,15 +10,17 @@ import (
 
 // The model of waiting: three nodes that follow the rules of waiter queues, and
 // clients that each want the lock once, drive core.Attempt and core.Retry as the
-// shell does, hold the lock and release it. All of that is the shipped code;
-// what is written down here is how messages travel, and what the shell adds.
+// shell does, hold the lock and release it. All of that is the shipped code; what is
+// written down here is how messages travel, and what the shell adds: a search needs
+// clients that can be copied. TestQueueClientIsTheShell compares them with the shell.
 //
 // Nothing fails, but for nodes that are down all the time. Messages arrive in every
 // order, except that what a client and a node send each other arrives in the
 // order sent, unless the model says otherwise. They are faster than every timer: the clock moves on only when none is under way, to the moment at which
 // the next client tries again. Every client can be told.
 //
-// The answers to a release are left out: clients do nothing with them.
+// The answers to a release are left out. Clients do nothing with them but leave a
+// queue once more, where one that has the lock by now had asked to stay.
 
 const (
 	maxClients    = 4
