@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -228,10 +227,16 @@ func fuzzToken(b byte) fence.Token {
 // FuzzChecks: what an engine lets through is what the rules can be applied to.
 func FuzzChecks(f *testing.F) {
 	const client = "0123456789abcdef0123456789abcdef"
-	for _, s := range []string{"", ":", client, client + ":", client + ":1", client + ":0000000000000000000", client + ":00000000000000000000",
-		strings.ToUpper(client) + ":1", client + ":1:2", client + ":-1", client + ":+1", client + ": 1", client[1:] + ":1", client + "0:1", client[:31] + "/:1", client[:30] + "..:1", client + ":١",
-		strings.Repeat("é", 16) + ":1"} {
-		for _, n := range []int64{0, 1, -1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MinInt64, int64(time.Millisecond) - 1, int64(time.Millisecond), int64(maxTTL), int64(maxTTL) + 1} {
+	for _, s := range []string{
+		"", ":", "1", ":1", " ", client, client + ":", client + ":1", client + ":a", client + ":1\n", client + "::1", client + ":1:2",
+		client + ":-1", client + ":+1", client + ": 1", client + ":١", client[1:] + ":1", client + "0:1", strings.ToUpper(client) + ":1",
+		"g" + client[1:] + ":1", client[:31] + "/:1", client[:31] + "\x00:1", client[:30] + "..:1", strings.Repeat("é", 16) + ":1",
+		client + ":" + strings.Repeat("0", 19), client + ":" + strings.Repeat("0", 20), client + ":" + strings.Repeat("9", 19),
+	} {
+		for _, n := range []int64{
+			0, 1, -1, 1 << 52, 1<<52 + 1, 1<<53 - 1, 1 << 53, 1<<53 + 1, math.MaxInt64, math.MinInt64,
+			1e6 - 1, 1e6, 1_999_000, int64(time.Hour), int64(maxTTL), int64(maxTTL) + 1,
+		} {
 			f.Add(s, n)
 		}
 	}
@@ -247,15 +252,15 @@ func FuzzChecks(f *testing.F) {
 		if err := CheckPlace(node.Place{Waiter: s, Stamp: n}); (err == nil) != (good && n >= 0 && n <= 1<<53) {
 			t.Errorf("place %q, %d: %v", s, n, err)
 		}
-		var e Entry
-		Serve(&e, nil, 0, node.Request{Op: node.Acquire, Holder: "h", TTL: time.Duration(n)})
-		ttl, err := e.Expires, checkTTL(time.Duration(n))
-		if (err == nil) != (n >= 1e6 && n <= int64(maxTTL)) || err == nil && (int64(ttl) != n/1e6*1e6 || ttl+time.Duration(math.MaxInt64/2) < 0) {
-			t.Errorf("TTL %d: %v, %v", n, ttl, err)
+		for _, op := range []node.Op{node.Acquire, node.Extend} {
+			var e Entry
+			Serve(&e, nil, 0, node.Request{Op: op, Holder: "h", TTL: time.Duration(n)})
+			ttl, err := e.Expires, checkTTL(time.Duration(n))
+			if (err == nil) != (n >= 1e6 && n <= int64(maxTTL)) || err == nil && (int64(ttl) != n/1e6*1e6 || ttl+time.Duration(math.MaxInt64/2) < 0) {
+				t.Errorf("%v with TTL %d: %v, %v", op, n, ttl, err)
+			}
 		}
-		var b [8]byte
-		binary.BigEndian.PutUint64(b[:], uint64(n))
-		token := fence.Token(binary.BigEndian.Uint64(b[:]))
+		token := fence.Token(n)
 		if (checkToken(token) == nil) != (token == 0 || token.Valid()) || (checkProposal(token) == nil) != (token <= 1<<52) || (checkHolder(node.Holder(s)) == nil) != (s != "") {
 			t.Errorf("%d, %q: %v, %v, %v", token, s, checkToken(token), checkProposal(token), checkHolder(node.Holder(s)))
 		}
