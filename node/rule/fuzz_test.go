@@ -153,7 +153,7 @@ func operations(t *testing.T, input []byte) {
 		}
 		log = append(log, fmt.Sprintf("%v: operation %d by %q for %+v, %v, %d: %+v, notify %q", now, kind, string(holder), p, ttl, token, reply, notify))
 		fail := func(why string) {
-			t.Fatalf("%s: %+v before, %+v after. The last operations:\n%s", why, before, e, tail(log, 20))
+			t.Fatalf("%s: %+v before, %+v after. The last operations:\n%s", why, before, e, strings.Join(log[max(0, len(log)-20):], "\n"))
 		}
 
 		if e.Register < before.Register {

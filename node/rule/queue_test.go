@@ -152,13 +152,6 @@ func (n *naive) forceRelease(now time.Duration, floor fence.Token) (node.Answer,
 	return node.Answer{Status: node.Granted, Register: n.register}, n.notifyUpTo("", now)
 }
 
-func tail(log []string, n int) (text string) {
-	for _, line := range log[max(0, len(log)-n):] {
-		text += line + "\n"
-	}
-	return text
-}
-
 // A full queue takes nobody, and loses nobody either.
 func TestQueueIsBounded(t *testing.T) {
 	l := &testQueue{}
