@@ -1,7 +1,6 @@
 package fenlock_test
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -67,27 +66,6 @@ func TestNewRefusesBadRelations(t *testing.T) {
 	}
 }
 
-// The bounds themselves are good.
-func TestNewAcceptsTheBounds(t *testing.T) {
-	for _, config := range []fenlock.Config{
-		{Nodes: nodes(1)},
-		{Nodes: nodes(15)},
-		{Nodes: nodes(2)}, // an even number is a warning
-		{Nodes: nodes(1), TTL: fenlock.MinTTL},
-		{Nodes: nodes(1), TTL: 30 * time.Second},
-		{Nodes: nodes(1), TTL: 24 * time.Hour, MaxTTL: 24 * time.Hour, MaxHold: 24 * time.Hour},
-		{Nodes: nodes(1), TTL: time.Second, NodeTimeout: 250 * time.Millisecond},
-		{Nodes: nodes(1), NodeTimeout: time.Millisecond},
-		{Nodes: nodes(1), MaxHold: 10 * time.Second},
-		{Nodes: nodes(1), MaxHold: -1},
-		{Nodes: nodes(1), Label: strings.Repeat("x", 128)},
-	} {
-		if _, err := fenlock.New(config); err != nil {
-			t.Errorf("%+v: %v", config, err)
-		}
-	}
-}
-
 // sliceNode is a Node that cannot be compared: == on it panics.
 type sliceNode struct {
 	fenlock.Node
@@ -95,17 +73,11 @@ type sliceNode struct {
 }
 
 func TestNewTakesNodesThatCannotBeCompared(t *testing.T) {
-	defer func() {
-		if r := recover(); r != nil {
-			t.Errorf("New panics: %v", r)
-		}
-	}()
 	all := nodes(3)
 	for i, n := range all {
 		all[i] = sliceNode{Node: n}
 	}
-	_, err := fenlock.New(fenlock.Config{Nodes: all})
-	wantErr(t, err)
+	newLocker(t, fenlock.Config{Nodes: all}) // does not panic
 }
 
 // The caller's slice is the caller's: what it does with it later is no concern
@@ -114,14 +86,9 @@ func TestNewCopiesTheNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := nodes(3)
 		mine := slices.Clone(all)
-		l, err := fenlock.New(fenlock.Config{Nodes: mine})
-		wantErr(t, err)
-		other := memnode.New("other")
-		mine[0], mine[1], mine[2] = other, other, other
-		lock, err := l.TryAcquire(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := newLocker(t, fenlock.Config{Nodes: mine})
+		clear(mine)
+		lock := take(t, l, name)
 		synctest.Wait()
 		for _, n := range all {
 			if lease, err := n.Engine().(node.Admin).Inspect(t.Context(), name); err != nil || lease.Remaining == 0 {
@@ -135,11 +102,9 @@ func TestNewCopiesTheNodes(t *testing.T) {
 // A node that is in another group already would take part in two quorums.
 func TestNewRefusesANodeOfAnotherGroup(t *testing.T) {
 	all := nodes(3)
-	_, err := fenlock.New(fenlock.Config{Nodes: all})
-	wantErr(t, err)
-	_, err = fenlock.New(fenlock.Config{Nodes: all})
-	wantErr(t, err) // the same one again: a second Locker of the same process
-	_, err = fenlock.New(fenlock.Config{Nodes: all, MaxTTL: time.Minute})
+	newLocker(t, fenlock.Config{Nodes: all})
+	newLocker(t, fenlock.Config{Nodes: all}) // the same one again: a second Locker of the same process
+	_, err := fenlock.New(fenlock.Config{Nodes: all, MaxTTL: time.Minute})
 	wantErr(t, err, fenlock.ErrInvalid)
 	if err != nil && !strings.Contains(err.Error(), "1m0s") {
 		t.Errorf("the error does not print the MaxTTL: %v", err)
@@ -148,15 +113,10 @@ func TestNewRefusesANodeOfAnotherGroup(t *testing.T) {
 
 // Four nodes survive the loss of one, as three do: worth a line, not an error.
 func TestEvenNumberOfNodesIsAWarning(t *testing.T) {
-	for n, want := range []int{1: 0, 2: 1, 3: 0, 4: 1, 5: 0} {
-		if n == 0 {
-			continue
-		}
+	for n := 1; n <= 5; n++ {
 		lines := 0
-		logger := slog.New(funcHandler(func() { lines++ }))
-		_, err := fenlock.New(fenlock.Config{Nodes: nodes(n), Logger: logger})
-		wantErr(t, err)
-		if lines != want {
+		newLocker(t, fenlock.Config{Nodes: nodes(n), Logger: slog.New(funcHandler(func() { lines++ }))})
+		if want := 1 - n%2; lines != want {
 			t.Errorf("%d nodes: %d warnings, want %d", n, lines, want)
 		}
 	}
@@ -165,34 +125,22 @@ func TestEvenNumberOfNodesIsAWarning(t *testing.T) {
 // Each default is what its comment says: the lease has the TTL, a hung node costs
 // a twentieth of it within 25 ms to 1 s.
 func TestDefaults(t *testing.T) {
-	for _, test := range []struct{ ttl, timeout time.Duration }{
-		{0, 500 * time.Millisecond},
-		{fenlock.MinTTL, 25 * time.Millisecond},
-		{501 * time.Millisecond, 25050 * time.Microsecond},
-		{30 * time.Second, time.Second},
+	for _, test := range []struct{ ttl, lease, timeout time.Duration }{
+		{0, fenlock.DefaultTTL, 500 * time.Millisecond},
+		{fenlock.MinTTL, fenlock.MinTTL, 25 * time.Millisecond},
+		{501 * time.Millisecond, 501 * time.Millisecond, 25050 * time.Microsecond},
+		{30 * time.Second, 30 * time.Second, time.Second},
 	} {
 		bubble(t, 1, func(t *testing.T, c *cluster) {
 			l := c.locker(func(config *fenlock.Config) { config.TTL = test.ttl; config.Label = "" })
-			lock, err := l.TryAcquire(t.Context(), name)
-			wantErr(t, err)
-			want := test.ttl
-			if want == 0 {
-				want = fenlock.DefaultTTL
-			}
-			lease := c.lease(0, name)
-			if lease.Remaining != want {
-				t.Errorf("the lease has %v, want %v", lease.Remaining, want)
-			}
-			if !strings.Contains(lease.Label, "/") {
-				t.Errorf("the default label is %q, want host/pid", lease.Label)
+			lock := take(t, l, name)
+			if lease := c.lease(0, name); lease.Remaining != test.lease || !strings.Contains(lease.Label, "/") {
+				t.Errorf("the lease is %+v, want one for %v, labelled host/pid", lease, test.lease)
 			}
 			wantErr(t, lock.Release(t.Context()))
 			c.set(0, 1, acquire, fault{hang: true})
-			_, err = l.TryAcquire(t.Context(), name)
-			var q *fenlock.QuorumError
-			if !errors.As(err, &q) {
-				t.Errorf("%v", err)
-			}
+			_, err := l.TryAcquire(t.Context(), name)
+			wantErr(t, err, fenlock.ErrNoQuorum)
 			c.wantNow(test.timeout)
 		})
 	}

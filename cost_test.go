@@ -5,30 +5,13 @@ package fenlock_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
 )
-
-// agreeable is a node.Ordered that grants everything at once, and costs nothing.
-type agreeable struct {
-	fenlock.Node
-	name string
-}
-
-func (a agreeable) String() string { return a.name }
-func (a agreeable) Engine() any    { return nil }
-func (agreeable) InOrder() bool    { return true }
-
-func (agreeable) Start(r node.Request, _ time.Duration, call node.Call) {
-	call.Done(node.Answer{Status: node.Granted, Register: r.Token}, nil)
-}
-
-var _ node.Ordered = agreeable{}
 
 // What a lock costs in allocations is known exactly, on any number of nodes. A
 // change that makes it more has to say why; one that makes it less changes the
@@ -40,14 +23,11 @@ func TestAllocations(t *testing.T) {
 		extend     = 4 // fanout, calls, outcome, done
 	)
 	for _, nodes := range []int{1, 5, 15} {
-		config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute, Label: "me", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute, Label: "me", Logger: slog.New(slog.DiscardHandler)}
 		for i := range nodes {
-			config.Nodes = append(config.Nodes, agreeable{name: fmt.Sprint("node ", i)})
+			config.Nodes = append(config.Nodes, ordered{memnode.New(fmt.Sprint("node ", i)), grant})
 		}
-		l, err := fenlock.New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := newLocker(t, config)
 		ctx := context.Background()
 		cycle := func(take func(context.Context, string) (*fenlock.Lock, error), use func(*fenlock.Lock) error) func() {
 			return func() {

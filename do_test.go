@@ -16,7 +16,9 @@ func TestDo(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		ctx := context.WithValue(t.Context(), key{}, "trace")
 		for _, result := range []error{nil, errWork} {
+			var inner context.Context
 			err := c.locker().Do(ctx, name, func(ctx context.Context, token fence.Token) error {
+				inner = ctx
 				c.wantLeases(3)
 				if !token.Valid() || token != c.lease(0, name).Register {
 					t.Errorf("the token is %d", token)
@@ -31,22 +33,9 @@ func TestDo(t *testing.T) {
 			if err != result {
 				t.Errorf("got %v, want work's own error, %v", err, result)
 			}
+			// What work started in the background must not go on as if the lock were held.
+			wantErr(t, inner.Err(), context.Canceled)
 			c.wantLeases(0)
-		}
-	})
-}
-
-// The context ends with work: what it started in the background must not go on
-// as if the lock were held.
-func TestDoEndsTheContextOfWork(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		var inner context.Context
-		wantErr(t, c.locker().Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
-			inner = ctx
-			return nil
-		}))
-		if inner.Err() == nil {
-			t.Error("the context of work goes on after Do")
 		}
 	})
 }
@@ -67,37 +56,32 @@ func TestDoReleasesAfterAPanic(t *testing.T) {
 // Work is told that the lock is gone, before anybody else can have it, and the
 // caller learns it even if work did not notice.
 func TestDoTellsOfTheLoss(t *testing.T) {
-	for _, test := range []struct {
-		name   string
-		lose   func(*cluster)
-		want   error
-		result func(context.Context) error
-		also   []error
-	}{
-		{"nodes down, work stops", func(c *cluster) { c.set(0, 3, extend, down) }, fenlock.ErrLost,
-			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, []error{context.Canceled}},
-		{"nodes down, work fails", func(c *cluster) { c.set(0, 3, extend, down) }, fenlock.ErrLost,
-			func(ctx context.Context) error { <-ctx.Done(); return errWork }, []error{errWork}},
-		{"nodes down, work does not notice", func(c *cluster) { c.set(0, 3, extend, down) }, fenlock.ErrLost,
-			func(context.Context) error { time.Sleep(time.Hour); return nil }, nil},
-		{"too long", func(*cluster) {}, fenlock.ErrMaxHold,
-			func(ctx context.Context) error { <-ctx.Done(); return nil }, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				l := c.locker(maxHold(time.Minute))
-				err := l.Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
-					test.lose(c)
-					result := test.result(ctx)
-					wantCause(t, ctx, test.want)
-					return result
-				})
-				wantErr(t, err, append(test.also, test.want)...)
-				wantNot(t, err, fenlock.ErrReleased)
-				c.wantLeases(0)
-			})
-		})
+	type loss struct {
+		fault fault // of the extensions
+		want  error
+		work  func(context.Context) error
+		also  []error
 	}
+	bubbles(t, 3, map[string]loss{
+		"nodes down, work stops": {down, fenlock.ErrLost,
+			func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, []error{context.Canceled}},
+		"nodes down, work fails": {down, fenlock.ErrLost,
+			func(ctx context.Context) error { <-ctx.Done(); return errWork }, []error{errWork}},
+		"nodes down, work does not notice": {down, fenlock.ErrLost,
+			func(context.Context) error { time.Sleep(time.Hour); return nil }, nil},
+		"too long": {fault{}, fenlock.ErrMaxHold,
+			func(ctx context.Context) error { <-ctx.Done(); return nil }, nil},
+	}, func(t *testing.T, c *cluster, test loss) {
+		err := c.locker(maxHold(time.Minute)).Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
+			c.set(0, 3, extend, test.fault)
+			result := test.work(ctx)
+			wantCause(t, ctx, test.want)
+			return result
+		})
+		wantErr(t, err, append(test.also, test.want)...)
+		wantNot(t, err, fenlock.ErrReleased)
+		c.wantLeases(0)
+	})
 }
 
 // The caller's end is work's end, but the lock is released like any other.

@@ -150,8 +150,7 @@ func TestHoldersAreNeverReused(t *testing.T) {
 		c.nodes[0].seen = func(r node.Request) { last = r.Holder }
 		l := c.locker()
 		for range 1000 {
-			lock, err := l.TryAcquire(t.Context(), name)
-			wantErr(t, err)
+			lock := take(t, l, name)
 			if seen[last] {
 				t.Fatal("an identity was used twice")
 			}

@@ -44,9 +44,7 @@ func TestRemainingFollowsEachExtension(t *testing.T) {
 		want := func(d time.Duration) {
 			t.Helper()
 			synctest.Wait()
-			if got := lock.Remaining(); got != d {
-				t.Errorf("at %v: remaining %v, want %v", c.now(), got, d)
-			}
+			wantRemaining(t, lock, d)
 		}
 		want(validity)
 		c.set(0, 3, extend, fault{request: 300 * time.Millisecond})
@@ -74,9 +72,7 @@ func TestMinorityThatFailsLosesNothing(t *testing.T) {
 			time.Sleep(10 * ttl)
 			wantCause(t, lock.Context(), nil)
 			wantErr(t, lock.Extend(t.Context()))
-			if got := lock.Remaining(); got != validity {
-				t.Errorf("remaining %v, want %v", got, validity)
-			}
+			wantRemaining(t, lock, validity)
 			wantErr(t, lock.Release(t.Context()))
 		})
 	}
@@ -87,9 +83,7 @@ func TestMinorityThatFailsLosesNothing(t *testing.T) {
 func TestMinorityThatRefusesLosesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
-		if _, err := c.nodes[0].Node.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: lock.Token() + 1}); err != nil {
-			t.Fatal(err)
-		}
+		c.forced(0, 1, lock.Token()+1)
 		c.set(1, 3, extend, fault{reply: time.Millisecond}) // the refusal comes first
 		time.Sleep(5 * ttl)
 		wantErr(t, lock.Extend(t.Context()))
@@ -111,9 +105,7 @@ func TestMissedExtensionIsRepeated(t *testing.T) {
 		if got := c.nodes[0].times(extend); !slices.Equal(got, want) {
 			t.Errorf("asked to extend at %v, want %v", got, want)
 		}
-		if got, want := lock.Remaining(), validity-(c.now()-want[3]); got != want {
-			t.Errorf("remaining %v, want %v", got, want)
-		}
+		wantRemaining(t, lock, validity-(c.now()-want[3]))
 		wantCause(t, lock.Context(), nil)
 	})
 }
@@ -125,16 +117,14 @@ func TestHungExtensionsAreRepeatedUntilTheValidityRunsOut(t *testing.T) {
 		c.set(0, 2, allOps, fault{hang: true})
 		time.Sleep(validity - 1)
 		wantCause(t, lock.Context(), nil)
-		if n := c.nodes[0].count(extend); n < 4 {
+		if n := len(c.nodes[0].times(extend)); n < 4 {
 			t.Errorf("%d extensions were tried", n)
 		}
 		time.Sleep(time.Nanosecond)
 		wantCause(t, lock.Context(), fenlock.ErrLost)
 		before := c.requests(extend)
 		time.Sleep(ttl)
-		if after := c.requests(extend); after != before {
-			t.Errorf("%d extensions were sent after the loss", after-before)
-		}
+		c.wantRequests(extend, before) // none after the loss
 	})
 }
 
@@ -151,9 +141,7 @@ func TestExtensionAtTheEndOfTheValidity(t *testing.T) {
 			if late == 0 {
 				wantErr(t, err)
 				wantCause(t, lock.Context(), nil)
-				if got, want := lock.Remaining(), validity-(100*time.Millisecond-1); got != want {
-					t.Errorf("remaining %v, want %v", got, want)
-				}
+				wantRemaining(t, lock, validity-(100*time.Millisecond-1))
 			} else {
 				wantErr(t, err, fenlock.ErrLost)
 				wantNot(t, err, fenlock.ErrNoQuorum)
@@ -169,9 +157,7 @@ func TestExtendByHand(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		wantErr(t, lock.Extend(t.Context()))
 		synctest.Wait()
-		if got := lock.Remaining(); got != validity {
-			t.Errorf("remaining %v, want %v", got, validity)
-		}
+		wantRemaining(t, lock, validity)
 		for i := range c.nodes {
 			if got := c.lease(i, name).Remaining; got != ttl {
 				t.Errorf("node %d: the lease has %v left, want %v", i, got, ttl)
@@ -197,9 +183,7 @@ func TestExtendWithoutQuorumKeepsTheLock(t *testing.T) {
 		wantErr(t, err, fenlock.ErrNoQuorum, errDown)
 		wantNot(t, err, fenlock.ErrLost, fenlock.ErrReleased)
 		wantFailed(t, err, 2, 3)
-		if got := lock.Remaining(); got != validity-time.Second {
-			t.Errorf("remaining %v, want %v", got, validity-time.Second)
-		}
+		wantRemaining(t, lock, validity-time.Second)
 		wantCause(t, lock.Context(), nil)
 		c.set(0, 2, extend, fault{})
 		wantErr(t, lock.Extend(t.Context()))
@@ -221,9 +205,7 @@ func TestConcurrentExtendsShareARound(t *testing.T) {
 		}
 		wg.Wait()
 		c.wantNow(20 * time.Millisecond)
-		if n := c.requests(extend); n != 6 {
-			t.Errorf("%d requests, want two for each node", n)
-		}
+		c.wantRequests(extend, 6) // two for each node
 	})
 }
 
@@ -259,9 +241,7 @@ func TestExtendEndsWithItsContextBehindAnother(t *testing.T) {
 		wantErr(t, lock.Extend(ctx), context.DeadlineExceeded)
 		c.wantNow(110 * time.Millisecond)
 		wg.Wait()
-		if n := c.requests(extend); n != 3 {
-			t.Errorf("%d requests, want one for each node", n)
-		}
+		c.wantRequests(extend, 3) // one for each node
 	})
 }
 
@@ -279,9 +259,7 @@ func TestExtendEndsWithItsContextAndGoesOn(t *testing.T) {
 		wantNot(t, err, fenlock.ErrLost, fenlock.ErrNoQuorum)
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		if got, want := lock.Remaining(), validity-300*time.Millisecond; got != want {
-			t.Errorf("remaining %v, want %v", got, want)
-		}
+		wantRemaining(t, lock, validity-300*time.Millisecond)
 	})
 }
 
@@ -305,9 +283,7 @@ func TestExtendFailsAfterSomebodyElseHadTheLock(t *testing.T) {
 		wantErr(t, err, fenlock.ErrLost)
 		wantNot(t, err, fenlock.ErrNoQuorum)
 		wantCause(t, first.Context(), fenlock.ErrLost)
-		if got := first.Remaining(); got != 0 {
-			t.Errorf("remaining %v", got)
-		}
+		wantRemaining(t, first, 0)
 		// Nobody re-created a lease where the other one had been.
 		if c.lease(0, name).Remaining != 0 || c.lease(1, name).Remaining != 0 {
 			t.Error("the extension took the lock again")
@@ -320,11 +296,7 @@ func TestExtendFailsAfterSomebodyElseHadTheLock(t *testing.T) {
 func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
-		for _, f := range c.nodes[:2] {
-			if _, err := f.Node.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: lock.Token() + 1}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		c.forced(0, 2, lock.Token()+1)
 		time.Sleep(third - 1)
 		wantCause(t, lock.Context(), nil)
 		time.Sleep(time.Nanosecond)
@@ -371,28 +343,28 @@ func TestRejoiningNodesAreNamedWithTheirReason(t *testing.T) {
 }
 
 func TestExtendAfterTheEnd(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		wantErr(t, lock.Release(t.Context()))
-		err := lock.Extend(t.Context())
-		wantErr(t, err, fenlock.ErrReleased)
-		wantNot(t, err, fenlock.ErrLost)
-		c.wantLeases(0)
-	})
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		c.set(0, 1, allOps, down)
-		time.Sleep(validity)
-		c.set(0, 1, allOps, fault{})
-		wantErr(t, lock.Extend(t.Context()), fenlock.ErrLost)
-	})
-	bubble(t, 1, func(t *testing.T, c *cluster) {
-		lock := c.held(maxHold(time.Minute))
-		time.Sleep(time.Minute)
-		err := lock.Extend(t.Context())
-		wantErr(t, err, fenlock.ErrMaxHold)
-		wantNot(t, err, fenlock.ErrLost)
-	})
+	for want, end := range map[error]func(*cluster, *fenlock.Lock){
+		fenlock.ErrReleased: func(_ *cluster, lock *fenlock.Lock) { lock.Release(context.Background()) },
+		fenlock.ErrMaxHold:  func(*cluster, *fenlock.Lock) { time.Sleep(time.Minute) },
+		fenlock.ErrLost: func(c *cluster, _ *fenlock.Lock) {
+			c.set(0, 1, allOps, down)
+			time.Sleep(validity)
+			c.set(0, 1, allOps, fault{})
+		},
+	} {
+		bubble(t, 1, func(t *testing.T, c *cluster) {
+			lock := c.held(maxHold(time.Minute))
+			end(c, lock)
+			err := lock.Extend(t.Context())
+			wantErr(t, err, want)
+			if want != fenlock.ErrLost {
+				wantNot(t, err, fenlock.ErrLost)
+			}
+			if want == fenlock.ErrReleased {
+				c.wantLeases(0)
+			}
+		})
+	}
 }
 
 // A caller that waits for an extension is told of the release that overtook it.
@@ -420,9 +392,7 @@ func TestNothingIsSentAfterTheRelease(t *testing.T) {
 		synctest.Wait()
 		before := c.requests(allOps)
 		time.Sleep(time.Hour)
-		if after := c.requests(allOps); after != before {
-			t.Errorf("%d requests after the release", after-before)
-		}
+		c.wantRequests(allOps, before)
 	})
 }
 
@@ -436,9 +406,7 @@ func TestExtendUnderTheLocksContext(t *testing.T) {
 			done := make(chan error)
 			go func() { done <- lock.Extend(lock.Context()) }()
 			synctest.Wait()
-			if err := lock.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+			wantErr(t, lock.Release(t.Context()))
 			wantErr(t, <-done, fenlock.ErrReleased)
 			wantErr(t, lock.Extend(lock.Context()), fenlock.ErrReleased)
 		})

@@ -24,7 +24,7 @@ const (
 
 const name = "orders/42"
 
-// The operations of a node, as the keys of faults. any stands for all of them.
+// The operations of a node, as the keys of faults. allOps stands for all of them.
 const (
 	allOps  = ""
 	acquire = "acquire"
@@ -49,9 +49,8 @@ var down = fault{err: errDown}
 
 // call is a request that was made, whatever became of it.
 type call struct {
-	op    string
-	at    time.Duration // since the node was made
-	token fence.Token
+	op string
+	at time.Duration // since the node was made
 }
 
 // faulty is a memnode behind a network that loses and delays.
@@ -126,10 +125,7 @@ func (f *faulty) heal() {
 	clear(f.faults)
 }
 
-// count returns how many requests of one kind were made, allOps for all.
-func (f *faulty) count(op string) int { return len(f.times(op)) }
-
-// times returns when the requests of one kind were made.
+// times returns when the requests of one kind were made, allOps for all.
 func (f *faulty) times(op string) []time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,9 +139,8 @@ func (f *faulty) times(op string) []time.Duration {
 }
 
 func (f *faulty) do(ctx context.Context, op string, r node.Request) (node.Answer, error) {
-	execute := f.Node.Do
 	f.mu.Lock()
-	f.calls = append(f.calls, call{op, time.Since(f.start), r.Token})
+	f.calls = append(f.calls, call{op, time.Since(f.start)})
 	if f.seen != nil {
 		f.seen(r)
 	}
@@ -167,7 +162,7 @@ func (f *faulty) do(ctx context.Context, op string, r node.Request) (node.Answer
 	case how == fault{}:
 		event()
 		defer event()
-		return execute(ctx, r)
+		return f.Node.Do(ctx, r)
 	}
 	type result struct {
 		answer node.Answer
@@ -177,7 +172,7 @@ func (f *faulty) do(ctx context.Context, op string, r node.Request) (node.Answer
 	go func() {
 		event()
 		time.Sleep(how.request)
-		answer, err := execute(context.WithoutCancel(ctx), r)
+		answer, err := f.Node.Do(context.WithoutCancel(ctx), r)
 		event()
 		if !how.lost {
 			time.Sleep(how.reply)
@@ -207,7 +202,6 @@ func (f *faulty) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 type cluster struct {
 	t         *testing.T
 	nodes     []*faulty
-	lockers   []*fenlock.Locker
 	start     time.Time
 	suspended time.Duration // the machine slept for so long; see suspend
 	mu        sync.Mutex
@@ -221,24 +215,25 @@ func bubble(t *testing.T, n int, f func(*testing.T, *cluster)) {
 		c := &cluster{t: t, start: time.Now()}
 		for i := range n {
 			member := memnode.New(string(rune('a' + i)))
-			c.nodes = append(c.nodes, &faulty{
-				Node:   member,
-				view:   member.Share(),
-				start:  c.start,
-				faults: map[string]fault{},
-			})
+			c.nodes = append(c.nodes, &faulty{Node: member, view: member.Share(), start: c.start, faults: map[string]fault{}})
 		}
 		f(t, c)
-		// What is under way ends: time stands still once this function returns.
+		// What is under way ends, before the lockers are closed.
 		for _, f := range c.nodes {
 			f.heal()
 		}
 		time.Sleep(10 * nodeTimeout)
-		for _, l := range c.lockers {
-			l.Close()
-		}
-		synctest.Wait()
 	})
+}
+
+// bubbles runs a test in a bubble for each of the cases.
+func bubbles[C any](t *testing.T, n int, cases map[string]C, f func(*testing.T, *cluster, C)) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, n, func(t *testing.T, c *cluster) { f(t, c, test) })
+		})
+	}
 }
 
 // now is the clock of the lockers.
@@ -257,13 +252,13 @@ func (c *cluster) suspend(d time.Duration) {
 }
 
 // locker returns a client of the cluster, as another process would have it. It
-// polls: its nodes keep no lines.
+// polls: its nodes keep no queues.
 func (c *cluster) locker(change ...func(*fenlock.Config)) *fenlock.Locker {
 	c.t.Helper()
 	return c.lockerOn((*faulty).node, change...)
 }
 
-// liner returns a client whose nodes keep lines.
+// queuer returns a client whose nodes keep queues.
 func (c *cluster) queuer(change ...func(*fenlock.Config)) *fenlock.Locker {
 	c.t.Helper()
 	return c.lockerOn((*faulty).queuer, change...)
@@ -278,12 +273,28 @@ func (c *cluster) lockerOn(n func(*faulty) fenlock.Node, change ...func(*fenlock
 	for _, f := range change {
 		f(&config)
 	}
+	return newLocker(c.t, config)
+}
+
+// newLocker returns a Locker that is closed at the end of the test.
+func newLocker(t *testing.T, config fenlock.Config) *fenlock.Locker {
+	t.Helper()
 	l, err := fenlock.New(config)
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
-	c.lockers = append(c.lockers, l)
+	t.Cleanup(func() { l.Close() })
 	return l
+}
+
+// take returns a lock on a name that must be free.
+func take(t *testing.T, l *fenlock.Locker, name string) *fenlock.Lock {
+	t.Helper()
+	lock, err := l.TryAcquire(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
 }
 
 func label(s string) func(*fenlock.Config) {
@@ -298,10 +309,7 @@ func maxHold(d time.Duration) func(*fenlock.Config) {
 // majority answer too.
 func (c *cluster) held(change ...func(*fenlock.Config)) *fenlock.Lock {
 	c.t.Helper()
-	lock, err := c.locker(change...).TryAcquire(c.t.Context(), name)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	lock := take(c.t, c.locker(change...), name)
 	synctest.Wait()
 	return lock
 }
@@ -335,14 +343,29 @@ func (c *cluster) raiseBy(i int, name string, token fence.Token) {
 	}
 }
 
-// as is the request for an operation.
-func as(op node.Op, r node.Request) node.Request {
-	r.Op = op
-	return r
-}
-
 func holder(label string) node.Holder {
 	return node.Holder("00112233445566778899aabbccddeeff:" + label)
+}
+
+// leased gives a lease on some nodes to somebody who is no Locker.
+func (c *cluster) leased(from, to int, label string, d time.Duration) {
+	c.t.Helper()
+	for _, f := range c.nodes[from:to] {
+		r := node.Request{Op: node.Acquire, Name: name, Holder: holder(label), TTL: d}
+		if a, err := f.Node.Do(context.Background(), r); err != nil || a.Status != node.Granted {
+			c.t.Fatalf("%+v, %v", a, err)
+		}
+	}
+}
+
+// forced releases name by force on some nodes.
+func (c *cluster) forced(from, to int, floor fence.Token) {
+	c.t.Helper()
+	for _, f := range c.nodes[from:to] {
+		if _, err := f.Node.Do(context.Background(), node.Request{Op: node.ForceRelease, Name: name, Token: floor}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
 }
 
 // crash makes a node lose its memory and be admitted again at once, with
@@ -379,9 +402,17 @@ func (c *cluster) lease(i int, name string) node.Lease {
 func (c *cluster) requests(op string) int {
 	n := 0
 	for _, f := range c.nodes {
-		n += f.count(op)
+		n += len(f.times(op))
 	}
 	return n
+}
+
+// wantRequests fails unless all nodes have had so many requests of one kind.
+func (c *cluster) wantRequests(op string, want int) {
+	c.t.Helper()
+	if got := c.requests(op); got != want {
+		c.t.Errorf("%d requests %s, want %d", got, op, want)
+	}
 }
 
 // wantLeases lets everything that needs no time happen first.
@@ -390,6 +421,13 @@ func (c *cluster) wantLeases(want int) {
 	synctest.Wait()
 	if got := c.leases(name); got != want {
 		c.t.Errorf("at %v: %d nodes have a lease, want %d", c.now(), got, want)
+	}
+}
+
+func wantRemaining(t *testing.T, lock *fenlock.Lock, want time.Duration) {
+	t.Helper()
+	if got := lock.Remaining(); got != want {
+		t.Errorf("%v remain, want %v", got, want)
 	}
 }
 

@@ -120,6 +120,7 @@ func FuzzConfig(f *testing.F) {
 		{24 * h, 24*h + 1, 0, 0, "", "a"},
 		{s, s, 250*ms + 1, 0, "", "a"},
 		{s, s, ms - 1, -1, "", "a"},
+		{s, s, ms, -1, strings.Repeat("x", 128), "a"},
 		{s, 0, 0, s - 1, "", "a"},
 		{most, most, most, most, "", "a"},
 		{most / 1e6 * 1e6, most, 0, most, "", "a"},

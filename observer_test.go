@@ -25,7 +25,7 @@ func (l oneByOne) Start(r node.Request, _ time.Duration, call node.Call) {
 
 // observed returns a Locker whose callers wait for "held", and the lock that they
 // wait for.
-func observed(t *testing.T, waiting func(*fenlock.Locker)) (*fenlock.Locker, *fenlock.Lock) {
+func observed(t *testing.T, waiting func(*fenlock.Locker)) (locker *fenlock.Locker, held *fenlock.Lock) {
 	t.Helper()
 	n := memnode.New("a node")
 	l := oneByOne{n, make(chan func(), 100)}
@@ -34,28 +34,14 @@ func observed(t *testing.T, waiting func(*fenlock.Locker)) (*fenlock.Locker, *fe
 			tell()
 		}
 	}()
-	other, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n.Share()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	lock, err := other.TryAcquire(t.Context(), "held")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var locker *fenlock.Locker
-	locker, err = fenlock.New(fenlock.Config{Nodes: []fenlock.Node{l}, Observer: fenlock.Observer{
-		Waiting: func(context.Context, string, error) { waiting(locker) },
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		locker.Close()
-		other.Close()
 		time.Sleep(time.Minute) // what is left to do is done
 		close(l.answers)
 	})
-	return locker, lock
+	locker = newLocker(t, fenlock.Config{Nodes: []fenlock.Node{l}, Observer: fenlock.Observer{
+		Waiting: func(context.Context, string, error) { waiting(locker) },
+	}})
+	return locker, take(t, process(t, n, fenlock.Config{}), "held")
 }
 
 // An observer that takes its time is waited for by its caller, not by whoever else
@@ -73,44 +59,23 @@ func TestObserverThatBlocks(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		lock, err := l.TryAcquire(t.Context(), "another")
-		if err != nil {
-			t.Error(err)
-		} else if err := lock.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		wantErr(t, take(t, l, "another").Release(t.Context()))
 		close(proceed)
-		if err := held.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		wantErr(t, held.Release(t.Context()))
+		wantErr(t, <-done)
 	})
 }
 
 // An observer may use the Locker for another name.
 func TestObserverThatTakesALock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var failed error
 		l, held := observed(t, func(l *fenlock.Locker) {
-			lock, err := l.TryAcquire(context.Background(), "another")
-			if err == nil {
-				err = lock.Release(context.Background())
-			}
-			failed = err
+			wantErr(t, take(t, l, "another").Release(context.Background()))
 		})
 		time.AfterFunc(time.Second, func() { held.Release(context.Background()) })
 		lock, err := l.Acquire(t.Context(), "held")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if failed != nil {
-			t.Error(failed)
-		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		wantErr(t, err)
+		wantErr(t, lock.Release(t.Context()))
 	})
 }
 
@@ -129,17 +94,9 @@ func TestObserverThatPanics(t *testing.T) {
 				l.Acquire(context.Background(), "held")
 			}()
 		}
-		if err := held.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		wantErr(t, held.Release(t.Context()))
 		synctest.Wait()
-		lock, err := l.TryAcquire(t.Context(), "held")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
+		wantErr(t, take(t, l, "held").Release(t.Context()))
 		time.Sleep(time.Minute)
 		if n := fenlock.Waiters(l); n != 0 {
 			t.Errorf("%d waiters are left", n)

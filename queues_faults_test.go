@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,79 +18,59 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// joins puts a waiter into the lines that is not a Locker's.
-func (c *cluster) joins(client string, listens bool) {
+// joins puts waiters into the queues that are not a Locker's.
+func (c *cluster) joins(listen bool, letters string) {
 	c.t.Helper()
-	for _, f := range c.nodes {
-		if listens {
-			if err := f.view.Listen(context.Background(), client, func(string) {}); err != nil {
-				c.t.Fatal(err)
+	for _, letter := range letters {
+		client := strings.Repeat(string(letter), node.IDLength)
+		r := node.Request{Op: node.Acquire, Name: name, Holder: holder(client), TTL: ttl}
+		r.Place = node.Place{Waiter: client + ":1", Stamp: 1}
+		for _, f := range c.nodes {
+			if listen {
+				wantErr(c.t, f.view.Listen(context.Background(), client, func(string) {}))
 			}
-		}
-		r := node.Request{Name: name, Holder: holder(client), TTL: ttl,
-			Place: node.Place{Waiter: client + ":1", Stamp: 1}}
-		if a, err := f.view.Do(context.Background(), as(node.Acquire, r)); err != nil || a.Status != node.Held {
-			c.t.Fatalf("%+v, %v", a, err)
+			if a, err := f.view.Do(context.Background(), r); err != nil || a.Status != node.Held {
+				c.t.Fatalf("%+v, %v", a, err)
+			}
 		}
 	}
 }
 
-const (
-	clientA = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-	clientB = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-)
-
-func TestDeadWaiterIsPassedOverAtOnce(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
+// However those before are out of reach, or the nodes are, the next one has the lock.
+func TestTheNextHasTheLock(t *testing.T) {
+	type trouble struct {
+		before      func(*cluster) // it comes
+		meanwhile   func(*cluster)
+		least, most time.Duration
+	}
+	none := func(*cluster) {}
+	bubbles(t, 3, map[string]trouble{
+		"dead waiters are passed over at once": {func(c *cluster) { c.joins(false, "ab") }, none, 0, 0},
+		"a hung waiter is, after the claim window": {func(c *cluster) { c.joins(true, "a") },
+			none, rule.ReservationTTL, rule.ReservationTTL + 70*time.Millisecond},
+		// The third in the queue asks every two seconds, and more often once it sees that
+		// the name is kept for somebody.
+		"two hung waiters cost two claim windows and a look": {func(c *cluster) { c.joins(true, "ab") },
+			none, 2 * rule.ReservationTTL, 3*rule.ReservationTTL + 200*time.Millisecond},
+		// Or another library's client releases, without a call.
+		"lost calls cost time only": {none, func(c *cluster) { c.calls(func(func()) {}) }, 0, core.Backstop * 5 / 4},
+		"nodes are down": {none, func(c *cluster) {
+			c.set(0, 2, allOps, down)
+			time.Sleep(time.Second)
+			c.set(0, 2, allOps, fault{})
+		}, 0, 0},
+		"a node whose Listen never returns holds nobody up": {func(c *cluster) {
+			c.nodes[2].stuck = make(chan struct{})
+			time.AfterFunc(time.Minute, func() { close(c.nodes[2].stuck) })
+		}, none, 0, 0},
+	}, func(t *testing.T, c *cluster, test trouble) {
 		lock := c.comes(c.queuer()).lock
-		c.joins(clientA, false)
-		c.joins(clientB, false)
+		test.before(c)
 		b := c.comes(c.queuer())
-		time.Sleep(10 * time.Second) // less than a line is remembered for
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsIn(b, at)
-	})
-}
-
-func TestHungWaiterIsPassedOverAfterTheClaimWindow(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		c.joins(clientA, true)
-		b := c.comes(c.queuer())
-		time.Sleep(10 * time.Second)
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsInBy(b, at+rule.ReservationTTL, at+rule.ReservationTTL+70*time.Millisecond)
-	})
-}
-
-// The third in the queue asks every two seconds, and more often once it sees that the
-// name is kept for somebody.
-func TestTwoHungWaitersCostTwoClaimWindowsAndALook(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		c.joins(clientA, true)
-		c.joins(clientB, true)
-		b := c.comes(c.queuer())
-		time.Sleep(10 * time.Second)
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsInBy(b, at+2*rule.ReservationTTL, at+3*rule.ReservationTTL+200*time.Millisecond)
-	})
-}
-
-func TestLostCallsCostTimeOnly(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		b := c.comes(c.queuer())
-		for _, f := range c.nodes {
-			f.call = func(func()) {}
-		}
-		time.Sleep(10 * time.Second)
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsInBy(b, at, at+core.Backstop*5/4)
+		test.meanwhile(c)
+		time.Sleep(10 * time.Second) // less than a queue is remembered for
+		c.passes(lock, b, test.least, test.most)
+		c.gives(b.lock)
 	})
 }
 
@@ -101,42 +82,34 @@ func TestWhoMissesACallIsPassedOver(t *testing.T) {
 		d := c.comes(c.queuer())
 		time.Sleep(10 * time.Second)
 		var lost atomic.Int32
-		for _, f := range c.nodes {
-			f.call = func(event func()) {
-				if lost.Add(1) > 3 {
-					event()
-				}
+		c.calls(func(event func()) {
+			if lost.Add(1) > 3 {
+				event()
 			}
-		}
+		})
 		at := time.Since(c.start)
 		c.gives(lock)
 		first, second := c.either(b, d)
-		c.wantsInBy(first, at, at+rule.ReservationTTL+70*time.Millisecond)
-		at = time.Since(c.start)
-		c.gives(first.lock)
-		c.wantsInBy(second, at, at+core.Backstop*5/4)
+		c.wantsIn(first, at, at+rule.ReservationTTL+70*time.Millisecond)
+		c.passes(first.lock, second, 0, core.Backstop*5/4)
 	})
 }
 
 func TestCallsThatComeTwiceAreHarmless(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		for _, f := range c.nodes {
-			f.call = func(event func()) {
-				event()
-				event()
-				time.AfterFunc(5*time.Millisecond, event)
-				time.AfterFunc(time.Second, event)
-			}
-		}
+		c.calls(func(event func()) {
+			event()
+			event()
+			time.AfterFunc(5*time.Millisecond, event)
+			time.AfterFunc(time.Second, event)
+		})
 		lock := c.comes(c.queuer()).lock
 		var all []*arrival
 		for range 4 {
 			all = append(all, c.comes(c.queuer()))
 		}
 		for _, a := range all {
-			at := time.Since(c.start)
-			c.gives(lock)
-			c.wantsInBy(a, at, at+time.Second)
+			c.passes(lock, a, 0, time.Second)
 			lock = a.lock
 			time.Sleep(2 * time.Second)
 		}
@@ -150,34 +123,30 @@ func TestRenewedSubscriptionMakesUpForALostCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
 		b := c.comes(c.queuer())
-		for _, f := range c.nodes {
-			f.call = func(func()) {}
-		}
+		c.calls(func(func()) {})
 		c.gives(lock)
 		time.Sleep(20 * time.Millisecond)
 		at := time.Since(c.start)
 		c.nodes[1].events[len(c.nodes[1].events)-1]("")
-		c.wantsIn(b, at)
+		c.wantsIn(b, at, at)
 	})
 }
 
-// Where nodes keep lines but cannot call (no permission, no pipe), waiters poll.
+// Where nodes keep queues but cannot call (no permission, no pipe), waiters poll.
 func TestWaitersPollNodesThatCannotCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
 		for _, f := range c.nodes[:2] {
 			f.mute = errors.New("no permission to subscribe")
 		}
-		b := c.comes(c.queuer())
+		l := c.queuer()
+		b := c.comes(l)
 		time.Sleep(10 * time.Second)
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsInBy(b, at, at+3*core.PollInterval/2)
+		c.passes(lock, b, 0, 3*core.PollInterval/2)
 		c.gives(b.lock)
 
 		// Later it works.
-		d := c.comes(c.lockers[1])
-		lock, b = d.lock, c.comes(c.lockers[1])
+		lock, b = c.comes(l).lock, c.comes(l)
 		for _, f := range c.nodes[:2] {
 			f.events[len(f.events)-1]("")
 		}
@@ -194,33 +163,11 @@ func TestWaitersPollNodesThatCannotCall(t *testing.T) {
 // The holder has died: its leases end, and nobody calls.
 func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		r := node.Request{Name: name, Holder: holder("dies"), TTL: ttl}
-		for _, f := range c.nodes {
-			if _, err := f.view.Do(t.Context(), as(node.Acquire, r)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		c.leased(0, 3, "dies", ttl)
 		b := c.comes(c.queuer())
 		d := c.comes(c.queuer())
-		c.wantsInBy(b, ttl, ttl+2*time.Millisecond)
-		at := time.Since(c.start)
-		c.gives(b.lock)
-		c.wantsIn(d, at)
-	})
-}
-
-// Another library's client releases without a call.
-func TestLockThatIsRemovedWithoutACallIsTakenSoon(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		b := c.comes(c.queuer())
-		for _, f := range c.nodes {
-			f.call = func(func()) {}
-		}
-		time.Sleep(time.Second)
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsInBy(b, at, at+core.Backstop*5/4)
+		c.wantsIn(b, ttl, ttl+2*time.Millisecond)
+		c.passes(b.lock, d, 0, 0)
 	})
 }
 
@@ -239,26 +186,10 @@ func TestNodesThatRestartWhileSomebodyWaits(t *testing.T) {
 			t.Log("lost, as it may be:", context.Cause(lock.Context()))
 		}
 		lock.Release(context.Background())
-		// The lines are lost too, so the order may be.
+		// The queues are lost too, so the order may be.
 		first, second := c.either(b, d)
-		c.wantsInBy(first, 0, 10*time.Second)
-		at := time.Since(c.start)
-		c.gives(first.lock)
-		c.wantsInBy(second, at, at+core.Backstop)
-	})
-}
-
-func TestNodesThatAreDownWhileSomebodyWaits(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		b := c.comes(c.queuer())
-		c.set(0, 2, allOps, down)
-		time.Sleep(time.Second)
-		c.set(0, 2, allOps, fault{})
-		time.Sleep(time.Second)
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsIn(b, at)
+		c.wantsIn(first, 0, 10*time.Second)
+		c.passes(first.lock, second, 0, core.Backstop)
 	})
 }
 
@@ -269,8 +200,9 @@ func TestEverybodyIsServedUnderRandomDelays(t *testing.T) {
 		bubble(t, 5, func(t *testing.T, c *cluster) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			for _, f := range c.nodes {
-				f.set(allOps, fault{request: time.Duration(random.IntN(8)) * time.Millisecond, reply: time.Duration(random.IntN(8)) * time.Millisecond})
-				delay := time.Duration(random.IntN(8)) * time.Millisecond
+				some := func() time.Duration { return time.Duration(random.IntN(8)) * time.Millisecond }
+				f.set(allOps, fault{request: some(), reply: some()})
+				delay := some()
 				f.call = func(event func()) { time.AfterFunc(delay, event) }
 			}
 			const clients, rounds = 8, 5
@@ -312,19 +244,12 @@ func TestEverybodyIsServedUnderRandomDelays(t *testing.T) {
 func (c *cluster) wantNothingLeft() {
 	c.t.Helper()
 	c.wantLeases(0)
-	for i, f := range c.nodes {
-		r := node.Request{Name: name, Holder: holder("looks"), TTL: ttl}
-		if a, err := f.view.Do(context.Background(), as(node.Acquire, r)); err != nil || a.Status != node.Granted {
-			c.t.Errorf("node %d, which should be free, answers %+v, %v", i, a, err)
-		} else if n := c.inQueue(i); n != 0 {
-			c.t.Errorf("%d are still in the queue on node %d", n, i)
-		}
-		f.view.Do(context.Background(), as(node.Release, r))
-	}
+	c.leased(0, len(c.nodes), "looks on", ttl)
+	c.wantQueue(0)
 }
 
 // A request that is sent when it is no longer needed, because the process was
-// busy, must not put a waiter into a line that it has left.
+// busy, must not put a waiter into a queue that it has left.
 func TestLateRequestsLeaveNobodyInQueue(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
@@ -350,17 +275,13 @@ func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
 		l := c.queuer()
 		ctx, cancel := context.WithCancel(t.Context())
 		c.comesUntil(ctx, l)
-		c.set(0, 3, release, fault{err: errDown})
+		c.set(0, 3, release, down)
 		cancel()
 		synctest.Wait()
 		c.set(0, 3, release, fault{})
-		if n := c.inQueue(0); n != 1 {
-			t.Fatalf("%d in the queue, want the one that could not leave", n)
-		}
+		c.wantQueue(1) // the one that could not leave
 		b := c.comes(c.queuer())
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsIn(b, at)
+		c.passes(lock, b, 0, 0)
 		c.gives(b.lock)
 		time.Sleep(2 * rule.QueueExpiry)
 		if n := fenlock.Waiters(l); n != 0 {
@@ -369,36 +290,19 @@ func TestWaitersThatGaveUpUnheardPassTheirCallsOn(t *testing.T) {
 	})
 }
 
-// A node whose Listen never returns must not hold the others up.
-func TestNodeThatNeverListens(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.comes(c.queuer()).lock
-		stuck := make(chan struct{})
-		c.nodes[2].stuck = stuck
-		b := c.comes(c.queuer())
-		time.Sleep(nodeTimeout + time.Millisecond) // in the moment itself either may be first
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsIn(b, at)
-		c.gives(b.lock)
-		close(stuck)
-	})
-}
-
-// What a node says of its line is believed within bounds.
+// What a node says of its queue is believed within bounds.
 func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 	for _, absurd := range []node.Answer{
 		{Ahead: -1 << 40}, {Ahead: 1 << 60}, {Remaining: math.MaxInt64}, {Remaining: -1}, {Clock: math.MaxInt64}, {Clock: math.MinInt64},
 	} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
 			lock := c.comes(c.queuer()).lock
+			absurd.Status = node.Held
 			for _, f := range c.nodes {
 				f.forge = func(a node.Answer) node.Answer {
-					if a.Status != node.Held {
-						return a
+					if a.Status == node.Held {
+						return absurd
 					}
-					a = absurd
-					a.Status = node.Held
 					return a
 				}
 			}
@@ -407,9 +311,7 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 			if n := c.requests(acquire); n > 3*100 {
 				t.Errorf("%+v: %d requests in a minute", absurd, n)
 			}
-			at := time.Since(c.start)
-			c.gives(lock)
-			c.wantsInBy(b, at, at+core.Backstop*5/4)
+			c.passes(lock, b, 0, core.Backstop*5/4)
 			c.gives(b.lock)
 		})
 	}

@@ -35,14 +35,8 @@ func (c *cluster) comesUntil(ctx context.Context, l *fenlock.Locker) *arrival {
 	return a
 }
 
-// wantsIn waits until the arrival has the lock, and fails if that was not at
-// the time.
-func (c *cluster) wantsIn(a *arrival, at time.Duration) {
-	c.t.Helper()
-	c.wantsInBy(a, at, at)
-}
-
-func (c *cluster) wantsInBy(a *arrival, from, to time.Duration) {
+// wantsIn waits until the arrival has the lock, and fails if that was not in time.
+func (c *cluster) wantsIn(a *arrival, from, to time.Duration) {
 	c.t.Helper()
 	select {
 	case <-a.done:
@@ -55,6 +49,14 @@ func (c *cluster) wantsInBy(a *arrival, from, to time.Duration) {
 	if a.at < from || a.at > to {
 		c.t.Errorf("it has the lock at %v, want %v to %v", a.at, from, to)
 	}
+}
+
+// passes releases a lock, and wants the arrival to have it so long after that.
+func (c *cluster) passes(lock *fenlock.Lock, to *arrival, least, most time.Duration) {
+	c.t.Helper()
+	at := time.Since(c.start)
+	c.gives(lock)
+	c.wantsIn(to, at+least, at+most)
 }
 
 // either returns two arrivals in the order in which they have the lock.
@@ -73,9 +75,7 @@ func (c *cluster) either(a, b *arrival) (first, second *arrival) {
 
 func (c *cluster) gives(lock *fenlock.Lock) {
 	c.t.Helper()
-	if err := lock.Release(context.Background()); err != nil {
-		c.t.Error(err)
-	}
+	wantErr(c.t, lock.Release(context.Background()))
 	synctest.Wait()
 }
 
@@ -94,12 +94,29 @@ func (c *cluster) warm(l *fenlock.Locker) *fenlock.Locker {
 // inQueue returns how many are in the queue on a node.
 func (c *cluster) inQueue(i int) int {
 	c.t.Helper()
-	r := node.Request{Name: name, Holder: holder("looks"), TTL: ttl}
-	a, err := c.nodes[i].view.Do(context.Background(), as(node.Acquire, r))
+	r := node.Request{Op: node.Acquire, Name: name, Holder: holder("looks"), TTL: ttl}
+	a, err := c.nodes[i].view.Do(context.Background(), r)
 	if err != nil || a.Status != node.Held {
 		c.t.Fatalf("%+v, %v", a, err)
 	}
 	return a.Ahead
+}
+
+// wantQueue wants so many to be in the queue on each node.
+func (c *cluster) wantQueue(want int) {
+	c.t.Helper()
+	for i := range c.nodes {
+		if n := c.inQueue(i); n != want {
+			c.t.Errorf("%d in the queue on node %d, want %d", n, i, want)
+		}
+	}
+}
+
+// calls has something become of each call to a waiter.
+func (c *cluster) calls(how func(event func())) {
+	for _, f := range c.nodes {
+		f.call = how
+	}
 }
 
 func TestNextHasItAtTheInstantOfTheRelease(t *testing.T) {
@@ -108,9 +125,7 @@ func TestNextHasItAtTheInstantOfTheRelease(t *testing.T) {
 		time.Sleep(time.Second)
 		second := c.comes(c.queuer())
 		time.Sleep(2 * time.Second)
-		at := time.Since(c.start)
-		c.gives(first.lock)
-		c.wantsIn(second, at)
+		c.passes(first.lock, second, 0, 0)
 		c.gives(second.lock)
 		c.wantLeases(0)
 	})
@@ -130,9 +145,7 @@ func TestFirstComeFirstServedWhateverTheClocks(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for _, a := range all {
-			before := time.Since(c.start)
-			c.gives(lock)
-			c.wantsIn(a, before)
+			c.passes(lock, a, 0, 0)
 			lock = a.lock
 		}
 		c.gives(lock)
@@ -146,9 +159,8 @@ func TestNewcomerDoesNotOvertake(t *testing.T) {
 		newcomer := c.warm(c.queuer())
 		b := c.comes(second)
 		// The calls to the waiter take a while. The lock is free, but not for others.
-		for _, f := range c.nodes {
-			f.call = func(event func()) { time.AfterFunc(100*time.Millisecond, event) }
-		}
+		const late = 100 * time.Millisecond
+		c.calls(func(event func()) { time.AfterFunc(late, event) })
 		at := time.Since(c.start)
 		c.gives(lock)
 		_, err := newcomer.TryAcquire(t.Context(), name)
@@ -157,10 +169,8 @@ func TestNewcomerDoesNotOvertake(t *testing.T) {
 			t.Errorf("%v does not tell that it is reserved for the next in the queue", err)
 		}
 		a := c.comes(newcomer)
-		c.wantsIn(b, at+100*time.Millisecond)
-		at = time.Since(c.start)
-		c.gives(b.lock)
-		c.wantsIn(a, at+100*time.Millisecond)
+		c.wantsIn(b, at+late, at+late)
+		c.passes(b.lock, a, late, late)
 	})
 }
 
@@ -170,38 +180,24 @@ func TestTryAcquireLeavesNothingInQueue(t *testing.T) {
 		l := c.warm(c.queuer())
 		_, err := l.TryAcquire(t.Context(), name)
 		wantErr(t, err, fenlock.ErrHeld)
-		for i := range c.nodes {
-			if n := c.inQueue(i); n != 0 {
-				t.Errorf("%d in the queue on node %d", n, i)
-			}
-		}
+		c.wantQueue(0)
 		c.gives(lock)
 		c.wantLeases(0)
 	})
 }
 
-func TestWhoGivesUpLeavesAllLinesAtOnce(t *testing.T) {
+func TestWhoGivesUpLeavesAllQueuesAtOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
 		ctx, cancel := context.WithCancel(t.Context())
 		b := c.comesUntil(ctx, c.queuer())
 		d := c.comes(c.queuer())
-		for i := range c.nodes {
-			if n := c.inQueue(i); n != 2 {
-				t.Errorf("%d in the queue on node %d, want 2", n, i)
-			}
-		}
+		c.wantQueue(2)
 		cancel()
 		synctest.Wait()
 		wantErr(t, b.err, context.Canceled, fenlock.ErrHeld)
-		for i := range c.nodes {
-			if n := c.inQueue(i); n != 1 {
-				t.Errorf("%d in the queue on node %d after one left", n, i)
-			}
-		}
-		at := time.Since(c.start)
-		c.gives(lock)
-		c.wantsIn(d, at)
+		c.wantQueue(1)
+		c.passes(lock, d, 0, 0)
 	})
 }
 
@@ -219,11 +215,7 @@ func TestWhoGivesUpDuringAnAttemptLeaves(t *testing.T) {
 			wantErr(t, b.err, context.DeadlineExceeded)
 			c.set(0, 3, acquire, fault{})
 			time.Sleep(2 * nodeTimeout)
-			for i := range c.nodes {
-				if n := c.inQueue(i); n != 0 {
-					t.Errorf("%+v: %d in the queue on node %d", late, n, i)
-				}
-			}
+			c.wantQueue(0)
 		}
 		c.gives(lock)
 		c.wantLeases(0)

@@ -2,7 +2,6 @@ package fenlock_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -15,19 +14,34 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// silent is a node.Ordered that executes what it is asked and keeps the outcomes to
+// ordered is a node.Ordered that is a function. Without all of its methods it would be
+// asked by Do, and no test would tell.
+type ordered struct {
+	fenlock.Node
+	start func(node.Request, node.Call)
+}
+
+var _ node.Ordered = ordered{}
+
+func (ordered) InOrder() bool                                           { return true }
+func (o ordered) Start(r node.Request, _ time.Duration, call node.Call) { o.start(r, call) }
+
+// grant answers a call.
+func grant(r node.Request, call node.Call) {
+	call.Done(node.Answer{Status: node.Granted, Register: r.Token}, nil)
+}
+
+// silent is a node that executes what it is asked and keeps the outcomes to
 // itself until it is told to tell them.
 type silent struct {
-	fenlock.Node
+	*memnode.Node
 	mu   sync.Mutex
 	mute bool
 	kept []func()
 }
 
-func (s *silent) InOrder() bool { return true }
-
-func (s *silent) Start(r node.Request, _ time.Duration, call node.Call) {
-	answer, err := s.Node.Do(context.Background(), r)
+func (s *silent) start(r node.Request, call node.Call) {
+	answer, err := s.Do(context.Background(), r)
 	s.mu.Lock()
 	mute := s.mute
 	if mute {
@@ -63,20 +77,21 @@ func (s *silent) tell() {
 // silents returns a Locker of n silent nodes.
 func silents(t *testing.T, n int) (*fenlock.Locker, []*silent) {
 	t.Helper()
-	start := time.Now()
-	now := func() time.Duration { return time.Since(start) + time.Hour }
-	config := fenlock.Config{TTL: 10 * time.Second, NodeTimeout: time.Second, Clock: now}
+	config := fenlock.Config{TTL: 10 * time.Second, NodeTimeout: time.Second}
 	var nodes []*silent
 	for i := range n {
-		s := &silent{Node: memnode.New(fmt.Sprint("node ", i), memnode.WithClock(now))}
+		s := &silent{Node: memnode.New(fmt.Sprint("node ", i))}
 		nodes = append(nodes, s)
-		config.Nodes = append(config.Nodes, s)
+		config.Nodes = append(config.Nodes, ordered{s, s.start})
 	}
-	l, err := fenlock.New(config)
-	if err != nil {
-		t.Fatal(err)
+	return newLocker(t, config), nodes
+}
+
+func wantNoneInFlight(t *testing.T, l *fenlock.Locker) {
+	t.Helper()
+	if n := fenlock.InFlight(l); n != 0 {
+		t.Errorf("%d fanouts have not ended", n)
 	}
-	return l, nodes
 }
 
 // A Starter that answers nothing costs a node timeout, and its late answers change
@@ -92,7 +107,8 @@ func TestStartersHaveATimeout(t *testing.T) {
 		if took := time.Since(begin); took != time.Second {
 			t.Errorf("gave up after %v", took)
 		}
-		if !errors.Is(err, fenlock.ErrNoQuorum) || strings.Count(fmt.Sprint(err), "no answer within 1s") != 2 {
+		wantErr(t, err, fenlock.ErrNoQuorum)
+		if strings.Count(fmt.Sprint(err), "no answer within 1s") != 2 {
 			t.Errorf("%v", err)
 		}
 		// What was granted is being released there, to the same silence.
@@ -101,17 +117,8 @@ func TestStartersHaveATimeout(t *testing.T) {
 			n.be(false)
 			n.tell()
 		}
-		lock, err := l.TryAcquire(t.Context(), "x")
-		if err != nil {
-			t.Fatalf("after the releases: %v", err)
-		}
-		if err := lock.Release(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if n := fenlock.InFlight(l); n != 0 {
-			t.Errorf("%d fanouts have not ended", n)
-		}
-		l.Close()
+		wantErr(t, take(t, l, "x").Release(t.Context()))
+		wantNoneInFlight(t, l)
 	})
 }
 
@@ -120,43 +127,29 @@ func TestStartersTimeLimitsAreEachTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, nodes := silents(t, 1)
 		nodes[0].be(true)
-		var took []time.Duration
-		var mu sync.Mutex
 		var wg sync.WaitGroup
 		for i := range 5 {
 			time.Sleep(300 * time.Millisecond)
 			if i == 2 { // this one is answered
 				nodes[0].be(false)
-				lock, err := l.TryAcquire(t.Context(), "answered")
-				if err != nil {
-					t.Fatal(err)
-				}
+				lock := take(t, l, "answered")
 				defer lock.Release(context.Background())
 				nodes[0].be(true)
 				continue
 			}
 			wg.Go(func() {
 				begin := time.Now()
-				if _, err := l.TryAcquire(t.Context(), fmt.Sprint("x", i)); !errors.Is(err, fenlock.ErrNoQuorum) {
-					t.Error(err)
+				_, err := l.TryAcquire(t.Context(), fmt.Sprint("x", i))
+				wantErr(t, err, fenlock.ErrNoQuorum)
+				if took := time.Since(begin); took != time.Second {
+					t.Errorf("gave up after %v", took)
 				}
-				mu.Lock()
-				took = append(took, time.Since(begin))
-				mu.Unlock()
 			})
 		}
 		wg.Wait()
-		for _, d := range took {
-			if d != time.Second {
-				t.Errorf("gave up after %v", took)
-				break
-			}
-		}
 		nodes[0].be(false)
 		time.Sleep(2 * time.Second)
-		if n := fenlock.InFlight(l); n != 0 {
-			t.Errorf("%d fanouts have not ended", n)
-		}
+		wantNoneInFlight(t, l)
 	})
 }
 
@@ -177,45 +170,27 @@ func TestCloseWaitsForStarters(t *testing.T) {
 	})
 }
 
-// cancelling is a node.Ordered that cancels the acquirer's context in the moment in which
-// it grants, and does not answer a release.
-type cancelling struct {
-	fenlock.Node
-	cancel context.CancelFunc
-}
-
-func (c *cancelling) InOrder() bool { return true }
-
-func (c *cancelling) Start(r node.Request, _ time.Duration, call node.Call) {
-	if r.Op == node.Acquire {
-		c.cancel()
-		call.Done(node.Answer{Status: node.Granted, Register: r.Token}, nil)
-	}
-}
-
 // Who acquires in the moment in which the context ends has the lock, and its release
 // waits for its own answers.
 func TestAcquiredAndCancelledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &cancelling{Node: memnode.New("a node")}
-		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second, NodeTimeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
+		var ctx context.Context
+		var cancel context.CancelFunc
+		n := ordered{memnode.New("a node"), func(r node.Request, call node.Call) {
+			if r.Op == node.Acquire { // a release has no answer
+				cancel()
+				grant(r, call)
+			}
+		}}
+		l := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second, NodeTimeout: time.Second})
 		for range 50 { // both are ready, and which is seen first is chance
-			var ctx context.Context
-			ctx, n.cancel = context.WithCancel(context.Background())
+			ctx, cancel = context.WithCancel(context.Background())
+			defer cancel()
 			lock, err := l.TryAcquire(ctx, "x")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := lock.Release(context.Background()); !errors.Is(err, fenlock.ErrNoQuorum) {
-				t.Fatalf("a release that no node has answered: %v", err)
-			}
+			wantErr(t, lock.Release(context.Background()), fenlock.ErrNoQuorum)
 		}
 	})
 }
-
-// Without all of its methods a wrapper would be asked by Do, and no test would tell.
-var _ = []node.Ordered{(*silent)(nil), (*cancelling)(nil), (*tickNode)(nil)}

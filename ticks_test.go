@@ -12,19 +12,15 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// tickNode is a node.Ordered that writes down when each name was extended, and can stop
-// to answer.
+// tickNode writes down when each name was extended, and can stop to answer.
 type tickNode struct {
-	fenlock.Node
 	mu       sync.Mutex
 	mute     bool
 	extended map[string]time.Time // the first time
 	times    map[time.Time]int    // of all
 }
 
-func (n *tickNode) InOrder() bool { return true }
-
-func (n *tickNode) Start(r node.Request, _ time.Duration, call node.Call) {
+func (n *tickNode) start(r node.Request, call node.Call) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if r.Op == node.Extend {
@@ -34,36 +30,28 @@ func (n *tickNode) Start(r node.Request, _ time.Duration, call node.Call) {
 		}
 	}
 	if !n.mute {
-		go call.Done(node.Answer{Status: node.Granted, Register: r.Token}, nil)
+		go grant(r, call)
 	}
 }
 
 // crowd acquires locks one after the other, and returns when each was.
-func crowd(t *testing.T, n *tickNode, size int, gap time.Duration) (l *fenlock.Locker, locks []*fenlock.Lock, at []time.Time) {
+func crowd(t *testing.T, size int, gap time.Duration) (n *tickNode, l *fenlock.Locker, locks []*fenlock.Lock, at []time.Time) {
 	t.Helper()
-	n.Node = memnode.New("a node")
-	n.extended, n.times = map[string]time.Time{}, map[time.Time]int{}
-	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: 10 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	n = &tickNode{extended: map[string]time.Time{}, times: map[time.Time]int{}}
+	nodes := []fenlock.Node{ordered{memnode.New("a node"), n.start}}
+	l = newLocker(t, fenlock.Config{Nodes: nodes, TTL: 10 * time.Second})
 	for i := range size {
-		lock, err := l.TryAcquire(t.Context(), fmt.Sprint("name ", i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		locks, at = append(locks, lock), append(at, time.Now())
+		locks, at = append(locks, take(t, l, fmt.Sprint("name ", i))), append(at, time.Now())
 		time.Sleep(gap)
 	}
-	return l, locks, at
+	return n, l, locks, at
 }
 
 // Locks that are due at nearly the same time are extended together: none late, and
 // none earlier than by a four-hundredth of the TTL.
 func TestExtensionsGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &tickNode{}
-		l, locks, at := crowd(t, n, 100, time.Millisecond)
+		n, l, locks, at := crowd(t, 100, time.Millisecond)
 		time.Sleep(4 * time.Second)
 		n.mu.Lock()
 		for i, begun := range at {
@@ -78,18 +66,12 @@ func TestExtensionsGather(t *testing.T) {
 		}
 		n.mu.Unlock()
 		time.Sleep(time.Minute)
-		for i, lock := range locks {
-			if lock.Context().Err() != nil {
-				t.Errorf("lock %d was lost", i)
-			}
-			if err := lock.Release(t.Context()); err != nil {
-				t.Error(err)
-			}
+		for _, lock := range locks {
+			wantErr(t, lock.Release(t.Context())) // or it was lost
 		}
 		if n := fenlock.Ticking(l); n != 0 {
-			t.Errorf("%d locks that were released are to be woken", n)
+			t.Errorf("%d locks that have ended are to be woken", n)
 		}
-		l.Close()
 	})
 }
 
@@ -110,8 +92,7 @@ func TestAllEndInTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				n := &tickNode{}
-				l, locks, at := crowd(t, n, test.size, test.gap)
+				n, l, locks, at := crowd(t, test.size, test.gap)
 				test.stop(l, n)
 				var wg sync.WaitGroup
 				for i, lock := range locks {
@@ -130,7 +111,6 @@ func TestAllEndInTime(t *testing.T) {
 				if n := fenlock.Ticking(l); n != 0 {
 					t.Errorf("%d locks that have ended are to be woken", n)
 				}
-				l.Close()
 			})
 		})
 	}

@@ -25,10 +25,7 @@ func TestTokensGrowWhateverTheClocksSay(t *testing.T) {
 			c.set(0, 5, allOps, fault{})
 			c.nodes[i%5].set(allOps, down)
 			c.nodes[(3*i+1)%5].set(allOps, down)
-			lock, err := lockers[turn].TryAcquire(t.Context(), name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			lock := take(t, lockers[turn], name)
 			if lock.Token() <= last || !lock.Token().Valid() {
 				t.Errorf("turn %d: token %d after %d", i, lock.Token(), last)
 			}

@@ -23,11 +23,16 @@ func nodesTime(t *testing.T, c core.NodeTime, now, want time.Duration) {
 	}
 }
 
-func TestNodeTimeUnknown(t *testing.T) {
+// Nodes that have not told their time do not count, whichever they are. The clock was
+// read about half way between request and answer.
+func TestNodeTimeOfOneNode(t *testing.T) {
 	var c core.NodeTime
 	if at, ok := c.At(5); ok || at != 0 {
 		t.Errorf("the time of no node is %v, %v", at, ok)
 	}
+	c.Observe(core.MaxNodes-1, 100, 140, 1000)
+	nodesTime(t, c, 120, 1000)
+	nodesTime(t, c, 140, 1020)
 }
 
 // "the median of the nodes' clocks", the larger one of two.
@@ -52,21 +57,6 @@ func TestNodeTimeMedian(t *testing.T) {
 			nodesTime(t, observed(c.offsets...), time.Hour, time.Hour+c.want)
 		})
 	}
-}
-
-// Nodes that have not told their time do not count, whichever they are.
-func TestNodeTimeOfTheLastNode(t *testing.T) {
-	var c core.NodeTime
-	c.Observe(core.MaxNodes-1, 0, 0, 9)
-	nodesTime(t, c, 1, 10)
-}
-
-// The clock was read about half way between request and answer.
-func TestNodeTimeTakesHalfTheTrip(t *testing.T) {
-	var c core.NodeTime
-	c.Observe(0, 100, 140, 1000)
-	nodesTime(t, c, 120, 1000)
-	nodesTime(t, c, 140, 1020)
 }
 
 // A sample of a shorter trip is better, and so is a newer one of the same.

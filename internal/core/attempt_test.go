@@ -45,6 +45,8 @@ func set(nodes ...int) (s core.Set) {
 	return s
 }
 
+func release(nodes ...int) core.Action { return core.Action{Op: core.Release, To: set(nodes...)} }
+
 // acquire delivers the answers of nodes 0, 1, ... and returns the last action.
 func acquire(a *core.Attempt, replies ...core.Reply) (last core.Action) {
 	for node, r := range replies {
@@ -131,39 +133,31 @@ func TestProposal(t *testing.T) {
 
 // The validity counts from before the first request, and its very end is too late.
 func TestTooLateToTheNanosecond(t *testing.T) {
-	for _, late := range []bool{false, true} {
-		at := validEnd - 1
-		if late {
-			at = validEnd
-		}
+	decided := func(at time.Duration, replies ...core.Reply) (core.Attempt, core.Action) {
 		a := newAttempt(3)
-		a.OnAcquire(0, granted(7), start)
-		act := a.OnAcquire(1, granted(7), at)
-
-		b := newAttempt(3) // the same by way of a confirm
-		acquire(&b, granted(7), granted(8))
-		b.OnConfirm(0, 8, granted(8), start)
-		actB := b.OnConfirm(1, 8, granted(8), at)
-
-		if !late {
-			if a.Phase() != core.Holding || b.Phase() != core.Holding {
-				t.Errorf("a nanosecond before the end: phases %d, %d", a.Phase(), b.Phase())
-			}
-			if a.Until() != validEnd || b.Until() != validEnd {
-				t.Errorf("valid until %v and %v, want %v", a.Until(), b.Until(), validEnd)
-			}
-			a.Tick(validEnd - 1)
-			if a.Phase() != core.Holding {
-				t.Error("expired a nanosecond early")
-			}
-			a.Tick(validEnd)
-			wantOver(t, &a, core.Expired)
-			continue
+		a.OnAcquire(0, replies[0], start)
+		if len(replies) == 2 {
+			return a, a.OnAcquire(1, replies[1], at)
 		}
-		wantOver(t, &a, core.TooLate)
-		wantOver(t, &b, core.TooLate)
-		wantAction(t, act, core.Action{Op: core.Release, To: set(0, 1)})
-		wantAction(t, actB, core.Action{Op: core.Release, To: set(0, 1)})
+		a.OnAcquire(1, replies[1], start) // the same by way of a confirm
+		a.OnConfirm(0, 8, replies[2], start)
+		return a, a.OnConfirm(1, 8, replies[2], at)
+	}
+	for _, replies := range [][]core.Reply{{granted(7), granted(7)}, {granted(7), granted(8), granted(8)}} {
+		a, _ := decided(validEnd-1, replies...)
+		if a.Phase() != core.Holding || a.Until() != validEnd {
+			t.Errorf("a nanosecond before the end: phase %d, valid until %v; want %v", a.Phase(), a.Until(), validEnd)
+		}
+		a.Tick(validEnd - 1)
+		if a.Phase() != core.Holding {
+			t.Error("expired a nanosecond early")
+		}
+		a.Tick(validEnd)
+		wantOver(t, &a, core.Expired)
+
+		late, act := decided(validEnd, replies...)
+		wantOver(t, &late, core.TooLate)
+		wantAction(t, act, release(0, 1))
 	}
 }
 
@@ -216,30 +210,9 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-func TestOneNodeDownIsNoMatter(t *testing.T) {
-	for bad := range 3 {
-		for _, r := range []core.Reply{unknown, held, rejoining} {
-			a := newAttempt(3)
-			for n := range 3 {
-				if n == bad {
-					a.OnAcquire(n, r, start)
-				} else {
-					a.OnAcquire(n, granted(7), start)
-				}
-			}
-			if a.Phase() != core.Holding {
-				t.Errorf("node %d answers %v: phase %d", bad, r.Status, a.Phase())
-			}
-		}
-	}
-}
-
-// What turns up after the attempt was given up is released there and then: the
-// release sent earlier may have overtaken the acquire.
 // Node 2 keeps requests in order, and has not answered the acquire: its release
 // need not wait for that, and what the acquire comes to is released already.
 func TestOrderedNodesAreReleasedAtOnce(t *testing.T) {
-	release := func(nodes ...int) core.Action { return core.Action{Op: core.Release, To: set(nodes...)} }
 	for name, c := range map[string]struct {
 		first    *core.Reply // the release's answer, if it is before the acquire's
 		acquired core.Reply
@@ -269,13 +242,15 @@ func TestOrderedNodesAreReleasedAtOnce(t *testing.T) {
 	wantAction(t, a.OnAcquire(2, granted(7), start), release(2))
 }
 
+// What turns up after the attempt was given up is released there and then: the
+// release sent earlier may have overtaken the acquire.
 func TestLateLeasesAreReleased(t *testing.T) {
 	for _, c := range []struct {
 		r    core.Reply
 		want core.Action
 	}{
-		{granted(7), core.Action{Op: core.Release, To: set(2)}},
-		{unknown, core.Action{Op: core.Release, To: set(2)}},
+		{granted(7), release(2)},
+		{unknown, release(2)},
 		{held, core.Action{}},
 		{rejoining, core.Action{}},
 	} {
@@ -284,86 +259,75 @@ func TestLateLeasesAreReleased(t *testing.T) {
 		wantAction(t, failed.OnAcquire(2, c.r, start), c.want)
 
 		cancelled := newAttempt(3)
-		wantAction(t, cancelled.Cancel(), core.Action{Op: core.Release, To: set(0, 1, 2)})
+		wantAction(t, cancelled.Cancel(), release(0, 1, 2))
 		wantAction(t, cancelled.OnAcquire(2, c.r, start), c.want)
 		wantAction(t, cancelled.Cancel(), core.Action{})
 
 		// Node 2 has not answered: a release could overtake the acquire there.
 		released := holding(t, 3)
-		wantAction(t, released.StartRelease(start), core.Action{Op: core.Release, To: set(0, 1)})
+		wantAction(t, released.StartRelease(start), release(0, 1))
 		wantAction(t, released.StartRelease(start), core.Action{})
 		wantAction(t, released.OnAcquire(2, c.r, start), c.want)
 
 		early := holding(t, 3)
 		early.OnAcquire(2, c.r, start)
-		wantAction(t, early.StartRelease(start), core.Action{Op: core.Release, To: set(0, 1, 2)})
+		wantAction(t, early.StartRelease(start), release(0, 1, 2))
 
 		// The extension may have put a lease where the acquire has not.
 		extended := holding(t, 3)
 		extended.StartExtend(start)
-		wantAction(t, extended.StartRelease(start), core.Action{Op: core.Release, To: set(0, 1, 2)})
+		wantAction(t, extended.StartRelease(start), release(0, 1, 2))
 	}
 	// An extension can create a lease too.
 	a := holding(t, 3)
 	round := a.StartExtend(start).Round
 	a.StartRelease(start)
 	wantOver(t, &a, core.LetGo)
-	wantAction(t, a.OnExtend(2, round, granted(7), start), core.Action{Op: core.Release, To: set(2)})
-	wantAction(t, a.OnExtend(1, round, unknown, start), core.Action{Op: core.Release, To: set(1)})
+	wantAction(t, a.OnExtend(2, round, granted(7), start), release(2))
+	wantAction(t, a.OnExtend(1, round, unknown, start), release(1))
 	wantAction(t, a.OnExtend(0, round, lost, start), core.Action{})
 
 	// While the tenure has merely expired, release is still to come, and once
 	// is enough.
 	b := holding(t, 3)
 	b.Tick(validEnd)
-	wantAction(t, b.StartRelease(validEnd), core.Action{Op: core.Release, To: set(0, 1)})
+	wantAction(t, b.StartRelease(validEnd), release(0, 1))
 	b = holding(t, 3)
 	b.Tick(validEnd)
 	wantAction(t, b.OnAcquire(2, granted(7), validEnd), core.Action{})
-	wantAction(t, b.StartRelease(validEnd), core.Action{Op: core.Release, To: set(0, 1, 2)})
+	wantAction(t, b.StartRelease(validEnd), release(0, 1, 2))
 	wantOver(t, &b, core.Expired)
 }
 
 func TestReleaseOutcome(t *testing.T) {
-	a := holding(t, 3)
-	a.StartRelease(start)
-	a.OnRelease(0, unknown)
-	a.OnRelease(1, granted(0))
-	if done, clean := a.ReleaseOutcome(); done || clean {
-		t.Errorf("after one answer: done %v, clean %v", done, clean)
+	outcome := func(a core.Attempt, wantDone, wantClean bool) {
+		t.Helper()
+		if done, clean := a.ReleaseOutcome(); done != wantDone || clean != wantClean {
+			t.Errorf("done %v, clean %v; want %v, %v", done, clean, wantDone, wantClean)
+		}
 	}
-	b := a
-	a.OnRelease(2, lost)
-	if done, clean := a.ReleaseOutcome(); !done || !clean {
-		t.Errorf("a majority is free: done %v, clean %v", done, clean)
+	released := func(replies ...core.Reply) core.Attempt {
+		a := holding(t, 3)
+		a.StartRelease(start)
+		for node, r := range replies {
+			a.OnRelease(node, r)
+		}
+		return a
 	}
-	b.OnRelease(2, unknown)
-	if done, clean := b.ReleaseOutcome(); !done || clean {
-		t.Errorf("all answered, no majority: done %v, clean %v", done, clean)
-	}
+	a := released(unknown, granted(0))
+	outcome(a, false, false)
+	outcome(released(unknown, granted(0), lost), true, true)     // a majority is free
+	outcome(released(unknown, granted(0), unknown), true, false) // all answered, no majority
 
 	// A node that refused the acquire in the end has no lease to release.
-	c := holding(t, 3)
-	c.StartRelease(start)
-	c.OnRelease(0, unknown)
-	c.OnRelease(1, granted(0))
-	c.OnAcquire(2, held, start)
-	if done, clean := c.ReleaseOutcome(); !done || !clean {
-		t.Errorf("a majority is free or never had it: done %v, clean %v", done, clean)
-	}
+	a.OnAcquire(2, held, start)
+	outcome(a, true, true)
 	// One that never answers is released when that is clear.
-	d := holding(t, 3)
-	d.StartRelease(start)
-	d.OnRelease(0, unknown)
-	d.OnRelease(1, unknown)
-	if done, _ := d.ReleaseOutcome(); done {
-		t.Error("done, though the third node is still to be released")
-	}
-	wantAction(t, d.OnAcquire(2, unknown, start), core.Action{Op: core.Release, To: set(2)})
-	d.OnRelease(2, unknown)
-	if done, clean := d.ReleaseOutcome(); !done || clean {
-		t.Errorf("all answered, no majority: done %v, clean %v", done, clean)
-	}
+	b := released(unknown, unknown)
+	outcome(b, false, false)
+	wantAction(t, b.OnAcquire(2, unknown, start), release(2))
+	b.OnRelease(2, unknown)
+	outcome(b, true, false)
 }
 
 func TestConfirm(t *testing.T) {
@@ -412,7 +376,7 @@ func TestConfirm(t *testing.T) {
 		a.OnConfirm(0, 9, lost, start)
 		act := a.OnConfirm(1, 9, lost, start)
 		wantOver(t, &a, core.Contended)
-		wantAction(t, act, core.Action{Op: core.Release, To: set(0, 1)})
+		wantAction(t, act, release(0, 1))
 	})
 	t.Run("unknown is no refusal", func(t *testing.T) {
 		a := differ(t)

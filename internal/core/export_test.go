@@ -20,7 +20,7 @@ func (a *Attempt) AppendState(b []byte, extensions bool) []byte {
 	case a.phase == Confirming:
 		b = append(b, byte(a.token), byte(a.highest))
 	case a.phase == Holding && extensions:
-		b = append(b, byte(a.token), byte(a.round), flags(a.extended))
+		b = append(b, byte(a.token), byte(a.round), Flags(a.extended))
 	case a.WasHeld():
 		b = append(b, byte(a.token))
 	}
@@ -30,25 +30,26 @@ func (a *Attempt) AppendState(b []byte, extensions bool) []byte {
 // AppendNode appends what the future of the attempt depends on and belongs to
 // one node.
 func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
-	votes := flags(a.votes.yes.Has(node), a.votes.no.Has(node), a.votes.unknown.Has(node))
+	votes := Flags(a.votes.yes.Has(node), a.votes.no.Has(node), a.votes.unknown.Has(node))
 	switch a.phase {
 	case Acquiring:
-		return append(b, byte(a.granted[node]), flags(a.acquire.yes.Has(node), a.acquire.no.Has(node),
+		return append(b, byte(a.granted[node]), Flags(a.acquire.yes.Has(node), a.acquire.no.Has(node),
 			a.acquire.unknown.Has(node), a.leaseless.Has(node)))
 	case Confirming:
-		b = append(b, votes, flags(a.leaseless.Has(node), a.acquire.no.Has(node)))
+		b = append(b, votes, Flags(a.leaseless.Has(node), a.acquire.no.Has(node)))
 		if extensions { // hold will look at them
-			b = append(b, byte(a.granted[node]), flags(a.acquire.yes.Has(node)))
+			b = append(b, byte(a.granted[node]), Flags(a.acquire.yes.Has(node)))
 		}
 	case Holding:
 		if extensions {
-			b = append(b, votes, flags((a.sound | a.leaseless).Has(node)))
+			b = append(b, votes, Flags((a.sound | a.leaseless).Has(node)))
 		}
 	}
 	return b
 }
 
-func flags(bits ...bool) byte {
+// Flags packs bits into a byte, the first one lowest.
+func Flags(bits ...bool) byte {
 	var b byte
 	for i, set := range bits {
 		if set {
@@ -75,7 +76,7 @@ func (a Attempt) Rebase(base fence.Token) Attempt {
 // AppendState appends what the future of the retry depends on, without what
 // belongs to one node: see IsNotified.
 func (t *Retry) AppendState(b []byte, now time.Duration) []byte {
-	b = append(b, byte(t.vain), flags(t.missed, t.refused))
+	b = append(b, byte(t.vain), Flags(t.missed, t.refused))
 	if t.refused {
 		b = binary.AppendVarint(b, int64(t.due-now))
 	}

@@ -93,53 +93,49 @@ func TestExtend(t *testing.T) {
 	})
 }
 
+// carried extends at two nodes where the register is past the token by now, and
+// reports whether that was enough.
+func carried(a core.Attempt, nodes ...int) bool {
+	round := a.StartExtend(start).Round
+	for _, n := range nodes {
+		a.OnExtend(n, round, granted(9), start)
+	}
+	_, s := a.Extension()
+	return s == core.Carried
+}
+
+// confirmed returns an attempt that holds with 7, which the nodes have confirmed. Node 2
+// has not answered the acquire.
+func confirmed(nodes ...int) core.Attempt {
+	a := newAttempt(3)
+	acquire(&a, granted(6), granted(7))
+	for _, n := range nodes {
+		a.OnConfirm(n, 7, granted(7), start)
+	}
+	return a
+}
+
 // The two interleavings that the exhaustive check found in earlier versions:
 // replies overtake each other, so what the client knows by the time that it
 // hears of an acceptance says nothing about the order of execution.
 func TestNoNodeBecomesSoundByAnExtend(t *testing.T) {
-	t.Run("acquire answered before the extend that it followed", func(t *testing.T) {
-		a := holding(t, 3)
-		first := a.StartExtend(start).Round
-		// Node 2 executes: extend (repaired), another's acquire, then A's late
-		// acquire: granted 9.
-		a.OnAcquire(2, granted(9), start)
-		a.OnExtend(2, first, granted(0), start)
-		second := a.StartExtend(start).Round
-		a.OnExtend(0, second, granted(7), start)
-		a.OnExtend(2, second, granted(9), start)
-		if _, s := a.Extension(); s == core.Carried {
-			t.Error("carried by a lease that came after somebody else's")
-		}
-	})
-	t.Run("confirm of a lease that an extend created", func(t *testing.T) {
-		a := newAttempt(3)
-		acquire(&a, granted(6), granted(7))
-		a.OnConfirm(0, 7, granted(7), start)
-		a.OnConfirm(1, 7, granted(7), start)
-		a.StartExtend(start)
-		// Node 2 executes: extend (repaired), confirm, another's acquire, then
-		// A's late acquire.
-		a.OnConfirm(2, 7, granted(7), start)
-		second := a.StartExtend(start).Round
-		a.OnExtend(0, second, granted(7), start)
-		a.OnExtend(2, second, granted(9), start)
-		if _, s := a.Extension(); s == core.Carried {
-			t.Error("carried by a lease that came after somebody else's")
-		}
-	})
-	t.Run("but a confirm before any extend shows that the acquire was executed", func(t *testing.T) {
-		a := newAttempt(3)
-		acquire(&a, granted(6), granted(7))
-		a.OnConfirm(0, 7, granted(7), start)
-		a.OnConfirm(1, 7, granted(7), start)
-		a.OnConfirm(2, 7, granted(7), start)
-		round := a.StartExtend(start).Round
-		a.OnExtend(0, round, granted(7), start)
-		a.OnExtend(2, round, granted(9), start)
-		if _, s := a.Extension(); s != core.Carried {
-			t.Error("not carried")
-		}
-	})
+	// The acquire is answered before the extend that it followed. Node 2 executes:
+	// extend (repaired), another's acquire, then A's late acquire: granted 9.
+	a := holding(t, 3)
+	first := a.StartExtend(start).Round
+	a.OnAcquire(2, granted(9), start)
+	a.OnExtend(2, first, granted(0), start)
+	if carried(a, 0, 2) {
+		t.Error("carried by a lease that came after somebody else's")
+	}
+	// A confirm of a lease that an extend created. Node 2 executes: extend (repaired),
+	// confirm, another's acquire, then A's late acquire.
+	a = confirmed(0, 1)
+	a.StartExtend(start)
+	a.OnConfirm(2, 7, granted(7), start)
+	if carried(a, 0, 2) {
+		t.Error("carried by a lease that came after somebody else's, and was confirmed")
+	}
 }
 
 func TestMaxHold(t *testing.T) {
@@ -202,35 +198,23 @@ func TestExtendDue(t *testing.T) {
 // A node is sound if it is known to have executed the acquire with the register
 // not past the token; there, a register that moved since is of no account.
 func TestSoundNodes(t *testing.T) {
-	carried := func(a core.Attempt, nodes ...int) bool {
-		round := a.StartExtend(start).Round
-		for _, n := range nodes {
-			a.OnExtend(n, round, granted(99), start)
-		}
-		_, s := a.Extension()
-		return s == core.Carried
+	if !carried(confirmed(0, 2), 0, 2) || !carried(confirmed(0, 1, 2), 0, 2) {
+		t.Error("a node that confirmed is not sound: its acquire is unanswered, but was executed")
 	}
-	a := newAttempt(3)
-	acquire(&a, granted(6), granted(7))
-	a.OnConfirm(0, 7, granted(7), start)
-	b := a
-	a.OnConfirm(2, 7, granted(7), start) // its acquire is unanswered, but was executed
-	if !carried(a, 0, 2) {
-		t.Error("a node that confirmed is not sound")
-	}
-	b.OnAcquire(2, granted(20), start) // this lease began with a register past the token
-	b.OnConfirm(1, 7, granted(7), start)
-	if carried(b, 0, 2) {
+	a := confirmed(0)
+	a.OnAcquire(2, granted(20), start) // this lease began with a register past the token
+	a.OnConfirm(1, 7, granted(7), start)
+	if carried(a, 0, 2) {
 		t.Error("a node that granted more than the token is sound")
 	}
-	c := newAttempt(3)
-	acquire(&c, held, granted(7), granted(7))
-	if !carried(c, 0, 1) {
+	a = newAttempt(3)
+	acquire(&a, held, granted(7), granted(7))
+	if !carried(a, 0, 1) {
 		t.Error("a node that refused the acquire is not sound, though no acquire can come any more")
 	}
-	d := holding(t, 3)
-	d.OnAcquire(2, granted(7), start)
-	if !carried(d, 0, 2) {
+	a = holding(t, 3)
+	a.OnAcquire(2, granted(7), start)
+	if !carried(a, 0, 2) {
 		t.Error("a node whose grant came late, but of the token, is not sound")
 	}
 }

@@ -3,6 +3,7 @@ package core_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -320,9 +321,5 @@ func (w *referee) check() {
 
 func (w *referee) fail(format string, args ...any) {
 	w.t.Helper()
-	text := ""
-	for _, line := range w.log {
-		text += "\n" + line
-	}
-	w.t.Fatalf("%d nodes, TTL %v, at most %v: %s%s", w.nodes, w.ttl, w.maxHold, fmt.Sprintf(format, args...), text)
+	w.t.Fatalf("%d nodes, TTL %v, at most %v: %s\n%s", w.nodes, w.ttl, w.maxHold, fmt.Sprintf(format, args...), strings.Join(w.log, "\n"))
 }

@@ -29,7 +29,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		m.carryOut(s, i, a.core.StartExtend(now))
 		if t != nil {
 			round, _ := a.core.Extension()
-			t.add("%s starts extension %d", name(i), round)
+			t.say("%s starts extension %d", name(i), round)
 		}
 	case loseMemory:
 		for j := range m.attempts {
@@ -38,24 +38,18 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		s.losses--
 		s.rebuilt = 0
 		s.nodes[n] = modelNode{lease: vacant, out: !m.broken.votesEmpty}
-		if t != nil {
-			t.add("node %d loses its memory", n+1)
-		}
+		t.say("node %d loses its memory", n+1)
 	case readRegister:
 		s.nodes[n].read = true
 		s.rebuilt = max(s.rebuilt, s.nodes[n].register)
-		if t != nil {
-			t.add("the register of node %d is read for the rebuild: %d", n+1, s.nodes[n].register)
-		}
+		t.say("the register of node %d is read for the rebuild: %d", n+1, s.nodes[n].register)
 	case admit:
 		s.nodes[n] = modelNode{lease: vacant, register: s.rebuilt}
 		for j := range s.nodes {
 			s.nodes[j].read = false
 		}
 		s.rebuilt = 0
-		if t != nil {
-			t.add("node %d is admitted with register %d", n+1, s.nodes[n].register)
-		}
+		t.say("node %d is admitted with register %d", n+1, s.nodes[n].register)
 	case inspect:
 		for j := range m.attempts {
 			if s.count(func(n modelNode) bool { return n.inspected }) == 0 {
@@ -64,9 +58,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		}
 		s.nodes[n].inspected = true
 		s.floor = max(s.floor, s.nodes[n].register)
-		if t != nil {
-			t.add("the operator reads the register of node %d: %d", n+1, s.nodes[n].register)
-		}
+		t.say("the operator reads the register of node %d: %d", n+1, s.nodes[n].register)
 	case forceRelease:
 		floor := fence.Token(s.floor) + 1
 		if m.broken.noFloor {
@@ -77,7 +69,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		s.setEntry(n, e)
 		s.nodes[n].forced = true
 		if t != nil {
-			t.add("node %d executes the force release: %s", n+1, words(reply))
+			t.say("node %d executes the force release: %s", n+1, words(reply))
 		}
 	}
 	m.forget(s)
@@ -87,17 +79,13 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 func (m *model) prelude(s *state, mv move, t *trace) {
 	at := &s.nodes[mv.node()]
 	if mv.vanishes() {
-		if t != nil {
-			t.add("%s's lease at node %d vanishes", name(int(at.lease)), mv.node()+1)
-		}
+		t.say("%s's lease at node %d vanishes", name(int(at.lease)), mv.node()+1)
 		at.lease = vacant
 	}
 	if by := mv.bump(); by != 0 {
 		at.register += by
 		s.bumps--
-		if t != nil {
-			t.add("another name moves the register of node %d to %d", mv.node()+1, at.register)
-		}
+		t.say("another name moves the register of node %d to %d", mv.node()+1, at.register)
 	}
 }
 
@@ -111,9 +99,7 @@ func (m *model) begin(s *state, i int, proposal uint8, t *trace) {
 		}
 	}
 	m.carryOut(s, i, action)
-	if t != nil {
-		t.add("%s begins, proposing %d", name(i), proposal)
-	}
+	t.say("%s begins, proposing %d", name(i), proposal)
 }
 
 // carryOut puts the requests of an action on their way. A release needs none:
@@ -147,9 +133,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 	e := s.entry(n)
 	if mv.kept() {
 		e.Holder, e.Expires = node.Reserved("w"), now+ttl
-		if t != nil {
-			t.add("node %d keeps the name for a waiter", n+1)
-		}
+		t.say("node %d keeps the name for a waiter", n+1)
 	}
 	var reply core.Reply
 	asked := uint8(0)
@@ -189,7 +173,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 		case runExtend:
 			what = fmt.Sprintf(what, mv.arg)
 		}
-		t.add("node %d executes %s's %s: %s", n+1, name(i), what, words(reply))
+		t.say("node %d executes %s's %s: %s", n+1, name(i), what, words(reply))
 	}
 }
 
@@ -266,7 +250,7 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 		if mv.kind != hearAcquire {
 			what = fmt.Sprintf("confirm of %d", asked)
 		}
-		t.add("%s hears of its %s at node %d: %s%s", name(i), what, n+1, words(reply), m.outcome(a, action, finished))
+		t.say("%s hears of its %s at node %d: %s%s", name(i), what, n+1, words(reply), m.outcome(a, action, finished))
 	}
 	if finished {
 		return m.wrongToken(s, i)
@@ -323,7 +307,7 @@ func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
 	}
 	_, outcome := a.core.Extension()
 	if t != nil {
-		t.add("%s hears of its extend of round %d at node %d: %s%s", name(i), round, n+1, words(reply),
+		t.say("%s hears of its extend of round %d at node %d: %s%s", name(i), round, n+1, words(reply),
 			map[bool]string{true: ", carried"}[outcome == core.Carried])
 	}
 	if a.tainted && outcome == core.Carried {

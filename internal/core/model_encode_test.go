@@ -3,6 +3,9 @@ package core_test
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
+
+	"github.com/fenlock/fenlock/internal/core"
 )
 
 // encoder turns states into hashes of their canonical form: which node is
@@ -70,7 +73,7 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	switch {
 	case e.m.alive(s, i):
 		b = a.core.AppendState(append(b, 1), e.m.rounds > 0)
-		b = append(b, bit(a.old)|bit(a.tainted)<<1|bit(a.ordered)<<2)
+		b = append(b, core.Flags(a.old, a.tainted, a.ordered))
 	case a.core.WasHeld():
 		b = append(b, 2, byte(a.core.Phase()), byte(a.core.Token()), byte(round))
 	default:
@@ -125,22 +128,14 @@ func (e *encoder) inOrder(s *state, order []int) hash128 {
 			}
 		}
 		b := append(e.blocks[n][:0], lease, node.register,
-			bit(node.out)|bit(node.read)<<1|bit(node.inspected)<<2|bit(node.forced)<<3)
+			core.Flags(node.out, node.read, node.inspected, node.forced))
 		for _, i := range order {
 			b = append(b, e.parts[i][n]...)
 		}
 		e.blocks[n] = b
 	}
-	x, y, z := e.blocks[0], e.blocks[1], e.blocks[2]
-	if bytes.Compare(x, y) > 0 {
-		x, y = y, x
-	}
-	if bytes.Compare(y, z) > 0 {
-		y, z = z, y
-	}
-	if bytes.Compare(x, y) > 0 {
-		x, y = y, x
-	}
+	blocks := e.blocks // the buffers stay where they are
+	slices.SortFunc(blocks[:], bytes.Compare)
 	b := append(e.buf[:0], s.bumps, s.losses, s.rebuilt, s.floor)
 	for _, i := range order {
 		b = append(b, e.keys[i]...)
@@ -150,17 +145,10 @@ func (e *encoder) inOrder(s *state, order []int) hash128 {
 		}
 		b = append(b, after)
 	}
-	for _, block := range [...][]byte{x, y, z} {
+	for _, block := range blocks {
 		b = append(b, byte(len(block)))
 		b = append(b, block...)
 	}
 	e.buf = b
 	return hash128{hi: maphash.Bytes(e.hi, b), lo: maphash.Bytes(e.lo, b)}
-}
-
-func bit(set bool) byte {
-	if set {
-		return 1
-	}
-	return 0
 }

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -343,7 +344,7 @@ func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters boo
 }
 
 // kept appends a move at a node that keeps the name for a waiter when the
-// operation gets there. That is all that lines of waiters, of any length and in
+// operation gets there. That is all that queues of waiters, of any length and in
 // any order, add to a node: a lease of another kind of holder, that appears
 // whenever the name is free, refuses everybody, moves no register, and is gone
 // whenever that suits (it expires, its waiter claims it or gives it up). Since it
@@ -352,7 +353,7 @@ func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters boo
 // It is left out where it changes nothing, under the shipped rules:
 //   - at a node that is out, which refuses before it looks at the lease;
 //   - before an operation that nobody waits for: refused, it is as if it had
-//     never arrived, which it may do without a line;
+//     never arrived, which it may do without a queue;
 //   - while the lease is another attempt's: the refusal is the same, and that
 //     lease may vanish later just as well. The attempt's own lease refuses an
 //     acquire too, but not an extend: there it may vanish first;
@@ -430,10 +431,23 @@ func serve(e *rule.Entry, op node.Op, holder node.Holder, token fence.Token) cor
 	return core.Reply{Status: a.Status, Register: a.Register}
 }
 
-// trace is a path in words.
+// trace is a path in words. A nil one takes none.
 type trace []string
 
-func (t *trace) add(format string, args ...any) { *t = append(*t, fmt.Sprintf(format, args...)) }
+func (t *trace) say(format string, args ...any) {
+	if t != nil {
+		*t = append(*t, fmt.Sprintf(format, args...))
+	}
+}
+
+// until returns the trace as numbered lines, and what it led to.
+func (t trace) until(violation string) string {
+	var b strings.Builder
+	for i, line := range t {
+		fmt.Fprintf(&b, "  %2d. %s\n", i+1, line)
+	}
+	return b.String() + "  violated: " + violation
+}
 
 func name(attempt int) string { return "ABC"[attempt : attempt+1] }
 

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
@@ -16,8 +17,9 @@ import (
 //
 // Nothing fails, but for nodes that are down all the time. Messages arrive in every
 // order, except that what a client and a node send each other arrives in the
-// order sent, unless the model says otherwise. They are faster than every timer: the clock moves on only when none is under way, to the moment at which
-// the next client tries again. Every client can be told.
+// order sent, unless the model says otherwise. They are faster than
+// every timer: the clock moves on only when none is under way, to the moment at
+// which the next client tries again. Every client can be told.
 //
 // The answers to a release are left out. Clients do nothing with them but leave a
 // queue once more, where one that has the lock by now had asked to stay.
@@ -134,32 +136,30 @@ const (
 	opAcquire queueOp = iota + 1
 	opConfirm
 	opRelease
-	opCall
+	opNotify
 )
 
-// lineMove is one step.
-type lineMove struct {
-	kind   lineMoveKind
+// queueMove is one step.
+type queueMove struct {
+	kind   queueMoveKind
 	client uint8
 	node   uint8
 	nth    uint8 // of the messages under way there
 }
 
-type lineMoveKind uint8
+type queueMoveKind uint8
 
 const (
-	comes    lineMoveKind = iota // the client wants the lock
-	executes                     // the node executes the client's request
-	hears                        // the client hears from the node
-	hearsCall
+	comes    queueMoveKind = iota // the client wants the lock
+	executes                      // the node executes the client's request
+	hears                         // the client hears from the node
+	hearsNotification
 	timer // the client's timer goes off
 	letsGo
 )
 
-// waiterNames are also the identities of the waits; stamps grow with the number.
-var waiterNames = [maxClients]string{"w1", "w2", "w3", "w4"}
-
-func waiterName(i int) string { return waiterNames[i] }
+// waiterName is also the identity of the wait; stamps grow with the number.
+func waiterName(i int) string { return [maxClients]string{"w1", "w2", "w3", "w4"}[i] }
 
 func waiterIndex(waiter string) int { return int(waiter[1] - '1') }
 
@@ -167,7 +167,7 @@ func waiterIndex(waiter string) int { return int(waiter[1] - '1') }
 var holderNames = func() (names [maxClients][64]node.Holder) {
 	for i := range names {
 		for attempt := range names[i] {
-			names[i][attempt] = node.Holder(fmt.Sprintf("%s#%d", waiterNames[i], attempt))
+			names[i][attempt] = node.Holder(fmt.Sprintf("%s#%d", waiterName(i), attempt))
 		}
 	}
 	return names
@@ -190,11 +190,11 @@ func (m *queueModel) initial() queueState {
 		s.clients[i].retry = core.NewRetry(m.group())
 	}
 	for i := range m.prepared {
-		m.apply(&s, lineMove{kind: comes, client: uint8(i)}, nil)
+		m.apply(&s, queueMove{kind: comes, client: uint8(i)}, nil)
 		for under := true; under; {
 			under = false
 			for _, mv := range m.moves(&s, nil) {
-				if mv.kind == executes || mv.kind == hears || mv.kind == hearsCall {
+				if mv.kind == executes || mv.kind == hears || mv.kind == hearsNotification {
 					m.apply(&s, mv, nil)
 					under = true
 					break
@@ -203,7 +203,7 @@ func (m *queueModel) initial() queueState {
 		}
 	}
 	for i := m.prepared; i < m.clients && m.atOnce; i++ {
-		m.apply(&s, lineMove{kind: comes, client: uint8(i)}, nil)
+		m.apply(&s, queueMove{kind: comes, client: uint8(i)}, nil)
 	}
 	return s
 }
@@ -224,47 +224,45 @@ func (m *queueModel) deliverable(p *pipe) uint8 {
 }
 
 // moves appends every step that may come next.
-func (m *queueModel) moves(s *queueState, moves []lineMove) []lineMove {
-	quiet, holder, next := true, -1, time.Duration(-1)
+func (m *queueModel) moves(s *queueState, moves []queueMove) []queueMove {
+	quiet, holder, next := true, -1, time.Duration(math.MaxInt64)
 	for i := range m.clients {
 		c := &s.clients[i]
 		for n := range m.group() {
 			who, where := uint8(i), uint8(n)
 			for nth := range m.deliverable(&c.out[n]) {
-				moves, quiet = append(moves, lineMove{executes, who, where, nth}), false
+				moves, quiet = append(moves, queueMove{executes, who, where, nth}), false
 			}
 			for nth := range m.deliverable(&c.in[n]) {
-				moves, quiet = append(moves, lineMove{hears, who, where, nth}), false
+				moves, quiet = append(moves, queueMove{hears, who, where, nth}), false
 			}
 			if c.notifications[n] > 0 {
-				moves, quiet = append(moves, lineMove{hearsCall, who, where, 0}), false
+				moves, quiet = append(moves, queueMove{hearsNotification, who, where, 0}), false
 			}
 		}
 		switch c.stage {
 		case absent:
-			moves = append(moves, lineMove{kind: comes, client: uint8(i)})
+			moves = append(moves, queueMove{kind: comes, client: uint8(i)})
 		case holds:
-			moves = append(moves, lineMove{kind: letsGo, client: uint8(i)})
+			moves = append(moves, queueMove{kind: letsGo, client: uint8(i)})
 			holder = i
 		case waiting:
-			if next < 0 || c.retry.Due() < next {
-				next = c.retry.Due()
-			}
+			next = min(next, c.retry.Due())
 		}
 	}
-	if !quiet || next < 0 || m.broken.noTimers || holder >= 0 && next > s.clients[holder].since+m.maxHold {
+	if !quiet || next == math.MaxInt64 || m.broken.noTimers || holder >= 0 && next > s.clients[holder].since+m.maxHold {
 		return moves
 	}
 	for i := range m.clients {
 		if c := &s.clients[i]; c.stage == waiting && c.retry.Due() == next {
-			moves = append(moves, lineMove{kind: timer, client: uint8(i)})
+			moves = append(moves, queueMove{kind: timer, client: uint8(i)})
 		}
 	}
 	return moves
 }
 
 // apply carries out a move and returns what is wrong then, if anything.
-func (m *queueModel) apply(s *queueState, mv lineMove, t *trace) (violation string) {
+func (m *queueModel) apply(s *queueState, mv queueMove, t *trace) (violation string) {
 	i, n := int(mv.client), int(mv.node)
 	c := &s.clients[i]
 	switch mv.kind {
@@ -277,12 +275,12 @@ func (m *queueModel) apply(s *queueState, mv lineMove, t *trace) (violation stri
 		m.try(s, i, t)
 	case executes:
 		m.execute(s, i, n, mv.nth, t)
-	case hearsCall:
+	case hearsNotification:
 		c.notifications[n]--
 		m.hearNotification(s, i, n, t)
 	case hears:
 		msg := c.in[n].take(mv.nth)
-		if msg.op == opCall {
+		if msg.op == opNotify {
 			m.hearNotification(s, i, n, t)
 			break
 		}
@@ -310,11 +308,4 @@ func (m *queueModel) allInQueue(s *queueState, but int) bool {
 		}
 	}
 	return true
-}
-
-// say adds to a trace, if there is one.
-func (t *trace) say(format string, args ...any) {
-	if t != nil {
-		t.add(format, args...)
-	}
 }

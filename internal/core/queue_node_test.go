@@ -82,7 +82,7 @@ func (m *queueModel) execute(s *queueState, i, at int, nth uint8, t *trace) {
 		if m.apart {
 			to.notifications[at]++
 		} else {
-			to.in[at].push(queueMsg{op: opCall})
+			to.in[at].push(queueMsg{op: opNotify})
 		}
 	}
 	if msg.op == opRelease {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -17,17 +16,17 @@ import (
 // back to itself is seen. What follows from a state is summed up when all that
 // comes after it is known.
 
-// lineResult is what a search found.
-type lineResult struct {
+// queueResult is what a search found.
+type queueResult struct {
 	States    int
 	Attempts  int           // the most that any client needed
 	Vacant    time.Duration // the longest that nobody held while somebody waited
 	Violation string        // empty: all clients are served, in the right order
-	Path      []lineMove
+	Path      []queueMove
 	Elapsed   time.Duration
 }
 
-func (r lineResult) String() string {
+func (r queueResult) String() string {
 	return fmt.Sprintf("%d states, at most %d attempts, the lock is free for %v at most, %.1fs",
 		r.States, r.Attempts, r.Vacant, r.Elapsed.Seconds())
 }
@@ -39,24 +38,24 @@ type outlook struct {
 	vacant   time.Duration // until somebody holds
 }
 
-type lineExplorer struct {
+type queueExplorer struct {
 	m     *queueModel
 	seen  map[hash128]outlook
-	enc   lineEncoder
-	r     lineResult
-	stack []lineMove
-	steps []*lineStep // by depth, to be used again
+	enc   queueEncoder
+	r     queueResult
+	stack []queueMove
+	steps []*queueStep // by depth, to be used again
 }
 
-// lineStep is what a state of the path needs.
-type lineStep struct {
+// queueStep is what a state of the path needs.
+type queueStep struct {
 	next  queueState
-	moves []lineMove
+	moves []queueMove
 }
 
-func searchLine(m *queueModel) lineResult {
+func searchQueue(m *queueModel) queueResult {
 	started := time.Now()
-	e := &lineExplorer{m: m, seen: make(map[hash128]outlook)}
+	e := &queueExplorer{m: m, seen: make(map[hash128]outlook)}
 	s := m.initial()
 	from := e.visit(&s)
 	for i := range m.clients {
@@ -69,17 +68,21 @@ func searchLine(m *queueModel) lineResult {
 // maxTries is far more than what anybody needs.
 const maxTries = 50
 
-// restless returns a client that has tried too often.
-func (m *queueModel) restless(s *queueState) string {
+// stuck tells of a client that has tried too often, or that waits though nothing
+// will happen any more.
+func (m *queueModel) stuck(s *queueState, moves []queueMove) string {
 	for i := range m.clients {
-		if s.clients[i].attempt > maxTries {
-			return waiterName(i)
+		switch c := &s.clients[i]; {
+		case c.attempt > maxTries:
+			return waiterName(i) + " tries again and again"
+		case len(moves) == 0 && c.stage != served:
+			return waiterName(i) + " waits, and nothing will happen any more"
 		}
 	}
 	return ""
 }
 
-func (e *lineExplorer) visit(s *queueState) outlook {
+func (e *queueExplorer) visit(s *queueState) outlook {
 	h := e.enc.hash(e.m, s)
 	if o, ok := e.seen[h]; ok {
 		if o.open {
@@ -87,19 +90,16 @@ func (e *lineExplorer) visit(s *queueState) outlook {
 		}
 		return o
 	}
-	if who := e.m.restless(s); who != "" {
-		e.violated(who + " tries again and again")
-	}
 	e.seen[h] = outlook{open: true}
 	var o outlook
 	if len(e.steps) == len(e.stack) {
-		e.steps = append(e.steps, new(lineStep))
+		e.steps = append(e.steps, new(queueStep))
 	}
 	step := e.steps[len(e.stack)]
 	step.moves = e.m.moves(s, step.moves[:0])
 	moves, next := step.moves, &step.next
-	if left := e.m.unserved(s); len(moves) == 0 && left != "" {
-		e.violated(left + " waits, and nothing will happen any more")
+	if text := e.m.stuck(s, moves); text != "" {
+		e.violated(text)
 	}
 	for _, mv := range moves {
 		if e.r.Violation != "" {
@@ -116,7 +116,7 @@ func (e *lineExplorer) visit(s *queueState) outlook {
 			begun := next.clients[i].attempt - s.clients[i].attempt
 			o.attempts[i] = max(o.attempts[i], after.attempts[i]+begun)
 		}
-		if !e.m.isHeld(s) {
+		if !s.isHeld() {
 			o.vacant = max(o.vacant, next.now-s.now+after.vacant)
 		}
 		e.stack = e.stack[:len(e.stack)-1]
@@ -126,58 +126,39 @@ func (e *lineExplorer) visit(s *queueState) outlook {
 	return o
 }
 
-func (e *lineExplorer) violated(text string) {
+func (e *queueExplorer) violated(text string) {
 	if e.r.Violation == "" {
-		e.r.Violation, e.r.Path = text, append([]lineMove(nil), e.stack...)
+		e.r.Violation, e.r.Path = text, slices.Clone(e.stack)
 	}
 }
 
-func (m *queueModel) isHeld(s *queueState) bool {
-	for i := range m.clients {
-		if s.clients[i].stage == holds {
-			return true
-		}
-	}
-	return false
-}
-
-func (m *queueModel) unserved(s *queueState) string {
-	for i := range m.clients {
-		if s.clients[i].stage != served {
-			return waiterName(i)
-		}
-	}
-	return ""
+func (s *queueState) isHeld() bool {
+	return slices.ContainsFunc(s.clients[:], func(c client) bool { return c.stage == holds })
 }
 
 // steps replays the path of a violation as numbered lines.
-func (r lineResult) steps(m *queueModel) string {
+func (r queueResult) steps(m *queueModel) string {
 	s := m.initial()
 	var t trace
 	for _, mv := range r.Path {
 		m.apply(&s, mv, &t)
 	}
-	var b strings.Builder
-	for i, line := range t {
-		fmt.Fprintf(&b, "  %2d. %s\n", i+1, line)
-	}
-	fmt.Fprintf(&b, "  violated: %s", r.Violation)
-	return b.String()
+	return t.until(r.Violation)
 }
 
-// lineEncoder turns states into hashes of their canonical form: nodes without
+// queueEncoder turns states into hashes of their canonical form: nodes without
 // names, times and registers as differences.
-type lineEncoder struct {
+type queueEncoder struct {
 	buf    []byte
 	blocks [maxQueueNodes][]byte
 }
 
-func (e *lineEncoder) hash(m *queueModel, s *queueState) hash128 {
+func (e *queueEncoder) hash(m *queueModel, s *queueState) hash128 {
 	base := s.nodes[0].register
 	for n := range m.group() - m.down {
 		base = min(base, s.nodes[n].register)
 	}
-	b := append(e.buf[:0], bit(s.ordered))
+	b := append(e.buf[:0], core.Flags(s.ordered))
 	var attempts [maxClients]core.Attempt
 	for i := range m.clients {
 		c := &s.clients[i]
@@ -208,7 +189,7 @@ func (e *lineEncoder) hash(m *queueModel, s *queueState) hash128 {
 }
 
 // node appends all that belongs to a node, and what is under way to and from it.
-func (e *lineEncoder) node(m *queueModel, s *queueState, at int, base uint8, attempts *[maxClients]core.Attempt, b []byte) []byte {
+func (e *queueEncoder) node(m *queueModel, s *queueState, at int, base uint8, attempts *[maxClients]core.Attempt, b []byte) []byte {
 	n := &s.nodes[at]
 	switch {
 	case n.owner == 0 || n.expires <= s.now:
@@ -220,7 +201,7 @@ func (e *lineEncoder) node(m *queueModel, s *queueState, at int, base uint8, att
 		b = append(b, n.owner, s.clients[n.owner-1].attempt-n.attempt)
 		b = binary.AppendVarint(b, int64(n.expires-s.now))
 	}
-	b = append(b, n.register-base, byte(n.length), bit(at >= m.group()-m.down))
+	b = append(b, n.register-base, byte(n.length), core.Flags(at >= m.group()-m.down))
 	for _, p := range n.waiters[:n.length] {
 		b = append(b, byte(waiterIndex(p.Waiter)))
 	}
@@ -229,10 +210,10 @@ func (e *lineEncoder) node(m *queueModel, s *queueState, at int, base uint8, att
 		switch c.stage {
 		case trying:
 			b = attempts[i].AppendNode(b, at, false)
-			b = append(b, bit(c.retry.IsNotified(at)), byte(c.said[at].Status), byte(c.said[at].Ahead))
+			b = append(b, core.Flags(c.retry.IsNotified(at)), byte(c.said[at].Status), byte(c.said[at].Ahead))
 			b = binary.AppendVarint(b, int64(c.said[at].Remaining))
 		case waiting:
-			b = append(b, bit(c.retry.IsNotified(at)))
+			b = append(b, core.Flags(c.retry.IsNotified(at)))
 		}
 		b = append(b, c.notifications[at])
 		b = c.out[at].append(b, c.attempt, base)
@@ -248,7 +229,7 @@ func (p *pipe) append(b []byte, attempt, base uint8) []byte {
 		if msg.attempt > 0 {
 			about = attempt - msg.attempt
 		}
-		b = append(b, byte(msg.op)|byte(msg.status)<<4, about, msg.number-base, msg.asked-base, msg.ahead|bit(msg.stays)<<7)
+		b = append(b, byte(msg.op)|byte(msg.status)<<4, about, msg.number-base, msg.asked-base, msg.ahead|core.Flags(msg.stays)<<7)
 		b = binary.AppendVarint(b, int64(msg.remaining))
 	}
 	return b

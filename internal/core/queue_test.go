@@ -17,7 +17,7 @@ var early, late = [maxClients]float64{}, [maxClients]float64{0.999, 0.999, 0.999
 // aWhile is how long Retry lets the first notification wait that is not one of a quorum.
 const aWhile = rule.ReservationTTL / 16
 
-// TestEveryLine visits every state that a few clients can reach who want the
+// TestEveryQueue visits every state that a few clients can reach who want the
 // same lock while nothing fails. In every run
 //   - all of them are served: no run ends before, and none goes on for ever;
 //   - if all wait in all queues when the lock is released, they are served in the
@@ -26,7 +26,7 @@ const aWhile = rule.ReservationTTL / 16
 //     have crossed so that too few nodes notify the same waiter, after aWhile;
 //   - if no timer goes off during a hold, nobody makes more than two attempts: one
 //     that is refused, and one when it is notified.
-func TestEveryLine(t *testing.T) {
+func TestEveryQueue(t *testing.T) {
 	for _, s := range []struct {
 		name     string
 		model    queueModel
@@ -50,7 +50,7 @@ func TestEveryLine(t *testing.T) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			r := searchLine(&s.model)
+			r := searchQueue(&s.model)
 			t.Log(r)
 			if r.Violation != "" {
 				t.Fatalf("counterexample:\n%s", r.steps(&s.model))
@@ -68,11 +68,11 @@ func TestEveryLine(t *testing.T) {
 	}
 }
 
-// TestLinesAtRandom takes random paths where there are too many states to visit
+// TestQueuesAtRandom takes random paths where there are too many states to visit
 // all. The seeds are the same in every run; a failure prints the one that replays
 // it. Where everything may overtake everything, an attempt may meet the lease of
 // an earlier one of the same waiter, and only the backstop mends that.
-func TestLinesAtRandom(t *testing.T) {
+func TestQueuesAtRandom(t *testing.T) {
 	walks := 30_000
 	if raceEnabled || testing.Short() {
 		walks = 2_000
@@ -94,9 +94,9 @@ func TestLinesAtRandom(t *testing.T) {
 		{"three come, a node is down, messages in any order", queueModel{clients: 3, down: 1, loose: true}, backstop},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			var most lineResult
+			var most queueResult
 			for seed := range uint64(walks) {
-				r := walkLine(&s.model, seed)
+				r := walkQueue(&s.model, seed)
 				if r.Violation != "" {
 					t.Fatalf("seed %d:\n%s", seed, r.steps(&s.model))
 				}
@@ -111,25 +111,19 @@ func TestLinesAtRandom(t *testing.T) {
 	}
 }
 
-// walkLine takes one random path to its end. It sets the model's random figures.
-func walkLine(m *queueModel, seed uint64) (r lineResult) {
+// walkQueue takes one random path to its end. It sets the model's random figures.
+func walkQueue(m *queueModel, seed uint64) (r queueResult) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	for i := range m.random {
 		m.random[i] = random.Float64()
 	}
 	s := m.initial()
-	var moves []lineMove
+	var moves []queueMove
 	vacant := time.Duration(0)
 	for r.Violation == "" {
 		moves = m.moves(&s, moves[:0])
-		if who := m.restless(&s); who != "" {
-			r.Violation = who + " tries again and again"
-			return r
-		}
-		if len(moves) == 0 {
-			if left := m.unserved(&s); left != "" {
-				r.Violation = left + " waits, and nothing will happen any more"
-			}
+		r.Violation = m.stuck(&s, moves)
+		if r.Violation != "" || len(moves) == 0 {
 			for i := range m.clients {
 				r.Attempts = max(r.Attempts, int(s.clients[i].attempt))
 			}
@@ -137,7 +131,7 @@ func walkLine(m *queueModel, seed uint64) (r lineResult) {
 		}
 		mv := moves[random.IntN(len(moves))]
 		r.Path = append(r.Path, mv)
-		before, held := s.now, m.isHeld(&s)
+		before, held := s.now, s.isHeld()
 		r.Violation = m.apply(&s, mv, nil)
 		if held {
 			vacant = 0
@@ -149,8 +143,8 @@ func walkLine(m *queueModel, seed uint64) (r lineResult) {
 	return r
 }
 
-// TestRefutedLines searches ways of waiting that look just as good and are wrong.
-func TestRefutedLines(t *testing.T) {
+// TestRefutedQueues searches ways of waiting that look just as good and are wrong.
+func TestRefutedQueues(t *testing.T) {
 	for _, v := range []struct {
 		name  string
 		model queueModel
@@ -174,7 +168,7 @@ func TestRefutedLines(t *testing.T) {
 	} {
 		t.Run(v.name, func(t *testing.T) {
 			for seed := range uint64(20_000) {
-				r := walkLine(&v.model, seed)
+				r := walkQueue(&v.model, seed)
 				switch {
 				case v.want != "" && strings.Contains(r.Violation, v.want):
 					t.Logf("refuted by seed %d:\n%s", seed, r.steps(&v.model))
@@ -193,13 +187,13 @@ func TestRefutedLines(t *testing.T) {
 
 // The exhaustive search has to see these two as well: a run that ends, and one
 // that goes on for ever, though perhaps with larger and larger registers.
-func TestRefutedLinesExhaustively(t *testing.T) {
+func TestRefutedQueuesExhaustively(t *testing.T) {
 	for want, m := range map[string]queueModel{
 		"nothing will happen": {clients: 2, broken: brokenQueue{silent: true, noTimers: true}},
 		"again": {clients: 3, prepared: 1, down: 1,
 			broken: brokenQueue{notifiesSelf: true, impatient: true}},
 	} {
-		if r := searchLine(&m); !strings.Contains(r.Violation, want) {
+		if r := searchQueue(&m); !strings.Contains(r.Violation, want) {
 			t.Errorf("not refuted by %q: %v, %s", want, r, r.steps(&m))
 		}
 	}

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -28,10 +29,12 @@ func endless(n, ahead int) []core.Refusal {
 }
 
 // refused is a retry after its first attempt, on as many nodes as have answered.
-func refused(said ...core.Refusal) core.Retry {
+func refused(said ...core.Refusal) core.Retry { return refusedWith(0, said...) }
+
+func refusedWith(random float64, said ...core.Refusal) core.Retry {
 	t := core.NewRetry(len(said))
 	t.Begin()
-	t.Refused(refusedAt, said, 0)
+	t.Refused(refusedAt, said, random)
 	return t
 }
 
@@ -42,144 +45,85 @@ func due(t *testing.T, retry core.Retry, want time.Duration) {
 	}
 }
 
-// "Backstop is the longest that a waiter stays silent, give or take a quarter".
-func TestRetryBackstop(t *testing.T) {
-	for random, want := range map[float64]time.Duration{
-		0:    2250 * time.Millisecond,
-		0.25: 2625 * time.Millisecond,
-		0.5:  3 * time.Second,
-		0.75: 3375 * time.Millisecond,
-	} {
-		retry := core.NewRetry(3)
-		retry.Begin()
-		retry.Refused(refusedAt, endless(3, 0), random)
-		due(t, retry, refusedAt+want)
-	}
-	retry := core.NewRetry(3)
-	retry.Begin()
-	retry.Refused(refusedAt, endless(3, 0), 1-1e-12)
-	if got := retry.Due() - refusedAt; got >= 3750*time.Millisecond || got < 3749*time.Millisecond {
-		t.Errorf("due after %v, expected just under 3.75s", got)
-	}
-}
-
-// A waiter asks about those before it: a reservation for each, since each may be
-// hung, up to the backstop.
-func TestRetryAsksAboutThoseAhead(t *testing.T) {
-	for ahead, want := range map[int]time.Duration{
-		0: 3 * time.Second, 1: time.Second, 2: 2 * time.Second, 3: 3 * time.Second, 4: 3 * time.Second, 9_999: 3 * time.Second,
-	} {
-		retry := core.NewRetry(3)
-		retry.Begin()
-		retry.Refused(refusedAt, endless(3, ahead), 0.5)
-		due(t, retry, refusedAt+want)
-	}
-	// The backstop is earlier than the third of those ahead.
-	due(t, refused(endless(3, 3)...), earliest)
-}
-
-// When the leases of so many nodes end that a majority is free, a waiter looks: a
-// millisecond later, since nodes count whole ones.
-func TestRetryWhenLeasesEnd(t *testing.T) {
+func TestRetryIsDue(t *testing.T) {
 	const ms = time.Millisecond
-	free := core.Refusal{Status: core.Granted}
-	unknown, out := core.Refusal{}, core.Refusal{Status: core.Rejoining}
-	for _, c := range []struct {
-		name string
-		said []core.Refusal
-		want time.Duration // after the refusal
-	}{
-		{"the second of three counts", []core.Refusal{heldFor(900*ms, 0), heldFor(300*ms, 0), heldFor(500*ms, 0)}, 501 * ms},
-		{"a node that granted is free now", []core.Refusal{free, heldFor(300*ms, 0), heldFor(500*ms, 0)}, 301 * ms},
-		{"a majority that granted", []core.Refusal{free, free, heldFor(0, 0)}, ms},
-		{"the third of five counts", []core.Refusal{heldFor(5*ms, 0), heldFor(4*ms, 0), heldFor(3*ms, 0), heldFor(2*ms, 0), heldFor(ms, 0)}, 4 * ms},
-		{"the third of four counts", []core.Refusal{heldFor(4*ms, 0), heldFor(3*ms, 0), heldFor(2*ms, 0), heldFor(ms, 0)}, 4 * ms},
-		{"one node counts", []core.Refusal{heldFor(700*ms, 0)}, 701 * ms},
-		{"an end that is not known is not one", []core.Refusal{heldFor(300*ms, 0), heldFor(0, 0), heldFor(0, 0)}, 2250 * ms},
-		{"nor is a node that did not answer", []core.Refusal{heldFor(300*ms, 0), unknown, heldFor(0, 0)}, 2250 * ms},
-		{"nor one that is rejoining", []core.Refusal{heldFor(300*ms, 0), out, heldFor(0, 0)}, 2250 * ms},
-		{"two that are known suffice", []core.Refusal{heldFor(300*ms, 0), unknown, heldFor(200*ms, 0)}, 301 * ms},
-		{"not later than the backstop", []core.Refusal{heldFor(2249*ms, 0), heldFor(2249*ms, 0), unknown}, 2250 * ms},
-		{"one nanosecond before it", []core.Refusal{heldFor(2249*ms-1, 0), heldFor(2249*ms-1, 0), unknown}, 2250*ms - 1},
-		{"one nanosecond after it", []core.Refusal{heldFor(2249*ms+1, 0), heldFor(2249*ms+1, 0), unknown}, 2250 * ms},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			retry := refused(c.said...)
-			due(t, retry, refusedAt+c.want)
-		})
+	free, unknown, out := core.Refusal{Status: core.Granted}, core.Refusal{}, core.Refusal{Status: core.Rejoining}
+	type row struct {
+		name   string
+		random float64
+		said   []core.Refusal
+		want   time.Duration // after the refusal
 	}
-}
+	held := func(remaining ...time.Duration) (said []core.Refusal) {
+		for _, r := range remaining {
+			said = append(said, heldFor(r, 0))
+		}
+		return said
+	}
+	rows := []row{
+		// "Backstop is the longest that a waiter stays silent, give or take a quarter".
+		{"the backstop, early", 0, endless(3, 0), 2250 * ms},
+		{"the backstop, a bit later", 0.25, endless(3, 0), 2625 * ms},
+		{"the backstop", 0.5, endless(3, 0), 3000 * ms},
+		{"the backstop, late", 0.75, endless(3, 0), 3375 * ms},
+		{"just under the latest", 1 - 1e-12, endless(3, 0), 3750*ms - 1},
 
-// Where no quorum answers, nobody may be there to notify: the waiter polls.
-func TestRetryPollsWithoutAQuorum(t *testing.T) {
-	free, heard, unknown, out := core.Refusal{Status: core.Granted}, heldFor(0, 0), core.Refusal{}, core.Refusal{Status: core.Rejoining}
-	for _, c := range []struct {
-		said  []core.Refusal
-		polls bool
-	}{
-		{[]core.Refusal{unknown, unknown, unknown}, true},
-		{[]core.Refusal{heard, unknown, unknown}, true},
-		{[]core.Refusal{heard, out, out}, true},
-		{[]core.Refusal{heard, heard, unknown}, false},
-		{[]core.Refusal{free, heard, unknown}, false},
-		{[]core.Refusal{heard, heard, unknown, unknown}, true},
-		{[]core.Refusal{heard, heard, heard, unknown}, false},
-	} {
-		for random, interval := range map[float64]time.Duration{0: 50, 0.5: 100, 0.75: 125} {
-			retry := core.NewRetry(len(c.said))
-			retry.Begin()
-			retry.Refused(refusedAt, c.said, random)
-			want := refusedAt + time.Duration((0.75+random/2)*float64(core.Backstop))
-			if c.polls {
-				want = refusedAt + interval*time.Millisecond
-			}
-			due(t, retry, want)
+		// A waiter asks about those before it: a reservation for each, since each may be
+		// hung, up to the backstop.
+		{"one ahead", 0.5, endless(3, 1), 1000 * ms},
+		{"two ahead", 0.5, endless(3, 2), 2000 * ms},
+		{"three ahead", 0.5, endless(3, 3), 3000 * ms},
+		{"four ahead", 0.5, endless(3, 4), 3000 * ms},
+		{"many ahead", 0.5, endless(3, 9_999), 3000 * ms},
+		{"the backstop is earlier than the third of those ahead", 0, endless(3, 3), 2250 * ms},
+		// The place is what most nodes say, see Ahead.
+		{"the median place", 0.5, []core.Refusal{heldFor(0, 0), heldFor(0, 7), heldFor(0, 1)}, 1000 * ms},
+		{"a node that did not refuse does not count as nobody ahead", 0.5, []core.Refusal{free, unknown, heldFor(0, 1)}, 1000 * ms},
+
+		// When the leases of so many nodes end that a majority is free, a waiter looks: a
+		// millisecond later, since nodes count whole ones.
+		{"the second of three counts", 0, held(900*ms, 300*ms, 500*ms), 501 * ms},
+		{"a node that granted is free now", 0, append(held(300*ms, 500*ms), free), 301 * ms},
+		{"a majority that granted", 0, []core.Refusal{free, free, heldFor(0, 0)}, ms},
+		{"the third of five counts", 0, held(5*ms, 4*ms, 3*ms, 2*ms, ms), 4 * ms},
+		{"the third of four counts", 0, held(4*ms, 3*ms, 2*ms, ms), 4 * ms},
+		{"one node counts", 0, held(700 * ms), 701 * ms},
+		{"an end that is not known is not one", 0, held(300*ms, 0, 0), 2250 * ms},
+		{"nor is a node that did not answer", 0, append(held(300*ms, 0), unknown), 2250 * ms},
+		{"nor one that is rejoining", 0, append(held(300*ms, 0), out), 2250 * ms},
+		{"two that are known suffice", 0, append(held(300*ms, 200*ms), unknown), 301 * ms},
+		{"not later than the backstop", 0, append(held(2249*ms, 2249*ms), unknown), 2250 * ms},
+		{"one nanosecond before it", 0, append(held(2249*ms-1, 2249*ms-1), unknown), 2250*ms - 1},
+		{"one nanosecond after it", 0, append(held(2249*ms+1, 2249*ms+1), unknown), 2250 * ms},
+		{"nobody's place makes the moment overflow", 0, slices.Repeat([]core.Refusal{heldFor(ms, 1<<60)}, 3), 2250 * ms},
+	}
+	// "first for the first in the queue, a little later for each of the others". The
+	// backstop is earlier than the turn of the 35th.
+	for _, ahead := range []int{0, 1, 5, 34, 35, 64, 65} {
+		want := min(101*ms+time.Duration(ahead)*rule.ReservationTTL/16, 2250*ms)
+		rows = append(rows, row{fmt.Sprint("leases end, ahead are ", ahead), 0, slices.Repeat([]core.Refusal{heldFor(100*ms, ahead)}, 3), want})
+	}
+	// Where no quorum answers, nobody may be there to notify: the waiter polls.
+	for random, interval := range map[float64]time.Duration{0: 50 * ms, 0.5: 100 * ms, 0.75: 125 * ms} {
+		for _, said := range [][]core.Refusal{
+			{unknown, unknown, unknown}, append(held(0), unknown, unknown), append(held(0), out, out), append(held(0, 0), unknown, unknown),
+		} {
+			rows = append(rows, row{fmt.Sprint("polls: ", said), random, said, interval})
+		}
+		for _, said := range [][]core.Refusal{append(held(0, 0), unknown), append(held(0), free, unknown), append(held(0, 0, 0), unknown)} {
+			rows = append(rows, row{fmt.Sprint("a quorum: ", said), random, said, time.Duration((0.75 + random/2) * float64(core.Backstop))})
 		}
 	}
-	// A notification hurries a waiter that polls, too.
-	retry := core.NewRetry(3)
-	retry.Begin()
-	retry.Refused(refusedAt, []core.Refusal{unknown, unknown, unknown}, 0.75)
-	retry.Notified(0, refusedAt)
-	due(t, retry, refusedAt+62500*time.Microsecond)
-}
-
-// "first for the first in the queue, a little later for each of the others".
-func TestRetrysAreSpreadWhenLeasesEnd(t *testing.T) {
-	const end = 100 * time.Millisecond
-	step := rule.ReservationTTL / 16
-	for ahead, want := range map[int]time.Duration{
-		0: end + time.Millisecond,
-		1: end + time.Millisecond + step,
-		5: end + time.Millisecond + 5*step,
-		// The backstop is earlier than the turn of the 35th.
-		34: end + time.Millisecond + 34*step,
-		35: 2250 * time.Millisecond,
-		64: 2250 * time.Millisecond,
-		65: 2250 * time.Millisecond,
-	} {
-		said := []core.Refusal{heldFor(end, ahead), heldFor(end, ahead), heldFor(end, ahead)}
-		due(t, refused(said...), refusedAt+want)
+	for _, c := range rows {
+		t.Run(c.name, func(t *testing.T) { due(t, refusedWith(c.random, c.said...), refusedAt+c.want) })
 	}
 }
 
-// Nobody's place makes the moment overflow.
-func TestRetryFarBehind(t *testing.T) {
-	const many = 1 << 60
-	said := []core.Refusal{heldFor(time.Millisecond, many), heldFor(time.Millisecond, many), heldFor(time.Millisecond, many)}
-	due(t, refused(said...), earliest)
-}
-
-// The place is what most nodes say, see Ahead.
-func TestRetryTakesTheMedianPlace(t *testing.T) {
-	retry := core.NewRetry(3)
-	retry.Begin()
-	retry.Refused(refusedAt, []core.Refusal{heldFor(0, 0), heldFor(0, 7), heldFor(0, 1)}, 0.5)
-	due(t, retry, refusedAt+time.Second)
-	// A node that did not refuse does not count as nobody ahead.
-	retry.Begin()
-	retry.Refused(refusedAt, []core.Refusal{{Status: core.Granted}, {}, heldFor(0, 1)}, 0.5)
-	due(t, retry, refusedAt+time.Second)
+// A notification hurries a waiter that polls, too.
+func TestRetryPollsUntilNotified(t *testing.T) {
+	retry := refusedWith(0.75, core.Refusal{}, core.Refusal{}, core.Refusal{})
+	retry.Notified(0, refusedAt)
+	due(t, retry, refusedAt+62500*time.Microsecond)
 }
 
 func TestAhead(t *testing.T) {
@@ -228,18 +172,24 @@ func TestRetryCallsOnlyHurry(t *testing.T) {
 	due(t, retry, refusedAt+2*time.Millisecond)
 }
 
-// minority makes an attempt for the notification of one node, and returns for how long
-// the next notification of one node waits.
-func minority(retry *core.Retry) time.Duration {
-	retry.Notified(0, refusedAt)
+// again makes an attempt.
+func again(retry *core.Retry) {
 	retry.Begin()
 	retry.Refused(refusedAt, endless(3, 0), 0)
-	return patience(*retry)
 }
 
-func patience(retry core.Retry) time.Duration {
+// inVain makes one for the notification of one node.
+func inVain(retry *core.Retry) {
 	retry.Notified(0, refusedAt)
-	return retry.Due() - refusedAt
+	again(retry)
+}
+
+// patience fails unless a notification of one node waits so many sixteenths of the
+// claim window.
+func patience(t *testing.T, retry core.Retry, want time.Duration) {
+	t.Helper()
+	retry.Notified(0, refusedAt)
+	due(t, retry, refusedAt+want*aWhile)
 }
 
 // "A waiter who tries in vain is ever more patient": each attempt for the notifications of
@@ -247,49 +197,33 @@ func patience(retry core.Retry) time.Duration {
 // window.
 func TestRetryPatience(t *testing.T) {
 	retry := refused(endless(3, 0)...)
-	want := []time.Duration{62500, 125_000, 250_000, 500_000, 1_000_000, 1_000_000, 1_000_000}
-	if got := patience(retry); got != want[0]*time.Microsecond {
-		t.Errorf("the first notification of one node waits %v, expected %v", got, want[0]*time.Microsecond)
-	}
-	for i, us := range want[1:] {
-		if got := minority(&retry); got != us*time.Microsecond {
-			t.Errorf("after %d attempts in vain, the notification of one node waits %v, expected %v", i+1, got, us*time.Microsecond)
-		}
+	patience(t, retry, 1)
+	for _, want := range []time.Duration{2, 4, 8, 16, 16, 16} {
+		inVain(&retry)
+		patience(t, retry, want)
 	}
 	// An attempt without a notification takes one step back.
-	for _, us := range []time.Duration{500_000, 250_000, 125_000, 62500, 62500} {
-		retry.Begin()
-		retry.Refused(refusedAt, endless(3, 0), 0)
-		if got := patience(retry); got != us*time.Microsecond {
-			t.Errorf("after an attempt without a notification, it waits %v, expected %v", got, us*time.Microsecond)
-		}
+	for _, want := range []time.Duration{8, 4, 2, 1, 1} {
+		again(&retry)
+		patience(t, retry, want)
 	}
 	// An attempt for the notifications of a quorum takes all of them.
-	minority(&retry)
-	minority(&retry)
+	inVain(&retry)
+	inVain(&retry)
 	retry.Notified(1, refusedAt)
 	retry.Notified(2, refusedAt)
+	again(&retry)
+	patience(t, retry, 1)
+	// The first attempt of all was made for nobody's notification.
+	retry = core.NewRetry(3)
 	retry.Begin()
-	retry.Refused(refusedAt, endless(3, 0), 0)
-	if got := patience(retry); got != 62500*time.Microsecond {
-		t.Errorf("after an attempt for a quorum's notifications, it waits %v, expected 62.5ms", got)
-	}
+	again(&retry)
+	patience(t, retry, 1)
 }
 
-// The first attempt of all was made for nobody's notification.
-func TestRetryFirstAttempt(t *testing.T) {
-	retry := core.NewRetry(3)
-	retry.Begin()
-	retry.Begin()
-	retry.Refused(refusedAt, endless(3, 0), 0)
-	if got := patience(retry); got != 62500*time.Microsecond {
-		t.Errorf("the first notification waits %v, expected 62.5ms", got)
-	}
-}
-
-// Calls during an attempt are for the next one: they cannot interrupt this one,
+// Notifications during an attempt are for the next one: they cannot interrupt this one,
 // and count once it is refused.
-func TestRetryCalledDuringAnAttempt(t *testing.T) {
+func TestRetryNotifiedDuringAnAttempt(t *testing.T) {
 	retry := refused(endless(3, 0)...)
 	retry.Begin()
 	before := retry.Due()
@@ -297,8 +231,7 @@ func TestRetryCalledDuringAnAttempt(t *testing.T) {
 	retry.Missed(refusedAt + time.Second)
 	due(t, retry, before)
 
-	retry.Begin() // forgets both
-	retry.Refused(refusedAt, endless(3, 0), 0)
+	again(&retry) // forgets both
 	due(t, retry, earliest)
 
 	retry.Begin()
@@ -306,15 +239,12 @@ func TestRetryCalledDuringAnAttempt(t *testing.T) {
 	retry.Notified(2, refusedAt-1)
 	retry.Refused(refusedAt, endless(3, 0), 0)
 	due(t, retry, refusedAt)
-}
 
-// A notification that comes during an attempt waits from the end of the attempt on.
-func TestRetryOneCallDuringAnAttempt(t *testing.T) {
-	retry := core.NewRetry(3)
+	retry = core.NewRetry(3)
 	retry.Begin()
 	retry.Notified(2, refusedAt-time.Second)
 	retry.Refused(refusedAt, endless(3, 0), 0)
-	due(t, retry, refusedAt+62500*time.Microsecond)
+	due(t, retry, refusedAt+aWhile) // one waits from the end of the attempt on
 }
 
 // "Missed tells that a notification may have been lost": look at once, once.
@@ -330,13 +260,9 @@ func TestRetryMissed(t *testing.T) {
 	retry.Refused(refusedAt+40, endless(3, 0), 0)
 	due(t, retry, refusedAt+40)
 
-	retry.Begin() // that was it
-	retry.Refused(refusedAt, endless(3, 0), 0)
+	again(&retry) // that was it
 	due(t, retry, earliest)
-	// An attempt for a lost notification is not one in vain.
-	if got := patience(retry); got != 62500*time.Microsecond {
-		t.Errorf("the next notification waits %v, expected 62.5ms", got)
-	}
+	patience(t, retry, 1) // an attempt for a lost notification is not one in vain
 }
 
 // Nothing is left of when the attempt before was to be followed.
@@ -350,21 +276,19 @@ func TestRetryRefusedAgain(t *testing.T) {
 
 // Where nobody notifies, a lease that ends before the next look is waited for.
 func TestPollDelay(t *testing.T) {
-	held := func(remaining time.Duration) core.Refusal {
-		return core.Refusal{Status: core.Held, Remaining: remaining}
-	}
+	const ms = time.Millisecond
 	for _, c := range []struct {
 		said   []core.Refusal
 		random float64
 		want   time.Duration
 	}{
-		{nil, 0, 50 * time.Millisecond},
-		{nil, 0.5, 100 * time.Millisecond},
-		{[]core.Refusal{held(0), held(time.Minute)}, 0, 50 * time.Millisecond},
-		{[]core.Refusal{held(20 * time.Millisecond), held(30 * time.Millisecond)}, 0.5, 35 * time.Millisecond},
-		{[]core.Refusal{held(50 * time.Millisecond)}, 0, 50 * time.Millisecond},
-		{[]core.Refusal{held(50*time.Millisecond - 1)}, 0, 50*time.Millisecond - 1},
-		{[]core.Refusal{{Status: core.Granted, Remaining: time.Millisecond}}, 0, 50 * time.Millisecond},
+		{nil, 0, 50 * ms},
+		{nil, 0.5, 100 * ms},
+		{[]core.Refusal{heldFor(0, 0), heldFor(time.Minute, 0)}, 0, 50 * ms},
+		{[]core.Refusal{heldFor(20*ms, 0), heldFor(30*ms, 0)}, 0.5, 35 * ms},
+		{[]core.Refusal{heldFor(50*ms, 0)}, 0, 50 * ms},
+		{[]core.Refusal{heldFor(50*ms-1, 0)}, 0, 50*ms - 1},
+		{[]core.Refusal{{Status: core.Granted, Remaining: ms}}, 0, 50 * ms},
 	} {
 		if got := core.PollDelay(c.said, c.random); got != c.want {
 			t.Errorf("%+v at %v: %v, want %v", c.said, c.random, got, c.want)

@@ -1,19 +1,21 @@
 package core_test
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 )
 
 // The search engine: breadth first, so that a counterexample is as short as it
 // can be. A state counts as seen by the 128-bit hash of its canonical form;
 // with 10 million states the chance that two of them share a hash is below
-// 10^-24. Nothing is kept of a state that was expanded but its hash and the
-// move that led to it, from which the path is replayed.
+// 10^-24. Nothing is kept of a state that was expanded but its hash, that of the
+// state before and the move between them, from which the path is replayed.
 
 // result is what a search found.
 type result struct {
@@ -40,9 +42,10 @@ func (r result) String() string {
 // counterexample in every run; several are faster.
 func search(m *model, workers int, deadline time.Time) result {
 	started := time.Now()
+	m.attempts = cmp.Or(m.attempts, 2)
 	e := &explorer{m: m, deadline: deadline}
 	for i := range e.shards {
-		e.shards[i].table = make([]slot, 64)
+		e.shards[i].seen = make(map[hash128]step)
 	}
 	r := result{Complete: true}
 	level := e.initial()
@@ -51,34 +54,24 @@ func search(m *model, workers int, deadline time.Time) result {
 		var taken atomic.Int64
 		var wait sync.WaitGroup
 		for w := range workers {
-			wait.Add(1)
-			go func() {
-				defer wait.Done()
-				next[w] = e.expand(level, &taken)
-			}()
+			wait.Go(func() { next[w] = e.expand(level, &taken) })
 		}
 		wait.Wait()
 		if e.found.text != "" {
 			r.Violation = e.found.text
-			r.initial, r.Path = e.path(e.found.parent)
-			r.Path = append(r.Path, e.found.move)
+			r.initial, r.Path = e.path(e.found.step)
+		}
+		if e.found.text != "" || e.late.Load() {
 			r.Complete = false
 			break
 		}
-		if e.late.Load() {
-			r.Complete = false
-			break
-		}
-		level = level[:0]
-		for _, chunks := range next {
-			level = append(level, chunks...)
-		}
+		level = slices.Concat(next...)
 		if len(level) > 0 {
 			r.Depth++
 		}
 	}
 	for i := range e.shards {
-		r.States += len(e.shards[i].entries)
+		r.States += len(e.shards[i].seen)
 	}
 	r.Transitions = e.transitions.Load()
 	r.Elapsed = time.Since(started)
@@ -90,21 +83,20 @@ type explorer struct {
 	deadline    time.Time
 	late        atomic.Bool
 	transitions atomic.Int64
-	shards      [1 << shardBits]shard
+	shards      [64]shard
 	pool        sync.Pool
 
 	mu    sync.Mutex
 	found struct {
-		text   string
-		parent uint32
-		move   move
+		text string
+		step step
 	}
 }
 
 // chunk is a piece of a level, so that levels grow without being copied.
 type chunk struct {
 	n      int
-	ids    [256]uint32
+	hashes [256]hash128
 	states [256]state
 }
 
@@ -120,8 +112,8 @@ func (e *explorer) initial() []*chunk {
 	c := e.chunk()
 	enc := newEncoder(e.m)
 	for i, s := range e.m.initialStates() {
-		if id, fresh := e.add(enc.hash(&s), root, move{arg: uint8(i)}); fresh {
-			c.ids[c.n], c.states[c.n] = id, s
+		if h := enc.hash(&s); e.add(h, step{move: move{arg: uint8(i)}, root: true}) {
+			c.hashes[c.n], c.states[c.n] = h, s
 			c.n++
 		}
 	}
@@ -132,8 +124,6 @@ func (e *explorer) expand(level []*chunk, taken *atomic.Int64) (next []*chunk) {
 	var moves []move
 	enc := newEncoder(e.m)
 	out := e.chunk()
-	transitions := int64(0)
-	defer func() { e.transitions.Add(transitions) }()
 	for {
 		at := int(taken.Add(1)) - 1
 		if at >= len(level) {
@@ -144,21 +134,21 @@ func (e *explorer) expand(level []*chunk, taken *atomic.Int64) (next []*chunk) {
 			return nil
 		}
 		for i := range level[at].n {
-			parent := level[at].ids[i]
 			moves = e.m.moves(&level[at].states[i], moves[:0])
+			e.transitions.Add(int64(len(moves)))
 			for _, mv := range moves {
-				transitions++
+				from := step{parent: level[at].hashes[i], move: mv}
 				s := &out.states[out.n]
 				*s = level[at].states[i]
 				if text := e.m.apply(s, mv, nil); text != "" {
-					e.violation(text, parent, mv)
+					e.violation(text, from)
 					return nil
 				}
-				id, fresh := e.add(enc.hash(s), parent, mv)
-				if !fresh {
+				h := enc.hash(s)
+				if !e.add(h, from) {
 					continue
 				}
-				out.ids[out.n] = id
+				out.hashes[out.n] = h
 				if out.n++; out.n == len(out.states) {
 					next = append(next, out)
 					out = e.chunk()
@@ -167,99 +157,57 @@ func (e *explorer) expand(level []*chunk, taken *atomic.Int64) (next []*chunk) {
 		}
 		e.pool.Put(level[at])
 	}
-	if out.n == 0 {
-		return next
+	if out.n > 0 {
+		next = append(next, out)
 	}
-	return append(next, out)
+	return next
 }
 
-func (e *explorer) violation(text string, parent uint32, mv move) {
+func (e *explorer) violation(text string, last step) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.found.text == "" {
-		e.found.text, e.found.parent, e.found.move = text, parent, mv
+		e.found.text, e.found.step = text, last
 	}
 }
 
-// path returns the initial state's number and the moves from it to a state.
-func (e *explorer) path(id uint32) (initial int, path []move) {
-	for {
-		entry := e.shards[id%(1<<shardBits)].entries[id>>shardBits]
-		if entry.parent == root {
-			break
-		}
-		path = append(path, entry.move)
-		id = entry.parent
+// path returns the initial state's number and the moves from it up to a step.
+func (e *explorer) path(at step) (initial int, path []move) {
+	for ; !at.root; at = e.shard(at.parent).seen[at.parent] {
+		path = append(path, at.move)
 	}
-	initial = int(e.shards[id%(1<<shardBits)].entries[id>>shardBits].move.arg)
-	for i, j := 0, len(path)-1; i < j; i, j = i+1, j-1 {
-		path[i], path[j] = path[j], path[i]
-	}
-	return initial, path
+	slices.Reverse(path)
+	return int(at.move.arg), path
 }
-
-// The set of seen states, in shards so that workers seldom meet.
-
-const (
-	shardBits = 6
-	root      = ^uint32(0)
-)
 
 type hash128 struct{ hi, lo uint64 }
 
-type entry struct {
-	hash   hash128
-	parent uint32 // index in its shard << shardBits | shard
+// step is how a state was reached first.
+type step struct {
+	parent hash128
 	move   move
+	root   bool // there is no parent: the move's argument is the number of an initial state
 }
 
-// slot holds a piece of the hash besides the index, so that most lookups are
-// decided without a look at the entry.
-type slot struct {
-	tag   uint32
-	index uint32 // into entries, plus one; 0 is free
-}
-
+// shard is a piece of the set of seen states, so that workers seldom meet.
 type shard struct {
-	mu      sync.Mutex
-	entries []entry
-	table   []slot   // open addressing
-	_       [64]byte // no false sharing
+	mu   sync.Mutex
+	seen map[hash128]step
+	_    [64]byte // no false sharing
 }
 
-func (e *explorer) add(h hash128, parent uint32, mv move) (id uint32, fresh bool) {
-	number := h.hi % (1 << shardBits)
-	sh := &e.shards[number]
+func (e *explorer) shard(h hash128) *shard { return &e.shards[h.hi%uint64(len(e.shards))] }
+
+// add reports whether the state is new.
+func (e *explorer) add(h hash128, from step) (fresh bool) {
+	sh := e.shard(h)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if 2*len(sh.entries) >= len(sh.table) {
-		sh.grow()
+	if _, seen := sh.seen[h]; seen {
+		return false
 	}
-	at := sh.find(h)
-	if sh.table[at].index != 0 {
-		return 0, false
-	}
-	sh.entries = append(sh.entries, entry{hash: h, parent: parent, move: mv})
-	sh.table[at] = slot{uint32(h.hi >> 32), uint32(len(sh.entries))}
-	return uint32(len(sh.entries)-1)<<shardBits | uint32(number), true
-}
-
-func (sh *shard) find(h hash128) uint64 {
-	mask := uint64(len(sh.table) - 1)
-	for at := h.lo & mask; ; at = (at + 1) & mask {
-		found := sh.table[at]
-		if found.index == 0 || found.tag == uint32(h.hi>>32) && sh.entries[found.index-1].hash == h {
-			return at
-		}
-	}
-}
-
-func (sh *shard) grow() {
-	sh.table = make([]slot, 2*len(sh.table))
-	for i := range sh.entries {
-		h := sh.entries[i].hash
-		sh.table[sh.find(h)] = slot{uint32(h.hi >> 32), uint32(i + 1)}
-	}
+	sh.seen[h] = from
+	return true
 }
 
 // steps replays the path of a violation as numbered lines.
@@ -269,13 +217,16 @@ func (r result) steps(m *model) string {
 	for _, mv := range r.Path {
 		m.apply(&s, mv, &t)
 	}
-	var b strings.Builder
-	for i, line := range t {
-		fmt.Fprintf(&b, "  %2d. %s\n", i+1, line)
-	}
-	fmt.Fprintf(&b, "  violated: %s", r.Violation)
-	return b.String()
+	return t.until(r.Violation)
 }
 
-// allCores is the number of workers for a search without a counterexample.
-func allCores() int { return runtime.GOMAXPROCS(0) }
+// explore searches on all cores until the deadline, for what must not be there.
+func explore(t *testing.T, m *model, deadline time.Time) result {
+	t.Helper()
+	r := search(m, runtime.GOMAXPROCS(0), deadline)
+	t.Log(r)
+	if r.Violation != "" {
+		t.Fatalf("counterexample:\n%s", r.steps(m))
+	}
+	return r
+}

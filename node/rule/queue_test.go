@@ -2,7 +2,6 @@ package rule
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -151,87 +150,6 @@ func (n *naive) forceRelease(now time.Duration, floor fence.Token) (node.Answer,
 	n.holder, n.reservedFor = "", ""
 	n.register = max(n.register+1, floor)
 	return node.Answer{Status: node.Granted, Register: n.register}, n.notifyUpTo("", now)
-}
-
-// Random operations on few waiters, holders and stamps, so that all of them meet:
-// equal stamps, waiters that come again with another stamp, leases that end by
-// themselves, waiters that cannot be reached, a node that is out.
-func TestServeAgainstANaiveNode(t *testing.T) {
-	for seed := range uint64(150) {
-		rng := rand.New(rand.NewPCG(seed, 1))
-		e, now := Entry{}, time.Duration(0)
-		n := &naive{waiters: map[string]int64{}, gone: map[string]bool{}}
-		l := &testQueue{gone: n.gone}
-		waiter := func() string { return []string{"", "a", "b", "c", "d", "e", "f"}[rng.IntN(7)] }
-		var log []string
-		for range 400 {
-			p := node.Place{Waiter: waiter(), Stamp: int64(1 + rng.IntN(4))}
-			holder := []node.Holder{"h1", "h2", "h3"}[rng.IntN(3)]
-			ttl := time.Duration(1+rng.IntN(3000)) * time.Millisecond
-			token := fence.Token(rng.IntN(50))
-			var got, want node.Answer
-			var gotNotify, wantNotify string
-			var op string
-			switch rng.IntN(10) {
-			case 0, 1, 2, 3:
-				op = fmt.Sprint("acquire ", string(holder), ttl, token, p)
-				got, gotNotify = Serve(&e, l, now, node.Request{Op: node.Acquire, Holder: holder, TTL: ttl, Token: token, Place: p})
-				want, wantNotify = n.acquire(now, holder, ttl, token, p)
-			case 4, 5, 6:
-				if rng.IntN(2) == 0 {
-					p.Stamp = 0
-				}
-				if rng.IntN(4) == 0 {
-					holder = ""
-				}
-				op = fmt.Sprint("release ", string(holder), p)
-				got, gotNotify = Serve(&e, l, now, node.Request{Op: node.Release, Holder: holder, Place: p})
-				want, wantNotify = n.release(now, holder, p)
-			case 7:
-				if rng.IntN(4) > 0 {
-					continue
-				}
-				op = fmt.Sprint("force release ", token)
-				got, gotNotify = Serve(&e, l, now, node.Request{Op: node.ForceRelease, Token: token})
-				want, wantNotify = n.forceRelease(now, token)
-			case 8:
-				now += time.Duration(rng.IntN(1200)) * time.Millisecond
-				continue
-			case 9:
-				if w := waiter(); w != "" {
-					n.gone[w] = !n.gone[w] && rng.IntN(3) == 0
-				}
-				n.out = rng.IntN(20) == 0
-				e.Out = n.out
-				continue
-			}
-			log = append(log, fmt.Sprintf("%v: %s: %+v, notify %q", now, op, got, gotNotify))
-			n.end(now)
-			if got.Status == node.Held {
-				want.HeldBy, want.Remaining, want.Ahead, want.Clock = n.label(), n.until-now, n.ahead(p.Waiter), now
-			}
-			same := got == want && gotNotify == wantNotify && e.Register == n.register &&
-				e.Leased(now) == !n.free() && len(l.Waiters) == len(n.waiters)
-			if e.Leased(now) {
-				same = same && e.Expires == n.until && e.Holder.Reserves() == (n.reservedFor != "") &&
-					(e.Holder == n.holder || e.Holder == node.Reserved(n.reservedFor))
-			}
-			for _, w := range []string{"", "a", "b", "c", "d", "e", "f"} {
-				same = same && l.ahead(w) == n.ahead(w)
-			}
-			if !same {
-				t.Fatalf("seed %d: the naive one says %+v, notify %q, %+v; it is %+v, %v. The last operations:\n%s",
-					seed, want, wantNotify, *n, e, l.Waiters, tail(log, 12))
-			}
-		}
-	}
-}
-
-func tail(log []string, n int) (text string) {
-	for _, line := range log[max(0, len(log)-n):] {
-		text += line + "\n"
-	}
-	return text
 }
 
 // A full queue takes nobody, and loses nobody either.
