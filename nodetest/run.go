@@ -39,14 +39,42 @@ type Harness struct {
 // Run in parallel tests.
 //
 // The rules of waiter queues are for nodes that are a node.Queuer, and all rules
-// run once more for a node.Starter. To know that, Run opens two more
-// harnesses, with the t of the whole suite.
+// run once more for a node.Starter. To know that, Run opens one more
+// harness, with the t of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { c.test(newSuite(t, open)) })
+	probe := open(t)
+	probe.Node.Close()
+	probe.Other.Close()
+	run := func(prefix string, rules func(t *testing.T) *suite) {
+		for _, c := range cases {
+			if prefix == "" || c.name != "DoneContextIsAnError" { // Start has no context
+				t.Run(prefix+c.name, func(t *testing.T) { c.test(rules(t)) })
+			}
+		}
+		if _, ok := probe.Node.Engine().(node.Queuer); !ok {
+			return
+		}
+		for _, c := range queueCases {
+			if !c.slow || probe.Fast {
+				t.Run(prefix+c.name, func(t *testing.T) { rules(t).inTime(c.test) })
+			}
+		}
 	}
-	runQueues(t, open)
-	runStarted(t, open)
+	run("", func(t *testing.T) *suite { return newSuite(t, open) })
+	if _, ok := probe.Node.(node.Starter); !ok {
+		return
+	}
+	started := func(t *testing.T) *suite {
+		s := newSuite(t, open)
+		s.node.start, s.other.start = true, true
+		return s
+	}
+	run("Started", started)
+	t.Run("StartedForceReleaseIsRefused", func(t *testing.T) { startedForceReleaseIsRefused(started(t)) })
+	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
+	if o, ok := probe.Node.(node.Ordered); ok && o.InOrder() {
+		t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
+	}
 }
 
 // newSuite opens a harness for one subtest.
@@ -128,6 +156,7 @@ var queueCases = []struct {
 	{"AheadCountsThoseBefore", aheadCountsThoseBefore, false},
 	{"QueuesNeverMix", queuesNeverMix, false},
 	{"BadPlaceChangesNothing", badPlaceChangesNothing, false},
+	{"ListenNeedsAClient", listenNeedsAClient, false},
 	{"HeldCarriesTheClock", heldCarriesTheClock, false},
 	{"QueueIsForgotten", queueIsForgotten, true},
 	{"QueueIsRememberedWhileSomebodyAsks", queueIsRememberedWhileSomebodyAsks, true},

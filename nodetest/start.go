@@ -10,40 +10,6 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// runStarted runs the rules again, with Start in place of Do, if the nodes are
-// Starters.
-func runStarted(t *testing.T, open func(t *testing.T) Harness) {
-	probe := open(t)
-	probe.Node.Close()
-	probe.Other.Close()
-	if _, ok := probe.Node.(node.Starter); !ok {
-		return
-	}
-	started := func(t *testing.T) *suite {
-		s := newSuite(t, open)
-		s.node.start, s.other.start = true, true
-		return s
-	}
-	for _, c := range cases {
-		if c.name != "DoneContextIsAnError" { // Start has no context
-			t.Run("Started"+c.name, func(t *testing.T) { c.test(started(t)) })
-		}
-	}
-	t.Run("StartedForceReleaseIsRefused", func(t *testing.T) { startedForceReleaseIsRefused(started(t)) })
-	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
-	if o, ok := probe.Node.(node.Ordered); ok && o.InOrder() {
-		t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
-	}
-	if _, ok := probe.Node.Engine().(node.Queuer); !ok {
-		return
-	}
-	for _, c := range queueCases {
-		if !c.slow || probe.Fast {
-			t.Run("Started"+c.name, func(t *testing.T) { started(t).inTime(c.test) })
-		}
-	}
-}
-
 // startTimeout is what an operation that is started may take.
 const startTimeout = 5 * time.Second
 
