@@ -135,13 +135,17 @@ func TestServerInTrouble(t *testing.T) {
 		t.Run("key in use", func(t *testing.T) {
 			s, n := admitted(t, kind)
 			s.Do("RPUSH", "fenlock:list", "x")
-			for op, f := range map[string]func() error{
-				"acquire": func() error { _, err := n.Do(bounded(t), as(node.Acquire, request("list", "one"))); return err },
-				"inspect": func() error { _, err := n.Inspect(bounded(t), "list"); return err },
-			} {
-				if err := f(); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "holds something else") {
+			s.Do("SET", queueKey, "mine")
+			_, acquire := n.Do(bounded(t), as(node.Acquire, request("list", "one")))
+			_, inspect := n.Inspect(bounded(t), "list")
+			_, queue := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
+			for op, err := range map[string]error{"acquire": acquire, "inspect": inspect, "the queue": queue} {
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "holds something else") {
 					t.Errorf("%s: %v", op, err)
 				}
+			}
+			if s.Do("EXISTS", "fenlock:orders") != "0" || s.Do("GET", queueKey) != "mine" {
+				t.Error("something was changed beside a queue's key that is in use")
 			}
 			// A list of locks leaves it out, and lists the others.
 			names := 0
