@@ -60,8 +60,7 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 // A connection that is made anew, as after an interrupted query, must not make
 // the file anew: the next one would get an empty node with every lock free.
 func TestDeletedFileIsNotMadeAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	n.db.SetMaxIdleConns(-1) // closes the connection
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -91,8 +90,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestNewerFormatIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	for value, says := range map[string]string{"2": "newer fenlock (format 2", "soon": "no fenlock wrote", "0": "no fenlock wrote"} {
 		if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = ?`, value); err != nil {
 			t.Fatal(err)
@@ -161,7 +159,7 @@ func check(t *testing.T, n *Node) {
 
 // The settings that the promises rest on are in effect on the connection.
 func TestSettings(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	n, _ := newNode(t)
 	for pragma, value := range map[string]string{"journal_mode": "wal", "synchronous": "1", "busy_timeout": "0", "wal_autocheckpoint": "100"} {
 		var got string
 		if err := n.db.QueryRow(`PRAGMA ` + pragma).Scan(&got); err != nil || got != value {
@@ -173,7 +171,7 @@ func TestSettings(t *testing.T) {
 // What promises a number is on the disk before it is answered; what only ends or
 // prolongs a lease, which a crash of the machine ends anyway, need not be.
 func TestWhatIsSynced(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	n, _ := newNode(t)
 	level := func(q interface {
 		QueryRowContext(context.Context, string, ...any) *sql.Row
 	}) (level string) {
@@ -221,8 +219,7 @@ func TestWhatIsSynced(t *testing.T) {
 }
 
 func TestReadOnlyIsExplained(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	if _, err := n.db.Exec(`PRAGMA query_only = ON`); err != nil {
 		t.Fatal(err)
 	}
