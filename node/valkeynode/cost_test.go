@@ -18,8 +18,7 @@ import (
 // acquisition and one for its release, and within the scripts no command more
 // than is needed. A change that adds one has to say why.
 func TestCommandsOfALock(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		const names, rounds = 50, 4
 		servers := testserver.Group(t, kind, 3)
 		config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute}
@@ -97,8 +96,7 @@ func TestCommandsOfALock(t *testing.T) {
 // And in bytes, by the formula that the documents give. Lengths of numbers differ by
 // a few digits.
 func TestBytesOfALock(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", time.Minute)
 		const rounds = 100

@@ -14,8 +14,7 @@ import (
 )
 
 func TestQueueIsBounded(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		first := a.hold()
@@ -52,8 +51,7 @@ func TestQueueIsBounded(t *testing.T) {
 
 // A lock and a queue never share a key, and a queue is never taken for a lease.
 func TestNoLockHasTheKeyOfAQueue(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
 		if n, err := valkeynode.Open(s.URL(), valkeynode.WithPrefix("fenlock-line:x")); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Fatalf("%v, %v; want ErrInvalid", n, err)
@@ -63,14 +61,10 @@ func TestNoLockHasTheKeyOfAQueue(t *testing.T) {
 		if a, err := n.Do(bounded(t), as(node.Acquire, request("fenlock-line:orders", "one"))); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Fatalf("%+v, %v; want ErrInvalid", a, err)
 		}
-		if a := acquire(t, n, request("fenlock-line", "one")); a.Status != node.Granted {
-			t.Fatalf("%+v, want it granted", a)
-		}
+		want(t, node.Granted)(acquire(t, n, request("fenlock-line", "one")), nil)
 		waiting := request("fenlock-line", "two")
 		waiting.Place = node.Place{Waiter: strings.Repeat("a", 32) + ":1", Stamp: 1}
-		if a := acquire(t, n, waiting); a.Status != node.Held {
-			t.Fatalf("%+v, want it held", a)
-		}
+		want(t, node.Held)(acquire(t, n, waiting), nil)
 		if got := s.Do("TYPE", "fenlock-line:fenlock-line"); got != "zset" {
 			t.Fatalf("the queue is a %s", got)
 		}

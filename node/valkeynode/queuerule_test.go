@@ -22,8 +22,7 @@ import (
 // which subscribes to every channel, is not taken for a waiter; and scripts that are
 // gone are loaded again, by whatever comes next.
 func TestScriptsFollowTheRules(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := newComparison(t, kind)
 		for c.step = range 500 {
 			switch n := c.random.IntN(20); {
@@ -34,7 +33,7 @@ func TestScriptsFollowTheRules(t *testing.T) {
 			case n == 1:
 				c.lapse(theKey)
 			case n == 2 && c.random.IntN(3) == 0:
-				c.lapse(theQueue)
+				c.lapse(queueKey)
 			case n == 3:
 				c.enqueue(c.place())
 			default:
@@ -45,10 +44,8 @@ func TestScriptsFollowTheRules(t *testing.T) {
 }
 
 const (
-	theName      = "orders"
-	theKey       = "fenlock:orders"
-	theQueue     = "fenlock-line:fenlock:orders"
-	theRegisters = "fenlock-registers:fenlock:"
+	theName = "orders"
+	theKey  = "fenlock:orders"
 )
 
 // comparison plays the same history on a server and by the rules. The rules' time
@@ -130,7 +127,7 @@ func (c *comparison) enqueue(p node.Place) {
 		o.Insert(p)
 		o.Commit()
 	}
-	c.server.Do("ZADD", theQueue, "NX", fmt.Sprint(p.Stamp), p.Waiter)
+	c.server.Do("ZADD", queueKey, "NX", fmt.Sprint(p.Stamp), p.Waiter)
 	c.freeze()
 	c.compare()
 }
@@ -145,7 +142,7 @@ func (c *comparison) serve(r node.Request) {
 	if err != nil {
 		c.fail("%v", err)
 	}
-	left, queueLeft := c.timeToLive(theKey), c.timeToLive(theQueue)
+	left, queueLeft := c.timeToLive(theKey), c.timeToLive(queueKey)
 	most, after := time.Since(began)+2*time.Millisecond, c.clock() // the server counts whole milliseconds
 
 	o := c.store.Begin(theName, 0, func(waiter string) bool { return waiter[0] != 'c' })
@@ -197,7 +194,7 @@ func (c *comparison) serve(r node.Request) {
 
 // freeze has nothing end for as long as the test may take.
 func (c *comparison) freeze() {
-	for _, key := range []string{theKey, theQueue} {
+	for _, key := range []string{theKey, queueKey} {
 		c.server.Do("PEXPIRE", key, fmt.Sprint(ages.Milliseconds()))
 	}
 	if l, ok := c.store.Leases[theName]; ok {
@@ -235,7 +232,7 @@ func (c *comparison) toggleOut() {
 	if c.store.Out = !c.store.Out; c.store.Out {
 		mark = strings.Repeat("0", len(mark))
 	}
-	c.server.Do("HSET", theRegisters, "admitted", mark)
+	c.server.Do("HSET", registersKey, "admitted", mark)
 }
 
 // compare compares what is stored.
@@ -246,23 +243,23 @@ func (c *comparison) compare() {
 	for _, p := range c.store.Queues[theName].Waiters {
 		words = append(words, fmt.Sprintf("%s %d", p.Waiter, p.Stamp))
 	}
-	c.same("the queue", c.server.Do("ZRANGE", theQueue, "0", "-1", "WITHSCORES"), "["+strings.Join(words, " ")+"]")
+	c.same("the queue", c.server.Do("ZRANGE", queueKey, "0", "-1", "WITHSCORES"), "["+strings.Join(words, " ")+"]")
 	register := ""
 	if token := c.store.Registers[node.Stripe(theName)]; token > 0 {
 		register = token.String()
 	}
-	keys := []string{theRegisters} // and nothing is left of what has ended
+	keys := []string{registersKey} // and nothing is left of what has ended
 	if c.store.Leases[theName].Holder != "" {
 		keys = append(keys, theKey)
 	}
 	if len(words) > 0 {
-		keys = append(keys, theQueue)
+		keys = append(keys, queueKey)
 	}
 	stored := strings.Fields(strings.Trim(c.server.Do("KEYS", "*"), "[]"))
 	slices.Sort(keys)
 	slices.Sort(stored)
 	c.same("all there is", fmt.Sprint(stored), fmt.Sprint(keys))
-	c.same("the register", c.server.Do("HGET", theRegisters, strconv.Itoa(node.Stripe(theName))), orNil(register))
+	c.same("the register", c.server.Do("HGET", registersKey, strconv.Itoa(node.Stripe(theName))), orNil(register))
 }
 
 func orNil(s string) string {
