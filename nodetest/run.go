@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -206,9 +207,14 @@ func (s *suite) outwait() { s.wait(short + short/2) }
 
 // request is one holder's request, with ttl long.
 func request(name, label string, token fence.Token) node.Request {
+	return node.Request{Name: name, Holder: node.Holder(identity() + ":" + label), TTL: long, Token: token}
+}
+
+// identity returns random digits, as a holder or a client has them.
+func identity() string {
 	id := make([]byte, 16)
 	rand.Read(id)
-	return node.Request{Name: name, Holder: node.Holder(hex.EncodeToString(id) + ":" + label), TTL: long, Token: token}
+	return hex.EncodeToString(id)
 }
 
 // with returns the request for another token.
@@ -235,6 +241,14 @@ func (s *suite) want(status node.Status) func(node.Answer, error) node.Answer {
 			s.Fatalf("answered %+v; want %v", a, status)
 		}
 		return a
+	}
+}
+
+// invalid checks that an operation was refused as malformed.
+func (s *suite) invalid(what string, of any, a node.Answer, err error) {
+	s.Helper()
+	if !errors.Is(err, node.ErrInvalid) {
+		s.Fatalf("%s %v: %+v, %v; want ErrInvalid", what, of, a, err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package nodetest
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -49,9 +48,8 @@ func (w *watched) begin(r node.Request) (node.Answer, error) {
 // What is started is of the life of a lock: only that is kept in order.
 func startedForceReleaseIsRefused(s *suite) {
 	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "me", 7)))
-	if a, err := s.node.begin(node.Request{Op: node.ForceRelease, Name: "a"}); !errors.Is(err, node.ErrInvalid) {
-		s.Errorf("a force release that was started: %+v, %v; want ErrInvalid", a, err)
-	}
+	a, err := s.node.begin(node.Request{Op: node.ForceRelease, Name: "a"})
+	s.invalid("started:", node.ForceRelease, a, err)
 	s.leased("a", "me", true, 7)
 }
 
