@@ -46,13 +46,13 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			_, err := n.Do(t.Context(), as(node.Extend, r))
-			problem(t, err, path, "while it was open")
-			_, err = n.Do(t.Context(), as(node.Acquire, request("b", "", 0)))
-			problem(t, err, path, "while it was open")
-			_, err = n.Inspect(t.Context(), "a")
-			problem(t, err, path, "while it was open")
-			problem(t, n.List(t.Context(), func(node.Lease) bool { return true }), path, "while it was open")
+			_, extend := n.Do(t.Context(), as(node.Extend, r))
+			_, acquire := n.Do(t.Context(), as(node.Acquire, request("b", "", 0)))
+			_, inspect := n.Inspect(t.Context(), "a")
+			list := n.List(t.Context(), func(node.Lease) bool { return true })
+			for _, err := range []error{extend, acquire, inspect, list} {
+				problem(t, err, path, "while it was open")
+			}
 		})
 	}
 }
@@ -195,15 +195,10 @@ func TestWhatIsSynced(t *testing.T) {
 	r := request("a", "", 0)
 	r.Token = want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r))).Register
 	n.sync = "(" // whoever sets it gets an error
-	for op, f := range map[string]func() (node.Answer, error){
-		"acquire": func() (node.Answer, error) { return n.Do(t.Context(), as(node.Acquire, request("b", "", 0))) },
-		"confirm": func() (node.Answer, error) { return n.Do(t.Context(), as(node.Confirm, r)) },
-		"force": func() (node.Answer, error) {
-			return n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "b", Token: 1})
-		},
-	} {
-		if a, err := f(); err == nil {
-			t.Errorf("%s is not synced: %+v", op, a)
+	b := request("b", "", 1)
+	for _, r := range []node.Request{as(node.Acquire, b), as(node.Confirm, r), as(node.ForceRelease, b)} {
+		if a, err := n.Do(t.Context(), r); err == nil {
+			t.Errorf("%v is not synced: %+v", r.Op, a)
 		}
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
