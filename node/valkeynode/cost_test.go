@@ -30,20 +30,7 @@ func TestCommandsOfALock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lock := func(name string, extend bool) {
-			t.Helper()
-			k, err := locker.Acquire(bounded(t), name)
-			if err == nil && extend {
-				err = k.Extend(bounded(t))
-			}
-			if err == nil {
-				err = k.Release(bounded(t))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		lock("warm up", false) // connections, admission
+		lock(t, locker, "warm up", false) // connections, admission
 		// Every server has to be past that, not only a majority.
 		eventually(t, func() error {
 			for _, s := range servers {
@@ -59,7 +46,7 @@ func TestCommandsOfALock(t *testing.T) {
 		}
 		for round := range rounds {
 			for i := range names {
-				lock(fmt.Sprint("name ", i), round == 0)
+				lock(t, locker, fmt.Sprint("name ", i), round == 0)
 			}
 		}
 		locker.Close() // waits for the answers that no majority needed
@@ -106,16 +93,7 @@ func TestBytesOfALock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lock := func() {
-				k, err := locker.Acquire(bounded(t), name)
-				if err == nil {
-					err = k.Release(bounded(t))
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			lock() // connections
+			lock(t, locker, name, false) // connections
 			received := func() (n int) {
 				n, _ = strconv.Atoi(infoField(t, server, "total_net_input_bytes"))
 				return n
@@ -123,7 +101,7 @@ func TestBytesOfALock(t *testing.T) {
 			first := received()
 			before := received() // what it costs to ask is in it, too
 			for range rounds {
-				lock()
+				lock(t, locker, name, false)
 			}
 			got := (received() - before - (before - first)) / rounds
 			if want := 390 + 4*length + 2*len(label); got < want-8 || got > want+8 {
@@ -132,6 +110,21 @@ func TestBytesOfALock(t *testing.T) {
 			locker.Close()
 		}
 	})
+}
+
+// lock acquires a name and releases it.
+func lock(t testing.TB, locker *fenlock.Locker, name string, extend bool) {
+	t.Helper()
+	k, err := locker.Acquire(bounded(t), name)
+	if err == nil && extend {
+		err = k.Extend(bounded(t))
+	}
+	if err == nil {
+		err = k.Release(bounded(t))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // commandsOf returns how often each command was carried out.

@@ -15,6 +15,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // subscribe makes a node listen, and returns the events.
@@ -116,13 +117,19 @@ func TestListenToAHungServer(t *testing.T) {
 	})
 }
 
+// userWithout returns the node of a user who lacks a permission.
+func userWithout(t *testing.T, s *testserver.Server, missing string) *valkeynode.Node {
+	t.Helper()
+	grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
+	s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
+	return joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
+}
+
 func TestListenWithoutPermission(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
 		for _, missing := range []string{"+subscribe", "&fenlock-wake:*"} {
-			grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
-			s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
-			n := joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
+			n := userWithout(t, s, missing)
 			events, err := subscribe(t, n, "a")
 			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), aclPassword) {
 				t.Fatalf("without %s: %v; want ErrMisconfigured that says what to grant", missing, err)
@@ -144,9 +151,7 @@ func TestNotifyWithoutPermission(t *testing.T) {
 		first := p[0].hold()
 		p[0].refused(1, 100, 0)
 		for _, missing := range []string{"+publish", "&fenlock-wake:*"} {
-			grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
-			s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
-			n := joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
+			n := userWithout(t, s, missing)
 			if a, err := n.Do(bounded(t), as(node.Release, first)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "channel") || strings.Contains(err.Error(), aclPassword) {
 				t.Fatalf("without %s: %+v, %v; want ErrMisconfigured", missing, a, err)
 			}

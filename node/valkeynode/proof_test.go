@@ -11,7 +11,6 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
-	"github.com/fenlock/fenlock/nodetest"
 )
 
 // together is a node whose requests always travel in a batch, so that it is the
@@ -22,23 +21,6 @@ var _ node.Ordered = together{}
 
 func (n together) Start(r node.Request, timeout time.Duration, call node.Call) {
 	n.StartTogether(timeout, valkeynode.Starting{Request: r, Call: call})
-}
-
-func TestConformanceOfBatches(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		opened := 0
-		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-			opened++
-			prefix := fmt.Sprintf("test-%d:", opened)
-			markAdmitted(t, server, prefix, time.Hour)
-			return nodetest.Harness{
-				Node:  together{joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix))},
-				Other: together{joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix))},
-				Wait:  time.Sleep,
-			}
-		})
-	})
 }
 
 func startTogether(t testing.TB, n *valkeynode.Node, op node.Op, r node.Request) (node.Answer, error) {

@@ -81,8 +81,9 @@ func newComparison(t *testing.T, kind testserver.Kind) *comparison {
 		return nil
 	})
 	for i := range 2 {
-		n, events := joined(t, c.server.URL(), ages), make(chan string, 100)
-		if err := n.Listen(bounded(t), clientName(i), func(waiter string) { events <- waiter }); err != nil {
+		n := joined(t, c.server.URL(), ages)
+		events, err := subscribe(t, n, "abc"[i:i+1])
+		if err != nil {
 			t.Fatal(err)
 		}
 		c.nodes, c.events = append(c.nodes, n), append(c.events, events)

@@ -124,12 +124,7 @@ func TestWritableReplicaOfAnotherNode(t *testing.T) {
 func TestFlushAfterAnotherVersion(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		eventually(t, func() error { // up for longer than the longest lease
-			if infoField(t, server, "uptime_in_seconds") < "3" {
-				return fmt.Errorf("too young")
-			}
-			return nil
-		})
+		grownUp(t, server)
 		server.Do("SCRIPT", "LOAD", "-- another version's\nreturn 1")
 		markAdmitted(t, server, "fenlock:", groupTTL)
 		server.Do("FLUSHALL")
@@ -142,10 +137,7 @@ func TestFlushAfterAnotherVersion(t *testing.T) {
 // context. The client library's ring would block them for seconds when it is full.
 func TestHungServerDoesNotFillTheRing(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		markAdmitted(t, server, "fenlock:", groupTTL)
-		nodes, _ := openGroup(t, []*testserver.Server{server})
-		granted(t, nodes[0], "warm up")
+		server, n := admitted(t, kind, groupTTL)
 		server.Pause()
 		defer server.Resume()
 		// More requests than the ring has places, a few at a time.
@@ -155,7 +147,7 @@ func TestHungServerDoesNotFillTheRing(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				done := make(chan struct{})
 				go func() {
-					nodes[0].Do(ctx, as(node.Acquire, request(fmt.Sprint("name ", i), "one")))
+					n.Do(ctx, as(node.Acquire, request(fmt.Sprint("name ", i), "one")))
 					close(done)
 				}()
 				time.Sleep(time.Millisecond)
