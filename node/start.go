@@ -19,6 +19,11 @@ type Starter interface {
 // order of the calls of Start, also where some of them have to wait for a
 // connection: what a connection that was lost left behind is the only exception.
 // Then a release needs not wait for the answer to the acquire that it undoes.
+//
+// The promise is about what the store does. Outcomes may come in another order: the
+// error of a request that was given up need not wait for the answer to the one before.
+// A Locker that has the answer to a release before that to its acquire releases once
+// more, which does no harm.
 type Ordered interface {
 	Starter
 	// InOrder reports whether the promise is given. It is asked once.

@@ -22,7 +22,9 @@ type brokenQueues struct {
 	tell      func(s *served) []string
 	expiry    time.Duration
 
-	renewed, listens, nervous, slow bool
+	renewed, listens, anybody, nervous, slow bool
+
+	arrivals int64 // of those whom a mutant counts
 }
 
 // brokenQueue is the queue of one name, during an operation.
@@ -115,6 +117,9 @@ func (c *queuer) Listen(_ context.Context, client string, notify func(string)) e
 	defer c.mu.Unlock()
 	if c.closed.Load() && !c.queues.listens {
 		return c.wrap(errClosed, node.Request{})
+	}
+	if rule.CheckPlace(node.Place{Waiter: client + ":0"}) != nil && !c.queues.anybody {
+		return c.wrap(node.ErrInvalid, node.Request{})
 	}
 	c.queues.listeners = append(c.queues.listeners, listener{c, client, notify})
 	if c.queues.nervous {

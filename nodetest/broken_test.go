@@ -34,6 +34,8 @@ type broken struct {
 	list   func(all []node.Lease) []node.Lease
 
 	torn, deaf, immortal, leaky, mute bool
+
+	start func(c *startClient, r node.Request, call node.Call)
 }
 
 // served is an operation that is carried out.
@@ -53,21 +55,42 @@ type served struct {
 
 func (s *served) sound() { s.a, s.notify = rule.Serve(s.Entry, s.as, s.now, s.r) }
 
-// around lets something happen before and after every operation of some kinds.
-func (n *broken) around(before, after func(s *served), ops ...node.Op) {
-	sound := n.serve
-	n.serve = func(s *served) {
-		if !slices.Contains(ops, s.r.Op) {
+// around has something happen before and after every operation of some kinds.
+func around(before, after func(s *served), ops ...node.Op) func(*broken) {
+	return func(n *broken) {
+		sound := n.serve
+		n.serve = func(s *served) {
+			which := slices.Contains(ops, s.r.Op)
+			if which && before != nil {
+				before(s)
+			}
 			sound(s)
-			return
+			if which && after != nil {
+				after(s)
+			}
 		}
-		if before != nil {
-			before(s)
+	}
+}
+
+func before(f func(s *served), ops ...node.Op) func(*broken) { return around(f, nil, ops...) }
+func after(f func(s *served), ops ...node.Op) func(*broken)  { return around(nil, f, ops...) }
+
+// checking has the checks see another request than the one that is carried out.
+func checking(change func(r *node.Request)) func(*broken) {
+	return func(n *broken) {
+		sound := n.check
+		n.check = func(r node.Request) error {
+			change(&r)
+			return sound(r)
 		}
-		sound(s)
-		if after != nil {
-			after(s)
-		}
+	}
+}
+
+// both is two changes.
+func both(first, second func(*broken)) func(*broken) {
+	return func(n *broken) {
+		first(n)
+		second(n)
 	}
 }
 

@@ -12,7 +12,8 @@ func confirmRaisesTheRegister(s *suite) {
 	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 7))), 7) // what it is already
 	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 20))), 20)
 	s.leased("a", "me", true, 20)
-	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("b-"+pairOf("a"), "", 0))), 1)
+	_, elsewhere := sameStripe("a", 1)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request(elsewhere, "", 0))), 1)
 	s.want(node.Granted)(s.node.Release(s.ctx, r))
 	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 21)
 }
@@ -101,7 +102,8 @@ func extendRepairsAVacantLease(s *suite) {
 	s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
 
 	// Where it never was, with a register that is still below the token.
-	r = request("b-"+pairOf("a"), "me", 9)
+	_, elsewhere := sameStripe("a", 1)
+	r = request(elsewhere, "me", 9)
 	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 0)
 	s.leased(r.Name, "me", true, 0)
 }
@@ -193,13 +195,4 @@ func forceReleaseRespectsTheFloor(s *suite) {
 		s.leased("a", "", false, step.want)
 	}
 	s.want(node.Lost)(s.node.Extend(s.ctx, request("a", "old", 52)))
-}
-
-// pairOf returns an ending that puts "b-"+ending into another stripe than name.
-func pairOf(name string) string {
-	for ending := "0"; ; ending += "0" {
-		if node.Stripe("b-"+ending) != node.Stripe(name) {
-			return ending
-		}
-	}
 }

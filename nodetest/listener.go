@@ -2,8 +2,6 @@ package nodetest
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,9 +23,7 @@ type listener struct {
 }
 
 func (q *queueSuite) listen(n *watched) *listener {
-	id := make([]byte, 16)
-	rand.Read(id)
-	e := &listener{client: hex.EncodeToString(id), node: n, more: make(chan struct{}, 1)}
+	e := &listener{client: identity(), node: n, more: make(chan struct{}, 1)}
 	ctx, cancel := context.WithTimeout(q.ctx, time.Minute)
 	defer cancel()
 	if err := n.Listen(ctx, e.client, e.event); err != nil {

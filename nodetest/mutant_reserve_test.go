@@ -8,152 +8,107 @@ import (
 
 // reserveMutants do something wrong with a name that is reserved for a waiter, or with
 // one who gives that up.
-var reserveMutants = []queueMutant{
-	{"nothing is reserved", "ReservedNameRefusesOthers", func(n *broken) {
-		notifying(n, func(s *served) { s.Holder = "" })
-	}},
-	{"what is reserved goes to an earlier one", "ReservedNameRefusesOthers", func(n *broken) {
-		acquiring(n, func(s *served) {
-			if p := s.r.Place; s.Holder.Reserves() && p.Waiter != "" && len(s.q.Waiters) > 0 && p.Stamp < s.q.Waiters[0].Stamp {
-				s.Holder = ""
-			}
-		})
-	}},
-	{"the notified one is refused too", "ReservedNameRefusesOthers", func(n *broken) {
-		n.around(func(s *served) {
-			if s.Leased(s.now) {
-				s.Holder = "somebody"
-			}
-		}, func(s *served) {
-			if s.a.Status == node.Held && s.notify == "" {
-				s.Holder = s.was.Holder
-			}
-		}, node.Acquire)
-	}},
-	{"the notified one goes by the queue again", "ReservedNameRefusesOthers", func(n *broken) {
-		acquiring(n, func(s *served) {
-			if s.Holder == node.Reserved(s.r.Place.Waiter) {
-				s.Holder = ""
-			}
-		})
-	}},
-	{"extend takes what is reserved", "ReservedNameIsNotTheOldHolders", func(n *broken) {
-		n.around(func(s *served) {
-			if s.Holder.Reserves() {
-				s.Holder = ""
-			}
-		}, nil, node.Extend)
-	}},
-	{"confirm of what is reserved", "ReservedNameIsNotTheOldHolders", func(n *broken) {
-		n.around(asReserved, nil, node.Confirm)
-	}},
-	{"anybody releases what is reserved", "ReservedNameIsNotTheOldHolders", func(n *broken) {
-		n.around(asReserved, nil, node.Release)
-	}},
-	{"a reservation raises the register", "ReservingMovesNoRegister", func(n *broken) {
-		notifying(n, func(s *served) { s.Register++ })
-	}},
-	{"asking for what is reserved raises the register", "ReservingMovesNoRegister", func(n *broken) {
-		acquiring(n, func(s *served) {
-			if s.Holder.Reserves() && s.Holder != node.Reserved(s.r.Place.Waiter) {
-				s.Register++
-			}
-		})
-	}},
-	{"what is reserved has no label", "ReservedNameShowsTheNextInQueue", func(n *broken) {
-		labelling(n, func(node.Holder) string { return "" })
-	}},
-	{"what is reserved shows the waiter", "ReservedNameShowsTheNextInQueue", func(n *broken) {
-		labelling(n, func(holder node.Holder) string { return string(holder) })
-	}},
-	{"reserved for as long as a lease", "ReservationEnds", func(n *broken) {
-		notifying(n, func(s *served) { s.Expires = s.now + 2*time.Minute })
-	}},
-	{"the notified one stays in the queue", "ReservationEnds", func(n *broken) {
-		notifying(n, func(s *served) { s.q.join(node.Place{Waiter: s.notify, Stamp: 1}) })
-	}},
+var reserveMutants = []mutant{
+	{"nothing is reserved", "ReservedNameRefusesOthers", notifying(func(s *served) { s.Holder = "" })},
+	{"what is reserved goes to an earlier one", "ReservedNameRefusesOthers", acquiring(func(s *served) {
+		if p := s.r.Place; s.Holder.Reserves() && p.Waiter != "" && len(s.q.Waiters) > 0 && p.Stamp < s.q.Waiters[0].Stamp {
+			s.Holder = ""
+		}
+	})},
+	{"the notified one is refused too", "ReservedNameRefusesOthers", around(func(s *served) {
+		if s.Leased(s.now) {
+			s.Holder = "somebody"
+		}
+	}, func(s *served) {
+		if s.a.Status == node.Held && s.notify == "" {
+			s.Holder = s.was.Holder
+		}
+	}, node.Acquire)},
+	{"the notified one goes by the queue again", "ReservedNameRefusesOthers", acquiring(func(s *served) {
+		if s.Holder == node.Reserved(s.r.Place.Waiter) {
+			s.Holder = ""
+		}
+	})},
+	{"extend takes what is reserved", "ReservedNameIsNotTheOldHolders", before(func(s *served) {
+		if s.Holder.Reserves() {
+			s.Holder = ""
+		}
+	}, node.Extend)},
+	{"confirm of what is reserved", "ReservedNameIsNotTheOldHolders", before(asReserved, node.Confirm)},
+	{"anybody releases what is reserved", "ReservedNameIsNotTheOldHolders", before(asReserved, node.Release)},
+	{"a reservation raises the register", "ReservingMovesNoRegister", notifying(func(s *served) { s.Register++ })},
+	{"asking for what is reserved raises the register", "ReservingMovesNoRegister", acquiring(func(s *served) {
+		if s.Holder.Reserves() && s.Holder != node.Reserved(s.r.Place.Waiter) {
+			s.Register++
+		}
+	})},
+	{"what is reserved has no label", "ReservedNameShowsTheNextInQueue",
+		labelling(func(node.Holder) string { return "" })},
+	{"what is reserved shows the waiter", "ReservedNameShowsTheNextInQueue",
+		labelling(func(holder node.Holder) string { return string(holder) })},
+	{"reserved for as long as a lease", "ReservationEnds",
+		notifying(func(s *served) { s.Expires = s.now + 2*time.Minute })},
+	{"the notified one stays in the queue", "ReservationEnds",
+		notifying(func(s *served) { s.q.join(node.Place{Waiter: s.notify, Stamp: 1}) })},
 
-	{"leaving is ignored", "LeavingIsFinal", func(n *broken) {
-		releasing(n, func(s *served) {
-			if s.leaves() && s.notify == "" {
-				s.q.Waiters = s.waiting
-			}
-		})
-	}},
-	{"leaving takes the first out", "LeavingIsFinal", func(n *broken) {
-		n.around(func(s *served) {
-			if s.leaves() && len(s.q.Waiters) > 0 {
-				s.r.Place.Waiter = s.q.Waiters[0].Waiter
-			}
-		}, nil, node.Release)
-	}},
-	{"leaving frees the name", "LeavingIsFinal", func(n *broken) {
-		n.around(func(s *served) {
-			if s.r.Holder == "" {
-				s.Holder = ""
-			}
-		}, nil, node.Release)
-	}},
-	{"one who leaves keeps what is reserved", "LeavingPassesOnWhatIsReserved", func(n *broken) {
-		releasing(n, func(s *served) {
-			if s.leaves() && s.had() {
-				*s.Entry, s.q.Waiters, s.notify = s.was, s.waiting, ""
-			}
-		})
-	}},
-	{"one who leaves passes nothing on", "LeavingPassesOnWhatIsReserved", func(n *broken) {
-		releasing(n, func(s *served) {
-			if s.leaves() && s.notify != "" {
-				s.Holder, s.q.Waiters, s.notify = "", s.waiting, ""
-			}
-		})
-	}},
-	{"a failed attempt does not join again", "FailedAttemptIsQueuedAgain", func(n *broken) {
-		releasing(n, func(s *served) { s.q.Remove(s.r.Place.Waiter) })
-	}},
-	{"a failed attempt notifies itself", "FailedAttemptIsQueuedAgain", func(n *broken) {
-		releasing(n, func(s *served) {
-			if s.notify == "" && s.a.Status == node.Granted && s.r.Place.Stamp != 0 {
-				s.notifyFirst()
-			}
-		})
-	}},
-	{"a failed attempt joins again if it had the lease", "FailedAttemptIsQueuedAgain", func(n *broken) {
-		releasing(n, func(s *served) {
-			if s.a.Status == node.Lost && s.r.Place.Stamp != 0 {
-				s.q.Waiters = s.waiting
-			}
-		})
-	}},
-	{"a failed attempt notifies nobody", "FailedAttemptNotifiesAnEarlierOne", func(n *broken) {
-		n.around(func(s *served) {
-			if s.r.Place.Stamp != 0 {
-				s.as = headless{s.q}
-			}
-		}, nil, node.Release)
-	}},
-	{"a failed attempt joins again at the end", "FailedAttemptNotifiesAnEarlierOne", func(n *broken) {
-		n.around(func(s *served) {
-			if s.r.Place.Stamp != 0 {
-				s.r.Place.Stamp = 1 << 53
-			}
-		}, nil, node.Release)
-	}},
-	{"a failed attempt keeps what is reserved", "FailedAttemptGivesUpWhatIsReserved", func(n *broken) {
-		releasing(n, func(s *served) {
-			if s.r.Place.Stamp != 0 && s.had() {
-				*s.Entry, s.notify = s.was, ""
-			}
-		})
-	}},
-	{"a failed attempt passes nothing on", "FailedAttemptGivesUpWhatIsReserved", func(n *broken) {
-		releasing(n, func(s *served) {
-			if s.r.Place.Stamp != 0 && s.a.Status == node.Lost && s.notify != "" {
-				s.Holder, s.q.Waiters, s.notify = "", s.waiting, ""
-				s.q.join(s.r.Place)
-			}
-		})
-	}},
+	{"leaving is ignored", "LeavingIsFinal", releasing(func(s *served) {
+		if s.leaves() && s.notify == "" {
+			s.q.Waiters = s.waiting
+		}
+	})},
+	{"leaving takes the first out", "LeavingIsFinal", before(func(s *served) {
+		if s.leaves() && len(s.q.Waiters) > 0 {
+			s.r.Place.Waiter = s.q.Waiters[0].Waiter
+		}
+	}, node.Release)},
+	{"leaving frees the name", "LeavingIsFinal", before(func(s *served) {
+		if s.r.Holder == "" {
+			s.Holder = ""
+		}
+	}, node.Release)},
+	{"one who leaves keeps what is reserved", "LeavingPassesOnWhatIsReserved", releasing(func(s *served) {
+		if s.leaves() && s.had() {
+			*s.Entry, s.q.Waiters, s.notify = s.was, s.waiting, ""
+		}
+	})},
+	{"one who leaves passes nothing on", "LeavingPassesOnWhatIsReserved", releasing(func(s *served) {
+		if s.leaves() && s.notify != "" {
+			s.Holder, s.q.Waiters, s.notify = "", s.waiting, ""
+		}
+	})},
+	{"a failed attempt does not join again", "FailedAttemptIsQueuedAgain",
+		releasing(func(s *served) { s.q.Remove(s.r.Place.Waiter) })},
+	{"a failed attempt notifies itself", "FailedAttemptIsQueuedAgain", releasing(func(s *served) {
+		if s.notify == "" && s.a.Status == node.Granted && s.r.Place.Stamp != 0 {
+			s.notifyFirst()
+		}
+	})},
+	{"a failed attempt joins again if it had the lease", "FailedAttemptIsQueuedAgain", releasing(func(s *served) {
+		if s.a.Status == node.Lost && s.r.Place.Stamp != 0 {
+			s.q.Waiters = s.waiting
+		}
+	})},
+	{"a failed attempt notifies nobody", "FailedAttemptNotifiesAnEarlierOne", before(func(s *served) {
+		if s.r.Place.Stamp != 0 {
+			s.as = headless{s.q}
+		}
+	}, node.Release)},
+	{"a failed attempt joins again at the end", "FailedAttemptNotifiesAnEarlierOne", before(func(s *served) {
+		if s.r.Place.Stamp != 0 {
+			s.r.Place.Stamp = 1 << 53
+		}
+	}, node.Release)},
+	{"a failed attempt keeps what is reserved", "FailedAttemptGivesUpWhatIsReserved", releasing(func(s *served) {
+		if s.r.Place.Stamp != 0 && s.had() {
+			*s.Entry, s.notify = s.was, ""
+		}
+	})},
+	{"a failed attempt passes nothing on", "FailedAttemptGivesUpWhatIsReserved", releasing(func(s *served) {
+		if s.r.Place.Stamp != 0 && s.a.Status == node.Lost && s.notify != "" {
+			s.Holder, s.q.Waiters, s.notify = "", s.waiting, ""
+			s.q.join(s.r.Place)
+		}
+	})},
 }
 
 // asReserved makes a request that of whoever the name is reserved for.
@@ -164,13 +119,14 @@ func asReserved(s *served) {
 }
 
 // labelling labels what is reserved in another way.
-func labelling(n *broken, label func(node.Holder) string) {
-	sound := n.label
-	n.label = func(holder node.Holder) string {
-		if holder.Reserves() {
-			return label(holder)
+func labelling(label func(node.Holder) string) func(*broken) {
+	return func(n *broken) {
+		n.label = func(holder node.Holder) string {
+			if holder.Reserves() {
+				return label(holder)
+			}
+			return holder.Label()
 		}
-		return sound(holder)
 	}
 }
 

@@ -12,40 +12,28 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
-// checking has the checks see another request than the one that is carried out.
-func checking(n *broken, change func(r *node.Request)) {
-	sound := n.check
-	n.check = func(r node.Request) error {
-		change(&r)
-		return sound(r)
-	}
-}
-
-// mutants are nodes as somebody might well write them, and the rule that must
-// catch each. Some are bugs that lock libraries really had.
-var mutants = []struct {
+// mutant is a node as somebody might well write it, and the rule that must catch it.
+type mutant struct {
 	name, caught string
 	change       func(*broken)
-}{
+}
+
+// mutants keep no queues. Some are bugs that lock libraries really had.
+var mutants = []mutant{
 	{"none", "", func(*broken) {}},
 
-	{"grant does not raise the register", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.around(nil, func(s *served) { s.Register = s.was.Register }, node.Acquire)
-	}},
-	{"grant takes a proposal that was used", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.around(func(s *served) {
-			if !s.Leased(s.now) && s.r.Token > 0 && s.r.Token == s.Register {
-				s.Register--
-			}
-		}, nil, node.Acquire)
-	}},
-	{"grant ignores the proposal", "AcquireGrantsTheLargerOfNextAndProposal", func(n *broken) {
-		n.around(func(s *served) { s.r.Token = 0 }, nil, node.Acquire)
-	}},
+	{"grant does not raise the register", "AcquireGrantsTheLargerOfNextAndProposal",
+		after(func(s *served) { s.Register = s.was.Register }, node.Acquire)},
+	{"grant takes a proposal that was used", "AcquireGrantsTheLargerOfNextAndProposal", before(func(s *served) {
+		if !s.Leased(s.now) && s.r.Token > 0 && s.r.Token == s.Register {
+			s.Register--
+		}
+	}, node.Acquire)},
+	{"grant ignores the proposal", "AcquireGrantsTheLargerOfNextAndProposal",
+		before(func(s *served) { s.r.Token = 0 }, node.Acquire)},
 	{"a register for each name", "RegisterServesItsWholeStripe", func(n *broken) {
 		ids := map[string]int{}
 		n.stripe = func(name string) int {
@@ -58,175 +46,130 @@ var mutants = []struct {
 	{"one register for all names", "RegisterServesItsWholeStripe", func(n *broken) {
 		n.stripe = func(string) int { return 0 }
 	}},
-	{"acquire takes over a live lease", "AcquireRefusesWhileLeased", func(n *broken) {
-		n.around(func(s *served) { s.Holder = "" }, nil, node.Acquire)
-	}},
-	{"refusal moves the register", "AcquireRefusesWhileLeased", func(n *broken) {
-		n.around(nil, func(s *served) { s.Register = max(s.Register, s.r.Token) }, node.Acquire)
-	}},
+	{"acquire takes over a live lease", "AcquireRefusesWhileLeased",
+		before(func(s *served) { s.Holder = "" }, node.Acquire)},
+	{"refusal moves the register", "AcquireRefusesWhileLeased",
+		after(func(s *served) { s.Register = max(s.Register, s.r.Token) }, node.Acquire)},
 	{"remaining in another unit", "AcquireRefusesWhileLeased", func(n *broken) {
 		n.left = func(d time.Duration) time.Duration { return d / 1000 }
 	}},
 	{"remaining longer than the TTL", "AcquireRefusesWhileLeased", func(n *broken) {
 		n.left = func(d time.Duration) time.Duration { return d + time.Second }
 	}},
-	{"acquire is reentrant", "AcquireRefusesItsOwnHolder", func(n *broken) {
-		n.around(func(s *served) {
-			if s.Holder == s.r.Holder {
-				s.Holder = ""
-			}
-		}, nil, node.Acquire)
-	}},
-	{"leases never end", "LeaseEndsByItself", func(n *broken) {
-		n.around(func(s *served) { s.r.TTL = 2 * time.Minute }, nil, node.Acquire)
-	}},
-	{"expiry lowers the register", "LeaseEndsByItself", func(n *broken) {
-		n.around(func(s *served) {
-			if s.Holder != "" && !s.Leased(s.now) {
-				s.Register = 0
-			}
-		}, nil, node.Acquire)
-	}},
-	{"TTL zero deletes and reports success", "BadTTLChangesNothing", func(n *broken) {
-		checking(n, func(r *node.Request) { r.TTL = time.Second })
-	}},
-	{"TTL zero becomes a millisecond", "BadTTLChangesNothing", func(n *broken) {
-		checking(n, func(r *node.Request) { r.TTL = time.Second })
-		n.around(func(s *served) { s.r.TTL = max(s.r.TTL, time.Millisecond) }, nil, node.Acquire, node.Extend)
-	}},
+	{"acquire is reentrant", "AcquireRefusesItsOwnHolder", before(func(s *served) {
+		if s.Holder == s.r.Holder {
+			s.Holder = ""
+		}
+	}, node.Acquire)},
+	{"leases never end", "LeaseEndsByItself", before(func(s *served) { s.r.TTL = 2 * time.Minute }, node.Acquire)},
+	{"expiry lowers the register", "LeaseEndsByItself", before(func(s *served) {
+		if s.Holder != "" && !s.Leased(s.now) {
+			s.Register = 0
+		}
+	}, node.Acquire)},
+	{"TTL zero deletes and reports success", "BadTTLChangesNothing",
+		checking(func(r *node.Request) { r.TTL = time.Second })},
+	{"TTL zero becomes a millisecond", "BadTTLChangesNothing", both(
+		checking(func(r *node.Request) { r.TTL = time.Second }),
+		before(func(s *served) { s.r.TTL = max(s.r.TTL, time.Millisecond) }, node.Acquire, node.Extend))},
 	{"huge TTL overflows", "HugeTTLIsNeverAnEmptyGrant", func(n *broken) {
 		n.now.Store(int64(time.Hour * 24 * 365 * 30)) // as a wall clock would be
-		checking(n, func(r *node.Request) { r.TTL = min(r.TTL, time.Second) })
+		checking(func(r *node.Request) { r.TTL = min(r.TTL, time.Second) })(n)
 	}},
-	{"any number is taken", "BadTokenChangesNothing", func(n *broken) {
-		checking(n, func(r *node.Request) { r.Token = 0 })
-	}},
-	{"numbers are checked for acquire only", "BadTokenChangesNothing", func(n *broken) {
-		checking(n, func(r *node.Request) {
-			if r.Op != node.Acquire {
-				r.Token = 0
-			}
-		})
-	}},
-	{"an operation that it does not know is a release", "UnknownOperationChangesNothing", func(n *broken) {
-		n.check = func(r node.Request) error {
-			if r.Op == 0 || r.Op > node.ForceRelease {
-				return nil
-			}
-			return rule.Check(r)
+	{"any number is taken", "BadTokenChangesNothing", checking(func(r *node.Request) { r.Token = 0 })},
+	{"numbers are checked for acquire only", "BadTokenChangesNothing", checking(func(r *node.Request) {
+		if r.Op != node.Acquire {
+			r.Token = 0
 		}
-		sound := n.serve
+	})},
+	{"an operation that it does not know is a release", "UnknownOperationChangesNothing", func(n *broken) {
+		unknown := func(r node.Request) bool { return r.Op == 0 || r.Op > node.ForceRelease }
+		checking(func(r *node.Request) {
+			if unknown(*r) {
+				r.Op = node.Release
+			}
+		})(n)
 		n.serve = func(s *served) {
-			if s.r.Op == 0 || s.r.Op > node.ForceRelease {
+			if unknown(s.r) {
 				s.r.Op = node.Release
 			}
-			sound(s)
+			s.sound()
 		}
 	}},
-	{"the empty holder is somebody", "EmptyHolderChangesNothing", func(n *broken) {
-		checking(n, func(r *node.Request) { r.Holder = "somebody" })
-	}},
+	{"the empty holder is somebody", "EmptyHolderChangesNothing",
+		checking(func(r *node.Request) { r.Holder = "somebody" })},
 	{"what is malformed is an error like any other", "BadTTLChangesNothing", func(n *broken) {
 		n.wrap = func(err error, _ node.Request) error { return fmt.Errorf("broken node: %v", err) }
 	}},
-	{"tokens lose a unit", "TokensStayExact", func(n *broken) {
-		n.around(nil, func(s *served) {
-			if s.a.Status == node.Granted && s.Register > 1<<50 {
-				fmt.Sscan(fmt.Sprintf("%.0f", float64(float32(s.Register))), &s.Register)
-				s.a.Register = s.Register
-			}
-		}, node.Acquire)
-	}},
+	{"tokens lose a unit", "TokensStayExact", after(func(s *served) {
+		if s.a.Status == node.Granted && s.Register > 1<<50 {
+			fmt.Sscan(fmt.Sprintf("%.0f", float64(float32(s.Register))), &s.Register)
+			s.a.Register = s.Register
+		}
+	}, node.Acquire)},
 
-	{"confirm without the lease", "ConfirmNeedsTheLease", func(n *broken) {
-		n.around(nil, func(s *served) {
-			if s.a.Status == node.Lost {
-				s.Register = max(s.Register, s.r.Token)
-				s.a = node.Answer{Status: node.Granted, Register: s.Register}
-			}
-		}, node.Confirm)
-	}},
-	{"confirm of an expired lease", "ConfirmNeedsTheLease", func(n *broken) {
-		n.around(func(s *served) {
-			if s.Holder == s.r.Holder {
-				s.Expires = max(s.Expires, s.now+1)
-			}
-		}, nil, node.Confirm)
-	}},
-	{"confirm accepts an outrun token", "ConfirmRefusesAnOutrunToken", func(n *broken) {
-		n.around(nil, func(s *served) {
-			if s.a.Status == node.Outrun {
-				s.a = node.Answer{Status: node.Granted, Register: s.r.Token}
-			}
-		}, node.Confirm)
-	}},
-	{"confirm sets the register back", "ConfirmRefusesAnOutrunToken", func(n *broken) {
-		n.around(nil, func(s *served) {
-			if s.a.Status == node.Outrun {
-				s.Register = s.r.Token
-			}
-		}, node.Confirm)
-	}},
-	{"confirm does not raise the register", "ConfirmRaisesTheRegister", func(n *broken) {
-		n.around(nil, func(s *served) { s.Register = s.was.Register }, node.Confirm)
-	}},
-	{"confirm prolongs the lease", "ConfirmDoesNotProlong", func(n *broken) {
-		n.around(nil, func(s *served) {
-			if s.a.Status == node.Granted {
-				s.Expires = s.now + s.r.TTL
-			}
-		}, node.Confirm)
-	}},
+	{"confirm without the lease", "ConfirmNeedsTheLease", after(func(s *served) {
+		if s.a.Status == node.Lost {
+			s.Register = max(s.Register, s.r.Token)
+			s.a = node.Answer{Status: node.Granted, Register: s.Register}
+		}
+	}, node.Confirm)},
+	{"confirm of an expired lease", "ConfirmNeedsTheLease", before(func(s *served) {
+		if s.Holder == s.r.Holder {
+			s.Expires = max(s.Expires, s.now+1)
+		}
+	}, node.Confirm)},
+	{"confirm accepts an outrun token", "ConfirmRefusesAnOutrunToken", after(func(s *served) {
+		if s.a.Status == node.Outrun {
+			s.a = node.Answer{Status: node.Granted, Register: s.r.Token}
+		}
+	}, node.Confirm)},
+	{"confirm sets the register back", "ConfirmRefusesAnOutrunToken", after(func(s *served) {
+		if s.a.Status == node.Outrun {
+			s.Register = s.r.Token
+		}
+	}, node.Confirm)},
+	{"confirm does not raise the register", "ConfirmRaisesTheRegister",
+		after(func(s *served) { s.Register = s.was.Register }, node.Confirm)},
+	{"confirm prolongs the lease", "ConfirmDoesNotProlong", after(func(s *served) {
+		if s.a.Status == node.Granted {
+			s.Expires = s.now + s.r.TTL
+		}
+	}, node.Confirm)},
 
-	{"extend keeps the old TTL", "ExtendSetsTheNewTTL", func(n *broken) {
-		n.around(nil, func(s *served) {
-			if s.was.Leased(s.now) {
-				s.Expires = s.was.Expires
-			}
-		}, node.Extend)
-	}},
-	{"extend never shortens", "ExtendSetsTheNewTTL", func(n *broken) {
-		n.around(nil, func(s *served) { s.Expires = max(s.Expires, s.was.Expires) }, node.Extend)
-	}},
-	{"extend answers with the token asked about", "ExtendReportsTheRegister", func(n *broken) {
-		n.around(nil, func(s *served) { s.a.Register = s.r.Token }, node.Extend)
-	}},
-	{"extend does not repair", "ExtendRepairsAVacantLease", func(n *broken) {
-		n.around(nil, func(s *served) {
-			if !s.was.Leased(s.now) {
-				*s.Entry, s.a = s.was, node.Answer{Status: node.Lost}
-			}
-		}, node.Extend)
-	}},
-	{"extend repairs whatever the register", "ExtendRefusesWhenTheRegisterPassed", func(n *broken) {
-		n.around(func(s *served) { s.r.Token = fence.MaxToken }, nil, node.Extend)
-	}},
-	{"extend takes another's lease", "ExtendRefusesAnothersLease", func(n *broken) {
-		n.around(func(s *served) { s.Holder = "" }, nil, node.Extend)
-	}},
+	{"extend keeps the old TTL", "ExtendSetsTheNewTTL", after(func(s *served) {
+		if s.was.Leased(s.now) {
+			s.Expires = s.was.Expires
+		}
+	}, node.Extend)},
+	{"extend never shortens", "ExtendSetsTheNewTTL",
+		after(func(s *served) { s.Expires = max(s.Expires, s.was.Expires) }, node.Extend)},
+	{"extend answers with the token asked about", "ExtendReportsTheRegister",
+		after(func(s *served) { s.a.Register = s.r.Token }, node.Extend)},
+	{"extend does not repair", "ExtendRepairsAVacantLease", after(func(s *served) {
+		if !s.was.Leased(s.now) {
+			*s.Entry, s.a = s.was, node.Answer{Status: node.Lost}
+		}
+	}, node.Extend)},
+	{"extend repairs whatever the register", "ExtendRefusesWhenTheRegisterPassed",
+		before(func(s *served) { s.r.Token = fence.MaxToken }, node.Extend)},
+	{"extend takes another's lease", "ExtendRefusesAnothersLease",
+		before(func(s *served) { s.Holder = "" }, node.Extend)},
 
-	{"release does nothing", "ReleaseFreesAtOnce", func(n *broken) {
-		n.around(nil, func(s *served) { *s.Entry = s.was }, node.Release)
-	}},
-	{"release without a check of the owner", "ReleaseLeavesAnothersLease", func(n *broken) {
-		n.around(func(s *served) { s.r.Holder = s.Holder }, nil, node.Release)
-	}},
-	{"release compares labels", "ReleaseLeavesAnothersLease", func(n *broken) {
-		n.around(func(s *served) {
-			if s.Holder.Label() == s.r.Holder.Label() {
-				s.r.Holder = s.Holder
-			}
-		}, nil, node.Release)
-	}},
-	{"release of an expired lease succeeds", "ReleaseAfterTheEndIsLost", func(n *broken) {
-		n.around(func(s *served) { s.now = 0 }, nil, node.Release)
-	}},
-	{"force release keeps the register", "ForceReleaseShutsOutTheOldHolder", func(n *broken) {
-		n.around(nil, func(s *served) { s.Register = s.was.Register }, node.ForceRelease)
-	}},
-	{"force release ignores the floor", "ForceReleaseRespectsTheFloor", func(n *broken) {
-		n.around(func(s *served) { s.r.Token = 0 }, nil, node.ForceRelease)
-	}},
+	{"release does nothing", "ReleaseFreesAtOnce", after(func(s *served) { *s.Entry = s.was }, node.Release)},
+	{"release without a check of the owner", "ReleaseLeavesAnothersLease",
+		before(func(s *served) { s.r.Holder = s.Holder }, node.Release)},
+	{"release compares labels", "ReleaseLeavesAnothersLease", before(func(s *served) {
+		if s.Holder.Label() == s.r.Holder.Label() {
+			s.r.Holder = s.Holder
+		}
+	}, node.Release)},
+	{"release of an expired lease succeeds", "ReleaseAfterTheEndIsLost",
+		before(func(s *served) { s.now = 0 }, node.Release)},
+	{"force release keeps the register", "ForceReleaseShutsOutTheOldHolder",
+		after(func(s *served) { s.Register = s.was.Register }, node.ForceRelease)},
+	{"force release ignores the floor", "ForceReleaseRespectsTheFloor",
+		before(func(s *served) { s.r.Token = 0 }, node.ForceRelease)},
 
 	{"list stops early", "ListShowsEveryLeaseOnce", func(n *broken) {
 		n.list = func(all []node.Lease) []node.Lease { return all[:min(len(all), 250)] }
@@ -295,21 +238,21 @@ func (h hidden) Engine() any {
 	return nil
 }
 
-// onlyShown are what only an operator would see.
-var onlyShown = []string{"force release", "list ", "bookkeeping"}
-
-func (m mutantName) onlyShown() bool {
-	return slices.ContainsFunc(onlyShown, func(prefix string) bool { return strings.HasPrefix(m.name, prefix) })
+// onlyShown reports whether a mutant does wrong what only an operator would see.
+func (m mutant) onlyShown() bool {
+	prefixes := []string{"force release", "list ", "bookkeeping"}
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(m.name, prefix) })
 }
 
-type mutantName struct{ name, caught string }
-
-// chosen returns a harness of two nodes.
-func chosen(n, other node.Node, b *broken) nodetest.Harness {
-	if os.Getenv(hiddenVariable) != "" {
-		n, other = hidden{n}, hidden{other}
-	}
-	return nodetest.Harness{Node: n, Other: other, Wait: func(d time.Duration) { b.now.Add(int64(d)) }, Fast: !b.queues.slow, Patience: time.Second / 5}
+// kinds are the mutants by what they are made of.
+var kinds = []struct {
+	mutants  []mutant
+	open     func(*broken) node.Node
+	hideable bool
+}{
+	{mutants, func(n *broken) node.Node { return &client{broken: n} }, true},
+	{queueMutants, func(n *broken) node.Node { return &queuer{&client{broken: n}} }, true},
+	{startMutants, func(n *broken) node.Node { return &startClient{client: &client{broken: n}} }, false},
 }
 
 // TestMutant runs the suite on the mutant that TestSuiteCatches chose.
@@ -318,31 +261,22 @@ func TestMutant(t *testing.T) {
 	if name == "" {
 		return // only ever run by TestSuiteCatches, in a process of its own
 	}
-	for _, m := range mutants {
-		if m.name == name {
-			nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-				n := newBroken()
-				m.change(n)
-				return chosen(&client{broken: n}, &client{broken: n}, n)
-			})
-			return
+	for _, kind := range kinds {
+		i := slices.IndexFunc(kind.mutants, func(m mutant) bool { return m.name == name })
+		if i < 0 {
+			continue
 		}
-	}
-	for _, m := range queueMutants {
-		if m.name == name {
-			nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-				n := newBroken()
-				m.change(n)
-				return chosen(&queuer{&client{broken: n}}, &queuer{&client{broken: n}}, n)
-			})
-			return
-		}
-	}
-	for _, m := range startMutants {
-		if m.name == name {
-			nodetest.Run(t, func(t *testing.T) nodetest.Harness { return startHarness(m.start) })
-			return
-		}
+		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+			b := newBroken()
+			kind.mutants[i].change(b)
+			n, other := kind.open(b), kind.open(b)
+			if os.Getenv(hiddenVariable) != "" {
+				n, other = hidden{n}, hidden{other}
+			}
+			wait := func(d time.Duration) { b.now.Add(int64(d)) }
+			return nodetest.Harness{Node: n, Other: other, Wait: wait, Fast: !b.queues.slow, Patience: time.Second / 5}
+		})
+		return
 	}
 	t.Fatalf("there is no mutant %q", name)
 }
@@ -350,33 +284,22 @@ func TestMutant(t *testing.T) {
 // A suite that no broken node fails proves nothing. Each mutant runs in a
 // process of its own, because a failed subtest cannot be taken back.
 func TestSuiteCatches(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[mutantName]bool{}
-	for _, m := range mutants {
-		all[mutantName{m.name, m.caught}] = true
-	}
-	for _, m := range queueMutants {
-		all[mutantName{m.name, m.caught}] = true
-	}
-	hideable := len(all)
-	for _, m := range startMutants {
-		all[mutantName{m.name, m.caught}] = false
-	}
-	if hideable != len(mutants)+len(queueMutants) || len(all) != hideable+len(startMutants) {
-		t.Error("two mutants have one name")
-	}
-	for m, hideable := range all {
-		suiteCatches(t, self, m, "")
-		if hideable && !m.onlyShown() {
-			suiteCatches(t, self, m, "hidden")
+	seen := map[[2]string]bool{}
+	for _, kind := range kinds {
+		for _, m := range kind.mutants {
+			if seen[[2]string{m.name, m.caught}] {
+				t.Errorf("two mutants are called %q", m.name)
+			}
+			seen[[2]string{m.name, m.caught}] = true
+			suiteCatches(t, m, "")
+			if kind.hideable && !m.onlyShown() {
+				suiteCatches(t, m, "hidden")
+			}
 		}
 	}
 }
 
-func suiteCatches(t *testing.T, self string, m mutantName, hidden string) {
+func suiteCatches(t *testing.T, m mutant, hidden string) {
 	name, caught := m.name, m.caught
 	t.Run(strings.ReplaceAll(name, " ", "-")+"/"+caught+hidden, func(t *testing.T) {
 		t.Parallel()
@@ -384,19 +307,26 @@ func suiteCatches(t *testing.T, self string, m mutantName, hidden string) {
 		if caught != "" {
 			run += "/^" + caught + "$"
 		}
-		cmd := exec.CommandContext(t.Context(), self, "-test.run="+run, "-test.count=1", "-test.v", "-test.timeout=2m")
-		cmd.Env = append(os.Environ(), mutantVariable+"="+name, hiddenVariable+"="+hidden)
-		out, err := cmd.CombinedOutput()
+		out, err := runMutant(t, name, run, hidden)
 		var exit *exec.ExitError
 		switch {
 		case caught == "" && err != nil:
 			t.Errorf("the suite fails on a sound node:\n%s", out)
 		case caught != "" && !errors.As(err, &exit):
 			t.Errorf("the suite passes (error %v)", err)
-		case caught != "" && !strings.Contains(string(out), "--- FAIL: TestMutant/"+caught+" "):
-			t.Errorf("%s does not catch it; failed instead:\n%s", caught, failures(string(out)))
+		case caught != "" && !strings.Contains(out, "--- FAIL: TestMutant/"+caught+" "):
+			t.Errorf("%s does not catch it; failed instead:\n%s", caught, failures(out))
 		}
 	})
+}
+
+// runMutant runs some tests of the suite on a mutant.
+func runMutant(t *testing.T, name, run, hidden string) (output string, err error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+run, "-test.count=1", "-test.v", "-test.timeout=2m")
+	cmd.Env = append(os.Environ(), mutantVariable+"="+name, hiddenVariable+"="+hidden)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 func failures(output string) string {

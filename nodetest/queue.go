@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -200,23 +199,5 @@ func (q *queueSuite) free() {
 	}
 	if l := q.inspect(q.name); l.Remaining != 0 {
 		q.failf(q.spent(), "inspect: %+v; want no lease", l)
-	}
-}
-
-// runQueues runs the rules of waiter queues, if that is what the nodes are for.
-func runQueues(t *testing.T, open func(t *testing.T) Harness) {
-	probe := open(t)
-	probe.Node.Close()
-	probe.Other.Close()
-	if _, ok := probe.Node.Engine().(node.Queuer); !ok {
-		return
-	}
-	for _, c := range queueCases {
-		if c.slow && !probe.Fast {
-			continue
-		}
-		t.Run(c.name, func(t *testing.T) {
-			newSuite(t, open).inTime(c.test)
-		})
 	}
 }

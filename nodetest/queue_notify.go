@@ -20,10 +20,8 @@ func freeNameGoesToTheFirst(q *queueSuite) {
 		q.refused(asker)
 		q.heard(w1)
 		q.granted(w1)
-		if asker.Waiter == "" {
-			q.ahead(asker, 1)
-		} else {
-			q.ahead(asker, 1) // it is in the queue
+		q.ahead(asker, 1)
+		if asker.Waiter != "" { // it is in the queue
 			q.ahead(waiter{}, 2)
 		}
 	}

@@ -150,6 +150,16 @@ func badPlaceChangesNothing(q *queueSuite) {
 	q.ahead(waiter{}, 1)
 }
 
+// A client becomes a part of them too. One that could have no waiters is a mistake.
+func listenNeedsAClient(q *queueSuite) {
+	const client = "0123456789abcdef0123456789abcdef"
+	for _, bad := range []string{"", "a", "..", "../" + client[3:], client + ":1", client + "0", strings.ToUpper(client), strings.Repeat("*", 32)} {
+		if err := q.node.Listen(q.ctx, bad, func(string) {}); !errors.Is(err, node.ErrInvalid) {
+			q.failf(0, "listen as %q: %v; want ErrInvalid", bad, err)
+		}
+	}
+}
+
 // Clients' clocks do not agree. Waiters take their stamps from the nodes', which
 // they see in the answers that refuse them.
 func heldCarriesTheClock(q *queueSuite) {

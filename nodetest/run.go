@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
@@ -39,14 +40,42 @@ type Harness struct {
 // Run in parallel tests.
 //
 // The rules of waiter queues are for nodes that are a node.Queuer, and all rules
-// run once more for a node.Starter. To know that, Run opens two more
-// harnesses, with the t of the whole suite.
+// run once more for a node.Starter. To know that, Run opens one more
+// harness, with the t of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) { c.test(newSuite(t, open)) })
+	probe := open(t)
+	probe.Node.Close()
+	probe.Other.Close()
+	run := func(prefix string, rules func(t *testing.T) *suite) {
+		for _, c := range cases {
+			if prefix == "" || c.name != "DoneContextIsAnError" { // Start has no context
+				t.Run(prefix+c.name, func(t *testing.T) { c.test(rules(t)) })
+			}
+		}
+		if _, ok := probe.Node.Engine().(node.Queuer); !ok {
+			return
+		}
+		for _, c := range queueCases {
+			if !c.slow || probe.Fast {
+				t.Run(prefix+c.name, func(t *testing.T) { rules(t).inTime(c.test) })
+			}
+		}
 	}
-	runQueues(t, open)
-	runStarted(t, open)
+	run("", func(t *testing.T) *suite { return newSuite(t, open) })
+	if _, ok := probe.Node.(node.Starter); !ok {
+		return
+	}
+	started := func(t *testing.T) *suite {
+		s := newSuite(t, open)
+		s.node.start, s.other.start = true, true
+		return s
+	}
+	run("Started", started)
+	t.Run("StartedForceReleaseIsRefused", func(t *testing.T) { startedForceReleaseIsRefused(started(t)) })
+	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
+	if o, ok := probe.Node.(node.Ordered); ok && o.InOrder() {
+		t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
+	}
 }
 
 // newSuite opens a harness for one subtest.
@@ -128,6 +157,7 @@ var queueCases = []struct {
 	{"AheadCountsThoseBefore", aheadCountsThoseBefore, false},
 	{"QueuesNeverMix", queuesNeverMix, false},
 	{"BadPlaceChangesNothing", badPlaceChangesNothing, false},
+	{"ListenNeedsAClient", listenNeedsAClient, false},
 	{"HeldCarriesTheClock", heldCarriesTheClock, false},
 	{"QueueIsForgotten", queueIsForgotten, true},
 	{"QueueIsRememberedWhileSomebodyAsks", queueIsRememberedWhileSomebodyAsks, true},
@@ -177,9 +207,14 @@ func (s *suite) outwait() { s.wait(short + short/2) }
 
 // request is one holder's request, with ttl long.
 func request(name, label string, token fence.Token) node.Request {
+	return node.Request{Name: name, Holder: node.Holder(identity() + ":" + label), TTL: long, Token: token}
+}
+
+// identity returns random digits, as a holder or a client has them.
+func identity() string {
 	id := make([]byte, 16)
 	rand.Read(id)
-	return node.Request{Name: name, Holder: node.Holder(hex.EncodeToString(id) + ":" + label), TTL: long, Token: token}
+	return hex.EncodeToString(id)
 }
 
 // with returns the request for another token.
@@ -206,6 +241,14 @@ func (s *suite) want(status node.Status) func(node.Answer, error) node.Answer {
 			s.Fatalf("answered %+v; want %v", a, status)
 		}
 		return a
+	}
+}
+
+// invalid checks that an operation was refused as malformed.
+func (s *suite) invalid(what string, of any, a node.Answer, err error) {
+	s.Helper()
+	if !errors.Is(err, node.ErrInvalid) {
+		s.Fatalf("%s %v: %+v, %v; want ErrInvalid", what, of, a, err)
 	}
 }
 

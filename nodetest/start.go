@@ -1,7 +1,6 @@
 package nodetest
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -9,40 +8,6 @@ import (
 
 	"github.com/fenlock/fenlock/node"
 )
-
-// runStarted runs the rules again, with Start in place of Do, if the nodes are
-// Starters.
-func runStarted(t *testing.T, open func(t *testing.T) Harness) {
-	probe := open(t)
-	probe.Node.Close()
-	probe.Other.Close()
-	if _, ok := probe.Node.(node.Starter); !ok {
-		return
-	}
-	started := func(t *testing.T) *suite {
-		s := newSuite(t, open)
-		s.node.start, s.other.start = true, true
-		return s
-	}
-	for _, c := range cases {
-		if c.name != "DoneContextIsAnError" { // Start has no context
-			t.Run("Started"+c.name, func(t *testing.T) { c.test(started(t)) })
-		}
-	}
-	t.Run("StartedForceReleaseIsRefused", func(t *testing.T) { startedForceReleaseIsRefused(started(t)) })
-	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
-	if o, ok := probe.Node.(node.Ordered); ok && o.InOrder() {
-		t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
-	}
-	if _, ok := probe.Node.Engine().(node.Queuer); !ok {
-		return
-	}
-	for _, c := range queueCases {
-		if !c.slow || probe.Fast {
-			t.Run("Started"+c.name, func(t *testing.T) { started(t).inTime(c.test) })
-		}
-	}
-}
 
 // startTimeout is what an operation that is started may take.
 const startTimeout = 5 * time.Second
@@ -83,9 +48,8 @@ func (w *watched) begin(r node.Request) (node.Answer, error) {
 // What is started is of the life of a lock: only that is kept in order.
 func startedForceReleaseIsRefused(s *suite) {
 	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "me", 7)))
-	if a, err := s.node.begin(node.Request{Op: node.ForceRelease, Name: "a"}); !errors.Is(err, node.ErrInvalid) {
-		s.Errorf("a force release that was started: %+v, %v; want ErrInvalid", a, err)
-	}
+	a, err := s.node.begin(node.Request{Op: node.ForceRelease, Name: "a"})
+	s.invalid("started:", node.ForceRelease, a, err)
 	s.leased("a", "me", true, 7)
 }
 

@@ -51,43 +51,6 @@ func must(t *testing.T, want node.Status) func(node.Answer, error) node.Answer {
 	}
 }
 
-// One nanosecond on either side of the expiry.
-func TestExpiryIsExact(t *testing.T) {
-	clock := new(fakeClock)
-	n, ctx := New("a", WithClock(clock.Now)), t.Context()
-	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
-	clock.Advance(10*time.Second - 1)
-	must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0))))
-	clock.Advance(1)
-	must(t, node.Lost)(n.Do(ctx, as(node.Confirm, request("x", "one", 1))))
-	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "two", 0))))
-}
-
-// Names that are used once and never again must not stay in memory (the bug
-// of Redisson #6510), and a sweep must not take a live one.
-func TestExpiredLeasesAreFreed(t *testing.T) {
-	clock := new(fakeClock)
-	n, ctx := New("a", WithClock(clock.Now)), t.Context()
-	keeper := request("keep", "keeper", 0)
-	keeper.TTL = time.Hour
-	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, keeper)))
-	largest := 0
-	for i := range 50_000 {
-		r := request(fmt.Sprint("name ", i), "h", 0)
-		r.TTL = time.Second
-		must(t, node.Granted)(n.Do(ctx, as(node.Acquire, r)))
-		largest = max(largest, len(n.store.Leases))
-		clock.Advance(10 * time.Millisecond) // so that 100 are live at any time
-	}
-	if largest > 2*101+64 {
-		t.Errorf("up to %d leases were kept for 101 live ones", largest)
-	}
-	if len(n.store.Registers) > node.Stripes {
-		t.Errorf("%d registers", len(n.store.Registers))
-	}
-	must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("keep", "other", 0))))
-}
-
 func TestCrashRestartAdmit(t *testing.T) {
 	n, ctx := New("a"), t.Context()
 	other := n.Share()
@@ -162,6 +125,21 @@ func TestRejoinNeedsAMajority(t *testing.T) {
 	if warned != 1 {
 		t.Errorf("%d warnings about a rebuilding from nodes without memory, want 1", warned)
 	}
+}
+
+// A token that is fixed at two nodes survives the loss of one while the other cannot be
+// reached.
+func TestRejoinWaitsForASilentNode(t *testing.T) {
+	clock := new(fakeClock)
+	nodes, ctx := group(t, clock, nil), t.Context()
+	far := nodes[2].Share()
+	nodes[2].Close() // a partition: the others do not see it
+	must(t, node.Granted)(nodes[0].Do(ctx, as(node.Acquire, request("x", "one", 1000))))
+	must(t, node.Granted)(far.Do(ctx, as(node.Acquire, request("x", "one", 1000))))
+	nodes[0].Crash()
+	nodes[0].Restart()
+	clock.Advance(time.Hour)
+	must(t, node.Rejoining)(nodes[0].Do(ctx, as(node.Acquire, request("x", "two", 0))))
 }
 
 func TestJoinTwice(t *testing.T) {

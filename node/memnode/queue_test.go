@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -97,8 +96,9 @@ func TestNotifyMayUseTheNode(t *testing.T) {
 	must(t, node.Granted)(a, err)
 }
 
-// What is left of closed nodes and of waiters that were killed must not stay in
-// memory, and a sweep must not take a live queue.
+// Names that are used once and never again must not stay in memory (the bug of Redisson
+// #6510), nor what is left of closed nodes and of waiters that were killed; and a sweep
+// must not take a live lease or queue.
 func TestQueuesAndListenersAreFreed(t *testing.T) {
 	clock := new(fakeClock)
 	n, ctx := New("a", WithClock(clock.Now)), t.Context()
@@ -119,6 +119,9 @@ func TestQueuesAndListenersAreFreed(t *testing.T) {
 	if largest > 2*(2+101+1)+64 {
 		t.Errorf("up to %d leases and queues were kept for 101 live queues", largest)
 	}
+	if len(n.store.Registers) > node.Stripes {
+		t.Errorf("%d registers", len(n.store.Registers))
+	}
 	if a := must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("keep", "other", 0)))); a.Ahead != 1 {
 		t.Errorf("%d in a queue that is in use", a.Ahead)
 	}
@@ -131,33 +134,5 @@ func TestQueuesAndListenersAreFreed(t *testing.T) {
 	}
 	if len(n.store.listeners) != 0 {
 		t.Errorf("%d listeners are left of closed nodes", len(n.store.listeners))
-	}
-}
-
-// One nanosecond on either side of the expiry.
-func TestQueueExpiryIsExact(t *testing.T) {
-	for after, want := range map[time.Duration]int{rule.QueueExpiry - 1: 1, rule.QueueExpiry: 0} {
-		clock := new(fakeClock)
-		n, ctx := New("a", WithClock(clock.Now)), t.Context()
-		r := request("x", "one", 0)
-		r.TTL = time.Hour
-		must(t, node.Granted)(n.Do(ctx, as(node.Acquire, r)))
-		must(t, node.Held)(n.Do(ctx, as(node.Acquire, waiting("x", client("a"), 1))))
-		clock.Advance(after)
-		if a := must(t, node.Held)(n.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Ahead != want || a.Clock != after {
-			t.Errorf("after %v: %+v; want %d in the queue", after, a, want)
-		}
-	}
-}
-
-func TestListenNeedsAClientThatCanHaveWaiters(t *testing.T) {
-	n := New("a")
-	for _, c := range []string{"", "a", client("A"), client("a") + ":1"} {
-		if err := n.Listen(t.Context(), c, func(string) {}); !errors.Is(err, fenlock.ErrInvalid) {
-			t.Errorf("listen as %q: %v", c, err)
-		}
-	}
-	if len(n.store.listeners) != 0 {
-		t.Error("refused, and listening")
 	}
 }

@@ -59,11 +59,10 @@ func (s *store) admit(tokens map[int]fence.Token) {
 
 // Join implements node.Rejoiner.
 func (n *Node) Join(g node.Group) error {
-	old := n.group.Load()
-	if old == nil && n.group.CompareAndSwap(nil, &g) {
+	if n.group.CompareAndSwap(nil, &g) {
 		return nil
 	}
-	if old = n.group.Load(); !sameGroup(*old, g) {
+	if old := n.group.Load(); !sameGroup(*old, g) {
 		return n.errorf("join", fmt.Errorf("the node is in a group of %d nodes with a longest lease of %v already, not in one of %d with %v",
 			len(old.Nodes), old.MaxTTL, len(g.Nodes), g.MaxTTL))
 	}
@@ -71,15 +70,8 @@ func (n *Node) Join(g node.Group) error {
 }
 
 func sameGroup(a, b node.Group) bool {
-	if a.MaxTTL != b.MaxTTL || len(a.Nodes) != len(b.Nodes) {
-		return false
-	}
-	for i := range a.Nodes {
-		if a.Nodes[i].String() != b.Nodes[i].String() {
-			return false
-		}
-	}
-	return true
+	sameName := func(a, b node.Node) bool { return a.String() == b.String() }
+	return a.MaxTTL == b.MaxTTL && slices.EqualFunc(a.Nodes, b.Nodes, sameName)
 }
 
 // Registers implements node.Rejoiner.

@@ -63,26 +63,23 @@ func (n *Node) page(ctx context.Context, tx *sql.Tx, after string) ([]node.Lease
 		return nil, err
 	}
 	defer rows.Close()
-	var entries []rule.Entry
-	var names []string
+	var page []node.Lease
 	for rows.Next() {
 		var name, holder []byte
 		var expires int64
 		if err := rows.Scan(&name, &holder, &expires); err != nil {
 			return nil, err
 		}
-		names = append(names, string(name))
-		entries = append(entries, rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond})
+		e := rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond}
+		page = append(page, e.Lease(string(name), now))
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return nil, err
 	}
-	page := make([]node.Lease, len(names))
-	for i, name := range names {
-		if entries[i].Register, err = n.register(ctx, tx, name); err != nil {
+	for i := range page {
+		if page[i].Register, err = n.register(ctx, tx, page[i].Name); err != nil {
 			return nil, err
 		}
-		page[i] = entries[i].Lease(name, now)
 	}
 	return page, nil
 }

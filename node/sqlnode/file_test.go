@@ -46,13 +46,13 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			_, err := n.Do(t.Context(), as(node.Extend, r))
-			problem(t, err, path, "while it was open")
-			_, err = n.Do(t.Context(), as(node.Acquire, request("b", "", 0)))
-			problem(t, err, path, "while it was open")
-			_, err = n.Inspect(t.Context(), "a")
-			problem(t, err, path, "while it was open")
-			problem(t, n.List(t.Context(), func(node.Lease) bool { return true }), path, "while it was open")
+			_, extend := n.Do(t.Context(), as(node.Extend, r))
+			_, acquire := n.Do(t.Context(), as(node.Acquire, request("b", "", 0)))
+			_, inspect := n.Inspect(t.Context(), "a")
+			list := n.List(t.Context(), func(node.Lease) bool { return true })
+			for _, err := range []error{extend, acquire, inspect, list} {
+				problem(t, err, path, "while it was open")
+			}
 		})
 	}
 }
@@ -60,8 +60,7 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 // A connection that is made anew, as after an interrupted query, must not make
 // the file anew: the next one would get an empty node with every lock free.
 func TestDeletedFileIsNotMadeAgain(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	n.db.SetMaxIdleConns(-1) // closes the connection
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -91,8 +90,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 func TestNewerFormatIsRefused(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	for value, says := range map[string]string{"2": "newer fenlock (format 2", "soon": "no fenlock wrote", "0": "no fenlock wrote"} {
 		if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = ?`, value); err != nil {
 			t.Fatal(err)
@@ -161,7 +159,7 @@ func check(t *testing.T, n *Node) {
 
 // The settings that the promises rest on are in effect on the connection.
 func TestSettings(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	n, _ := newNode(t)
 	for pragma, value := range map[string]string{"journal_mode": "wal", "synchronous": "1", "busy_timeout": "0", "wal_autocheckpoint": "100"} {
 		var got string
 		if err := n.db.QueryRow(`PRAGMA ` + pragma).Scan(&got); err != nil || got != value {
@@ -173,7 +171,7 @@ func TestSettings(t *testing.T) {
 // What promises a number is on the disk before it is answered; what only ends or
 // prolongs a lease, which a crash of the machine ends anyway, need not be.
 func TestWhatIsSynced(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	n, _ := newNode(t)
 	level := func(q interface {
 		QueryRowContext(context.Context, string, ...any) *sql.Row
 	}) (level string) {
@@ -197,15 +195,10 @@ func TestWhatIsSynced(t *testing.T) {
 	r := request("a", "", 0)
 	r.Token = want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r))).Register
 	n.sync = "(" // whoever sets it gets an error
-	for op, f := range map[string]func() (node.Answer, error){
-		"acquire": func() (node.Answer, error) { return n.Do(t.Context(), as(node.Acquire, request("b", "", 0))) },
-		"confirm": func() (node.Answer, error) { return n.Do(t.Context(), as(node.Confirm, r)) },
-		"force": func() (node.Answer, error) {
-			return n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "b", Token: 1})
-		},
-	} {
-		if a, err := f(); err == nil {
-			t.Errorf("%s is not synced: %+v", op, a)
+	b := request("b", "", 1)
+	for _, r := range []node.Request{as(node.Acquire, b), as(node.Confirm, r), as(node.ForceRelease, b)} {
+		if a, err := n.Do(t.Context(), r); err == nil {
+			t.Errorf("%v is not synced: %+v", r.Op, a)
 		}
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
@@ -221,8 +214,7 @@ func TestWhatIsSynced(t *testing.T) {
 }
 
 func TestReadOnlyIsExplained(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	if _, err := n.db.Exec(`PRAGMA query_only = ON`); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -47,14 +48,7 @@ func (n *Node) Listen(ctx context.Context, client string, event func(waiter stri
 	l.running.Go(l.run)
 	l.running.Go(l.watch)
 	n.mu.Unlock() // from now on it can be closed
-	select {
-	case err := <-l.first:
-		return n.listenError(err)
-	case <-ctx.Done():
-	}
-	if l.answer(ctx.Err()) {
-		return n.errorf("listen", fmt.Errorf("the disk did not answer: %w", ctx.Err()))
-	}
+	defer context.AfterFunc(ctx, func() { l.answer(fmt.Errorf("the disk did not answer: %w", ctx.Err())) })()
 	return n.listenError(<-l.first)
 }
 
@@ -78,16 +72,16 @@ type listener struct {
 	event  func(waiter string)
 	lstat  func(path string) (os.FileInfo, error)
 
-	first   chan error    // what Listen returns
-	asked   chan struct{} // a waiter was refused; see watch
-	closing chan struct{}
-	running sync.WaitGroup // whatever makes events
+	answered atomic.Bool   // Listen has its answer: from now on there are events
+	first    chan error    // what Listen returns
+	asked    chan struct{} // a waiter was refused; see watch
+	closing  chan struct{}
+	running  sync.WaitGroup // whatever makes events
 
-	mu       sync.Mutex
-	returned bool        // Listen has its answer: from now on there are events
-	file     *os.File    // nil while there is none
-	info     os.FileInfo // of the file
-	closed   bool
+	mu     sync.Mutex
+	file   *os.File    // nil while there is none
+	info   os.FileInfo // of the file
+	closed bool
 }
 
 // run makes the pipe and reads it, again whenever it is gone, until close.
@@ -102,11 +96,9 @@ func (l *listener) run() {
 			l.read(file)
 			l.remove()
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-l.closing:
-			timer.Stop()
 			return
 		}
 	}
@@ -156,14 +148,11 @@ func (l *listener) read(file *os.File) {
 
 // answer gives Listen its answer, unless it has one.
 func (l *listener) answer(err error) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.returned {
-		return false
+	first := l.answered.CompareAndSwap(false, true)
+	if first {
+		l.first <- err
 	}
-	l.returned = true
-	l.first <- err
-	return true
+	return first
 }
 
 // present reports whether the pipe that info is about still has its name.

@@ -3,7 +3,6 @@
 package sqlnode
 
 import (
-	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -78,39 +77,6 @@ func eventually(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// Two nodes on one file, as two processes have them: they serve the waiters in
-// one order, and keep the name for each.
-func TestOrderAcrossNodes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	one, two := open(t, path), open(t, path)
-	a, b := listen(t, one, clientA), listen(t, two, clientB)
-	held := request("a", "holder", 0)
-	want(t, node.Granted)(two.Do(t.Context(), as(node.Acquire, held)))
-	order := []struct {
-		node   *Node
-		heard  notified
-		waiter string
-	}{{one, a, clientA + ":1"}, {two, b, clientB + ":1"}, {one, a, clientA + ":2"}, {two, b, clientB + ":2"}}
-	for _, i := range []int{2, 0, 3, 1} { // the order in which they come does not count
-		want(t, node.Held)(order[i].node.Do(t.Context(), as(node.Acquire, asks("a", order[i].waiter, int64(i)+10))))
-	}
-	for i, next := range order {
-		want(t, node.Granted)(two.Do(t.Context(), as(node.Release, held)))
-		next.heard.hears(t, next.waiter)
-		a.silent(t)
-		b.silent(t)
-		held = asks("a", next.waiter, int64(i)+10)
-		if e := entry(t, one, "a"); e.Holder != node.Reserved(next.waiter) {
-			continue // the window is over, on a slow machine
-		}
-		want(t, node.Granted)(next.node.Do(t.Context(), as(node.Acquire, held)))
-		held.Place = node.Place{}
-	}
-	if l, w := rows(t, one, "fenlock_lines"), rows(t, one, "fenlock_waiters"); l != 0 || w != 0 {
-		t.Errorf("%d queues, %d waiters are left", l, w)
-	}
-}
-
 func TestCloseLeavesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	before := runtime.NumGoroutine()
@@ -136,18 +102,14 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 	// The waiters of one that has closed cannot be notified.
 	n := open(t, path)
-	held := request("a", "", 0)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
-	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 1))))
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
+	handOver(t, n, n, "a", clientA+":1")
 	if l, err := n.Inspect(t.Context(), "a"); err != nil || l.Remaining != 0 {
 		t.Errorf("%+v, %v; want it free", l, err)
 	}
 }
 
 func TestOneListenerForAClient(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	heard := listen(t, n, clientA)
 	for _, n := range []*Node{n, open(t, path)} {
 		if err := n.Listen(t.Context(), clientA, func(string) {}); !errors.Is(err, fenlock.ErrInvalid) {
@@ -200,13 +162,9 @@ func TestNotificationsLeakNoDescriptors(t *testing.T) {
 	}
 	before := lowest()
 	for range 100 {
-		held, w := request("a", "", 0), asks("a", clientA+":1", 1)
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
-		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
-		heard.hears(t, w.Place.Waiter)
-		w.Place.Stamp = 0
-		want(t, node.Lost)(n.Do(t.Context(), as(node.Release, w)))
+		handOver(t, n, n, "a", clientA+":1")
+		heard.hears(t, clientA+":1")
+		want(t, node.Lost)(n.Do(t.Context(), as(node.Release, asks("a", clientA+":1", 0))))
 	}
 	if after := lowest(); after > before+50 {
 		t.Errorf("the lowest free descriptor was %d, and is %d", before, after)
@@ -215,8 +173,7 @@ func TestNotificationsLeakNoDescriptors(t *testing.T) {
 
 // A process that is stopped reads nothing. Telling it must not wait for it.
 func TestFullPipeCountsAsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, _ := newNode(t)
 	unread, err := n.makePipe(clientA)
 	if err != nil {
 		t.Fatal(err)
@@ -226,12 +183,7 @@ func TestFullPipeCountsAsTold(t *testing.T) {
 	for err == nil {
 		_, err = unread.Write(make([]byte, 512))
 	}
-	held := request("a", "", 0)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
-	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 1))))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	want(t, node.Granted)(n.Do(ctx, as(node.Release, held)))
+	handOver(t, n, n, "a", clientA+":1")
 	if e := entry(t, n, "a"); e.Holder != node.Reserved(clientA+":1") {
 		t.Errorf("the name is not reserved: %+v", e)
 	}
@@ -259,8 +211,7 @@ func TestFolderHasTheFilesPermissions(t *testing.T) {
 // Somebody tidies up. The waiters are reachable again soon after one of them has
 // asked, and told to ask.
 func TestFolderDeleted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	heard := listen(t, n, clientA)
 	other := open(t, path)
 	held := request("a", "", 0)
@@ -300,11 +251,7 @@ func TestFolderCannotBeMade(t *testing.T) {
 	if !errors.Is(err, fenlock.ErrMisconfigured) {
 		t.Errorf("%v is for somebody to mend", err)
 	}
-	held := request("a", "", 0)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
-	w := asks("a", clientA+":1", 1)
-	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held))) // notifies nobody
+	handOver(t, n, n, "a", clientA+":1") // notifies nobody
 	w2 := asks("a", clientA+":2", 2)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, w2)))
 	heard.silent(t)
@@ -313,7 +260,7 @@ func TestFolderCannotBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard.hears(t, "")
-	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 1))))
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, w2)))
 	heard.hears(t, clientA+":1")
 }
@@ -338,11 +285,8 @@ func TestOtherThingsInTheFolderStay(t *testing.T) {
 	defer reader.Close()
 	n := open(t, path)
 	for _, client := range []string{clientA, clientB} {
-		held := request(client, "", 0)
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
-		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(client, client+":1", 1))))
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held))) // it is not reserved
+		handOver(t, n, n, client, client+":1")
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(client, "", 0)))) // it is not reserved
 	}
 	listen(t, n, strings.Repeat("c", 32))
 	if names := inFolder(t, path); len(names) != 5 {

@@ -30,6 +30,22 @@ func open(t testing.TB, path string) *Node {
 	return n
 }
 
+// newNode opens a node in a file of its own.
+func newNode(t testing.TB) (n *Node, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "locks.db")
+	return open(t, path), path
+}
+
+// handOver has a node wait for a name that another one has, and that one release it.
+func handOver(t testing.TB, waits, releases *Node, name, waiter string) {
+	t.Helper()
+	held := request(name, "", 0)
+	want(t, node.Granted)(releases.Do(t.Context(), as(node.Acquire, held)))
+	want(t, node.Held)(waits.Do(t.Context(), as(node.Acquire, asks(name, waiter, 1))))
+	want(t, node.Granted)(releases.Do(t.Context(), as(node.Release, held)))
+}
+
 func request(name, label string, token fence.Token) node.Request {
 	id := make([]byte, 16)
 	rand.Read(id)
@@ -46,25 +62,32 @@ func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer
 	}
 }
 
+// On the clock of this machine, on the wall clock that other systems use, without a boot
+// id, and on one that the test moves, which the rules about the end of a queue need.
 func TestConformance(t *testing.T) {
-	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-		path := filepath.Join(t.TempDir(), "locks.db")
-		return nodetest.Harness{Node: open(t, path), Other: open(t, path), Wait: time.Sleep}
-	})
-}
-
-// The wall clock that other systems use, and no boot id.
-func TestConformanceOnTheWallClock(t *testing.T) {
-	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-		path := filepath.Join(t.TempDir(), "locks.db")
-		h := nodetest.Harness{Wait: time.Sleep}
-		for _, to := range []*node.Node{&h.Node, &h.Other} {
-			n := open(t, path)
+	var moved atomic.Int64
+	for what, c := range map[string]struct {
+		change func(*Node)
+		wait   func(time.Duration)
+	}{
+		"machine": {func(*Node) {}, time.Sleep},
+		"wall clock": {func(n *Node) {
 			n.boot, n.clock = "", func() time.Duration { return time.Duration(time.Now().UnixNano()) }
-			*to = n
-		}
-		return h
-	})
+		}, time.Sleep},
+		"fake clock": {func(n *Node) {
+			n.sync, n.clock = "OFF", func() time.Duration { return time.Duration(moved.Load()) }
+		}, func(d time.Duration) { moved.Add(int64(d)) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+				n, path := newNode(t)
+				other := open(t, path)
+				c.change(n)
+				c.change(other)
+				return nodetest.Harness{Node: n, Other: other, Wait: c.wait, Fast: what == "fake clock"}
+			})
+		})
+	}
 }
 
 func TestParse(t *testing.T) {
@@ -213,7 +236,7 @@ func TestExpiredRowsAreDeleted(t *testing.T) {
 
 // One millisecond on either side of the expiry: the precision of the file.
 func TestExpiryIsExact(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	n, _ := newNode(t)
 	now := 5*time.Second + 999*time.Microsecond
 	n.clock = func() time.Duration { return now }
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "one", 0))))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -241,12 +242,9 @@ func (n *Node) sweep() {
 // isPermanent reports whether an error stays until somebody changes something
 // about the folder.
 func isPermanent(err error) bool {
-	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.EOPNOTSUPP, syscall.ENOSYS, errForeign} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	permanent := []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG,
+		syscall.EOPNOTSUPP, syscall.ENOSYS, errForeign}
+	return slices.ContainsFunc(permanent, func(e error) bool { return errors.Is(err, e) })
 }
 
 func ignoringEINTR(f func() error) error {

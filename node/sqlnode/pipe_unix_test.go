@@ -38,15 +38,9 @@ func TestCallsFollowLinks(t *testing.T) {
 			heard           notified
 			waiter          string
 		}{{direct, linked, heard, clientA + ":1"}, {linked, direct, far, clientB + ":1"}} {
-			held, w := request(path, "", 0), asks(path, c.waiter, 1)
-			want(t, node.Granted)(c.releases.Do(t.Context(), as(node.Acquire, held)))
-			want(t, node.Held)(c.waits.Do(t.Context(), as(node.Acquire, w)))
-			want(t, node.Granted)(c.releases.Do(t.Context(), as(node.Release, held)))
+			handOver(t, c.waits, c.releases, path, c.waiter)
 			c.heard.hears(t, c.waiter)
-			w.Place.Stamp = 0
-			if _, err := c.waits.Do(t.Context(), as(node.Release, w)); err != nil {
-				t.Fatal(err)
-			}
+			want(t, node.Lost)(c.waits.Do(t.Context(), as(node.Release, asks(path, c.waiter, 0))))
 		}
 		if names := inFolder(t, file); len(names) != 2 {
 			t.Errorf("the folder has %q; want two pipes", names)
@@ -142,44 +136,10 @@ func TestPlantedDraftIsNotAdopted(t *testing.T) {
 	}
 }
 
-// Whoever may only read the file cannot take the calls of a client. The client
-// itself can be called, and its pipe is swept when it is dead.
-func TestWriteOnlyPipes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
-	if err := os.Chmod(path, 0o664); err != nil {
-		t.Fatal(err)
-	}
-	killed, err := n.makePipe(clientB)
-	if err != nil {
-		t.Fatal(err)
-	}
-	killed.Close() // and its name stays, as if it had been killed
-	heard := listen(t, n, clientA)
-	if names := inFolder(t, path); len(names) != 1 || names[0] != clientA {
-		t.Errorf("the folder has %q; want one pipe", names)
-	}
-	held, w := request("a", "", 0), asks("a", clientA+":1", 1)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
-	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, w)))
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
-	heard.hears(t, clientA+":1")
-	if os.Geteuid() == 0 {
-		return // root may open anything
-	}
-	f, err := os.OpenFile(n.pipeOf(clientA), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err == nil {
-		f.Close()
-	}
-	if !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("opening the pipe to read: %v", err)
-	}
-}
-
 // A disk that hangs while somebody looks for the pipe holds neither the waiter
 // that has just been refused nor those who come after it.
 func TestHangingFolderDoesNotHoldTheWaiter(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	n, _ := newNode(t)
 	listen(t, n, clientA)
 	hang, looking := make(chan struct{}), make(chan struct{}, 100)
 	defer close(hang)

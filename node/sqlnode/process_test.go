@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 )
@@ -25,7 +26,7 @@ const (
 	fileVariable = "FENLOCK_SQLNODE_FILE"
 )
 
-var roles = map[string]func(*Node){"hammer": hammer, "churn": churn, "stuck": stuck}
+var roles = map[string]func(*Node){"lockers": lockers, "churn": churn, "stuck": stuck}
 
 func TestMain(m *testing.M) {
 	role, ok := roles[os.Getenv(roleVariable)]
@@ -73,49 +74,58 @@ func child(t *testing.T, role, path string, env ...string) (*exec.Cmd, io.Reader
 	return cmd, out, &stderr
 }
 
-const hammerRounds = 40
+const lockerRounds = 15
 
-// hammer takes one lock again and again. While it has it, it creates a file
-// that nobody else may have created, and removes it: the overlap of two holders
-// fails.
-func hammer(n *Node) {
+// lockers takes one lock again and again, as two Lockers that share the node: one waits,
+// the other one polls. Whoever has it creates a file that nobody else may have created,
+// and removes it: the overlap of two holders fails.
+func lockers(n *Node) {
+	var all sync.WaitGroup
 	proof := n.path + ".held"
-	for done := 0; done < hammerRounds; {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		r := request("the lock", fmt.Sprint(os.Getpid()), 0)
-		a, err := n.Do(ctx, as(node.Acquire, r))
+	for _, polls := range []bool{false, true} {
+		l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}})
 		if err != nil {
 			fatal(err)
 		}
-		if a.Status == node.Granted {
-			f, err := os.OpenFile(proof, os.O_CREATE|os.O_EXCL, 0o600)
-			if err != nil {
-				fatal("two holders at once: " + err.Error())
-			}
-			f.Close()
-			fmt.Println(uint64(a.Register))
-			if err := os.Remove(proof); err != nil {
-				fatal(err)
-			}
-			if a, err := n.Do(ctx, as(node.Release, r)); err != nil || a.Status != node.Granted {
-				fatal(fmt.Sprint("release: ", a, err))
-			}
-			done++
-		} else {
-			time.Sleep(time.Millisecond)
+		acquire := l.Acquire
+		if polls {
+			acquire = l.TryAcquire
 		}
-		cancel()
+		all.Go(func() {
+			for range lockerRounds {
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+				lock, err := acquire(ctx, "the lock")
+				for polls && (errors.Is(err, fenlock.ErrHeld) || errors.Is(err, fenlock.ErrNoQuorum)) { // or slow just now
+					time.Sleep(time.Millisecond)
+					lock, err = acquire(ctx, "the lock")
+				}
+				if err != nil {
+					fatal(err)
+				}
+				f, err := os.OpenFile(proof, os.O_CREATE|os.O_EXCL, 0o600)
+				if err != nil {
+					fatal("two holders at once: " + err.Error())
+				}
+				f.Close()
+				fmt.Println(lock.Token())
+				if err := errors.Join(os.Remove(proof), lock.Release(ctx)); err != nil {
+					fatal(err)
+				}
+				cancel()
+			}
+		})
 	}
+	all.Wait()
 }
 
 func TestManyProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db") // made by whichever comes first
-	const processes = 4
+	const processes, grants = 3, 3 * 2 * lockerRounds
 	var mu sync.Mutex
 	var all []fence.Token
 	var wg sync.WaitGroup
 	for range processes {
-		cmd, out, stderr := child(t, "hammer", path)
+		cmd, out, stderr := child(t, "lockers", path)
 		wg.Go(func() {
 			var last fence.Token
 			lines := bufio.NewScanner(out)
@@ -136,8 +146,8 @@ func TestManyProcesses(t *testing.T) {
 	}
 	wg.Wait()
 	slices.Sort(all)
-	if len(all) != processes*hammerRounds || len(slices.Compact(slices.Clone(all))) != len(all) {
-		t.Errorf("%d tokens of %d grants, or one of them twice", len(all), processes*hammerRounds)
+	if len(all) != grants || len(slices.Compact(slices.Clone(all))) != grants {
+		t.Errorf("%d tokens of %d grants, or one of them twice", len(all), grants)
 	}
 	n := open(t, path)
 	l, err := n.Inspect(t.Context(), "the lock")
@@ -209,33 +219,24 @@ func stuck(n *Node) {
 // The context ends the wait for a lock that another process has. Nothing was
 // executed then, now or later.
 func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n, r := open(t, path), request("a", "me", 7)
+	n, path := newNode(t)
+	r := request("a", "me", 7)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 	cmd, out, stderr := child(t, "stuck", path)
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
 		t.Fatalf("%q, %v: %s", line, err, stderr)
 	}
-	for op, call := range map[string]func(context.Context) error{
-		"acquire": func(ctx context.Context) error {
-			_, err := n.Do(ctx, as(node.Acquire, request("b", "", 0)))
-			return err
-		},
-		"confirm": func(ctx context.Context) error {
-			r := r
-			r.Token = 50
-			_, err := n.Do(ctx, as(node.Confirm, r))
-			return err
-		},
-		"extend":  func(ctx context.Context) error { _, err := n.Do(ctx, as(node.Extend, r)); return err },
-		"release": func(ctx context.Context) error { _, err := n.Do(ctx, as(node.Release, r)); return err },
+	later := r
+	later.Token = 50
+	for _, r := range []node.Request{
+		as(node.Acquire, request("b", "", 0)), as(node.Confirm, later), as(node.Extend, r), as(node.Release, r),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		start := time.Now()
-		err := call(ctx)
-		took := time.Since(start)
+		_, err := n.Do(ctx, r)
+		took, op := time.Since(start), r.Op
 		cancel()
-		problem(t, err, path, op, "another process has the file locked")
+		problem(t, err, path, op.String(), "another process has the file locked")
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v is no context.DeadlineExceeded", op, err)
 		}
@@ -274,8 +275,7 @@ func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
 
 // A writer that waits gets its turn when the other process goes on.
 func TestWaitEndsWithTheOthersTransaction(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	cmd, out, stderr := child(t, "stuck", path)
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
 		t.Fatalf("%q, %v: %s", line, err, stderr)

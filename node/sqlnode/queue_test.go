@@ -1,18 +1,14 @@
 package sqlnode
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
-	"github.com/fenlock/fenlock/nodetest"
 )
 
 const (
@@ -47,55 +43,6 @@ func rows(t testing.TB, n *Node, table string) (count int) {
 		t.Fatal(err)
 	}
 	return count
-}
-
-// On a clock that the test moves, which the rules about the end of a queue need.
-func TestConformanceOnAFakeClock(t *testing.T) {
-	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-		path := filepath.Join(t.TempDir(), "locks.db")
-		var now atomic.Int64
-		open := func() node.Node {
-			n := fast(t, open(t, path))
-			n.clock = func() time.Duration { return time.Duration(now.Load()) }
-			return n
-		}
-		return nodetest.Harness{Node: open(), Other: open(), Fast: true, Wait: func(d time.Duration) { now.Add(int64(d)) }}
-	})
-}
-
-// A waiter becomes part of a path.
-func TestBadPlacesAreRefused(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
-	held := request("a", "", 0)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
-	for _, p := range []node.Place{
-		{Waiter: "../../../../../../etc/cron.d/evil:1", Stamp: 1},
-		{Waiter: "/" + clientA[1:] + ":1", Stamp: 1},
-		{Waiter: clientA + ":1\n2", Stamp: 1},
-		{Waiter: clientA, Stamp: 1},
-		{Waiter: clientA + ":12345678901234567890", Stamp: 1},
-		{Waiter: clientA + ":1", Stamp: 1<<53 + 1},
-		{Waiter: clientA + ":1", Stamp: -1},
-	} {
-		r := request("a", "", 0)
-		r.Place = p
-		if _, err := n.Do(t.Context(), as(node.Acquire, r)); !errors.Is(err, fenlock.ErrInvalid) {
-			t.Errorf("acquire with %+v: %v", p, err)
-		}
-		r.Holder = held.Holder
-		if _, err := n.Do(t.Context(), as(node.Release, r)); !errors.Is(err, fenlock.ErrInvalid) {
-			t.Errorf("release with %+v: %v", p, err)
-		}
-	}
-	for _, client := range []string{"", "..", clientA + ":1", strings.ToUpper(clientA), "../" + clientA[3:]} {
-		if err := n.Listen(t.Context(), client, func(string) {}); !errors.Is(err, fenlock.ErrInvalid) {
-			t.Errorf("listen as %q: %v", client, err)
-		}
-	}
-	if got := ahead(t, n, "a"); got != 0 {
-		t.Errorf("%d in the queue", got)
-	}
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, held)))
 }
 
 // A full queue takes nobody, and those who are in it stay.
@@ -162,7 +109,7 @@ func TestExpiredQueuesAreDeleted(t *testing.T) {
 
 // Asking renews a queue, with few writes. One millisecond on either side of its end.
 func TestQueueExpiry(t *testing.T) {
-	n := open(t, filepath.Join(t.TempDir(), "locks.db"))
+	n, _ := newNode(t)
 	now := time.Hour
 	n.clock = func() time.Duration { return now }
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
@@ -198,8 +145,7 @@ func TestQueueExpiry(t *testing.T) {
 
 // The waiters of another boot are dead, and their expiry is on another clock.
 func TestQueueOfAnotherBootIsVoid(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	for _, name := range []string{"a", "b"} {
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(name, "", 0))))
 		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(name, clientA+":1", 1))))

@@ -13,16 +13,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
 )
 
-func init() { roles["waits"], roles["lockers"] = waits, lockers }
+func init() { roles["waits"] = waits }
 
 const (
 	waiterVariable = "FENLOCK_SQLNODE_WAITER"
@@ -125,8 +123,7 @@ func clients(n int) (all []string) {
 
 // A release wakes the first in the queue, in another process, and so on to the last.
 func TestReleaseWakesOtherProcessesInOrder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	held := request("a", "", 0)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	children := make([]*waiting, 4)
@@ -159,8 +156,7 @@ func TestReleaseWakesOtherProcessesInOrder(t *testing.T) {
 // kill -9. Nobody but the one who is notified does anything after the release, so
 // the next one has its lock at once or never.
 func TestKilledWaiterIsSkipped(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	held := request("a", "", 0)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	var children []*waiting
@@ -187,8 +183,7 @@ func TestKilledWaiterIsSkipped(t *testing.T) {
 // ends, and then whoever asks makes the node notify the next. When it goes on, it
 // finds its notification and asks.
 func TestStoppedWaiterIsPassedOver(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	held := request("a", "", 0)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 	stopped := waitFor(t, path, clientA, 10)
@@ -229,8 +224,7 @@ func TestStoppedWaiterIsPassedOver(t *testing.T) {
 
 // The pipes of processes that were killed go with the next one that listens.
 func TestDeadPipesAreSwept(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 	var children []*waiting
 	for i, client := range clients(4) {
@@ -251,56 +245,4 @@ func TestDeadPipesAreSwept(t *testing.T) {
 	if names := inFolder(t, path); len(names) != 2 || names[0] != clients(1)[0] || names[1] != clientA {
 		t.Errorf("after the sweep: %q", names)
 	}
-}
-
-const lockerRounds = 15
-
-// lockers takes a lock again and again, as programs do. Two Lockers of this
-// process share the node.
-func lockers(n *Node) {
-	var all sync.WaitGroup
-	proof := n.path + ".held"
-	for range 2 {
-		l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}})
-		if err != nil {
-			fatal(err)
-		}
-		all.Go(func() {
-			for range lockerRounds {
-				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-				lock, err := l.Acquire(ctx, "a")
-				if err != nil {
-					fatal(err)
-				}
-				f, err := os.OpenFile(proof, os.O_CREATE|os.O_EXCL, 0o600)
-				if err != nil {
-					fatal("two holders at once: " + err.Error())
-				}
-				f.Close()
-				if err := errors.Join(os.Remove(proof), lock.Release(ctx)); err != nil {
-					fatal(err)
-				}
-				cancel()
-			}
-		})
-	}
-	all.Wait()
-}
-
-func TestLockersOfManyProcesses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	var all sync.WaitGroup
-	for range 3 {
-		cmd, _, stderr := child(t, "lockers", path)
-		all.Go(func() {
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%v: %s", err, stderr)
-			}
-		})
-	}
-	all.Wait()
-	if names := inFolder(t, path); len(names) != 0 {
-		t.Errorf("%q are left", names)
-	}
-	check(t, open(t, path))
 }

@@ -61,12 +61,10 @@ func (n *Node) transact(ctx context.Context, a access, f func(*sql.Tx) (changed 
 			return err
 		}
 		// Half of it at random, so that two pollers do not stay in step.
-		timer := time.NewTimer(wait/2 + rand.N(wait/2+1))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return contextual(ctx, err)
-		case <-timer.C:
+		case <-time.After(wait/2 + rand.N(wait/2+1)):
 		}
 	}
 }
@@ -145,12 +143,10 @@ func apart[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	case <-ctx.Done():
 	}
 	// f watches ctx wherever it can. Its own error says more, if it is near.
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	select {
 	case r := <-done:
 		return r.value, r.err
-	case <-timer.C:
+	case <-time.After(grace):
 		var none T
 		return none, fmt.Errorf("the disk did not answer: %w", ctx.Err())
 	}

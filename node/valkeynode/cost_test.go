@@ -18,8 +18,7 @@ import (
 // acquisition and one for its release, and within the scripts no command more
 // than is needed. A change that adds one has to say why.
 func TestCommandsOfALock(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		const names, rounds = 50, 4
 		servers := testserver.Group(t, kind, 3)
 		config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute}
@@ -31,20 +30,7 @@ func TestCommandsOfALock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lock := func(name string, extend bool) {
-			t.Helper()
-			k, err := locker.Acquire(bounded(t), name)
-			if err == nil && extend {
-				err = k.Extend(bounded(t))
-			}
-			if err == nil {
-				err = k.Release(bounded(t))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		lock("warm up", false) // connections, admission
+		lock(t, locker, "warm up", false) // connections, admission
 		// Every server has to be past that, not only a majority.
 		eventually(t, func() error {
 			for _, s := range servers {
@@ -60,7 +46,7 @@ func TestCommandsOfALock(t *testing.T) {
 		}
 		for round := range rounds {
 			for i := range names {
-				lock(fmt.Sprint("name ", i), round == 0)
+				lock(t, locker, fmt.Sprint("name ", i), round == 0)
 			}
 		}
 		locker.Close() // waits for the answers that no majority needed
@@ -97,8 +83,7 @@ func TestCommandsOfALock(t *testing.T) {
 // And in bytes, by the formula that the documents give. Lengths of numbers differ by
 // a few digits.
 func TestBytesOfALock(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", time.Minute)
 		const rounds = 100
@@ -108,16 +93,7 @@ func TestBytesOfALock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lock := func() {
-				k, err := locker.Acquire(bounded(t), name)
-				if err == nil {
-					err = k.Release(bounded(t))
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			lock() // connections
+			lock(t, locker, name, false) // connections
 			received := func() (n int) {
 				n, _ = strconv.Atoi(infoField(t, server, "total_net_input_bytes"))
 				return n
@@ -125,7 +101,7 @@ func TestBytesOfALock(t *testing.T) {
 			first := received()
 			before := received() // what it costs to ask is in it, too
 			for range rounds {
-				lock()
+				lock(t, locker, name, false)
 			}
 			got := (received() - before - (before - first)) / rounds
 			if want := 390 + 4*length + 2*len(label); got < want-8 || got > want+8 {
@@ -134,6 +110,21 @@ func TestBytesOfALock(t *testing.T) {
 			locker.Close()
 		}
 	})
+}
+
+// lock acquires a name and releases it.
+func lock(t testing.TB, locker *fenlock.Locker, name string, extend bool) {
+	t.Helper()
+	k, err := locker.Acquire(bounded(t), name)
+	if err == nil && extend {
+		err = k.Extend(bounded(t))
+	}
+	if err == nil {
+		err = k.Release(bounded(t))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // commandsOf returns how often each command was carried out.

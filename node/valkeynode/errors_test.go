@@ -15,28 +15,6 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// admitted starts a server that is admitted and opens it as a node.
-func admitted(t *testing.T, kind testserver.Kind, config ...string) (*testserver.Server, *valkeynode.Node) {
-	t.Helper()
-	s := testserver.Start(t, kind, config...)
-	markAdmitted(t, s, "fenlock:", groupTTL)
-	n := joined(t, s.URL(), groupTTL)
-	granted(t, n, "before")
-	return s, n
-}
-
-// granted checks that the node serves.
-func granted(t *testing.T, n *valkeynode.Node, name string) node.Request {
-	t.Helper()
-	r := request(name, "holder of "+name)
-	a, err := n.Do(bounded(t), as(node.Acquire, r))
-	if err != nil || a.Status != node.Granted {
-		t.Fatalf("%+v, %v; want it granted", a, err)
-	}
-	r.Token = a.Register
-	return r
-}
-
 // failing checks that the node fails in a way that may pass: an error that
 // names the node, and that does not match ErrMisconfigured.
 func failing(t *testing.T, n *valkeynode.Node, says string) {
@@ -57,11 +35,6 @@ func failing(t *testing.T, n *valkeynode.Node, says string) {
 	})
 }
 
-func recovers(t *testing.T, n *valkeynode.Node, name string) {
-	t.Helper()
-	acquire(t, n, request(name, "two"))
-}
-
 // send sends a command that takes long, and does not wait for the reply.
 func send(t *testing.T, s *testserver.Server, args ...string) {
 	t.Helper()
@@ -77,10 +50,9 @@ func send(t *testing.T, s *testserver.Server, args ...string) {
 }
 
 func TestServerInTrouble(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Run("disk", func(t *testing.T) {
-			s, n := admitted(t, kind, "save 3600 1", "dbfilename dump.rdb")
+			s, n := admitted(t, kind, groupTTL, "save 3600 1", "dbfilename dump.rdb")
 			dir := strings.Fields(strings.Trim(s.Do("CONFIG", "GET", "dir"), "[]"))[1]
 			// A folder where the file should be, because root may write anywhere.
 			inTheWay := filepath.Join(dir, "dump.rdb")
@@ -91,57 +63,54 @@ func TestServerInTrouble(t *testing.T) {
 			failing(t, n, "save to its disk")
 			os.RemoveAll(inTheWay)
 			s.Do("BGSAVE")
-			eventually(t, func() error {
-				if _, err := n.Do(bounded(t), as(node.Acquire, request("after", "one"))); err != nil {
-					return err
-				}
-				return nil
-			})
+			acquire(t, n, request("after", "two"))
 		})
 		t.Run("memory", func(t *testing.T) {
-			s, n := admitted(t, kind)
+			s, n := admitted(t, kind, groupTTL)
 			held := granted(t, n, "held")
 			s.Do("CONFIG", "SET", "maxmemory", "1")
 			failing(t, n, "no memory left")
 			// What frees memory works.
-			if a, err := n.Do(bounded(t), as(node.Release, held)); err != nil || a.Status != node.Granted {
-				t.Errorf("release: %+v, %v", a, err)
-			}
+			want(t, node.Granted)(n.Do(bounded(t), as(node.Release, held)))
 			s.Do("CONFIG", "SET", "maxmemory", "0")
-			recovers(t, n, "after")
+			acquire(t, n, request("after", "two"))
 		})
 		t.Run("replicas", func(t *testing.T) {
-			s, n := admitted(t, kind)
+			s, n := admitted(t, kind, groupTTL)
 			s.Do("CONFIG", "SET", "min-replicas-to-write", "1")
 			failing(t, n, "too few replicas")
 			s.Do("CONFIG", "SET", "min-replicas-to-write", "0")
-			recovers(t, n, "after")
+			acquire(t, n, request("after", "two"))
 		})
 		t.Run("long script", func(t *testing.T) {
-			s, n := admitted(t, kind, "busy-reply-threshold 20")
+			s, n := admitted(t, kind, groupTTL, "busy-reply-threshold 20")
 			send(t, s, "EVAL", "while true do end", "0")
 			failing(t, n, "long script")
 			s.Do("SCRIPT", "KILL")
-			recovers(t, n, "after")
+			acquire(t, n, request("after", "two"))
 		})
 		t.Run("loading", func(t *testing.T) {
-			s, n := admitted(t, kind, "enable-debug-command yes", "loading-process-events-interval-bytes 1024")
+			s, n := admitted(t, kind, groupTTL, "enable-debug-command yes", "loading-process-events-interval-bytes 1024")
 			s.Do("DEBUG", "POPULATE", "5000")
 			s.Do("CONFIG", "SET", "key-load-delay", "500")
 			send(t, s, "DEBUG", "RELOAD")
 			failing(t, n, "loading its data")
-			recovers(t, n, "after")
+			acquire(t, n, request("after", "two"))
 		})
 		t.Run("key in use", func(t *testing.T) {
-			s, n := admitted(t, kind)
+			s, n := admitted(t, kind, groupTTL)
 			s.Do("RPUSH", "fenlock:list", "x")
-			for op, f := range map[string]func() error{
-				"acquire": func() error { _, err := n.Do(bounded(t), as(node.Acquire, request("list", "one"))); return err },
-				"inspect": func() error { _, err := n.Inspect(bounded(t), "list"); return err },
-			} {
-				if err := f(); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "holds something else") {
+			s.Do("SET", queueKey, "mine")
+			_, acquire := n.Do(bounded(t), as(node.Acquire, request("list", "one")))
+			_, inspect := n.Inspect(bounded(t), "list")
+			_, queue := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
+			for op, err := range map[string]error{"acquire": acquire, "inspect": inspect, "the queue": queue} {
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "holds something else") {
 					t.Errorf("%s: %v", op, err)
 				}
+			}
+			if s.Do("EXISTS", "fenlock:orders") != "0" || s.Do("GET", queueKey) != "mine" {
+				t.Error("something was changed beside a queue's key that is in use")
 			}
 			// A list of locks leaves it out, and lists the others.
 			names := 0
@@ -155,16 +124,15 @@ func TestServerInTrouble(t *testing.T) {
 // A node that became a replica, was given an eviction policy or asks for a
 // password since it was looked at first.
 func TestServerChanges(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		s, n := admitted(t, kind)
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, groupTTL)
 		s.Do("REPLICAOF", "127.0.0.1", "1")
 		if _, err := n.Do(bounded(t), as(node.Acquire, request("a", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "replica") {
 			t.Errorf("made a replica: %v", err)
 		}
 		s.Do("REPLICAOF", "NO", "ONE")
 
-		s, n = admitted(t, kind)
+		s, n = admitted(t, kind, groupTTL)
 		s.Do("CONFIG", "SET", "requirepass", "new-secret")
 		s.DoAs("", "new-secret", "CLIENT", "KILL", "TYPE", "normal")
 		eventually(t, func() error {

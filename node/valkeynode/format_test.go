@@ -3,7 +3,6 @@ package valkeynode_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,27 +12,10 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-const registersKey = "fenlock-registers:fenlock:"
-
-func TestFormatIsWrittenAtAdmission(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		server := testserver.Start(t, kind)
-		n := joined(t, server.URL(), groupTTL)
-		if a := acquire(t, n, request("orders/42", "one")); a.Status != node.Granted {
-			t.Fatalf("%+v", a)
-		}
-		if got := server.Do("HGET", registersKey, "format"); got != "1" {
-			t.Errorf("the format is %s", got)
-		}
-	})
-}
-
 // Servers that were admitted before there was a number have none. It is written when
 // they are admitted again.
 func TestNoFormatIsTheFirst(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", groupTTL)
 		server.Do("HDEL", registersKey, "format")
@@ -45,9 +27,7 @@ func TestNoFormatIsTheFirst(t *testing.T) {
 		server.Do("HDEL", registersKey, "format")
 		r := granted(t, n, "two")
 		for _, op := range []node.Op{node.Confirm, node.Extend, node.Release} {
-			if a, err := n.Do(bounded(t), as(op, r)); err != nil || a.Status != node.Granted {
-				t.Errorf("%v: %+v, %v", op, a, err)
-			}
+			want(t, node.Granted)(n.Do(bounded(t), as(op, r)))
 		}
 		if got := server.Do("HEXISTS", registersKey, "format"); got != "0" {
 			t.Errorf("something but an admission has written it")
@@ -59,8 +39,7 @@ func TestNoFormatIsTheFirst(t *testing.T) {
 }
 
 func TestOtherFormatsAreRefused(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", groupTTL)
 		for format, says := range map[string]string{
@@ -86,8 +65,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 // A newer program takes a server over while an older one holds a lock: that one
 // promises nothing there any more, however its requests are sent, and says why.
 func TestNewerFormatInTheMiddle(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", time.Minute)
 		w := &warnings{}
@@ -95,15 +73,10 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 		if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Minute, Warn: w.add}); err != nil {
 			t.Fatal(err)
 		}
-		held := request("held", "one")
-		held.TTL = time.Minute
-		if a, err := n.Do(bounded(t), as(node.Acquire, held)); err != nil || a.Status != node.Granted {
-			t.Fatalf("%+v, %v", a, err)
-		}
+		held, other := long("held", "one"), long("other", "one")
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, held)))
 		server.Do("HSET", registersKey, "format", "2")
 		before := server.Do("HGETALL", registersKey)
-		other := request("other", "one")
-		other.TTL = time.Minute
 		for op, r := range map[node.Op]node.Request{
 			node.Acquire: other, node.Confirm: held, node.Extend: held, node.ForceRelease: {Name: "held", Token: 9},
 		} {
@@ -131,32 +104,8 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 			t.Errorf("warned of %q; want the reason, once", lines)
 		}
 		// What it made itself it may remove: that promises nothing.
-		if a, err := n.Do(bounded(t), as(node.Release, held)); err != nil || a.Status != node.Granted {
-			t.Errorf("release: %+v, %v", a, err)
-		}
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Release, held)))
 		server.Do("HSET", registersKey, "format", "1")
-		if a, err := startTogether(t, n, node.Acquire, other); err != nil || a.Status != node.Granted {
-			t.Errorf("with its own format: %+v, %v", a, err)
-		}
-	})
-}
-
-// A client that is paused between its decision and the admission itself must not
-// admit a server that a newer program has taken over meanwhile.
-func TestNewerFormatInMidAdmission(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		server := testserver.Start(t, kind)
-		admit, err := os.ReadFile("internal/command/scripts/admit.lua")
-		if err != nil {
-			t.Fatal(err)
-		}
-		server.Do("HSET", registersKey, "candidate", "seen", "format", "2")
-		if got := server.Do("EVAL", string(admit), "1", registersKey, replID(t, server), "seen", "500", "0", "", "7", "42"); got != "format 2" {
-			t.Errorf("admit answers %q", got)
-		}
-		if got := server.Do("HGET", registersKey, "admitted"); got != "(nil)" {
-			t.Errorf("admitted as %q", got)
-		}
+		want(t, node.Granted)(startTogether(t, n, node.Acquire, other))
 	})
 }

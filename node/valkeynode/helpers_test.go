@@ -18,6 +18,8 @@ import (
 // real default, 30 s, is a matter of arithmetic, and tested as such.
 const groupTTL = 500 * time.Millisecond
 
+const registersKey = "fenlock-registers:fenlock:"
+
 // warnings collects what nodes tell their group.
 type warnings struct {
 	mu    sync.Mutex
@@ -44,6 +46,45 @@ func open(t testing.TB, url string, options ...valkeynode.Option) *valkeynode.No
 	}
 	t.Cleanup(func() { n.Close() })
 	return n
+}
+
+// each runs a test on each kind of server, beside others.
+func each(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
+	t.Helper()
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		test(t, kind)
+	})
+}
+
+// admitted starts a server that is admitted with a longest lease, and opens it as a node
+// that has served.
+func admitted(t *testing.T, kind testserver.Kind, maxTTL time.Duration, config ...string) (*testserver.Server, *valkeynode.Node) {
+	t.Helper()
+	s := testserver.Start(t, kind, config...)
+	markAdmitted(t, s, "fenlock:", maxTTL)
+	n := joined(t, s.URL(), maxTTL)
+	granted(t, n, "before")
+	return s, n
+}
+
+// want checks the status of an answer.
+func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer {
+	return func(a node.Answer, err error) node.Answer {
+		t.Helper()
+		if err != nil || a.Status != status {
+			t.Fatalf("%+v, %v; want %v", a, err, status)
+		}
+		return a
+	}
+}
+
+// granted has a node grant a name, without a place.
+func granted(t testing.TB, n node.Node, name string) node.Request {
+	t.Helper()
+	r := request(name, "holder of "+name)
+	r.Token = want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, r))).Register
+	return r
 }
 
 // openGroup opens one node per server and joins them.
@@ -114,6 +155,13 @@ func follow(t testing.TB, s, primary *testserver.Server) {
 
 func request(name, holder string) node.Request {
 	return node.Request{Name: name, Holder: node.Holder(fmt.Sprintf("%032x:%s", holder, holder)), TTL: groupTTL, Token: 1}
+}
+
+// long is a request for a minute.
+func long(name, holder string) node.Request {
+	r := request(name, holder)
+	r.TTL = time.Minute
+	return r
 }
 
 // as is the request for an operation.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,12 +31,8 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 	if err := n.conn.Spawn(l.run); err != nil {
 		return n.errors.Fail(err)
 	}
-	select {
-	case err := <-l.first:
-		return n.errors.Fail(err)
-	case <-ctx.Done():
-	}
-	return n.errors.Fail(l.giveUp(ctx.Err()))
+	defer context.AfterFunc(ctx, func() { l.answer(ctx.Err()) })()
+	return n.errors.Fail(<-l.first)
 }
 
 // listener is the subscription to the notifications of a client's waiters.
@@ -46,9 +41,8 @@ type listener struct {
 	client string
 	notify func(waiter string)
 
-	mu       sync.Mutex
-	returned bool       // Listen has its answer: from now on there are notifications
-	first    chan error // the answer
+	answered atomic.Bool // Listen has its answer: from now on there are notifications
+	first    chan error  // the answer
 }
 
 // run subscribes, again and again, until the node is closed.
@@ -99,22 +93,11 @@ func (l *listener) receive(ctx context.Context) (subscribed bool, _ error) {
 
 // answer gives Listen its answer, unless it has one.
 func (l *listener) answer(err error) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.returned {
-		return false
+	first := l.answered.CompareAndSwap(false, true)
+	if first {
+		l.first <- err
 	}
-	l.returned = true
-	l.first <- err
-	return true
-}
-
-// giveUp ends Listen without an answer, unless there is one in the last moment.
-func (l *listener) giveUp(why error) error {
-	if l.answer(why) {
-		return why
-	}
-	return <-l.first
+	return first
 }
 
 // explain makes an error of a subscription fit for people.

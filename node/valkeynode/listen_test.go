@@ -15,6 +15,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // subscribe makes a node listen, and returns the events.
@@ -36,8 +37,7 @@ func next(t *testing.T, events chan string) string {
 }
 
 func TestCutSubscriptionIsRenewed(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, p := queueServer(t, kind, 2)
 		a, b := p[0], p[1]
 		first := a.hold()
@@ -57,8 +57,7 @@ func TestCutSubscriptionIsRenewed(t *testing.T) {
 }
 
 func TestServerRestartsWhileListening(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		a.hold()
@@ -81,8 +80,7 @@ func TestServerRestartsWhileListening(t *testing.T) {
 // A server that is down when Listen is called says so at once, and is listened to
 // when it is up.
 func TestListenToAServerThatIsDown(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
 		s.Kill()
 		n := joined(t, s.URL(), time.Hour)
@@ -102,8 +100,7 @@ func TestListenToAServerThatIsDown(t *testing.T) {
 }
 
 func TestListenToAHungServer(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
 		n := joined(t, s.URL(), time.Hour)
 		s.Pause()
@@ -120,14 +117,19 @@ func TestListenToAHungServer(t *testing.T) {
 	})
 }
 
+// userWithout returns the node of a user who lacks a permission.
+func userWithout(t *testing.T, s *testserver.Server, missing string) *valkeynode.Node {
+	t.Helper()
+	grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
+	s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
+	return joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
+}
+
 func TestListenWithoutPermission(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
 		for _, missing := range []string{"+subscribe", "&fenlock-wake:*"} {
-			grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
-			s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
-			n := joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
+			n := userWithout(t, s, missing)
 			events, err := subscribe(t, n, "a")
 			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), missing) || strings.Contains(err.Error(), aclPassword) {
 				t.Fatalf("without %s: %v; want ErrMisconfigured that says what to grant", missing, err)
@@ -144,15 +146,12 @@ func TestListenWithoutPermission(t *testing.T) {
 
 // A user who must not publish is told so, by the operation that had to.
 func TestNotifyWithoutPermission(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, p := queueServer(t, kind, 1)
 		first := p[0].hold()
 		p[0].refused(1, 100, 0)
 		for _, missing := range []string{"+publish", "&fenlock-wake:*"} {
-			grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
-			s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
-			n := joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
+			n := userWithout(t, s, missing)
 			if a, err := n.Do(bounded(t), as(node.Release, first)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "channel") || strings.Contains(err.Error(), aclPassword) {
 				t.Fatalf("without %s: %+v, %v; want ErrMisconfigured", missing, a, err)
 			}
@@ -163,20 +162,15 @@ func TestNotifyWithoutPermission(t *testing.T) {
 	})
 }
 
-func TestListenRefuses(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+// Lockers that share a node listen each for themselves.
+func TestListenersShareANode(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
 		n := joined(t, s.URL(), time.Hour)
-		for _, client := range []string{"", "a", strings.Repeat("*", 32), strings.Repeat("a", 33), strings.Repeat("a", 32) + ":1"} {
-			if err := n.Listen(bounded(t), client, func(string) {}); !errors.Is(err, fenlock.ErrInvalid) {
-				t.Errorf("client %q: %v, want ErrInvalid", client, err)
-			}
-		}
 		if _, err := subscribe(t, n, "a"); err != nil {
 			t.Fatal(err)
 		}
-		b, err := subscribe(t, n, "b") // of another Locker, which shares the node
+		b, err := subscribe(t, n, "b")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,24 +178,20 @@ func TestListenRefuses(t *testing.T) {
 		if got, want := next(t, b), strings.Repeat("b", 32)+":7"; got != want {
 			t.Errorf("heard %q, want %q", got, want)
 		}
-		closed := joined(t, s.URL(), time.Hour)
-		closed.Close()
-		if _, err := subscribe(t, closed, "c"); err == nil {
-			t.Fatal("a closed node listens")
-		}
 	})
 }
 
-// What is no number is not passed on, whoever publishes it.
+// What is no number is not passed on, whoever publishes it. And who listens does so
+// whatever is flushed.
 func TestForeignMessagesAreNoNotifications(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, p := queueServer(t, kind, 1)
 		for _, payload := range []string{"", "x", "-1", "1 ", "1:2", strings.Repeat("1", 20), "\x00"} {
 			if got := s.Do("PUBLISH", "fenlock-wake:"+p[0].client, payload); got != "1" {
 				t.Fatalf("%s told", got)
 			}
 		}
+		s.Do("FLUSHALL")
 		s.Do("PUBLISH", "fenlock-wake:"+p[0].client, "42")
 		p[0].notified(p[0].waiter(42))
 	})
@@ -210,16 +200,14 @@ func TestForeignMessagesAreNoNotifications(t *testing.T) {
 // The connection that listens serves requests too: many at once, while messages
 // arrive among the replies, some of them sent by its own requests.
 func TestListeningAndRequestsShareAConnection(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, p := queueServer(t, kind, 1)
 		a := p[0]
 		var all sync.WaitGroup
 		for i := range 300 {
 			all.Go(func() {
 				name := fmt.Sprintf("orders/%d", i)
-				hold, wait := request(name, "hold"), request(name, "wait")
-				hold.TTL, wait.TTL = time.Minute, time.Minute
+				hold, wait := long(name, "hold"), long(name, "wait")
 				wait.Place = node.Place{Waiter: a.waiter(i), Stamp: int64(i)}
 				for _, step := range []struct {
 					op   node.Op

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,18 +14,24 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	conformance(t, func(n *valkeynode.Node) node.Node { return n })
+}
+
+func TestConformanceOfBatches(t *testing.T) {
+	conformance(t, func(n *valkeynode.Node) node.Node { return together{n} })
+}
+
+func conformance(t *testing.T, of func(*valkeynode.Node) node.Node) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		var opened atomic.Int32
+		opened := 0
 		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 			// A prefix of its own is an empty store, and quicker than a server.
-			prefix := fmt.Sprintf("test-%d:", opened.Add(1))
+			opened++
+			prefix := fmt.Sprintf("test-%d:", opened)
 			markAdmitted(t, server, prefix, time.Hour)
-			return nodetest.Harness{
-				Node:  joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix)),
-				Other: joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix)),
-				Wait:  time.Sleep,
-			}
+			open := func() node.Node { return of(joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix))) }
+			return nodetest.Harness{Node: open(), Other: open(), Wait: time.Sleep}
 		})
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
-	"github.com/fenlock/fenlock/nodetest"
 )
 
 // together is a node whose requests always travel in a batch, so that it is the
@@ -22,23 +21,6 @@ var _ node.Ordered = together{}
 
 func (n together) Start(r node.Request, timeout time.Duration, call node.Call) {
 	n.StartTogether(timeout, valkeynode.Starting{Request: r, Call: call})
-}
-
-func TestConformanceOfBatches(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind)
-		opened := 0
-		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
-			opened++
-			prefix := fmt.Sprintf("test-%d:", opened)
-			markAdmitted(t, server, prefix, time.Hour)
-			return nodetest.Harness{
-				Node:  together{joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix))},
-				Other: together{joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix))},
-				Wait:  time.Sleep,
-			}
-		})
-	})
 }
 
 func startTogether(t testing.TB, n *valkeynode.Node, op node.Op, r node.Request) (node.Answer, error) {
@@ -63,8 +45,7 @@ func clientOf(t testing.TB, s *testserver.Server) string {
 // what it granted in between. Nothing that a batch is answered there counts, and from then
 // on the server is out.
 func TestFailbackUnderABatch(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		for op, name := range map[node.Op]string{
 			node.Acquire: "acquire", node.Confirm: "confirm", node.Extend: "extend",
 		} {
@@ -75,11 +56,8 @@ func TestFailbackUnderABatch(t *testing.T) {
 				follow(t, replica, primary)
 				markAdmitted(t, primary, "fenlock:", time.Minute)
 				n := joined(t, primary.URL(), time.Minute)
-				held := request("held", "one")
-				held.TTL = time.Minute
-				if a, err := startTogether(t, n, node.Acquire, held); err != nil || a.Status != node.Granted {
-					t.Fatalf("%+v, %v", a, err)
-				}
+				held := long("held", "one")
+				want(t, node.Granted)(startTogether(t, n, node.Acquire, held))
 				connection := clientOf(t, primary)
 				eventually(t, func() error {
 					if replica.Do("EXISTS", "fenlock:held") != "1" {
@@ -90,7 +68,7 @@ func TestFailbackUnderABatch(t *testing.T) {
 				replica.Do("REPLICAOF", "NO", "ONE")
 				follow(t, primary, replica)
 				primary.Do("REPLICAOF", "NO", "ONE")
-				if mark := primary.Do("HGET", "fenlock-registers:fenlock:", "admitted"); mark == replID(t, primary) || mark == "(nil)" {
+				if mark := primary.Do("HGET", registersKey, "admitted"); mark == replID(t, primary) || mark == "(nil)" {
 					t.Fatalf("the mark is %q, which the test is not about", mark)
 				}
 				r := held
@@ -104,9 +82,7 @@ func TestFailbackUnderABatch(t *testing.T) {
 				if got := clientOf(t, primary); got != connection {
 					t.Errorf("the connection was %s and is %s, so the test is about something else", connection, got)
 				}
-				if a, err := startTogether(t, n, node.Release, r); err != nil || a.Status != node.Granted {
-					t.Errorf("release, which promises nothing: %+v, %v", a, err)
-				}
+				want(t, node.Granted)(startTogether(t, n, node.Release, r))
 				a, err = startTogether(t, n, op, r)
 				if err != nil || a.Status != node.Rejoining || !strings.Contains(a.Detail, "replica") {
 					t.Errorf("afterwards: %+v, %v; want it out", a, err)
@@ -119,14 +95,13 @@ func TestFailbackUnderABatch(t *testing.T) {
 // A server that is to follow another one, which it has not reached yet, has its own id
 // and mark still. Should it accept writes, it is going to forget them.
 func TestWritableReplicaUnderABatch(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind, "replica-read-only no")
 		markAdmitted(t, server, "fenlock:", time.Minute)
 		n := joined(t, server.URL(), time.Minute)
 		granted(t, n, "warm up")
 		server.Do("REPLICAOF", "127.0.0.1", "1")
-		if mark := server.Do("HGET", "fenlock-registers:fenlock:", "admitted"); mark != replID(t, server) {
+		if mark := server.Do("HGET", registersKey, "admitted"); mark != replID(t, server) {
 			t.Fatalf("the mark is %q, which the test is not about", mark)
 		}
 		if a, err := startTogether(t, n, node.Acquire, request("orders/42", "one")); err == nil || !strings.Contains(err.Error(), "replica") {
@@ -138,7 +113,7 @@ func TestWritableReplicaUnderABatch(t *testing.T) {
 // readmitted returns a server that has another id and mark than the node knows.
 func readmitted(t *testing.T, kind testserver.Kind) (*testserver.Server, *valkeynode.Node) {
 	t.Helper()
-	server, n := startable(t, kind)
+	server, n := admitted(t, kind, time.Minute)
 	replica := testserver.Start(t, kind)
 	server.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	follow(t, replica, server) // a first replica changes the id
@@ -149,17 +124,12 @@ func readmitted(t *testing.T, kind testserver.Kind) (*testserver.Server, *valkey
 // A server that was admitted anew, on the same connection, votes again in
 // batches.
 func TestBatchesAfterANewMark(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server, n := readmitted(t, kind)
-		if a, err := startTogether(t, n, node.Acquire, request("one", "me")); err != nil || a.Status != node.Granted {
-			t.Errorf("the first batch: %+v, %v", a, err)
-		}
+		want(t, node.Granted)(startTogether(t, n, node.Acquire, request("one", "me")))
 		before := commandsOf(t, server)
 		for i := range 10 {
-			if a, err := startTogether(t, n, node.Acquire, request(fmt.Sprint("name ", i), "me")); err != nil || a.Status != node.Granted {
-				t.Errorf("batch %d: %+v, %v", i, a, err)
-			}
+			want(t, node.Granted)(startTogether(t, n, node.Acquire, request(fmt.Sprint("name ", i), "me")))
 		}
 		after := commandsOf(t, server)
 		// One INFO for a batch, and the one that asked for these figures.

@@ -72,8 +72,7 @@ func (a *address) moveTo(target string) {
 // The address of node 2 moves to the server of node 1. That server must not vote
 // twice, not even in the first request over the new connection.
 func TestAddressMovesToAnotherNodesServer(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 2)
 		for _, s := range servers {
 			markAdmitted(t, s, "fenlock:", time.Minute)
@@ -104,8 +103,7 @@ func TestAddressMovesToAnotherNodesServer(t *testing.T) {
 // A node's server is made a replica that accepts writes, of a node that has the
 // same replication id as its own mark. It forgot what it had granted.
 func TestWritableReplicaOfAnotherNode(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 3, "replica-read-only no", "repl-diskless-sync-delay 0")
 		follow(t, servers[2], servers[0]) // so that the replication id stays when the next one follows
 		for _, s := range servers[:2] {
@@ -124,15 +122,9 @@ func TestWritableReplicaOfAnotherNode(t *testing.T) {
 
 // A flush is noticed although another version of fenlock loaded the scripts.
 func TestFlushAfterAnotherVersion(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		eventually(t, func() error { // up for longer than the longest lease
-			if infoField(t, server, "uptime_in_seconds") < "3" {
-				return fmt.Errorf("too young")
-			}
-			return nil
-		})
+		grownUp(t, server)
 		server.Do("SCRIPT", "LOAD", "-- another version's\nreturn 1")
 		markAdmitted(t, server, "fenlock:", groupTTL)
 		server.Do("FLUSHALL")
@@ -144,12 +136,8 @@ func TestFlushAfterAnotherVersion(t *testing.T) {
 // However many requests a hung server leaves unanswered, each ends with its
 // context. The client library's ring would block them for seconds when it is full.
 func TestHungServerDoesNotFillTheRing(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		server := testserver.Start(t, kind)
-		markAdmitted(t, server, "fenlock:", groupTTL)
-		nodes, _ := openGroup(t, []*testserver.Server{server})
-		granted(t, nodes[0], "warm up")
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server, n := admitted(t, kind, groupTTL)
 		server.Pause()
 		defer server.Resume()
 		// More requests than the ring has places, a few at a time.
@@ -159,7 +147,7 @@ func TestHungServerDoesNotFillTheRing(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				done := make(chan struct{})
 				go func() {
-					nodes[0].Do(ctx, as(node.Acquire, request(fmt.Sprint("name ", i), "one")))
+					n.Do(ctx, as(node.Acquire, request(fmt.Sprint("name ", i), "one")))
 					close(done)
 				}()
 				time.Sleep(time.Millisecond)

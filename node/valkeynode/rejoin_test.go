@@ -55,26 +55,29 @@ func out(t *testing.T, n *valkeynode.Node, says string) {
 	}
 }
 
+// grownUp waits until a server is up for longer than the longest lease, so that its start
+// proves nothing any more.
+func grownUp(t *testing.T, server *testserver.Server) {
+	t.Helper()
+	eventually(t, func() error {
+		if up := infoField(t, server, "uptime_in_seconds"); len(up) < 2 && up < "3" {
+			return fmt.Errorf("up for %s s", up)
+		}
+		return nil
+	})
+}
+
 // A server that restarts empty is out for the longest lease, and then has its
 // registers rebuilt from the others.
 func TestRestartWithoutPersistence(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers, nodes, w := group(t, kind, 3)
 		held := promise(t, "orders/42", 1000, nodes...)
 		servers[0].Kill()
 		servers[0].Restart()
 		out(t, nodes[0], "started")
-		for op, f := range map[string]func() (node.Answer, error){
-			"confirm": func() (node.Answer, error) { return nodes[0].Do(bounded(t), as(node.Confirm, held)) },
-			"extend":  func() (node.Answer, error) { return nodes[0].Do(bounded(t), as(node.Extend, held)) },
-			"force": func() (node.Answer, error) {
-				return nodes[0].Do(bounded(t), node.Request{Op: node.ForceRelease, Name: held.Name, Token: 1})
-			},
-		} {
-			if a, err := f(); err != nil || a.Status != node.Rejoining {
-				t.Errorf("%s: %+v, %v; want rejoining", op, a, err)
-			}
+		for _, op := range []node.Op{node.Confirm, node.Extend, node.ForceRelease} {
+			want(t, node.Rejoining)(nodes[0].Do(bounded(t), as(op, held)))
 		}
 		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != node.Granted || a.Register != 1001 {
 			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
@@ -87,17 +90,14 @@ func TestRestartWithoutPersistence(t *testing.T) {
 
 // With fsync on every write nothing is lost, and nobody has to wait.
 func TestRestartOfADurableServer(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always")
 		// A long lease, which is there still however slow the machine is.
 		n := joined(t, server.URL(), time.Hour)
-		server.Do("HSET", "fenlock-registers:fenlock:", "admitted", replID(t, server), "maxttl", "3600000", "durable", "1")
+		server.Do("HSET", registersKey, "admitted", replID(t, server), "maxttl", "3600000", "durable", "1")
 		r := request("orders/42", "one")
 		r.TTL, r.Token = time.Hour, 1000
-		if a, err := n.Do(bounded(t), as(node.Acquire, r)); err != nil || a.Status != node.Granted {
-			t.Fatalf("%+v, %v", a, err)
-		}
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, r)))
 		for range 2 {
 			server.Kill()
 			server.Restart()
@@ -105,9 +105,7 @@ func TestRestartOfADurableServer(t *testing.T) {
 			if a := acquire(t, n, request("orders/42", "two")); a.Status != node.Held || a.HeldBy != "one" {
 				t.Fatalf("after the restart: %+v; want it held by one", a)
 			}
-			if a, err := n.Do(bounded(t), as(node.Acquire, request("other", "two"))); err != nil || a.Status != node.Granted {
-				t.Fatalf("after the restart: %+v, %v", a, err)
-			}
+			want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, request("other", "two"))))
 			n.Do(bounded(t), as(node.Release, request("other", "two")))
 		}
 		if a, err := n.Do(bounded(t), as(node.Extend, r)); err != nil || a.Status != node.Granted || a.Register != 1000 {
@@ -119,8 +117,7 @@ func TestRestartOfADurableServer(t *testing.T) {
 // A file that may lack the last writes is no memory, although the old mark is
 // in it.
 func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, c := range []struct {
 			name    string
 			durable string // as recorded when admitted
@@ -137,10 +134,10 @@ func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 				markAdmitted(t, server, "fenlock:", groupTTL)
 				n := joined(t, server.URL(), groupTTL)
 				promise(t, "orders/42", 1000, n)
-				server.Do("HSET", "fenlock-registers:fenlock:", "durable", c.durable)
+				server.Do("HSET", registersKey, "durable", c.durable)
 				server.Stop()
 				server.Restart()
-				if got := server.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(got) != 40 {
+				if got := server.Do("HGET", registersKey, "admitted"); len(got) != 40 {
 					t.Fatalf("the old mark is not in the file: %q", got)
 				}
 				out(t, n, "started")
@@ -154,8 +151,7 @@ func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 
 // What an operator can do to a server that stays up.
 func TestFlush(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, c := range []struct {
 			name     string
 			commands string
@@ -177,20 +173,12 @@ func TestFlush(t *testing.T) {
 				t.Parallel()
 				servers, nodes, _ := group(t, kind, 3)
 				promise(t, "orders/42", 1000, nodes...)
-				// Up for long, so that the start proves nothing any more.
-				eventually(t, func() error {
-					if up := infoField(t, servers[0], "uptime_in_seconds"); len(up) < 2 && up < "3" {
-						return fmt.Errorf("up for %s s", up)
-					}
-					return nil
-				})
+				grownUp(t, servers[0])
 				for _, command := range strings.Split(c.commands, "; ") {
 					servers[0].Do(strings.Fields(command)...)
 				}
 				if !c.out {
-					if a, err := nodes[0].Do(bounded(t), as(node.Acquire, request("other", "two"))); err != nil || a.Status != node.Granted {
-						t.Errorf("%+v, %v; nothing was lost, so it votes at once", a, err)
-					}
+					want(t, node.Granted)(nodes[0].Do(bounded(t), as(node.Acquire, request("other", "two"))))
 					return
 				}
 				out(t, nodes[0], "flushed")
@@ -204,30 +192,18 @@ func TestFlush(t *testing.T) {
 
 // Clients that live only for one command see the same quarantine, and end it.
 func TestQuarantineIsRecordedOnTheNode(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		server, n := admitted(t, kind)
-		eventually(t, func() error {
-			if up := infoField(t, server, "uptime_in_seconds"); len(up) < 2 && up < "3" {
-				return fmt.Errorf("up for %s s", up)
-			}
-			return nil
-		})
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server, n := admitted(t, kind, groupTTL)
+		grownUp(t, server)
 		server.Do("FLUSHALL")
 		out(t, n, "flushed")
-		noticed := server.Do("HGET", "fenlock-registers:fenlock:", "noticed")
+		noticed := server.Do("HGET", registersKey, "noticed")
 		eventually(t, func() error {
-			once, err := valkeynode.Open(server.URL())
-			if err != nil {
-				return err
-			}
+			once := joined(t, server.URL(), groupTTL)
 			defer once.Close()
-			if err := once.Join(node.Group{Nodes: []node.Node{once}, MaxTTL: groupTTL}); err != nil {
-				return err
-			}
 			a, err := once.Do(bounded(t), as(node.Acquire, request("a", "one")))
 			if err != nil || a.Status != node.Granted {
-				if got := server.Do("HGET", "fenlock-registers:fenlock:", "noticed"); got != noticed {
+				if got := server.Do("HGET", registersKey, "noticed"); got != noticed {
 					t.Fatalf("noticed %s, then %s: the quarantine began anew", noticed, got)
 				}
 				return errors.Join(errors.New(a.Detail), err)
@@ -240,18 +216,10 @@ func TestQuarantineIsRecordedOnTheNode(t *testing.T) {
 // A replica that takes over may lack the newest leases and registers, although
 // it has been up for long and has a copy of the mark.
 func TestPromotedReplica(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers, nodes, _ := group(t, kind, 3)
 		replica := testserver.Start(t, kind)
-		host, port, _ := strings.Cut(servers[0].Addr(), ":")
-		replica.Do("REPLICAOF", host, port)
-		eventually(t, func() error {
-			if replica.Do("HGET", "fenlock-registers:fenlock:", "admitted") == "(nil)" {
-				return errors.New("not copied yet")
-			}
-			return nil
-		})
+		follow(t, replica, servers[0])
 		// To get a replica changes the server's replication id, so it has to be
 		// admitted anew; it could have followed the other one meanwhile.
 		out(t, nodes[0], "replication history")
@@ -270,22 +238,24 @@ func TestPromotedReplica(t *testing.T) {
 }
 
 // All memory is lost at once: the locks work again after the longest lease, and
-// an operator is told that tokens rest on clocks.
+// an operator is told that tokens rest on clocks. Should one server never come back, the
+// others come back one after the other, and must not wait for it.
 func TestAllMemoryIsLost(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers, nodes, w := group(t, kind, 3)
-		for _, s := range servers {
-			s.Kill()
-		}
-		for _, s := range servers {
-			s.Restart()
-		}
-		for _, n := range nodes {
-			acquire(t, n, request("orders/42", "two"))
-		}
-		if lines := strings.Join(w.all(), "\n"); !strings.Contains(lines, "without the registers of a majority") {
-			t.Errorf("warned of %q", lines)
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		for _, c := range []struct{ n, gone int }{{3, 0}, {3, 1}, {5, 1}} {
+			servers, nodes, w := group(t, kind, c.n)
+			for _, s := range servers {
+				s.Kill()
+			}
+			for _, s := range servers[c.gone:] {
+				s.Restart()
+			}
+			for _, member := range nodes[c.gone:] {
+				acquire(t, member, request("orders/42", "two"))
+			}
+			if lines := strings.Join(w.all(), "\n"); !strings.Contains(lines, "without the registers of a majority") {
+				t.Errorf("%d of %d are gone: warned of %q", c.gone, c.n, lines)
+			}
 		}
 	})
 }
@@ -294,9 +264,8 @@ func TestAllMemoryIsLost(t *testing.T) {
 // one is refused, and one that knows of a shorter one keeps servers out for as
 // long as the longest.
 func TestLongestLeaseIsTheGroups(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		server, n := admitted(t, kind)
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server, n := admitted(t, kind, groupTTL)
 		r := request("a", "one")
 		r.TTL = groupTTL + time.Millisecond
 		if _, err := n.Do(bounded(t), as(node.Acquire, r)); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "500 ms") {
@@ -306,11 +275,9 @@ func TestLongestLeaseIsTheGroups(t *testing.T) {
 		if _, err := n.Do(bounded(t), as(node.Extend, r)); !errors.Is(err, fenlock.ErrMisconfigured) {
 			t.Errorf("extend with a longer lease: %v", err)
 		}
-		server.Do("HSET", "fenlock-registers:fenlock:", "maxttl", "3600000", "admitted", "an earlier one")
+		server.Do("HSET", registersKey, "maxttl", "3600000", "admitted", "an earlier one")
 		server.Do("SCRIPT", "FLUSH")
-		if a, err := n.Do(bounded(t), as(node.Acquire, request("b", "one"))); err != nil || a.Status != node.Rejoining {
-			t.Errorf("%+v, %v; want it out for the hour that is recorded", a, err)
-		}
+		want(t, node.Rejoining)(n.Do(bounded(t), as(node.Acquire, request("b", "one"))))
 	})
 }
 
@@ -318,8 +285,7 @@ func TestLongestLeaseIsTheGroups(t *testing.T) {
 // run, the same scripts and its own mark, copied twice. What it granted as a
 // primary in between is gone.
 func TestFailback(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers, nodes, _ := group(t, kind, 3)
 		replica := testserver.Start(t, kind, "repl-diskless-sync-delay 0")
 		servers[0].Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
@@ -339,53 +305,33 @@ func TestFailback(t *testing.T) {
 	})
 }
 
-// The whole group loses its memory, and one server never comes back. The others
-// come back one after the other, and must not wait for it.
-func TestAllMemoryIsLostAndOneServerToo(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		for _, n := range []int{3, 5} {
-			servers, nodes, _ := group(t, kind, n)
-			for _, s := range servers {
-				s.Kill()
-			}
-			for _, s := range servers[1:] {
-				s.Restart()
-			}
-			for _, member := range nodes[1:] {
-				acquire(t, member, request("orders/42", "two"))
-			}
-		}
-	})
-}
-
 // A client that is paused between its decision and the admission itself must
 // not admit a server that was flushed meanwhile: leases that it granted since
-// are forgotten.
-func TestFlushInMidAdmission(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+// are forgotten. Nor one that a newer program has taken over.
+func TestChangesInMidAdmission(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		admit, err := os.ReadFile("internal/command/scripts/admit.lua")
 		if err != nil {
 			t.Fatal(err)
 		}
-		const registers = "fenlock-registers:fenlock:"
 		paused := func() string {
-			return server.Do("EVAL", string(admit), "1", registers, replID(t, server), "seen before", "500", "0", "", "7", "42")
+			return server.Do("EVAL", string(admit), "1", registersKey, replID(t, server), "seen before", "500", "0", "", "7", "42")
 		}
-		server.Do("HSETNX", registers, "candidate", "seen before")
+		server.Do("HSETNX", registersKey, "candidate", "seen before")
 		server.Do("FLUSHALL")
-		server.Do("HSETNX", registers, "candidate", "another")
-		if got := paused(); got != "changed" {
-			t.Fatalf("admit answers %q", got)
-		}
-		if got := server.Do("HGET", registers, "admitted"); got != "(nil)" {
-			t.Fatalf("admitted as %q", got)
-		}
-		server.Do("HSET", registers, "candidate", "seen before")
-		if got := paused(); got != "admitted" {
-			t.Fatalf("admit answers %q to what it would have been without the flush", got)
+		for _, c := range []struct{ candidate, format, says string }{
+			{"another", "1", "changed"},
+			{"seen before", "2", "format 2"},
+			{"seen before", "1", "admitted"}, // as it would have been without the changes
+		} {
+			server.Do("HSET", registersKey, "candidate", c.candidate, "format", c.format)
+			if got := paused(); got != c.says {
+				t.Fatalf("%+v: admit answers %q", c, got)
+			}
+			if got := server.Do("HGET", registersKey, "admitted"); (got == "(nil)") != (c.says != "admitted") {
+				t.Fatalf("%+v: admitted as %q", c, got)
+			}
 		}
 	})
 }

@@ -14,15 +14,13 @@ import (
 // come when it is there do not overtake them: a lease that was granted is there when
 // its release comes.
 func TestOrderWhileConnecting(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		server, n := startable(t, kind)
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server, n := admitted(t, kind, time.Minute)
 		for round := range 20 {
 			server.Do("CLIENT", "KILL", "TYPE", "normal")
 			var acquired, released []*call
 			for i := range 50 {
-				r := request(fmt.Sprintf("name %d of %d", i, round), "me")
-				r.TTL = time.Minute
+				r := long(fmt.Sprintf("name %d of %d", i, round), "me")
 				acquired = append(acquired, start(n, node.Acquire, r, 10*time.Second))
 				if i%10 == 0 {
 					time.Sleep(time.Duration(round) * 20 * time.Microsecond)
@@ -47,11 +45,9 @@ func TestOrderWhileConnecting(t *testing.T) {
 // admitted, and carries out the release behind it. The acquire must not be made after
 // that, though it would be granted.
 func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server, n := readmitted(t, kind)
-		one, two := request("orders/42", "one"), request("orders/42", "two")
-		one.TTL, two.TTL = time.Minute, time.Minute
+		one, two := long("orders/42", "one"), long("orders/42", "two")
 		var all []valkeynode.Starting
 		for _, s := range []struct {
 			op node.Op
@@ -73,22 +69,18 @@ func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 
 // A request that waits for a connection is not made when nobody wants it any more.
 func TestUnwantedOnTheSlowPath(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", time.Minute)
 		n := joined(t, server.URL(), time.Minute)
 		server.Pause()
-		r := request("orders/42", "me")
-		r.TTL = time.Minute
+		r := long("orders/42", "me")
 		c := start(n, node.Acquire, r, 10*time.Second)
 		time.Sleep(20 * time.Millisecond)
 		c.gone.Store(true)
 		server.Resume()
 		// It goes after the acquire.
-		if a, err := start(n, node.Release, r, 10*time.Second).wait(t); err != nil || a.Status != node.Lost {
-			t.Errorf("release: %+v, %v; want nothing to release", a, err)
-		}
+		want(t, node.Lost)(start(n, node.Release, r, 10*time.Second).wait(t))
 		if c.err == nil {
 			t.Errorf("the acquire was made: %+v", c.answer)
 		}

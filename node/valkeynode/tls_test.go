@@ -12,8 +12,7 @@ import (
 )
 
 func TestTLS(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.StartTLS(t, kind)
 		strict := testserver.StartTLS(t, kind, "tls-auth-clients yes")
 		with := func(s *testserver.Server, parameters ...string) string {

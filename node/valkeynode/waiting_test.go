@@ -22,27 +22,20 @@ type listening struct {
 	events chan string
 }
 
-// newListening opens a client whose identity is a digit, many times.
-func newListening(t *testing.T, server *testserver.Server, digit string) *listening {
-	t.Helper()
-	p := &listening{
-		Node: joined(t, server.URL(), time.Hour), t: t,
-		client: strings.Repeat(digit, 32), events: make(chan string, 1000),
-	}
-	if err := p.Listen(bounded(t), p.client, func(waiter string) { p.events <- waiter }); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// queueServer starts a server that is admitted, with so many clients.
+// queueServer starts a server that is admitted, with so many clients. The identity of
+// each is a digit, many times.
 func queueServer(t *testing.T, kind testserver.Kind, clients int) (*testserver.Server, []*listening) {
 	t.Helper()
 	s := testserver.Start(t, kind)
 	markAdmitted(t, s, "fenlock:", time.Hour)
 	var all []*listening
 	for i := range clients {
-		all = append(all, newListening(t, s, string(rune('a'+i))))
+		n, digit := joined(t, s.URL(), time.Hour), string(rune('a'+i))
+		events, err := subscribe(t, n, digit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, &listening{Node: n, t: t, client: strings.Repeat(digit, 32), events: events})
 	}
 	return s, all
 }
@@ -50,8 +43,7 @@ func queueServer(t *testing.T, kind testserver.Kind, clients int) (*testserver.S
 func (p *listening) waiter(number int) string { return fmt.Sprintf("%s:%d", p.client, number) }
 
 func (p *listening) request(number, stamp int) node.Request {
-	r := request("orders", fmt.Sprintf("%s%d", p.client[:1], number))
-	r.TTL = time.Minute
+	r := long("orders", fmt.Sprintf("%s%d", p.client[:1], number))
 	r.Place = node.Place{Waiter: p.waiter(number), Stamp: int64(stamp)}
 	return r
 }
@@ -108,13 +100,8 @@ func (p *listening) released(r node.Request, want node.Status) {
 // notified waits for the next event.
 func (p *listening) notified(want string) {
 	p.t.Helper()
-	select {
-	case got := <-p.events:
-		if got != want {
-			p.t.Fatalf("client %s: event %q, want %q", p.client[:1], got, want)
-		}
-	case <-bounded(p.t).Done():
-		p.t.Fatalf("client %s: no event, want %q", p.client[:1], want)
+	if got := next(p.t, p.events); got != want {
+		p.t.Fatalf("client %s: event %q, want %q", p.client[:1], got, want)
 	}
 }
 

@@ -63,7 +63,7 @@ func (n *Node) replace(text []byte) error {
 // lock returns a file that is locked: by one transaction at a time, of all processes. It
 // is another one than the node's, which is replaced.
 func (n *Node) lock(ctx context.Context) (*os.File, error) {
-	if n.isClosed() {
+	if n.closed.Load() {
 		return nil, errClosed
 	}
 	f, err := os.OpenFile(n.path+".lock", os.O_CREATE|os.O_RDWR, 0o600)

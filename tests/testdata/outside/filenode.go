@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -23,8 +24,8 @@ type Node struct {
 	now  func() time.Duration // the same for all processes
 	sync bool                 // wait for the disk
 
+	closed    atomic.Bool
 	mu        sync.Mutex
-	closed    bool
 	listeners []*listener
 }
 
@@ -50,11 +51,10 @@ func (n *Node) Do(ctx context.Context, r node.Request) (a node.Answer, err error
 	if err := rule.Check(r); err != nil {
 		return a, n.errorf(r.Op.String(), err)
 	}
-	var q *queue
+	var q queue
 	var notify string
 	err = n.transact(ctx, func(s *rule.Store) (changed bool) {
 		now := n.now()
-		q = &queue{}
 		o := s.Begin(r.Name, now, func(waiter string) bool { return q.reach(n.socketOf(waiter)) })
 		a, notify = rule.Serve(&o.Entry, o, now, r)
 		o.Commit()
@@ -95,20 +95,13 @@ func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
 // Close implements node.Node.
 func (n *Node) Close() error {
 	n.mu.Lock()
-	n.closed = true
-	listeners := n.listeners
-	n.listeners = nil
-	n.mu.Unlock()
-	for _, l := range listeners {
+	defer n.mu.Unlock()
+	n.closed.Store(true)
+	for _, l := range n.listeners {
 		l.close()
 	}
+	n.listeners = nil
 	return nil
-}
-
-func (n *Node) isClosed() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.closed
 }
 
 func (n *Node) errorf(what string, err error) error {

@@ -26,7 +26,7 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed {
+	if n.closed.Load() {
 		return n.errorf("listen", errClosed)
 	}
 	var config net.ListenConfig
@@ -87,9 +87,8 @@ func (q *queue) reach(socket string) bool {
 
 // end tells the waiter, or nobody.
 func (q *queue) end(notify string) {
-	if q == nil || q.conn == nil {
-		return
+	if q.conn != nil {
+		io.WriteString(q.conn, notify)
+		q.conn.Close()
 	}
-	io.WriteString(q.conn, notify)
-	q.conn.Close()
 }

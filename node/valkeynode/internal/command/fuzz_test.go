@@ -1,7 +1,6 @@
 package command
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/fenlock/fenlock/node"
@@ -11,11 +10,9 @@ import (
 // FuzzReply decodes whatever a server, or what pretends to be one, could reply to a
 // script: an error, or an answer that the Locker can compute with.
 func FuzzReply(f *testing.F) {
-	const holder = "0123456789abcdef0123456789abcdef:label"
-	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 	for _, s := range []string{
 		":7\r\n", ":0\r\n", ":9007199254740991\r\n", "*1\r\n:7\r\n", "*1\r\n$1\r\n7\r\n", bulk("lost"), bulk("rejoining"), "+lost\r\n", bulk("maxttl 100"),
-		"*4\r\n" + bulk(holder) + ":250\r\n:3\r\n:1732161439123456\r\n", "*4\r\n$-1\r\n:-2\r\n:0\r\n:1\r\n", "*4\r\n" + bulk("next:"+holder) + ":-1\r\n:0\r\n:1\r\n",
+		refusal(bulk(holder), 250, 3, 1732161439123456), refusal("$-1\r\n", -2, 0, 1), refusal(bulk("next:"+holder), -1, 0, 1),
 		"*4\r\n:1\r\n:9223372036854775807\r\n:9223372036854775807\r\n:-9223372036854775808\r\n", "*4\r\n*1\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n",
 		"*0\r\n", "*1\r\n*0\r\n", "*1\r\n_\r\n", "*1\r\n+x\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(9999999999999999999999\r\n", "=7\r\ntxt:abc\r\n",
 		"%1\r\n+a\r\n:1\r\n", "~1\r\n:7\r\n", "-ERR x\r\n", "-NOSCRIPT x\r\n", "!5\r\nERR x\r\n", "-", "", ":\r\n", "*2\r\n:1",
