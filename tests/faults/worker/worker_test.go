@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/tests/faults/library"
-	"github.com/fenlock/fenlock/tests/faults/probe"
 	"github.com/fenlock/fenlock/tests/faults/resource"
 	"github.com/fenlock/fenlock/tests/history"
 )
