@@ -36,16 +36,13 @@ func (b *bench) cpu() (client, servers time.Duration, err error) {
 
 func runCapacity(ctx context.Context, b *bench) (*capacityResult, error) {
 	r := &capacityResult{lockers: b.size.crowd}
-	names := make([]string, r.lockers)
-	for i := range names {
-		names[i] = fmt.Sprint("bench:capacity:", i)
-	}
+	locks := names("capacity", r.lockers)
 	for _, n := range b.size.nodes {
 		some, err := b.on(ctx, n)
 		if err != nil {
 			return nil, err
 		}
-		p, err := measureCapacity(ctx, some, names, b.size.load*time.Duration(b.size.loads)/4)
+		p, err := measureCapacity(ctx, some, locks, b.size.load*time.Duration(b.size.loads)/4)
 		if err != nil {
 			return nil, fmt.Errorf("%d nodes: %w", n, err)
 		}
@@ -54,7 +51,7 @@ func runCapacity(ctx context.Context, b *bench) (*capacityResult, error) {
 	return r, nil
 }
 
-func measureCapacity(ctx context.Context, b *bench, names []string, length time.Duration) (p capacityPoint, err error) {
+func measureCapacity(ctx context.Context, b *bench, locks []string, length time.Duration) (p capacityPoint, err error) {
 	clients, err := openAll(ctx, b, fenlocks, 1)
 	if err != nil {
 		return p, err
@@ -64,7 +61,7 @@ func measureCapacity(ctx context.Context, b *bench, names []string, length time.
 	if err != nil {
 		return p, err
 	}
-	run, err := measureLoad(ctx, clients[0], names, length)
+	run, err := measureLoad(ctx, clients[0], locks, length)
 	if err != nil {
 		return p, err
 	}

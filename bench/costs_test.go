@@ -209,7 +209,7 @@ func TestLoadOfALockThatHangs(t *testing.T) {
 	t.Parallel()
 	lock := &deaf{name: "bench:load:1"}
 	r, err := runThroughput(t.Context(), &bench{giveUp: time.Minute, started: make([]*testserver.Server, 1), size: size{loads: 1, load: 10 * time.Millisecond}},
-		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, []setting{{1, 2}})
+		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, nil, setting{1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestLoadOfALockThatHangs(t *testing.T) {
 // The targets of load look at both of redsync's pools and at the floor, with 64 and
 // 256 lockers only, and take the ratios round by round.
 func TestLoadTargets(t *testing.T) {
-	r := &loadResult{names: []string{"fenlock", "redsync", "floor"}, settings: []setting{{5, 1}, {5, 64}}, rates: map[string][][]float64{
+	r := &loadResult{turns: &turns{names: []string{"fenlock", "redsync", "floor"}}, settings: []setting{{5, 1}, {5, 64}}, rates: map[string][][]float64{
 		"fenlock": {{1, 1, 1}, {30, 600, 90}},
 		"redsync": {{9, 9, 9}, {10, 100, 30}},
 		"floor":   {{9, 9, 9}, {60, 1200, 180}},

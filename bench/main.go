@@ -254,15 +254,11 @@ func against(ctx context.Context, t *testserver.Outside, b *bench, older, newer 
 	}
 	b.servers = testserver.Group(t, b.kind, 5)
 	fmt.Fprintln(out, machine(b))
-	var urls []string
-	for _, s := range b.servers {
-		urls = append(urls, s.URL())
-	}
 	builds := [2]string{older, newer}
 	measure := func(which int) (ns, allocs float64, err error) {
 		// Each build has a prefix of its own, so that neither meets what the
 		// other one has written.
-		cmd := exec.CommandContext(ctx, builds[which], strings.Join(urls, ","), [2]string{"old:", "new:"}[which])
+		cmd := exec.CommandContext(ctx, builds[which], strings.Join(b.urls(), ","), [2]string{"old:", "new:"}[which])
 		var text bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &text, os.Stderr
 		if err := cmd.Run(); err != nil {
