@@ -34,7 +34,7 @@ func (b *bench) cpu() (client, servers time.Duration, err error) {
 	return cpuTime(), servers, nil
 }
 
-func runCapacity(ctx context.Context, b *bench) (*capacityResult, error) {
+func runCapacity(ctx context.Context, b *bench, _ []contender) (*capacityResult, error) {
 	r := &capacityResult{lockers: b.size.crowd}
 	locks := names("capacity", r.lockers)
 	for _, n := range b.size.nodes {

@@ -34,7 +34,7 @@ func (r *idleResult) perClient(commands int) float64 {
 // CPU time that counts as near none: a tenth of a core, for all waiters together.
 const idleCPU = 0.1
 
-func runIdle(ctx context.Context, b *bench) (*idleResult, error) {
+func runIdle(ctx context.Context, b *bench, _ []contender) (*idleResult, error) {
 	r := &idleResult{lockers: b.size.lockers, waiters: b.size.lockers * b.size.perLocker}
 	clients, err := openAll(ctx, b, fenlocks, r.lockers+1)
 	if err != nil {

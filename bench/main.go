@@ -30,22 +30,22 @@ import (
 var figures = []struct {
 	name string
 	who  []contender
-	run  func(ctx context.Context, b *bench, who []contender) (*table, error)
+	run  measuring[*table]
 }{
 	{"cycle", everybody, figure(runCycle)},
 	{"handover", append(slices.Clone(patient), etcds), figure(runHandover)},
 	{"line", patient, figure(runLine)},
 	{"loop", patient, figure(runLoop)},
-	{"idle", ourselves, alone(runIdle)},
+	{"idle", ourselves, figure(runIdle)},
 	{"load", rivals, figure(runLoad)},
 	{"single", []contender{fenlocks, redislocks, valkeylockOne, floors}, figure(runSingle)},
 	{"nodes", []contender{fenlocks, redsyncs, floors}, figure(runNodes)},
-	{"capacity", ourselves, alone(runCapacity)},
-	{"roundtrips", ourselves, alone(runRoundtrips)},
-	{"held", ourselves, alone(runHeld)},
-	{"memory", ourselves, alone(runMemory)},
+	{"capacity", ourselves, figure(runCapacity)},
+	{"roundtrips", ourselves, figure(runRoundtrips)},
+	{"held", ourselves, figure(runHeld)},
+	{"memory", ourselves, figure(runMemory)},
 	{"slow", []contender{fenlocks, redsyncs, floors}, figure(runSlow)},
-	{"command", ourselves, alone(runCommand)},
+	{"command", ourselves, figure(runCommand)},
 }
 
 var (
@@ -54,13 +54,14 @@ var (
 	rivals = []contender{fenlocks, redsyncs, redsyncs2, etcds, floors, floorsOfAll}
 )
 
-// alone is figure for what only fenlock is measured in.
-func alone[R interface{ report(b *bench) *table }](run func(context.Context, *bench) (R, error)) func(context.Context, *bench, []contender) (*table, error) {
-	return figure(func(ctx context.Context, b *bench, _ []contender) (R, error) { return run(ctx, b) })
-}
+// result is what came of a figure.
+type result interface{ report(b *bench) *table }
+
+// measuring measures some contenders.
+type measuring[R any] func(ctx context.Context, b *bench, who []contender) (R, error)
 
 // figure makes the functions of a figure one.
-func figure[R interface{ report(b *bench) *table }](run func(context.Context, *bench, []contender) (R, error)) func(context.Context, *bench, []contender) (*table, error) {
+func figure[R result](run measuring[R]) measuring[*table] {
 	return func(ctx context.Context, b *bench, who []contender) (*table, error) {
 		r, err := run(ctx, b, who)
 		if err != nil {

@@ -15,7 +15,7 @@ type memoryResult struct {
 	before, after []int // bytes in use, by server
 }
 
-func runMemory(ctx context.Context, b *bench) (*memoryResult, error) {
+func runMemory(ctx context.Context, b *bench, _ []contender) (*memoryResult, error) {
 	clients, err := openAll(ctx, b, fenlocks, 1)
 	if err != nil {
 		return nil, err

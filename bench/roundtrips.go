@@ -20,7 +20,7 @@ type roundtripsResult struct {
 	more []int
 }
 
-func runRoundtrips(ctx context.Context, b *bench) (*roundtripsResult, error) {
+func runRoundtrips(ctx context.Context, b *bench, _ []contender) (*roundtripsResult, error) {
 	clients, err := openAll(ctx, b, fenlocks, 1)
 	if err != nil {
 		return nil, err

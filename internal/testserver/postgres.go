@@ -20,7 +20,7 @@ import (
 )
 
 // Postgres is one running PostgreSQL server with an empty cluster, bound to the
-// test that started it. Kill and Restart belong on the test's goroutine.
+// test that started it.
 type Postgres struct {
 	port   int
 	folder string
@@ -51,7 +51,7 @@ func StartPostgres(t testing.TB) *Postgres {
 	p := &Postgres{folder: folder, process: process{
 		t: t, path: filepath.Join(bin, "postgres"), dir: folder, logPath: filepath.Join(folder, "log"),
 		readyLine:  "database system is ready to accept connections",
-		killSignal: syscall.SIGQUIT, stopSignal: syscall.SIGINT,
+		killSignal: syscall.SIGQUIT, // SIGKILL would leave its children running for a while
 	}}
 	if os.Getuid() == 0 {
 		p.credential = unprivileged(t)
@@ -68,12 +68,12 @@ func StartPostgres(t testing.TB) *Postgres {
 	}
 	t.Cleanup(p.kill)
 	for {
-		p.port = freePort(t)
+		p.port = FreePort(t)
 		err := p.startOnPort()
 		if err == nil {
 			return p
 		}
-		if !errors.Is(err, errPortTaken) {
+		if !errors.Is(err, ErrPortTaken) {
 			t.Fatalf("postgres: %v; its log:\n%s", err, p.log())
 		}
 	}
@@ -87,31 +87,12 @@ func (p *Postgres) DSN() string {
 	return "postgres://postgres@" + p.Addr() + "/postgres?sslmode=disable"
 }
 
-// Kill ends the server in its immediate mode: no connection is waited for, nothing
-// is flushed, and the next start recovers from the log as after a crash. SIGKILL
-// would leave its children running for a while, which prevents a restart.
-func (p *Postgres) Kill() { p.t.Helper(); p.kill() }
-
-// Restart starts the server again after Kill, with the same port and data.
-func (p *Postgres) Restart() {
-	p.t.Helper()
-	if p.pid() != 0 {
-		p.t.Fatalf("restart: postgres %s is still running", p.Addr())
-	}
-	if err := p.startOnPort(); err != nil {
-		p.t.Fatalf("restart of postgres %s: %v; its log:\n%s", p.Addr(), err, p.log())
-	}
-}
-
-// Log returns what the server has logged in all its lives.
-func (p *Postgres) Log() string { return p.log() }
-
 func (p *Postgres) data() string { return filepath.Join(p.folder, "data") }
 
 func (p *Postgres) startOnPort() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.start([]string{
+	return p.startSoon([]string{
 		"-D", p.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
 		// fsync matters when the machine crashes, not the process.
 		"-c", "unix_socket_directories=", "-c", "fsync=off",

@@ -3,6 +3,7 @@
 package testserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -62,22 +63,29 @@ func (r *run) alive() bool {
 	}
 }
 
-// errPortTaken is returned by start if somebody else listens on the port.
-var errPortTaken = errors.New("the port is taken")
+// ErrPortTaken is of a server on whose port somebody else listens.
+var ErrPortTaken = errors.New("the port is taken")
 
-// start launches the program and waits until ready returns nil. Called with mu
-// held.
-func (p *process) start(args []string, ready func() error) error {
+// startSoon is start for as long as a start may take.
+func (p *process) startSoon(args []string, ready func() error) error {
+	late := fmt.Errorf("not up within %v", startTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, late)
+	defer cancel()
+	return p.start(ctx, args, ready)
+}
+
+// start launches the program and waits until ready returns nil, or ctx is done. Called
+// with mu held.
+func (p *process) start(ctx context.Context, args []string, ready func() error) error {
 	r, err := p.launch(args)
 	if err != nil {
 		return err
 	}
 	p.run = r
-	deadline := time.Now().Add(startTimeout)
-	for err = errors.New("nothing logged yet"); time.Now().Before(deadline); time.Sleep(pollInterval) {
+	for err = errors.New("nothing logged yet"); ctx.Err() == nil; time.Sleep(pollInterval) {
 		if !r.alive() {
 			if strings.Contains(strings.ToLower(p.logSince(r.logStart)), "address already in use") {
-				return errPortTaken
+				return ErrPortTaken
 			}
 			return fmt.Errorf("ended: %v", r.err)
 		}
@@ -89,7 +97,7 @@ func (p *process) start(args []string, ready func() error) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("not up within %v: %w", startTimeout, err)
+	return fmt.Errorf("%w: %v", context.Cause(ctx), err)
 }
 
 func (p *process) launch(args []string) (*run, error) {
@@ -235,12 +243,12 @@ func (p *process) logSince(offset int64) string {
 	return string(text[min(offset, int64(len(text))):])
 }
 
-// freePort returns a loopback port that nobody listens on at the moment.
+// FreePort returns a loopback port that nobody listens on at the moment.
 //
 // Not one that the kernel proposes: those are also handed out to outgoing
 // connections, so that somebody could take the port of a server that is down,
 // and a client that dials such a port again and again ends up connected to itself.
-func freePort(t testing.TB) int {
+func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
 		port := 20000 + rand.IntN(12000) // below Linux's default range, from 32768

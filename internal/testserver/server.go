@@ -92,12 +92,12 @@ func newServer(t testing.TB, kind Kind, config []string) *Server {
 func (s *Server) startOnFreePort() {
 	s.t.Helper()
 	for {
-		s.port = freePort(s.t)
+		s.port = FreePort(s.t)
 		err := s.startOnPort()
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, errPortTaken) {
+		if !errors.Is(err, ErrPortTaken) {
 			s.t.Fatalf("%s-server: %v; its log:\n%s", s.kind, err, s.log())
 		}
 	}
@@ -117,7 +117,7 @@ func (s *Server) startOnPort() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.start([]string{file}, s.ping)
+	return s.startSoon([]string{file}, s.ping)
 }
 
 // ping returns nil if the server serves commands, or would if it knew us.
