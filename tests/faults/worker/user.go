@@ -20,7 +20,7 @@ import (
 type user struct {
 	config   Config
 	locker   library.Locker
-	resource resource.Client
+	resource *resource.Client
 	log      *eventLog
 	rng      *rand.Rand
 	op       int // number of the last acquisition
@@ -32,7 +32,7 @@ const patience = 20 * time.Second
 
 func newUser(config Config, l library.Locker, log *eventLog) *user {
 	return &user{
-		config: config, locker: l, log: log, resource: resource.Client{Addr: config.Resource},
+		config: config, locker: l, log: log, resource: resource.NewClient(config.Resource),
 		rng: rand.New(rand.NewPCG(config.Seed, uint64(config.Client))),
 	}
 }
