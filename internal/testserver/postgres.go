@@ -66,7 +66,7 @@ func StartPostgres(t testing.TB) *Postgres {
 	if output, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, output)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	for {
 		p.port = FreePort(t)
 		err := p.startOnPort()
@@ -74,7 +74,7 @@ func StartPostgres(t testing.TB) *Postgres {
 			return p
 		}
 		if !errors.Is(err, ErrPortTaken) {
-			t.Fatalf("postgres: %v; its log:\n%s", err, p.log())
+			t.Fatalf("postgres: %v; its log:\n%s", err, p.Log())
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (p *Postgres) data() string { return filepath.Join(p.folder, "data") }
 func (p *Postgres) startOnPort() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.startSoon([]string{
+	return p.start([]string{
 		"-D", p.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
 		// fsync matters when the machine crashes, not the process.
 		"-c", "unix_socket_directories=", "-c", "fsync=off",

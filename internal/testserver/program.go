@@ -22,14 +22,8 @@ func Launch(ctx context.Context, t testing.TB, folder, path string, args []strin
 	}}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p, p.start(ctx, args, ready)
+	if err := p.launch(args); err != nil {
+		return p, err
+	}
+	return p, p.await(ctx, ready)
 }
-
-// Kill ends the program and its children (SIGKILL), and waits until it is gone.
-func (p *Program) Kill() { p.t.Helper(); p.kill() }
-
-// Pid returns the process id, 0 if the program has ended.
-func (p *Program) Pid() int { return p.pid() }
-
-// Log returns what the program has printed.
-func (p *Program) Log() string { return p.log() }
