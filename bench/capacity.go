@@ -24,7 +24,7 @@ type capacityPoint struct {
 func (b *bench) cpu() (client, servers time.Duration, err error) {
 	for _, s := range b.servers {
 		for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
-			seconds, err := strconv.ParseFloat(field(s, "cpu", name), 64)
+			seconds, err := strconv.ParseFloat(s.Info("cpu", name), 64)
 			if err != nil {
 				return 0, 0, fmt.Errorf("%s of a server: %w", name, err)
 			}

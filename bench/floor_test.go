@@ -55,16 +55,23 @@ func echo(reply func(n int) string) func(net.Conn) {
 
 func one(int) string { return ":1\r\n" }
 
+// pipelineTo returns a pipeline that is closed when the test ends.
+func pipelineTo(t *testing.T, addresses []string, need int) *pipeline {
+	t.Helper()
+	p, err := newPipeline(addresses, need)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	return p
+}
+
 func TestPipelineWaitsForEnough(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	late := func(int) string { <-hold; return ":1\r\n" }
 	addresses := []string{listen(t, echo(one)), listen(t, echo(one)), listen(t, echo(late))}
-	p, err := newPipeline(addresses, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
+	p := pipelineTo(t, addresses, 2)
 	// The third server answers none of them before the other two have answered all.
 	var wait sync.WaitGroup
 	for range 8 {
@@ -82,11 +89,7 @@ func TestPipelineWaitsForEnough(t *testing.T) {
 	if n := p.answered[2].Load(); n != 0 {
 		t.Errorf("the third server has answered %d times", n)
 	}
-	q, err := newPipeline(addresses, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.close()
+	q := pipelineTo(t, addresses, 3)
 	done := make(chan error)
 	go func() { done <- q.do(q.newCall(), []byte("x\r\n")) }()
 	select {
@@ -109,11 +112,7 @@ func TestPipelineDoesNotOutrunItsRing(t *testing.T) {
 		}
 		return ":1\r\n"
 	}
-	p, err := newPipeline([]string{listen(t, echo(one)), listen(t, echo(slow))}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
+	p := pipelineTo(t, []string{listen(t, echo(one)), listen(t, echo(slow))}, 1)
 	call := p.newCall()
 	for range len(p.ring) + 100 {
 		if err := p.do(call, []byte("x\r\n")); err != nil {
@@ -132,22 +131,18 @@ func TestPipelineRefusesOtherReplies(t *testing.T) {
 			}
 			return ":1\r\n"
 		}
-		p, err := newPipeline([]string{listen(t, echo(one)), listen(t, echo(third))}, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := pipelineTo(t, []string{listen(t, echo(one)), listen(t, echo(third))}, 2)
 		call := p.newCall()
 		for n := 1; n <= 4; n++ {
 			if err := p.do(call, []byte("x\r\n")); (err != nil) != (n >= 3) {
 				t.Errorf("%q: call %d: %v", bad, n, err)
 			}
 		}
-		p.close()
 	}
 }
 
 func TestPipelineMakesNoGarbage(t *testing.T) {
-	p, err := newPipeline([]string{listen(t, func(conn net.Conn) {
+	p := pipelineTo(t, []string{listen(t, func(conn net.Conn) {
 		// A server without garbage, too, since all allocations of the process count.
 		buffer, replies := make([]byte, 4096), bytes.Repeat([]byte(":1\r\n"), 1024)
 		for {
@@ -158,10 +153,6 @@ func TestPipelineMakesNoGarbage(t *testing.T) {
 			conn.Write(replies[:4*bytes.Count(buffer[:n], []byte("\n"))])
 		}
 	})}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
 	call, command := p.newCall(), []byte("x\r\n")
 	do := func() {
 		if err := p.do(call, command); err != nil {
@@ -256,12 +247,7 @@ func TestFloorLooksOnlyAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	infos := func() (n int) {
-		for _, line := range strings.Split(b.servers[1].Do("INFO", "commandstats"), "\n") {
-			fmt.Sscanf(line, "cmdstat_info:calls=%d", &n)
-		}
-		return n
-	}
+	infos := func() int { return calls(b.servers[1].Do("INFO", "commandstats"))["info"] }
 	before := infos() // and one more for each call of it
 	var releases []func() error
 	for i := range 5 {

@@ -232,9 +232,9 @@ func choose(list string, known []string) ([]string, error) {
 
 // machine says what the figures were measured on.
 func machine(b *bench) string {
-	version := field(b.servers[0], "server", "valkey_version")
+	version := b.servers[0].Info("server", "valkey_version")
 	if version == "" {
-		version = field(b.servers[0], "server", "redis_version")
+		version = b.servers[0].Info("server", "redis_version")
 	}
 	load := "unknown"
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {

@@ -3,7 +3,6 @@ package tests
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +31,18 @@ func group(t testing.TB, kind testserver.Kind, n int, config ...string) []*tests
 // the quarantine of a server's first start.
 func markAdmitted(t testing.TB, s *testserver.Server, prefix string) {
 	t.Helper()
-	id := regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(s.Do("INFO", "replication"))[1]
+	id := s.Info("replication", "master_replid")
 	s.Do("HSET", "fenlock-registers:"+prefix, "admitted", id, "maxttl", fmt.Sprint(groupTTL.Milliseconds()), "durable", "0")
+}
+
+// admitted returns an error unless each server votes, as far as it can know.
+func admitted(servers ...*testserver.Server) error {
+	for _, s := range servers {
+		if s.Do("HGET", "fenlock-registers:fenlock:", "admitted") != s.Info("replication", "master_replid") {
+			return fmt.Errorf("%s is not admitted", s.Addr())
+		}
+	}
+	return nil
 }
 
 // onGroups runs a test on a group of each kind, see group.

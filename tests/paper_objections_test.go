@@ -191,12 +191,7 @@ func TestTokensGrowWhileMinoritiesAreLost(t *testing.T) {
 		grow()
 		eventually(t, func() error { // both are back, and have their registers
 			grow()
-			for _, s := range pair {
-				if id := s.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(id) != 40 {
-					return fmt.Errorf("%s is not admitted", s.Addr())
-				}
-			}
-			return nil
+			return admitted(pair...)
 		})
 	}
 	if last <= 1<<52 {

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,12 +38,7 @@ func TestRunLosesNoIncrement(t *testing.T) {
 				return nil
 			default:
 			}
-			for _, s := range pair {
-				if id := s.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(id) != 40 {
-					return fmt.Errorf("%s is not admitted", s.Addr())
-				}
-			}
-			return nil
+			return admitted(pair...)
 		})
 	}
 	check()

@@ -3,7 +3,6 @@ package tests
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"testing"
 	"time"
 
@@ -95,7 +94,7 @@ func TestWaitersWhileServersAreRestarted(t *testing.T) {
 		for _, s := range servers {
 			s.Kill()
 			s.Restart()
-			awaitAdmission(t, s)
+			eventually(t, func() error { return admitted(s) })
 		}
 		awaitQueue(t, servers, lineOf("orders"), len(waiters))
 		visits.check(t) // nobody yet
@@ -103,18 +102,6 @@ func TestWaitersWhileServersAreRestarted(t *testing.T) {
 		visits.waiting.Wait()
 		visits.check(t, waiters...)
 		nothingLeft(t, servers)
-	})
-}
-
-// awaitAdmission waits until a server that was restarted votes again.
-func awaitAdmission(t *testing.T, s *testserver.Server) {
-	t.Helper()
-	eventually(t, func() error {
-		id := regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(s.Do("INFO", "replication"))[1]
-		if s.Do("HGET", "fenlock-registers:fenlock:", "admitted") != id {
-			return fmt.Errorf("%s is not admitted", s.Addr())
-		}
-		return nil
 	})
 }
 
