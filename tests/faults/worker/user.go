@@ -235,10 +235,8 @@ func (t *tenure) release(ctx context.Context, cancel context.CancelFunc) {
 }
 
 func (u *user) sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
