@@ -189,7 +189,7 @@ func TestEtcdThatDoesNotServe(t *testing.T) {
 		want     []string
 	}{
 		{"echo no disk; exit 7", time.Minute, []string{"ended: exit status 7", "no disk"}},
-		{"echo still busy; sleep 60 & sleep 60", 300 * time.Millisecond, []string{"not up within 300ms", "connection refused", "still busy"}},
+		{"echo still busy; sleep 60 & sleep 60", time.Second, []string{"not up within 1s", "connection refused", "still busy"}},
 	} {
 		e, err := findEtcd(bounded(t), t, fakeEtcd(t, test.script))
 		if err != nil {

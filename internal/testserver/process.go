@@ -91,8 +91,10 @@ func (p *process) await(ctx context.Context, ready func() error) error {
 		// the server of somebody else.
 		if !strings.Contains(p.logSince(r.logStart), p.readyLine) {
 			err = fmt.Errorf("did not log %q", p.readyLine)
-		} else if err = ready(); err == nil {
+		} else if problem := ready(); problem == nil {
 			return nil
+		} else if ctx.Err() == nil { // if not, it says no more than that
+			err = problem
 		}
 	}
 	return fmt.Errorf("%w: %v", context.Cause(ctx), err)
