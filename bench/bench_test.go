@@ -147,7 +147,8 @@ func TestIdleNeedsItsWaiters(t *testing.T) {
 }
 
 // measure takes a figure, and checks that its table has as many rows and targets.
-func measure[R result](ctx context.Context, t *testing.T, b *bench, run measuring[R], who []contender, rows, targets int) (R, *table) {
+func measure[R result](ctx context.Context, t *testing.T, b *bench, run measuring[R], who []contender,
+	rows, targets int) (R, *table) {
 	t.Helper()
 	r, err := run(ctx, b, who)
 	if err != nil {

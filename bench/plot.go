@@ -124,7 +124,8 @@ func (p *panel) draw(b *strings.Builder, names []string) {
 
 	labels := p.labels(up, bottom)
 	draw := func(style struct{ colour, mark string }, x, y float64) {
-		fmt.Fprintf(b, `<path transform="translate(%.1f %.1f)" d="%s" fill="%s" stroke="%[4]s"/>`+"\n", x, y, style.mark, style.colour)
+		fmt.Fprintf(b, `<path transform="translate(%.1f %.1f)" d="%s" fill="%s" stroke="%[4]s"/>`+"\n",
+			x, y, style.mark, style.colour)
 	}
 	for i, s := range p.series {
 		style := styles[slices.Index(names, s.name)%len(styles)]

@@ -236,7 +236,8 @@ func TestBusyHistories(t *testing.T) {
 		t.Errorf("%d writes were refused only", r.Refused)
 	}
 	// One that is bad is found in time, too.
-	bad := slices.IndexFunc(h.Events, func(e Event) bool { return e.Kind == Wrote && e.At > h.Events[len(h.Events)/2].At })
+	half := h.Events[len(h.Events)/2].At
+	bad := slices.IndexFunc(h.Events, func(e Event) bool { return e.Kind == Wrote && e.At > half })
 	h.Events[bad].Kind = Refused
 	wantViolations(t, Check(h).Violations, Porcupine, "there can be no refuse(")
 
