@@ -23,10 +23,6 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
-	if program := os.Getenv(etcdChildVariable); program != "" {
-		etcdChild(program)
-		return
-	}
 	os.Exit(m.Run())
 }
 
@@ -73,23 +69,16 @@ func TestFigures(t *testing.T) {
 	})
 	t.Run("cycle", func(t *testing.T) {
 		everybody := b.present(everybody) // etcd has a test of its own
-		r, err := runCycle(ctx, b, everybody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runCycle, everybody, len(everybody), 4)
 		for _, c := range everybody {
 			s := r.samples[c.name]
 			if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
 				t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
 			}
 		}
-		checkTable(t, r.report(b), len(everybody), 4)
 	})
 	t.Run("handover", func(t *testing.T) {
-		r, err := runHandover(ctx, b, who)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runHandover, who, len(who), 3)
 		for _, c := range who {
 			for _, s := range [][]time.Duration{r.samples[c.name], r.busy[c.name]} {
 				if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
@@ -97,13 +86,9 @@ func TestFigures(t *testing.T) {
 				}
 			}
 		}
-		checkTable(t, r.report(b), len(who), 3)
 	})
 	t.Run("line", func(t *testing.T) {
-		r, err := runLine(ctx, b, who)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runLine, who, len(who), 2)
 		for _, c := range who {
 			for _, run := range r.runs[c.name] {
 				if run.stuck {
@@ -118,13 +103,9 @@ func TestFigures(t *testing.T) {
 				}
 			}
 		}
-		checkTable(t, r.report(b), len(who), 2)
 	})
 	t.Run("loop", func(t *testing.T) {
-		r, err := runLoop(ctx, b, patient)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runLoop, patient, len(patient), 3)
 		for _, c := range patient {
 			run := r.runs[c.name]
 			if run.total() > 0 && run.changes >= run.total() || run.failures > 0 && c.name == "fenlock" {
@@ -134,17 +115,12 @@ func TestFigures(t *testing.T) {
 		if ours := r.runs["fenlock"]; ours.total() == 0 {
 			t.Errorf("nobody acquired in %v", ours.length)
 		}
-		checkTable(t, r.report(b), len(patient), 3)
 	})
 	t.Run("idle", func(t *testing.T) {
-		r, err := runIdle(ctx, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runIdle, ourselves, 5, 2)
 		if r.lockers != 3 || r.waiters != 6 || len(r.commands) != 5 || len(r.sent) != 5 || slices.Min(r.sent) < 0 || r.sent[0] > r.commands[0] || r.cpu < 0 || r.early > r.waiters {
 			t.Errorf("%+v", r)
 		}
-		checkTable(t, r.report(b), 5, 2)
 	})
 }
 
@@ -168,6 +144,19 @@ func TestIdleNeedsItsWaiters(t *testing.T) {
 			t.Errorf("two commands per second and client, one core: met: %q", target.what)
 		}
 	}
+}
+
+// measure takes a figure, and checks that its table has as many rows and targets.
+func measure[R result](ctx context.Context, t *testing.T, b *bench, run measuring[R], who []contender,
+	rows, targets int) (R, *table) {
+	t.Helper()
+	r, err := run(ctx, b, who)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := r.report(b)
+	checkTable(t, table, rows, targets)
+	return r, table
 }
 
 func checkTable(t *testing.T, table *table, rows, targets int) {

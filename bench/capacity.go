@@ -24,7 +24,7 @@ type capacityPoint struct {
 func (b *bench) cpu() (client, servers time.Duration, err error) {
 	for _, s := range b.servers {
 		for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
-			seconds, err := strconv.ParseFloat(field(s, "cpu", name), 64)
+			seconds, err := strconv.ParseFloat(s.Info("cpu", name), 64)
 			if err != nil {
 				return 0, 0, fmt.Errorf("%s of a server: %w", name, err)
 			}
@@ -34,18 +34,15 @@ func (b *bench) cpu() (client, servers time.Duration, err error) {
 	return cpuTime(), servers, nil
 }
 
-func runCapacity(ctx context.Context, b *bench) (*capacityResult, error) {
+func runCapacity(ctx context.Context, b *bench, _ []contender) (*capacityResult, error) {
 	r := &capacityResult{lockers: b.size.crowd}
-	names := make([]string, r.lockers)
-	for i := range names {
-		names[i] = fmt.Sprint("bench:capacity:", i)
-	}
+	locks := names("capacity", r.lockers)
 	for _, n := range b.size.nodes {
 		some, err := b.on(ctx, n)
 		if err != nil {
 			return nil, err
 		}
-		p, err := measureCapacity(ctx, some, names, b.size.load*time.Duration(b.size.loads)/4)
+		p, err := measureCapacity(ctx, some, locks, b.size.load*time.Duration(b.size.loads)/4)
 		if err != nil {
 			return nil, fmt.Errorf("%d nodes: %w", n, err)
 		}
@@ -54,7 +51,7 @@ func runCapacity(ctx context.Context, b *bench) (*capacityResult, error) {
 	return r, nil
 }
 
-func measureCapacity(ctx context.Context, b *bench, names []string, length time.Duration) (p capacityPoint, err error) {
+func measureCapacity(ctx context.Context, b *bench, locks []string, length time.Duration) (p capacityPoint, err error) {
 	clients, err := openAll(ctx, b, fenlocks, 1)
 	if err != nil {
 		return p, err
@@ -64,7 +61,7 @@ func measureCapacity(ctx context.Context, b *bench, names []string, length time.
 	if err != nil {
 		return p, err
 	}
-	run, err := measureLoad(ctx, clients[0], names, length)
+	run, err := measureLoad(ctx, clients[0], locks, length)
 	if err != nil {
 		return p, err
 	}

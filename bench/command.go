@@ -17,7 +17,7 @@ type commandResult struct {
 
 const commandPackage = "github.com/fenlock/fenlock/cmd/fenlock"
 
-func runCommand(ctx context.Context, b *bench) (*commandResult, error) {
+func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, error) {
 	folder, err := os.MkdirTemp("", "fenlock-bench-")
 	if err != nil {
 		return nil, err

@@ -87,21 +87,10 @@ func openAll(ctx context.Context, b *bench, c contender, n int) (clients []clien
 
 // warmUp returns errGaveUp if the client hangs.
 func warmUp(ctx context.Context, b *bench, cl client, name string) error {
-	limit, cancel := limited(ctx, b.giveUp)
-	defer cancel()
-	for range 3 {
-		release, err := cl.acquire(limit, name)
-		if err == nil {
-			err = release()
-		}
-		if context.Cause(limit) == errGaveUp {
-			return errGaveUp
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return within(ctx, b.giveUp, func(ctx context.Context) error {
+		_, err := measureCycle(ctx, cl, name, 3)
+		return err
+	})
 }
 
 func closeAll(clients []client) {
@@ -158,6 +147,17 @@ func limited(ctx context.Context, d time.Duration) (context.Context, context.Can
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(d, func() { cancel(errGaveUp) })
 	return ctx, func() { timer.Stop(); cancel(nil) }
+}
+
+// within calls f with a context that is limited, and returns errGaveUp if that has ended.
+func within(ctx context.Context, d time.Duration, f func(ctx context.Context) error) error {
+	ctx, cancel := limited(ctx, d)
+	defer cancel()
+	err := f(ctx)
+	if context.Cause(ctx) == errGaveUp {
+		return errGaveUp
+	}
+	return err
 }
 
 // grace is how long a contender may take to notice that its context is done.

@@ -24,86 +24,53 @@ func TestCosts(t *testing.T) {
 	}
 	t.Run("load", func(t *testing.T) {
 		rivals := b.present(rivals)
-		r, err := runLoad(ctx, b, rivals)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, table := measure(ctx, t, b, runLoad, rivals, 2*len(rivals), 3)
 		checkLoad(t, r, b, rivals, 2)
-		table := r.report(b)
-		checkTable(t, table, 2*len(rivals), 3)
 		checkPanel(t, table.panel, len(rivals), []float64{1, 64})
 	})
 	t.Run("single", func(t *testing.T) {
 		who := []contender{fenlocks, redislocks, valkeylockOne, floors}
-		r, err := runSingle(ctx, b, who)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runSingle, who, len(who), 2)
 		checkLoad(t, r, b, who, 1)
-		checkTable(t, r.report(b), len(who), 2)
 	})
 	t.Run("nodes", func(t *testing.T) {
 		who := []contender{fenlocks, redsyncs, floors}
-		r, err := runNodes(ctx, b, who)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, table := measure(ctx, t, b, runNodes, who, 2*len(who), 0)
 		checkLoad(t, r, b, who, 2)
-		table := r.report(b)
-		checkTable(t, table, 2*len(who), 0)
 		checkPanel(t, table.panel, len(who), []float64{1, 6})
 		if len(b.servers) != 5 || len(b.started) != 6 {
 			t.Errorf("the other figures have %d servers, want 5; there are %d, want 6", len(b.servers), len(b.started))
 		}
 	})
 	t.Run("capacity", func(t *testing.T) {
-		r, err := runCapacity(ctx, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runCapacity, ourselves, len(b.size.nodes), 0)
 		for _, p := range r.points {
 			if p.wall <= 0 || p.client <= 0 || p.server <= 0 {
 				t.Errorf("%+v", p)
 			}
 		}
-		checkTable(t, r.report(b), len(b.size.nodes), 0)
 	})
 	t.Run("roundtrips", func(t *testing.T) {
-		r, err := runRoundtrips(ctx, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runRoundtrips, ourselves, 5, 1)
 		if r.cycles != b.size.trips || len(r.more) != 5 || r.once() < 0 || r.once() > 1 {
 			t.Errorf("%+v, %v at once", r, r.once())
 		}
-		checkTable(t, r.report(b), 5, 1)
 	})
 	t.Run("held", func(t *testing.T) {
-		r, err := runHeld(ctx, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runHeld, ourselves, 1, 3)
 		if r.Locks != b.size.held || r.Nodes != 5 || r.TTL != b.ttl || r.Length < b.size.hold || r.CPU <= 0 || r.Goroutines <= 0 {
 			t.Errorf("%+v", r)
 		}
-		checkTable(t, r.report(b), 1, 3)
 	})
 	t.Run("memory", func(t *testing.T) {
-		r, err := runMemory(ctx, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runMemory, ourselves, 5, 1)
 		if r.names != b.size.names || len(r.before) != 5 || len(r.after) != 5 || slices.Min(r.before) <= 0 || slices.Min(r.after) <= 0 {
 			t.Errorf("%+v", r)
 		}
-		checkTable(t, r.report(b), 5, 1)
 	})
 	t.Run("slow", func(t *testing.T) {
 		who := []contender{fenlocks, redsyncs, floors}
-		r, err := runSlow(ctx, b, who)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runSlow, who, len(who), 1)
 		for _, c := range who {
 			if len(r.fast[c.name]) != b.size.slows || len(r.slow[c.name]) != b.size.slows {
 				t.Errorf("%s: %d and %d rounds, want %d", c.name, len(r.fast[c.name]), len(r.slow[c.name]), b.size.slows)
@@ -114,17 +81,12 @@ func TestCosts(t *testing.T) {
 		if least := slices.Min(r.slow["redsync"]); least < b.size.delay {
 			t.Errorf("redsync took %v with a server that answers %v late", least, b.size.delay)
 		}
-		checkTable(t, r.report(b), len(who), 1)
 	})
 	t.Run("command", func(t *testing.T) {
-		r, err := runCommand(ctx, b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := measure(ctx, t, b, runCommand, ourselves, 3, 1)
 		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts || slices.Min(r.fenlock) <= 0 || slices.Min(r.flock) <= 0 {
 			t.Errorf("%+v", r)
 		}
-		checkTable(t, r.report(b), 3, 1)
 	})
 }
 
@@ -209,7 +171,7 @@ func TestLoadOfALockThatHangs(t *testing.T) {
 	t.Parallel()
 	lock := &deaf{name: "bench:load:1"}
 	r, err := runThroughput(t.Context(), &bench{giveUp: time.Minute, started: make([]*testserver.Server, 1), size: size{loads: 1, load: 10 * time.Millisecond}},
-		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, []setting{{1, 2}})
+		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, nil, setting{1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +184,7 @@ func TestLoadOfALockThatHangs(t *testing.T) {
 // The targets of load look at both of redsync's pools and at the floor, with 64 and
 // 256 lockers only, and take the ratios round by round.
 func TestLoadTargets(t *testing.T) {
-	r := &loadResult{names: []string{"fenlock", "redsync", "floor"}, settings: []setting{{5, 1}, {5, 64}}, rates: map[string][][]float64{
+	r := &loadResult{turns: &turns{names: []string{"fenlock", "redsync", "floor"}}, settings: []setting{{5, 1}, {5, 64}}, rates: map[string][][]float64{
 		"fenlock": {{1, 1, 1}, {30, 600, 90}},
 		"redsync": {{9, 9, 9}, {10, 100, 30}},
 		"floor":   {{9, 9, 9}, {60, 1200, 180}},

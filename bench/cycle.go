@@ -9,10 +9,9 @@ import (
 
 // cycle is acquire and release, one at a time, with nobody else around.
 type cycleResult struct {
-	names   []string
+	*turns
 	samples map[string][]time.Duration // per round, the mean of a cycle
 	allocs  map[string][]float64       // the same, allocations of the whole process
-	gaveUp  map[string]bool            // hung in a round, and is left out from then on
 }
 
 func measureCycle(ctx context.Context, c client, name string, cycles int) (time.Duration, error) {
@@ -30,41 +29,27 @@ func measureCycle(ctx context.Context, c client, name string, cycles int) (time.
 }
 
 func runCycle(ctx context.Context, b *bench, who []contender) (*cycleResult, error) {
-	r := &cycleResult{samples: map[string][]time.Duration{}, allocs: map[string][]float64{}, gaveUp: map[string]bool{}}
-	clients := make([]client, len(who))
-	for i, c := range who {
-		r.names = append(r.names, c.name)
-		opened, err := openAll(ctx, b, c, 1)
+	t, err := b.takeTurns(ctx, who, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	r := &cycleResult{t, map[string][]time.Duration{}, map[string][]float64{}}
+	return r, t.each(b.size.rounds, func(_, i int) error {
+		var d time.Duration
+		before := mallocs()
+		err := within(ctx, b.giveUp, func(ctx context.Context) (err error) {
+			d, err = measureCycle(ctx, t.clients[i][0], "bench:cycle", b.size.cycles)
+			return err
+		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		defer closeAll(opened)
-		clients[i] = opened[0]
-	}
-	for round := range b.size.rounds {
-		for k := range who {
-			i := (round + k) % len(who) // nobody is always first
-			if r.gaveUp[who[i].name] {
-				continue
-			}
-			limit, cancel := limited(ctx, b.giveUp)
-			before := mallocs()
-			d, err := measureCycle(limit, clients[i], "bench:cycle", b.size.cycles)
-			allocs := mallocs() - before
-			gaveUp := context.Cause(limit) == errGaveUp
-			cancel()
-			if gaveUp {
-				r.gaveUp[who[i].name] = true
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("cycle: %s: %w", who[i].name, err)
-			}
-			r.samples[who[i].name] = append(r.samples[who[i].name], d)
-			r.allocs[who[i].name] = append(r.allocs[who[i].name], float64(allocs)/float64(b.size.cycles))
-		}
-	}
-	return r, nil
+		name, allocs := t.names[i], float64(mallocs()-before)
+		r.samples[name] = append(r.samples[name], d)
+		r.allocs[name] = append(r.allocs[name], allocs/float64(b.size.cycles))
+		return nil
+	})
 }
 
 // mallocs returns how many allocations this process has made.

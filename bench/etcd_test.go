@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,37 +57,29 @@ func TestEtcd(t *testing.T) {
 		t.Errorf("with etcd there are %d of %d rivals", n, len(rivals))
 	}
 	who := []contender{etcds}
-	cycle, err := runCycle(ctx, b, who)
-	if err != nil {
-		t.Fatal(err)
+	positive := func(what string, s []time.Duration) {
+		if len(s) != b.size.rounds || slices.Min(s) <= 0 {
+			t.Errorf("%s: %v, want %d positive times", what, s, b.size.rounds)
+		}
 	}
-	if s := cycle.samples["etcd"]; len(s) != b.size.rounds || slices.Min(s) <= 0 {
-		t.Errorf("cycle: %v, want %d positive times", s, b.size.rounds)
-	}
-	checkTable(t, cycle.report(b), 1, 0)
-	load, err := runLoad(ctx, b, who)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cycle, _ := measure(ctx, t, b, runCycle, who, 1, 0)
+	positive("cycle", cycle.samples["etcd"])
+	load, _ := measure(ctx, t, b, runLoad, who, 2, 0)
 	checkLoad(t, load, b, who, 2)
 	if load.failures["etcd"] > 0 || load.hung["etcd"] > 0 {
 		t.Errorf("load: %d failures, %d hung", load.failures["etcd"], load.hung["etcd"])
 	}
-	handover, err := runHandover(ctx, b, who)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := handover.samples["etcd"]; len(s) != b.size.rounds || slices.Min(s) <= 0 {
-		t.Errorf("handover: %v, want %d positive times", s, b.size.rounds)
-	}
+	handover, _ := measure(ctx, t, b, runHandover, who, 1, 0)
+	positive("handover", handover.samples["etcd"])
 	if len(e.clusters) != 1 || len(e.clusters[1].members) != 1 {
 		t.Errorf("three figures on one member have the clusters %v", e.clusters)
 	}
 	testEtcdExcludes(ctx, t, b)
 
 	c := e.clusters[1]
+	pid := c.members[0].Pid()
 	outside.Close()
-	if err := syscall.Kill(c.members[0].process.Pid, 0); err != syscall.ESRCH {
+	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 		t.Errorf("the member is still there: %v", err)
 	}
 	if _, err := os.Stat(c.folder); !errors.Is(err, os.ErrNotExist) {
@@ -197,8 +188,8 @@ func TestEtcdThatDoesNotServe(t *testing.T) {
 		patience time.Duration
 		want     []string
 	}{
-		{"echo no disk; exit 7", time.Minute, []string{"a member ended: exit status 7", "no disk"}},
-		{"echo still busy; sleep 60 & sleep 60", 300 * time.Millisecond, []string{"not up within 300ms", "connection refused", "still busy"}},
+		{"echo no disk; exit 7", time.Minute, []string{"ended: exit status 7", "no disk"}},
+		{"echo still busy; sleep 60 & sleep 60", time.Second, []string{"not up within 1s", "connection refused", "still busy"}},
 	} {
 		e, err := findEtcd(bounded(t), t, fakeEtcd(t, test.script))
 		if err != nil {
@@ -261,35 +252,6 @@ func TestEtcdInterrupted(t *testing.T) {
 		t.Fatal("still waiting")
 	}
 	waitForSilence(t, path)
-}
-
-// etcdChildVariable has the test binary start a cluster of this program.
-const etcdChildVariable = "FENLOCK_BENCH_TEST_ETCD"
-
-// The members end even if the bench is killed.
-func TestEtcdOfAKilledBench(t *testing.T) {
-	path := fakeEtcd(t, beat)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(bounded(t), self)
-	cmd.Env = append(os.Environ(), etcdChildVariable+"="+path, "TMPDIR="+t.TempDir()) // it cannot clean up
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	waitForBeat(t, path)
-	cmd.Process.Kill()
-	cmd.Wait()
-	waitForSilence(t, path)
-}
-
-func etcdChild(path string) {
-	e, err := findEtcd(context.Background(), &testserver.Outside{}, path)
-	if err == nil {
-		_, err = e.serve(1)
-	}
-	fmt.Fprintln(os.Stderr, err)
 }
 
 // beat is a fake whose child shows that it is alive. It ends by itself, at the latest.

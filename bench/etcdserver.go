@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	mathrand "math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,9 +12,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
 )
 
 const (
@@ -32,6 +31,7 @@ const (
 // nothing. It is not safe for concurrent use; figures run one after the other.
 type etcd struct {
 	ctx      context.Context // of the whole bench
+	t        testing.TB
 	program  string
 	version  string
 	patience time.Duration // how long a cluster may take to start
@@ -40,17 +40,9 @@ type etcd struct {
 
 // etcdCluster is one that runs.
 type etcdCluster struct {
-	folder  string
-	members []*etcdMember
-}
-
-// etcdMember is one process.
-type etcdMember struct {
-	client, peer string // addresses
-	log          string // a path
-	process      *os.Process
-	done         chan struct{} // closed when it is gone
-	err          error         // how it went; read after done
+	folder    string
+	addresses []string // for clients
+	members   []*testserver.Program
 }
 
 // errNoEtcd is of a machine without etcd.
@@ -72,7 +64,12 @@ func findEtcd(ctx context.Context, t testing.TB, path string) (*etcd, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &etcd{ctx: ctx, program: program, version: version, patience: etcdStart, clusters: map[int]*etcdCluster{}}
+	for _, v := range os.Environ() { // it would take flags from its environment
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "ETCD_") {
+			os.Unsetenv(name)
+		}
+	}
+	e := &etcd{ctx: ctx, t: t, program: program, version: version, patience: etcdStart, clusters: map[int]*etcdCluster{}}
 	t.Cleanup(e.stop)
 	return e, nil
 }
@@ -104,129 +101,77 @@ func etcdVersion(ctx context.Context, program string) (string, error) {
 // starts the cluster unless it runs already.
 func (e *etcd) serve(n int) ([]string, error) {
 	if c := e.clusters[n]; c != nil {
-		return c.addresses(), nil
+		return c.addresses, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(e.ctx, e.patience, fmt.Errorf("not up within %v", e.patience))
 	defer cancel()
 	for {
-		c, err := e.launch(n)
-		if err == nil {
-			err = c.serves(ctx)
-		}
+		c, err := e.launch(ctx, n)
 		if err == nil {
 			e.clusters[n] = c
-			return c.addresses(), nil
+			return c.addresses, nil
 		}
 		text := c.logs()
 		c.stop()
-		if ctx.Err() == nil && strings.Contains(text, "address already in use") {
+		if ctx.Err() == nil && errors.Is(err, testserver.ErrPortTaken) {
 			continue // somebody took a port after it was found free
 		}
 		return nil, fmt.Errorf("%s, %d members: %w; their logs end with: %s", e.program, n, err, text)
 	}
 }
 
-// launch starts the processes. What was started is returned with an error too.
-func (e *etcd) launch(n int) (*etcdCluster, error) {
-	c := &etcdCluster{}
+// launch starts the members, all at once, since they wait for each other. What was
+// started is returned with an error too.
+func (e *etcd) launch(ctx context.Context, n int) (*etcdCluster, error) {
+	c := &etcdCluster{members: make([]*testserver.Program, n)}
 	var err error
 	if c.folder, err = os.MkdirTemp("", "fenlock-etcd-"); err != nil {
 		return c, err
 	}
-	ports, err := freePorts(2 * n)
-	if err != nil {
-		return c, err
-	}
-	var everybody []string
+	var everybody, peers []string
+	var ports []int
 	for i := range n {
-		m := &etcdMember{client: ports[2*i], peer: ports[2*i+1], log: filepath.Join(c.folder, fmt.Sprint(i, ".log"))}
-		c.members = append(c.members, m)
-		everybody = append(everybody, fmt.Sprintf("%d=http://%s", i, m.peer))
+		for len(ports) < 2*(i+1) {
+			if port := testserver.FreePort(e.t); !slices.Contains(ports, port) {
+				ports = append(ports, port)
+			}
+		}
+		c.addresses = append(c.addresses, fmt.Sprint("127.0.0.1:", ports[2*i]))
+		peers = append(peers, fmt.Sprint("http://127.0.0.1:", ports[2*i+1]))
+		everybody = append(everybody, fmt.Sprint(i, "=", peers[i]))
 	}
 	token := rand.Text() // two clusters never take each other for one
-	for i, m := range c.members {
-		if err := m.launch(e.program,
-			"--name", strconv.Itoa(i), "--data-dir", filepath.Join(c.folder, strconv.Itoa(i)),
-			"--listen-client-urls", "http://"+m.client, "--advertise-client-urls", "http://"+m.client,
-			"--listen-peer-urls", "http://"+m.peer, "--initial-advertise-peer-urls", "http://"+m.peer,
-			"--initial-cluster", strings.Join(everybody, ","), "--initial-cluster-state", "new", "--initial-cluster-token", token,
-			"--unsafe-no-fsync", "--log-level", "error"); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
-}
-
-func (m *etcdMember) launch(program string, args ...string) error {
-	log, err := os.Create(m.log)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd := exec.Command(program, args...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = filepath.Dir(m.log), log, log
-	// It would take flags from its environment.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ETCD_") })
-	// In a group of its own, Ctrl-C does not reach it: the bench ends first.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	m.process, m.done = cmd.Process, make(chan struct{})
-	dismiss, err := watch(cmd.Process.Pid)
-	go func() {
-		m.err = cmd.Wait()
-		dismiss()
-		close(m.done)
-	}()
-	return err
-}
-
-// watch starts a shell that kills a process group when this program ends without
-// having called dismiss, however it ends: the shell sees that its input ends.
-func watch(group int) (dismiss func(), err error) {
-	cmd := exec.Command("sh", "-c", `read -r line && exit; kill -s KILL -- "-$1"`, "fenlock-bench-watch", strconv.Itoa(group))
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	pipe, err := cmd.StdinPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return func() {}, err
-	}
-	return func() {
-		io.WriteString(pipe, "done\n")
-		cmd.Wait()
-	}, nil
-}
-
-// serves waits until every member answers a read that takes a leader and a majority.
-func (c *etcdCluster) serves(ctx context.Context) error {
-	for _, m := range c.members {
-		for last := errors.New("nothing asked yet"); ; {
-			err := m.healthy(ctx)
-			select {
-			case <-m.done: // if another program answered, this one had no port
-				return fmt.Errorf("a member ended: %v", m.err)
-			default:
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var starting sync.WaitGroup
+	var first sync.Once // an error ends the others, and is the one to tell of
+	for i, address := range c.addresses {
+		starting.Go(func() {
+			folder, url := filepath.Join(c.folder, strconv.Itoa(i)), "http://"+address
+			problem := os.Mkdir(folder, 0o700)
+			if problem == nil {
+				c.members[i], problem = testserver.Launch(ctx, e.t, folder, e.program, []string{
+					"--name", strconv.Itoa(i), "--data-dir", filepath.Join(folder, "data"),
+					"--listen-client-urls", url, "--advertise-client-urls", url,
+					"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
+					"--initial-cluster", strings.Join(everybody, ","), "--initial-cluster-state", "new",
+					"--initial-cluster-token", token, "--unsafe-no-fsync", "--log-level", "error",
+				}, func() error { return healthy(ctx, url) })
 			}
-			if err == nil {
-				break
+			if problem != nil {
+				first.Do(func() { err = problem; cancel() })
 			}
-			if ctx.Err() != nil || sleep(ctx, 20*time.Millisecond) != nil {
-				return fmt.Errorf("%w: %v", context.Cause(ctx), last)
-			}
-			last = err
-		}
+		})
 	}
-	return nil
+	starting.Wait()
+	return c, err
 }
 
-func (m *etcdMember) healthy(ctx context.Context) error {
+// healthy returns nil if a member answers a read that takes a leader and a majority.
+func healthy(ctx context.Context, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.client+"/health", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/health", nil)
 	if err != nil {
 		return err
 	}
@@ -240,14 +185,6 @@ func (m *etcdMember) healthy(ctx context.Context) error {
 		return fmt.Errorf("a member's health is %s", response.Status)
 	}
 	return nil
-}
-
-func (c *etcdCluster) addresses() []string {
-	var all []string
-	for _, m := range c.members {
-		all = append(all, m.client)
-	}
-	return all
 }
 
 // stop ends all clusters. Later ones are new.
@@ -264,13 +201,8 @@ func (e *etcd) stop() {
 // stop kills the members: nobody needs their data.
 func (c *etcdCluster) stop() {
 	for _, m := range c.members {
-		if m.process != nil {
-			syscall.Kill(-m.process.Pid, syscall.SIGKILL)
-		}
-	}
-	for _, m := range c.members {
-		if m.process != nil {
-			<-m.done
+		if m != nil {
+			m.Kill()
 		}
 	}
 	os.RemoveAll(c.folder)
@@ -280,9 +212,8 @@ func (c *etcdCluster) stop() {
 func (c *etcdCluster) logs() string {
 	var all []string
 	for _, m := range c.members {
-		text, _ := os.ReadFile(m.log)
-		if text = bytes.TrimSpace(text); len(text) > 0 {
-			all = append(all, end(text))
+		if m != nil && m.Log() != "" {
+			all = append(all, end([]byte(strings.TrimSpace(m.Log()))))
 		}
 	}
 	return strings.Join(all, "\n")
@@ -290,21 +221,3 @@ func (c *etcdCluster) logs() string {
 
 // end returns the last part of what a program said.
 func end(text []byte) string { return string(text[max(0, len(text)-1000):]) }
-
-// freePorts returns loopback addresses that nobody listens on at the moment. They
-// are below the range that outgoing connections take theirs from.
-func freePorts(n int) ([]string, error) {
-	var all []string
-	for range 100 * n {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(20000+mathrand.IntN(12000)))
-		listener, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		defer listener.Close() // at the end, so that no address comes twice
-		if all = append(all, address); len(all) == n {
-			return all, nil
-		}
-	}
-	return nil, fmt.Errorf("not %d free ports between 20000 and 32000", n)
-}

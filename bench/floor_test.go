@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -54,16 +55,23 @@ func echo(reply func(n int) string) func(net.Conn) {
 
 func one(int) string { return ":1\r\n" }
 
+// pipelineTo returns a pipeline that is closed when the test ends.
+func pipelineTo(t *testing.T, addresses []string, need int) *pipeline {
+	t.Helper()
+	p, err := newPipeline(addresses, need)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.close)
+	return p
+}
+
 func TestPipelineWaitsForEnough(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{})
 	late := func(int) string { <-hold; return ":1\r\n" }
 	addresses := []string{listen(t, echo(one)), listen(t, echo(one)), listen(t, echo(late))}
-	p, err := newPipeline(addresses, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
+	p := pipelineTo(t, addresses, 2)
 	// The third server answers none of them before the other two have answered all.
 	var wait sync.WaitGroup
 	for range 8 {
@@ -81,11 +89,7 @@ func TestPipelineWaitsForEnough(t *testing.T) {
 	if n := p.answered[2].Load(); n != 0 {
 		t.Errorf("the third server has answered %d times", n)
 	}
-	q, err := newPipeline(addresses, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer q.close()
+	q := pipelineTo(t, addresses, 3)
 	done := make(chan error)
 	go func() { done <- q.do(q.newCall(), []byte("x\r\n")) }()
 	select {
@@ -108,11 +112,7 @@ func TestPipelineDoesNotOutrunItsRing(t *testing.T) {
 		}
 		return ":1\r\n"
 	}
-	p, err := newPipeline([]string{listen(t, echo(one)), listen(t, echo(slow))}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
+	p := pipelineTo(t, []string{listen(t, echo(one)), listen(t, echo(slow))}, 1)
 	call := p.newCall()
 	for range len(p.ring) + 100 {
 		if err := p.do(call, []byte("x\r\n")); err != nil {
@@ -131,22 +131,18 @@ func TestPipelineRefusesOtherReplies(t *testing.T) {
 			}
 			return ":1\r\n"
 		}
-		p, err := newPipeline([]string{listen(t, echo(one)), listen(t, echo(third))}, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := pipelineTo(t, []string{listen(t, echo(one)), listen(t, echo(third))}, 2)
 		call := p.newCall()
 		for n := 1; n <= 4; n++ {
 			if err := p.do(call, []byte("x\r\n")); (err != nil) != (n >= 3) {
 				t.Errorf("%q: call %d: %v", bad, n, err)
 			}
 		}
-		p.close()
 	}
 }
 
 func TestPipelineMakesNoGarbage(t *testing.T) {
-	p, err := newPipeline([]string{listen(t, func(conn net.Conn) {
+	p := pipelineTo(t, []string{listen(t, func(conn net.Conn) {
 		// A server without garbage, too, since all allocations of the process count.
 		buffer, replies := make([]byte, 4096), bytes.Repeat([]byte(":1\r\n"), 1024)
 		for {
@@ -157,10 +153,6 @@ func TestPipelineMakesNoGarbage(t *testing.T) {
 			conn.Write(replies[:4*bytes.Count(buffer[:n], []byte("\n"))])
 		}
 	})}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.close()
 	call, command := p.newCall(), []byte("x\r\n")
 	do := func() {
 		if err := p.do(call, command); err != nil {
@@ -172,21 +164,28 @@ func TestPipelineMakesNoGarbage(t *testing.T) {
 	}
 }
 
-func TestReadCommand(t *testing.T) {
-	var l listener
-	hear := l.tap()
-	hear([]byte("*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$5\r\na\r\nb$\r\n"))
-	hear([]byte("*1\r\n$0\r\n\r\n"))
-	got, err := l.heard()
-	if want := [][]string{{"GET", "a\r\nb$"}, {""}}; err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%q, %v; want %q", got, err, want)
+func TestMonitor(t *testing.T) {
+	s := testserver.Start(t, testserver.Kinds(t)[0])
+	m, err := newMonitor(s)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, err := l.heard(); len(got) > 0 || err != nil {
-		t.Errorf("a second time: %q, %v", got, err)
+	defer m.conn.Close()
+	client := probe.Dial(t, s.Addr())
+	for range 2 {
+		s.Do("SET", "somebody", "else")
+		client.Answers("PING", "+PONG")
+		client.Answers(`SET bench:sketch:2 "a\r\n\"] \\\x00\xff" PX 5`, "+OK")
+		client.Answers(`EVAL "return redis.call('GET', 'x')" 0`, "$-1")
+		got, err := m.heard()
+		want := [][]string{{"SET", "bench:sketch:2", "a\r\n\"] \\\x00\xff", "PX", "5"}, {"EVAL", "return redis.call('GET', 'x')", "0"}}
+		if m.client == "" || err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%q, %v; want %q", got, err, want)
+		}
 	}
-	for _, bad := range []string{"GET x\r\n", "*1\r\n$4\r\nPI", "*x\r\n", "*1\r\n:1\r\n", "*2\r\n$1\r\na\r\n"} {
-		if _, err := readCommand(bytes.NewBufferString(bad)); err == nil {
-			t.Errorf("%q: no error", bad)
+	for _, bad := range []string{"", "GET", `"GET" x`, `"GET`, `"\q"`} {
+		if words, err := unquote(bad); err == nil {
+			t.Errorf("%q: no error, %q", bad, words)
 		}
 	}
 }
@@ -208,10 +207,12 @@ func TestSketch(t *testing.T) {
 	if got := string(command[at : at+len(words[9])]); got != words[9] {
 		t.Errorf("%q is where the proposal should be", got)
 	}
-	got, err := readCommand(bytes.NewBuffer(command))
-	want := []string{"EVALSHA", "abc", "3", "p:x", "registers", "line:x", "me", "10000", stripe("x"), words[9]}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v; want %q", got, err, want)
+	want := "*10\r\n"
+	for _, word := range []string{"EVALSHA", "abc", "3", "p:x", "registers", "line:x", "me", "10000", stripe("x"), words[9]} {
+		want += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+	}
+	if string(command) != want {
+		t.Errorf("%q; want %q", command, want)
 	}
 	for _, test := range []struct {
 		what  string
@@ -246,12 +247,7 @@ func TestFloorLooksOnlyAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	infos := func() (n int) {
-		for _, line := range strings.Split(b.servers[1].Do("INFO", "commandstats"), "\n") {
-			fmt.Sscanf(line, "cmdstat_info:calls=%d", &n)
-		}
-		return n
-	}
+	infos := func() int { return calls(b.servers[1].Do("INFO", "commandstats"))["info"] }
 	before := infos() // and one more for each call of it
 	var releases []func() error
 	for i := range 5 {
@@ -276,64 +272,5 @@ func TestFloorLooksOnlyAlone(t *testing.T) {
 		if _, err := (sketch{parts: make([]part, len(words)), words: words}).knowing(); err == nil {
 			t.Errorf("form %d: no error", i)
 		}
-	}
-}
-
-// The relay changes nothing and nothing's order, and takes as long as it says.
-func TestRelay(t *testing.T) {
-	t.Parallel()
-	const delay = 30 * time.Millisecond
-	var mu sync.Mutex
-	var seen strings.Builder
-	r, err := newRelay(listen(t, func(conn net.Conn) { io.Copy(conn, conn) }), delay, func() func([]byte) {
-		return func(b []byte) {
-			mu.Lock()
-			seen.Write(b)
-			mu.Unlock()
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	conn, err := net.Dial("tcp", r.address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	start := time.Now()
-	var sent strings.Builder
-	for i := range 500 {
-		fmt.Fprintf(&sent, "message %d\n", i)
-		fmt.Fprintf(conn, "message %d\n", i)
-	}
-	got := make([]byte, sent.Len())
-	if _, err := io.ReadFull(conn, got); err != nil {
-		t.Fatal(err)
-	}
-	if d := time.Since(start); d < 2*delay {
-		t.Errorf("there and back in %v", d)
-	}
-	mu.Lock()
-	defer mu.Unlock()
-	if string(got) != sent.String() || seen.String() != sent.String() {
-		t.Errorf("it sent back %d bytes and showed %d, other ones than the %d that were sent", len(got), seen.Len(), sent.Len())
-	}
-}
-
-func TestRelayToNowhere(t *testing.T) {
-	t.Parallel()
-	r, err := newRelay("127.0.0.1:1", 0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.close()
-	conn, err := net.Dial("tcp", r.address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if _, err := conn.Read(make([]byte, 1)); err == nil {
-		t.Error("somebody answered")
 	}
 }

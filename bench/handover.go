@@ -11,10 +11,9 @@ import (
 // handover is the time from the call of release to the moment at which a waiter
 // elsewhere has the lock.
 type handoverResult struct {
-	names   []string
+	*turns
 	samples map[string][]time.Duration // after a long pause
 	busy    map[string][]time.Duration // after a short one
-	gaveUp  map[string]bool
 
 	// cycles are fenlock's, of the same rounds and after the same pauses: a machine
 	// that has been idle is slower, whatever it does then.
@@ -66,58 +65,43 @@ func measureHandover(ctx context.Context, holder, waiter client, name string, p 
 }
 
 func runHandover(ctx context.Context, b *bench, who []contender) (*handoverResult, error) {
-	r := &handoverResult{samples: map[string][]time.Duration{}, busy: map[string][]time.Duration{}, gaveUp: map[string]bool{}}
-	pairs := make([][]client, len(who))
-	for i, c := range who {
-		r.names = append(r.names, c.name)
-		opened, err := openAll(ctx, b, c, 2)
+	t, err := b.takeTurns(ctx, who, 2)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	r := &handoverResult{turns: t, samples: map[string][]time.Duration{}, busy: map[string][]time.Duration{}}
+	return r, t.each(b.size.rounds+1, func(round, i int) error {
+		name, pair := t.names[i], t.clients[i]
+		var long, short time.Duration
+		err := within(ctx, b.giveUp, func(ctx context.Context) (err error) {
+			if long, err = measureHandover(ctx, pair[0], pair[1], "bench:handover", longPause); err == nil {
+				short, err = measureHandover(ctx, pair[1], pair[0], "bench:handover", shortPause)
+			}
+			return err
+		})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		defer closeAll(opened)
-		pairs[i] = opened
-	}
-	for round := range b.size.rounds + 1 {
-		for k := range who {
-			i := (round + k) % len(who)
-			name, pair := who[i].name, pairs[i]
-			if r.gaveUp[name] {
-				continue
-			}
-			limit, cancel := limited(ctx, b.giveUp)
-			long, err := measureHandover(limit, pair[0], pair[1], "bench:handover", longPause)
-			var short time.Duration
-			if err == nil {
-				short, err = measureHandover(limit, pair[1], pair[0], "bench:handover", shortPause)
-			}
-			gaveUp := context.Cause(limit) == errGaveUp
-			cancel()
-			switch {
-			case gaveUp:
-				r.gaveUp[name] = true
-			case err != nil:
-				return nil, fmt.Errorf("handover: %s: %w", name, err)
-			case round > 0: // in the first one, clients open what they need for waiting
-				r.samples[name] = append(r.samples[name], long)
-				r.busy[name] = append(r.busy[name], short)
-			}
-			if name != "fenlock" || err != nil {
-				continue
-			}
-			for _, c := range []struct {
-				pause
-				to *[]time.Duration
-			}{{longPause, &r.cycles}, {shortPause, &r.busyCycles}} {
-				c.sleep()
-				d, err := measureCycle(ctx, pair[0], "bench:handover", 1)
-				if err != nil {
-					return nil, err
-				}
-				*c.to = append(*c.to, d)
-			}
+		if round > 0 { // in the first one, clients open what they need for waiting
+			r.samples[name], r.busy[name] = append(r.samples[name], long), append(r.busy[name], short)
 		}
-	}
-	return r, nil
+		if name != "fenlock" {
+			return nil
+		}
+		for _, c := range []struct {
+			pause
+			to *[]time.Duration
+		}{{longPause, &r.cycles}, {shortPause, &r.busyCycles}} {
+			c.sleep()
+			d, err := measureCycle(ctx, pair[0], "bench:handover", 1)
+			if err != nil {
+				return err
+			}
+			*c.to = append(*c.to, d)
+		}
+		return nil
+	})
 }
 
 func (r *handoverResult) report(b *bench) *table {

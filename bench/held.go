@@ -40,7 +40,7 @@ type heldTask struct {
 	Settle, Count time.Duration
 }
 
-func runHeld(ctx context.Context, b *bench) (*heldResult, error) {
+func runHeld(ctx context.Context, b *bench, _ []contender) (*heldResult, error) {
 	task, err := json.Marshal(heldTask{b.urls(), b.ttl, b.size.held, b.ttl, b.size.hold})
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,7 @@ func (r *idleResult) perClient(commands int) float64 {
 // CPU time that counts as near none: a tenth of a core, for all waiters together.
 const idleCPU = 0.1
 
-func runIdle(ctx context.Context, b *bench) (*idleResult, error) {
+func runIdle(ctx context.Context, b *bench, _ []contender) (*idleResult, error) {
 	r := &idleResult{lockers: b.size.lockers, waiters: b.size.lockers * b.size.perLocker}
 	clients, err := openAll(ctx, b, fenlocks, r.lockers+1)
 	if err != nil {
@@ -161,21 +162,15 @@ var fromClients = map[string]bool{"evalsha": true, "eval": true, "ping": true, "
 
 // most returns the commands that were called most often, per second and client.
 func most(before, after map[string]int, r *idleResult) (lines []string) {
-	type count struct {
-		name string
-		n    int
-	}
-	var counts []count
-	for name, n := range after {
-		if n -= before[name]; n > 0 && name != "info" {
-			counts = append(counts, count{name, n})
-		}
-	}
-	slices.SortFunc(counts, func(a, b count) int {
-		return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.name, b.name))
+	n := func(name string) int { return after[name] - before[name] }
+	delete(after, "info")
+	names := slices.SortedFunc(maps.Keys(after), func(a, b string) int {
+		return cmp.Or(cmp.Compare(n(b), n(a)), strings.Compare(a, b))
 	})
-	for _, c := range counts[:min(len(counts), 5)] {
-		lines = append(lines, fmt.Sprintf("%s %.2f", c.name, r.perClient(c.n)))
+	for _, name := range names[:min(len(names), 5)] {
+		if n(name) > 0 {
+			lines = append(lines, fmt.Sprintf("%s %.2f", name, r.perClient(n(name))))
+		}
 	}
 	return lines
 }

@@ -14,8 +14,8 @@ const lineHold = time.Millisecond
 // line is many waiters that arrive one after the other at a lock that is held:
 // in which order they get it, and how long it takes them all.
 type lineResult struct {
-	names []string
-	runs  map[string][]lineRun
+	*turns
+	runs map[string][]lineRun
 }
 
 // lineRun is one round of one contender.
@@ -80,42 +80,33 @@ func measureLine(ctx context.Context, holder client, waiters []client, gap time.
 }
 
 func runLine(ctx context.Context, b *bench, who []contender) (*lineResult, error) {
-	r := &lineResult{runs: map[string][]lineRun{}}
-	clients := make([][]client, len(who))
-	for i, c := range who {
-		r.names = append(r.names, c.name)
-		opened, err := openAll(ctx, b, c, b.size.waiters+1)
+	t, err := b.takeTurns(ctx, who, b.size.waiters+1)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	r := &lineResult{t, map[string][]lineRun{}}
+	return r, t.each(b.size.lines+1, func(round, i int) error {
+		name, cl := t.names[i], t.clients[i]
+		cycle, err := measureCycle(ctx, cl[0], "bench:line", b.size.cycles)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		defer closeAll(opened)
-		clients[i] = opened
-	}
-	stuck := map[string]bool{}
-	for round := range b.size.lines + 1 {
-		for k := range who {
-			i := (round + k) % len(who)
-			name, cl := who[i].name, clients[i]
-			if stuck[name] {
-				continue
-			}
-			cycle, err := measureCycle(ctx, cl[0], "bench:line", b.size.cycles)
-			if err != nil {
-				return nil, fmt.Errorf("line: %s: %w", name, err)
-			}
-			limit, cancel := limited(ctx, b.giveUp)
-			run, err := measureLine(limit, cl[0], cl[1:], b.size.gap, "bench:line")
-			cancel()
-			if err != nil {
-				return nil, fmt.Errorf("line: %s: %w", name, err)
-			}
-			run.cycle, stuck[name] = cycle, run.stuck
-			if round > 0 || run.stuck { // the first one opens what is needed for waiting
-				r.runs[name] = append(r.runs[name], run)
-			}
+		limit, cancel := limited(ctx, b.giveUp)
+		defer cancel()
+		run, err := measureLine(limit, cl[0], cl[1:], b.size.gap, "bench:line")
+		if err != nil {
+			return err
 		}
-	}
-	return r, nil
+		run.cycle = cycle
+		if round > 0 || run.stuck { // the first one opens what is needed for waiting
+			r.runs[name] = append(r.runs[name], run)
+		}
+		if run.stuck {
+			return errGaveUp
+		}
+		return nil
+	})
 }
 
 // summary returns the medians of the rounds that everybody finished, and the

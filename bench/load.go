@@ -18,12 +18,11 @@ type setting struct{ nodes, lockers int }
 
 // loadResult is of load, single and nodes.
 type loadResult struct {
-	names    []string
+	*turns   // of all settings; the clients are of one
 	settings []setting
 	rates    map[string][][]float64 // by contender and setting: cycles per second, of each round
 	failures map[string]int         // of acquire or release
 	hung     map[string]int         // lockers, of all rounds
-	gaveUp   map[string]bool        // and is left out from then on
 	table    func(r *loadResult, b *bench) *table
 }
 
@@ -103,8 +102,10 @@ func measureLoad(ctx context.Context, c client, names []string, length time.Dura
 	return run, ctx.Err()
 }
 
-func runThroughput(ctx context.Context, b *bench, who []contender, settings []setting) (*loadResult, error) {
-	r := &loadResult{settings: settings, rates: map[string][][]float64{}, failures: map[string]int{}, hung: map[string]int{}, gaveUp: map[string]bool{}}
+func runThroughput(ctx context.Context, b *bench, who []contender, table func(*loadResult, *bench) *table,
+	settings ...setting) (*loadResult, error) {
+	r := &loadResult{turns: &turns{gaveUp: map[string]bool{}}, settings: settings, table: table,
+		rates: map[string][][]float64{}, failures: map[string]int{}, hung: map[string]int{}}
 	for _, c := range who {
 		r.names = append(r.names, c.name)
 		r.rates[c.name] = make([][]float64, len(settings))
@@ -117,52 +118,44 @@ func runThroughput(ctx context.Context, b *bench, who []contender, settings []se
 	return r, nil
 }
 
+// names returns names for lockers of a figure.
+func names(figure string, lockers int) []string {
+	all := make([]string, lockers)
+	for i := range all {
+		all[i] = fmt.Sprintf("bench:%s:%d", figure, i)
+	}
+	return all
+}
+
 // measure does the rounds of one setting.
 func (r *loadResult) measure(ctx context.Context, b *bench, who []contender, at int, s setting) error {
 	some, err := b.on(ctx, s.nodes)
 	if err != nil {
 		return err
 	}
-	names := make([]string, s.lockers)
-	for i := range names {
-		names[i] = fmt.Sprint("bench:load:", i)
+	t, err := some.takeTurns(ctx, who, 1)
+	if err != nil {
+		return err
 	}
-	clients := make([]client, len(who))
-	for i, c := range who {
-		opened, err := openAll(ctx, some, c, 1)
+	defer t.close()
+	t.gaveUp = r.gaveUp
+	locks := names("load", s.lockers)
+	return t.each(b.size.loads+1, func(round, i int) error {
+		// What a majority did not wait for is not to be the next one's burden.
+		if err := sleep(ctx, loadPause); err != nil {
+			return err
+		}
+		run, err := measureLoad(ctx, t.clients[i][0], locks, b.size.load)
 		if err != nil {
 			return err
 		}
-		defer closeAll(opened)
-		clients[i] = opened[0]
-	}
-	for round := range b.size.loads + 1 {
-		for k := range who {
-			i := (round + k) % len(who)
-			name := who[i].name
-			if r.gaveUp[name] {
-				continue
-			}
-			// What a majority did not wait for is not to be the next one's burden.
-			if err := sleep(ctx, loadPause); err != nil {
-				return err
-			}
-			run, err := measureLoad(ctx, clients[i], names, b.size.load)
-			if err == errGaveUp {
-				r.gaveUp[name] = true
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if round > 0 { // the first one opens connections
-				r.rates[name][at] = append(r.rates[name][at], run.rate)
-				r.failures[name] += run.failures
-				r.hung[name] += run.hung
-			}
+		if name := t.names[i]; round > 0 { // the first one opens connections
+			r.rates[name][at] = append(r.rates[name][at], run.rate)
+			r.failures[name] += run.failures
+			r.hung[name] += run.hung
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func runLoad(ctx context.Context, b *bench, who []contender) (*loadResult, error) {
@@ -170,19 +163,11 @@ func runLoad(ctx context.Context, b *bench, who []contender) (*loadResult, error
 	for _, n := range b.size.crowds {
 		settings = append(settings, setting{len(b.servers), n})
 	}
-	r, err := runThroughput(ctx, b, who, settings)
-	if err == nil {
-		r.table = (*loadResult).loadTable
-	}
-	return r, err
+	return runThroughput(ctx, b, who, (*loadResult).loadTable, settings...)
 }
 
 func runSingle(ctx context.Context, b *bench, who []contender) (*loadResult, error) {
-	r, err := runThroughput(ctx, b, who, []setting{{1, b.size.crowd}})
-	if err == nil {
-		r.table = (*loadResult).singleTable
-	}
-	return r, err
+	return runThroughput(ctx, b, who, (*loadResult).singleTable, setting{1, b.size.crowd})
 }
 
 func runNodes(ctx context.Context, b *bench, who []contender) (*loadResult, error) {
@@ -190,11 +175,7 @@ func runNodes(ctx context.Context, b *bench, who []contender) (*loadResult, erro
 	for _, n := range b.size.nodes {
 		settings = append(settings, setting{n, b.size.crowd})
 	}
-	r, err := runThroughput(ctx, b, who, settings)
-	if err == nil {
-		r.table = (*loadResult).nodesTable
-	}
-	return r, err
+	return runThroughput(ctx, b, who, (*loadResult).nodesTable, settings...)
 }
 
 func (r *loadResult) report(b *bench) *table { return r.table(r, b) }

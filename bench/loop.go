@@ -10,8 +10,8 @@ import (
 
 // loop is many clients that take and release one lock as fast as they can.
 type loopResult struct {
-	names []string
-	runs  map[string]loopRun
+	*turns
+	runs map[string]loopRun
 }
 
 // loopRun is one contender's.
@@ -39,11 +39,7 @@ func (r loopRun) least() float64 {
 	if r.total() == 0 {
 		return 0
 	}
-	least := r.counts[0]
-	for _, c := range r.counts {
-		least = min(least, c)
-	}
-	return float64(least*len(r.counts)) / float64(r.total())
+	return float64(slices.Min(r.counts)*len(r.counts)) / float64(r.total())
 }
 
 // add adds a later run of the same clients.
@@ -117,31 +113,23 @@ func measureLoop(ctx context.Context, clients []client, name string, length time
 const loopSlices = 4
 
 func runLoop(ctx context.Context, b *bench, who []contender) (*loopResult, error) {
-	r := &loopResult{runs: map[string]loopRun{}}
-	clients := make([][]client, len(who))
-	for i, c := range who {
-		r.names = append(r.names, c.name)
-		opened, err := openAll(ctx, b, c, b.size.clients)
-		if err != nil {
-			return nil, err
-		}
-		defer closeAll(opened)
-		clients[i] = opened
+	t, err := b.takeTurns(ctx, who, b.size.clients)
+	if err != nil {
+		return nil, err
 	}
-	for slice := range loopSlices {
-		for k := range who {
-			i := (slice + k) % len(who)
-			name := who[i].name
-			if r.runs[name].stuck {
-				continue
-			}
-			r.runs[name] = r.runs[name].add(measureLoop(ctx, clients[i], "bench:loop", b.size.loop/loopSlices))
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
+	defer t.close()
+	r := &loopResult{t, map[string]loopRun{}}
+	return r, t.each(loopSlices, func(_, i int) error {
+		run := measureLoop(ctx, t.clients[i], "bench:loop", b.size.loop/loopSlices)
+		r.runs[t.names[i]] = r.runs[t.names[i]].add(run)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-	}
-	return r, nil
+		if run.stuck {
+			return errGaveUp
+		}
+		return nil
+	})
 }
 
 func (r *loopResult) report(b *bench) *table {

@@ -30,22 +30,22 @@ import (
 var figures = []struct {
 	name string
 	who  []contender
-	run  func(ctx context.Context, b *bench, who []contender) (*table, error)
+	run  measuring[*table]
 }{
 	{"cycle", everybody, figure(runCycle)},
 	{"handover", append(slices.Clone(patient), etcds), figure(runHandover)},
 	{"line", patient, figure(runLine)},
 	{"loop", patient, figure(runLoop)},
-	{"idle", ourselves, alone(runIdle)},
+	{"idle", ourselves, figure(runIdle)},
 	{"load", rivals, figure(runLoad)},
 	{"single", []contender{fenlocks, redislocks, valkeylockOne, floors}, figure(runSingle)},
 	{"nodes", []contender{fenlocks, redsyncs, floors}, figure(runNodes)},
-	{"capacity", ourselves, alone(runCapacity)},
-	{"roundtrips", ourselves, alone(runRoundtrips)},
-	{"held", ourselves, alone(runHeld)},
-	{"memory", ourselves, alone(runMemory)},
+	{"capacity", ourselves, figure(runCapacity)},
+	{"roundtrips", ourselves, figure(runRoundtrips)},
+	{"held", ourselves, figure(runHeld)},
+	{"memory", ourselves, figure(runMemory)},
 	{"slow", []contender{fenlocks, redsyncs, floors}, figure(runSlow)},
-	{"command", ourselves, alone(runCommand)},
+	{"command", ourselves, figure(runCommand)},
 }
 
 var (
@@ -54,13 +54,14 @@ var (
 	rivals = []contender{fenlocks, redsyncs, redsyncs2, etcds, floors, floorsOfAll}
 )
 
-// alone is figure for what only fenlock is measured in.
-func alone[R interface{ report(b *bench) *table }](run func(context.Context, *bench) (R, error)) func(context.Context, *bench, []contender) (*table, error) {
-	return figure(func(ctx context.Context, b *bench, _ []contender) (R, error) { return run(ctx, b) })
-}
+// result is what came of a figure.
+type result interface{ report(b *bench) *table }
+
+// measuring measures some contenders.
+type measuring[R any] func(ctx context.Context, b *bench, who []contender) (R, error)
 
 // figure makes the functions of a figure one.
-func figure[R interface{ report(b *bench) *table }](run func(context.Context, *bench, []contender) (R, error)) func(context.Context, *bench, []contender) (*table, error) {
+func figure[R result](run measuring[R]) measuring[*table] {
 	return func(ctx context.Context, b *bench, who []contender) (*table, error) {
 		r, err := run(ctx, b, who)
 		if err != nil {
@@ -231,9 +232,9 @@ func choose(list string, known []string) ([]string, error) {
 
 // machine says what the figures were measured on.
 func machine(b *bench) string {
-	version := field(b.servers[0], "server", "valkey_version")
+	version := b.servers[0].Info("server", "valkey_version")
 	if version == "" {
-		version = field(b.servers[0], "server", "redis_version")
+		version = b.servers[0].Info("server", "redis_version")
 	}
 	load := "unknown"
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -254,15 +255,11 @@ func against(ctx context.Context, t *testserver.Outside, b *bench, older, newer 
 	}
 	b.servers = testserver.Group(t, b.kind, 5)
 	fmt.Fprintln(out, machine(b))
-	var urls []string
-	for _, s := range b.servers {
-		urls = append(urls, s.URL())
-	}
 	builds := [2]string{older, newer}
 	measure := func(which int) (ns, allocs float64, err error) {
 		// Each build has a prefix of its own, so that neither meets what the
 		// other one has written.
-		cmd := exec.CommandContext(ctx, builds[which], strings.Join(urls, ","), [2]string{"old:", "new:"}[which])
+		cmd := exec.CommandContext(ctx, builds[which], strings.Join(b.urls(), ","), [2]string{"old:", "new:"}[which])
 		var text bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &text, os.Stderr
 		if err := cmd.Run(); err != nil {

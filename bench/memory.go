@@ -15,7 +15,7 @@ type memoryResult struct {
 	before, after []int // bytes in use, by server
 }
 
-func runMemory(ctx context.Context, b *bench) (*memoryResult, error) {
+func runMemory(ctx context.Context, b *bench, _ []contender) (*memoryResult, error) {
 	clients, err := openAll(ctx, b, fenlocks, 1)
 	if err != nil {
 		return nil, err
@@ -27,11 +27,8 @@ func runMemory(ctx context.Context, b *bench) (*memoryResult, error) {
 	}
 	start := time.Now()
 	err = inParallel(r.names, func(i int) error {
-		release, err := clients[0].acquire(ctx, fmt.Sprint("bench:memory:", i))
-		if err != nil {
-			return err
-		}
-		return release()
+		_, err := measureCycle(ctx, clients[0], fmt.Sprint("bench:memory:", i), 1)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -56,7 +53,7 @@ func usedMemory(ctx context.Context, b *bench) ([]int, error) {
 			return nil, err
 		}
 		for i, s := range b.servers {
-			n, err := strconv.Atoi(field(s, "memory", "used_memory"))
+			n, err := strconv.Atoi(s.Info("memory", "used_memory"))
 			if err != nil {
 				return nil, fmt.Errorf("used_memory: %w", err)
 			}

@@ -34,7 +34,11 @@ const (
 // styles are colours with a contrast of at least 4.5 to white that are told apart
 // by who sees no red or green too, and marks for who sees no colour at all.
 var styles = []struct{ colour, mark string }{
-	{"#00539c", "circle"}, {"#b3400a", "square"}, {"#8a2a6b", "triangle"}, {"#1b6e4b", "diamond"}, {"#555555", "cross"},
+	{"#00539c", "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z"}, // a circle
+	{"#b3400a", "M-4.5 -4.5h9v9h-9z"},                            // a square
+	{"#8a2a6b", "M0 -4.5l4.5 9h-9z"},                             // a triangle
+	{"#1b6e4b", "M0 -4.5l4.5 4.5l-4.5 4.5l-4.5 -4.5z"},           // a diamond
+	{"#555555", "M-4.5 -4.5l9 9m0 -9l-9 9"},                      // a cross
 }
 
 // writePlot draws panels side by side, with some text below, a line for each part
@@ -119,6 +123,10 @@ func (p *panel) draw(b *strings.Builder, names []string) {
 	text(b, 0, 0, "middle", fmt.Sprintf(`transform="translate(20 %d) rotate(-90)"`, (top+bottom)/2), p.up)
 
 	labels := p.labels(up, bottom)
+	draw := func(style struct{ colour, mark string }, x, y float64) {
+		fmt.Fprintf(b, `<path transform="translate(%.1f %.1f)" d="%s" fill="%s" stroke="%[4]s"/>`+"\n",
+			x, y, style.mark, style.colour)
+	}
 	for i, s := range p.series {
 		style := styles[slices.Index(names, s.name)%len(styles)]
 		var line []string
@@ -127,9 +135,9 @@ func (p *panel) draw(b *strings.Builder, names []string) {
 		}
 		fmt.Fprintf(b, `<polyline points="%s" fill="none" stroke="%s" stroke-width="2"/>`+"\n", strings.Join(line, " "), style.colour)
 		for _, q := range s.points {
-			drawMark(b, style.mark, style.colour, across(q.x), up(q.y))
+			draw(style, across(q.x), up(q.y))
 		}
-		drawMark(b, style.mark, style.colour, right+16, labels[i])
+		draw(style, right+16, labels[i])
 		text(b, right+26, labels[i]+4, "start", fmt.Sprintf(`fill="%s"`, style.colour), s.name)
 	}
 }
@@ -156,22 +164,6 @@ func (p *panel) labels(up func(float64) float64, bottom float64) []float64 {
 		limit = at[order[k]] - apart
 	}
 	return at
-}
-
-func drawMark(b *strings.Builder, mark, colour string, x, y float64) {
-	const r = 4.5
-	switch mark {
-	case "circle":
-		fmt.Fprintf(b, `<circle cx="%.1f" cy="%.1f" r="%.1f" fill="%s"/>`+"\n", x, y, r, colour)
-	case "square":
-		fmt.Fprintf(b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", x-r, y-r, 2*r, 2*r, colour)
-	case "triangle":
-		fmt.Fprintf(b, `<path d="M%.1f %.1fl%.1f %.1fh%.1fz" fill="%s"/>`+"\n", x, y-r, r, 2*r, -2*r, colour)
-	case "diamond":
-		fmt.Fprintf(b, `<path d="M%.1f %.1fl%.1f %.1fl%.1f %.1fl%.1f %.1fz" fill="%s"/>`+"\n", x, y-r, r, r, -r, r, -r, -r, colour)
-	case "cross":
-		fmt.Fprintf(b, `<path d="M%.1f %.1fl%.1f %.1fm0 %.1fl%.1f %.1f" stroke="%s" stroke-width="2"/>`+"\n", x-r, y-r, 2*r, 2*r, -2*r, -2*r, 2*r, colour)
-	}
 }
 
 // niceTicks returns 0 and multiples of 1, 2 or 5 times a power of ten, at most 7 of

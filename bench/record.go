@@ -1,22 +1,25 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
 )
 
 // The floor sends what fenlock sends. It is not copied from there, where it might
-// change: a Locker is listened to while it takes and releases two locks, and what
+// change: a server tells what it is sent while it takes and releases two locks, and what
 // the requests have in common is told from what depends on the name, the holder
 // and the moment.
 
@@ -41,67 +44,69 @@ type sketch struct {
 type sketches struct{ acquire, release sketch }
 
 // The names are as long as each other, and have different registers.
-const sketchName, otherName = "bench:sketch:0", "bench:sketch:1"
+const sketchName, otherName = monitored + "0", monitored + "1"
 
-// listener keeps what clients send through a relay.
-type listener struct {
-	mu      sync.Mutex
-	streams []*bytes.Buffer // one per connection
+// monitor is a connection on which a server tells what it is sent. The client that is
+// listened to is the first one that names one of these locks.
+type monitor struct {
+	server *testserver.Server
+	conn   net.Conn
+	lines  *bufio.Scanner
+	client string
 }
 
-func (l *listener) tap() func([]byte) {
-	var stream bytes.Buffer
-	l.mu.Lock()
-	l.streams = append(l.streams, &stream)
-	l.mu.Unlock()
-	return func(b []byte) {
-		l.mu.Lock()
-		stream.Write(b)
-		l.mu.Unlock()
-	}
-}
+const monitored = "bench:sketch:"
 
-// heard returns the commands since the last call of it, the library's own left
-// out.
-func (l *listener) heard() (all [][]string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, stream := range l.streams {
-		for stream.Len() > 0 {
-			command, err := readCommand(stream)
-			if err != nil {
-				return nil, err
-			}
-			if len(command) > 0 && strings.ToUpper(command[0]) != "PING" {
-				all = append(all, command)
-			}
-		}
-	}
-	return all, nil
-}
-
-// readCommand reads an array of strings, as clients send commands.
-func readCommand(b *bytes.Buffer) (words []string, err error) {
-	length := func(sigil byte) (int, error) {
-		line, err := b.ReadString('\n')
-		if err != nil || len(line) < 4 || line[0] != sigil {
-			return 0, fmt.Errorf("%q is not the beginning of a command or word", line)
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := length('*')
+func newMonitor(s *testserver.Server) (*monitor, error) {
+	conn, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		return nil, err
 	}
-	for range n {
-		size, err := length('$')
-		if err != nil {
+	m := &monitor{server: s, conn: conn, lines: bufio.NewScanner(conn)}
+	if _, err := io.WriteString(conn, "MONITOR\r\n"); err != nil || !m.lines.Scan() || m.lines.Text() != "+OK" {
+		conn.Close()
+		return nil, fmt.Errorf("MONITOR was answered with %q, %v", m.lines.Text(), err)
+	}
+	return m, nil
+}
+
+// heard returns the client's commands since the last call of it, the library's own left
+// out.
+func (m *monitor) heard() (all [][]string, err error) {
+	end := rand.Text()
+	m.server.Do("ECHO", end)
+	for m.lines.Scan() {
+		// The time in seconds, and [database client].
+		_, line, _ := strings.Cut(m.lines.Text(), "[")
+		client, line, _ := strings.Cut(line, "] ")
+		words, err := unquote(line)
+		if m.client == "" && strings.Contains(line, monitored) {
+			m.client = client
+		}
+		switch {
+		case err != nil:
 			return nil, err
+		case slices.Contains(words, end):
+			return all, nil
+		case client == m.client && strings.ToUpper(words[0]) != "PING":
+			all = append(all, words)
 		}
-		if b.Len() < size+2 {
-			return nil, errors.New("a command breaks off")
+	}
+	return nil, fmt.Errorf("the monitor ended: %w", cmp.Or(m.lines.Err(), io.ErrUnexpectedEOF))
+}
+
+// unquote reads words in quotation marks, whose escapes are among those of Go.
+func unquote(line string) (words []string, err error) {
+	for rest := line; rest != ""; rest = strings.TrimPrefix(rest, " ") {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no command: %w", line, err)
 		}
-		words = append(words, string(b.Next(size + 2)[:size]))
+		word, _ := strconv.Unquote(quoted) // it was looked at
+		words, rest = append(words, word), rest[len(quoted):]
+	}
+	if len(words) == 0 {
+		return nil, errors.New("an empty line is no command")
 	}
 	return words, nil
 }
@@ -110,21 +115,20 @@ func readCommand(b *bytes.Buffer) (words []string, err error) {
 func sketchCycle(b *bench) (sketches, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), b.ttl+10*time.Second)
 	defer cancel()
-	var l listener
-	r, err := newRelay(b.addresses()[0], 0, l.tap)
+	l, err := newMonitor(b.servers[0])
 	if err != nil {
 		return sketches{}, err
 	}
-	defer r.close()
+	defer l.conn.Close()
 	alone := *b
-	alone.servers, alone.via = b.servers[:1], []string{r.address()}
+	alone.servers, alone.via = b.servers[:1], nil
 	locker, err := alone.locker()
 	if err != nil {
 		return sketches{}, err
 	}
 	defer locker.Close()
 	var heard [2][2][]string // by name; acquire and release
-	for i, name := range []string{"bench:warm", sketchName, otherName} {
+	for i, name := range []string{monitored + "warm", sketchName, otherName} {
 		lock, err := locker.Acquire(ctx, name)
 		if err != nil {
 			return sketches{}, err

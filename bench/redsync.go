@@ -77,42 +77,21 @@ func (p valkeyPool) Get(ctx context.Context) (redsyncredis.Conn, error) {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return &valkeyConn{p.client, ctx}, nil
+	return &valkeyConn{nil, p.client, ctx}, nil
 }
 
+// valkeyConn has what a lock of redsync calls; the interface is nil.
 type valkeyConn struct {
+	redsyncredis.Conn
 	client valkey.Client
 	ctx    context.Context
 }
 
 func (c *valkeyConn) Close() error { return nil }
 
-func (c *valkeyConn) Get(name string) (string, error) {
-	s, err := c.client.Do(c.ctx, c.client.B().Get().Key(name).Build()).ToString()
-	return s, notNil(err)
-}
-
-func (c *valkeyConn) Set(name, value string) (bool, error) {
-	err := c.client.Do(c.ctx, c.client.B().Set().Key(name).Value(value).Build()).Error()
-	return err == nil, notNil(err)
-}
-
 func (c *valkeyConn) SetNX(name, value string, expiry time.Duration) (bool, error) {
 	err := c.client.Do(c.ctx, c.client.B().Set().Key(name).Value(value).Nx().PxMilliseconds(expiry.Milliseconds()).Build()).Error()
 	return err == nil, notNil(err)
-}
-
-func (c *valkeyConn) PTTL(name string) (time.Duration, error) {
-	ms, err := c.client.Do(c.ctx, c.client.B().Pttl().Key(name).Build()).AsInt64()
-	return time.Duration(ms) * time.Millisecond, notNil(err)
-}
-
-func (c *valkeyConn) ScriptLoad(script *redsyncredis.Script) error {
-	hash, err := c.client.Do(c.ctx, c.client.B().ScriptLoad().Script(script.Src).Build()).ToString()
-	if err == nil {
-		script.Hash = hash
-	}
-	return err
 }
 
 func (c *valkeyConn) Eval(script *redsyncredis.Script, keysAndArgs ...any) (any, error) {

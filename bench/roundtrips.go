@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -20,7 +18,7 @@ type roundtripsResult struct {
 	more []int
 }
 
-func runRoundtrips(ctx context.Context, b *bench) (*roundtripsResult, error) {
+func runRoundtrips(ctx context.Context, b *bench, _ []contender) (*roundtripsResult, error) {
 	clients, err := openAll(ctx, b, fenlocks, 1)
 	if err != nil {
 		return nil, err
@@ -32,30 +30,19 @@ func runRoundtrips(ctx context.Context, b *bench) (*roundtripsResult, error) {
 		return nil, err
 	}
 	// Each locker has its own part of the names, so no two of them meet.
-	var (
-		wait   sync.WaitGroup
-		cycles atomic.Int64
-		errs   = make([]error, r.lockers)
-	)
-	for i := range r.lockers {
-		wait.Go(func() {
-			for name := i; cycles.Add(1) <= int64(b.size.trips); name += r.lockers {
-				if name >= r.names {
-					name = i
-				}
-				release, err := clients[0].acquire(ctx, fmt.Sprint("bench:roundtrips:", name))
-				if err == nil {
-					err = release()
-				}
-				if err != nil {
-					errs[i] = err
-					return
-				}
+	var cycles atomic.Int64
+	err = inParallel(r.lockers, func(i int) error {
+		for name := i; cycles.Add(1) <= int64(b.size.trips); name += r.lockers {
+			if name >= r.names {
+				name = i
 			}
-		})
-	}
-	wait.Wait()
-	if err := errors.Join(errs...); err != nil {
+			if _, err := measureCycle(ctx, clients[0], fmt.Sprint("bench:roundtrips:", name), 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	r.cycles = b.size.trips

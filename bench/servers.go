@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -174,18 +173,8 @@ func newLocker(urls []string, ttl time.Duration) (*fenlock.Locker, error) {
 	return fenlock.New(config)
 }
 
-// field returns a field of a section of a server's INFO.
-func field(s *testserver.Server, section, name string) string {
-	for line := range strings.Lines(s.Do("INFO", section)) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
-			return value
-		}
-	}
-	return ""
-}
-
 // commands returns how many commands a server has carried out, this one left
 // out.
 func commands(s *testserver.Server) (int, error) {
-	return strconv.Atoi(field(s, "stats", "total_commands_processed"))
+	return strconv.Atoi(s.Info("stats", "total_commands_processed"))
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 )
 
 // slow is an acquisition while one node answers late.
 type slowResult struct {
-	names []string
+	*turns
 	delay time.Duration
 
 	// fast and slow are the medians of each round, without the slow node and with
@@ -38,49 +40,40 @@ func measureAcquire(ctx context.Context, c client, name string, cycles int) (tim
 }
 
 func runSlow(ctx context.Context, b *bench, who []contender) (*slowResult, error) {
-	r := &slowResult{delay: b.size.delay, fast: map[string][]time.Duration{}, slow: map[string][]time.Duration{}}
 	last := len(b.servers) - 1
-	relay, err := newRelay(b.servers[last].Addr(), b.size.delay/2, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer relay.close()
+	network := proxy.New(b.servers[last].Addr(), nil)
+	defer network.Close()
+	late := proxy.Effect{Delay: b.size.delay / 2}
+	network.Impose(proxy.Rule{To: late, From: late})
 	delayed := *b
 	delayed.via = slices.Clone(b.addresses())
-	delayed.via[last] = relay.address()
-	benches := [2]*bench{b, &delayed}
-	clients := make([][2]client, len(who))
-	for i, c := range who {
-		r.names = append(r.names, c.name)
-		for k, some := range benches {
-			opened, err := openAll(ctx, some, c, 1)
+	delayed.via[last] = network.Addr(0)
+	var clients [2][][]client
+	var t *turns
+	for k, some := range []*bench{b, &delayed} {
+		var err error
+		if t, err = some.takeTurns(ctx, who, 1); err != nil {
+			return nil, err
+		}
+		defer t.close()
+		clients[k] = t.clients
+	}
+	r := &slowResult{t, b.size.delay, map[string][]time.Duration{}, map[string][]time.Duration{}}
+	return r, t.each(b.size.slows+1, func(round, i int) error {
+		for turn := range clients {
+			which := (round + turn) % 2
+			// Names of their own: the slow node still has what others do not.
+			d, err := measureAcquire(ctx, clients[which][i][0], fmt.Sprint("bench:slow:", which), b.size.slow)
 			if err != nil {
-				return nil, err
+				return err
 			}
-			defer closeAll(opened)
-			clients[i][k] = opened[0]
-		}
-	}
-	for round := range b.size.slows + 1 {
-		for k := range who {
-			i := (round + k) % len(who)
-			name := who[i].name
-			for turn := range benches {
-				which := (round + turn) % 2
-				// Names of their own: the slow node still has what others do not.
-				d, err := measureAcquire(ctx, clients[i][which], fmt.Sprint("bench:slow:", which), b.size.slow)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %w", name, err)
-				}
-				if round == 0 { // what was opened is used for the first time
-					continue
-				}
-				to := [2]map[string][]time.Duration{r.fast, r.slow}[which]
-				to[name] = append(to[name], d)
+			to := [2]map[string][]time.Duration{r.fast, r.slow}[which]
+			if round > 0 { // in the first one, what was opened is used for the first time
+				to[t.names[i]] = append(to[t.names[i]], d)
 			}
 		}
-	}
-	return r, nil
+		return nil
+	})
 }
 
 func (r *slowResult) report(b *bench) *table {

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 )
 
@@ -80,9 +82,8 @@ func (c *client) token() fence.Token {
 	return token
 }
 
-func (c *client) release() { c.input.Write([]byte("release\n")) }
-
-func (c *client) acquireAgain() { c.input.Write([]byte("acquire\n")) }
+// goOn lets the client do the next thing: release, or acquire the second name.
+func (c *client) goOn() { c.input.Write([]byte("\n")) }
 
 // stop stops the process and waits until it has: a signal is delivered later
 // than it is sent.
@@ -121,4 +122,40 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	flag.Set("test.parallel", "6")
 	os.Exit(m.Run())
+}
+
+// runClient is what the process of startClient does.
+func runClient(urls, arguments []string) error {
+	config, err := newConfig(urls)
+	if err != nil {
+		return err
+	}
+	l, err := fenlock.New(config)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	lock, err := l.Acquire(ctx, arguments[0])
+	if err != nil {
+		return err
+	}
+	fmt.Println("token", lock.Token())
+	input := bufio.NewScanner(os.Stdin)
+	input.Scan()
+	if err := lock.Release(ctx); err != nil {
+		fmt.Println(err)
+	} else {
+		fmt.Println("released")
+	}
+	if len(arguments) < 3 {
+		return nil
+	}
+	input.Scan()
+	if lock, err = l.TryAcquire(ctx, arguments[2]); err != nil {
+		return err
+	}
+	fmt.Println("token", lock.Token())
+	input.Scan()
+	return nil
 }

@@ -3,12 +3,13 @@ package tests
 import (
 	"context"
 	"fmt"
-	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -30,8 +31,55 @@ func group(t testing.TB, kind testserver.Kind, n int, config ...string) []*tests
 // the quarantine of a server's first start.
 func markAdmitted(t testing.TB, s *testserver.Server, prefix string) {
 	t.Helper()
-	id := regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(s.Do("INFO", "replication"))[1]
+	id := s.Info("replication", "master_replid")
 	s.Do("HSET", "fenlock-registers:"+prefix, "admitted", id, "maxttl", fmt.Sprint(groupTTL.Milliseconds()), "durable", "0")
+}
+
+// admitted returns an error unless each server votes, as far as it can know.
+func admitted(servers ...*testserver.Server) error {
+	for _, s := range servers {
+		if s.Do("HGET", "fenlock-registers:fenlock:", "admitted") != s.Info("replication", "master_replid") {
+			return fmt.Errorf("%s is not admitted", s.Addr())
+		}
+	}
+	return nil
+}
+
+// onGroups runs a test on a group of each kind, see group.
+func onGroups(t *testing.T, n int, test func(t *testing.T, servers []*testserver.Server)) {
+	t.Helper()
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		test(t, group(t, kind, n))
+	})
+}
+
+// networks has a network of its own before each server.
+type networks []*proxy.Proxy
+
+// through returns such networks, and the URLs for clients behind them.
+func through(t testing.TB, servers ...*testserver.Server) (all networks, urls []string) {
+	t.Helper()
+	for _, s := range servers {
+		p := proxy.New(s.Addr(), nil)
+		t.Cleanup(p.Close)
+		scheme, _, _ := strings.Cut(s.URL(), "://")
+		all, urls = append(all, p), append(urls, scheme+"://"+p.Addr(0))
+	}
+	return all, urls
+}
+
+// impose makes all of them worse, until lift is called.
+func (all networks) impose(r proxy.Rule) (lift func()) {
+	var lifts []func()
+	for _, p := range all {
+		lifts = append(lifts, p.Impose(r))
+	}
+	return func() {
+		for _, lift := range lifts {
+			lift()
+		}
+	}
 }
 
 func urls(servers []*testserver.Server) []string {
@@ -42,8 +90,21 @@ func urls(servers []*testserver.Server) []string {
 	return all
 }
 
-// newLocker returns a client of its own on the nodes at URLs. The timeout is a
-// generous one, so that a slow machine is not taken for a dead server.
+// newConfig is of a client on the nodes at URLs. The timeout is a generous one, so
+// that a slow machine is not taken for a dead server.
+func newConfig(urls []string, options ...valkeynode.Option) (fenlock.Config, error) {
+	config := fenlock.Config{TTL: groupTTL, MaxTTL: groupTTL, NodeTimeout: groupTTL / 4}
+	for _, url := range urls {
+		node, err := valkeynode.Open(url, options...)
+		if err != nil {
+			return config, err
+		}
+		config.Nodes = append(config.Nodes, node)
+	}
+	return config, nil
+}
+
+// newLocker returns a client of its own.
 func newLocker(t testing.TB, urls []string, change ...func(*fenlock.Config)) *fenlock.Locker {
 	t.Helper()
 	return newLockerWith(t, urls, nil, change...)
@@ -51,13 +112,9 @@ func newLocker(t testing.TB, urls []string, change ...func(*fenlock.Config)) *fe
 
 func newLockerWith(t testing.TB, urls []string, options []valkeynode.Option, change ...func(*fenlock.Config)) *fenlock.Locker {
 	t.Helper()
-	config := fenlock.Config{TTL: groupTTL, MaxTTL: groupTTL, NodeTimeout: groupTTL / 4}
-	for _, url := range urls {
-		node, err := valkeynode.Open(url, options...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.Nodes = append(config.Nodes, node)
+	config, err := newConfig(urls, options...)
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, f := range change {
 		f(&config)

@@ -23,7 +23,11 @@ func plainGroup(t *testing.T, kind testserver.Kind, n int) ([]*testserver.Server
 	for _, s := range servers {
 		markAdmitted(t, s, "")
 	}
-	return servers, newLockerWith(t, urls(servers), []valkeynode.Option{valkeynode.WithPrefix("")})
+	return servers, plainLocker(t, servers)
+}
+
+func plainLocker(t *testing.T, servers []*testserver.Server) *fenlock.Locker {
+	return newLockerWith(t, urls(servers), []valkeynode.Option{valkeynode.WithPrefix("")})
 }
 
 // heldByAnother checks that fenlock is refused, and knows no label of the holder.
@@ -36,19 +40,24 @@ func heldByAnother(t *testing.T, l *fenlock.Locker, name string) {
 	}
 }
 
+func redsyncOn(t *testing.T, servers []*testserver.Server) *redsync.Redsync {
+	t.Helper()
+	var pools []redsyncredis.Pool
+	for _, s := range servers {
+		c := redis.NewClient(&redis.Options{Addr: s.Addr()})
+		t.Cleanup(func() { c.Close() })
+		pools = append(pools, goredis.NewPool(c))
+	}
+	return redsync.New(pools...)
+}
+
 // redsync v4 and fenlock lock each other out on the same key, and neither
 // removes the other's lease.
 func TestInteropRedsync(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		servers, ours := plainGroup(t, kind, 3)
-		var pools []redsyncredis.Pool
-		for _, s := range servers {
-			c := redis.NewClient(&redis.Options{Addr: s.Addr()})
-			t.Cleanup(func() { c.Close() })
-			pools = append(pools, goredis.NewPool(c))
-		}
-		theirs := redsync.New(pools...)
+		theirs := redsyncOn(t, servers)
 		ctx := bounded(t)
 
 		mutex := theirs.NewMutex("orders/42", redsync.WithExpiry(time.Minute), redsync.WithTries(1))

@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -17,53 +18,32 @@ import (
 // request and the reply, and goes on. It must not believe that it has the lock.
 // [A] agrees that the time is to be checked after the replies.
 func TestRepliesAfterTheLease(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 3)
-		var through []string
-		var proxies []*proxy
-		for _, s := range servers {
-			p := newProxy(t, s)
-			proxies, through = append(proxies, p), append(through, p.url())
-		}
+	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
+		networks, through := through(t, servers...)
 		l := newLocker(t, through)
 		release(t, acquire(t, l, "warm up"))
-		for _, p := range proxies {
-			p.delayReplies(groupTTL + groupTTL/2)
-		}
+		lift := networks.impose(proxy.Rule{From: proxy.Effect{Delay: groupTTL + groupTTL/2}})
 		_, err := l.TryAcquire(bounded(t), "orders/42")
 		if !errors.Is(err, fenlock.ErrNoQuorum) || errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("replies after the lease: %v", err)
 		}
-		for _, p := range proxies {
-			p.delayReplies(0)
-		}
+		lift()
 		release(t, acquire(t, newLocker(t, urls(servers)), "orders/42"))
 	})
 }
 
 // [K] The same with a real process that is stopped while its request is under way.
 func TestProcessPauseDuringAcquire(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 3)
-		var through []string
-		var proxies []*proxy
-		for _, s := range servers {
-			p := newProxy(t, s)
-			proxies, through = append(proxies, p), append(through, p.url())
-		}
+	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
+		networks, through := through(t, servers...)
 		client := startClient(t, through, "warm up", "then", "orders/42")
 		client.token()
-		client.release()
+		client.goOn()
 		if got := client.line(); got != "released" {
 			t.Fatalf("release: %q", got)
 		}
-		var letGo []func()
-		for _, p := range proxies {
-			letGo = append(letGo, p.holdReplies())
-		}
-		client.acquireAgain()
+		letGo := networks.impose(proxy.Rule{From: proxy.Effect{Hold: true}})
+		client.goOn()
 		// Requests executed, replies under way: by a majority, since the third may
 		// not even be connected yet.
 		eventually(t, func() error {
@@ -79,9 +59,7 @@ func TestProcessPauseDuringAcquire(t *testing.T) {
 			return nil
 		})
 		client.stop()
-		for _, f := range letGo {
-			f()
-		}
+		letGo()
 		lock := acquire(t, newLocker(t, urls(servers)), "orders/42")
 		client.signal(syscall.SIGCONT)
 		if got := client.line(); strings.HasPrefix(got, "token") {
@@ -96,15 +74,11 @@ func TestProcessPauseDuringAcquire(t *testing.T) {
 // A reply that is lost leaves it open whether the lease is there: it counts for
 // nothing, and is released too.
 func TestLostReplies(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 3)
-		proxies := []*proxy{newProxy(t, servers[0]), newProxy(t, servers[1])}
-		l := newLocker(t, []string{proxies[0].url(), proxies[1].url(), servers[2].URL()})
+	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
+		networks, through := through(t, servers[:2]...)
+		l := newLocker(t, append(through, servers[2].URL()))
 		release(t, acquire(t, l, "warm up"))
-		for _, p := range proxies {
-			p.loseReplies(true)
-		}
+		lift := networks.impose(proxy.Rule{From: proxy.Effect{Lose: true}})
 		if _, err := l.TryAcquire(bounded(t), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) || errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("with two of three replies lost: %v", err)
 		}
@@ -114,10 +88,7 @@ func TestLostReplies(t *testing.T) {
 			}
 			return nil
 		})
-		for _, p := range proxies {
-			p.loseReplies(false)
-			p.cut()
-		}
+		lift()
 		release(t, acquire(t, l, "orders/42"))
 	})
 }
@@ -127,9 +98,7 @@ func TestLostReplies(t *testing.T) {
 // arrives: also if the pause was in the network, where no check of the client's
 // can help.
 func TestDelayedPacketToTheStorage(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		var storage fence.Guard
 		written := ""
 		write := func(token fence.Token, text string) error {
@@ -152,9 +121,7 @@ func TestDelayedPacketToTheStorage(t *testing.T) {
 // expire": a second client may then get a majority. The tokens tell the two apart,
 // and the first one learns of it instead of extending.
 func TestClockJump(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l := newLocker(t, urls(servers))
 		release(t, acquire(t, l, "warm up"))
 		servers[3].Pause()
@@ -224,12 +191,7 @@ func TestTokensGrowWhileMinoritiesAreLost(t *testing.T) {
 		grow()
 		eventually(t, func() error { // both are back, and have their registers
 			grow()
-			for _, s := range pair {
-				if id := s.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(id) != 40 {
-					return fmt.Errorf("%s is not admitted", s.Addr())
-				}
-			}
-			return nil
+			return admitted(pair...)
 		})
 	}
 	if last <= 1<<52 {

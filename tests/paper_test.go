@@ -14,6 +14,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -26,9 +27,7 @@ import (
 // [R] Safety property: "Mutual exclusion. At any given moment, only one client
 // can hold a lock."
 func TestMutualExclusion(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		var inside, entries atomic.Int32
 		var last fence.Token
 		var wait sync.WaitGroup
@@ -64,9 +63,7 @@ func TestMutualExclusion(t *testing.T) {
 // [R] Liveness property A: "Deadlock free. Eventually it is always possible to
 // acquire a lock, even if the client that locked a resource crashes".
 func TestClientCrash(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		client := startClient(t, urls(servers), "orders/42")
 		token := client.token()
 		client.signal(syscall.SIGKILL)
@@ -79,9 +76,7 @@ func TestClientCrash(t *testing.T) {
 // [R] Liveness property B: "Fault tolerance. As long as the majority of Redis
 // nodes are up, clients are able to acquire and release locks." And no longer.
 func TestTwoOfFiveAreDown(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l := newLocker(t, urls(servers))
 		release(t, acquire(t, l, "orders/42"))
 		servers[0].Kill()
@@ -100,9 +95,7 @@ func TestTwoOfFiveAreDown(t *testing.T) {
 // with a small timeout, so that it is not "blocked for a long time trying to talk
 // with a Redis node which is down": one that hangs costs no majority its lock.
 func TestHungMinority(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l := newLocker(t, urls(servers))
 		release(t, acquire(t, l, "orders/42"))
 		servers[1].Pause()
@@ -130,16 +123,12 @@ func TestHungMinority(t *testing.T) {
 // [R] "If the lock was acquired, its validity time is considered to be the
 // initial validity time minus the time elapsed".
 func TestValidityIsShortenedByTheTimeSpent(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 3)
-		slow := []*proxy{newProxy(t, servers[0]), newProxy(t, servers[1])}
-		l := newLocker(t, []string{slow[0].url(), slow[1].url(), servers[2].URL()})
+	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
+		slow, through := through(t, servers[:2]...)
+		l := newLocker(t, append(through, servers[2].URL()))
 		release(t, acquire(t, l, "warm up"))
 		const delay = 150 * time.Millisecond
-		for _, p := range slow {
-			p.delayReplies(delay)
-		}
+		slow.impose(proxy.Rule{From: proxy.Effect{Delay: delay}})
 		lock := acquire(t, l, "orders/42")
 		// A lower bound on the time spent is an upper one on the validity.
 		if left, most := lock.Remaining(), groupTTL-delay-groupTTL/100-2*time.Millisecond; left > most {
@@ -152,9 +141,7 @@ func TestValidityIsShortenedByTheTimeSpent(t *testing.T) {
 // [R] "it is important to avoid removing a lock that was created by another
 // client": a release after the expiry does not.
 func TestReleaseAfterExpiry(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		client := startClient(t, urls(servers), "orders/42")
 		client.token()
 		var late string
@@ -183,7 +170,7 @@ func TestReleaseAfterExpiry(t *testing.T) {
 			return nil
 		})
 		client.signal(syscall.SIGCONT)
-		client.release()
+		client.goOn()
 		if got := client.line(); !strings.Contains(got, "lost") {
 			t.Errorf("the late client's release: %q; want it to be told that the lock was lost", got)
 		}
@@ -200,9 +187,7 @@ func TestReleaseAfterExpiry(t *testing.T) {
 // [R] "it is highly recommended for clients that fail to acquire the majority of
 // locks, to release the (partially) acquired locks ASAP".
 func TestPartialLocksAreReleased(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l := newLocker(t, urls(servers))
 		release(t, acquire(t, l, "warm up"))
 		for _, s := range servers[:3] { // another Redlock client's, without an end
@@ -225,9 +210,7 @@ func TestPartialLocksAreReleased(t *testing.T) {
 // be locked twice: A and B hold the lease's majority with C, C restarts empty,
 // and C, D and E would grant it again.
 func TestCrashWithoutPersistence(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l, other := newLocker(t, urls(servers)), newLocker(t, urls(servers))
 		// The lease is on A, B and C only.
 		release(t, acquire(t, l, "warm up"))
@@ -265,9 +248,7 @@ func TestCrashWithoutPersistence(t *testing.T) {
 // [R] "delayed restarts": the node is back after the longest lease, has its
 // registers rebuilt from the others, and takes part in locks that are held.
 func TestDelayedRestart(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		lock := acquire(t, newLocker(t, urls(servers)), "orders/42")
 		servers[2].Kill()
 		servers[2].Restart()
@@ -319,9 +300,7 @@ func TestCrashWithFsyncAlways(t *testing.T) {
 // majority is reached, and "the number of lock reacquisition attempts should be
 // limited, otherwise one of the liveness properties is violated".
 func TestExtension(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		t.Run("by majority", func(t *testing.T) {
 			lock := acquire(t, newLocker(t, urls(servers)), "majority")
 			for _, s := range servers[:2] { // vacant: repaired

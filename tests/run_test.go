@@ -2,7 +2,6 @@ package tests
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 )
 
 // Eight processes at a time increment a file under "fenlock run", while pairs of
@@ -38,12 +38,7 @@ func TestRunLosesNoIncrement(t *testing.T) {
 				return nil
 			default:
 			}
-			for _, s := range pair {
-				if id := s.Do("HGET", "fenlock-registers:fenlock:", "admitted"); len(id) != 40 {
-					return fmt.Errorf("%s is not admitted", s.Addr())
-				}
-			}
-			return nil
+			return admitted(pair...)
 		})
 	}
 	check()
@@ -53,17 +48,18 @@ func TestRunLosesNoIncrement(t *testing.T) {
 // The same while the connections to one of three servers are slow and break.
 func TestRunLosesNoIncrementBehindABadNetwork(t *testing.T) {
 	servers := group(t, testserver.Kinds(t)[0], 3)
-	bad := newProxy(t, servers[0])
-	done, check := increment(t, []string{bad.url(), servers[1].URL(), servers[2].URL()}, 8, 20)
+	bad, through := through(t, servers[0])
+	done, check := increment(t, append(through, urls(servers[1:])...), 8, 20)
 	cuts := 0
 	for running := true; running; cuts++ {
-		bad.delayReplies(time.Duration(cuts%4) * 10 * time.Millisecond)
-		bad.cut()
+		lift := bad.impose(proxy.Rule{From: proxy.Effect{Delay: time.Duration(cuts%4) * 10 * time.Millisecond}})
+		bad.impose(proxy.Rule{Cut: true})()
 		select {
 		case <-done:
 			running = false
 		case <-time.After(40 * time.Millisecond):
 		}
+		lift()
 	}
 	check()
 	t.Logf("connections cut %d times", cuts)

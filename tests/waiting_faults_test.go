@@ -3,7 +3,6 @@ package tests
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"testing"
 	"time"
 
@@ -14,22 +13,10 @@ import (
 // A release while nobody can be called, because the subscriptions are cut, drops
 // the waiter from the lines. It looks again when it can be called again.
 func TestWaiterWhoseSubscriptionsAreCut(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := longGroup(t, kind, 3)
+	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
+		allowLong(servers)
 		holder, waiter := newLocker(t, urls(servers), long), newLocker(t, urls(servers), long)
-		// One bound for all rounds: a waiter that relied on looking again by
-		// itself would need longer.
-		ctx := bounded(t)
-		visits := newRoom(t)
-		var want []string
-		for round := range 24 {
-			// A name of its own: where the round before is not over yet, the holder
-			// would be in the queue too, until it releases.
-			who, name := fmt.Sprint(round), fmt.Sprint("orders/", round)
-			held := acquire(t, holder, name)
-			done := visits.waits(ctx, who, waiter, name)
-			awaitQueue(t, servers, lineOf(name), 1)
+		handOver(t, servers, holder, waiter, 24, func(round int, held *fenlock.Lock) {
 			for _, s := range servers {
 				if n := s.Do("CLIENT", "KILL", "TYPE", "pubsub"); n == "0" {
 					t.Fatalf("%s has no subscription", s.Addr())
@@ -40,32 +27,15 @@ func TestWaiterWhoseSubscriptionsAreCut(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			release(t, held)
-			<-done
-			want = append(want, who)
-			if visits.check(t, want...); t.Failed() {
-				return
-			}
-		}
-		nothingLeft(t, servers)
+		})
 	})
 }
 
 // The same with all connections, the holder's among them.
 func TestWaiterWhenAllConnectionsAreCut(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		holder, waiter := newLocker(t, urls(servers)), newLocker(t, urls(servers))
-		ctx := bounded(t)
-		visits := newRoom(t)
-		var want []string
-		for round := range 6 {
-			// A name of its own: where the round before is not over yet, the holder
-			// would be in the queue too, until it releases.
-			who, name := fmt.Sprint(round), fmt.Sprint("orders/", round)
-			held := acquire(t, holder, name)
-			done := visits.waits(ctx, who, waiter, name)
-			awaitQueue(t, servers, lineOf(name), 1)
+		handOver(t, servers, holder, waiter, 6, func(round int, held *fenlock.Lock) {
 			for _, s := range servers {
 				s.Do("CLIENT", "KILL", "TYPE", "pubsub")
 				s.Do("CLIENT", "KILL", "TYPE", "normal")
@@ -73,17 +43,36 @@ func TestWaiterWhenAllConnectionsAreCut(t *testing.T) {
 			time.Sleep(time.Duration(round%3) * 30 * time.Millisecond)
 			// Whether a request on a connection that is gone was executed is not
 			// known. Then the lease ends by itself.
-			if err := held.Release(ctx); err != nil && !errors.Is(err, fenlock.ErrNoQuorum) {
+			if err := held.Release(bounded(t)); err != nil && !errors.Is(err, fenlock.ErrNoQuorum) {
 				t.Errorf("round %d: %v", round, err)
 			}
-			<-done
-			want = append(want, who)
-			if visits.check(t, want...); t.Failed() {
-				return
-			}
-		}
-		nothingLeft(t, servers)
+		})
 	})
+}
+
+// handOver has the waiter wait behind the holder, and get the lock by a release. The room
+// has one bound for all rounds: a waiter that relied on looking again by itself would
+// need longer.
+func handOver(t *testing.T, servers []*testserver.Server, holder, waiter *fenlock.Locker, rounds int,
+	release func(round int, held *fenlock.Lock)) {
+	t.Helper()
+	visits := newRoom(t)
+	var want []string
+	for round := range rounds {
+		// A name of its own: where the round before is not over yet, the holder
+		// would be in the queue too, until it releases.
+		who, name := fmt.Sprint(round), fmt.Sprint("orders/", round)
+		held := acquire(t, holder, name)
+		done := visits.waits(who, waiter, name)
+		awaitQueue(t, servers, lineOf(name), 1)
+		release(round, held)
+		<-done
+		want = append(want, who)
+		if visits.check(t, want...); t.Failed() {
+			return
+		}
+	}
+	nothingLeft(t, servers)
 }
 
 // Durable servers that are restarted one after the other remember who is in the queue,
@@ -96,48 +85,30 @@ func TestWaitersWhileServersAreRestarted(t *testing.T) {
 			s.Do("HSET", "fenlock-registers:fenlock:", "durable", "1")
 		}
 		held := acquire(t, newLocker(t, urls(servers)), "orders")
-		ctx := bounded(t)
 		visits := newRoom(t)
-		var all []<-chan struct{}
 		waiters := []string{"first", "second", "third"}
 		for i, who := range waiters {
-			all = append(all, visits.waits(ctx, who, newLocker(t, urls(servers)), "orders"))
+			visits.waits(who, newLocker(t, urls(servers)), "orders")
 			awaitQueue(t, servers, lineOf("orders"), i+1)
 		}
 		for _, s := range servers {
 			s.Kill()
 			s.Restart()
-			awaitAdmission(t, s)
+			eventually(t, func() error { return admitted(s) })
 		}
 		awaitQueue(t, servers, lineOf("orders"), len(waiters))
 		visits.check(t) // nobody yet
 		release(t, held)
-		for _, done := range all {
-			<-done
-		}
+		visits.waiting.Wait()
 		visits.check(t, waiters...)
 		nothingLeft(t, servers)
-	})
-}
-
-// awaitAdmission waits until a server that was restarted votes again.
-func awaitAdmission(t *testing.T, s *testserver.Server) {
-	t.Helper()
-	eventually(t, func() error {
-		id := regexp.MustCompile(`master_replid:(\w+)`).FindStringSubmatch(s.Do("INFO", "replication"))[1]
-		if s.Do("HGET", "fenlock-registers:fenlock:", "admitted") != id {
-			return fmt.Errorf("%s is not admitted", s.Addr())
-		}
-		return nil
 	})
 }
 
 // A majority loses its memory, and with it the lease and the lines. The waiter gets
 // the lock when the servers vote again, and not before the holder has lost it.
 func TestWaiterWhenAMajorityIsLost(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := group(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		held := acquire(t, newLocker(t, urls(servers)), "orders")
 		type result struct {
 			lock *fenlock.Lock

@@ -20,23 +20,23 @@ import (
 // waiting gets the lock because it is called, or because it looks by itself.
 const longTTL = 2 * time.Minute
 
-// longGroup is a group whose leases may be long ones.
-func longGroup(t testing.TB, kind testserver.Kind, n int) []*testserver.Server {
-	t.Helper()
-	servers := group(t, kind, n)
+// allowLong makes a group one whose leases may be long ones.
+func allowLong(servers []*testserver.Server) {
 	for _, s := range servers {
 		s.Do("HSET", "fenlock-registers:fenlock:", "maxttl", fmt.Sprint(longTTL.Milliseconds()))
 	}
-	return servers
 }
 
-// long makes a Locker one for a longGroup.
+// long makes a Locker one for such a group.
 func long(c *fenlock.Config) {
 	c.TTL, c.MaxTTL, c.NodeTimeout = longTTL, longTTL, 2*time.Second
 }
 
 // room is what a lock protects: one visitor at a time, with growing tokens.
 type room struct {
+	ctx     context.Context // of all visitors
+	waiting sync.WaitGroup
+
 	mu     sync.Mutex
 	inside string
 	last   fence.Token
@@ -47,7 +47,7 @@ type room struct {
 // newRoom returns a room. If the test fails, for whatever reason, it tells what
 // happened in there.
 func newRoom(t testing.TB) *room {
-	r := new(room)
+	r := &room{ctx: bounded(t)}
 	t.Cleanup(func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -106,19 +106,19 @@ func (r *room) check(t testing.TB, want ...string) {
 	}
 }
 
-// waits acquires in the background and visits the room. The channel is closed
-// after that.
-func (r *room) waits(ctx context.Context, who string, l *fenlock.Locker, name string) <-chan struct{} {
+// waits acquires in the background and visits the room. waiting is for the end of all
+// such visits, the channel for that of this one.
+func (r *room) waits(who string, l *fenlock.Locker, name string) <-chan struct{} {
 	done := make(chan struct{})
-	go func() {
+	r.waiting.Go(func() {
 		defer close(done)
-		lock, err := l.Acquire(ctx, name)
+		lock, err := l.Acquire(r.ctx, name)
 		if err != nil {
 			r.fail("%s: %v", who, err)
 			return
 		}
 		r.visit(who, lock)
-	}()
+	})
 	return done
 }
 

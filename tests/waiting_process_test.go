@@ -41,7 +41,7 @@ func (c *client) begun() {
 // finish lets the command end, and waits for the process.
 func (c *client) finish() {
 	c.t.Helper()
-	c.release()
+	c.goOn()
 	for c.output.Scan() {
 	}
 	if err := c.cmd.Wait(); err != nil {
@@ -63,11 +63,10 @@ func checkLog(t *testing.T, log string, want ...string) {
 // The first in the queue is dead and the second is stopped: the third gets the lock.
 // The second gets it later, when it goes on.
 func TestProcessesInQueue(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
+		allowLong(servers)
 		fenlock := buildCommand(t)
 		log := filepath.Join(t.TempDir(), "log")
-		servers := longGroup(t, kind, 3)
 		holder := startRun(t, fenlock, servers, longTTL, "holder", log)
 		holder.begun()
 		var waiters []*client
@@ -95,17 +94,14 @@ func TestProcessesInQueue(t *testing.T) {
 // A holder that is killed cannot call anybody. Its lease ends, not sooner than a
 // majority of servers let it, and the waiters are served in order.
 func TestWaitersBehindADeadHolder(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
 		log := filepath.Join(t.TempDir(), "log")
-		servers := group(t, kind, 3)
 		holder := startRun(t, buildCommand(t), servers, groupTTL, "holder", log)
 		holder.begun()
-		ctx := bounded(t)
 		visits := newRoom(t)
-		var all []<-chan struct{}
+		var served []<-chan struct{}
 		for i, who := range []string{"first", "second", "third"} {
-			all = append(all, visits.waits(ctx, who, newLocker(t, urls(servers)), "orders"))
+			served = append(served, visits.waits(who, newLocker(t, urls(servers)), "orders"))
 			awaitQueue(t, servers, lineOf("orders"), i+1)
 		}
 		holder.signal(syscall.SIGKILL)
@@ -120,14 +116,12 @@ func TestWaitersBehindADeadHolder(t *testing.T) {
 			left = append(left, ms)
 		}
 		slices.Sort(left)
-		<-all[0]
+		<-served[0]
 		// Servers tell the time in milliseconds, and some of them cached.
 		if waited := time.Since(dead); waited < time.Duration(left[1]-5)*time.Millisecond {
 			t.Errorf("served after %v, while the lease had %v ms left on the servers", waited, left)
 		}
-		for _, done := range all {
-			<-done
-		}
+		visits.waiting.Wait()
 		visits.check(t, "first", "second", "third")
 		nothingLeft(t, servers)
 	})

@@ -12,42 +12,33 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/go-redsync/redsync/v4"
-	redsyncredis "github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	"github.com/redis/go-redis/v9"
 )
 
 // Twelve clients come one after the other, and are served like that.
 func TestWaitersAreServedInOrder(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
-		servers := longGroup(t, kind, 5)
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
+		allowLong(servers)
 		held := acquire(t, newLocker(t, urls(servers), long), "orders")
-		ctx := bounded(t)
 		visits := newRoom(t)
 		var want []string
-		var all []<-chan struct{}
 		for i := range 12 {
 			who := fmt.Sprint(i)
 			l := newLocker(t, urls(servers), long)
 			// Its connections are there: a client that has to make them first
 			// knows the nodes' time less well.
 			for range 3 {
-				if _, err := l.TryAcquire(ctx, "orders"); !errors.Is(err, fenlock.ErrHeld) {
+				if _, err := l.TryAcquire(visits.ctx, "orders"); !errors.Is(err, fenlock.ErrHeld) {
 					t.Fatalf("%v, want ErrHeld", err)
 				}
 			}
 			want = append(want, who)
-			all = append(all, visits.waits(ctx, who, l, "orders"))
+			visits.waits(who, l, "orders")
 			time.Sleep(20 * time.Millisecond)
 		}
 		awaitQueue(t, servers, lineOf("orders"), 12)
 		release(t, held)
-		for _, done := range all {
-			<-done
-		}
+		visits.waiting.Wait()
 		visits.check(t, want...)
 		nothingLeft(t, servers)
 	})
@@ -56,13 +47,11 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 // Clients that do not stop trying get nothing while somebody is in the queue, nor
 // between a release and the attempt of the waiter that is called for it.
 func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
 		const rounds = 20
-		servers := longGroup(t, kind, 3)
+		allowLong(servers)
 		holder, waiter := newLocker(t, urls(servers), long), newLocker(t, urls(servers), long)
 		newcomers := []*fenlock.Locker{newLocker(t, urls(servers), long), newLocker(t, urls(servers), long)}
-		ctx := bounded(t)
 		visits := newRoom(t)
 		var want []string
 		tries := new(atomic.Int64)
@@ -70,7 +59,7 @@ func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 			name := fmt.Sprint("orders/", round)
 			who := fmt.Sprint("waiter ", round)
 			held := acquire(t, holder, name)
-			done := visits.waits(ctx, who, waiter, name)
+			done := visits.waits(who, waiter, name)
 			awaitQueue(t, servers, lineOf(name), 1)
 			var trying sync.WaitGroup
 			served := make(chan struct{})
@@ -78,14 +67,14 @@ func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 			for _, l := range newcomers {
 				trying.Go(func() {
 					for {
-						lock, err := l.TryAcquire(ctx, name)
+						lock, err := l.TryAcquire(visits.ctx, name)
 						tries.Add(1)
 						visits.mu.Lock()
 						over := len(visits.order) > round
 						visits.mu.Unlock()
 						switch {
 						case err == nil && over:
-							lock.Release(ctx)
+							lock.Release(visits.ctx)
 						case err == nil:
 							visits.visit("newcomer", lock)
 						case errors.Is(err, context.DeadlineExceeded):
@@ -99,7 +88,7 @@ func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 					}
 				})
 			}
-			for tries.Load() < began+10 && ctx.Err() == nil {
+			for tries.Load() < began+10 && visits.ctx.Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
 			release(t, held)
@@ -120,42 +109,30 @@ func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 func TestWaitersBehindRedsync(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		servers := testserver.Group(t, kind, 3)
-		var pools []redsyncredis.Pool
-		for _, s := range servers {
-			markAdmitted(t, s, "")
-			c := redis.NewClient(&redis.Options{Addr: s.Addr()})
-			t.Cleanup(func() { c.Close() })
-			pools = append(pools, goredis.NewPool(c))
-		}
+		servers, _ := plainGroup(t, kind, 3)
 		ctx := bounded(t)
-		mutex := redsync.New(pools...).NewMutex("orders", redsync.WithExpiry(longTTL), redsync.WithTries(1))
+		mutex := redsyncOn(t, servers).NewMutex("orders", redsync.WithExpiry(longTTL), redsync.WithTries(1))
 		if err := mutex.LockContext(ctx); err != nil {
 			t.Fatal(err)
 		}
 		visits := newRoom(t)
-		var all []<-chan struct{}
 		for i, who := range []string{"first", "second"} {
-			l := newLockerWith(t, urls(servers), []valkeynode.Option{valkeynode.WithPrefix("")})
-			all = append(all, visits.waits(ctx, who, l, "orders"))
+			visits.waits(who, plainLocker(t, servers), "orders")
 			awaitQueue(t, servers, "fenlock-line:orders", i+1)
 		}
 		if ok, err := mutex.UnlockContext(ctx); !ok || err != nil {
 			t.Fatalf("redsync's unlock: %v, %v", ok, err)
 		}
-		for _, done := range all {
-			<-done
-		}
+		visits.waiting.Wait()
 		visits.check(t, "first", "second")
 	})
 }
 
 // Whoever gives up leaves no place behind, at whatever moment that is.
 func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		t.Parallel()
+	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		const clients, waits = 5, 10
-		servers := longGroup(t, kind, 5)
+		allowLong(servers)
 		held := acquire(t, newLocker(t, urls(servers), long), "orders")
 		var lockers []*fenlock.Locker
 		for range clients {
@@ -200,7 +177,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 			}
 		}
 		visits := newRoom(t)
-		done := visits.waits(bounded(t), "next", newLocker(t, urls(servers), long), "orders")
+		done := visits.waits("next", newLocker(t, urls(servers), long), "orders")
 		awaitQueue(t, servers, lineOf("orders"), 1)
 		release(t, held)
 		<-done

@@ -20,7 +20,7 @@ import (
 )
 
 // Postgres is one running PostgreSQL server with an empty cluster, bound to the
-// test that started it. Kill and Restart belong on the test's goroutine.
+// test that started it.
 type Postgres struct {
 	port   int
 	folder string
@@ -51,7 +51,7 @@ func StartPostgres(t testing.TB) *Postgres {
 	p := &Postgres{folder: folder, process: process{
 		t: t, path: filepath.Join(bin, "postgres"), dir: folder, logPath: filepath.Join(folder, "log"),
 		readyLine:  "database system is ready to accept connections",
-		killSignal: syscall.SIGQUIT, stopSignal: syscall.SIGINT,
+		killSignal: syscall.SIGQUIT, // SIGKILL would leave its children running for a while
 	}}
 	if os.Getuid() == 0 {
 		p.credential = unprivileged(t)
@@ -66,15 +66,15 @@ func StartPostgres(t testing.TB) *Postgres {
 	if output, err := initdb.CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, output)
 	}
-	t.Cleanup(p.kill)
+	t.Cleanup(p.Kill)
 	for {
-		p.port = freePort(t)
+		p.port = FreePort(t)
 		err := p.startOnPort()
 		if err == nil {
 			return p
 		}
-		if !errors.Is(err, errPortTaken) {
-			t.Fatalf("postgres: %v; its log:\n%s", err, p.log())
+		if !errors.Is(err, ErrPortTaken) {
+			t.Fatalf("postgres: %v; its log:\n%s", err, p.Log())
 		}
 	}
 }
@@ -86,25 +86,6 @@ func (p *Postgres) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.
 func (p *Postgres) DSN() string {
 	return "postgres://postgres@" + p.Addr() + "/postgres?sslmode=disable"
 }
-
-// Kill ends the server in its immediate mode: no connection is waited for, nothing
-// is flushed, and the next start recovers from the log as after a crash. SIGKILL
-// would leave its children running for a while, which prevents a restart.
-func (p *Postgres) Kill() { p.t.Helper(); p.kill() }
-
-// Restart starts the server again after Kill, with the same port and data.
-func (p *Postgres) Restart() {
-	p.t.Helper()
-	if p.pid() != 0 {
-		p.t.Fatalf("restart: postgres %s is still running", p.Addr())
-	}
-	if err := p.startOnPort(); err != nil {
-		p.t.Fatalf("restart of postgres %s: %v; its log:\n%s", p.Addr(), err, p.log())
-	}
-}
-
-// Log returns what the server has logged in all its lives.
-func (p *Postgres) Log() string { return p.log() }
 
 func (p *Postgres) data() string { return filepath.Join(p.folder, "data") }
 

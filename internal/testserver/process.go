@@ -3,6 +3,7 @@
 package testserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +37,6 @@ type process struct {
 	environment []string // beside the test's own
 	credential  *syscall.Credential
 	killSignal  syscall.Signal
-	stopSignal  syscall.Signal
 
 	mu  sync.Mutex
 	run *run // the last one; nil before the first
@@ -62,22 +62,28 @@ func (r *run) alive() bool {
 	}
 }
 
-// errPortTaken is returned by start if somebody else listens on the port.
-var errPortTaken = errors.New("the port is taken")
+// ErrPortTaken is of a server on whose port somebody else listens.
+var ErrPortTaken = errors.New("the port is taken")
 
-// start launches the program and waits until ready returns nil. Called with mu
-// held.
+// start launches the program and waits until ready returns nil, up to 10 seconds. Called
+// with mu held.
 func (p *process) start(args []string, ready func() error) error {
-	r, err := p.launch(args)
-	if err != nil {
+	if err := p.launch(args); err != nil {
 		return err
 	}
-	p.run = r
-	deadline := time.Now().Add(startTimeout)
-	for err = errors.New("nothing logged yet"); time.Now().Before(deadline); time.Sleep(pollInterval) {
+	late := fmt.Errorf("not up within %v", startTimeout)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), startTimeout, late)
+	defer cancel()
+	return p.await(ctx, ready)
+}
+
+// await waits until ready returns nil, or ctx is done. Called with mu held.
+func (p *process) await(ctx context.Context, ready func() error) error {
+	r, err := p.run, errors.New("nothing logged yet")
+	for ; ctx.Err() == nil; time.Sleep(pollInterval) {
 		if !r.alive() {
 			if strings.Contains(strings.ToLower(p.logSince(r.logStart)), "address already in use") {
-				return errPortTaken
+				return ErrPortTaken
 			}
 			return fmt.Errorf("ended: %v", r.err)
 		}
@@ -85,22 +91,24 @@ func (p *process) start(args []string, ready func() error) error {
 		// the server of somebody else.
 		if !strings.Contains(p.logSince(r.logStart), p.readyLine) {
 			err = fmt.Errorf("did not log %q", p.readyLine)
-		} else if err = ready(); err == nil {
+		} else if problem := ready(); problem == nil {
 			return nil
+		} else if ctx.Err() == nil { // if not, it says no more than that
+			err = problem
 		}
 	}
-	return fmt.Errorf("not up within %v: %w", startTimeout, err)
+	return fmt.Errorf("%w: %v", context.Cause(ctx), err)
 }
 
-func (p *process) launch(args []string) (*run, error) {
+func (p *process) launch(args []string) error {
 	log, err := os.OpenFile(p.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer log.Close()
 	before, err := log.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	cmd := exec.Command(p.path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
@@ -109,7 +117,7 @@ func (p *process) launch(args []string) (*run, error) {
 	// signal must reach the server's children (BGSAVE) as well.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: p.credential}
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	r := &run{pid: cmd.Process.Pid, done: make(chan struct{}), logStart: before.Size()}
 	dismiss, err := watch(r.pid, p.killSignal)
@@ -121,9 +129,10 @@ func (p *process) launch(args []string) (*run, error) {
 	if err != nil {
 		syscall.Kill(-r.pid, syscall.SIGKILL)
 		<-r.done
-		return nil, err
+		return err
 	}
-	return r, nil
+	p.run = r
+	return nil
 }
 
 // watch starts a shell that ends the process group pid when this test binary
@@ -168,16 +177,21 @@ func (p *process) end(signals ...syscall.Signal) {
 	case <-time.After(stopTimeout):
 		syscall.Kill(-r.pid, syscall.SIGKILL)
 		<-r.done
-		p.t.Errorf("%s ignored %v for %v and was killed; its log:\n%s", p.path, signals, stopTimeout, p.log())
+		p.t.Errorf("%s ignored %v for %v and was killed; its log:\n%s", p.path, signals, stopTimeout, p.Log())
 	}
 }
 
-func (p *process) kill() { p.t.Helper(); p.end(p.killSignal) }
+// Kill ends the server and its children as a crash would (SIGKILL), paused or not, and
+// waits until it is gone.
+func (p *process) Kill() { p.t.Helper(); p.end(p.killSignal) }
 
-// A stopped process acts on a signal only after it continues.
-func (p *process) stop() { p.t.Helper(); p.end(p.stopSignal, syscall.SIGCONT) }
+// Stop asks the server to shut down (SIGTERM) and waits until it has, paused or not: a
+// stopped process acts on a signal only after it continues.
+func (p *process) Stop() { p.t.Helper(); p.end(syscall.SIGTERM, syscall.SIGCONT) }
 
-func (p *process) pause() {
+// Pause freezes the server (SIGSTOP): connections stay open, the kernel accepts
+// new ones, nothing is answered. The server does nothing any more when it returns.
+func (p *process) Pause() {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -204,7 +218,8 @@ func (p *process) pause() {
 	p.t.Fatalf("pause: %s did not stop", p.path)
 }
 
-func (p *process) resume() {
+// Resume lets a paused server go on (SIGCONT).
+func (p *process) Resume() {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +231,8 @@ func (p *process) resume() {
 	}
 }
 
-func (p *process) pid() int {
+// Pid returns the process id, 0 while the server is down.
+func (p *process) Pid() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.run.alive() {
@@ -225,7 +241,8 @@ func (p *process) pid() int {
 	return p.run.pid
 }
 
-func (p *process) log() string { return p.logSince(0) }
+// Log returns what the server has logged in all its lives.
+func (p *process) Log() string { return p.logSince(0) }
 
 func (p *process) logSince(offset int64) string {
 	text, err := os.ReadFile(p.logPath)
@@ -235,12 +252,12 @@ func (p *process) logSince(offset int64) string {
 	return string(text[min(offset, int64(len(text))):])
 }
 
-// freePort returns a loopback port that nobody listens on at the moment.
+// FreePort returns a loopback port that nobody listens on at the moment.
 //
 // Not one that the kernel proposes: those are also handed out to outgoing
 // connections, so that somebody could take the port of a server that is down,
 // and a client that dials such a port again and again ends up connected to itself.
-func freePort(t testing.TB) int {
+func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
 		port := 20000 + rand.IntN(12000) // below Linux's default range, from 32768

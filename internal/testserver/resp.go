@@ -26,6 +26,17 @@ func (s *Server) Do(args ...string) string {
 	return s.DoAs("", "", args...)
 }
 
+// Info returns a field of a section of the server's INFO, "" if there is none.
+func (s *Server) Info(section, field string) string {
+	s.t.Helper()
+	for line := range strings.Lines(s.Do("INFO", section)) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
 // DoAs is Do after AUTH as user, "" for the default user. If AUTH is refused, its
 // error is the reply. No password, no AUTH.
 func (s *Server) DoAs(user, password string, args ...string) string {

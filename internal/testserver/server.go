@@ -21,8 +21,7 @@ import (
 // does.
 type Server struct {
 	// CAFile is the certificate of the authority that signed the server's;
-	// CertFile and KeyFile are a client's, signed by the same authority. PEM;
-	// empty unless StartTLS made the server.
+	// CertFile and KeyFile are a client's. PEM; empty unless StartTLS made the server.
 	CAFile, CertFile, KeyFile string
 
 	kind      Kind
@@ -77,14 +76,13 @@ func newServer(t testing.TB, kind Kind, config []string) *Server {
 		config: append([]string{`save ""`, "appendonly no"}, config...),
 		process: process{
 			t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"),
-			readyLine:  "Ready to accept connections",
-			killSignal: syscall.SIGKILL, stopSignal: syscall.SIGTERM,
+			readyLine: "Ready to accept connections", killSignal: syscall.SIGKILL,
 		},
 	}
 	if err := os.Mkdir(s.data(), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.kill)
+	t.Cleanup(s.Kill)
 	return s
 }
 
@@ -92,13 +90,13 @@ func newServer(t testing.TB, kind Kind, config []string) *Server {
 func (s *Server) startOnFreePort() {
 	s.t.Helper()
 	for {
-		s.port = freePort(s.t)
+		s.port = FreePort(s.t)
 		err := s.startOnPort()
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, errPortTaken) {
-			s.t.Fatalf("%s-server: %v; its log:\n%s", s.kind, err, s.log())
+		if !errors.Is(err, ErrPortTaken) {
+			s.t.Fatalf("%s-server: %v; its log:\n%s", s.kind, err, s.Log())
 		}
 	}
 }
@@ -149,39 +147,24 @@ func (s *Server) URL() string {
 	return scheme + "://" + s.Addr()
 }
 
-// Kill ends the server and its children as a crash would (SIGKILL), paused or
-// not, and waits until it is gone.
-func (s *Server) Kill() { s.t.Helper(); s.kill() }
-
-// Stop asks the server to shut down (SIGTERM) and waits until it has, paused or
-// not.
-func (s *Server) Stop() { s.t.Helper(); s.stop() }
-
-// Pause freezes the server (SIGSTOP): connections stay open, the kernel accepts
-// new ones, nothing is answered. The server does nothing any more when it returns.
-func (s *Server) Pause() { s.t.Helper(); s.pause() }
-
-// Resume lets a paused server go on (SIGCONT).
-func (s *Server) Resume() { s.t.Helper(); s.resume() }
-
 // Restart starts the server again after Kill, Stop or its own end, with the same
 // port and folder, and waits until it answers. Additional configuration overrides
 // the earlier one, in later restarts too.
 func (s *Server) Restart(config ...string) {
 	s.t.Helper()
-	if s.pid() != 0 {
+	if s.Pid() != 0 {
 		s.t.Fatalf("restart: %s is still running", s.Addr())
 	}
 	s.config = append(s.config, config...)
 	if err := s.startOnPort(); err != nil {
-		s.t.Fatalf("restart of %s-server %s: %v; its log:\n%s", s.kind, s.Addr(), err, s.log())
+		s.t.Fatalf("restart of %s-server %s: %v; its log:\n%s", s.kind, s.Addr(), err, s.Log())
 	}
 }
 
 // Wipe deletes the data of a server that is down, as the loss of a disk would.
 func (s *Server) Wipe() {
 	s.t.Helper()
-	if s.pid() != 0 {
+	if s.Pid() != 0 {
 		s.t.Fatalf("wipe: %s is still running", s.Addr())
 	}
 	if err := os.RemoveAll(s.data()); err != nil {
@@ -191,9 +174,3 @@ func (s *Server) Wipe() {
 		s.t.Fatal(err)
 	}
 }
-
-// Pid returns the process id, 0 while the server is down.
-func (s *Server) Pid() int { return s.pid() }
-
-// Log returns what the server has logged in all its lives.
-func (s *Server) Log() string { return s.log() }

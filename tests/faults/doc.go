@@ -12,7 +12,7 @@
 //	plan       which faults strike when
 //	kinds      the table of kinds of faults
 //	cluster    the servers
-//	proxy, wallclock    the network before a server, and its clock
+//	wallclock  a server's clock; the network before it is testserver/proxy
 //	library, resource   lock libraries, and what the locks protect
-//	draw, probe         random durations, and what tests look with
+//	draw       random durations
 package main

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 	"github.com/fenlock/fenlock/tests/faults/kinds"
-	"github.com/fenlock/fenlock/tests/faults/probe"
 	"github.com/fenlock/fenlock/tests/faults/runner"
 	"github.com/fenlock/fenlock/tests/faults/worker"
 )

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -15,71 +16,54 @@ const most = 20
 // Print writes the report for a person: what was checked, counts, how often each
 // fault struck, what was excused and by what, and what is wrong.
 func (r Report) Print(w io.Writer) error {
-	p := &printer{w: w}
-	h := r.Header
-	p.line("%s, seed %d, %d nodes of %s (persistence %s), %d clients, names %s, TTL %v, %v long",
-		h.Library, h.Seed, h.Nodes, h.Server, h.Persistence, h.Clients, strings.Join(h.Names, " "), h.TTL, time.Duration(r.End-r.Begin).Round(time.Millisecond))
-	if h.Command != "" {
-		p.line("  run again: %s", h.Command)
+	var text strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }
+	list := func(title string, n int, item func(i int) string) {
+		line("  %s: %d", title, n)
+		for i := range min(n, most) {
+			line("    %s", item(i))
+		}
+		if n > most {
+			line("    and %d more", n-most)
+		}
 	}
-	p.line("  checked: %s", strings.Join(r.Checked, ", "))
-	p.line("  %d client processes; acquisitions: %d done, %d failed, %d unknown; %d extensions", r.Clients, r.Acquired, r.Failed, r.Unknown, r.Extended)
-	p.line("  resource: %d writes, %d refused; porcupine put %d operations into an order", r.Writes, r.Refused, r.Operations)
+	h := r.Header
+	line("%s, seed %d, %d nodes of %s (persistence %s), %d clients, names %s, TTL %v, %v long",
+		h.Library, h.Seed, h.Nodes, h.Server, h.Persistence, h.Clients, strings.Join(h.Names, " "), h.TTL,
+		time.Duration(r.End-r.Begin).Round(time.Millisecond))
+	if h.Command != "" {
+		line("  run again: %s", h.Command)
+	}
+	line("  checked: %s", strings.Join(r.Checked, ", "))
+	line("  %d client processes; acquisitions: %d done, %d failed, %d unknown; %d extensions",
+		r.Clients, r.Acquired, r.Failed, r.Unknown, r.Extended)
+	line("  resource: %d writes, %d refused; porcupine put %d operations into an order", r.Writes, r.Refused, r.Operations)
 	if len(r.Faults) > 0 {
-		p.line("  faults (strikes, of these while a lock was held):")
+		line("  faults (strikes, of these while a lock was held):")
 		for _, kind := range slices.Sorted(maps.Keys(r.Faults)) {
-			p.line("    %-24s %5d %5d", kind, r.Faults[kind].All, r.Faults[kind].Held)
+			line("    %-24s %5d %5d", kind, r.Faults[kind].All, r.Faults[kind].Held)
 		}
 	}
 	if len(r.Assumptions) > 0 {
-		p.line("  assumptions broken on purpose: %s", strings.Join(r.Assumptions, "; "))
+		line("  assumptions broken on purpose: %s", strings.Join(r.Assumptions, "; "))
 	}
 	if !h.Tokens() {
-		p.damage("overlaps", r.Overlaps)
-		p.damage("lost updates", r.Lost)
+		list("overlaps", len(r.Overlaps), func(i int) string { return r.Overlaps[i].String() })
+		list("lost updates", len(r.Lost), func(i int) string { return r.Lost[i].String() })
 	}
-	p.violations("excused", r.Excused)
-	p.violations("VIOLATIONS", r.Violations)
-	return p.err
+	list("excused", len(r.Excused), func(i int) string { return r.Excused[i].String() })
+	list("VIOLATIONS", len(r.Violations), func(i int) string { return r.Violations[i].String() })
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
-type printer struct {
-	w   io.Writer
-	err error
+func (v Violation) String() string {
+	if v.Assumption == "" {
+		return fmt.Sprintf("%s: %s", v.Promise, v.Text)
+	}
+	return fmt.Sprintf("%s: %s [broken: %s]", v.Promise, v.Text, v.Assumption)
 }
 
-func (p *printer) line(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
-	}
-}
-
-func (p *printer) violations(title string, all []Violation) {
-	p.line("  %s: %d", title, len(all))
-	for _, v := range all[:min(len(all), most)] {
-		excuse := ""
-		if v.Assumption != "" {
-			excuse = fmt.Sprintf(" [broken: %s]", v.Assumption)
-		}
-		p.line("    %s: %s%s", v.Promise, v.Text, excuse)
-	}
-	p.more(len(all))
-}
-
-func (p *printer) damage(title string, all []Damage) {
-	p.line("  %s: %d", title, len(all))
-	for _, d := range all[:min(len(all), most)] {
-		faults := "none"
-		if len(d.Faults) > 0 {
-			faults = strings.Join(d.Faults, ", ")
-		}
-		p.line("    %s [faults: %s]", d.Text, faults)
-	}
-	p.more(len(all))
-}
-
-func (p *printer) more(n int) {
-	if n > most {
-		p.line("    and %d more", n-most)
-	}
+func (d Damage) String() string {
+	return fmt.Sprintf("%s [faults: %s]", d.Text, cmp.Or(strings.Join(d.Faults, ", "), "none"))
 }

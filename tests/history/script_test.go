@@ -1,6 +1,7 @@
 package history
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,60 +37,33 @@ func script(t testing.TB, library string, texts ...string) *History {
 	return h
 }
 
-func scriptEvent(fields []string) (Event, error) {
-	if len(fields) < 2 {
-		return Event{}, fmt.Errorf("there is no kind")
+func scriptEvent(fields []string) (e Event, err error) {
+	if len(fields) < 2 || !slices.Contains(kinds, Kind(fields[1])) {
+		return e, fmt.Errorf("there is no kind")
 	}
-	e := Event{Kind: Kind(fields[1])}
-	ms := func(text string) (int64, error) {
-		n, err := strconv.ParseInt(text, 10, 64)
-		return n * int64(time.Millisecond), err
-	}
-	var err error
-	if e.At, err = ms(fields[0]); err != nil {
-		return e, err
-	}
-	if !slices.Contains(kinds, e.Kind) {
-		return e, fmt.Errorf("no kind %q", e.Kind)
-	}
-	for _, f := range fields[2:] {
+	object := map[string]any{"kind": fields[1]}
+	for _, f := range append([]string{"at=" + fields[0]}, fields[2:]...) {
 		key, value, pair := strings.Cut(f, "=")
-		if !pair {
-			e.Name = "a"
+		n, err := strconv.ParseInt(value, 10, 64)
+		switch {
+		case !pair:
+			object["name"] = "a"
 			if _, err := fmt.Sscanf(f, "%d.%d", &e.Client, &e.Op); err != nil {
 				return e, err
 			}
-			continue
-		}
-		switch key {
-		case "token":
-			e.Token, err = strconv.ParseUint(value, 10, 64)
-		case "until":
-			e.Until, err = ms(value)
-		case "value":
-			e.Value, err = strconv.Atoi(value)
-		case "base":
-			e.Base, err = strconv.Atoi(value)
-		case "node":
-			e.Node, err = strconv.Atoi(value)
-		case "client":
-			e.Client, err = strconv.Atoi(value)
-		case "name":
-			e.Name = value
-		case "fault":
-			e.Fault = value
-		case "breaks":
-			e.Breaks = strings.ReplaceAll(value, "_", " ")
-		case "text":
-			e.Text = value
+		case err != nil:
+			object[key] = strings.ReplaceAll(value, "_", " ")
+		case key == "at" || key == "until":
+			object[key] = n * int64(time.Millisecond)
 		default:
-			err = fmt.Errorf("no key %q", key)
-		}
-		if err != nil {
-			return e, err
+			object[key] = n
 		}
 	}
-	return e, nil
+	text, err := json.Marshal(object)
+	if err != nil {
+		return e, err
+	}
+	return e, strict(text, &e)
 }
 
 // good has two clients that take turns, one of which is once too slow, and a

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node/valkeynode"
-	"github.com/fenlock/fenlock/tests/faults/proxy"
 	"github.com/fenlock/fenlock/tests/faults/wallclock"
 )
 

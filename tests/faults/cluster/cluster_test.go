@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/tests/faults/probe"
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 )
 
 func ask(t *testing.T, m *Member, args ...string) string {

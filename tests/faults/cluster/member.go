@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/tests/faults/proxy"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/tests/faults/wallclock"
 )
 

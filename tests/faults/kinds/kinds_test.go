@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/fenlock/fenlock/tests/faults/cluster"
+	"github.com/fenlock/fenlock/tests/faults/library"
 )
 
 // Every kind can begin and be healed with every persistence, whatever it draws, and
@@ -81,15 +80,8 @@ func TestKindsOverlap(t *testing.T) {
 // admitted it again, and no others do. A clock is not said to: it steps by itself.
 func TestForgets(t *testing.T) {
 	st := newStage(t, 5, cluster.Off)
-	config := fenlock.Config{TTL: cluster.TTL, MaxTTL: cluster.TTL, NodeTimeout: cluster.TTL / 4}
-	for _, url := range st.c.URLs(0) {
-		node, err := valkeynode.Open(url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config.Nodes = append(config.Nodes, node)
-	}
-	locker, err := fenlock.New(config)
+	locker, err := library.Open(library.Config{Library: library.Fenlock, URLs: st.c.URLs(0),
+		TTL: cluster.TTL, MaxTTL: cluster.TTL, NodeTimeout: cluster.TTL / 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +89,11 @@ func TestForgets(t *testing.T) {
 	cycle := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), cluster.Patience)
 		defer cancel()
-		return locker.Do(ctx, "forgets", func(context.Context, fence.Token) error { return nil })
+		lease, err := locker.Acquire(ctx, "forgets")
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		return err
 	}
 	if err := cycle(); err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@ package kinds
 import (
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/tests/faults/draw"
-	"github.com/fenlock/fenlock/tests/faults/proxy"
 )
 
 var (

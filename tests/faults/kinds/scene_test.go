@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 	"github.com/fenlock/fenlock/tests/faults/cluster"
-	"github.com/fenlock/fenlock/tests/faults/probe"
 )
 
 // stage is a cluster, and a scene on it, for tests of faults. Its TTL is short, so

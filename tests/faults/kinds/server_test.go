@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 	"github.com/fenlock/fenlock/tests/faults/cluster"
 	"github.com/fenlock/fenlock/tests/faults/draw"
-	"github.com/fenlock/fenlock/tests/faults/probe"
 )
 
 func TestNetworkKinds(t *testing.T) {

@@ -53,11 +53,9 @@ func (l *renewed) renew(ttl time.Duration) {
 			l.cancel(errExpired)
 			return
 		}
-		timer := time.NewTimer(min(left, max(0, next-clock.Now())))
 		select {
-		case <-timer.C:
+		case <-time.After(min(left, max(0, next-clock.Now()))):
 		case <-l.ctx.Done():
-			timer.Stop()
 			return
 		}
 		if clock.Now() < next {

@@ -131,11 +131,9 @@ func (l *redislockLocker) Acquire(ctx context.Context, name string) (Lease, erro
 		if !errors.Is(err, redislock.ErrNotObtained) {
 			return held, err
 		}
-		timer := time.NewTimer(100 * time.Millisecond)
 		select {
-		case <-timer.C:
+		case <-time.After(100 * time.Millisecond):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, ctx.Err()
 		}
 	}

@@ -1,12 +1,17 @@
+// Package resource is what the locks protect: a number for each name, which client
+// processes read and write over a loopback port. A guard refuses tokens that are too
+// old, and everything that was done is written down in its order.
 package resource
 
 import (
-	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"strings"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"time"
 
@@ -15,47 +20,32 @@ import (
 	"github.com/fenlock/fenlock/tests/history"
 )
 
-// Server serves the resource. A line is asked and a line answered:
-//
-//	read NAME CLIENT OP TOKEN              -> value N | stale
-//	write NAME CLIENT OP TOKEN BASE VALUE  -> done | stale
+// Server serves the resource: what is to be done is sent as its event, and answered with
+// the value.
 type Server struct {
-	guarded  bool
-	guard    fence.Guard
-	listener net.Listener
-	serving  sync.WaitGroup
+	guarded bool
+	guard   fence.Guard
+	http    *httptest.Server
 
 	mu     sync.Mutex // guards the rest
 	values map[string]int
 	events []history.Event
-	conns  map[net.Conn]bool
-	closed bool
 }
 
-// New serves a resource until it is closed. Without a guard every token passes.
-func New(guarded bool) (*Server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	r := &Server{guarded: guarded, listener: listener, values: make(map[string]int), conns: make(map[net.Conn]bool)}
-	r.serving.Go(r.serve)
-	return r, nil
+// New serves a resource until it is closed. Without a guard every token passes. It panics
+// if there is no port left on the loopback device.
+func New(guarded bool) *Server {
+	r := &Server{guarded: guarded, values: make(map[string]int)}
+	r.http = httptest.NewServer(http.HandlerFunc(r.serve))
+	return r
 }
 
-// Addr returns the address for a Client.
-func (r *Server) Addr() string { return r.listener.Addr().String() }
+// URL returns the address for a Client.
+func (r *Server) URL() string { return r.http.URL }
 
 // Close ends the service, and returns what was done in the order in which it was.
 func (r *Server) Close() []history.Event {
-	r.listener.Close()
-	r.mu.Lock()
-	r.closed = true
-	for conn := range r.conns {
-		conn.Close()
-	}
-	r.mu.Unlock()
-	r.serving.Wait()
+	r.http.Close() // returns when nothing is under way
 	return r.events
 }
 
@@ -66,82 +56,39 @@ func (r *Server) Used() bool {
 	return len(r.events) > 0
 }
 
-func (r *Server) serve() {
-	for {
-		conn, err := r.listener.Accept()
-		if err != nil {
-			return
-		}
-		r.mu.Lock()
-		if r.closed {
-			conn.Close()
-		}
-		r.conns[conn] = true
-		r.mu.Unlock()
-		r.serving.Go(func() {
-			defer func() {
-				conn.Close()
-				r.mu.Lock()
-				delete(r.conns, conn)
-				r.mu.Unlock()
-			}()
-			for lines := bufio.NewScanner(conn); lines.Scan(); {
-				if _, err := fmt.Fprintln(conn, r.answer(lines.Text())); err != nil {
-					return
-				}
-			}
-		})
-	}
-}
-
-func (r *Server) answer(line string) string {
+func (r *Server) serve(w http.ResponseWriter, request *http.Request) {
 	var e history.Event
-	verb, rest, _ := strings.Cut(line, " ")
-	var err error
-	switch verb {
-	case "read":
-		e.Kind = history.ReadValue
-		_, err = fmt.Sscanf(rest, "%s %d %d %d", &e.Name, &e.Client, &e.Op, &e.Token)
-	case "write":
-		e.Kind = history.Wrote
-		_, err = fmt.Sscanf(rest, "%s %d %d %d %d %d", &e.Name, &e.Client, &e.Op, &e.Token, &e.Base, &e.Value)
-	default:
-		err = errors.New("neither read nor write")
+	err := json.NewDecoder(request.Body).Decode(&e)
+	if err != nil || e.Kind != history.ReadValue && e.Kind != history.Wrote {
+		http.Error(w, "neither a read nor a write", http.StatusBadRequest)
+		return
 	}
-	if err != nil {
-		return fmt.Sprintf("%q: %v", line, err)
-	}
-	if !r.guarded {
-		return r.do(e)
-	}
-	var answer string
-	err = r.guard.Do(context.Background(), e.Name, fence.Token(e.Token), func() error {
-		answer = r.do(e)
+	do := func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if e.Kind == history.ReadValue {
+			e.Value = r.values[e.Name]
+		}
+		r.values[e.Name] = e.Value
+		r.note(e)
 		return nil
-	})
+	}
+	if r.guarded {
+		err = r.guard.Do(context.Background(), e.Name, fence.Token(e.Token), do)
+	} else {
+		err = do()
+	}
 	switch {
 	case errors.Is(err, fence.ErrStale):
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.note(history.Event{Kind: history.Refused, Name: e.Name, Client: e.Client, Op: e.Op, Token: e.Token})
-		return "stale"
+		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
-		return err.Error()
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	default:
+		fmt.Fprint(w, e.Value)
 	}
-	return answer
-}
-
-func (r *Server) do(e history.Event) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e.Kind == history.ReadValue {
-		e.Value = r.values[e.Name]
-		r.note(e)
-		return fmt.Sprint("value ", e.Value)
-	}
-	r.values[e.Name] = e.Value
-	r.note(e)
-	return "done"
 }
 
 // note writes an event down. Called with mu held, so that the times are in the
@@ -157,14 +104,16 @@ var ErrStale = errors.New("stale token")
 
 // Client is one client's way to the resource. It connects when it has to.
 type Client struct {
-	Addr  string
-	conn  net.Conn
-	input *bufio.Reader
+	url  string
+	http http.Client
 }
 
-// timeout is generous: nothing fails between the clients and the resource, but
-// clients are paused.
-const timeout = 2 * time.Second
+// NewClient returns a client with connections of its own.
+func NewClient(url string) *Client {
+	// The timeout is generous: nothing fails between the clients and the resource, but
+	// clients are paused.
+	return &Client{url, http.Client{Transport: &http.Transport{}, Timeout: 2 * time.Second}}
+}
 
 // Use says who uses the resource.
 type Use struct {
@@ -173,57 +122,40 @@ type Use struct {
 	Token      fence.Token // 0 for none
 }
 
-func (u Use) String() string {
-	return fmt.Sprintf("%s %d %d %d", u.Name, u.Client, u.Op, uint64(u.Token))
-}
-
 // Read returns the value.
-func (c *Client) Read(u Use) (value int, err error) {
-	answer, err := c.ask("read %v\n", u)
-	if err == nil {
-		_, err = fmt.Sscanf(answer, "value %d", &value)
-	}
-	return value, err
-}
+func (c *Client) Read(u Use) (value int, err error) { return c.do(history.ReadValue, u, 0, 0) }
 
 // Write changes the value, which was base when it was read.
 func (c *Client) Write(u Use, base, value int) error {
-	answer, err := c.ask("write %v %d %d\n", u, base, value)
-	if err == nil && answer != "done" {
-		err = errors.New(answer)
-	}
+	_, err := c.do(history.Wrote, u, base, value)
 	return err
 }
 
-// ask gives the connection up after an error: an answer that comes late must
-// not be taken for the next one.
-func (c *Client) ask(format string, args ...any) (answer string, err error) {
-	if c.conn == nil {
-		conn, err := net.DialTimeout("tcp", c.Addr, timeout)
-		if err != nil {
-			return "", err
-		}
-		c.conn, c.input = conn, bufio.NewReader(conn)
-	}
-	c.conn.SetDeadline(time.Now().Add(timeout))
-	if _, err = fmt.Fprintf(c.conn, format, args...); err == nil {
-		answer, err = c.input.ReadString('\n')
-	}
+// do sends a request once: package http sends no POST again that may have arrived.
+func (c *Client) do(kind history.Kind, u Use, base, value int) (int, error) {
+	body, err := json.Marshal(history.Event{
+		Kind: kind, Name: u.Name, Client: u.Client, Op: u.Op, Token: uint64(u.Token), Base: base, Value: value,
+	})
 	if err != nil {
-		c.Close()
-		return "", err
+		return 0, err
 	}
-	answer = strings.TrimSuffix(answer, "\n")
-	if answer == "stale" {
-		return "", ErrStale
+	response, err := c.http.Post(c.url, "application/json", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
 	}
-	return answer, nil
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body) // to its end, or the connection is not used again
+	switch {
+	case err != nil:
+		return 0, err
+	case response.StatusCode == http.StatusConflict:
+		return 0, ErrStale
+	case response.StatusCode != http.StatusOK:
+		return 0, fmt.Errorf("%s: %s", response.Status, text)
+	}
+	_, err = fmt.Sscan(string(text), &value)
+	return value, err
 }
 
-// Close closes the connection.
-func (c *Client) Close() {
-	if c.conn != nil {
-		c.conn.Close()
-		c.conn = nil
-	}
-}
+// Close closes the connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }

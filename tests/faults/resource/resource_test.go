@@ -13,11 +13,8 @@ import (
 
 func start(t *testing.T, guarded bool) (*Server, *Client) {
 	t.Helper()
-	r, err := New(guarded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &Client{Addr: r.Addr()}
+	r := New(guarded)
+	c := NewClient(r.URL())
 	t.Cleanup(func() { c.Close(); r.Close() })
 	return r, c
 }
@@ -79,7 +76,7 @@ func TestUnguardedResource(t *testing.T) {
 	var writing sync.WaitGroup
 	for client := range 4 {
 		writing.Go(func() {
-			c := &Client{Addr: r.Addr()}
+			c := NewClient(r.URL())
 			defer c.Close()
 			for i := range 50 {
 				if err := c.Write(Use{Name: "red", Client: client, Op: 1}, i, i+1); err != nil {
@@ -105,21 +102,20 @@ func TestUnguardedResource(t *testing.T) {
 
 // After an answer that did not come the client connects again.
 func TestResourceConnectsAgain(t *testing.T) {
-	_, c := start(t, true)
-	if _, err := c.Read(user1(1)); err != nil {
-		t.Fatal(err)
+	r, c := start(t, true)
+	for range 3 {
+		if _, err := c.Read(user1(1)); err != nil {
+			t.Error(err)
+		}
+		r.http.CloseClientConnections()
+		if _, err := c.Read(user1(1)); errors.Is(err, ErrStale) { // maybe on a closed connection
+			t.Error(err)
+		}
 	}
-	c.conn.Close()
-	if _, err := c.Read(user1(1)); err == nil || errors.Is(err, ErrStale) {
-		t.Errorf("on a closed connection: %v", err)
+	if _, err := c.do("sing", user1(1), 0, 1); err == nil || errors.Is(err, ErrStale) {
+		t.Errorf("neither a read nor a write: %v", err)
 	}
-	if _, err := c.Read(user1(1)); err != nil {
-		t.Error(err)
-	}
-	if _, err := c.ask("sing\n"); err != nil {
-		t.Error(err)
-	}
-	if err := c.Write(Use{Name: "two words", Token: 1}, 0, 1); err == nil {
-		t.Error("a name of two words was written")
+	if err := c.Write(Use{Name: "red"}, 0, 1); err == nil || errors.Is(err, ErrStale) {
+		t.Errorf("without a token: %v", err)
 	}
 }

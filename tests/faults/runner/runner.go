@@ -111,14 +111,12 @@ func run(ctx context.Context, t testing.TB, j Job) (Outcome, error) {
 func (r *runner) start(t testing.TB, bound time.Duration) error {
 	dir := t.TempDir()
 	r.cluster = cluster.New(t, testserver.Kinds(t)[0], r.Nodes, r.plan.Persistence, r.Seed)
-	var err error
-	if r.resource, err = resource.New(r.Library == library.Fenlock || r.Library == library.Broken); err != nil {
-		return err
-	}
+	r.resource = resource.New(r.Library == library.Fenlock || r.Library == library.Broken)
 	t.Cleanup(func() { r.resource.Close() })
+	var err error
 	r.clients, err = worker.Start(dir, r.Clients, worker.Config{
 		Config: library.Config{Library: r.Library, TTL: r.TTL, MaxTTL: r.TTL, NodeTimeout: r.TTL / 4},
-		Names:  Names, Resource: r.resource.Addr(), Seed: r.Seed, Reckless: r.Reckless, Life: bound,
+		Names:  Names, Resource: r.resource.URL(), Seed: r.Seed, Reckless: r.Reckless, Life: bound,
 	}, r.cluster.URLs)
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 type user struct {
 	config   Config
 	locker   library.Locker
-	resource resource.Client
+	resource *resource.Client
 	log      *eventLog
 	rng      *rand.Rand
 	op       int // number of the last acquisition
@@ -32,7 +32,7 @@ const patience = 20 * time.Second
 
 func newUser(config Config, l library.Locker, log *eventLog) *user {
 	return &user{
-		config: config, locker: l, log: log, resource: resource.Client{Addr: config.Resource},
+		config: config, locker: l, log: log, resource: resource.NewClient(config.Resource),
 		rng: rand.New(rand.NewPCG(config.Seed, uint64(config.Client))),
 	}
 }
@@ -235,10 +235,8 @@ func (t *tenure) release(ctx context.Context, cancel context.CancelFunc) {
 }
 
 func (u *user) sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

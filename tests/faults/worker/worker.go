@@ -28,7 +28,7 @@ type Config struct {
 	library.Config
 	Client   int // its number in the history
 	Names    []string
-	Resource string // address
+	Resource string // its URL
 	Log      string // file for its events
 	Seed     uint64
 	// Reckless clients write on for a while when their lock has ended, as a

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/tests/faults/library"
-	"github.com/fenlock/fenlock/tests/faults/probe"
 	"github.com/fenlock/fenlock/tests/faults/resource"
 	"github.com/fenlock/fenlock/tests/history"
 )
@@ -25,14 +25,11 @@ func TestMain(m *testing.M) {
 // start starts client processes that lock nothing, so that they need no servers.
 func start(t *testing.T, n int) *Group {
 	t.Helper()
-	r, err := resource.New(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := resource.New(true)
 	t.Cleanup(func() { r.Close() })
 	g, err := Start(t.TempDir(), n, Config{
 		Config: library.Config{Library: library.Broken, TTL: time.Second},
-		Names:  []string{"red", "green", "blue"}, Resource: r.Addr(), Life: time.Minute,
+		Names:  []string{"red", "green", "blue"}, Resource: r.URL(), Life: time.Minute,
 	}, func(int) []string { return nil })
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,8 @@ func (r *Rule) effect(d direction) Effect { return [...]Effect{to: r.To, from: r
 
 func (r *Rule) concerns(client int) bool { return r.Only == nil || r.Only(client) }
 
-// New returns a proxy before the server at an address. The numbers vary its delays.
+// New returns a proxy before the server at an address. The numbers vary its delays: nil
+// for delays of exactly what a rule says.
 func New(target string, rng *rand.Rand) *Proxy {
 	return &Proxy{rng: rng, target: target, listeners: make(map[int]net.Listener), rules: make(map[*Rule]bool), links: make(map[*link]bool)}
 }
@@ -246,8 +247,9 @@ func (p *Proxy) fate(l *link, d direction) (lost bool, delay time.Duration) {
 		}
 		e := r.effect(d)
 		lost = lost || e.Lose
-		if e.Delay > 0 {
-			delay += e.Delay/2 + time.Duration(p.rng.Int64N(int64(e.Delay/2)+1))
+		delay += e.Delay
+		if e.Delay > 0 && p.rng != nil {
+			delay -= time.Duration(p.rng.Int64N(int64(e.Delay/2) + 1))
 		}
 	}
 	l.lossy = l.lossy || lost
@@ -276,10 +278,8 @@ func (l *link) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-l.gone:
 		return false

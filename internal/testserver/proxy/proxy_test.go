@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/tests/faults/probe"
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 )
 
 // newEcho starts a server that sends every line back, and a proxy before it.
