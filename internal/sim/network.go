@@ -129,10 +129,10 @@ func (c *client) subscribe(i int, then func()) {
 		return
 	}
 	w.after(w.delay(), func() {
-		if c.epoch != epoch {
+		switch {
+		case c.epoch != epoch:
 			return
-		}
-		if n.down {
+		case n.down:
 			again()
 			return
 		}

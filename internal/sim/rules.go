@@ -164,10 +164,15 @@ func (l *lock) look() {
 	}
 	if until := l.attempt.Until(); until > l.until {
 		l.until = until
-		w.prolonged(l)
+		until = l.c.clock.truth(until)
+		w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
+		w.check(steadyClocks|nothingForced, "validity", w.validity.Extended(l.name, l.id, w.now, until))
+		w.check(always, "tenure", l.tooLong())
 	}
 	if round, state := l.attempt.Extension(); state == core.Carried && round > l.carried {
 		l.carried = round
-		w.extendedBy(l, round)
+		w.result.Extended++
+		w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
+		w.check(registersSurvive|executedOnce, "extension", w.tokens.Extended(l.name, l.id, l.token(), l.extendedAt))
 	}
 }

@@ -276,19 +276,6 @@ func (w *world) acquired(l *lock) {
 	w.check(always, "order", l.overtook())
 }
 
-func (w *world) prolonged(l *lock) {
-	until := l.c.clock.truth(l.until)
-	w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
-	w.check(steadyClocks|nothingForced, "validity", w.validity.Extended(l.name, l.id, w.now, until))
-	w.check(always, "tenure", l.tooLong())
-}
-
-func (w *world) extendedBy(l *lock, round uint32) {
-	w.result.Extended++
-	w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
-	w.check(registersSurvive|executedOnce, "extension", w.tokens.Extended(l.name, l.id, l.token(), l.extendedAt))
-}
-
 func (w *world) endedBy(l *lock) {
 	w.note("attempt %[1]d does not hold name %[2]d any more, reason %[3]d", l.id, l.name, uint64(l.attempt.Reason()), 0)
 	w.check(always, "tenure", l.endedWrongly())
