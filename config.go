@@ -1,10 +1,12 @@
 package fenlock
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -90,18 +92,10 @@ type Config struct {
 // that matches ErrInvalid and prints both sides of a relation that does not hold.
 func (c Config) withDefaults() (Config, error) {
 	c.Nodes = slices.Clone(c.Nodes) // the caller may go on using its slice
-	if c.TTL == 0 {
-		c.TTL = DefaultTTL
-	}
-	if c.MaxTTL == 0 {
-		c.MaxTTL = DefaultMaxTTL
-	}
-	if c.NodeTimeout == 0 {
-		c.NodeTimeout = min(max(c.TTL/20, 25*time.Millisecond), time.Second)
-	}
-	if c.MaxHold == 0 {
-		c.MaxHold = DefaultMaxHold
-	}
+	c.TTL = cmp.Or(c.TTL, DefaultTTL)
+	c.MaxTTL = cmp.Or(c.MaxTTL, DefaultMaxTTL)
+	c.NodeTimeout = cmp.Or(c.NodeTimeout, min(max(c.TTL/20, 25*time.Millisecond), time.Second))
+	c.MaxHold = cmp.Or(c.MaxHold, DefaultMaxHold)
 	if c.Label == "" {
 		c.Label = defaultLabel()
 	}
@@ -143,10 +137,7 @@ func (c Config) withDefaults() (Config, error) {
 			}
 		}
 	}
-	if err := checkText("Config.Label", c.Label, MaxLabelLength); err != nil {
-		return c, err
-	}
-	return c, nil
+	return c, checkText("Config.Label", c.Label, MaxLabelLength)
 }
 
 // CheckName reports whether name can be locked: 1 to MaxNameLength bytes of
@@ -160,16 +151,13 @@ func CheckName(name string) error {
 }
 
 func checkText(what, s string, limit int) error {
-	if len(s) > limit {
+	switch {
+	case len(s) > limit:
 		return invalidf("%s has %d bytes, at most %d are possible: %.40q...", what, len(s), limit, s)
-	}
-	if !utf8.ValidString(s) {
+	case !utf8.ValidString(s):
 		return invalidf("%s is not valid UTF-8: %q", what, s)
-	}
-	for _, r := range s {
-		if unicode.IsControl(r) {
-			return invalidf("%s has a control character: %q", what, s)
-		}
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return invalidf("%s has a control character: %q", what, s)
 	}
 	return nil
 }

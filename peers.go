@@ -45,9 +45,8 @@ type peer struct {
 func newPeer(n node.Node, running *running) *peer {
 	p := &peer{node: n, running: running}
 	p.starter, _ = n.(node.Starter)
-	if o, ok := n.(node.Ordered); ok {
-		p.ordered = o.InOrder()
-	}
+	o, ok := n.(node.Ordered)
+	p.ordered = ok && o.InOrder()
 	p.queuer, _ = n.Engine().(node.Queuer)
 	return p
 }

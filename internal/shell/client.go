@@ -42,7 +42,7 @@ func (c *Client) Close(idle func()) {
 	if c.group.inflight.close() {
 		c.queues.close()
 	}
-	c.group.inflight.whenIdle(idle)
+	c.group.inflight.add(0, idle)
 }
 
 // Closed reports whether Close was called.

@@ -73,7 +73,7 @@ func (f *fanout) send(values context.Context, now time.Duration) {
 	f.sent = now
 	f.timeout = g.Rules.Timeout(f.action.Op, g.NodeTimeout)
 	f.left.Store(int32(f.action.To.Len()))
-	g.inflight.begin()
+	g.inflight.add(1)
 	for i := range g.Peers {
 		if f.action.To.Has(i) {
 			c := f.calls.of(i)
@@ -105,7 +105,7 @@ func (c *call) Done(a node.Answer, err error) {
 	f.of.answered(f, c.node, a, err)
 	if f.left.Add(-1) == 0 {
 		f.group.deadlines.remove(&f.limit)
-		f.group.inflight.end()
+		f.group.inflight.add(-1)
 	}
 }
 

@@ -1,8 +1,6 @@
 package shell
 
-import (
-	"sync"
-)
+import "sync"
 
 // inflight counts what is under way to the nodes, so that Close can wait for its
 // end. The requests of a fanout count as one.
@@ -13,20 +11,19 @@ type inflight struct {
 	idle   []func() // called when nothing is under way, once closed
 }
 
-// begin counts one more. It is made even after close: cleaning up is always
-// allowed, and the nodes refuse when they are closed.
-func (i *inflight) begin() {
+// add counts n more, and has those of idle called, once closed, when nothing is under
+// way. What begins is counted even after close: cleaning up is always allowed, and the
+// nodes refuse when they are closed.
+func (i *inflight) add(n int, idle ...func()) {
 	i.mu.Lock()
-	i.n++
+	i.n += n
+	i.idle = append(i.idle, idle...)
+	var due []func()
+	if i.n == 0 && i.closed {
+		due, i.idle = i.idle, nil
+	}
 	i.mu.Unlock()
-}
-
-func (i *inflight) end() {
-	i.mu.Lock()
-	i.n--
-	idle := i.ready()
-	i.mu.Unlock()
-	for _, f := range idle {
+	for _, f := range due {
 		f()
 	}
 }
@@ -44,25 +41,6 @@ func (i *inflight) close() (first bool) {
 	first = !i.closed
 	i.closed = true
 	return first
-}
-
-// whenIdle has f called, once closed, when nothing is under way.
-func (i *inflight) whenIdle(f func()) {
-	i.mu.Lock()
-	i.idle = append(i.idle, f)
-	idle := i.ready()
-	i.mu.Unlock()
-	for _, f := range idle {
-		f()
-	}
-}
-
-// ready takes the callbacks that are due.
-func (i *inflight) ready() (due []func()) {
-	if i.n == 0 && i.closed {
-		due, i.idle = i.idle, nil
-	}
-	return due
 }
 
 func (i *inflight) len() int {

@@ -1,8 +1,10 @@
 package shell
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,7 +80,7 @@ func (s *waiters) listenAll() {
 		if !s.queues.Has(i) {
 			continue
 		}
-		g.inflight.begin()
+		g.inflight.add(1)
 		p.Listen(s.client, g.NodeTimeout, func(waiter string) { s.notified(i, waiter) }, func(err error) {
 			switch {
 			case err == nil:
@@ -91,7 +93,7 @@ func (s *waiters) listenAll() {
 			if left.Add(-1) == 0 {
 				s.listened()
 			}
-			g.inflight.end()
+			g.inflight.add(-1)
 		})
 	}
 	g.Env.AfterFunc(g.NodeTimeout, s.listened)
@@ -128,7 +130,8 @@ func (s *waiters) notified(i int, id string) {
 	if id == "" {
 		s.mu.Lock()
 		s.reachable = s.reachable.With(i)
-		all := s.all()
+		// In the order in which they came.
+		all := slices.SortedFunc(maps.Values(s.byNumber), func(a, b *waiter) int { return cmp.Compare(a.number, b.number) })
 		s.mu.Unlock()
 		for _, w := range all {
 			w.missed(now)
@@ -148,16 +151,6 @@ func (s *waiters) notified(i int, id string) {
 	if w != nil && !w.notified(i, now) {
 		s.leave(i, w) // it had gone, and the node has not heard of that
 	}
-}
-
-// all returns the waiters in the order in which they came.
-func (s *waiters) all() []*waiter {
-	all := make([]*waiter, 0, len(s.byNumber))
-	for _, w := range s.byNumber {
-		all = append(all, w)
-	}
-	slices.SortFunc(all, func(a, b *waiter) int { return int(a.number) - int(b.number) })
-	return all
 }
 
 func (s *waiters) len() int {

@@ -14,7 +14,6 @@ import (
 
 // remains are what a run has left behind when its last event has happened.
 type remains struct {
-	at      time.Duration // true time
 	longest time.Duration // a lease that was given at that time is gone after it
 	// Attempts and waiters with numbers above these began when nothing failed
 	// any more, so that nothing of them is left at once. What others left, ends
@@ -22,17 +21,15 @@ type remains struct {
 	lastIdentity int
 	oldIdentity  int               // the last one before it was quiet
 	lastWaiter   map[string]uint64 // by client
-	nodes        []*server
-	clients      []*client
-	inMemory     map[*client]int // waiters
 }
 
-// leftovers returns what should not be there.
-func (r remains) leftovers() (violations []string) {
-	add := func(format string, args ...any) { violations = append(violations, fmt.Sprintf(format, args...)) }
-	for _, n := range r.nodes {
-		now := n.clock.local(r.at)
-		late := n.clock.local(r.at + max(r.longest, rule.QueueExpiry+time.Second))
+// leftovers looks for what should not be there, in the processes too: so many waiters.
+func (w *world) leftovers(inMemory func(*client) int) {
+	r := &w.remains
+	add := func(format string, args ...any) { w.violate("left over", fmt.Sprintf(format, args...)) }
+	for _, n := range w.nodes {
+		now := n.local()
+		late := n.clock.local(w.now + max(r.longest, rule.QueueExpiry+time.Second))
 		for _, name := range slices.Sorted(maps.Keys(n.store.Leases)) {
 			l := n.store.Leases[name]
 			if id, ok := number(l.Holder); ok && id > r.lastIdentity && now < l.Expires {
@@ -54,18 +51,17 @@ func (r remains) leftovers() (violations []string) {
 			}
 		}
 	}
-	for _, c := range r.clients {
-		if n := r.inMemory[c]; n > 0 {
+	for _, c := range w.clients {
+		if n := inMemory(c); n > 0 {
 			add("client %d: %d waiters are not forgotten", c.id, n)
 		}
 		if n := len(c.held); n > 0 {
 			add("client %d: %d locks have not ended", c.id, n)
 		}
 	}
-	return violations
 }
 
-func (r remains) recent(p node.Place) bool {
+func (r *remains) recent(p node.Place) bool {
 	client, text, _ := strings.Cut(p.Waiter, ":")
 	number, err := strconv.ParseUint(text, 10, 64)
 	last, alive := r.lastWaiter[client]
@@ -80,13 +76,15 @@ func (w *world) lookTwice() {
 		for _, n := range w.nodes {
 			for _, name := range w.names {
 				l := n.store.Leases[name]
-				if w.abandoned(l) {
-					w.after(time.Second/2, func() {
-						if n.store.Leases[name] == l && n.local() < l.Expires {
-							w.violate("left over", fmt.Sprintf("node %d: name %q is still leased to %q, which has ended", n.id, name, string(l.Holder)))
-						}
-					})
+				if !w.abandoned(l) {
+					continue
 				}
+				w.after(time.Second/2, func() {
+					if n.store.Leases[name] == l && n.local() < l.Expires {
+						w.violate("left over", fmt.Sprintf("node %d: name %q is still leased to %q, which has ended",
+							n.id, name, string(l.Holder)))
+					}
+				})
 			}
 		}
 	})
@@ -98,10 +96,7 @@ func (w *world) abandoned(l rule.Lease) bool {
 	if !ok || id > w.remains.oldIdentity {
 		return false
 	}
-	for _, c := range w.clients {
-		if slices.ContainsFunc(c.held, func(held *lock) bool { return held.holder == l.Holder }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.clients, func(c *client) bool {
+		return slices.ContainsFunc(c.held, func(held *lock) bool { return held.holder == l.Holder })
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -16,42 +17,146 @@ func want(t *testing.T, violation, text string) {
 	}
 }
 
-func leased(holder node.Holder, expires time.Duration) map[string]rule.Lease {
-	return map[string]rule.Lease{"a": {Holder: holder, Expires: expires}}
-}
-
-func waited(waiter string, expires time.Duration) map[string]rule.QueueRecord {
-	return map[string]rule.QueueRecord{"a": {Waiters: rule.Waiters{{Waiter: waiter, Stamp: 1}}, Expires: expires}}
-}
-
 // What is left over, made by hand, and beside it what may be.
 func TestLeftovers(t *testing.T) {
-	const end = 1000 * time.Second
 	for name, test := range map[string]struct {
-		leave func(n *server, c *client)
-		want  string
+		holder       int
+		waiter       string
+		lease, queue time.Duration // how long they last
+		inMemory     int
+		held         []*lock
+		want         string
 	}{
-		"nothing":          {func(*server, *client) {}, ""},
-		"an old lease":     {func(n *server, _ *client) { n.store.Leases = leased(identityOf(7), end+time.Second) }, ""},
-		"a new lease":      {func(n *server, _ *client) { n.store.Leases = leased(identityOf(8), end+time.Second) }, "still leased"},
-		"an endless lease": {func(n *server, _ *client) { n.store.Leases = leased(identityOf(7), end+time.Hour) }, "does not end"},
-		"an old waiter": {func(n *server, _ *client) {
-			n.store.Queues = waited("c0.0:3", end+time.Second)
-		}, ""},
-		"a new waiter": {func(n *server, _ *client) {
-			n.store.Queues = waited("c0.0:4", end+time.Second)
-		}, "still in the queue"},
-		"an endless queue": {func(n *server, _ *client) {
-			n.store.Queues = waited("c0.0:3", end+time.Hour)
-		}, "kept for ever"},
-		"a waiter":    {func(_ *server, c *client) { c.id = 1 }, "not forgotten"},
-		"a held lock": {func(_ *server, c *client) { c.held = append(c.held, &lock{}) }, "have not ended"},
+		"nothing":          {},
+		"an old lease":     {holder: 7, lease: time.Second},
+		"a new lease":      {holder: 8, lease: time.Second, want: "still leased"},
+		"an endless lease": {holder: 7, lease: time.Hour, want: "does not end"},
+		"an old waiter":    {waiter: "c0.0:3", queue: time.Second},
+		"a new waiter":     {waiter: "c0.0:4", queue: time.Second, want: "still in the queue"},
+		"an endless queue": {waiter: "c0.0:3", queue: time.Hour, want: "kept for ever"},
+		"a waiter":         {inMemory: 1, want: "not forgotten"},
+		"a held lock":      {held: []*lock{{}}, want: "have not ended"},
 	} {
-		n, c := &server{}, &client{}
-		test.leave(n, c)
-		r := remains{at: end, longest: 10 * time.Second, lastIdentity: 7, lastWaiter: map[string]uint64{"c0.0": 3},
-			nodes: []*server{n}, clients: []*client{c}, inMemory: map[*client]int{c: c.id}}
-		t.Run(name, func(t *testing.T) { want(t, strings.Join(r.leftovers(), "; "), test.want) })
+		w := &world{clients: []*client{{held: test.held}}}
+		w.now = 1000 * time.Second
+		w.remains = remains{longest: 10 * time.Second, lastIdentity: 7, lastWaiter: map[string]uint64{"c0.0": 3}}
+		n := &server{w: w}
+		w.nodes = []*server{n}
+		n.store.Leases = map[string]rule.Lease{"a": {Holder: identityOf(test.holder), Expires: w.now + test.lease}}
+		queue := rule.QueueRecord{Waiters: rule.Waiters{{Waiter: test.waiter, Stamp: 1}}, Expires: w.now + test.queue}
+		n.store.Queues = map[string]rule.QueueRecord{"a": queue}
+		w.leftovers(func(*client) int { return test.inMemory })
+		text := ""
+		for _, v := range w.result.Violations {
+			text += v.Text
+		}
+		t.Run(name, func(t *testing.T) { want(t, text, test.want) })
+	}
+}
+
+// oneLock is a world in which a client has a lock of name 0 until 10 s.
+func oneLock(p profile) *lock {
+	w := &world{rules: shipped(), profile: p, names: []string{"a name"}}
+	w.nodes = make([]*server, 3)
+	c := &client{w: w, maxHold: 20 * time.Second, waiting: make([][]*acquisition, 1)}
+	w.clients = []*client{c, {w: w, id: 1, waiting: make([][]*acquisition, 1)}}
+	return &lock{c: c, a: &acquisition{}, id: 1, holder: identityOf(1), until: 10 * time.Second}
+}
+
+func TestTenureCheck(t *testing.T) {
+	l := oneLock(profile{})
+	want(t, l.tooLong(), "")
+	l.until = 20*time.Second + 1
+	want(t, l.tooLong(), "1ns beyond its maximum hold")
+	l.c.maxHold = 0
+	want(t, l.tooLong(), "")
+
+	l = oneLock(profile{})
+	for _, c := range []struct {
+		now, paused time.Duration
+		want        string
+	}{
+		{10 * time.Second, 0, ""},
+		{10*time.Second + 2*time.Millisecond, 0, "outlives its validity by 2ms"},
+		{12 * time.Second, 12 * time.Second, ""},
+		{13 * time.Second, 12 * time.Second, "outlives its validity by 1s"},
+		{9 * time.Second, 0, "with 1s of its validity left, although 3 of 3"},
+	} {
+		l.c.w.now, l.c.pausedUntil = c.now, c.paused
+		want(t, l.endedWrongly(), c.want)
+	}
+	l.c.pausedUntil = 0
+	l.refused(0, 1, core.Lost)
+	l.refused(0, 1, core.Lost)
+	l.refused(1, 1, core.Unknown)
+	l.c.w.now = 9 * time.Second
+	want(t, l.endedWrongly(), "although 2 of 3")
+	l.refused(1, 1, core.Lost)
+	want(t, l.endedWrongly(), "")
+	l.refused(2, 2, core.Granted)
+	want(t, l.endedWrongly(), "although 3 of 3")
+	l.released = true
+	want(t, l.endedWrongly(), "")
+}
+
+func TestOrderCheck(t *testing.T) {
+	calm := profile{only: gaveUpWaiting, agree: true, users: 1}
+	l := oneLock(calm)
+	l.began = 5 * time.Second
+	a := &acquisition{c: l.c.w.clients[1], came: 5*time.Second - moment}
+	l.c.w.clients[1].waiting[0] = []*acquisition{a}
+	want(t, l.overtook(), "")
+	a.came--
+	want(t, l.overtook(), "client 1 has waited 1.000000001s longer")
+	l.a = &acquisition{waits: true, came: time.Second}
+	want(t, l.overtook(), "")
+	l.a = &acquisition{}
+	a.gaveUp = true
+	want(t, l.overtook(), "")
+	a.gaveUp, l.c.w.profile.loss = false, 1
+	want(t, l.overtook(), "")
+}
+
+func TestCostCheck(t *testing.T) {
+	a := &acquisition{c: oneLock(profile{}).c, tries: 20}
+	want(t, a.tooOften(), "")
+	a.tries++
+	want(t, a.tooOften(), "has tried 21 times")
+	a.c.w.now = 5 * time.Millisecond
+	want(t, a.tooOften(), "")
+	a = &acquisition{c: oneLock(profile{only: gaveUpWaiting}).c, tries: 6}
+	want(t, a.tooOften(), "has tried 6 times")
+	a.c.w.now = 50 * time.Millisecond
+	want(t, a.tooOften(), "")
+}
+
+// Leases that an attempt left behind are noticed in a calm world, those that are
+// held or are on their way out are not.
+func TestLookTwice(t *testing.T) {
+	for name, test := range map[string]struct {
+		holder node.Holder
+		gone   time.Duration
+		want   int
+	}{
+		"abandoned":     {identityOf(7), time.Hour, 1},
+		"released":      {identityOf(7), 1200 * time.Millisecond, 0},
+		"held":          {identityOf(1), time.Hour, 0},
+		"a new attempt": {identityOf(8), time.Hour, 0},
+		"reserved":      {node.Reserved("c0.0:1"), time.Hour, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := oneLock(profile{})
+			w := l.c.w
+			w.engine, w.remains.oldIdentity, l.c.held = newEngine(0), 7, []*lock{l}
+			w.nodes = []*server{{w: w}}
+			w.nodes[0].store.Leases = map[string]rule.Lease{w.names[0]: {Holder: test.holder, Expires: test.gone}}
+			w.lookTwice()
+			for w.step() {
+			}
+			if len(w.result.Violations) != test.want {
+				t.Errorf("%v; want %d", w.result.Violations, test.want)
+			}
+		})
 	}
 }
 

@@ -80,7 +80,7 @@ type acquisition struct {
 	waits  bool
 	came   time.Duration // true time
 	waiter string        // as the nodes know it; empty if they do not
-	lock   *lock         // the latest attempt
+	lock   *lock         // the latest attempt, nil while it is behind others of its process
 	tries  int
 	over   bool // it has returned
 	gaveUp bool
@@ -114,10 +114,6 @@ func (a *acquisition) cancel() {
 	a.shell.Cancel()
 }
 
-// trying reports whether an attempt is under way, queued whether there was none.
-func (a *acquisition) trying() bool { return a.lock != nil && !a.lock.decided }
-func (a *acquisition) queued() bool { return a.lock == nil }
-
 // Waiting implements shell.Owner.
 func (a *acquisition) Waiting(*shell.Failure) {}
 
@@ -131,7 +127,7 @@ func (a *acquisition) Done(f shell.Failure) {
 		c.w.violate("progress", "an acquisition returns twice")
 	}
 	a.over = true
-	c.w.check("cost", a.tooOften())
+	c.w.check(always, "cost", a.tooOften())
 	if a.waits {
 		c.waiting[a.name] = slices.DeleteFunc(c.waiting[a.name], func(other *acquisition) bool { return other == a })
 	}

@@ -102,16 +102,16 @@ func newEngine(seed uint64) engine {
 	return engine{rng: rand.New(rand.NewPCG(seed, 0x66656e6c6f636b)), hash: 14695981039346656037}
 }
 
-func (g *engine) at(t time.Duration, f func()) {
+func (g *engine) plan(t time.Duration, e event) {
 	g.seq++
-	g.agenda.push(due{at: max(t, g.now), seq: g.seq}, event{run: f})
+	g.agenda.push(due{at: max(t, g.now), seq: g.seq}, e)
 }
 
+func (g *engine) at(t time.Duration, f func())    { g.plan(t, event{run: f}) }
 func (g *engine) after(d time.Duration, f func()) { g.at(g.now+d, f) }
 
 func (g *engine) atOf(c *client, t time.Duration, f func()) {
-	g.seq++
-	g.agenda.push(due{at: max(t, g.now), seq: g.seq}, event{of: c, epoch: c.epoch, run: f})
+	g.plan(t, event{of: c, epoch: c.epoch, run: f})
 }
 
 // step makes the next event happen, false if there is none.
@@ -128,8 +128,7 @@ func (g *engine) step() bool {
 		if g.now < e.of.pausedUntil {
 			// After a pause everything is due at once, in no particular order:
 			// timers, answers and timeouts race.
-			g.seq++
-			g.agenda.push(due{at: e.of.pausedUntil + g.upTo(200*time.Microsecond), seq: g.seq}, e)
+			g.plan(e.of.pausedUntil+g.upTo(200*time.Microsecond), e)
 			return true
 		}
 	}

@@ -3,8 +3,8 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/shell"
@@ -37,8 +37,7 @@ func (e *env) ID() (id [node.IDLength]byte) {
 // identity is a number as an identity, number the reverse for a holder's: false if it
 // is no attempt's.
 func identity(n int) string {
-	text := strconv.FormatInt(int64(n), 16)
-	return strings.Repeat("0", node.IDLength-len(text)) + text
+	return fmt.Sprintf("%0*x", node.IDLength, n)
 }
 
 func number(holder node.Holder) (n int, ok bool) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // How the faults of kinds.go that take more than a line are done to the world.
@@ -29,7 +30,7 @@ func (w *world) force(name int) {
 	for _, n := range reached {
 		w.after(w.upTo(5*time.Millisecond), func() {
 			if !n.down {
-				n.forced(name, floor+1)
+				n.serve(node.Request{Op: node.ForceRelease, Name: w.names[name], Token: floor + 1})
 			}
 		})
 	}
@@ -39,11 +40,11 @@ func (w *world) force(name int) {
 // time, unless the run breaks that: that a majority is not is what the tokens
 // rest on. Nor is any where clocks are stepped, since the quarantine is measured
 // by them.
-func (w *world) crash(n *server, memory kept, until time.Duration) {
+func (w *world) crash(n *server, f Fault, until time.Duration) {
 	if n.down {
 		return
 	}
-	if memory != keptAll && w.rests(registersSurvive) {
+	if f != crashed && w.rests(registersSurvive) {
 		out := 0
 		for _, other := range w.nodes {
 			if other.store.Out && other != n {
@@ -54,10 +55,9 @@ func (w *world) crash(n *server, memory kept, until time.Duration) {
 			return
 		}
 	}
-	f := [...]Fault{keptAll: crashed, keptSome: forgetful, keptNone: emptied}[memory]
 	w.count(f)
 	w.note("node %[1]d goes down, fault %[2]d", n.id, int(f), 0, uint64(until))
-	n.crash(memory)
+	n.crash(f)
 	w.at(until, n.restart)
 }
 
@@ -69,13 +69,6 @@ func (w *world) pause(until time.Duration) {
 	}
 	w.note("client %[1]d is paused until %[4]d", c.id, 0, 0, uint64(until))
 	c.pausedUntil = max(c.pausedUntil, until)
-}
-
-// kill ends a client's process, and starts a new one.
-func (w *world) kill(c *client) {
-	w.count(killed)
-	w.note("client %[1]d is killed", c.id, 0, 0, 0)
-	w.replace(c)
 }
 
 // close ends a client's process as one does that can: it closes its Locker, which
@@ -136,9 +129,7 @@ func (w *world) cut(f Fault, nodes core.Set, until time.Duration, dirs ...int) {
 	w.count(f)
 	w.note("cut %[1]d of the nodes %04[2]b", int(f), int(nodes), 0, uint64(until))
 	for _, c := range w.clients {
-		for _, dir := range dirs {
-			w.block(c, nodes, dir, until)
-		}
+		w.block(c, nodes, until, dirs...)
 	}
 	for i, n := range w.nodes {
 		if nodes.Has(i) {
@@ -157,38 +148,35 @@ func (w *world) cutRing(until time.Duration) {
 		for i := range reach {
 			rest &^= core.Set(0).With((c.id + i) % len(w.nodes))
 		}
-		w.block(c, rest, toNode, until)
-		w.block(c, rest, toClient, until)
+		w.block(c, rest, until, toNode, toClient)
 	}
 }
 
-// stepNode steps a node's clock, or those of all nodes.
-func (w *world) stepNode() {
+// stepClock steps a node's clock, or those of all nodes, or that by which a client counts
+// its validity.
+func (w *world) stepClock(of Fault) {
 	if w.rests(steadyClocks) {
 		return
 	}
-	w.count(nodeStepped)
-	n, step, together := w.someNode(), w.between(-2*w.maxTTL, 2*w.maxTTL), w.chance(500_000)
-	w.note("the clock of node %[1]d, or of all, is stepped by %[3]d", n.id, 0, uint64(step), 0)
-	for _, other := range w.nodes {
-		if together || other == n {
-			other.clock.offset += step
+	w.count(of)
+	var step time.Duration
+	if of == clientStepped {
+		c := w.someClient()
+		step = w.between(-2*w.maxTTL, 2*w.maxTTL)
+		w.note("the clock of client %[1]d is stepped by %[3]d", c.id, 0, uint64(step), 0)
+		c.clock.offset += step
+	} else {
+		n := w.someNode()
+		step = w.between(-2*w.maxTTL, 2*w.maxTTL)
+		together := w.chance(500_000)
+		w.note("the clock of node %[1]d, or of all, is stepped by %[3]d", n.id, 0, uint64(step), 0)
+		for _, other := range w.nodes {
+			if together || other == n {
+				other.clock.offset += step
+			}
 		}
 	}
-	// What it has leased lasts longer then.
-	w.remains.longest += max(-step, 0)
-	w.progress.Bound += max(-step, 0)
-}
-
-// stepClient steps the clock by which a client counts its validity.
-func (w *world) stepClient() {
-	if w.rests(steadyClocks) {
-		return
-	}
-	w.count(clientStepped)
-	c, step := w.someClient(), w.between(-2*w.maxTTL, 2*w.maxTTL)
-	w.note("the clock of client %[1]d is stepped by %[3]d", c.id, 0, uint64(step), 0)
-	c.clock.offset += step
+	// What was leased lasts longer then.
 	w.remains.longest += max(-step, 0)
 	w.progress.Bound += max(-step, 0)
 }

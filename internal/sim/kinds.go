@@ -73,12 +73,11 @@ var kinds = [faults]struct {
 		c := w.someClient()
 		w.count(clientCut)
 		w.note("client %[1]d is cut off", c.id, 0, 0, uint64(until))
-		w.block(c, w.all(), toNode, until)
-		w.block(c, w.all(), toClient, until)
+		w.block(c, w.all(), until, toNode, toClient)
 	}},
-	crashed:   {"node crashed", func(w *world, until time.Duration) { w.crash(w.someNode(), keptAll, until) }},
-	emptied:   {"node lost its memory", func(w *world, until time.Duration) { w.crash(w.someNode(), keptNone, until) }},
-	forgetful: {"node lost some memory", func(w *world, until time.Duration) { w.crash(w.someNode(), keptSome, until) }},
+	crashed:   {"node crashed", func(w *world, until time.Duration) { w.crash(w.someNode(), crashed, until) }},
+	emptied:   {"node lost its memory", func(w *world, until time.Duration) { w.crash(w.someNode(), emptied, until) }},
+	forgetful: {"node lost some memory", func(w *world, until time.Duration) { w.crash(w.someNode(), forgetful, until) }},
 	paused:    {"client paused", (*world).pause},
 	// For a TTL, or longer: counted by pause.
 	pausedForTTL: {"client paused for a TTL", (*world).pause},
@@ -92,15 +91,20 @@ var kinds = [faults]struct {
 	gaveUpTrying:     {"gave up trying", (*world).giveUp},       // with an attempt under way
 	gaveUpWaiting:    {"gave up waiting", (*world).giveUp},      // between attempts
 	gaveUpQueued:     {"gave up in the queue", (*world).giveUp}, // behind others of its process
-	killed:           {"client killed", func(w *world, _ time.Duration) { w.kill(w.someClient()) }},
-	closed:           {"client closed", func(w *world, _ time.Duration) { w.close(w.someClient()) }},
+	killed: {"client killed", func(w *world, _ time.Duration) {
+		c := w.someClient()
+		w.count(killed)
+		w.note("client %[1]d is killed", c.id, 0, 0, 0)
+		w.replace(c)
+	}},
+	closed: {"client closed", func(w *world, _ time.Duration) { w.close(w.someClient()) }},
 	wallStepped: {"wall clock stepped", func(w *world, _ time.Duration) {
 		w.count(wallStepped)
 		w.someClient().wall += w.between(-time.Hour, time.Hour)
 	}},
 	staleWrite:    {name: "stale write"}, // that the guard refused
-	nodeStepped:   {"node's clock stepped", func(w *world, _ time.Duration) { w.stepNode() }},
-	clientStepped: {"client's clock stepped", func(w *world, _ time.Duration) { w.stepClient() }},
+	nodeStepped:   {"node's clock stepped", func(w *world, _ time.Duration) { w.stepClock(nodeStepped) }},
+	clientStepped: {"client's clock stepped", func(w *world, _ time.Duration) { w.stepClock(clientStepped) }},
 	majorityLost: {"majority lost its memory", func(w *world, until time.Duration) {
 		if w.rests(registersSurvive) {
 			return
@@ -109,7 +113,7 @@ var kinds = [faults]struct {
 		lost := w.majority()
 		for i, n := range w.nodes {
 			if lost.Has(i) {
-				w.crash(n, keptNone, until)
+				w.crash(n, emptied, until)
 			}
 		}
 	}},
@@ -127,9 +131,9 @@ func (f Fault) String() string { return kinds[f].name }
 type Counts struct{ All, Held int }
 
 func (w *world) count(f Fault) {
-	w.faults[f].All++
+	w.result.Faults[f].All++
 	if w.validity.Held(w.now) {
-		w.faults[f].Held++
+		w.result.Faults[f].Held++
 	}
 }
 

@@ -40,28 +40,11 @@ var cleanupMutants = []mutant{
 			return action
 		}
 	}), where: calm},
-	{name: "an acquire whose time was up counts as refused, and is not released", seen: "node-redlock #369", checks: is("left over"), seeds: 10, broken: func(r *rules) {
-		hasty(r)
-		breaking(func(l *lock, b *broken) {
-			b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-				if reply.Status == core.Unknown {
-					reply.Status = core.Held
-				}
-				return b.Attempt.OnAcquire(node, reply, now)
-			}
-		})(r)
-	}, where: calm},
+	{name: "an acquire whose time was up counts as refused, and is not released", seen: "node-redlock #369", checks: is("left over"), seeds: 10, broken: all(hasty, unknownIs(core.Held, core.Acquire)), where: calm},
 	{name: "a release goes only to the nodes that have granted", checks: is("left over"), seeds: 10, broken: breaking(func(l *lock, b *broken) {
-		var granted core.Set
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-			if reply.Status == core.Granted {
-				granted = granted.With(node)
-			}
-			return b.Attempt.OnAcquire(node, reply, now)
-		}
 		b.startRelease = func(now time.Duration) core.Action {
 			action := b.Attempt.StartRelease(now)
-			action.To &= granted
+			action.To &= b.granted
 			return action
 		}
 	}), where: calm},
@@ -71,20 +54,14 @@ var cleanupMutants = []mutant{
 			return core.Action{}
 		}
 	})},
-	{name: "an acquire has no time limit at the node", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
-		r.timeout = timeless(core.Acquire, core.Confirm)
-	}},
-	{name: "an extension or a release has no time limit at the node", seen: "redsync", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
-		r.timeout = timeless(core.Extend, core.Release)
-	}},
-	{name: "a retry applies an acquire twice, and what it hears is that somebody else has it", seen: "go-redis, redisson #7367", checks: is("left over", "progress"), seeds: 10, broken: func(r *rules) {
-		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
-			c.request(to, q, done)
-			if q.Op == core.Acquire {
-				c.after(c.nodeTimeout/4, func() { c.request(to, q, done) })
-			}
+	{name: "an acquire has no time limit at the node", checks: is("progress", "left over"), seeds: 20, broken: limiting(endlessly, core.Acquire, core.Confirm)},
+	{name: "an extension or a release has no time limit at the node", seen: "redsync", checks: is("progress", "left over"), seeds: 20, broken: limiting(endlessly, core.Extend, core.Release)},
+	{name: "a retry applies an acquire twice, and what it hears is that somebody else has it", seen: "go-redis, redisson #7367", checks: is("left over", "progress"), seeds: 10, broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
+		c.request(to, q, done)
+		if q.Op == core.Acquire {
+			c.after(c.nodeTimeout/4, func() { c.request(to, q, done) })
 		}
-	}, where: calm},
+	}), where: calm},
 	{name: "the timer of a lock goes on after its end", seen: "redlock-go #5", checks: is("left over"), seeds: 4, broken: breaking(func(l *lock, b *broken) {
 		b.startRelease = func(now time.Duration) core.Action {
 			var again func()
@@ -95,14 +72,7 @@ var cleanupMutants = []mutant{
 	}), where: idle},
 }
 
-// timeless takes the time limit from some requests.
-func timeless(of ...core.Op) func(c *client, op core.Op) time.Duration {
-	return func(c *client, op core.Op) time.Duration {
-		for _, o := range of {
-			if o == op {
-				return 2 * patience
-			}
-		}
-		return c.nodeTimeout
-	}
-}
+// endlessly is a time limit that is none, hasty clients have the shortest one.
+func endlessly(*client) time.Duration { return 2 * patience }
+
+var hasty = limiting(func(*client) time.Duration { return 25 * time.Millisecond })

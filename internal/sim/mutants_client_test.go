@@ -6,7 +6,6 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -16,63 +15,38 @@ import (
 
 var votingMutants = []mutant{
 	{name: "the largest grant is the token, without confirm", checks: is("tokens"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
-		var granted core.Set
 		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-			if reply.Status == core.Granted {
-				granted = granted.With(node)
-			}
 			action := b.Attempt.OnAcquire(node, reply, now)
 			if action.Op != core.Confirm {
 				return action
 			}
-			for i := range b.p.Nodes {
-				if granted.Has(i) {
-					b.Attempt.OnConfirm(i, action.Token, core.Reply{Status: core.Granted, Register: action.Token}, now)
-				}
-			}
+			b.confirms(action.Token, now)
 			return core.Action{}
 		}
 	})},
 	{name: "a quorum is one node less than a majority", checks: is("validity", "tokens"), seeds: 40, broken: quorumOf(func(n int) int { return max(core.Quorum(n)-1, 1) })},
 	{name: "of an even number of nodes, half are a quorum", seen: "redlock-php #6", checks: is("validity", "tokens"), seeds: 60, broken: quorumOf(func(n int) int { return (n + 1) / 2 })},
 	{name: "a quorum of the nodes that are connected is enough", seen: "redlock-py #6", checks: is("validity", "tokens"), seeds: 20, broken: breaking(connectedOnly)},
-	{name: "unknown counts as a grant", checks: is("validity", "tokens"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
-		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
-			if reply.Status == core.Unknown {
-				reply = core.Reply{Status: core.Granted, Register: max(b.Token(), 1)}
+	{name: "unknown counts as a grant", checks: is("validity", "tokens"), seeds: 20,
+		broken: unknownIs(core.Granted, core.Acquire, core.Confirm)},
+	{name: "one node that does not answer fails the attempt", seen: "redsync #186", checks: is("progress"), seeds: 20, broken: all(hung, breaking(func(l *lock, b *broken) {
+		b.onAcquire = func(node int, reply core.Reply, now time.Duration) (action core.Action) {
+			switch {
+			case b.Phase() != core.Acquiring:
+				return b.Attempt.OnAcquire(node, reply, now)
+			case len(b.heard) < b.p.Nodes:
+				return core.Action{}
+			case slices.ContainsFunc(b.heard, func(h heard) bool { return h.reply.Status == core.Unknown }):
+				return b.Attempt.Cancel()
 			}
-			return b.Attempt.OnAcquire(node, reply, now)
+			for _, h := range b.heard {
+				if next := b.Attempt.OnAcquire(h.node, h.reply, now); next.Op != core.None {
+					action = next
+				}
+			}
+			return action
 		}
-		b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
-			if reply.Status == core.Unknown {
-				reply = core.Reply{Status: core.Granted, Register: asked}
-			}
-			return b.Attempt.OnConfirm(node, asked, reply, now)
-		}
-	})},
-	{name: "one node that does not answer fails the attempt", seen: "redsync #186", checks: is("progress"), seeds: 20, broken: func(r *rules) {
-		hung(r)
-		breaking(func(l *lock, b *broken) {
-			var all []heard
-			b.onAcquire = func(node int, reply core.Reply, now time.Duration) (action core.Action) {
-				if b.Phase() != core.Acquiring {
-					return b.Attempt.OnAcquire(node, reply, now)
-				}
-				if all = append(all, heard{node, reply}); len(all) < b.p.Nodes {
-					return core.Action{}
-				}
-				if slices.ContainsFunc(all, func(h heard) bool { return h.reply.Status == core.Unknown }) {
-					return b.Attempt.Cancel()
-				}
-				for _, h := range all {
-					if next := b.Attempt.OnAcquire(h.node, h.reply, now); next.Op != core.None {
-						action = next
-					}
-				}
-				return action
-			}
-		})(r)
-	}, where: five},
+	})), where: five},
 	{name: "leases that come after the end of the validity are a lock", seen: "etcd #19597", checks: is("tenure", "validity"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
 		inTime := func(now time.Duration) time.Duration { return min(now, core.Validity(b.p.Start, b.p.TTL)-1) }
 		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
@@ -82,34 +56,24 @@ var votingMutants = []mutant{
 			return b.Attempt.OnConfirm(node, asked, reply, inTime(now))
 		}
 	}), where: pausedInQueue},
-	{name: "an identity is used again by the next attempt", checks: is("validity", "tokens", "extension", "tenure"), seeds: 10, broken: func(r *rules) {
-		r.identity = sameIdentity
-	}, where: busy},
-	{name: "who was replaced by a new process shares its identity, and what one has the other is granted", seen: "etcd #11456", checks: is("validity", "tokens"), seeds: 20, broken: func(r *rules) {
-		r.identity = sameIdentity
-		serving(r, node.Acquire, func(s *served) {
-			if s.Holder == s.r.Holder {
-				s.Holder = ""
-				s.skipQueue()
-			}
-		}, nil)
-	}},
+	{name: "an identity is used again by the next attempt", checks: is("validity", "tokens", "extension", "tenure"), seeds: 10, broken: sameIdentity, where: busy},
+	{name: "who was replaced by a new process shares its identity, and what one has the other is granted", seen: "etcd #11456", checks: is("validity", "tokens"), seeds: 20, broken: all(sameIdentity, serving(node.Acquire, func(s *served) {
+		if s.Holder == s.r.Holder {
+			s.Holder = ""
+			s.skipQueue()
+		}
+	}, nil))},
 }
 
-func sameIdentity(c *client, _ int) int { return 1<<40 + c.id }
+func sameIdentity(r *rules) { r.identity = func(c *client, _ int) int { return 1<<40 + c.id } }
 
 var validityMutants = []mutant{
 	{name: "the validity has no drift", checks: is("validity"), seeds: 2000, broken: startLater(1), where: cuts},
 	{name: "the drift is added to the validity", seen: "redlock-py #3", checks: is("validity"), seeds: 80, broken: startLater(2), where: cuts},
 	{name: "the validity counts from the replies", seen: "node-redlock #274", checks: is("validity"), seeds: 250, broken: breaking(fromTheReply(false)), where: pausedTrying},
 	{name: "the validity counts from the last retry", seen: "node-redlock #276", checks: is("validity"), seeds: 1500, broken: breaking(fromTheReply(true)), where: pausedHolding},
-	{name: "an extension counts from its replies", seen: "node-redlock #369", checks: is("validity"), seeds: 2000, broken: func(r *rules) {
-		longExtensions(r)
-		breaking(extendedFromTheReply)(r)
-	}, where: lateCuts},
-	{name: "the lease ends at a time of the client's wall clock", seen: "rueidislock", checks: is("validity"), seeds: 20, broken: func(r *rules) {
-		leasing(r, func(c *client) time.Duration { return c.ttl + c.wall - 1000*time.Hour })
-	}},
+	{name: "an extension counts from its replies", seen: "node-redlock #369", checks: is("validity"), seeds: 2000, broken: all(longExtensions, breaking(extendedFromTheReply)), where: lateCuts},
+	{name: "the lease ends at a time of the client's wall clock", seen: "rueidislock", checks: is("validity"), seeds: 20, broken: asking(func(c *client, q *node.Request) { q.TTL = c.ttl + c.wall - 1000*time.Hour })},
 	{name: "a context outlives the lease by the interval of extensions", seen: "rueidislock", checks: is("tenure"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
 		b.tick = func(now time.Duration) { b.Attempt.Tick(now - b.p.TTL/3) }
 		b.startExtend = func(now time.Duration) core.Action {
@@ -134,19 +98,13 @@ var validityMutants = []mutant{
 		}
 	}), where: pauses},
 	{name: "the maximum hold is ignored", checks: is("tenure"), seeds: 40, broken: func(r *rules) {
-		r.params = func(_ *client, p *core.Params) { p.MaxHold = 0 }
+		r.params = func(p *core.Params) { p.MaxHold = 0 }
 	}},
 }
 
 var extensionMutants = []mutant{
-	{name: "unknown counts as an extension", checks: is("validity", "extension"), seeds: 300, broken: breaking(func(l *lock, b *broken) {
-		b.onExtend = func(node int, round uint32, reply core.Reply, now time.Duration) core.Action {
-			if reply.Status == core.Unknown {
-				reply = core.Reply{Status: core.Granted, Register: b.Token()}
-			}
-			return b.Attempt.OnExtend(node, round, reply, now)
-		}
-	})},
+	{name: "unknown counts as an extension", checks: is("validity", "extension"), seeds: 300,
+		broken: unknownIs(core.Granted, core.Extend)},
 	{name: "every acceptance of an extension counts", checks: is("extension"), seeds: 2000, broken: breaking(func(l *lock, b *broken) {
 		b.onExtend = func(node int, round uint32, reply core.Reply, now time.Duration) core.Action {
 			reply.Register = min(reply.Register, b.Token())
@@ -181,60 +139,57 @@ var extensionMutants = []mutant{
 			return b.Attempt.StartExtend(now)
 		}
 	})},
-	{name: "a renewal goes on after the release", seen: "redisson #7272", checks: is("left over", "progress"), seeds: 20, broken: func(r *rules) {
-		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
-			c.request(to, q, done)
-			if q.Op != core.Release || q.Holder == "" {
-				return
-			}
-			q.Op, q.TTL, q.Token = core.Extend, c.ttl, 1<<52
-			var again func()
-			again = func() {
-				c.request(to, q, func(node.Answer) {})
-				c.after(c.ttl/3, again)
-			}
+	{name: "a renewal goes on after the release", seen: "redisson #7272", checks: is("left over", "progress"), seeds: 20, broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
+		c.request(to, q, done)
+		if q.Op != core.Release || q.Holder == "" {
+			return
+		}
+		q.Op, q.TTL, q.Token = core.Extend, c.ttl, 1<<52
+		var again func()
+		again = func() {
+			c.request(to, q, func(node.Answer) {})
 			c.after(c.ttl/3, again)
 		}
-	}, where: idle},
+		c.after(c.ttl/3, again)
+	}), where: idle},
 }
 
-// leasing asks for leases of another length.
-func leasing(r *rules, ttl func(c *client) time.Duration) {
-	r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
-		q.TTL = ttl(c)
-		c.request(to, q, done)
-	}
+// unknownIs has attempts hear another status in the place of unknown.
+func unknownIs(status core.Status, of ...core.Op) func(r *rules) {
+	return breaking(func(_ *lock, b *broken) {
+		as := func(op core.Op, reply core.Reply) core.Reply {
+			if reply.Status == core.Unknown && slices.Contains(of, op) {
+				return core.Reply{Status: status, Register: max(b.Token(), 1)}
+			}
+			return reply
+		}
+		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
+			return b.Attempt.OnAcquire(node, as(core.Acquire, reply), now)
+		}
+		b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+			return b.Attempt.OnConfirm(node, asked, as(core.Confirm, reply), now)
+		}
+		b.onExtend = func(node int, round uint32, reply core.Reply, now time.Duration) core.Action {
+			return b.Attempt.OnExtend(node, round, as(core.Extend, reply), now)
+		}
+	})
 }
 
 // startLater starts the validity later by so many drifts.
 func startLater(drifts time.Duration) func(r *rules) {
 	return func(r *rules) {
-		r.params = func(_ *client, p *core.Params) { p.Start += drifts * rule.Drift(p.TTL) }
+		r.params = func(p *core.Params) { p.Start += drifts * rule.Drift(p.TTL) }
 	}
 }
-
-// heard is an answer that is given to an attempt again.
-type heard struct {
-	node  int
-	reply core.Reply
-}
-
-// copied is an attempt that can be put in the place of the one before.
-func copied(a shell.Attempt) core.Attempt { return *a.(*core.Attempt) }
 
 // fromTheReply starts an attempt anew with every reply, as if it began only now;
 // or with the confirm, as if that were a new attempt.
 func fromTheReply(confirmOnly bool) func(l *lock, b *broken) {
 	return func(l *lock, b *broken) {
-		var all []heard
 		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
 			before := b.Phase()
 			action := b.Attempt.OnAcquire(node, reply, now)
-			if before != core.Acquiring {
-				return action
-			}
-			all = append(all, heard{node, reply})
-			if confirmOnly && action.Op != core.Confirm {
+			if before != core.Acquiring || confirmOnly && action.Op != core.Confirm {
 				return action
 			}
 			p := core.Params{Nodes: b.p.Nodes, TTL: b.p.TTL, Start: now}
@@ -242,10 +197,10 @@ func fromTheReply(confirmOnly bool) func(l *lock, b *broken) {
 				p.MaxHold = b.p.Start + b.p.MaxHold - now
 			}
 			late, _ := core.NewAttempt(p)
-			for _, h := range all {
+			for _, h := range b.heard {
 				action = late.OnAcquire(h.node, h.reply, now)
 			}
-			b.Attempt = &late
+			b.become(late)
 			return action
 		}
 	}
@@ -256,7 +211,7 @@ func extendedFromTheReply(l *lock, b *broken) {
 	var before core.Attempt
 	var all []heard
 	b.startExtend = func(now time.Duration) core.Action {
-		before, all = copied(b.Attempt), nil
+		before, all = b.copied(), nil
 		return b.Attempt.StartExtend(now)
 	}
 	b.onExtend = func(node int, number uint32, reply core.Reply, now time.Duration) core.Action {
@@ -272,20 +227,13 @@ func extendedFromTheReply(l *lock, b *broken) {
 		for _, h := range all {
 			action = again.OnExtend(h.node, number, h.reply, now)
 		}
-		b.Attempt = &again
+		b.become(again)
 		return action
 	}
 }
 
 // longExtensions wait for their answers for longer.
-func longExtensions(r *rules) {
-	r.timeout = func(c *client, op core.Op) time.Duration {
-		if op == core.Extend {
-			return c.ttl
-		}
-		return c.nodeTimeout
-	}
-}
+var longExtensions = limiting(func(c *client) time.Duration { return c.ttl }, core.Extend)
 
 // losesIf ends the lock when an answer to an extension is such.
 func losesIf(lost func(b *broken, s core.Status) bool) func(r *rules) {
@@ -307,36 +255,25 @@ func losesIf(lost func(b *broken, s core.Status) bool) func(r *rules) {
 // one is made up.
 func quorumOf(quorum func(n int) int) func(r *rules) {
 	return breaking(func(l *lock, b *broken) {
-		var acquired, confirmed core.Set
+		var confirmed core.Set
 		var asked fence.Token
-		enough := func(s *core.Set, node int, reply core.Reply) bool {
-			if reply.Status == core.Granted {
-				*s = s.With(node)
-			}
-			return s.Len() >= quorum(b.p.Nodes)
-		}
 		b.onAcquire = func(node int, reply core.Reply, now time.Duration) core.Action {
 			action := b.Attempt.OnAcquire(node, reply, now)
-			if enough(&acquired, node, reply) {
-				for i := range b.p.Nodes {
-					if b.Phase() == core.Acquiring {
-						action = b.Attempt.OnAcquire(i, core.Reply{Status: core.Granted, Register: reply.Register}, now)
-					}
-				}
+			if b.granted.Len() < quorum(b.p.Nodes) {
+				return action
 			}
-			return action
+			return b.acquires(action, ^core.Set(0), core.Reply{Status: core.Granted, Register: reply.Register}, now)
 		}
 		b.onConfirm = func(node int, token fence.Token, reply core.Reply, now time.Duration) core.Action {
 			action := b.Attempt.OnConfirm(node, token, reply, now)
 			if asked != token {
 				asked, confirmed = token, 0
 			}
-			if enough(&confirmed, node, reply) {
-				for i := range b.p.Nodes {
-					if b.Phase() == core.Confirming {
-						b.Attempt.OnConfirm(i, token, core.Reply{Status: core.Granted, Register: token}, now)
-					}
-				}
+			if reply.Status == core.Granted {
+				confirmed = confirmed.With(node)
+			}
+			if confirmed.Len() >= quorum(b.p.Nodes) {
+				b.confirms(token, now)
 			}
 			return action
 		}
@@ -344,38 +281,29 @@ func quorumOf(quorum func(n int) int) func(r *rules) {
 }
 
 // connectedOnly counts a quorum of those nodes that answer.
-func connectedOnly(l *lock, b *broken) {
-	var granted, silent core.Set
-	var answered int
-	var largest fence.Token
+func connectedOnly(_ *lock, b *broken) {
 	b.onAcquire = func(node int, reply core.Reply, now time.Duration) (action core.Action) {
-		if b.Phase() != core.Acquiring {
-			return b.Attempt.OnAcquire(node, reply, now)
-		}
-		answered++
-		switch reply.Status {
-		case core.Unknown:
-			silent = silent.With(node)
-		case core.Granted:
-			granted, largest = granted.With(node), max(largest, reply.Register)
-			fallthrough
-		default:
+		acquiring := b.Phase() == core.Acquiring
+		if !acquiring || reply.Status != core.Unknown {
 			action = b.Attempt.OnAcquire(node, reply, now)
 		}
-		n := b.p.Nodes
-		if answered < n {
+		if !acquiring || len(b.heard) < b.p.Nodes {
 			return action
 		}
-		if granted.Len() >= core.Quorum(n-silent.Len()) {
-			reply = core.Reply{Status: core.Granted, Register: largest}
-		} else {
-			reply = core.Reply{}
-		}
-		for i := range n {
-			if silent.Has(i) && b.Phase() == core.Acquiring {
-				action = b.Attempt.OnAcquire(i, reply, now)
+		var silent core.Set
+		var largest fence.Token
+		for _, h := range b.heard {
+			switch h.reply.Status {
+			case core.Unknown:
+				silent = silent.With(h.node)
+			case core.Granted:
+				largest = max(largest, h.reply.Register)
 			}
 		}
-		return action
+		made := core.Reply{}
+		if b.granted.Len() >= core.Quorum(b.p.Nodes-silent.Len()) {
+			made = core.Reply{Status: core.Granted, Register: largest}
+		}
+		return b.acquires(action, silent, made, now)
 	}
 }

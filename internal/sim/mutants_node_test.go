@@ -12,23 +12,21 @@ import (
 
 // What a node can do wrongly, and the guard of a resource.
 
-// serving lets something happen around every operation of one kind. Before is notified
-// first, and after with the entry as it was.
-func serving(r *rules, op node.Op, before func(s *served), after func(s *served, was rule.Entry)) {
-	sound := r.serve
-	r.serve = func(e *rule.Entry, q rule.Queue, now time.Duration, asked node.Request) (node.Answer, string) {
-		if asked.Op != op && op != anyOp {
-			return sound(e, q, now, asked)
+// serving lets something happen around every operation of one kind.
+func serving(op node.Op, before, after func(s *served)) func(r *rules) {
+	return func(r *rules) {
+		r.serve = func(e *rule.Entry, q rule.Queue, now time.Duration, asked node.Request) (node.Answer, string) {
+			s := &served{Entry: e, was: *e, q: q, now: now, r: asked}
+			concerned := asked.Op == op || op == anyOp
+			if concerned && before != nil {
+				before(s)
+			}
+			s.a, s.notified = rule.Serve(e, s.q, now, s.r)
+			if concerned && after != nil {
+				after(s)
+			}
+			return s.a, s.notified
 		}
-		was, s := *e, &served{Entry: e, q: q, now: now, r: asked}
-		if before != nil {
-			before(s)
-		}
-		s.a, s.notified = sound(e, s.q, now, s.r)
-		if after != nil {
-			after(s, was)
-		}
-		return s.a, s.notified
 	}
 }
 
@@ -37,6 +35,7 @@ const anyOp node.Op = 0
 // served is an operation that is carried out.
 type served struct {
 	*rule.Entry
+	was      rule.Entry
 	q        rule.Queue
 	now      time.Duration
 	r        node.Request
@@ -62,62 +61,49 @@ type headless struct{ rule.Queue }
 func (headless) Head() string { return "" }
 
 var nodeMutants = []mutant{
-	{name: "a grant does not move the register", checks: is("tokens"), seeds: 20, broken: func(r *rules) {
-		serving(r, node.Acquire, nil, func(s *served, was rule.Entry) {
+	{name: "a grant does not move the register", checks: is("tokens"), seeds: 20,
+		broken: serving(node.Acquire, nil, func(s *served) {
 			if s.a.Status == node.Granted {
-				s.Register = max(was.Register, s.r.Token, 1)
+				s.Register = max(s.was.Register, s.r.Token, 1)
 				s.grant(s.Register)
 			}
-		})
-	}},
-	{name: "confirm does not check the lease", checks: is("validity", "tokens"), seeds: 800, broken: func(r *rules) {
-		serving(r, node.Confirm, nil, func(s *served, _ rule.Entry) {
+		})},
+	{name: "confirm does not check the lease", checks: is("validity", "tokens"), seeds: 800,
+		broken: serving(node.Confirm, nil, func(s *served) {
 			if s.a.Status == node.Lost && s.Register <= s.r.Token {
 				s.Register = s.r.Token
 				s.grant(s.Register)
 			}
-		})
-	}, where: returns},
-	{name: "confirm accepts a register past the number", checks: is("tokens", "validity"), seeds: 200, broken: func(r *rules) {
-		serving(r, node.Confirm, nil, func(s *served, _ rule.Entry) {
-			if s.a.Status == node.Outrun {
-				s.Register = s.r.Token
-				s.grant(s.Register)
-			}
-		})
-	}},
-	{name: "a release removes anybody's lease", seen: "laravel #26213", checks: is("validity"), seeds: 20, broken: func(r *rules) {
-		serving(r, node.Release, func(s *served) {
-			if s.Leased(s.now) && !s.Holder.Reserves() {
-				s.r.Holder = s.Holder
-			}
-		}, nil)
-	}},
-	{name: "an extension takes any free lease, whoever had it in between", seen: "redsync's SetNXOnExtend", checks: is("extension", "validity"), seeds: 20, broken: func(r *rules) {
-		serving(r, node.Extend, nil, func(s *served, _ rule.Entry) {
-			if s.a.Status == node.Lost && !s.Leased(s.now) {
-				s.Holder, s.Expires = s.r.Holder, s.now+s.r.TTL
-				s.grant(s.r.Token)
-			}
-		})
-	}, where: steps},
-	{name: "an extension takes a lease that is somebody else's", checks: is("extension", "validity"), seeds: 20, broken: func(r *rules) {
-		serving(r, node.Extend, func(s *served) {
-			if !s.Out {
-				s.Holder = s.r.Holder
-			}
-		}, nil)
-	}, where: steps},
-	{name: "an extension deletes the lease and reports success", seen: "redislock, PEXPIRE 0", checks: is("validity"), seeds: 20, broken: func(r *rules) {
-		serving(r, node.Extend, nil, func(s *served, _ rule.Entry) {
-			if s.a.Status == node.Granted {
-				s.Holder = ""
-			}
-		})
-	}},
-	{name: "a lease has no end", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
-		leasing(r, func(*client) time.Duration { return 1000 * time.Hour })
-	}},
+		}), where: returns},
+	{name: "confirm accepts a register past the number", checks: is("tokens", "validity"), seeds: 200, broken: serving(node.Confirm, nil, func(s *served) {
+		if s.a.Status == node.Outrun {
+			s.Register = s.r.Token
+			s.grant(s.Register)
+		}
+	})},
+	{name: "a release removes anybody's lease", seen: "laravel #26213", checks: is("validity"), seeds: 20, broken: serving(node.Release, func(s *served) {
+		if s.Leased(s.now) && !s.Holder.Reserves() {
+			s.r.Holder = s.Holder
+		}
+	}, nil)},
+	{name: "an extension takes any free lease, whoever had it in between", seen: "redsync's SetNXOnExtend", checks: is("extension", "validity"), seeds: 20, broken: serving(node.Extend, nil, func(s *served) {
+		if s.a.Status == node.Lost && !s.Leased(s.now) {
+			s.Holder, s.Expires = s.r.Holder, s.now+s.r.TTL
+			s.grant(s.r.Token)
+		}
+	}), where: steps},
+	{name: "an extension takes a lease that is somebody else's", checks: is("extension", "validity"), seeds: 20, broken: serving(node.Extend, func(s *served) {
+		if !s.Out {
+			s.Holder = s.r.Holder
+		}
+	}, nil), where: steps},
+	{name: "an extension deletes the lease and reports success", seen: "redislock, PEXPIRE 0", checks: is("validity"), seeds: 20, broken: serving(node.Extend, nil, func(s *served) {
+		if s.a.Status == node.Granted {
+			s.Holder = ""
+		}
+	})},
+	{name: "a lease has no end", checks: is("progress", "left over"), seeds: 20,
+		broken: asking(func(_ *client, q *node.Request) { q.TTL = 1000 * time.Hour })},
 	{name: "a node that forgot its locks goes on at once", seen: "redlock-rb #27", checks: is("tokens", "validity"), seeds: 20, broken: func(r *rules) {
 		r.quarantine = func(time.Duration) time.Duration { return 0 }
 		r.merge = func(int, rebuild.Self, []*node.Registers) (rebuild.Result, error) { return rebuild.Result{}, nil }

@@ -13,126 +13,100 @@ import (
 // does, somebody stays in the queue.
 
 var queueMutants = []mutant{
-	{name: "notifications are lost for ever, and nobody looks again", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: func(r *rules) {
-		r.notifyLost = func() bool { return true }
-		retrying(r, func(b *brokenRetry) { b.due = func() time.Duration { return 1 << 62 } })
-	}},
-	{name: "a release notifies nobody, and nobody looks again soon", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: func(r *rules) {
-		r.notifyLost = func() bool { return true }
-		retrying(r, func(b *brokenRetry) {
-			b.due = func() time.Duration { return b.Retry.Due() + 10*core.Backstop }
-		})
-	}},
-	{name: "a notification that comes during an attempt is missed, and nobody looks again", seen: "valkeylock", checks: is("progress"), seeds: 20, broken: func(r *rules) {
-		retrying(r, func(b *brokenRetry) {
-			var due time.Duration // by a notification
-			b.notified = func(node int, now time.Duration) {
-				if b.asleep {
-					b.Retry.Notified(node, now)
-					due = b.Retry.Due()
-				}
+	{name: "notifications are lost for ever, and nobody looks again", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: all(silent, retrying(func(b *brokenRetry) {
+		b.due = func() time.Duration { return 1 << 62 }
+	}))},
+	{name: "a release notifies nobody, and nobody looks again soon", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: all(silent, retrying(func(b *brokenRetry) {
+		b.due = func() time.Duration { return b.Retry.Due() + 10*core.Backstop }
+	}))},
+	{name: "a notification that comes during an attempt is missed, and nobody looks again", seen: "valkeylock", checks: is("progress"), seeds: 20, broken: retrying(func(b *brokenRetry) {
+		var due time.Duration // by a notification
+		b.notified = func(node int, now time.Duration) {
+			if b.asleep {
+				b.Retry.Notified(node, now)
+				due = b.Retry.Due()
 			}
-			b.due = func() time.Duration {
-				if b.Retry.Due() == due {
-					return due
-				}
-				return b.Retry.Due() + 10*core.Backstop
-			}
-		})
-	}},
-	{name: "everybody wakes up at each release", seen: "rueidislock", checks: is("cost"), seeds: 20, broken: func(r *rules) {
-		breaking(func(l *lock, b *broken) {
-			b.startRelease = func(now time.Duration) core.Action {
-				w := l.c.w
-				for _, c := range w.clients {
-					if len(c.waiting[l.name]) > 0 {
-						w.atOf(c, w.now+w.profile.trip, func() { c.notified(0, "") })
-					}
-				}
-				return b.Attempt.StartRelease(now)
-			}
-		})(r)
-	}, where: rush},
-	{name: "a waiter tries again at once", seen: "rueidis #602", checks: is("cost"), seeds: 4, broken: func(r *rules) {
-		retrying(r, func(b *brokenRetry) { b.due = func() time.Duration { return 0 } })
-	}},
-	{name: "who came last is served first", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		r.nodeTime = func(_ *client, honest shell.NodeTime) shell.NodeTime {
-			return brokenTime{honest, func(now time.Duration) (time.Duration, bool) {
-				at, known := honest.At(now)
-				return 1000*time.Hour - at, known
-			}}
 		}
-	}, where: queueing},
-	{name: "stamps come from the clients' own clocks", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		r.nodeTime = func(_ *client, honest shell.NodeTime) shell.NodeTime {
-			return brokenTime{honest, func(now time.Duration) (time.Duration, bool) { return now, true }}
+		b.due = func() time.Duration {
+			if b.Retry.Due() == due {
+				return due
+			}
+			return b.Retry.Due() + 10*core.Backstop
 		}
-	}, where: queueing},
-	{name: "a stamp is that of the latest attempt", checks: is("order"), seeds: 1000, broken: func(r *rules) {
-		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+	})},
+	{name: "everybody wakes up at each release", seen: "rueidislock", checks: is("cost"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
+		b.startRelease = func(now time.Duration) core.Action {
+			w := l.c.w
+			for _, c := range w.clients {
+				if len(c.waiting[l.name]) > 0 {
+					w.atOf(c, w.now+w.profile.trip, func() { c.notified(0, "") })
+				}
+			}
+			return b.Attempt.StartRelease(now)
+		}
+	}), where: rush},
+	{name: "a waiter tries again at once", seen: "rueidis #602", checks: is("cost"), seeds: 4,
+		broken: retrying(func(b *brokenRetry) { b.due = func() time.Duration { return 0 } })},
+	{name: "who came last is served first", checks: is("order"), seeds: 20,
+		broken: telling(func(honest shell.NodeTime, now time.Duration) (time.Duration, bool) {
+			at, known := honest.At(now)
+			return 1000*time.Hour - at, known
+		}), where: queueing},
+	{name: "stamps come from the clients' own clocks", checks: is("order"), seeds: 20,
+		broken: telling(func(_ shell.NodeTime, now time.Duration) (time.Duration, bool) {
+			return now, true
+		}), where: queueing},
+	{name: "a stamp is that of the latest attempt", checks: is("order"), seeds: 1000,
+		broken: asking(func(c *client, q *node.Request) {
 			if q.Op == core.Acquire && q.Place.Waiter != "" {
 				q.Place.Stamp = c.w.nodes[0].local().Microseconds()
 			}
-			c.request(to, q, done)
+		}), where: crowd},
+	{name: "an attempt that fails does not enter the queue again", checks: is("order"), seeds: 50, broken: asking(func(_ *client, q *node.Request) {
+		if q.Op == core.Release {
+			q.Place.Stamp = 0
 		}
-	}, where: crowd},
-	{name: "an attempt that fails does not enter the queue again", checks: is("order"), seeds: 50, broken: func(r *rules) {
-		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
-			if q.Op == core.Release {
-				q.Place.Stamp = 0
-			}
-			c.request(to, q, done)
-		}
-	}, where: crowd},
-	{name: "a name is reserved for nobody", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		serving(r, anyOp, nil, func(s *served, _ rule.Entry) {
+	}), where: crowd},
+	{name: "a name is reserved for nobody", checks: is("order"), seeds: 20,
+		broken: serving(anyOp, nil, func(s *served) {
 			if s.notified != "" {
 				s.Holder = ""
 			}
-		})
-	}, where: crowd},
-	{name: "a name is reserved for ever", checks: is("progress", "left over"), seeds: 20, broken: func(r *rules) {
-		serving(r, anyOp, nil, func(s *served, _ rule.Entry) {
+		}), where: crowd},
+	{name: "a name is reserved for ever", checks: is("progress", "left over"), seeds: 20,
+		broken: serving(anyOp, nil, func(s *served) {
 			if s.notified != "" {
 				s.Expires = s.now + 1000*time.Hour
 			}
-		})
-	}},
-	{name: "a newcomer is granted a name that is reserved for another", checks: is("order"), seeds: 20, broken: func(r *rules) {
-		serving(r, node.Acquire, func(s *served) {
-			if s.Leased(s.now) && s.Holder.Reserves() {
-				s.Holder = ""
-				s.skipQueue()
-			}
-		}, nil)
-	}, where: crowd},
-	{name: "a waiter that gives up stays in the queues", checks: is("left over"), seeds: 20, broken: func(r *rules) {
-		r.request = func(c *client, to int, q node.Request, done func(node.Answer)) {
+		})},
+	{name: "a newcomer is granted a name that is reserved for another", checks: is("order"), seeds: 20, broken: serving(node.Acquire, func(s *served) {
+		if s.Leased(s.now) && s.Holder.Reserves() {
+			s.Holder = ""
+			s.skipQueue()
+		}
+	}, nil), where: crowd},
+	{name: "a waiter that gives up stays in the queues", checks: is("left over"), seeds: 20,
+		broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
 			if q.Op == core.Release && q.Holder == "" { // it is told that all have heard
 				c.spawn(func() { done(node.Answer{Status: core.Lost}) })
 				return
 			}
 			c.request(to, q, done)
-		}
-	}, where: calmWaits},
-	{name: "a release leaves its waiter in the queue", checks: is("left over"), seeds: 20, broken: func(r *rules) {
-		serving(r, node.Release, func(s *served) {
+		}), where: calmWaits},
+	{name: "a release leaves its waiter in the queue", checks: is("left over"), seeds: 20,
+		broken: serving(node.Release, func(s *served) {
 			if s.q != nil && s.r.Place.Stamp == 0 {
 				s.q = sticky{s.q, s.r.Place.Waiter}
 			}
-		}, nil)
-	}},
+		}, nil)},
 	{name: "a waiter is never forgotten in its process", seen: "redisson #4064", checks: is("left over"), seeds: 4, broken: func(r *rules) {
 		r.timers = func(_ *client, d time.Duration) bool { return d != rule.QueueExpiry }
 	}},
-	{name: "the queue of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"), seeds: 200, broken: func(r *rules) {
-		serving(r, anyOp, func(s *served) {
-			if s.q != nil {
-				s.q = endless{s.q, s.now}
-			}
-		}, nil)
-	}},
+	{name: "the queue of a name is never forgotten at the node", seen: "redisson #6510", checks: is("left over"), seeds: 200, broken: serving(anyOp, func(s *served) {
+		if s.q != nil {
+			s.q = endless{s.q, s.now}
+		}
+	}, nil)},
 }
 
 // brokenRetry is a waiter's retry of which a test answers some questions wrongly.
@@ -143,11 +117,13 @@ type brokenRetry struct {
 	notified func(node int, now time.Duration)
 }
 
-func retrying(r *rules, f func(b *brokenRetry)) {
-	r.retry = func(_ *client, honest shell.Retry) shell.Retry {
-		b := &brokenRetry{Retry: honest, due: honest.Due, notified: honest.Notified}
-		f(b)
-		return b
+func retrying(f func(b *brokenRetry)) func(r *rules) {
+	return func(r *rules) {
+		r.retry = func(honest shell.Retry) shell.Retry {
+			b := &brokenRetry{Retry: honest, due: honest.Due, notified: honest.Notified}
+			f(b)
+			return b
+		}
 	}
 }
 
@@ -167,10 +143,19 @@ func (b *brokenRetry) Notified(node int, now time.Duration) { b.notified(node, n
 // brokenTime is a wrong time of the nodes.
 type brokenTime struct {
 	shell.NodeTime
-	at func(now time.Duration) (time.Duration, bool)
+	at func(honest shell.NodeTime, now time.Duration) (time.Duration, bool)
 }
 
-func (b brokenTime) At(now time.Duration) (time.Duration, bool) { return b.at(now) }
+func (b brokenTime) At(now time.Duration) (time.Duration, bool) { return b.at(b.NodeTime, now) }
+
+func telling(at func(honest shell.NodeTime, now time.Duration) (time.Duration, bool)) func(r *rules) {
+	return func(r *rules) {
+		r.nodeTime = func(honest shell.NodeTime) shell.NodeTime { return brokenTime{honest, at} }
+	}
+}
+
+// silent nodes notify nobody.
+func silent(r *rules) { r.notifyLost = func() bool { return true } }
 
 // endless is a queue that is remembered for ever, almost.
 type endless struct {

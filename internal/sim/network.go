@@ -129,10 +129,10 @@ func (c *client) subscribe(i int, then func()) {
 		return
 	}
 	w.after(w.delay(), func() {
-		if c.epoch != epoch {
+		switch {
+		case c.epoch != epoch:
 			return
-		}
-		if n.down {
+		case n.down:
 			again()
 			return
 		}
@@ -213,11 +213,13 @@ func (w *world) breakSubscriptions(n *server) {
 	n.subs = nil
 }
 
-// block cuts a client's links to some nodes, in one direction.
-func (w *world) block(c *client, nodes core.Set, dir int, until time.Duration) {
+// block cuts a client's links to some nodes.
+func (w *world) block(c *client, nodes core.Set, until time.Duration, dirs ...int) {
 	for i := range w.nodes {
-		if nodes.Has(i) {
-			c.links[i].blocked[dir] = max(c.links[i].blocked[dir], until)
+		for _, dir := range dirs {
+			if nodes.Has(i) {
+				c.links[i].blocked[dir] = max(c.links[i].blocked[dir], until)
+			}
 		}
 	}
 }

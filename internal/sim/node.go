@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -29,14 +30,7 @@ type server struct {
 	isolated  time.Duration // until when it cannot reach other nodes
 }
 
-func newServer(w *world, id int) *server { return &server{w: w, id: id} }
-
 func (n *server) local() time.Duration { return n.clock.local(n.w.now) }
-
-// forced is what an operator does to a lease that is in the way.
-func (n *server) forced(name int, floor fence.Token) {
-	n.serve(node.Request{Op: node.ForceRelease, Name: n.w.names[name], Token: floor})
-}
 
 // serve carries out an operation in one step. Whoever is notified is told after it.
 func (n *server) serve(r node.Request) node.Answer {
@@ -54,27 +48,19 @@ func (n *server) serve(r node.Request) node.Answer {
 	return a
 }
 
-// kept is how much of its memory a node that crashes has when it is back.
-type kept uint8
-
-const (
-	keptAll kept = iota
-	keptSome
-	keptNone
-)
-
-// crash takes the node down. Of some of its memory, each thing is kept or lost
-// by chance, and a register may be what it was long ago.
-func (n *server) crash(memory kept) {
+// crash takes the node down. One that is emptied loses its memory; of one that is
+// forgetful, each thing is kept or lost by chance, and a register may be what it was
+// long ago.
+func (n *server) crash(f Fault) {
 	n.down = true
 	n.w.breakSubscriptions(n)
-	if memory == keptAll {
+	if f == crashed {
 		return
 	}
 	before := n.store
 	n.store, n.empty = rule.Store{Out: true}, nil
 	n.life++
-	if memory == keptNone {
+	if f == emptied {
 		return
 	}
 	n.store.Leases, n.store.Registers = before.Leases, before.Registers
@@ -102,11 +88,8 @@ func (n *server) restart() {
 
 // rejoin asks the others for their registers, once the quarantine is over.
 func (n *server) rejoin(life int) {
-	if life != n.life || !n.store.Out {
-		return
-	}
-	if n.down {
-		return // restart begins the quarantine anew
+	if life != n.life || !n.store.Out || n.down {
+		return // if it is down, restart begins the quarantine anew
 	}
 	if n.local() < n.restarted+n.w.rules.quarantine(n.w.maxTTL) {
 		// Its clock was stepped back, or it has been started again.
@@ -135,7 +118,7 @@ func (n *server) rejoin(life int) {
 			return
 		}
 		self := rebuild.Self{Server: n.identity(), Memory: n.memory(), Untouched: true}
-		merged, err := n.w.rules.merge(len(n.w.nodes), self, append([]*node.Registers(nil), answers...))
+		merged, err := n.w.rules.merge(len(n.w.nodes), self, slices.Clone(answers))
 		if err != nil {
 			n.w.after(200*time.Millisecond, func() { n.rejoin(life) })
 			return

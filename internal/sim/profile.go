@@ -13,6 +13,8 @@ const (
 	registersSurvive                        // of a majority
 	nothingForced                           // no operator takes a lock away
 	executedOnce                            // no request is executed twice: connections are TCP's, and nobody repeats
+
+	always assumption = 0 // what rests on none of them
 )
 
 var assumptionNames = [...]string{"a clock does not step", "a majority of registers survives",

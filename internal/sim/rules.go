@@ -16,11 +16,11 @@ import (
 // to see that a checker notices: the answers of internal/core to the shell
 // (shell.Rules), what a client's environment and network do, and what a node does.
 type rules struct {
-	// The algorithm. Nil where nothing is broken.
-	params   func(c *client, p *core.Params)
+	// The algorithm.
+	params   func(p *core.Params)
 	attempt  func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt
-	retry    func(c *client, honest shell.Retry) shell.Retry
-	nodeTime func(c *client, honest shell.NodeTime) shell.NodeTime
+	retry    func(honest shell.Retry) shell.Retry
+	nodeTime func(honest shell.NodeTime) shell.NodeTime
 	timeout  func(c *client, op core.Op) time.Duration
 
 	// What a client's process is given, and its requests.
@@ -40,6 +40,12 @@ type rules struct {
 // shipped are the rules as they are.
 func shipped() rules {
 	return rules{
+		params:   func(*core.Params) {},
+		attempt:  func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
+		retry:    func(honest shell.Retry) shell.Retry { return honest },
+		nodeTime: func(honest shell.NodeTime) shell.NodeTime { return honest },
+		timeout:  func(c *client, _ core.Op) time.Duration { return c.nodeTimeout },
+
 		identity: func(_ *client, n int) int { return n },
 		timers:   func(*client, time.Duration) bool { return true },
 		request:  (*client).request,
@@ -61,47 +67,27 @@ type clientRules struct {
 // Attempt implements shell.Rules.
 func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (shell.Attempt, core.Action) {
 	c, w := r.c, r.c.w
-	if w.rules.params != nil {
-		w.rules.params(c, &p)
-	}
+	w.rules.params(&p)
 	w.attempts++
 	a := values.Value(acquisitionKey{}).(*acquisition)
 	l := &lock{c: c, a: a, id: w.attempts, holder: holder, name: a.name, start: c.now(), began: w.now}
 	a.lock = l
 	a.tries++
-	var action core.Action
-	l.attempt, action = r.Shipped.Attempt(own, values, holder, p)
-	if w.rules.attempt != nil {
-		l.attempt = w.rules.attempt(l, l.attempt, p)
-	}
+	honest, action := r.Shipped.Attempt(own, values, holder, p)
+	l.attempt = w.rules.attempt(l, honest, p)
 	w.note("client %[1]d begins attempt %[2]d on name %[3]d, proposing %[4]d", c.id, l.id, uint64(l.name), uint64(action.Token))
 	return watched{l.attempt, l}, action
 }
 
 // Retry implements shell.Rules.
-func (r clientRules) Retry(own *core.Retry) shell.Retry {
-	if honest := r.Shipped.Retry(own); r.c.w.rules.retry != nil {
-		return r.c.w.rules.retry(r.c, honest)
-	} else {
-		return honest
-	}
-}
+func (r clientRules) Retry(own *core.Retry) shell.Retry { return r.c.w.rules.retry(own) }
 
 // NodeTime implements shell.Rules.
-func (r clientRules) NodeTime(own *core.NodeTime) shell.NodeTime {
-	if honest := r.Shipped.NodeTime(own); r.c.w.rules.nodeTime != nil {
-		return r.c.w.rules.nodeTime(r.c, honest)
-	} else {
-		return honest
-	}
-}
+func (r clientRules) NodeTime(own *core.NodeTime) shell.NodeTime { return r.c.w.rules.nodeTime(own) }
 
 // Timeout implements shell.Rules.
-func (r clientRules) Timeout(op core.Op, nodeTimeout time.Duration) time.Duration {
-	if r.c.w.rules.timeout != nil {
-		return r.c.w.rules.timeout(r.c, op)
-	}
-	return nodeTimeout
+func (r clientRules) Timeout(op core.Op, _ time.Duration) time.Duration {
+	return r.c.w.rules.timeout(r.c, op)
 }
 
 // watched is an attempt whose steps are told to the checkers.
@@ -112,24 +98,18 @@ type watched struct {
 
 func (t watched) OnAcquire(node int, r core.Reply, now time.Duration) core.Action {
 	t.heard(node, core.Acquire, r)
-	action := t.Attempt.OnAcquire(node, r, now)
-	t.l.look()
-	return action
+	return t.look(t.Attempt.OnAcquire(node, r, now))
 }
 
 func (t watched) OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action {
 	t.heard(node, core.Confirm, r)
-	action := t.Attempt.OnConfirm(node, asked, r, now)
-	t.l.look()
-	return action
+	return t.look(t.Attempt.OnConfirm(node, asked, r, now))
 }
 
 func (t watched) OnExtend(node int, round uint32, r core.Reply, now time.Duration) core.Action {
 	t.heard(node, core.Extend, r)
 	t.l.refused(node, round, r.Status)
-	action := t.Attempt.OnExtend(node, round, r, now)
-	t.l.look()
-	return action
+	return t.look(t.Attempt.OnExtend(node, round, r, now))
 }
 
 func (t watched) OnRelease(node int, r core.Reply) {
@@ -145,25 +125,22 @@ func (t watched) Tick(now time.Duration) {
 
 func (t watched) StartExtend(now time.Duration) core.Action {
 	t.l.extendedAt = t.l.c.w.now
-	action := t.Attempt.StartExtend(now)
-	t.l.look()
-	return action
+	return t.look(t.Attempt.StartExtend(now))
 }
 
 func (t watched) StartRelease(now time.Duration) core.Action {
-	action := t.Attempt.StartRelease(now)
-	t.l.look()
-	return action
+	return t.look(t.Attempt.StartRelease(now))
 }
+func (t watched) Cancel() core.Action { return t.look(t.Attempt.Cancel()) }
 
-func (t watched) Cancel() core.Action {
-	action := t.Attempt.Cancel()
+func (t watched) look(action core.Action) core.Action {
 	t.l.look()
 	return action
 }
 
 func (t watched) heard(node int, op core.Op, r core.Reply) {
-	t.l.c.w.note("attempt %[1]d hears from node %[2]d: %[3]d, status %[4]d", t.l.id, node, uint64(r.Register), uint64(r.Status)<<8|uint64(op))
+	t.l.c.w.note("attempt %[1]d hears from node %[2]d: %[3]d, status %[4]d",
+		t.l.id, node, uint64(r.Register), uint64(r.Status)<<8|uint64(op))
 }
 
 // look tells the checkers what a step has changed.
@@ -187,10 +164,15 @@ func (l *lock) look() {
 	}
 	if until := l.attempt.Until(); until > l.until {
 		l.until = until
-		w.prolonged(l)
+		until = l.c.clock.truth(until)
+		w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
+		w.check(steadyClocks|nothingForced, "validity", w.validity.Extended(l.name, l.id, w.now, until))
+		w.check(always, "tenure", l.tooLong())
 	}
 	if round, state := l.attempt.Extension(); state == core.Carried && round > l.carried {
 		l.carried = round
-		w.extendedBy(l, round)
+		w.result.Extended++
+		w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
+		w.check(registersSurvive|executedOnce, "extension", w.tokens.Extended(l.name, l.id, l.token(), l.extendedAt))
 	}
 }

@@ -48,12 +48,11 @@ var scriptNames = []string{"x", "y", "z"}
 // parseScript reads a script.
 func parseScript(text string) (s script, err error) {
 	lines := slices.DeleteFunc(strings.Split(strings.TrimSpace(text), "\n"), func(l string) bool { return strings.HasPrefix(l, "#") })
-	var ttl, timeout, hold, order string
+	var ttl, timeout, hold string
 	fields := strings.SplitN(lines[0], ", ", 6)
 	s.ordered = []bool{false, true}
 	if len(fields) == 6 {
-		order = fields[5]
-		s.ordered = []bool{order == "in order"}
+		s.ordered = []bool{fields[5] == "in order"}
 	}
 	if _, err = fmt.Sscanf(strings.Join(fields[:min(5, len(fields))], " "), "nodes %d clients %d ttl %s timeout %s hold %s", &s.nodes, &s.clients, &ttl, &timeout, &hold); err != nil {
 		return s, fmt.Errorf("%q: %w", lines[0], err)
@@ -104,9 +103,7 @@ func (s script) play(ordered bool, r rules) []string {
 	w.profile.starters = ordered
 	w.newNames(len(scriptNames))
 	for i := range s.nodes {
-		n := newServer(w, i)
-		n.clock.offset = time.Hour
-		w.nodes = append(w.nodes, n)
+		w.nodes = append(w.nodes, &server{w: w, id: i, clock: clock{offset: time.Hour}})
 	}
 	var lines []string
 	tell := func(format string, args ...any) {
@@ -117,12 +114,11 @@ func (s script) play(ordered bool, r rules) []string {
 		if r.Place.Stamp != 0 {
 			with = ", with a place"
 		}
-		tell("client %d, node %d: %v %s%s: %v", client, at, r.Op, scriptNames[w.nameOf(r.Name)], with, a.Status)
+		tell("client %d, node %d: %v %s%s: %v", client, at, r.Op, scriptNames[slices.Index(w.names, r.Name)], with, a.Status)
 	}
 	for i := range s.clients {
-		c := &client{w: w, id: i, ttl: s.ttl, nodeTimeout: s.timeout, maxHold: s.hold, wall: ever}
-		c.clock.offset = time.Hour
-		c.links = make([]link, s.nodes)
+		c := &client{w: w, id: i, clock: clock{offset: time.Hour}, wall: ever, ttl: s.ttl, nodeTimeout: s.timeout,
+			maxHold: s.hold, links: make([]link, s.nodes)}
 		c.begin(0)
 		w.clients = append(w.clients, c)
 	}
@@ -145,9 +141,9 @@ func (s script) play(ordered bool, r rules) []string {
 				known[name] = c.acquire(slices.Index(scriptNames, p.what), p.does == "acquires", func(l *lock) {
 					if l == nil {
 						tell("%s failed", name)
-						return
+					} else {
+						tell("%s acquired", name)
 					}
-					tell("%s acquired", name)
 				})
 				known[name].onEnd = func() { tell("%s ended", name) }
 			case "cancels":

@@ -22,15 +22,7 @@ func TestScripts(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			steps, happens, _ := strings.Cut(string(text), separator)
-			s, err := parseScript(steps)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s, steps, happens := readScript(t, file)
 			for _, ordered := range s.ordered {
 				got := s.play(ordered, shipped())
 				if *update {
@@ -53,6 +45,19 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// readScript returns a script, its text, and what happens in it.
+func readScript(t *testing.T, file string) (s script, steps, happens string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, happens, _ = strings.Cut(string(text), separator)
+	if s, err = parseScript(steps); err != nil {
+		t.Fatal(err)
+	}
+	return s, steps, happens
+}
+
 // unlike returns the lines that should be there and are not, with "-", and the others
 // way round, with "+".
 func unlike(want, got []string) (lines []string) {
@@ -72,17 +77,9 @@ func unlike(want, got []string) (lines []string) {
 
 // A script in which the shell does something else is noticed.
 func TestScriptsNotice(t *testing.T) {
-	text, err := os.ReadFile("testdata/one-waits.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	steps, _, _ := strings.Cut(string(text), separator)
-	s, err := parseScript(steps)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _, _ := readScript(t, "testdata/one-waits.txt")
 	r := shipped()
-	r.notifyLost = func() bool { return true }
+	silent(&r)
 	if slices.Equal(s.play(true, shipped()), s.play(true, r)) {
 		t.Error("nothing changes without notifications")
 	}

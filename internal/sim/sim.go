@@ -54,6 +54,7 @@ func (v Violation) String() string {
 // world is everything in one run.
 type world struct {
 	engine
+	result  Result // what is known of it before the end
 	rules   rules
 	profile profile
 	maxTTL  time.Duration
@@ -62,7 +63,7 @@ type world struct {
 
 	names      []string
 	stripes    []int
-	resources  []resource
+	resources  []int // what the names guard: numbers that users increment
 	guard      fence.Guard
 	nodes      []*server
 	clients    []*client
@@ -77,13 +78,8 @@ type world struct {
 	progress check.Progress
 	remains  remains
 
-	faults     [faults]Counts
-	violations []Violation
-	broken     []string
-	enough     func(Violation) bool
-	ended      bool
-	got        int
-	extended   int
+	enough func(Violation) bool
+	ended  bool
 }
 
 // How long a run may take to end after it is quiet, and how many events at all:
@@ -102,7 +98,7 @@ func Run(seed uint64, opt Options) Result {
 	if len(w.agenda.heap) > 0 && !w.ended {
 		w.violate("left over", "something goes on for ever")
 	}
-	w.check("progress", w.progress.Finish(w.now))
+	w.check(always, "progress", w.progress.Finish(w.now))
 	for _, c := range w.clients {
 		for _, u := range c.users {
 			if !u.done && !w.progress.Waits(u.id) {
@@ -110,17 +106,12 @@ func Run(seed uint64, opt Options) Result {
 			}
 		}
 	}
-	w.remains.at = w.now
 	w.remains.longest += w.maxTTL + w.maxTTL/50 + time.Second
-	w.remains.inMemory = make(map[*client]int)
-	for _, c := range w.clients {
-		w.remains.inMemory[c] = c.shell.Counts().Waiters
-	}
-	for _, v := range w.remains.leftovers() {
-		w.violate("left over", v)
-	}
-	return Result{Seed: seed, Hash: w.hash, Events: w.events, Simulated: w.now, Acquired: w.got, Extended: w.extended,
-		Faults: w.faults, Longest: w.progress.Longest, Bound: w.progress.Bound, Violations: w.violations, Broken: w.broken}
+	w.leftovers(func(c *client) int { return c.shell.Counts().Waiters })
+	r := w.result
+	r.Seed, r.Hash, r.Events, r.Simulated = seed, w.hash, w.events, w.now
+	r.Longest, r.Bound = w.progress.Longest, w.progress.Bound
+	return r
 }
 
 func newWorld(seed uint64, opt Options) *world {
@@ -135,16 +126,14 @@ func newWorld(seed uint64, opt Options) *world {
 	}
 	for a, name := range assumptionNames {
 		if !w.rests(1 << a) {
-			w.broken = append(w.broken, name)
+			w.result.Broken = append(w.result.Broken, name)
 		}
 	}
 	w.maxTTL = w.between(time.Second, 5*time.Second).Truncate(time.Millisecond)
 	w.quietAt = w.between(60*time.Second, 75*time.Second)
 	w.newNames(1 + w.rng.IntN(3))
 	for i := range w.profile.nodes {
-		n := newServer(w, i)
-		n.clock = w.newClock()
-		n.noQueues = i < w.profile.noQueues
+		n := &server{w: w, id: i, clock: w.newClock(), noQueues: i < w.profile.noQueues}
 		w.nodes = append(w.nodes, n)
 		if w.profile.agree {
 			n.clock = w.nodes[0].clock
@@ -162,7 +151,10 @@ func newWorld(seed uint64, opt Options) *world {
 		}
 		c.links = make([]link, len(w.nodes))
 		w.clients = append(w.clients, c)
-		w.newUsers(c, 1+w.rng.IntN(w.profile.users))
+		for range 1 + w.rng.IntN(w.profile.users) {
+			c.users = append(c.users, &user{id: w.users})
+			w.users++
+		}
 		c.begin(0)
 		for _, u := range c.users {
 			w.atOf(c, w.upTo(time.Second), u.next)
@@ -189,10 +181,8 @@ func (w *world) newNames(n int) {
 	for _, name := range w.names {
 		w.stripes = append(w.stripes, node.Stripe(name))
 	}
-	w.resources = make([]resource, n)
+	w.resources = make([]int, n)
 }
-
-func (w *world) nameOf(name string) int { return slices.Index(w.names, name) }
 
 // sharing are names of which the first two share a stripe.
 var sharing = func() []string {
@@ -215,19 +205,11 @@ func (w *world) bound() time.Duration {
 	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(w.users)*rule.ReservationTTL
 }
 
-func (w *world) newUsers(c *client, n int) {
-	for range n {
-		c.users = append(c.users, &user{id: w.users})
-		w.users++
-	}
-}
-
 // beQuiet ends all faults. What was done stays done.
 func (w *world) beQuiet() {
 	w.quiet = true
 	w.note("nothing fails any more, with %[1]d attempts made", w.attempts, 0, 0, 0)
 	w.remains.lastIdentity, w.remains.lastWaiter = w.identities, make(map[string]uint64)
-	w.remains.nodes, w.remains.clients = w.nodes, w.clients
 	for _, c := range w.clients {
 		w.remains.lastWaiter[c.identity] = c.newest
 	}
@@ -260,80 +242,43 @@ func (w *world) beQuiet() {
 
 // waits reports whether a waiter still waits.
 func (w *world) waits(id string) bool {
-	for _, c := range w.clients {
-		for _, all := range c.waiting {
-			if slices.ContainsFunc(all, func(a *acquisition) bool { return a.waiter == id }) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.clients, func(c *client) bool {
+		return slices.ContainsFunc(slices.Concat(c.waiting...), func(a *acquisition) bool { return a.waiter == id })
+	})
 }
 
 func (w *world) violate(check, text string) {
 	v := Violation{w.now, check, text}
-	w.violations = append(w.violations, v)
+	w.result.Violations = append(w.result.Violations, v)
 	w.ended = w.ended || w.enough != nil && w.enough(v)
 	if w.trace != nil {
 		w.trace(fmt.Sprintf("%12.6fs  VIOLATION of %s: %s", w.now.Seconds(), check, text))
 	}
 }
 
-func (w *world) check(promise, violation string) {
-	if violation != "" {
+// check notes that a promise is not kept, if the run keeps what the promise rests on.
+func (w *world) check(restsOn assumption, promise, violation string) {
+	if violation != "" && w.rests(restsOn) {
 		w.violate(promise, violation)
-	}
-}
-
-// checkTimed checks what rests on clocks, checkTokens what rests on registers, and
-// checkExtension what rests on both registers and connections.
-func (w *world) checkTimed(promise, violation string) {
-	if w.rests(steadyClocks | nothingForced) {
-		w.check(promise, violation)
-	}
-}
-
-func (w *world) checkTokens(promise, violation string) {
-	if w.rests(registersSurvive) {
-		w.check(promise, violation)
-	}
-}
-
-func (w *world) checkExtension(promise, violation string) {
-	if w.rests(registersSurvive | executedOnce) {
-		w.check(promise, violation)
 	}
 }
 
 // What follows is told by the locks.
 
 func (w *world) acquired(l *lock) {
-	w.got++
+	w.result.Acquired++
 	token, until := l.token(), l.c.clock.truth(l.until)
 	w.note("attempt %[1]d holds name %[2]d with token %[3]d until %[4]d", l.id, l.name, uint64(token), uint64(until))
 	l.c.held = append(l.c.held, l)
-	w.checkTimed("validity", w.validity.Begins(l.name, l.id, token, w.now, until))
-	w.checkTokens("tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
-	w.check("tenure", l.tooLong())
-	w.check("order", l.overtook())
-}
-
-func (w *world) prolonged(l *lock) {
-	until := l.c.clock.truth(l.until)
-	w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
-	w.checkTimed("validity", w.validity.Extended(l.name, l.id, w.now, until))
-	w.check("tenure", l.tooLong())
-}
-
-func (w *world) extendedBy(l *lock, round uint32) {
-	w.extended++
-	w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
-	w.checkExtension("extension", w.tokens.Extended(l.name, l.id, l.token(), l.extendedAt))
+	w.check(steadyClocks|nothingForced, "validity", w.validity.Begins(l.name, l.id, token, w.now, until))
+	w.check(registersSurvive, "tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
+	w.check(always, "tenure", l.tooLong())
+	w.check(always, "order", l.overtook())
 }
 
 func (w *world) endedBy(l *lock) {
 	w.note("attempt %[1]d does not hold name %[2]d any more, reason %[3]d", l.id, l.name, uint64(l.attempt.Reason()), 0)
-	w.check("tenure", l.endedWrongly())
+	w.check(always, "tenure", l.endedWrongly())
 	w.validity.Ends(l.name, l.id)
 	l.c.held = slices.DeleteFunc(l.c.held, func(other *lock) bool { return other == l })
 }

@@ -6,18 +6,26 @@ import (
 	"time"
 )
 
+// Once it is quiet, somebody has to wait, or the bound would say nothing.
 func TestASeedIsARun(t *testing.T) {
-	seen := make(map[uint64]uint64)
+	seen, waited := make(map[uint64]uint64), time.Duration(0)
 	for seed := range uint64(20) {
 		first, second := Run(seed, Options{}), Run(seed, Options{Trace: func(string) {}})
 		if first.Hash != second.Hash || first.Events != second.Events || first.Simulated != second.Simulated {
 			t.Errorf("seed %d: %x after %d events in %v, then %x after %d in %v", seed,
 				first.Hash, first.Events, first.Simulated, second.Hash, second.Events, second.Simulated)
 		}
+		waited = max(waited, first.Longest)
+		if first.Acquired == 0 || first.Longest > first.Bound {
+			t.Errorf("seed %d: %+v", seed, first)
+		}
 		if other, ok := seen[first.Hash]; ok {
 			t.Errorf("seeds %d and %d give the same run", other, seed)
 		}
 		seen[first.Hash] = seed
+	}
+	if waited == 0 {
+		t.Error("nobody ever waits")
 	}
 }
 
@@ -65,20 +73,5 @@ func TestRunsInOrder(t *testing.T) {
 	})
 	if next != 15 {
 		t.Errorf("stopped at %d", next)
-	}
-}
-
-// Once it is quiet, somebody has to wait, or the bound would say nothing.
-func TestSomebodyWaits(t *testing.T) {
-	waited := time.Duration(0)
-	for seed := range uint64(20) {
-		r := Run(seed, Options{})
-		waited = max(waited, r.Longest)
-		if r.Acquired == 0 || r.Longest > r.Bound {
-			t.Errorf("seed %d: %+v", seed, r)
-		}
-	}
-	if waited == 0 {
-		t.Error("nobody ever waits")
 	}
 }

@@ -36,7 +36,7 @@ func (u *user) next() {
 			u.rest()
 			return
 		}
-		w.check("progress", w.progress.Served(u.id, w.now))
+		w.check(always, "progress", w.progress.Served(u.id, w.now))
 		u.work(l)
 	})
 	if !w.quiet && w.chance(300_000) {
@@ -50,14 +50,13 @@ func (u *user) next() {
 }
 
 func (u *user) giveUp() {
-	if u.a == nil || u.a.over {
-		return
-	}
 	switch {
-	case u.a.trying():
-		u.c.w.count(gaveUpTrying)
-	case u.a.queued():
+	case u.a == nil || u.a.over:
+		return
+	case u.a.lock == nil:
 		u.c.w.count(gaveUpQueued)
+	case !u.a.lock.decided:
+		u.c.w.count(gaveUpTrying)
 	default:
 		u.c.w.count(gaveUpWaiting)
 	}
@@ -100,10 +99,7 @@ func (u *user) work(l *lock) {
 	step()
 }
 
-// resource is what a name guards: a number that users increment.
-type resource struct{ value int }
-
-// update reads the resource and writes what it has read plus one. Between any
+// update reads the resource of a name and writes what it has read plus one. Between any
 // two steps the user can be paused, and its messages can be late. An access that
 // is not answered may still come, and the guard does not tell it from a later
 // one of the same token: the lock is given up then.
@@ -128,7 +124,7 @@ func (u *user) update(l *lock, then func()) {
 			c.spawn(func() {
 				w.guarded(l.name, token, func(v *int) {
 					*v = base + 1
-					w.checkTokens("resource", w.updates.Wrote(l.name, token, base, *v))
+					w.check(registersSurvive, "resource", w.updates.Wrote(l.name, token, base, *v))
 					w.reply(c, epoch, goOn)
 				})
 			})
@@ -142,7 +138,7 @@ func (w *world) guarded(name int, token fence.Token, access func(v *int)) {
 		return
 	}
 	w.at(min(w.now+w.delay(), max(w.quietAt, w.now+time.Millisecond)), func() {
-		v := &w.resources[name].value
+		v := &w.resources[name]
 		if w.rules.guardOff {
 			access(v)
 			return
