@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"slices"
 	"sync"
 )
@@ -94,12 +95,13 @@ func (q *localQueues) reason(c caller, name string) *Failure {
 	return in.why.behind(slices.Index(in.callers, c))
 }
 
-// close tells all callers that the Client is closed.
+// close tells all callers that the Client is closed, in an order that a simulated run
+// repeats.
 func (q *localQueues) close() {
 	q.mu.Lock()
 	var all []caller
-	for _, in := range q.byName {
-		all = append(all, in.callers...)
+	for _, name := range slices.Sorted(maps.Keys(q.byName)) {
+		all = append(all, q.byName[name].callers...)
 	}
 	q.mu.Unlock()
 	for _, c := range all {

@@ -9,7 +9,9 @@ import (
 // Once it is quiet, somebody has to wait, or the bound would say nothing.
 func TestASeedIsARun(t *testing.T) {
 	seen, waited := make(map[uint64]uint64), time.Duration(0)
-	for seed := range uint64(20) {
+	// In the last ones, a client is closed while callers wait for several names.
+	seeds := []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 5213, 5310, 5331}
+	for _, seed := range seeds {
 		first, second := Run(seed, Options{}), Run(seed, Options{Trace: func(string) {}})
 		if first.Hash != second.Hash || first.Events != second.Events || first.Simulated != second.Simulated {
 			t.Errorf("seed %d: %x after %d events in %v, then %x after %d in %v", seed,
