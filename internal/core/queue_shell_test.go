@@ -138,7 +138,7 @@ func newShellClient(m *queueModel, i int) *shellClient {
 }
 
 // follow does to the shells what a move of the model came to.
-func follow(m *queueModel, before, s *queueState, mv lineMove, shells *[maxClients]*shellClient) {
+func follow(m *queueModel, before, s *queueState, mv queueMove, shells *[maxClients]*shellClient) {
 	c, p := shells[mv.client], shells[mv.client].peers[mv.node]
 	for i := range m.clients {
 		shells[i].now = s.now
@@ -165,13 +165,13 @@ func follow(m *queueModel, before, s *queueState, mv lineMove, shells *[maxClien
 			was, is := before.clients[i].in[mv.node].length, &s.clients[i].in[mv.node]
 			for _, msg := range is.msgs[was:is.length] {
 				call := sent.call
-				if msg.op == opCall {
+				if msg.op == opNotify {
 					call = nil
 				}
 				shells[i].peers[mv.node].in = append(shells[i].peers[mv.node].in, call)
 			}
 		}
-	case hearsCall:
+	case hearsNotification:
 		p.notify(c.waiter)
 	case hears:
 		call, msg := p.in[mv.nth], before.clients[mv.client].in[mv.node].msgs[mv.nth]
