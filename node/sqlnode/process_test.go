@@ -172,11 +172,11 @@ func churn(n *Node) {
 // with every grant that was reported still in it. So does one that closes it.
 func TestKilledProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
-	granted := map[string]fence.Token{}
 	for round := range 5 {
 		cmd, out, stderr := child(t, "churn", path)
 		lines := bufio.NewScanner(out)
-		for enough := len(granted) + 20 + 7*round; len(granted) < enough; {
+		granted := map[string]fence.Token{}
+		for len(granted) < 20+7*round {
 			if !lines.Scan() {
 				t.Fatalf("the child ended: %s", stderr)
 			}
@@ -192,17 +192,19 @@ func TestKilledProcess(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 
-		n := open(t, path)
-		for name, token := range granted {
-			l, err := n.Inspect(t.Context(), name)
-			if err != nil || l.Remaining == 0 || l.Register < token {
-				t.Fatalf("%q was granted with %d; now %+v, %v", name, token, l, err)
+		for _, left := range []string{"killed", "closed"} {
+			n := open(t, path)
+			for name, token := range granted {
+				l, err := n.Inspect(t.Context(), name)
+				if err != nil || l.Remaining == 0 || l.Register < token {
+					t.Fatalf("%q was granted with %d; now, %s, %+v, %v", name, token, left, l, err)
+				}
 			}
+			r := request(fmt.Sprint("after ", round, left), "", 0)
+			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+			check(t, n)
+			n.Close()
 		}
-		r := request(fmt.Sprint("after ", round), "", 0)
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
-		check(t, n)
-		n.Close()
 	}
 }
 
