@@ -113,7 +113,8 @@ func TestConcurrentRequests(t *testing.T) {
 	run := func(t *testing.T, first, second fence.Token) (written []fence.Token, status int) {
 		synctest.Test(t, func(t *testing.T) {
 			release := make(chan struct{})
-			handler := fencehttp.Handler(new(fence.Guard), byPath, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			var guard fence.Guard
+			handler := fencehttp.Handler(&guard, byPath, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				token, err := fence.Parse(r.Header.Get(fencehttp.Header))
 				if err != nil {
 					t.Error(err)

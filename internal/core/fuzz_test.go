@@ -145,7 +145,8 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		w.now = max(w.now, w.attempt.Until()-1)
 	}
 	before := w.attempt.Phase()
-	w.log = append(w.log, fmt.Sprintf("%v: %s, node %d, %+v, stale %v (%d)", w.now, stepNames[kind%steps], node, reply, stale, wait))
+	what := stepNames[kind%steps]
+	w.log = append(w.log, fmt.Sprintf("%v: %s, node %d, %+v, stale %v (%d)", w.now, what, node, reply, stale, wait))
 	switch kind % steps {
 	case onAcquire:
 		switch reply.Status {
