@@ -95,20 +95,6 @@ func (f funcHandler) Handle(context.Context, slog.Record) error { f(); return ni
 func (f funcHandler) WithAttrs([]slog.Attr) slog.Handler        { return f }
 func (f funcHandler) WithGroup(string) slog.Handler             { return f }
 
-func TestContextAfterRelease(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		wantCause(t, lock.Context(), nil)
-		c.set(0, 3, release, fault{hang: true})
-		go lock.Release(context.Background())
-		// At once, not when the nodes have answered.
-		wantCause(t, lock.Context(), fenlock.ErrReleased)
-		wantNot(t, context.Cause(lock.Context()), fenlock.ErrLost, fenlock.ErrMaxHold)
-		wantRemaining(t, lock, 0)
-		c.wantNow(0)
-	})
-}
-
 // The tenure ends exactly at MaxHold, counted from the first request, with the
 // nodes well; and the leases end a TTL later at most, without anybody's help.
 func TestContextEndsExactlyAtMaxHold(t *testing.T) {
@@ -116,6 +102,10 @@ func TestContextEndsExactlyAtMaxHold(t *testing.T) {
 		c.set(0, 3, allOps, fault{request: 50 * time.Millisecond})
 		lock := c.held(maxHold(time.Minute))
 		time.Sleep(time.Minute - 50*time.Millisecond - 1)
+		// The one before had nothing left to gain for another.
+		if times := c.nodes[0].times(extend); times[len(times)-1] != 16*third {
+			t.Errorf("extended at %v; want %v to be the last", times, 16*third)
+		}
 		wantCause(t, lock.Context(), nil)
 		wantRemaining(t, lock, 1)
 		time.Sleep(time.Nanosecond)
@@ -139,20 +129,6 @@ func TestExtendByHandDoesNotPassMaxHold(t *testing.T) {
 		time.Sleep(time.Second)
 		wantCause(t, lock.Context(), fenlock.ErrMaxHold)
 	})
-}
-
-// Negative means unbounded, and so does, in effect, the largest duration.
-func TestUnboundedHold(t *testing.T) {
-	for _, d := range []time.Duration{-1, math.MaxInt64} {
-		bubble(t, 1, func(t *testing.T, c *cluster) {
-			c.suspend(time.Hour) // a clock that has run for a while
-			lock := c.held(maxHold(d))
-			wantRemaining(t, lock, validity)
-			time.Sleep(100 * time.Minute)
-			wantCause(t, lock.Context(), nil)
-			lock.Release(t.Context())
-		})
-	}
 }
 
 type key struct{}
@@ -211,11 +187,12 @@ func TestSuspendedMachineLosesTheLock(t *testing.T) {
 // Config.Clock may start anywhere. Around 0 and below it, a validity is as long as
 // elsewhere: one that reached up to 0 would be believed in long after the leases ended.
 func TestClockFromAnyEpoch(t *testing.T) {
-	for _, epoch := range []time.Duration{-100 * time.Hour, -ttl, -time.Second, -1, 0, 1, time.Hour} {
+	check := func(epoch, longest time.Duration) {
 		bubble(t, 5, func(t *testing.T, c *cluster) {
-			t.Logf("from %v", epoch)
+			t.Logf("from %v, MaxHold %v", epoch, longest)
 			lock := c.held(func(config *fenlock.Config) {
 				config.Clock = func() time.Duration { return epoch + c.now() }
+				config.MaxHold = longest
 			})
 			wantRemaining(t, lock, validity)
 			wantErr(t, lock.Extend(t.Context()))
@@ -227,5 +204,10 @@ func TestClockFromAnyEpoch(t *testing.T) {
 			c.set(0, 5, extend, fault{})
 			wantErr(t, lock.Release(t.Context()), fenlock.ErrLost)
 		})
+	}
+	for _, epoch := range []time.Duration{-100 * time.Hour, -ttl, -time.Second, -1, 0, 1, time.Hour} {
+		check(epoch, 0)
+		check(epoch, -1) // unbounded, and so is, in effect, the largest duration
+		check(epoch, math.MaxInt64)
 	}
 }

@@ -1,11 +1,9 @@
 package fenlock_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -53,60 +51,6 @@ func TestQuorumErrorText(t *testing.T) {
 	e.Errors = []fenlock.NodeError{{Node: "c", Err: errDown}}
 	if !strings.HasSuffix(e.Error(), "; c: connection refused") {
 		t.Errorf("node c is not named: %s", e)
-	}
-}
-
-const secret = "00112233445566778899aabbccddeeff"
-
-// Whoever knows a holder's identity can release its lease. No verb prints it,
-// alone or inside a request.
-func TestHolderDoesNotPrintItsIdentity(t *testing.T) {
-	h := holder("host/1")
-	request := node.Request{Name: name, Holder: h, TTL: ttl, Token: 7}
-	for _, value := range []any{h, &h, request, &request, []node.Holder{h}, map[string]node.Holder{"x": h}} {
-		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "% x", "%d", "%T %v", "%50s"} {
-			args := []any{value}
-			if strings.HasPrefix(verb, "%T") {
-				args = append(args, value)
-			}
-			wantNoSecret(t, verb, fmt.Sprintf(verb, args...))
-		}
-	}
-	if got := fmt.Sprint(h); got != "holder(host/1)" {
-		t.Errorf("printed as %s", got)
-	}
-	var b bytes.Buffer
-	for _, logger := range []*slog.Logger{slog.New(slog.NewTextHandler(&b, nil)), slog.New(slog.NewJSONHandler(&b, nil))} {
-		b.Reset()
-		logger.Info("asked", "holder", h)
-		wantNoSecret(t, "slog", b.String())
-	}
-}
-
-func wantNoSecret(t *testing.T, how, text string) {
-	t.Helper()
-	hex := fmt.Sprintf("%x", secret)
-	if s := strings.ToLower(text); strings.Contains(s, secret[:16]) || strings.Contains(s, hex[:16]) {
-		t.Errorf("%s prints the identity: %s", how, text)
-	}
-}
-
-func TestLabel(t *testing.T) {
-	for in, want := range map[node.Holder]string{
-		holder("host/1"): "host/1",
-		holder(""):       "",
-		holder("a:b"):    "a:b",
-		// Values of other Redlock clients: they are secrets as a whole.
-		"":                        "",
-		"f81d4fae-7dec-11d0-a765": "",
-		secret:                    "",
-		secret + "x":              "",
-		secret + "-:label":        "",
-		node.Holder(strings.ToUpper(secret) + ":label"): "",
-	} {
-		if got := in.Label(); got != want {
-			t.Errorf("the label of %q is %q, want %q", string(in), got, want)
-		}
 	}
 }
 

@@ -367,22 +367,6 @@ func TestExtendAfterTheEnd(t *testing.T) {
 	}
 }
 
-// A caller that waits for an extension is told of the release that overtook it.
-func TestReleaseEndsAnExtensionUnderWay(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		lock := c.held()
-		c.set(0, 3, extend, fault{request: 300 * time.Millisecond})
-		time.AfterFunc(100*time.Millisecond, func() { lock.Release(context.Background()) })
-		wantErr(t, lock.Extend(t.Context()), fenlock.ErrReleased)
-		c.wantNow(100 * time.Millisecond)
-		// The extends arrive at nodes without the lease, and create it again: that
-		// is what they are for. It must not stay.
-		c.wantLeases(0)
-		time.Sleep(nodeTimeout)
-		c.wantLeases(0)
-	})
-}
-
 // Nothing is sent once the lock was given back (bug 10), and no timer is left.
 func TestNothingIsSentAfterTheRelease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {

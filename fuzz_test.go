@@ -55,12 +55,14 @@ func printable(s string) bool {
 	return true
 }
 
-// FuzzHolder: whatever the label, a holder shows that and keeps its identity, and
-// what somebody else wrote is never shown as more than it is.
+// FuzzHolder: whatever the label, a holder shows that and keeps its identity, alone or
+// inside a request: whoever knows it can release the lease. What somebody else wrote is
+// never shown as more than it is: values of other Redlock clients are secrets as a whole.
 func FuzzHolder(f *testing.F) {
 	const id = "0123456789abcdef0123456789abcdef"
 	for _, s := range []string{
 		"", "host/1", "a:b", "next:", "next:" + id + ":1", id, id + ":", id + ":label", id + "label", strings.ToUpper(id) + ":label",
+		id + "-:label", "f81d4fae-7dec-11d0-a765",
 		id[1:] + ":label", id + "0:label", "\xff", strings.Repeat("é", 16) + ":label",
 	} {
 		f.Add(s)
@@ -71,11 +73,15 @@ func FuzzHolder(f *testing.F) {
 		if h.Label() != s {
 			t.Errorf("a holder labelled %q has the label %q", s, h.Label())
 		}
-		secret := string(h[:node.IDLength])
-		for _, text := range []string{h.LogValue().String(), fmt.Sprintf("%v %s %q %x %d %+v %#v", h, h, h, h, h, h, h), fmt.Sprint([]node.Holder{h})} {
+		secret, request := string(h[:node.IDLength]), node.Request{Name: "x", Holder: h, Token: 7}
+		for _, v := range []any{h, &h, h.LogValue(), request, &request, []node.Holder{h}, map[string]node.Holder{"x": h}} {
+			text := strings.ToLower(fmt.Sprintf("%[1]v %[1]s %[1]q %[1]x %[1]X % [1]x %[1]d %+[1]v %#[1]v %[1]T %50[1]s", v))
 			if strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {
 				t.Errorf("the identity is in %q", text)
 			}
+		}
+		if got := fmt.Sprint(h); got != "holder("+s+")" {
+			t.Errorf("a holder labelled %q is printed as %q", s, got)
 		}
 		foreign := node.Holder(s)
 		switch label := foreign.Label(); {

@@ -11,33 +11,26 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// oneByOne is a node.Starter whose outcomes are told one after the other, on one
-// goroutine, as those of a connection are.
-type oneByOne struct {
-	fenlock.Node
-	answers chan func()
-}
-
-func (l oneByOne) Start(r node.Request, _ time.Duration, call node.Call) {
-	answer, err := l.Node.Do(context.Background(), r)
-	l.answers <- func() { call.Done(answer, err) }
-}
-
 // observed returns a Locker whose callers wait for "held", and the lock that they
 // wait for.
 func observed(t *testing.T, waiting func(*fenlock.Locker)) (locker *fenlock.Locker, held *fenlock.Lock) {
 	t.Helper()
 	n := memnode.New("a node")
-	l := oneByOne{n, make(chan func(), 100)}
+	// Told one after the other, on one goroutine, as those of a connection are.
+	answers := make(chan func(), 100)
 	go func() {
-		for tell := range l.answers {
+		for tell := range answers {
 			tell()
 		}
 	}()
 	t.Cleanup(func() {
 		time.Sleep(time.Minute) // what is left to do is done
-		close(l.answers)
+		close(answers)
 	})
+	l := ordered{n, func(r node.Request, call node.Call) {
+		answer, err := n.Do(context.Background(), r)
+		answers <- func() { call.Done(answer, err) }
+	}}
 	locker = newLocker(t, fenlock.Config{Nodes: []fenlock.Node{l}, Observer: fenlock.Observer{
 		Waiting: func(context.Context, string, error) { waiting(locker) },
 	}})

@@ -97,24 +97,6 @@ func TestQueueInMemoryLetsGoOfThoseWhoGiveUp(t *testing.T) {
 	})
 }
 
-func TestCloseEndsEveryWait(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, c *cluster) {
-		c.comes(c.queuer())
-		l := c.queuer()
-		first, second := c.comes(l), c.comes(l)
-		go l.Close()
-		synctest.Wait()
-		for _, a := range []*arrival{first, second} {
-			select {
-			case <-a.done:
-				wantErr(t, a.err, fenlock.ErrClosed)
-			default:
-				t.Error("still waiting")
-			}
-		}
-	})
-}
-
 func TestObserverHearsWhyOneWaits(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer(label("worker 1"))).lock

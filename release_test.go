@@ -103,11 +103,16 @@ func TestReleaseEndsWithItsContextAndGoesOn(t *testing.T) {
 		c.set(0, 3, release, fault{request: 300 * time.Millisecond})
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
+		time.AfterFunc(1, func() { // the lock ends at once, not when the nodes have answered
+			wantErr(t, context.Cause(lock.Context()), fenlock.ErrReleased)
+			wantRemaining(t, lock, 0)
+		})
 		err := lock.Release(ctx)
 		c.wantNow(100 * time.Millisecond)
 		wantErr(t, err, context.DeadlineExceeded)
 		wantNot(t, err, fenlock.ErrNoQuorum)
 		wantCause(t, lock.Context(), fenlock.ErrReleased)
+		wantNot(t, context.Cause(lock.Context()), fenlock.ErrLost, fenlock.ErrMaxHold)
 		time.Sleep(200 * time.Millisecond)
 		c.wantLeases(0)
 	})
@@ -122,7 +127,8 @@ func TestReleaseEndsWithItsContextAndGoesOn(t *testing.T) {
 
 // An extension that is on its way when the lock is released arrives after the
 // release and creates the lease again, on nodes that the register lets.
-// Whether its answer arrives or not, the lease must not stay (bugs 5, 10).
+// Whether its answer arrives or not, the lease must not stay (bugs 5, 10). A caller that
+// waits for the extension is told at once.
 func TestExtensionOvertakenByTheReleaseLeavesNothing(t *testing.T) {
 	for _, how := range []fault{
 		{request: 300 * time.Millisecond},
@@ -132,8 +138,9 @@ func TestExtensionOvertakenByTheReleaseLeavesNothing(t *testing.T) {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
 			lock := c.held()
 			c.set(0, 3, extend, how)
-			time.Sleep(third + 100*time.Millisecond)
-			wantErr(t, lock.Release(t.Context()))
+			time.AfterFunc(100*time.Millisecond, func() { wantErr(t, lock.Release(t.Context())) })
+			wantErr(t, lock.Extend(t.Context()), fenlock.ErrReleased)
+			c.wantNow(100 * time.Millisecond)
 			c.wantLeases(0)
 			time.Sleep(2 * nodeTimeout)
 			c.wantLeases(0)
@@ -151,6 +158,7 @@ func TestCloseWaitsForCleaningUp(t *testing.T) {
 		l := c.locker()
 		_, err := l.TryAcquire(ctx, name)
 		wantErr(t, err, context.DeadlineExceeded)
+		c.wantNow(50 * time.Millisecond) // its caller need not wait for that
 		wantErr(t, l.Close())
 		// The acquires were answered at 200 ms, what released them 200 ms later.
 		c.wantNow(400 * time.Millisecond)
@@ -160,20 +168,25 @@ func TestCloseWaitsForCleaningUp(t *testing.T) {
 
 func TestNothingIsAcquiredAfterClose(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		l := c.locker()
 		c.held()
-		waits := c.comes(l)
-		time.Sleep(time.Second)
-		wantErr(t, l.Close())
-		<-waits.done
-		wantErr(t, waits.err, fenlock.ErrClosed) // who waited is told, too
-		before := c.requests(allOps)
-		_, err := l.Acquire(t.Context(), name)
-		wantErr(t, err, fenlock.ErrClosed)
-		_, err = l.TryAcquire(t.Context(), name)
-		wantErr(t, err, fenlock.ErrClosed)
-		wantErr(t, l.Do(t.Context(), name, nil), fenlock.ErrClosed)
-		c.wantRequests(allOps, before)
+		for _, l := range []*fenlock.Locker{c.locker(), c.queuer()} {
+			first, second := c.comes(l), c.comes(l)
+			time.Sleep(time.Second)
+			at := time.Since(c.start)
+			wantErr(t, l.Close())
+			for _, waits := range []*arrival{first, second} { // who waited is told, too
+				<-waits.done
+				wantErr(t, waits.err, fenlock.ErrClosed)
+			}
+			c.wantNow(at)
+			before := c.requests(allOps)
+			_, err := l.Acquire(t.Context(), name)
+			wantErr(t, err, fenlock.ErrClosed)
+			_, err = l.TryAcquire(t.Context(), name)
+			wantErr(t, err, fenlock.ErrClosed)
+			wantErr(t, l.Do(t.Context(), name, nil), fenlock.ErrClosed)
+			c.wantRequests(allOps, before)
+		}
 	})
 }
 

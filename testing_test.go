@@ -40,22 +40,6 @@ func TestInABubbleOneHoldsHoweverLong(t *testing.T) {
 	})
 }
 
-// Who waits in the bubble waits by its clock, too.
-func TestInABubbleOneWaitsHoweverLong(t *testing.T) {
-	const held = 3 * time.Hour
-	synctest.Test(t, func(t *testing.T) {
-		n := memnode.New("n")
-		lock := take(t, process(t, n, fenlock.Config{MaxHold: -1}), name)
-		start := time.Now()
-		time.AfterFunc(held, func() { lock.Release(t.Context()) })
-		next, err := process(t, n, fenlock.Config{}).Acquire(t.Context(), name)
-		if waited := time.Since(start); err != nil || waited != held {
-			t.Fatalf("acquired after %v: %v", waited, err)
-		}
-		wantErr(t, next.Release(t.Context()))
-	})
-}
-
 // A Locker that is closed does not extend, as a process that died.
 func TestInABubbleTheLockOfTheDeadIsFreeAfterTheTTL(t *testing.T) {
 	for _, since := range []time.Duration{0, time.Second, 50 * time.Minute} {

@@ -89,20 +89,3 @@ func TestNodeTimeGivesUpOldSamples(t *testing.T) {
 	c.Observe(0, 50+age, 50+age+20, 3060+age)
 	nodesTime(t, c, 0, 3000)
 }
-
-// Two clients whose own clocks differ by an hour put the same moment at the same
-// time of the nodes, though the nodes do not agree among themselves.
-func TestNodeTimeIsTheSameForAllClients(t *testing.T) {
-	clocks := []time.Duration{time.Hour, 2 * time.Hour, 3*time.Hour + 7}
-	at := func(own time.Duration) time.Duration {
-		var c core.NodeTime
-		for node, clock := range clocks {
-			c.Observe(node, own, own+10, clock+5)
-		}
-		got, _ := c.At(own + 10)
-		return got
-	}
-	if a, b := at(0), at(time.Hour); a != b || a != 2*time.Hour+10 {
-		t.Errorf("the clients say %v and %v", a, b)
-	}
-}

@@ -97,25 +97,6 @@ func TestValidityAndDrift(t *testing.T) {
 	}
 }
 
-func TestQuorumIsAMajority(t *testing.T) {
-	for n := 1; n <= core.MaxNodes; n++ {
-		q := core.Quorum(n)
-		if 2*q <= n || 2*(q-1) > n {
-			t.Errorf("Quorum(%d) = %d: not the smallest majority", n, q)
-		}
-		a := newAttempt(n)
-		for node := range q {
-			if a.Phase() != core.Acquiring {
-				t.Fatalf("%d nodes: decided after %d grants", n, node)
-			}
-			a.OnAcquire(node, granted(7), start)
-		}
-		if a.Phase() != core.Holding {
-			t.Errorf("%d nodes: not held after %d grants", n, q)
-		}
-	}
-}
-
 func TestProposal(t *testing.T) {
 	for _, c := range []struct {
 		wall int64
@@ -340,14 +321,6 @@ func TestConfirm(t *testing.T) {
 		}
 		return a
 	}
-	t.Run("accepted", func(t *testing.T) {
-		a := differ(t)
-		a.OnConfirm(0, 9, granted(9), start)
-		a.OnConfirm(2, 9, granted(9), start)
-		if a.Phase() != core.Holding || a.Token() != 9 {
-			t.Errorf("phase %d, token %d", a.Phase(), a.Token())
-		}
-	})
 	t.Run("again with the higher number, and the old answers count for nothing", func(t *testing.T) {
 		a := differ(t)
 		a.OnConfirm(0, 9, outrun(12), start)
@@ -451,15 +424,4 @@ func reference(n, answers int, numbers []fence.Token, no int) (core.Phase, fence
 		return core.Acquiring, 0, core.NotOver // hopeless, but why is not known yet
 	}
 	return core.Over, 0, core.NoQuorum
-}
-
-// The epoch of the client's clock is any, so 0 may lie far ahead.
-func TestValidityBeforeTheEpoch(t *testing.T) {
-	for _, maxHold := range []time.Duration{0, testTTL, time.Minute} {
-		a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: testTTL, MaxHold: maxHold, Start: -start, Proposal: 7})
-		a.OnAcquire(0, granted(7), -start)
-		if want := -start + testTTL - 102*time.Millisecond; a.Until() != want {
-			t.Errorf("at most %v: valid until %v, want %v", maxHold, a.Until(), want)
-		}
-	}
 }

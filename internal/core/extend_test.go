@@ -18,17 +18,6 @@ func TestExtend(t *testing.T) {
 	}
 	state := func(a *core.Attempt) core.RoundState { _, s := a.Extension(); return s }
 
-	t.Run("carried, from the start of the round", func(t *testing.T) {
-		a, round := begin(t)
-		a.OnExtend(0, round, granted(7), later+1)
-		if state(&a) != core.Pending || a.Until() != validEnd {
-			t.Errorf("one acceptance: state %d, until %v", state(&a), a.Until())
-		}
-		a.OnExtend(1, round, granted(7), later+time.Second)
-		if state(&a) != core.Carried || a.Until() != extended {
-			t.Errorf("state %d, until %v, want %v", state(&a), a.Until(), extended)
-		}
-	})
 	t.Run("too late to the nanosecond", func(t *testing.T) {
 		a, round := begin(t)
 		a.OnExtend(0, round, granted(7), later)
@@ -49,17 +38,6 @@ func TestExtend(t *testing.T) {
 		}
 		a.OnExtend(2, round, lost, later)
 		wantOver(t, &a, core.Taken)
-	})
-	t.Run("a node out of reach does not end it", func(t *testing.T) {
-		for _, r := range []core.Reply{unknown, rejoining, lost} {
-			a, round := begin(t)
-			a.OnExtend(2, round, r, later)
-			a.OnExtend(0, round, granted(7), later)
-			a.OnExtend(1, round, granted(7), later)
-			if state(&a) != core.Carried {
-				t.Errorf("%v: state %d", r.Status, state(&a))
-			}
-		}
 	})
 	t.Run("answers to an earlier round count for nothing", func(t *testing.T) {
 		a, first := begin(t)
@@ -136,34 +114,6 @@ func TestNoNodeBecomesSoundByAnExtend(t *testing.T) {
 	if carried(a, 0, 2) {
 		t.Error("carried by a lease that came after somebody else's, and was confirmed")
 	}
-}
-
-func TestMaxHold(t *testing.T) {
-	a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: testTTL, Start: start, MaxHold: 12 * time.Second})
-	const limit = start + 12*time.Second
-	a.OnAcquire(0, granted(7), start)
-	if a.Until() != validEnd {
-		t.Errorf("until %v, want %v", a.Until(), validEnd)
-	}
-	round := a.StartExtend(start + 5*time.Second).Round
-	a.OnExtend(0, round, granted(7), start+5*time.Second)
-	if a.Until() != limit {
-		t.Errorf("until %v, want %v", a.Until(), limit)
-	}
-	if due, ok := a.ExtendDue(); ok {
-		t.Errorf("an extension is due at %v, though nothing can be gained", due)
-	}
-	b, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: testTTL, Start: start, MaxHold: validEnd - start - 1})
-	b.OnAcquire(0, granted(7), start)
-	if b.Until() != validEnd-1 {
-		t.Errorf("until %v, want a nanosecond less than %v", b.Until(), validEnd)
-	}
-	a.Tick(limit - 1)
-	if a.Phase() != core.Holding {
-		t.Error("ended a nanosecond early")
-	}
-	a.Tick(limit)
-	wantOver(t, &a, core.HeldTooLong)
 }
 
 func TestExtendDue(t *testing.T) {

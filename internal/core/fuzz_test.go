@@ -76,6 +76,10 @@ const (
 	steps
 )
 
+// In the log; what says nothing of a node is the client's own.
+var stepNames = [steps]string{"an acquire answered", "a confirm answered", "an extend answered", "a release answered",
+	"extends", "releases", "cancels", "looks at the clock"}
+
 // referee is an Attempt, and what has been said to it.
 type referee struct {
 	t       *testing.T
@@ -86,17 +90,17 @@ type referee struct {
 	now     time.Duration
 	log     []string
 
-	grants map[fence.Token]nodeSet // who granted an acquire with a number
-	said   nodeSet                 // who answered an acquire or the latest confirm, in a way that counts
-	asked  fence.Token             // that is being confirmed
-	yes    nodeSet                 // who has confirmed it
+	grants map[fence.Token]core.Set // who granted an acquire with a number
+	said   core.Set                 // who answered an acquire or the latest confirm, in a way that counts
+	asked  fence.Token              // that is being confirmed
+	yes    core.Set                 // who has confirmed it
 
 	round    uint32
 	began    time.Duration // the round
-	extended nodeSet       // who accepted it
-	refused  nodeSet       // who refused it
-	without  nodeSet       // who refused the acquire
-	free     nodeSet       // who cannot have the lease any more, as far as said after the release
+	extended core.Set      // who accepted it
+	refused  core.Set      // who refused it
+	without  core.Set      // who refused the acquire
+	free     core.Set      // who cannot have the lease any more, as far as said after the release
 
 	bound    time.Duration // the latest end of the validity that was earned
 	held     bool
@@ -105,10 +109,8 @@ type referee struct {
 	releases int
 }
 
-type nodeSet map[int]bool
-
 func newReferee(t *testing.T, head []byte) *referee {
-	w := &referee{t: t, nodes: 1 + int(head[0])%9, now: start, grants: map[fence.Token]nodeSet{}}
+	w := &referee{t: t, nodes: 1 + int(head[0])%9, now: start, grants: map[fence.Token]core.Set{}}
 	w.ttl = []time.Duration{testTTL, 100 * time.Millisecond, time.Millisecond, 24 * time.Hour}[head[1]%4]
 	w.maxHold = w.ttl / 4 * time.Duration(head[2]%64) // 0: unbounded
 	p := core.Params{Nodes: w.nodes, TTL: w.ttl, MaxHold: w.maxHold, Start: start, Proposal: fence.Token(head[3])}
@@ -118,8 +120,6 @@ func newReferee(t *testing.T, head []byte) *referee {
 	if action.To.Len() != w.nodes || action.Token != p.Proposal {
 		t.Fatalf("the first action is %+v", action)
 	}
-	w.said, w.yes, w.extended, w.refused = nodeSet{}, nodeSet{}, nodeSet{}, nodeSet{}
-	w.without, w.free = nodeSet{}, nodeSet{}
 	w.bound = start + w.ttl - w.ttl/100 - 2*time.Millisecond
 	return w
 }
@@ -145,27 +145,22 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		w.now = max(w.now, w.attempt.Until()-1)
 	}
 	before := w.attempt.Phase()
-	note := func(format string, args ...any) {
-		w.log = append(w.log, fmt.Sprintf("%v: ", w.now)+fmt.Sprintf(format, args...))
-	}
+	what := stepNames[kind%steps]
+	w.log = append(w.log, fmt.Sprintf("%v: %s, node %d, %+v, stale %v (%d)", w.now, what, node, reply, stale, wait))
 	switch kind % steps {
 	case onAcquire:
-		note("node %d answers the acquire with %+v", node, reply)
 		switch reply.Status {
 		case core.Granted:
-			if w.grants[reply.Register] == nil {
-				w.grants[reply.Register] = nodeSet{}
-			}
-			w.grants[reply.Register][node] = true
-			w.said[node] = true
+			w.grants[reply.Register] = w.grants[reply.Register].With(node)
+			w.said = w.said.With(node)
 		case core.Held:
-			w.said[node] = true
+			w.said = w.said.With(node)
 		}
 		if reply.Status == core.Held || reply.Status == core.Rejoining {
-			w.without[node] = true
+			w.without = w.without.With(node)
 		}
-		if before == core.Over && w.without[node] {
-			w.free[node] = true
+		if before == core.Over && w.without.Has(node) {
+			w.free = w.free.With(node)
 		}
 		w.actions(w.attempt.OnAcquire(node, reply, w.now), core.Confirm, core.Release)
 	case onConfirm:
@@ -173,13 +168,12 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		if stale {
 			asked = number(wait)
 		}
-		note("node %d answers the confirm of %d with %+v", node, asked, reply)
 		if before == core.Confirming && asked == w.asked {
 			switch reply.Status {
 			case core.Granted:
-				w.yes[node], w.said[node] = true, true
+				w.yes, w.said = w.yes.With(node), w.said.With(node)
 			case core.Outrun, core.Lost:
-				w.said[node] = true
+				w.said = w.said.With(node)
 			}
 		}
 		w.actions(w.attempt.OnConfirm(node, asked, reply, w.now), core.Confirm, core.Release)
@@ -191,13 +185,12 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		if round == 0 {
 			return // nobody was ever asked
 		}
-		note("node %d answers the extend of round %d with %+v", node, round, reply)
 		if round == w.round {
 			switch reply.Status {
 			case core.Granted:
-				w.extended[node] = true
+				w.extended = w.extended.With(node)
 			case core.Lost:
-				w.refused[node] = true
+				w.refused = w.refused.With(node)
 			}
 		}
 		w.actions(w.attempt.OnExtend(node, round, reply, w.now), core.Release)
@@ -205,13 +198,11 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		if before != core.Over {
 			return // nobody was ever asked
 		}
-		note("node %d answers a release with %+v", node, reply)
 		if reply.Status == core.Granted || reply.Status == core.Lost {
-			w.free[node] = true
+			w.free = w.free.With(node)
 		}
 		w.attempt.OnRelease(node, reply)
 	case doExtend:
-		note("extends")
 		action := w.attempt.StartExtend(w.now)
 		w.actions(action, core.Extend)
 		if action.Op == core.Extend {
@@ -219,24 +210,21 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 				w.fail("extends by %+v", action)
 			}
 			w.round, w.began = action.Round, w.now
-			w.extended, w.refused = nodeSet{}, nodeSet{}
+			w.extended, w.refused = 0, 0
 		}
 	case doRelease:
-		note("releases")
 		action := w.attempt.StartRelease(w.now)
 		w.actions(action, core.Release)
 		if action.Op == core.Release {
 			w.releases++
-			w.free = nodeSet{}
+			w.free = 0
 		}
 		if w.releases > 1 {
 			w.fail("released twice")
 		}
 	case doCancel:
-		note("cancels")
 		w.actions(w.attempt.Cancel(), core.Release)
 	case doTick:
-		note("looks at the clock")
 		w.attempt.Tick(w.now)
 	}
 }
@@ -253,7 +241,7 @@ func (w *referee) actions(a core.Action, allowed ...core.Op) {
 		if a.Token <= w.asked && w.asked != 0 || w.attempt.Phase() != core.Confirming {
 			w.fail("the action %+v, after a confirm of %d", a, w.asked)
 		}
-		w.asked, w.yes = a.Token, nodeSet{}
+		w.asked, w.yes = a.Token, 0
 	}
 }
 
@@ -267,8 +255,8 @@ func (w *referee) check() {
 	w.over = reason
 	if a.WasHeld() && !w.held {
 		w.held, w.token = true, a.Token()
-		if len(w.grants[w.token]) < quorum && (w.token != w.asked || len(w.yes) < quorum) {
-			w.fail("holds with token %d, which %d have granted and %d confirmed", w.token, len(w.grants[w.token]), len(w.yes))
+		if w.grants[w.token].Len() < quorum && (w.token != w.asked || w.yes.Len() < quorum) {
+			w.fail("holds with token %d, which %d have granted and %d confirmed", w.token, w.grants[w.token].Len(), w.yes.Len())
 		}
 		if w.now >= w.bound {
 			w.fail("holds from %v on, and was valid until %v", w.now, w.bound)
@@ -278,7 +266,7 @@ func (w *referee) check() {
 		if a.Token() != w.token {
 			w.fail("the token was %d and is %d", w.token, a.Token())
 		}
-		if len(w.extended) >= quorum {
+		if w.extended.Len() >= quorum {
 			w.bound = max(w.bound, w.began+w.ttl-w.ttl/100-2*time.Millisecond)
 		}
 		limit := w.bound
@@ -290,20 +278,20 @@ func (w *referee) check() {
 		}
 	}
 	round, state := a.Extension()
-	if round != w.round || state == core.Carried && (len(w.extended) < quorum || round == 0) {
-		w.fail("round %d is %d; %d accepted round %d", round, state, len(w.extended), w.round)
+	if round != w.round || state == core.Carried && (w.extended.Len() < quorum || round == 0) {
+		w.fail("round %d is %d; %d accepted round %d", round, state, w.extended.Len(), w.round)
 	}
 	if due, ever := a.ExtendDue(); ever && (phase != core.Holding || due < start) {
 		w.fail("the next extension is due at %v in phase %d", due, phase)
 	}
 	switch reason {
 	case core.Contended:
-		if len(w.said) < quorum {
-			w.fail("contended by the word of %d", len(w.said))
+		if w.said.Len() < quorum {
+			w.fail("contended by the word of %d", w.said.Len())
 		}
 	case core.Taken:
-		if w.nodes-len(w.refused) >= quorum {
-			w.fail("taken by the word of %d", len(w.refused))
+		if w.nodes-w.refused.Len() >= quorum {
+			w.fail("taken by the word of %d", w.refused.Len())
 		}
 	case core.Expired, core.HeldTooLong:
 		if w.now < a.Until() {
@@ -314,8 +302,8 @@ func (w *referee) check() {
 			w.fail("let go without a release")
 		}
 	}
-	if _, clean := a.ReleaseOutcome(); w.releases > 0 && clean && len(w.free) < quorum {
-		w.fail("released by the word of %d", len(w.free))
+	if _, clean := a.ReleaseOutcome(); w.releases > 0 && clean && w.free.Len() < quorum {
+		w.fail("released by the word of %d", w.free.Len())
 	}
 }
 

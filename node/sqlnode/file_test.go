@@ -40,8 +40,8 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "locks.db")
-			n, r := open(t, path), request("a", "me", 0)
+			n, path := newNode(t)
+			r := request("a", "me", 0)
 			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 			if err := change(path); err != nil {
 				t.Fatal(err)
@@ -102,8 +102,7 @@ func TestNewerFormatIsRefused(t *testing.T) {
 
 // The application's own tables in the same file stay as they are.
 func TestTablesBesideOthers(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "app.db")
-	n := open(t, path)
+	n, path := newNode(t)
 	if _, err := n.db.Exec(`CREATE TABLE leases (tenant TEXT); INSERT INTO leases VALUES ('x')`); err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +115,8 @@ func TestTablesBesideOthers(t *testing.T) {
 
 // A full disk is an error, and what was not written was not granted.
 func TestFull(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	n, other := open(t, path), open(t, path)
+	n, path := newNode(t)
+	other := open(t, path)
 	if _, err := n.db.Exec(`PRAGMA max_page_count = 12`); err != nil {
 		t.Fatal(err)
 	}

@@ -134,8 +134,8 @@ func write(t testing.TB, path, client, text string) {
 }
 
 func TestMessagesAreNotTrusted(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	heard := listen(t, open(t, path), clientA)
+	n, path := newNode(t)
+	heard := listen(t, n, clientA)
 	for _, bad := range []string{"\n", "x\n", "-1\n", "1 \n", " 1\n", "1:2\n", "12345678901234567890\n", "\x00\n", strings.Repeat("9", 10_000) + "\n",
 		strings.Repeat("9", 4096) + "5\n", strings.Repeat("\n", 100)} {
 		write(t, path, clientA, bad)
@@ -150,7 +150,7 @@ func TestMessagesAreNotTrusted(t *testing.T) {
 
 // Each notification opens the pipe of the one who is notified.
 func TestNotificationsLeakNoDescriptors(t *testing.T) {
-	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
+	n := fast(t)
 	heard := listen(t, n, clientA)
 	lowest := func() int { // of the descriptors that are free
 		fd, err := syscall.Dup(0)
@@ -194,8 +194,7 @@ func TestFullPipeCountsAsTold(t *testing.T) {
 func TestFolderHasTheFilesPermissions(t *testing.T) {
 	for file, modes := range map[os.FileMode][2]os.FileMode{
 		0o600: {0o700, 0o200}, 0o644: {0o700, 0o200}, 0o660: {0o770, 0o220}, 0o664: {0o770, 0o220}, 0o666: {0o777, 0o222}} {
-		path := filepath.Join(t.TempDir(), "locks.db")
-		n := open(t, path)
+		n, path := newNode(t)
 		if err := os.Chmod(path, file); err != nil {
 			t.Fatal(err)
 		}

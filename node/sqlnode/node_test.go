@@ -159,27 +159,10 @@ func TestOpenMakesWhatIsMissing(t *testing.T) {
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 }
 
-func TestReopenKeepsLeasesAndRegisters(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	r := request("a", "me", 1<<52)
-	first := open(t, path)
-	want(t, node.Granted)(first.Do(t.Context(), as(node.Acquire, r)))
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	second := open(t, path)
-	want(t, node.Held)(second.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))))
-	want(t, node.Granted)(second.Do(t.Context(), as(node.Release, r)))
-	if a := want(t, node.Granted)(second.Do(t.Context(), as(node.Acquire, request("a", "next", 0)))); a.Register != 1<<52+1 {
-		t.Errorf("after reopening: token %d; want 2^52+1", a.Register)
-	}
-}
-
 // A holder from before a reboot is dead. Its lease must not stay for what its
 // expiry means on the new boot's clock, which began at zero; its register must.
 func TestLeaseOfAnotherBootIsVoid(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	before := open(t, path)
+	before, path := newNode(t)
 	before.boot, before.clock = "another boot", func() time.Duration { return 1000 * time.Hour }
 	old := request("a", "old", 7)
 	want(t, node.Granted)(before.Do(t.Context(), as(node.Acquire, old)))
@@ -201,22 +184,14 @@ func TestLeaseOfAnotherBootIsVoid(t *testing.T) {
 	}
 
 	reopened := open(t, path) // drops the rows of other boots, both made-up ones
-	if rows := count(t, reopened); rows != 0 {
-		t.Errorf("%d rows after opening in a third boot", rows)
+	if got := rows(t, reopened, "fenlock_leases"); got != 0 {
+		t.Errorf("%d rows after opening in a third boot", got)
 	}
-}
-
-func count(t testing.TB, n *Node) (rows int) {
-	t.Helper()
-	if err := n.db.QueryRow(`SELECT count(*) FROM fenlock_leases`).Scan(&rows); err != nil {
-		t.Fatal(err)
-	}
-	return rows
 }
 
 // Names that are used once must not leave rows for ever.
 func TestExpiredRowsAreDeleted(t *testing.T) {
-	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
+	n := fast(t)
 	var now atomic.Int64
 	n.clock = func() time.Duration { return time.Duration(now.Load()) }
 	largest := 0
@@ -226,7 +201,7 @@ func TestExpiredRowsAreDeleted(t *testing.T) {
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 		now.Add(int64(20 * time.Millisecond)) // 50 are live at any time
 		if i%100 == 0 {
-			largest = max(largest, count(t, n))
+			largest = max(largest, rows(t, n, "fenlock_leases"))
 		}
 	}
 	if largest > 60 {

@@ -169,7 +169,7 @@ func churn(n *Node) {
 }
 
 // kill -9 in the middle of a transaction leaves a file that can be used at once,
-// with every grant that was reported still in it.
+// with every grant that was reported still in it. So does one that closes it.
 func TestKilledProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks.db")
 	for round := range 5 {
@@ -192,17 +192,19 @@ func TestKilledProcess(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 
-		n := open(t, path)
-		for name, token := range granted {
-			l, err := n.Inspect(t.Context(), name)
-			if err != nil || l.Remaining == 0 || l.Register < token {
-				t.Fatalf("%q was granted with %d; now %+v, %v", name, token, l, err)
+		for _, left := range []string{"killed", "closed"} {
+			n := open(t, path)
+			for name, token := range granted {
+				l, err := n.Inspect(t.Context(), name)
+				if err != nil || l.Remaining == 0 || l.Register < token {
+					t.Fatalf("%q was granted with %d; now, %s, %+v, %v", name, token, left, l, err)
+				}
 			}
+			r := request(fmt.Sprint("after ", round, left), "", 0)
+			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+			check(t, n)
+			n.Close()
 		}
-		r := request(fmt.Sprint("after ", round), "", 0)
-		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
-		check(t, n)
-		n.Close()
 	}
 }
 
@@ -263,24 +265,7 @@ func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
 	cancel()
 	wg.Wait()
 
-	cmd.Process.Kill()
-	cmd.Wait()
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
-	for _, name := range []string{"b", "c"} {
-		if l, err := n.Inspect(t.Context(), name); err != nil || l.Remaining != 0 || l.Register != 0 {
-			t.Errorf("%q after the refused acquires: %+v, %v", name, l, err)
-		}
-	}
-}
-
-// A writer that waits gets its turn when the other process goes on.
-func TestWaitEndsWithTheOthersTransaction(t *testing.T) {
-	n, path := newNode(t)
-	cmd, out, stderr := child(t, "stuck", path)
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
-		t.Fatalf("%q, %v: %s", line, err, stderr)
-	}
-	var wg sync.WaitGroup
+	// A writer that waits gets its turn when the other process goes on.
 	for i := range 5 {
 		wg.Go(func() {
 			a, err := n.Do(t.Context(), as(node.Acquire, request(fmt.Sprint(i), "", 0)))
@@ -291,5 +276,12 @@ func TestWaitEndsWithTheOthersTransaction(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond)
 	cmd.Process.Kill()
+	cmd.Wait()
 	wg.Wait()
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+	for _, name := range []string{"b", "c"} {
+		if l, err := n.Inspect(t.Context(), name); err != nil || l.Remaining != 0 || l.Register != 0 {
+			t.Errorf("%q after the refused acquires: %+v, %v", name, l, err)
+		}
+	}
 }

@@ -2,7 +2,6 @@ package sqlnode
 
 import (
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,9 +28,10 @@ func ahead(t testing.TB, n *Node, name string) int {
 	return want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request(name, "", 0)))).Ahead
 }
 
-// fast makes writing cheap, where what is on the disk does not matter.
-func fast(t testing.TB, n *Node) *Node {
+// fast opens a node in which writing is cheap, where what is on the disk does not matter.
+func fast(t testing.TB) *Node {
 	t.Helper()
+	n, _ := newNode(t)
 	n.sync = "OFF"
 	return n
 }
@@ -47,7 +47,7 @@ func rows(t testing.TB, n *Node, table string) (count int) {
 
 // A full queue takes nobody, and those who are in it stay.
 func TestQueueIsBounded(t *testing.T) {
-	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
+	n := fast(t)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("a", clientA+":1", 50))))
 	_, err := n.db.Exec(`WITH RECURSIVE c(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM c WHERE i < ?)
@@ -77,7 +77,7 @@ func TestQueueIsBounded(t *testing.T) {
 // Waiters whose processes were killed never leave, and their names may never be
 // used again.
 func TestExpiredQueuesAreDeleted(t *testing.T) {
-	n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
+	n := fast(t)
 	var now atomic.Int64
 	n.clock = func() time.Duration { return time.Duration(now.Load()) }
 	most := 0
@@ -169,8 +169,7 @@ func TestQueueOfAnotherBootIsVoid(t *testing.T) {
 // A file that was made before there were queues gets them when it is opened, also
 // while somebody who does not know them is using it.
 func TestOlderFileGainsQueues(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "locks.db")
-	older := open(t, path)
+	older, path := newNode(t)
 	held := request("a", "me", 7)
 	want(t, node.Granted)(older.Do(t.Context(), as(node.Acquire, held)))
 	if _, err := older.db.Exec(`DROP TABLE fenlock_lines; DROP TABLE fenlock_waiters`); err != nil {

@@ -8,7 +8,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +57,7 @@ func entry(t *testing.T, n *Node, name string) (e rule.Entry) {
 // must stay.
 func TestQueueAgainstOneInMemory(t *testing.T) {
 	for seed := range uint64(6) {
-		n := fast(t, open(t, filepath.Join(t.TempDir(), "locks.db")))
+		n := fast(t)
 		now := time.Hour
 		n.clock = func() time.Duration { return now }
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("b", "", 0))))

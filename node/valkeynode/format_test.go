@@ -45,7 +45,8 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		for format, says := range map[string]string{
 			"2":  "format 2, and this program knows formats up to 1: a newer fenlock wrote them; upgrade this program",
 			"17": "format 17, and this program knows formats up to 1",
-			"0":  "no fenlock wrote", "soon": "no fenlock wrote",
+			"0":  "no fenlock wrote", "soon": "no fenlock wrote", "-1": "no fenlock wrote", "01": "no fenlock wrote",
+			"99999999999999999999": "no fenlock wrote",
 		} {
 			server.Do("HSET", registersKey, "format", format)
 			server.Do("SET", "fenlock:a", "somebody") // so that there is something to list

@@ -37,6 +37,20 @@ func FuzzURL(f *testing.F) {
 	} {
 		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4])
 	}
+	// Whatever a URL gives a meaning to may be in the password, and the rest be wrong, too.
+	for _, c := range []string{
+		"@", ":", "/", "#", "?", "%", "%41", "%zz", " ", "[", "]", "12/", "12?", "12#",
+		"@x/y?x=y#z", "\\", "\n", ",", ":x,", "é-",
+	} {
+		for _, around := range [][3]string{
+			{"valkey://", "ann", "host:7000/1"}, {"valkeys://", "", "host:7000?ca=/nowhere"}, {"valkey://", "", "host:7000/x"},
+			{"valkey://", "", "host:7000?unknown=1"}, {"valkey://", "", "host:port"}, {"unix://", "", "/run/x?unknown=1"},
+			{"ftp://", "", "host"}, {"://", "", "host"}, {"", "", "host"}, {"", "user", "host"},
+		} {
+			f.Add(around[0], around[1], c, "", around[2])
+			f.Add(around[0], around[1], "", c, around[2])
+		}
+	}
 	f.Fuzz(func(t *testing.T, scheme, user, before, after, rest string) {
 		const secret = "swordfish"
 		password := before + secret + after

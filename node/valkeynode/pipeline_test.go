@@ -51,33 +51,6 @@ func (c *call) wait(t testing.TB) (node.Answer, error) {
 	panic("unreachable")
 }
 
-// While a server does not answer, requests gather; then they are sent together, and
-// each name's in the order in which they were started.
-func TestStartedRequestsGatherInOrder(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		server, n := admitted(t, kind, time.Minute)
-		server.Pause()
-		var calls []*call
-		const names, rounds = 5, 100
-		for round := range rounds {
-			for i := range names {
-				r := request(fmt.Sprint("name ", i), fmt.Sprint("holder ", round))
-				r.Holder = node.Holder(fmt.Sprintf("%032x:%d", round+1, round))
-				r.TTL = 30 * time.Second
-				calls = append(calls, start(n, node.Acquire, r, time.Minute), start(n, node.Release, r, time.Minute))
-			}
-		}
-		server.Resume()
-		for i, c := range calls {
-			a, err := c.wait(t)
-			// Whoever finds the name held has overtaken the release before.
-			if err != nil || a.Status != node.Granted || (i%2 == 0) != (a.Register > 0) {
-				t.Fatalf("request %d: %+v, %v", i, a, err)
-			}
-		}
-	})
-}
-
 // Requests that nobody waits for any more are not sent when a hung server wakes up,
 // those of a connection that was lost are told so, and then all is as before.
 func TestStartedRequestsAndAHungServer(t *testing.T) {

@@ -42,12 +42,12 @@ func clientOf(t testing.TB, s *testserver.Server) string {
 
 // On one and the same connection, a primary follows its promoted replica and is
 // promoted back: its mark is the old one, its scripts are loaded, and it has forgotten
-// what it granted in between. Nothing that a batch is answered there counts, and from then
-// on the server is out.
-func TestFailbackUnderABatch(t *testing.T) {
+// what it granted in between. It is out for who asks alone. Nothing that a batch is
+// answered there counts, and from then on the server is out.
+func TestFailback(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for op, name := range map[node.Op]string{
-			node.Acquire: "acquire", node.Confirm: "confirm", node.Extend: "extend",
+			0: "alone", node.Acquire: "acquire", node.Confirm: "confirm", node.Extend: "extend",
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -70,6 +70,10 @@ func TestFailbackUnderABatch(t *testing.T) {
 				primary.Do("REPLICAOF", "NO", "ONE")
 				if mark := primary.Do("HGET", registersKey, "admitted"); mark == replID(t, primary) || mark == "(nil)" {
 					t.Fatalf("the mark is %q, which the test is not about", mark)
+				}
+				if op == 0 {
+					out(t, n, "replica")
+					return
 				}
 				r := held
 				if op == node.Acquire {
@@ -96,10 +100,7 @@ func TestFailbackUnderABatch(t *testing.T) {
 // and mark still. Should it accept writes, it is going to forget them.
 func TestWritableReplicaUnderABatch(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind, "replica-read-only no")
-		markAdmitted(t, server, "fenlock:", time.Minute)
-		n := joined(t, server.URL(), time.Minute)
-		granted(t, n, "warm up")
+		server, n := admitted(t, kind, time.Minute, "replica-read-only no")
 		server.Do("REPLICAOF", "127.0.0.1", "1")
 		if mark := server.Do("HGET", registersKey, "admitted"); mark != replID(t, server) {
 			t.Fatalf("the mark is %q, which the test is not about", mark)

@@ -281,30 +281,6 @@ func TestLongestLeaseIsTheGroups(t *testing.T) {
 	})
 }
 
-// A primary that follows its promoted replica and is promoted back has the same
-// run, the same scripts and its own mark, copied twice. What it granted as a
-// primary in between is gone.
-func TestFailback(t *testing.T) {
-	each(t, func(t *testing.T, kind testserver.Kind) {
-		servers, nodes, _ := group(t, kind, 3)
-		replica := testserver.Start(t, kind, "repl-diskless-sync-delay 0")
-		servers[0].Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
-		follow(t, replica, servers[0])
-		acquire(t, nodes[0], request("warm up again", "one"))
-		replica.Do("REPLICAOF", "NO", "ONE")
-		promise(t, "orders/42", 1000, nodes...)
-		follow(t, servers[0], replica)
-		servers[0].Do("REPLICAOF", "NO", "ONE")
-		if got := servers[0].Do("EXISTS", "fenlock:orders/42"); got != "0" {
-			t.Fatalf("the lease is still there: %s", got)
-		}
-		out(t, nodes[0], "replica")
-		if a := acquire(t, nodes[0], request("orders/42", "two")); a.Status != node.Granted || a.Register != 1001 {
-			t.Errorf("after it was admitted: %+v; want 1001 granted", a)
-		}
-	})
-}
-
 // A client that is paused between its decision and the admission itself must
 // not admit a server that was flushed meanwhile: leases that it granted since
 // are forgotten. Nor one that a newer program has taken over.

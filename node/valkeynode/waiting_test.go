@@ -48,26 +48,18 @@ func (p *listening) request(number, stamp int) node.Request {
 	return r
 }
 
-// ask acquires for a waiter.
-func (p *listening) ask(number, stamp int) node.Answer {
-	p.t.Helper()
-	return acquire(p.t, p.Node, p.request(number, stamp))
-}
-
 // refused asks, and checks how many are ahead.
-func (p *listening) refused(number, stamp, ahead int) node.Answer {
+func (p *listening) refused(number, stamp, ahead int) {
 	p.t.Helper()
-	a := p.ask(number, stamp)
-	if a.Status != node.Held || a.Ahead != ahead {
+	if a := acquire(p.t, p.Node, p.request(number, stamp)); a.Status != node.Held || a.Ahead != ahead {
 		p.t.Fatalf("waiter %s%d: %+v, want it held with %d ahead", p.client[:1], number, a, ahead)
 	}
-	return a
 }
 
 // granted asks, and wants the name.
 func (p *listening) granted(number, stamp int) {
 	p.t.Helper()
-	if a := p.ask(number, stamp); a.Status != node.Granted {
+	if a := acquire(p.t, p.Node, p.request(number, stamp)); a.Status != node.Granted {
 		p.t.Fatalf("waiter %s%d: %+v, want it granted", p.client[:1], number, a)
 	}
 }
@@ -77,9 +69,7 @@ func (p *listening) hold() node.Request {
 	p.t.Helper()
 	r := p.request(0, 0)
 	r.Place = node.Place{}
-	if a := acquire(p.t, p.Node, r); a.Status != node.Granted {
-		p.t.Fatalf("%+v, want it granted", a)
-	}
+	want(p.t, node.Granted)(acquire(p.t, p.Node, r), nil)
 	return r
 }
 
@@ -90,11 +80,9 @@ func (p *listening) release(r node.Request) {
 	p.released(r, node.Granted)
 }
 
-func (p *listening) released(r node.Request, want node.Status) {
+func (p *listening) released(r node.Request, status node.Status) {
 	p.t.Helper()
-	if a, err := p.Do(bounded(p.t), as(node.Release, r)); err != nil || a.Status != want {
-		p.t.Fatalf("release: %+v, %v; want %v", a, err, want)
-	}
+	want(p.t, status)(p.Do(bounded(p.t), as(node.Release, r)))
 }
 
 // notified waits for the next event.

@@ -1,25 +1,10 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/fenlock/fenlock/node"
 )
-
-func TestFormat(t *testing.T) {
-	for text, says := range map[string]string{
-		"": "", "1": "", "2": "format 2, and this program knows formats up to 1", "17": "format 17",
-		"0": "no fenlock wrote", "-1": "no fenlock wrote", "01": "no fenlock wrote", "soon": "no fenlock wrote", "99999999999999999999": "no fenlock wrote",
-	} {
-		err := checkFormat(text)
-		if says == "" && err != nil || says != "" && (!errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), says)) {
-			t.Errorf("%q: %v; want %q", text, err, says)
-		}
-	}
-}
 
 // The number is written three times.
 func TestScriptsHaveTheFormat(t *testing.T) {

@@ -2,7 +2,7 @@ package transport
 
 import (
 	"errors"
-	"net/url"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,54 +41,16 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// hardPasswords have the characters that a URL gives a meaning to.
-var hardPasswords = []string{
-	"se@cret", "se:cret", "se/cret", "se#cret", "se%cret", "se?cret", "se%41cret", "se%zzcret", "se cret", "se[cret", "se]cret",
-	"@secret", ":secret", "/secret", "#secret", "?secret", "%secret", "secret@", "secret:", "secret/", "secret#", "secret?", "secret%",
-	"12/secret", "12?secret", "12#secret", "se@cr/et?x=y#z", "se\\cret", "se\ncret", "se,cret", "se:cr,et", "ség-secret",
-}
-
-// A password with any characters works if it is escaped, and is not printed if
-// it is not: neither whole nor in part.
+// Neither a URL nor the pieces of a list that was split at a comma of a password show any
+// of it. All else about passwords is in FuzzURL of the node.
 func TestPasswordIsNeverInAnError(t *testing.T) {
-	for _, password := range hardPasswords {
-		opt, name, err := ParseURL("valkey://" + url.UserPassword("ann", password).String() + "@host:7000/1")
-		if err != nil || opt.Password != password || name != "valkey://host:7000/1" {
-			t.Errorf("%q, escaped: name %q, password %q, %v", password, name, opt.Password, err)
-		}
-		for _, raw := range []string{
-			"valkey://ann:" + password + "@host:7000/1",
-			"valkey://:" + password + "@host:7000",
-			"valkeys://:" + password + "@host:7000?ca=/nowhere",
-			"valkey://:" + password + "@host:7000/x",
-			"valkey://:" + password + "@host:7000?unknown=1",
-			"valkey://:" + password + "@host:port",
-			"valkey://:" + password + "@",
-			"unix://:" + password + "@/run/x?unknown=1",
-			"unix://:" + password + "@host/run/x",
-			"ftp://:" + password + "@host",
-			"://:" + password + "@host",
-			":" + password + "@host",
-			"secret-user:" + password + "@host",
+	for _, password := range []string{"se,cret", "se:cr,et", "12,secret", "se@cret", "se/cret", "12?se#cret", "%secret"} {
+		for _, form := range []string{
+			"valkey://ann:%s@host:7000/1", "valkeys://:%s@host:7000?ca=/nowhere", "valkey://:%s@",
+			"unix://:%s@/run/x?unknown=1", "unix://:%s@host/run/x", "secret-user:%s@host",
 		} {
-			opt, name, err := ParseURL(raw)
-			text := name
-			if err != nil {
-				text += err.Error()
-				if !errors.Is(err, fenlock.ErrInvalid) {
-					t.Errorf("%q: %v does not match ErrInvalid", raw, err)
-				}
-			} else if opt.Password != password && !strings.Contains(password, "%41") {
-				t.Errorf("%q was read as the password %q", raw, opt.Password)
-			}
-			for _, part := range []string{"secret", "cret", "cr"} {
-				if strings.Contains(text, part) {
-					t.Errorf("%q: the password is in %q", raw, text)
-					break
-				}
-			}
-			// The pieces of a list that was split at a comma.
-			for _, piece := range strings.Split(raw, ",") {
+			raw := fmt.Sprintf(form, password)
+			for _, piece := range append(strings.Split(raw, ","), raw) {
 				if _, _, err := ParseURL(piece); err != nil && strings.Contains(err.Error(), "cr") {
 					t.Errorf("%q: the password is in %q", piece, err)
 				}
