@@ -232,10 +232,7 @@ func choose(list string, known []string) ([]string, error) {
 
 // machine says what the figures were measured on.
 func machine(b *bench) string {
-	version := b.servers[0].Info("server", "valkey_version")
-	if version == "" {
-		version = b.servers[0].Info("server", "redis_version")
-	}
+	version := b.servers[0].Info("server", string(b.kind)+"_version")
 	load := "unknown"
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		load = strings.Join(strings.Fields(string(text))[:3], " ")

@@ -33,7 +33,12 @@ func (s *Server) Do(args ...string) string {
 // Info returns a field of a section of the server's INFO, "" if there is none.
 func (s *Server) Info(section, field string) string {
 	s.t.Helper()
-	for line := range strings.Lines(s.Do("INFO", section)) {
+	return Field(s.Do("INFO", section), field)
+}
+
+// Field returns a field of an INFO, "" if there is none.
+func Field(info, field string) string {
+	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, field+":"); ok {
 			return strings.TrimSpace(value)
 		}
