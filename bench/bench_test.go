@@ -124,28 +124,6 @@ func TestFigures(t *testing.T) {
 	})
 }
 
-// Waiters that are gone cost nothing, which is no merit.
-func TestIdleNeedsItsWaiters(t *testing.T) {
-	for early, met := range []bool{true, false} {
-		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, sent: []int{5, 5, 5, 5, 5}, commands: []int{50, 50, 50, 50, 50}, early: early}
-		table := r.report(tiny(time.Minute))
-		for _, target := range table.targets {
-			if target.met != met {
-				t.Errorf("%d waiters returned early: %v is %q", early, target.met, target.what)
-			}
-		}
-		if said := strings.Contains(strings.Join(table.notes, "\n"), "returned although"); said == met {
-			t.Errorf("%d waiters returned early: the notes are %q", early, table.notes)
-		}
-	}
-	busy := &idleResult{lockers: 3, length: time.Second, sent: []int{0, 0, 6, 0, 0}, commands: []int{0, 0, 6, 0, 0}, cpu: time.Second}
-	for _, target := range busy.report(tiny(time.Minute)).targets {
-		if target.met {
-			t.Errorf("two commands per second and client, one core: met: %q", target.what)
-		}
-	}
-}
-
 // measure takes a figure, and checks that its table has as many rows and targets.
 func measure[R result](ctx context.Context, t *testing.T, b *bench, run measuring[R], who []contender,
 	rows, targets int) (R, *table) {

@@ -200,6 +200,13 @@ func TestLoadTargets(t *testing.T) {
 
 func TestCostTargets(t *testing.T) {
 	b := tiny(time.Minute)
+	idle := func(early, commands int, cpu time.Duration) *table {
+		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, sent: []int{0, commands}, commands: []int{0, 50}, early: early, cpu: cpu}
+		return r.report(b)
+	}
+	if notes := strings.Join(idle(1, 0, 0).notes, "\n"); !strings.Contains(notes, "returned although") {
+		t.Errorf("a waiter returned early: the notes are %q", notes)
+	}
 	for _, test := range []struct {
 		name string
 		got  *table
@@ -211,6 +218,9 @@ func TestCostTargets(t *testing.T) {
 		{"held, at the limits", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, CPU: 100 * time.Millisecond, Memory: 8192, Goroutines: 70}).report(b), []bool{true, true, true}},
 		{"held, beyond them", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, CPU: 101 * time.Millisecond, Memory: 8194, Goroutines: 71}).report(b), []bool{false, false, false}},
 		{"locks that are gone cost nothing", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, Lost: 1}).report(b), []bool{false, true, true}},
+		{"idle", idle(0, 5, 0), []bool{true, true}},
+		{"waiters that are gone cost nothing", idle(1, 5, 0), []bool{false, false}},
+		{"two commands per second and client, one core", idle(0, 6, time.Second), []bool{false, false}},
 		{"memory", (&memoryResult{before: []int{0, 1 << 20}, after: []int{1 << 20, 3 << 20}}).report(b), []bool{true}},
 		{"one server's memory", (&memoryResult{before: []int{0, 0}, after: []int{0, 2<<20 + 1}}).report(b), []bool{false}},
 		{"command", (&commandResult{[]time.Duration{13 * time.Millisecond}, []time.Duration{2 * time.Millisecond}}).report(b), []bool{true}},

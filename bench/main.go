@@ -26,12 +26,15 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// figures are what can be measured, in the order in which it is.
-var figures = []struct {
+// measurement is one figure.
+type measurement struct {
 	name string
 	who  []contender
 	run  measuring[*table]
-}{
+}
+
+// figures are what can be measured, in the order in which it is.
+var figures = []measurement{
 	{"cycle", everybody, figure(runCycle)},
 	{"handover", append(slices.Clone(patient), etcds), figure(runHandover)},
 	{"line", patient, figure(runLine)},
@@ -146,7 +149,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if *older != "" || *newer != "" {
 			return against(ctx, t, b, *older, *newer, *rounds, out)
 		}
-		if isMeasured(etcds, chosen, whom) {
+		var measured []measurement
+		asks := false // for etcd
+		for _, f := range figures {
+			if slices.Contains(chosen, f.name) {
+				f.who = slices.DeleteFunc(slices.Clone(f.who), func(c contender) bool { return !slices.Contains(whom, c.name) })
+				asks = asks || slices.ContainsFunc(f.who, func(c contender) bool { return c.name == etcds.name })
+				measured = append(measured, f)
+			}
+		}
+		if asks {
 			if b.etcd, err = findEtcd(ctx, t, *etcdAt); err == errNoEtcd {
 				fmt.Fprintf(out, "%v; left out\n", err)
 			} else if err != nil {
@@ -171,16 +183,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		begun := time.Now()
 		var failed error
 		var panels []*panel
-		for _, f := range figures {
-			if !slices.Contains(chosen, f.name) {
-				continue
-			}
-			var who []contender
-			for _, c := range b.present(f.who) {
-				if slices.Contains(whom, c.name) {
-					who = append(who, c)
-				}
-			}
+		for _, f := range measured {
+			who := b.present(f.who)
 			if len(who) == 0 {
 				continue
 			}
@@ -207,16 +211,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		fmt.Fprintf(out, "\nmeasured in %v\n", time.Since(begun).Round(time.Second))
 		return failed
 	})
-}
-
-// isMeasured reports whether one of the chosen figures has a contender.
-func isMeasured(who contender, chosen, whom []string) bool {
-	for _, f := range figures {
-		if slices.Contains(chosen, f.name) && slices.ContainsFunc(f.who, func(c contender) bool { return c.name == who.name }) {
-			return slices.Contains(whom, who.name)
-		}
-	}
-	return false
 }
 
 // choose reads a list with commas, of words that it knows.
