@@ -157,18 +157,10 @@ func checkTable(t *testing.T, table *table, rows, targets int) {
 // The ratios of two builds are taken pair by pair.
 func TestAgainst(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	build := func(name, script string) string {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	// Both get slower from run to run, so that only pairs have a constant ratio. The
 	// first pair does not count: runs 2 to 6 do.
 	const count = `n=$(cat "$0.n" 2>/dev/null || echo 0); n=$((n + 1)); echo $n >"$0.n"; echo `
-	older, newer := build("old", count+`$((n * 1000)) 20`), build("new", count+`$((n * 500)) 50.0`)
+	older, newer := program(t, count+`$((n * 1000)) 20`), program(t, count+`$((n * 500)) 50.0`)
 	var out strings.Builder
 	if err := run(bounded(t), []string{"-old", older, "-new", newer, "-rounds", "5"}, &out); err != nil {
 		t.Fatal(err)
@@ -183,7 +175,7 @@ func TestAgainst(t *testing.T) {
 	if !slices.Equal(rows, want) {
 		t.Errorf("%q, want %q, in:\n%s", rows, want, out.String())
 	}
-	if err := run(bounded(t), []string{"-old", older, "-new", build("mute", "exit 0")}, &out); err == nil {
+	if err := run(bounded(t), []string{"-old", older, "-new", program(t, "exit 0")}, &out); err == nil {
 		t.Error("no error for a build that printed nothing")
 	}
 }

@@ -121,13 +121,13 @@ func checkPanel(t *testing.T, p *panel, lines int, want []float64) {
 func TestLoadCountsCycles(t *testing.T) {
 	t.Parallel()
 	lock, calls := &fakeLock{}, 0
-	failing := func(every int) fake {
-		return func(ctx context.Context, name string) (func() error, error) {
+	failing := func(every int) client {
+		return library{lock: func(ctx context.Context, name string) (func() error, error) {
 			if calls++; calls%every == 0 {
 				return nil, errors.New("it failed")
 			}
 			return lock.acquire(ctx, name)
-		}
+		}}
 	}
 	start := time.Now()
 	run, err := measureLoad(t.Context(), failing(3), []string{"x"}, 50*time.Millisecond)
@@ -149,14 +149,14 @@ func TestLoadCountsCycles(t *testing.T) {
 // A locker that hangs ends the measurement after all, and is told of.
 func TestLoadOfALockThatHangs(t *testing.T) {
 	t.Parallel()
-	lock := fake(func(ctx context.Context, name string) (func() error, error) {
+	lock := library{lock: func(ctx context.Context, name string) (func() error, error) {
 		if name == "bench:load:1" { // that is never free
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
 		time.Sleep(time.Millisecond)
 		return func() error { return nil }, nil
-	})
+	}, end: func() {}}
 	r, err := runThroughput(t.Context(), &bench{giveUp: time.Minute, started: make([]*testserver.Server, 1), size: size{loads: 1, load: 10 * time.Millisecond}},
 		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, nil, setting{1, 2})
 	if err != nil {
@@ -188,7 +188,8 @@ func TestLoadTargets(t *testing.T) {
 func TestCostTargets(t *testing.T) {
 	b := tiny(time.Minute)
 	idle := func(early, commands int, cpu time.Duration) *table {
-		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, sent: []int{0, commands}, commands: []int{0, 50}, early: early, cpu: cpu}
+		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, early: early, cpu: cpu}
+		r.sent, r.commands = []int{0, commands}, []int{0, 50}
 		return r.report(b)
 	}
 	if notes := strings.Join(idle(1, 0, 0).notes, "\n"); !strings.Contains(notes, "returned although") {

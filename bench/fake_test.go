@@ -68,13 +68,6 @@ func (l *fakeLock) contender(name string) contender {
 	return contender{name: name, open: func(*bench) (client, error) { return l, nil }}
 }
 
-// fake is a lock that is only acquired.
-type fake func(ctx context.Context, name string) (func() error, error)
-
-func (f fake) acquire(ctx context.Context, name string) (func() error, error) { return f(ctx, name) }
-
-func (f fake) close() {}
-
 // tiny is enough to see that every number means something. Arrivals are further
 // apart than a busy machine delays a goroutine.
 func tiny(giveUp time.Duration) *bench {
@@ -168,13 +161,13 @@ func TestAClientThatHangs(t *testing.T) {
 	b.giveUp = time.Second
 	fine, forgets := &fakeLock{}, &fakeLock{}
 	// It stays held when it is used for more than a warm-up.
-	leaky := fake(func(ctx context.Context, name string) (func() error, error) {
+	leaky := library{lock: func(ctx context.Context, name string) (func() error, error) {
 		release, err := forgets.acquire(ctx, name)
 		if name == "bench:cycle" {
 			return func() error { return nil }, err
 		}
 		return release, err
-	})
+	}, end: func() {}}
 	r, err := runCycle(t.Context(), b, []contender{
 		fine.contender("fenlock"),
 		{name: "forgets", open: func(*bench) (client, error) { return leaky, nil }},

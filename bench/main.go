@@ -204,7 +204,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			}
 		}
 		if *plot != "" {
-			if err := writePlot(*plot, panels, about); err != nil {
+			if err := os.WriteFile(*plot, []byte(drawPlot(panels, about)), 0o644); err != nil {
 				return err
 			}
 		}

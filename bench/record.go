@@ -128,7 +128,8 @@ func sketchCycle(b *bench) (sketches, error) {
 	}
 	defer locker.Close()
 	var s sketches
-	for _, name := range []string{monitored + "warm", sketchName} { // the first one connects, and does what else is done once
+	// With the first one it connects, and does what else is done once.
+	for _, name := range []string{monitored + "warm", sketchName} {
 		lock, err := locker.Acquire(ctx, name)
 		if err != nil {
 			return sketches{}, err
