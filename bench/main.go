@@ -153,7 +153,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		asks := false // for etcd
 		for _, f := range figures {
 			if slices.Contains(chosen, f.name) {
-				f.who = slices.DeleteFunc(slices.Clone(f.who), func(c contender) bool { return !slices.Contains(whom, c.name) })
+				others := func(c contender) bool { return !slices.Contains(whom, c.name) }
+				f.who = slices.DeleteFunc(slices.Clone(f.who), others)
 				asks = asks || slices.ContainsFunc(f.who, func(c contender) bool { return c.name == etcds.name })
 				measured = append(measured, f)
 			}

@@ -60,7 +60,8 @@ func TestAsk(t *testing.T) {
 		if reply, err := s.Ask("admin", "secret", 10*time.Second, "ACL", "WHOAMI"); reply != "admin" || err != nil {
 			t.Errorf("%q, %v", reply, err)
 		}
-		if reply, err := s.Ask("admin", "wrong", 10*time.Second, "PING"); !strings.HasPrefix(reply, "WRONGPASS ") || err != nil {
+		reply, err := s.Ask("admin", "wrong", 10*time.Second, "PING")
+		if err != nil || !strings.HasPrefix(reply, "WRONGPASS ") {
 			t.Errorf("with a wrong password: %q, %v", reply, err)
 		}
 		s.Pause()

@@ -77,11 +77,13 @@ func TestOverlapsOfLibrariesWithoutTokens(t *testing.T) {
 		fault := "150 fault fault=pause breaks=" + strings.ReplaceAll(breaks, " ", "_")
 		r := Check(script(t, "redsync", change(t, rival, "1200", "1000 acquired 2.1 until=2190", "150", fault)))
 		if breaks == "" {
-			wantViolations(t, r.Violations, Validity, "client 2 (op 1) acquires it 900ms after the start, while client 1 (op 1) has it for another 90ms")
+			wantViolations(t, r.Violations, Validity,
+				"client 2 (op 1) acquires it 900ms after the start, while client 1 (op 1) has it for another 90ms")
 		} else if wantViolations(t, r.Violations, "", ""); len(r.Excused) != 1 {
 			t.Errorf("excused %+v", r.Excused)
 		}
-		if len(r.Overlaps) != 1 || !slices.Equal(r.Overlaps[0].Faults, []string{"pause"}) || r.Overlaps[0].Assumption != breaks {
+		if len(r.Overlaps) != 1 || !slices.Equal(r.Overlaps[0].Faults, []string{"pause"}) ||
+			r.Overlaps[0].Assumption != breaks {
 			t.Errorf("overlaps are %+v", r.Overlaps)
 		}
 	}

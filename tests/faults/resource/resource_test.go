@@ -65,7 +65,8 @@ func TestUnguardedResource(t *testing.T) {
 			c := NewClient(r.URL())
 			defer c.Close()
 			for i := range 50 {
-				if _, err := c.Do(history.Event{Kind: history.Wrote, Name: "red", Client: client, Base: i, Value: i + 1}); err != nil {
+				e := history.Event{Kind: history.Wrote, Name: "red", Client: client, Base: i, Value: i + 1}
+				if _, err := c.Do(e); err != nil {
 					t.Error(err)
 				}
 			}
