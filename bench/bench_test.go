@@ -124,28 +124,6 @@ func TestFigures(t *testing.T) {
 	})
 }
 
-// Waiters that are gone cost nothing, which is no merit.
-func TestIdleNeedsItsWaiters(t *testing.T) {
-	for early, met := range []bool{true, false} {
-		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, sent: []int{5, 5, 5, 5, 5}, commands: []int{50, 50, 50, 50, 50}, early: early}
-		table := r.report(tiny(time.Minute))
-		for _, target := range table.targets {
-			if target.met != met {
-				t.Errorf("%d waiters returned early: %v is %q", early, target.met, target.what)
-			}
-		}
-		if said := strings.Contains(strings.Join(table.notes, "\n"), "returned although"); said == met {
-			t.Errorf("%d waiters returned early: the notes are %q", early, table.notes)
-		}
-	}
-	busy := &idleResult{lockers: 3, length: time.Second, sent: []int{0, 0, 6, 0, 0}, commands: []int{0, 0, 6, 0, 0}, cpu: time.Second}
-	for _, target := range busy.report(tiny(time.Minute)).targets {
-		if target.met {
-			t.Errorf("two commands per second and client, one core: met: %q", target.what)
-		}
-	}
-}
-
 // measure takes a figure, and checks that its table has as many rows and targets.
 func measure[R result](ctx context.Context, t *testing.T, b *bench, run measuring[R], who []contender,
 	rows, targets int) (R, *table) {
@@ -179,18 +157,10 @@ func checkTable(t *testing.T, table *table, rows, targets int) {
 // The ratios of two builds are taken pair by pair.
 func TestAgainst(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	build := func(name, script string) string {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	// Both get slower from run to run, so that only pairs have a constant ratio. The
 	// first pair does not count: runs 2 to 6 do.
 	const count = `n=$(cat "$0.n" 2>/dev/null || echo 0); n=$((n + 1)); echo $n >"$0.n"; echo `
-	older, newer := build("old", count+`$((n * 1000)) 20`), build("new", count+`$((n * 500)) 50.0`)
+	older, newer := program(t, count+`$((n * 1000)) 20`), program(t, count+`$((n * 500)) 50.0`)
 	var out strings.Builder
 	if err := run(bounded(t), []string{"-old", older, "-new", newer, "-rounds", "5"}, &out); err != nil {
 		t.Fatal(err)
@@ -205,7 +175,7 @@ func TestAgainst(t *testing.T) {
 	if !slices.Equal(rows, want) {
 		t.Errorf("%q, want %q, in:\n%s", rows, want, out.String())
 	}
-	if err := run(bounded(t), []string{"-old", older, "-new", build("mute", "exit 0")}, &out); err == nil {
+	if err := run(bounded(t), []string{"-old", older, "-new", program(t, "exit 0")}, &out); err == nil {
 		t.Error("no error for a build that printed nothing")
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
 	"github.com/valkey-io/valkey-go"
 	"github.com/valkey-io/valkey-go/valkeylock"
 )
@@ -72,7 +73,11 @@ func openAll(ctx context.Context, b *bench, c contender, n int) (clients []clien
 			if cl, err = c.open(b); err != nil {
 				return clients, fmt.Errorf("%s: %w", c.name, err)
 			}
-			if err = warmUp(ctx, b, cl, fmt.Sprint("bench:warm:", i)); err == nil {
+			err = within(ctx, b.giveUp, func(ctx context.Context) error {
+				_, err := measureCycle(ctx, cl, fmt.Sprint("bench:warm:", i), 3)
+				return err
+			})
+			if err == nil {
 				break
 			}
 			// One that hangs is not closed: that might hang too.
@@ -85,38 +90,34 @@ func openAll(ctx context.Context, b *bench, c contender, n int) (clients []clien
 	return clients, nil
 }
 
-// warmUp returns errGaveUp if the client hangs.
-func warmUp(ctx context.Context, b *bench, cl client, name string) error {
-	return within(ctx, b.giveUp, func(ctx context.Context) error {
-		_, err := measureCycle(ctx, cl, name, 3)
-		return err
-	})
-}
-
 func closeAll(clients []client) {
 	for _, c := range clients {
 		c.close()
 	}
 }
 
-type fenlockClient struct{ locker *fenlock.Locker }
+// library is a client that is made of functions.
+type library struct {
+	lock func(ctx context.Context, name string) (release func() error, err error)
+	end  func()
+}
+
+func (l library) acquire(ctx context.Context, name string) (func() error, error) {
+	return l.lock(ctx, name)
+}
+
+func (l library) close() { l.end() }
 
 func openFenlock(b *bench) (client, error) {
 	l, err := b.locker()
-	return fenlockClient{l}, err
+	return library{func(ctx context.Context, name string) (func() error, error) {
+		lock, err := l.Acquire(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		return func() error { return lock.Release(context.Background()) }, nil
+	}, func() { l.Close() }}, err
 }
-
-func (c fenlockClient) acquire(ctx context.Context, name string) (func() error, error) {
-	lock, err := c.locker.Acquire(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return func() error { return lock.Release(context.Background()) }, nil
-}
-
-func (c fenlockClient) close() { c.locker.Close() }
-
-type valkeylockClient struct{ locker valkeylock.Locker }
 
 func openValkeylock(keys int32) func(b *bench) (client, error) {
 	return func(b *bench) (client, error) {
@@ -127,19 +128,26 @@ func openValkeylock(keys int32) func(b *bench) (client, error) {
 			KeyValidity:    b.theirTTL(),
 			NoLoopTracking: true,
 		})
-		return valkeylockClient{l}, err
+		return library{func(ctx context.Context, name string) (func() error, error) {
+			_, cancel, err := l.WithContext(ctx, name)
+			return func() error { cancel(); return nil }, err // it returns when the keys are gone
+		}, func() { l.Close() }}, err
 	}
 }
 
-func (c valkeylockClient) acquire(ctx context.Context, name string) (func() error, error) {
-	_, cancel, err := c.locker.WithContext(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return func() error { cancel(); return nil }, nil // it returns when the keys are gone
+// openRedislock does not wait: by default Obtain tries once, and it is only
+// measured where nobody else has the lock.
+func openRedislock(b *bench) (client, error) {
+	r := redis.NewClient(&redis.Options{Addr: b.addresses()[0]})
+	l := redislock.New(r)
+	return library{func(ctx context.Context, name string) (func() error, error) {
+		lock, err := l.Obtain(ctx, "redislock:"+name, b.theirTTL(), nil)
+		if err != nil {
+			return nil, err
+		}
+		return func() error { return lock.Release(context.Background()) }, nil
+	}, func() { r.Close() }}, nil
 }
-
-func (c valkeylockClient) close() { c.locker.Close() }
 
 // limited returns a context that ends after d, but has no deadline: valkeylock
 // would shorten its leases to one.

@@ -118,50 +118,30 @@ func checkPanel(t *testing.T, p *panel, lines int, want []float64) {
 	}
 }
 
-// failing is a lock that fails now and then, or always.
-type failing struct {
-	fakeLock
-	every int
-	calls int
-}
-
-func (f *failing) acquire(ctx context.Context, name string) (func() error, error) {
-	if f.calls++; f.calls%f.every == 0 {
-		return nil, errors.New("it failed")
-	}
-	return f.fakeLock.acquire(ctx, name)
-}
-
-// deaf is a lock that is never free under one name.
-type deaf struct{ name string }
-
-func (d *deaf) acquire(ctx context.Context, name string) (func() error, error) {
-	if name == d.name {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	time.Sleep(time.Millisecond)
-	return func() error { return nil }, nil
-}
-
-func (d *deaf) close() {}
-
 func TestLoadCountsCycles(t *testing.T) {
 	t.Parallel()
-	lock := &failing{every: 3}
+	lock, calls := &fakeLock{}, 0
+	failing := func(every int) client {
+		return library{lock: func(ctx context.Context, name string) (func() error, error) {
+			if calls++; calls%every == 0 {
+				return nil, errors.New("it failed")
+			}
+			return lock.acquire(ctx, name)
+		}}
+	}
 	start := time.Now()
-	run, err := measureLoad(t.Context(), lock, []string{"x"}, 50*time.Millisecond)
+	run, err := measureLoad(t.Context(), failing(3), []string{"x"}, 50*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Each third call fails. The measurement lasted at most as long as the call.
-	if run.failures != lock.calls/3 || lock.acquired != lock.calls-run.failures || run.hung != 0 {
-		t.Errorf("%+v, and %d acquisitions in %d calls", run, lock.acquired, lock.calls)
+	if run.failures != calls/3 || lock.acquired != calls-run.failures || run.hung != 0 {
+		t.Errorf("%+v, and %d acquisitions in %d calls", run, lock.acquired, calls)
 	}
 	if least := float64(lock.acquired) / time.Since(start).Seconds(); run.rate < least || run.rate > float64(lock.acquired)/0.05 {
 		t.Errorf("%v cycles per second, want at least %v and at most %v", run.rate, least, float64(lock.acquired)/0.05)
 	}
-	if _, err := measureLoad(t.Context(), &failing{every: 1}, []string{"x"}, time.Minute); err == nil {
+	if _, err := measureLoad(t.Context(), failing(1), []string{"x"}, time.Minute); err == nil {
 		t.Error("no error of a lock that always fails")
 	}
 }
@@ -169,7 +149,14 @@ func TestLoadCountsCycles(t *testing.T) {
 // A locker that hangs ends the measurement after all, and is told of.
 func TestLoadOfALockThatHangs(t *testing.T) {
 	t.Parallel()
-	lock := &deaf{name: "bench:load:1"}
+	lock := library{lock: func(ctx context.Context, name string) (func() error, error) {
+		if name == "bench:load:1" { // that is never free
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		time.Sleep(time.Millisecond)
+		return func() error { return nil }, nil
+	}, end: func() {}}
 	r, err := runThroughput(t.Context(), &bench{giveUp: time.Minute, started: make([]*testserver.Server, 1), size: size{loads: 1, load: 10 * time.Millisecond}},
 		[]contender{{name: "fenlock", open: func(*bench) (client, error) { return lock, nil }}}, nil, setting{1, 2})
 	if err != nil {
@@ -200,6 +187,14 @@ func TestLoadTargets(t *testing.T) {
 
 func TestCostTargets(t *testing.T) {
 	b := tiny(time.Minute)
+	idle := func(early, commands int, cpu time.Duration) *table {
+		r := &idleResult{lockers: 3, waiters: 6, length: time.Second, early: early, cpu: cpu}
+		r.sent, r.commands = []int{0, commands}, []int{0, 50}
+		return r.report(b)
+	}
+	if notes := strings.Join(idle(1, 0, 0).notes, "\n"); !strings.Contains(notes, "returned although") {
+		t.Errorf("a waiter returned early: the notes are %q", notes)
+	}
 	for _, test := range []struct {
 		name string
 		got  *table
@@ -211,6 +206,9 @@ func TestCostTargets(t *testing.T) {
 		{"held, at the limits", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, CPU: 100 * time.Millisecond, Memory: 8192, Goroutines: 70}).report(b), []bool{true, true, true}},
 		{"held, beyond them", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, CPU: 101 * time.Millisecond, Memory: 8194, Goroutines: 71}).report(b), []bool{false, false, false}},
 		{"locks that are gone cost nothing", (&heldResult{Locks: 2, Nodes: 5, Length: time.Second, Lost: 1}).report(b), []bool{false, true, true}},
+		{"idle", idle(0, 5, 0), []bool{true, true}},
+		{"waiters that are gone cost nothing", idle(1, 5, 0), []bool{false, false}},
+		{"two commands per second and client, one core", idle(0, 6, time.Second), []bool{false, false}},
 		{"memory", (&memoryResult{before: []int{0, 1 << 20}, after: []int{1 << 20, 3 << 20}}).report(b), []bool{true}},
 		{"one server's memory", (&memoryResult{before: []int{0, 0}, after: []int{0, 2<<20 + 1}}).report(b), []bool{false}},
 		{"command", (&commandResult{[]time.Duration{13 * time.Millisecond}, []time.Duration{2 * time.Millisecond}}).report(b), []bool{true}},

@@ -15,16 +15,10 @@ import (
 // a longer one. Elections included, it takes seconds at the worst.
 const etcdPatience = time.Minute
 
-// etcdClient has one session, as etcd's documentation does it: the session is the
+// openEtcd opens one session, as etcd's documentation does it: the session is the
 // holder. Two acquisitions of ONE name by one client exclude nobody, therefore; in
 // the figures that have this contender, a client's lockers have a name each, and
 // who waits has a client of its own.
-type etcdClient struct {
-	client  *clientv3.Client
-	session *concurrency.Session
-	end     context.CancelFunc // of the session's context
-}
-
 func openEtcd(b *bench) (client, error) {
 	endpoints, err := b.etcd.serve(len(b.servers))
 	if err != nil {
@@ -47,26 +41,22 @@ func openEtcd(b *bench) (client, error) {
 		c.Close()
 		return nil, err
 	}
-	return &etcdClient{c, session, end}, nil
-}
-
-func (c *etcdClient) acquire(ctx context.Context, name string) (func() error, error) {
-	ctx, cancel := context.WithTimeout(ctx, etcdPatience)
-	defer cancel()
-	m := concurrency.NewMutex(c.session, "/bench/"+name)
-	if err := m.Lock(ctx); err != nil {
-		return nil, err
-	}
-	return func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), etcdPatience)
+	lock := func(ctx context.Context, name string) (func() error, error) {
+		ctx, cancel := context.WithTimeout(ctx, etcdPatience)
 		defer cancel()
-		return m.Unlock(ctx)
-	}, nil
-}
-
-// close revokes the lease, which it tries for as long as that may last.
-func (c *etcdClient) close() {
-	c.session.Close()
-	c.end()
-	c.client.Close()
+		m := concurrency.NewMutex(session, "/bench/"+name)
+		if err := m.Lock(ctx); err != nil {
+			return nil, err
+		}
+		return func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), etcdPatience)
+			defer cancel()
+			return m.Unlock(ctx)
+		}, nil
+	}
+	return library{lock, func() {
+		session.Close() // revokes the lease, which it tries for as long as that may last
+		end()
+		c.Close()
+	}}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,21 +143,6 @@ func TestEtcdIsLeftOut(t *testing.T) {
 	}
 }
 
-// A program is looked for only if a figure has use for it.
-func TestEtcdIsMeasured(t *testing.T) {
-	for _, test := range []struct {
-		chosen, whom string
-		want         bool
-	}{
-		{"cycle", "etcd", true}, {"capacity,load", "fenlock,etcd", true}, {"handover", "etcd", true},
-		{"line,loop,single,nodes,slow,capacity", "etcd", false}, {"cycle,load", "fenlock", false},
-	} {
-		if got := isMeasured(etcds, strings.Split(test.chosen, ","), strings.Split(test.whom, ",")); got != test.want {
-			t.Errorf("%+v: %v", test, got)
-		}
-	}
-}
-
 // What is given as etcd and is none, or does not serve, ends soon in an error that
 // says what it was.
 func TestNotEtcd(t *testing.T) {
@@ -170,6 +156,11 @@ func TestNotEtcd(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), test.path) {
 			t.Errorf("%v, want %q", err, test.want)
 		}
+	}
+	// It is looked for only if a figure has use for it.
+	args := []string{"-figures", "line", "-with", "etcd", "-ttl", "1s", "-etcd", filepath.Join(t.TempDir(), "nosuch")}
+	if err := run(ctx, args, &strings.Builder{}); err != nil {
+		t.Errorf("%q: %v", args, err)
 	}
 	soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -189,6 +180,10 @@ func TestEtcdThatDoesNotServe(t *testing.T) {
 		want     []string
 	}{
 		{"echo no disk; exit 7", time.Minute, []string{"ended: exit status 7", "no disk"}},
+		// A port that was taken after it was found free is no reason to give up.
+		{`n=$(cat "$0.n" 2>/dev/null || echo 0); n=$((n + 1)); echo $n >"$0.n"
+[ $n = 1 ] && echo "listen tcp: bind: address already in use" && exit 1
+echo attempt $n; exit 2`, time.Minute, []string{"attempt 2"}},
 		{"echo still busy; sleep 60 & sleep 60", time.Second, []string{"not up within 1s", "connection refused", "still busy"}},
 	} {
 		e, err := findEtcd(bounded(t), t, fakeEtcd(t, test.script))
@@ -196,13 +191,13 @@ func TestEtcdThatDoesNotServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.patience = test.patience
-		b := &bench{etcd: e, servers: make([]*testserver.Server, 2)}
+		b := &bench{etcd: e, servers: make([]*testserver.Server, 1)}
 		start := time.Now()
 		_, err = openAll(t.Context(), b, etcds, 1)
 		if took := time.Since(start); err == nil || took > 20*time.Second {
 			t.Errorf("%q: %v after %v", test.script, err, took)
 		}
-		for _, want := range append(test.want, e.program, "2 members") {
+		for _, want := range append(test.want, e.program, "1 members") {
 			if !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("%q: %v, without %q", test.script, err, want)
 			}
@@ -213,25 +208,11 @@ func TestEtcdThatDoesNotServe(t *testing.T) {
 	}
 }
 
-// A port that was taken after it was found free is no reason to give up.
-func TestEtcdWhosePortIsTaken(t *testing.T) {
-	const script = `n=$(cat "$0.n" 2>/dev/null || echo 0); n=$((n + 1)); echo $n >"$0.n"
-[ $n = 1 ] && echo "listen tcp: bind: address already in use" && exit 1
-echo attempt $n; exit 2`
-	e, err := findEtcd(bounded(t), t, fakeEtcd(t, script))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.serve(1); err == nil || !strings.Contains(err.Error(), "attempt 2") {
-		t.Errorf("%v, want the second attempt's", err)
-	}
-}
-
 // Whoever waits for a cluster stops when the bench is interrupted, and the members
 // end.
 func TestEtcdInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(bounded(t))
-	path := fakeEtcd(t, beat)
+	path := fakeEtcd(t, `echo $$ >"$0.new"; mv "$0.new" "$0.pid"; sleep 60 & sleep 60`)
 	e, err := findEtcd(ctx, t, path)
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +222,14 @@ func TestEtcdInterrupted(t *testing.T) {
 		_, err := e.serve(1)
 		served <- err
 	}()
-	waitForBeat(t, path)
+	text, err := os.ReadFile(path + ".pid")
+	for ; err != nil && ctx.Err() == nil; text, err = os.ReadFile(path + ".pid") {
+		time.Sleep(20 * time.Millisecond)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	cancel()
 	select {
 	case err := <-served:
@@ -251,38 +239,7 @@ func TestEtcdInterrupted(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("still waiting")
 	}
-	waitForSilence(t, path)
-}
-
-// beat is a fake whose child shows that it is alive. It ends by itself, at the latest.
-const beat = `(for i in $(seq 600); do echo >>"$0.beat"; sleep 0.1; done) & wait`
-
-func waitForBeat(t *testing.T, path string) {
-	t.Helper()
-	for range 1000 {
-		if _, err := os.Stat(path + ".beat"); err == nil {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
+		t.Errorf("the member is still there: %v", err)
 	}
-	t.Fatal("the program was not started within 20s")
-}
-
-func waitForSilence(t *testing.T, path string) {
-	t.Helper()
-	size := func() int64 {
-		info, err := os.Stat(path + ".beat")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return info.Size()
-	}
-	for range 20 {
-		before := size()
-		time.Sleep(time.Second)
-		if size() == before {
-			return
-		}
-	}
-	t.Error("the program is still running after 20s")
 }

@@ -26,12 +26,15 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// figures are what can be measured, in the order in which it is.
-var figures = []struct {
+// measurement is one figure.
+type measurement struct {
 	name string
 	who  []contender
 	run  measuring[*table]
-}{
+}
+
+// figures are what can be measured, in the order in which it is.
+var figures = []measurement{
 	{"cycle", everybody, figure(runCycle)},
 	{"handover", append(slices.Clone(patient), etcds), figure(runHandover)},
 	{"line", patient, figure(runLine)},
@@ -146,7 +149,17 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		if *older != "" || *newer != "" {
 			return against(ctx, t, b, *older, *newer, *rounds, out)
 		}
-		if isMeasured(etcds, chosen, whom) {
+		var measured []measurement
+		asks := false // for etcd
+		for _, f := range figures {
+			if slices.Contains(chosen, f.name) {
+				others := func(c contender) bool { return !slices.Contains(whom, c.name) }
+				f.who = slices.DeleteFunc(slices.Clone(f.who), others)
+				asks = asks || slices.ContainsFunc(f.who, func(c contender) bool { return c.name == etcds.name })
+				measured = append(measured, f)
+			}
+		}
+		if asks {
 			if b.etcd, err = findEtcd(ctx, t, *etcdAt); err == errNoEtcd {
 				fmt.Fprintf(out, "%v; left out\n", err)
 			} else if err != nil {
@@ -171,16 +184,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		begun := time.Now()
 		var failed error
 		var panels []*panel
-		for _, f := range figures {
-			if !slices.Contains(chosen, f.name) {
-				continue
-			}
-			var who []contender
-			for _, c := range b.present(f.who) {
-				if slices.Contains(whom, c.name) {
-					who = append(who, c)
-				}
-			}
+		for _, f := range measured {
+			who := b.present(f.who)
 			if len(who) == 0 {
 				continue
 			}
@@ -200,23 +205,13 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			}
 		}
 		if *plot != "" {
-			if err := writePlot(*plot, panels, about); err != nil {
+			if err := os.WriteFile(*plot, []byte(drawPlot(panels, about)), 0o644); err != nil {
 				return err
 			}
 		}
 		fmt.Fprintf(out, "\nmeasured in %v\n", time.Since(begun).Round(time.Second))
 		return failed
 	})
-}
-
-// isMeasured reports whether one of the chosen figures has a contender.
-func isMeasured(who contender, chosen, whom []string) bool {
-	for _, f := range figures {
-		if slices.Contains(chosen, f.name) && slices.ContainsFunc(f.who, func(c contender) bool { return c.name == who.name }) {
-			return slices.Contains(whom, who.name)
-		}
-	}
-	return false
 }
 
 // choose reads a list with commas, of words that it knows.
@@ -232,10 +227,7 @@ func choose(list string, known []string) ([]string, error) {
 
 // machine says what the figures were measured on.
 func machine(b *bench) string {
-	version := b.servers[0].Info("server", "valkey_version")
-	if version == "" {
-		version = b.servers[0].Info("server", "redis_version")
-	}
+	version := b.servers[0].Info("server", string(b.kind)+"_version")
 	load := "unknown"
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
 		load = strings.Join(strings.Fields(string(text))[:3], " ")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html"
 	"math"
-	"os"
 	"slices"
 	"strings"
 )
@@ -41,12 +40,8 @@ var styles = []struct{ colour, mark string }{
 	{"#555555", "M-4.5 -4.5l9 9m0 -9l-9 9"},                      // a cross
 }
 
-// writePlot draws panels side by side, with some text below, a line for each part
+// drawPlot draws panels side by side, with some text below, a line for each part
 // of it that ends with a semicolon.
-func writePlot(file string, panels []*panel, below string) error {
-	return os.WriteFile(file, []byte(drawPlot(panels, below)), 0o644)
-}
-
 func drawPlot(panels []*panel, below string) string {
 	var b strings.Builder
 	lines := strings.Split(below, "; ")

@@ -16,12 +16,12 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // The floor sends what fenlock sends. It is not copied from there, where it might
-// change: a server tells what it is sent while it takes and releases two locks, and what
-// the requests have in common is told from what depends on the name, the holder
-// and the moment.
+// change: a server tells what it is sent while it takes and releases a lock, and what
+// depends on the name, the holder and the moment is told from the rest.
 
 // part is what an argument of a recorded command is.
 type part uint8
@@ -43,8 +43,8 @@ type sketch struct {
 // sketches are the two commands of a cycle.
 type sketches struct{ acquire, release sketch }
 
-// The names are as long as each other, and have different registers.
-const sketchName, otherName = monitored + "0", monitored + "1"
+// sketchName has a register whose number is no other argument.
+const sketchName = monitored + "0"
 
 // monitor is a connection on which a server tells what it is sent. The client that is
 // listened to is the first one that names one of these locks.
@@ -127,70 +127,55 @@ func sketchCycle(b *bench) (sketches, error) {
 		return sketches{}, err
 	}
 	defer locker.Close()
-	var heard [2][2][]string // by name; acquire and release
-	for i, name := range []string{monitored + "warm", sketchName, otherName} {
+	var s sketches
+	// With the first one it connects, and does what else is done once.
+	for _, name := range []string{monitored + "warm", sketchName} {
 		lock, err := locker.Acquire(ctx, name)
 		if err != nil {
 			return sketches{}, err
 		}
-		acquire, err := l.heard()
-		if err != nil {
+		holder := b.servers[0].Do("GET", valkeynode.DefaultPrefix+name)
+		acquire, err1 := l.heard()
+		err2 := lock.Release(ctx)
+		release, err3 := l.heard()
+		if err := errors.Join(err1, err2, err3); err != nil {
 			return sketches{}, err
 		}
-		if err := lock.Release(ctx); err != nil {
-			return sketches{}, err
-		}
-		release, err := l.heard()
-		if err != nil {
-			return sketches{}, err
-		}
-		if i == 0 { // connecting, and what else is done once
+		if name != sketchName {
 			continue
 		}
 		if len(acquire) != 1 || len(release) != 1 {
 			return sketches{}, fmt.Errorf("fenlock sent %q and %q, instead of one command to acquire and one to release", acquire, release)
 		}
-		heard[i-1] = [2][]string{acquire[0], release[0]}
+		s = sketches{newSketch(acquire[0], holder), newSketch(release[0], holder)}
 	}
-	var s sketches
-	var errs [2]error
-	s.acquire, errs[0] = newSketch(heard[0][0], heard[1][0])
-	s.release, errs[1] = newSketch(heard[0][1], heard[1][1])
-	if err := errors.Join(errs[:]...); err != nil {
-		return sketches{}, err
-	}
-	if s.acquire.find(holding) == "" || s.acquire.find(holding) != s.release.find(holding) || s.acquire.find(proposal) == "" || s.release.find(proposal) != "" {
-		return sketches{}, fmt.Errorf("who holds the lock, or its token, is not in %q and %q as expected", s.acquire.words, s.release.words)
+	for _, p := range []part{naming, striping, holding, proposal} {
+		if s.acquire.find(p) == "" || (s.release.find(p) != "") != (p == naming || p == holding) {
+			return sketches{}, fmt.Errorf("the name, its register, its holder or its token is not in %q and %q as expected",
+				s.acquire.words, s.release.words)
+		}
 	}
 	return s, nil
 }
 
-// newSketch compares the same command for two names.
-func newSketch(words, other []string) (sketch, error) {
-	s := sketch{words: words}
-	if len(words) != len(other) {
-		return s, fmt.Errorf("%q and %q have not the same form", words, other)
-	}
+// newSketch tells the parts of a command for sketchName.
+func newSketch(words []string, holder string) sketch {
+	s := sketch{words: words, parts: make([]part, len(words))}
 	clock := len(fmt.Sprint(time.Now().UnixMicro()))
 	for i, word := range words {
 		_, err := strconv.ParseUint(word, 10, 64)
-		number := err == nil
 		switch {
-		case strings.Contains(word, sketchName) && strings.ReplaceAll(word, sketchName, otherName) == other[i]:
-			s.parts = append(s.parts, naming)
-		case word == strconv.Itoa(node.Stripe(sketchName)) && other[i] == strconv.Itoa(node.Stripe(otherName)):
-			s.parts = append(s.parts, striping)
-		case word == other[i]:
-			s.parts = append(s.parts, constant)
-		case number && len(word) == clock && len(other[i]) == clock:
-			s.parts = append(s.parts, proposal)
-		case !number && len(word) == len(other[i]):
-			s.parts = append(s.parts, holding)
-		default:
-			return s, fmt.Errorf("it is not known what %q is in %q", word, words)
+		case strings.Contains(word, sketchName):
+			s.parts[i] = naming
+		case word == holder:
+			s.parts[i] = holding
+		case word == strconv.Itoa(node.Stripe(sketchName)):
+			s.parts[i] = striping
+		case err == nil && len(word) == clock:
+			s.parts[i] = proposal
 		}
 	}
-	return s, nil
+	return s
 }
 
 // knowing returns the acquire of a client that knows what the server was admitted as,

@@ -15,56 +15,53 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-type redsyncClient struct {
-	redsync *redsync.Redsync
-	ttl     time.Duration
-	closers []func()
-}
-
 func openRedsync(b *bench) (client, error) {
-	c := &redsyncClient{ttl: b.theirTTL()}
-	var pools []redsyncredis.Pool
-	for _, address := range b.addresses() {
+	return openRedsyncOver(b, func(address string) (redsyncredis.Pool, func(), error) {
 		r := redis.NewClient(&redis.Options{Addr: address})
-		c.closers, pools = append(c.closers, func() { r.Close() }), append(pools, goredis.NewPool(r))
-	}
-	c.redsync = redsync.New(pools...)
-	return c, nil
+		return goredis.NewPool(r), func() { r.Close() }, nil
+	})
 }
 
 func openRedsyncValkey(b *bench) (client, error) {
-	c := &redsyncClient{ttl: b.theirTTL()}
-	var pools []redsyncredis.Pool
-	for _, address := range b.addresses() {
+	return openRedsyncOver(b, func(address string) (redsyncredis.Pool, func(), error) {
 		v, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{address}})
 		if err != nil {
-			c.close()
+			return nil, nil, err
+		}
+		return valkeyPool{v}, v.Close, nil
+	})
+}
+
+func openRedsyncOver(b *bench, open func(address string) (redsyncredis.Pool, func(), error)) (client, error) {
+	var pools []redsyncredis.Pool
+	var closers []func()
+	end := func() {
+		for _, close := range closers {
+			close()
+		}
+	}
+	for _, address := range b.addresses() {
+		pool, close, err := open(address)
+		if err != nil {
+			end()
 			return nil, err
 		}
-		c.closers, pools = append(c.closers, v.Close), append(pools, valkeyPool{v})
+		closers, pools = append(closers, close), append(pools, pool)
 	}
-	c.redsync = redsync.New(pools...)
-	return c, nil
-}
-
-func (c *redsyncClient) acquire(ctx context.Context, name string) (func() error, error) {
-	mutex := c.redsync.NewMutex("redsync:"+name, redsync.WithTries(math.MaxInt), redsync.WithExpiry(c.ttl))
-	if err := mutex.LockContext(ctx); err != nil {
-		return nil, err
-	}
-	return func() error {
-		ok, err := mutex.Unlock()
-		if err == nil && !ok {
-			err = errors.New("unlock found no quorum")
+	r := redsync.New(pools...)
+	return library{func(ctx context.Context, name string) (func() error, error) {
+		mutex := r.NewMutex("redsync:"+name, redsync.WithTries(math.MaxInt), redsync.WithExpiry(b.theirTTL()))
+		if err := mutex.LockContext(ctx); err != nil {
+			return nil, err
 		}
-		return err
-	}, nil
-}
-
-func (c *redsyncClient) close() {
-	for _, close := range c.closers {
-		close()
-	}
+		return func() error {
+			ok, err := mutex.Unlock()
+			if err == nil && !ok {
+				err = errors.New("unlock found no quorum")
+			}
+			return err
+		}, nil
+	}, end}, nil
 }
 
 // valkeyPool is redsync's own pool for valkey-go (its package redis/valkeygo),

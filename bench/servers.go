@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -171,10 +170,4 @@ func newLocker(urls []string, ttl time.Duration) (*fenlock.Locker, error) {
 		config.Nodes = append(config.Nodes, node)
 	}
 	return fenlock.New(config)
-}
-
-// commands returns how many commands a server has carried out, this one left
-// out.
-func commands(s *testserver.Server) (int, error) {
-	return strconv.Atoi(s.Info("stats", "total_commands_processed"))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -21,20 +20,6 @@ func TestInversions(t *testing.T) {
 	} {
 		if got := inversions(test.order); got != test.want {
 			t.Errorf("inversions(%v) = %d, want %d", test.order, got, test.want)
-		}
-	}
-	// Exchanging two neighbours changes the number by exactly one.
-	order := rand.Perm(40)
-	before := inversions(order)
-	for i := range len(order) - 1 {
-		swapped := slices.Clone(order)
-		swapped[i], swapped[i+1] = swapped[i+1], swapped[i]
-		want := before + 1
-		if order[i] > order[i+1] {
-			want = before - 1
-		}
-		if got := inversions(swapped); got != want {
-			t.Fatalf("%v: %d inversions, with %d and %d exchanged %d, want %d", order, before, order[i], order[i+1], got, want)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package tests
 import (
 	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -90,17 +89,9 @@ func (c *client) goOn() { c.input.Write([]byte("\n")) }
 func (c *client) stop() {
 	c.t.Helper()
 	c.signal(syscall.SIGSTOP)
-	eventually(c.t, func() error {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
-		if err != nil { // not Linux
-			time.Sleep(100 * time.Millisecond)
-			return nil
-		}
-		if !strings.Contains(string(stat), ") T ") {
-			return errors.New("still running")
-		}
-		return nil
-	})
+	if _, err := syscall.Wait4(c.cmd.Process.Pid, nil, syscall.WUNTRACED, nil); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 func (c *client) signal(sig syscall.Signal) {

@@ -172,3 +172,14 @@ func leases(servers []*testserver.Server, name string) (n int) {
 	}
 	return n
 }
+
+// noLeases waits until the servers hold none on a name.
+func noLeases(t testing.TB, servers []*testserver.Server, name string) {
+	t.Helper()
+	eventually(t, func() error {
+		if n := leases(servers, name); n != 0 {
+			return fmt.Errorf("%d leases are left", n)
+		}
+		return nil
+	})
+}

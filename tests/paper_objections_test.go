@@ -82,12 +82,7 @@ func TestLostReplies(t *testing.T) {
 		if _, err := l.TryAcquire(bounded(t), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) || errors.Is(err, fenlock.ErrHeld) {
 			t.Errorf("with two of three replies lost: %v", err)
 		}
-		eventually(t, func() error {
-			if n := leases(servers, "orders/42"); n != 0 {
-				return fmt.Errorf("%d leases are left", n)
-			}
-			return nil
-		})
+		noLeases(t, servers, "orders/42")
 		lift()
 		release(t, acquire(t, l, "orders/42"))
 	})
@@ -123,17 +118,7 @@ func TestDelayedPacketToTheStorage(t *testing.T) {
 func TestClockJump(t *testing.T) {
 	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l := newLocker(t, urls(servers))
-		release(t, acquire(t, l, "warm up"))
-		servers[3].Pause()
-		servers[4].Pause()
-		first := acquire(t, l, "orders/42") // on A, B and C
-		servers[3].Kill()
-		servers[4].Kill()
-		servers[3].Restart()
-		servers[4].Restart()
-		for _, s := range servers[3:] { // they had granted nothing
-			markAdmitted(t, s, "fenlock:")
-		}
+		first := acquireOnThree(t, l, servers)
 		var second *fenlock.Lock
 		other := newLocker(t, urls(servers))
 		eventually(t, func() (err error) {

@@ -111,12 +111,7 @@ func TestHungMinority(t *testing.T) {
 		// lease must go.
 		servers[1].Resume()
 		servers[2].Resume()
-		eventually(t, func() error {
-			if n := leases(servers, "orders/42"); n != 0 {
-				return fmt.Errorf("%d leases are left", n)
-			}
-			return nil
-		})
+		noLeases(t, servers, "orders/42")
 	})
 }
 
@@ -196,13 +191,24 @@ func TestPartialLocksAreReleased(t *testing.T) {
 		if _, err := l.TryAcquire(bounded(t), "orders/42"); !errors.Is(err, fenlock.ErrHeld) {
 			t.Fatalf("with three of five leased to another: %v", err)
 		}
-		eventually(t, func() error {
-			if n := leases(servers[3:], "orders/42"); n != 0 {
-				return fmt.Errorf("%d leases are left on the other two", n)
-			}
-			return nil
-		})
+		noLeases(t, servers[3:], "orders/42")
 	})
+}
+
+// acquireOnThree acquires orders/42 on the first three of five servers only.
+func acquireOnThree(t *testing.T, l *fenlock.Locker, servers []*testserver.Server) *fenlock.Lock {
+	t.Helper()
+	release(t, acquire(t, l, "warm up"))
+	servers[3].Pause()
+	servers[4].Pause()
+	lock := acquire(t, l, "orders/42")
+	// They forget their promise to nobody: they had given none.
+	for _, s := range servers[3:] {
+		s.Kill()
+		s.Restart()
+		markAdmitted(t, s, "fenlock:")
+	}
+	return lock
 }
 
 // [R] "Performance, crash recovery and fsync": a node without persistence that
@@ -212,21 +218,9 @@ func TestPartialLocksAreReleased(t *testing.T) {
 func TestCrashWithoutPersistence(t *testing.T) {
 	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l, other := newLocker(t, urls(servers)), newLocker(t, urls(servers))
-		// The lease is on A, B and C only.
-		release(t, acquire(t, l, "warm up"))
-		servers[3].Pause()
-		servers[4].Pause()
-		lock := acquire(t, l, "orders/42")
+		lock := acquireOnThree(t, l, servers)
 		servers[2].Kill()
 		servers[2].Restart()
-		servers[3].Kill()
-		servers[4].Kill()
-		// D and E forget their promise to nobody: they had given none.
-		servers[3].Restart()
-		servers[4].Restart()
-		for _, s := range servers[3:] {
-			markAdmitted(t, s, "fenlock:")
-		}
 		next, err := other.TryAcquire(bounded(t), "orders/42")
 		if left := lock.Remaining(); err == nil && left > 0 {
 			t.Fatalf("locked twice: tokens %v, with %v left, and %v", lock.Token(), left, next.Token())

@@ -98,33 +98,29 @@ func increment(t *testing.T, urls []string, processes, rounds int) (done <-chan 
 	return ended, func() {
 		t.Helper()
 		<-ended
-		checkIncrements(t, counter, log, processes*rounds)
-	}
-}
-
-func checkIncrements(t *testing.T, counter, log string, want int) {
-	t.Helper()
-	text, err := os.ReadFile(counter)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(bytes.TrimSpace(text)); got != strconv.Itoa(want) {
-		t.Errorf("counter %s after %d increments", got, want)
-	}
-	text, err = os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tokens := strings.Fields(string(text))
-	last := 0
-	for i, field := range tokens {
-		token, err := strconv.Atoi(field)
-		if err != nil || token <= last {
-			t.Errorf("token %d of the log is %q, after %d", i, field, last)
+		want := processes * rounds
+		text, err := os.ReadFile(counter)
+		if err != nil {
+			t.Fatal(err)
 		}
-		last = token
-	}
-	if len(tokens) != want {
-		t.Errorf("%d tokens in the log, want %d", len(tokens), want)
+		if got := string(bytes.TrimSpace(text)); got != strconv.Itoa(want) {
+			t.Errorf("counter %s after %d increments", got, want)
+		}
+		text, err = os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens := strings.Fields(string(text))
+		last := 0
+		for i, field := range tokens {
+			token, err := strconv.Atoi(field)
+			if err != nil || token <= last {
+				t.Errorf("token %d of the log is %q, after %d", i, field, last)
+			}
+			last = token
+		}
+		if len(tokens) != want {
+			t.Errorf("%d tokens in the log, want %d", len(tokens), want)
+		}
 	}
 }

@@ -22,8 +22,6 @@ import (
 // Postgres is one running PostgreSQL server with an empty cluster, bound to the
 // test that started it.
 type Postgres struct {
-	port   int
-	folder string
 	process
 }
 
@@ -48,7 +46,7 @@ func StartPostgres(t testing.TB) *Postgres {
 			t.Error(err)
 		}
 	})
-	p := &Postgres{folder: folder, process: process{
+	p := &Postgres{process{
 		t: t, path: filepath.Join(bin, "postgres"), dir: folder, logPath: filepath.Join(folder, "log"),
 		readyLine:  "database system is ready to accept connections",
 		killSignal: syscall.SIGQUIT, // SIGKILL would leave its children running for a while
@@ -67,31 +65,16 @@ func StartPostgres(t testing.TB) *Postgres {
 		t.Fatalf("initdb: %v\n%s", err, output)
 	}
 	t.Cleanup(p.Kill)
-	for {
-		p.port = FreePort(t)
-		err := p.startOnPort()
-		if err == nil {
-			return p
-		}
-		if !errors.Is(err, ErrPortTaken) {
-			t.Fatalf("postgres: %v; its log:\n%s", err, p.Log())
-		}
-	}
+	p.startAnywhere(p.startOnPort)
+	return p
 }
-
-// Addr returns "127.0.0.1:port". It stays the same for the server's whole life.
-func (p *Postgres) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
 
 // DSN returns "postgres://postgres@127.0.0.1:port/postgres?sslmode=disable".
 func (p *Postgres) DSN() string {
 	return "postgres://postgres@" + p.Addr() + "/postgres?sslmode=disable"
 }
 
-func (p *Postgres) data() string { return filepath.Join(p.folder, "data") }
-
 func (p *Postgres) startOnPort() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return p.start([]string{
 		"-D", p.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
 		// fsync matters when the machine crashes, not the process.

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,7 @@ const (
 // called from the test's goroutine, as t.Fatal must.
 type process struct {
 	t           testing.TB
+	port        int
 	path        string
 	dir         string // where it runs
 	logPath     string
@@ -65,9 +67,25 @@ func (r *run) alive() bool {
 // ErrPortTaken is of a server on whose port somebody else listens.
 var ErrPortTaken = errors.New("the port is taken")
 
-// start launches the program and waits until ready returns nil, up to 10 seconds. Called
-// with mu held.
+// startAnywhere starts on a free port, and on another one if somebody was faster.
+func (p *process) startAnywhere(startOnPort func() error) {
+	p.t.Helper()
+	for {
+		p.port = FreePort(p.t)
+		err := startOnPort()
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrPortTaken) {
+			p.t.Fatalf("%s: %v; its log:\n%s", filepath.Base(p.path), err, p.Log())
+		}
+	}
+}
+
+// start launches the program and waits until ready returns nil, up to 10 seconds.
 func (p *process) start(args []string, ready func() error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err := p.launch(args); err != nil {
 		return err
 	}
@@ -230,6 +248,11 @@ func (p *process) Resume() {
 		p.t.Fatalf("resume: %v", err)
 	}
 }
+
+// Addr returns "127.0.0.1:port". It stays the same for the server's whole life.
+func (p *process) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
+
+func (p *process) data() string { return filepath.Join(p.dir, "data") }
 
 // Pid returns the process id, 0 while the server is down.
 func (p *process) Pid() int {

@@ -23,13 +23,22 @@ const callTimeout = 5 * time.Second
 // assertions do not share the traps of what they check.
 func (s *Server) Do(args ...string) string {
 	s.t.Helper()
-	return s.DoAs("", "", args...)
+	reply, err := s.Ask("", "", callTimeout, args...)
+	if err != nil {
+		s.t.Fatalf("%s: %s: %v", s.Addr(), args[0], err)
+	}
+	return reply
 }
 
 // Info returns a field of a section of the server's INFO, "" if there is none.
 func (s *Server) Info(section, field string) string {
 	s.t.Helper()
-	for line := range strings.Lines(s.Do("INFO", section)) {
+	return Field(s.Do("INFO", section), field)
+}
+
+// Field returns a field of an INFO, "" if there is none.
+func Field(info, field string) string {
+	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, field+":"); ok {
 			return strings.TrimSpace(value)
 		}
@@ -37,19 +46,10 @@ func (s *Server) Info(section, field string) string {
 	return ""
 }
 
-// DoAs is Do after AUTH as user, "" for the default user. If AUTH is refused, its
-// error is the reply. No password, no AUTH.
-func (s *Server) DoAs(user, password string, args ...string) string {
-	s.t.Helper()
-	reply, err := s.Ask(user, password, callTimeout, args...)
-	if err != nil {
-		s.t.Fatalf("%s: %s: %v", s.Addr(), args[0], err)
-	}
-	return reply
-}
-
-// Ask is DoAs for a server that may not answer: the error says that there was no
-// reply within the timeout, the connection included. Safe for concurrent use.
+// Ask is Do after AUTH as user, "" for the default user, of a server that may not
+// answer: the error says that there was no reply within the timeout, the connection
+// included. If AUTH is refused, its error is the reply. No password, no AUTH. Safe for
+// concurrent use.
 func (s *Server) Ask(user, password string, timeout time.Duration, args ...string) (string, error) {
 	deadline := time.Now().Add(timeout)
 	conn, err := s.dial(deadline)
@@ -73,8 +73,8 @@ func (s *Server) Ask(user, password string, timeout time.Duration, args ...strin
 
 func (s *Server) dial(deadline time.Time) (net.Conn, error) {
 	dialer := &net.Dialer{Deadline: deadline}
-	if s.tls {
-		return tls.DialWithDialer(dialer, "tcp", s.Addr(), s.tlsConfig)
+	if s.tls != nil {
+		return tls.DialWithDialer(dialer, "tcp", s.Addr(), s.tls)
 	}
 	return dialer.Dial("tcp", s.Addr())
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +15,7 @@ import (
 )
 
 // Server is one running Valkey or Redis primary, bound to the test that started
-// it: what goes wrong fails that test. Addr, URL, TLSConfig, Pid, Log and Ask are
+// it: what goes wrong fails that test. Addr, URL, Pid, Log and Ask are
 // safe for concurrent use; the other methods belong on the test's goroutine, as t.Fatal
 // does.
 type Server struct {
@@ -24,12 +23,9 @@ type Server struct {
 	// CertFile and KeyFile are a client's. PEM; empty unless StartTLS made the server.
 	CAFile, CertFile, KeyFile string
 
-	kind      Kind
-	port      int
-	folder    string
-	config    []string // "directive value"; later ones override earlier ones
-	tls       bool
-	tlsConfig *tls.Config
+	kind   Kind
+	config []string    // "directive value"; later ones override earlier ones
+	tls    *tls.Config // of a client; nil without TLS
 	process
 }
 
@@ -49,7 +45,7 @@ func StartWith(t testing.TB, kind Kind, environment []string, config ...string) 
 	t.Helper()
 	s := newServer(t, kind, config)
 	s.environment = environment
-	s.startOnFreePort()
+	s.startAnywhere(s.startOnPort)
 	return s
 }
 
@@ -72,7 +68,6 @@ func newServer(t testing.TB, kind Kind, config []string) *Server {
 	folder := t.TempDir()
 	s := &Server{
 		kind:   kind,
-		folder: folder,
 		config: append([]string{`save ""`, "appendonly no"}, config...),
 		process: process{
 			t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"),
@@ -86,35 +81,18 @@ func newServer(t testing.TB, kind Kind, config []string) *Server {
 	return s
 }
 
-// startOnFreePort chooses another port if somebody was faster.
-func (s *Server) startOnFreePort() {
-	s.t.Helper()
-	for {
-		s.port = FreePort(s.t)
-		err := s.startOnPort()
-		if err == nil {
-			return
-		}
-		if !errors.Is(err, ErrPortTaken) {
-			s.t.Fatalf("%s-server: %v; its log:\n%s", s.kind, err, s.Log())
-		}
-	}
-}
-
 func (s *Server) startOnPort() error {
 	lines := []string{"bind 127.0.0.1", "daemonize no", "dir " + strconv.Quote(s.data())}
-	if s.tls {
+	if s.tls != nil {
 		lines = append(lines, "port 0", fmt.Sprint("tls-port ", s.port))
 	} else {
 		lines = append(lines, fmt.Sprint("port ", s.port))
 	}
 	lines = append(lines, s.config...)
-	file := filepath.Join(s.folder, "conf")
+	file := filepath.Join(s.dir, "conf")
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return s.start([]string{file}, s.ping)
 }
 
@@ -132,16 +110,11 @@ func (s *Server) ping() error {
 	return errors.New(reply) // LOADING
 }
 
-func (s *Server) data() string { return filepath.Join(s.folder, "data") }
-
-// Addr returns "127.0.0.1:port". It stays the same for the server's whole life.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
-
 // URL returns "valkey://127.0.0.1:port", or "redis://"; with TLS "valkeys://" or
 // "rediss://".
 func (s *Server) URL() string {
 	scheme := string(s.kind)
-	if s.tls {
+	if s.tls != nil {
 		scheme += "s"
 	}
 	return scheme + "://" + s.Addr()

@@ -4,8 +4,6 @@ package testserver_test
 
 import (
 	"bufio"
-	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"os"
 	"os/exec"
@@ -133,84 +131,6 @@ func TestCleanup(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestAuthentication(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		s := testserver.Start(t, kind, "requirepass secret", "user alice on >wonder ~* +get")
-		if reply := s.Do("PING"); !strings.HasPrefix(reply, "NOAUTH ") {
-			t.Fatalf("without a password: %q", reply)
-		}
-		want(t, s.DoAs("", "secret", "PING"), "PONG")
-		want(t, s.DoAs("alice", "wonder", "GET", "x"), "(nil)")
-		if reply := s.DoAs("alice", "wonder", "SET", "x", "1"); !strings.HasPrefix(reply, "NOPERM ") {
-			t.Fatalf("beyond the rights: %q", reply)
-		}
-		if reply := s.DoAs("alice", "wrong", "GET", "x"); !strings.HasPrefix(reply, "WRONGPASS ") {
-			t.Fatalf("with a wrong password: %q", reply)
-		}
-	})
-}
-
-func TestTLS(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		s := testserver.StartTLS(t, kind)
-		want(t, s.URL(), string(kind)+"s://"+s.Addr())
-		want(t, s.Do("PING"), "PONG")
-		s.Kill()
-		s.Restart()
-		want(t, s.Do("PING"), "PONG")
-
-		// With the files, and by address: the certificate names both.
-		pem, err := os.ReadFile(s.CAFile)
-		if err != nil {
-			t.Fatal(err)
-		}
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(pem)
-		conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{RootCAs: roots})
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn.Close()
-		if conn, err := tls.Dial("tcp", s.Addr(), &tls.Config{}); err == nil {
-			conn.Close()
-			t.Fatal("the certificate is trusted without its authority")
-		}
-		if _, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile); err != nil {
-			t.Fatal(err)
-		}
-		if s.TLSConfig() == nil || testserver.Start(t, kind).TLSConfig() != nil {
-			t.Fatal("TLSConfig is for TLS servers, and for them only")
-		}
-	})
-}
-
-func TestClientCertificate(t *testing.T) {
-	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		s := testserver.StartTLS(t, kind, "tls-auth-clients yes")
-		want(t, s.Do("PING"), "PONG")
-		config := s.TLSConfig()
-		config.Certificates = nil
-		conn, err := tls.Dial("tcp", s.Addr(), config)
-		if err == nil { // in TLS 1.3 the refusal comes after the handshake
-			defer conn.Close()
-			conn.Write([]byte("PING\r\n"))
-			if _, err = conn.Read(make([]byte, 1)); err == nil {
-				t.Fatal("served without a client certificate")
-			}
-		}
-	})
-}
-
-func TestPostgres(t *testing.T) {
-	p := testserver.StartPostgres(t)
-	want(t, p.DSN(), "postgres://postgres@"+p.Addr()+"/postgres?sslmode=disable")
-	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn.Close()
 }
 
 // A test binary that is killed takes its servers with it. The test runs itself

@@ -27,8 +27,7 @@ import (
 func StartTLS(t testing.TB, kind Kind, config ...string) *Server {
 	t.Helper()
 	s := newServer(t, kind, nil)
-	s.tls = true
-	s.CertFile, s.KeyFile = filepath.Join(s.folder, "tls.crt"), filepath.Join(s.folder, "tls.key")
+	s.CertFile, s.KeyFile = filepath.Join(s.dir, "tls.crt"), filepath.Join(s.dir, "tls.key")
 	s.CAFile = s.CertFile
 	s.config = append(s.config,
 		"tls-ca-cert-file "+strconv.Quote(s.CAFile), "tls-cert-file "+strconv.Quote(s.CertFile),
@@ -41,14 +40,10 @@ func StartTLS(t testing.TB, kind Kind, config ...string) *Server {
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(pair.Leaf)
-	s.tlsConfig = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, ServerName: "localhost"}
-	s.startOnFreePort()
+	s.tls = &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}, ServerName: "localhost"}
+	s.startAnywhere(s.startOnPort)
 	return s
 }
-
-// TLSConfig returns a client's configuration for this server, with the client's
-// certificate; nil for a server without TLS.
-func (s *Server) TLSConfig() *tls.Config { return s.tlsConfig.Clone() }
 
 // newCertificate writes a new certificate, for both ends of a connection, and its key.
 func newCertificate(certFile, keyFile string) (pair tls.Certificate, err error) {

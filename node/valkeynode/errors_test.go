@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
@@ -134,7 +135,7 @@ func TestServerChanges(t *testing.T) {
 
 		s, n = admitted(t, kind, groupTTL)
 		s.Do("CONFIG", "SET", "requirepass", "new-secret")
-		s.DoAs("", "new-secret", "CLIENT", "KILL", "TYPE", "normal")
+		s.Ask("", "new-secret", time.Minute, "CLIENT", "KILL", "TYPE", "normal")
 		eventually(t, func() error {
 			_, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
 			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "password") {

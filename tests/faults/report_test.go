@@ -82,13 +82,3 @@ func TestComparison(t *testing.T) {
 		t.Error(got)
 	}
 }
-
-// A campaign is said to try all pairs only if each is dealt to some slot.
-func TestEnough(t *testing.T) {
-	for histories, want := range map[int]bool{2: false, 100: true} {
-		c := campaign{Job: runner.Job{Setup: plan.Full(30)}, histories: histories}
-		if got := c.sum(nil).enough(); got != want {
-			t.Errorf("%d histories are enough for all pairs: %v, want %v", histories, got, want)
-		}
-	}
-}

@@ -103,15 +103,12 @@ func (x *examination) held(at int64) bool {
 // check.Validity, told as things happen, does not: a client that is paused tells
 // late of an extension, and by then another one may seem to hold the lock.
 func (x *examination) validity() {
-	open := make(map[string][]*tenure)
-	for _, b := range x.tenures {
-		open[b.name] = slices.DeleteFunc(open[b.name], func(a *tenure) bool { return a.end() <= b.start })
-		for _, a := range open[b.name] {
-			if b.end() > b.start {
+	for i, b := range x.tenures {
+		for _, a := range x.tenures[:i] {
+			if a.name == b.name && a.end() > b.start && b.end() > b.start {
 				x.overlap(a, b)
 			}
 		}
-		open[b.name] = append(open[b.name], b)
 	}
 }
 

@@ -63,12 +63,6 @@ func (h *History) decodeLine(line []byte, first bool) error {
 	if !slices.Contains(kinds, e.Kind) {
 		return fmt.Errorf("there is no kind of event %q", e.Kind)
 	}
-	if e.At <= 0 {
-		return errors.New("the event has no time")
-	}
-	if n := len(h.Events); n > 0 && e.At < h.Events[n-1].At {
-		return fmt.Errorf("the event is of an earlier time (%d) than the one before it (%d)", e.At, h.Events[n-1].At)
-	}
 	h.Events = append(h.Events, e)
 	return nil
 }

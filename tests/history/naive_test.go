@@ -2,13 +2,10 @@ package history
 
 import (
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
-	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/check"
 )
 
 // What operations.go leaves out or cuts short, it says, excludes nothing. The
@@ -162,45 +159,5 @@ func TestOperationsSayWhatTheNaiveOnesSay(t *testing.T) {
 	}
 	if legal < histories/10 || legal > histories*9/10 || unknown < histories/50 {
 		t.Errorf("of %d histories %d are legal, %d of them with something unknown: that shows little", histories, legal, unknown)
-	}
-}
-
-// The overlaps are those that the simulator's checker finds when it is told
-// from the start until when each tenure lasts.
-func TestValiditySaysWhatTheSimulatorsCheckerSays(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	bad := 0
-	const histories = 2000
-	for range histories {
-		h := randomHistory(rng)
-		r, err := newRecord(h)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checker, want := check.NewValidity(1), make(map[int64]bool)
-		for _, tenure := range r.tenures {
-			if tenure.end() == tenure.start {
-				continue // it never believed in it
-			}
-			if v := checker.Begins(0, tenure.id(), fence.Token(tenure.token), time.Duration(tenure.start), time.Duration(tenure.end())); v != "" {
-				want[tenure.start] = true
-			}
-		}
-		x := &examination{record: r}
-		x.validity()
-		got := make(map[int64]bool)
-		for _, o := range x.report.Overlaps {
-			got[o.At] = true
-		}
-		all := slices.Concat(x.report.Violations, x.report.Excused)
-		if len(all) != len(x.report.Overlaps) || len(got) != len(want) {
-			t.Fatalf("got %v; want overlaps at %v in %+v", x.report.Overlaps, want, h.Events)
-		}
-		if len(want) > 0 {
-			bad++
-		}
-	}
-	if bad < histories/10 || bad > histories*9/10 {
-		t.Errorf("%d of %d histories have overlaps: that shows little", bad, histories)
 	}
 }

@@ -151,8 +151,9 @@ func TestTimedOut(t *testing.T) {
 
 // busy makes a history of clients who wait in the queue all the time, some of
 // whom lose the lock.
-func busy(clients, rounds int, seed uint64) *History {
-	rng := rand.New(rand.NewPCG(seed, 0))
+func busy() *History {
+	const clients, rounds = 8, 2500
+	rng := rand.New(rand.NewPCG(1, 0))
 	h := &History{Header: Header{
 		Library: "fenlock", Clients: clients, Names: []string{"a"}, TTL: time.Second, MaxTTL: time.Second,
 	}}
@@ -224,9 +225,9 @@ func busy(clients, rounds int, seed uint64) *History {
 	return h
 }
 
-// The larger one is as large as that of a campaign, all on one name.
-func TestBusyHistories(t *testing.T) {
-	h := busy(8, 2500, 1)
+// As large as the history of a campaign, all on one name.
+func TestBusyHistory(t *testing.T) {
+	h := busy()
 	if len(h.Events) < 12000 {
 		t.Fatalf("there are %d events only", len(h.Events))
 	}
@@ -240,23 +241,4 @@ func TestBusyHistories(t *testing.T) {
 	bad := slices.IndexFunc(h.Events, func(e Event) bool { return e.Kind == Wrote && e.At > half })
 	h.Events[bad].Kind = Refused
 	wantViolations(t, Check(h).Violations, Porcupine, "there can be no refuse(")
-
-	for seed := range uint64(20) {
-		h := busy(5, 100, seed)
-		wantViolations(t, Check(h).Violations, "", "")
-		// A write in the middle that was accepted with the token before.
-		var last uint64
-		for i := range h.Events {
-			e := &h.Events[i]
-			if e.Kind != Wrote || i < len(h.Events)/2 {
-				continue
-			}
-			if last != 0 && e.Token != last {
-				e.Kind = Refused
-				break
-			}
-			last = e.Token
-		}
-		wantViolations(t, Check(h).Violations, Porcupine, "there can be no refuse(")
-	}
 }

@@ -3,19 +3,18 @@ package history
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 )
 
-// most is how many violations of a kind Print prints.
+// most is how many violations of a kind are printed.
 const most = 20
 
-// Print writes the report for a person: what was checked, counts, how often each
+// String is the report for a person: what was checked, counts, how often each
 // fault struck, what was excused and by what, and what is wrong.
-func (r Report) Print(w io.Writer) error {
+func (r Report) String() string {
 	var text strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }
 	list := func(title string, n int, item func(i int) string) {
@@ -53,8 +52,7 @@ func (r Report) Print(w io.Writer) error {
 	}
 	list("excused", len(r.Excused), func(i int) string { return r.Excused[i].String() })
 	list("VIOLATIONS", len(r.Violations), func(i int) string { return r.Violations[i].String() })
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
 }
 
 func (v Violation) String() string {

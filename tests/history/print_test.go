@@ -1,19 +1,9 @@
 package history
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
-
-func printed(t *testing.T, r Report) string {
-	t.Helper()
-	var b strings.Builder
-	if err := r.Print(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
 
 func TestPrint(t *testing.T) {
 	h := script(t, "fenlock", good)
@@ -29,7 +19,7 @@ func TestPrint(t *testing.T) {
   excused: 0
   VIOLATIONS: 0
 `
-	if got := printed(t, Check(h)); got != want {
+	if got := Check(h).String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -52,25 +42,15 @@ func TestPrintOfWhatIsWrong(t *testing.T) {
 		}},
 	}
 	for _, test := range tests {
-		got := printed(t, Check(script(t, test.library, test.events)))
+		got := Check(script(t, test.library, test.events)).String()
 		for _, want := range test.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("got\n%s\nwithout %q", got, want)
 			}
 		}
 	}
-	got := printed(t, Report{Violations: make([]Violation, most+3)})
+	got := Report{Violations: make([]Violation, most+3)}.String()
 	if !strings.Contains(got, "VIOLATIONS: 23\n") || !strings.HasSuffix(got, "    and 3 more\n") || strings.Count(got, "\n    : ") != most {
 		t.Errorf("got\n%s", got)
-	}
-}
-
-type full struct{}
-
-func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
-
-func TestPrintReturnsTheErrorOfItsWriter(t *testing.T) {
-	if err := (Report{}).Print(full{}); err == nil {
-		t.Error("no error")
 	}
 }

@@ -51,59 +51,40 @@ func TestLibrariesWithoutTokens(t *testing.T) {
 
 // What is lost is listed with the kinds that were active, and is no violation.
 func TestLostUpdatesOfLibrariesWithoutTokens(t *testing.T) {
-	h := script(t, "redislock", rival)
-	for i := range h.Events {
-		if e := &h.Events[i]; e.Kind == Wrote && e.Client == 1 {
-			e.Base, e.Value = 0, 1
+	const text = `"a": client 1 (op 1), 1.61s after the start: wrote 1 on top of 0, and the value was 1`
+	for _, test := range []struct {
+		name   string
+		change []string
+		text   string
+		faults []string
+	}{
+		{"the paused one writes last", []string{"1710", "1710 wrote 1.1 value=1"}, text, []string{"pause", "slow"}},
+		{"it writes first, and the pause was over before the other one asked", []string{
+			"1220", "1215 wrote 1.1 value=1\n1220 wrote 2.1 value=1", "1400", "700 healed fault=pause", "1710", "",
+		}, "client 2 (op 1)", []string{"pause"}},
+	} {
+		r := Check(script(t, "redislock", change(t, rival, test.change...)))
+		wantViolations(t, r.Violations, "", "")
+		if len(r.Lost) != 1 || !slices.Equal(r.Lost[0].Faults, test.faults) || r.Lost[0].Name != "a" ||
+			!strings.Contains(r.Lost[0].Text, test.text) {
+			t.Errorf("%s: lost are %+v; want one, with %v and %s", test.name, r.Lost, test.faults, test.text)
 		}
-	}
-	r := Check(h)
-	wantViolations(t, r.Violations, "", "")
-	if len(r.Lost) != 1 || !slices.Equal(r.Lost[0].Faults, []string{"pause", "slow"}) || r.Lost[0].Name != "a" {
-		t.Fatalf("lost are %+v; want one, with pause and slow", r.Lost)
-	}
-	if want := `"a": client 1 (op 1), 1.61s after the start: wrote 1 on top of 0, and the value was 1`; r.Lost[0].Text != want {
-		t.Errorf("got %q; want %q", r.Lost[0].Text, want)
-	}
-}
-
-// The one that is there first may be the one that was paused, and write first.
-func TestLostUpdatesAreTracedToTheEarlierTenure(t *testing.T) {
-	const order = `
-	1215 wrote 1.1 value=1
-	1220 wrote 2.1 value=1`
-	h := script(t, "redsync", strings.NewReplacer(
-		"	1220 wrote 2.1 value=1", order, "	1400 healed", "	700 healed", "	1710 wrote 1.1 base=1 value=2", "").Replace(rival))
-	r := Check(h)
-	wantViolations(t, r.Violations, "", "")
-	if len(r.Lost) != 1 || !slices.Equal(r.Lost[0].Faults, []string{"pause"}) {
-		t.Errorf("lost are %+v; want one, with the pause before the second was asked for", r.Lost)
 	}
 }
 
 func TestOverlapsOfLibrariesWithoutTokens(t *testing.T) {
-	early := func(breaks string) Report {
-		h := script(t, "redsync", rival)
-		for i := range h.Events {
-			e := &h.Events[i]
-			if e.Kind == Acquired && e.Client == 2 && e.Op == 1 {
-				e.At -= 200e6
-			}
-			if e.Fault == "pause" {
-				e.Breaks = breaks
-			}
+	for _, breaks := range []string{"", "no pauses"} {
+		fault := "150 fault fault=pause breaks=" + strings.ReplaceAll(breaks, " ", "_")
+		r := Check(script(t, "redsync", change(t, rival, "1200", "1000 acquired 2.1 until=2190", "150", fault)))
+		if breaks == "" {
+			wantViolations(t, r.Violations, Validity,
+				"client 2 (op 1) acquires it 900ms after the start, while client 1 (op 1) has it for another 90ms")
+		} else if wantViolations(t, r.Violations, "", ""); len(r.Excused) != 1 {
+			t.Errorf("excused %+v", r.Excused)
 		}
-		h.Events = Merge(h.Events)
-		return Check(h)
-	}
-	r := early("")
-	wantViolations(t, r.Violations, Validity, "client 2 (op 1) acquires it 900ms after the start, while client 1 (op 1) has it for another 90ms")
-	if len(r.Overlaps) != 1 || !slices.Equal(r.Overlaps[0].Faults, []string{"pause"}) || r.Overlaps[0].Assumption != "" {
-		t.Errorf("overlaps are %+v", r.Overlaps)
-	}
-	r = early("no pauses")
-	wantViolations(t, r.Violations, "", "")
-	if len(r.Excused) != 1 || len(r.Overlaps) != 1 || r.Overlaps[0].Assumption != "no pauses" {
-		t.Errorf("excused %+v, overlaps %+v", r.Excused, r.Overlaps)
+		if len(r.Overlaps) != 1 || !slices.Equal(r.Overlaps[0].Faults, []string{"pause"}) ||
+			r.Overlaps[0].Assumption != breaks {
+			t.Errorf("overlaps are %+v", r.Overlaps)
+		}
 	}
 }

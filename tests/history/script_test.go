@@ -117,12 +117,16 @@ const good = `
 // with returns good, changed: pairs of a line's beginning and what takes its place.
 func with(t testing.TB, pairs ...string) string {
 	t.Helper()
-	text := good
+	return change(t, good, pairs...)
+}
+
+func change(t testing.TB, text string, pairs ...string) string {
+	t.Helper()
 	for i := 0; i+1 < len(pairs); i += 2 {
 		lines := strings.Split(text, "\n")
 		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), pairs[i]) })
 		if at < 0 {
-			t.Fatalf("the good history has no line %q", pairs[i])
+			t.Fatalf("the history has no line %q", pairs[i])
 		}
 		lines[at] = pairs[i+1]
 		text = strings.Join(lines, "\n")

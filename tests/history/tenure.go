@@ -60,9 +60,6 @@ type attempt struct{ client, op int }
 // newRecord returns an error if an event says something that cannot be: a
 // history that was damaged or is incomplete must not pass for a good one.
 func newRecord(h *History) (*record, error) {
-	if err := h.Header.check(); err != nil {
-		return nil, err
-	}
 	n := len(h.Events)
 	if n == 0 || h.Events[n-1].Kind != End {
 		return nil, fmt.Errorf("the last event is not %q: the run was cut short", End)

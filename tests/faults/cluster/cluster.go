@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -119,7 +118,7 @@ func (c *Cluster) Admitted(node int) bool {
 		return false
 	}
 	info, err := m.Ask(Brief, "INFO", "replication")
-	return err == nil && Field(info, "master_replid") == mark && Field(info, "role") == "master"
+	return err == nil && testserver.Field(info, "master_replid") == mark && testserver.Field(info, "role") == "master"
 }
 
 // Leftover is a lease that is still on a server.
@@ -164,23 +163,6 @@ func (c *Cluster) Leftovers() (all []Leftover, err error) {
 // Version returns what the servers call themselves: "Valkey 8.0.1".
 func (c *Cluster) Version() (string, error) {
 	info, err := c.Members[0].Ask(Patience, "INFO", "server")
-	if err != nil {
-		return "", err
-	}
-	for _, name := range []string{"Valkey", "Redis"} {
-		if version := Field(info, strings.ToLower(name)+"_version"); version != "" {
-			return name + " " + version, nil
-		}
-	}
-	return "", errors.New("INFO names no version")
-}
-
-// Field returns a field of an INFO.
-func Field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
-			return value
-		}
-	}
-	return ""
+	kind := string(c.kind)
+	return strings.ToUpper(kind[:1]) + kind[1:] + " " + testserver.Field(info, kind+"_version"), err
 }

@@ -114,7 +114,7 @@ func TestClock(t *testing.T) {
 		// INFO shows a time that the server looks up ten times a second.
 		uptime := time.Duration(0)
 		for end := time.Now().Add(Patience); uptime < 4*time.Hour && time.Now().Before(end); time.Sleep(pollInterval) {
-			uptime = time.Duration(number(Field(ask(t, m, "INFO", "server"), "uptime_in_seconds"))) * time.Second
+			uptime = time.Duration(number(testserver.Field(ask(t, m, "INFO", "server"), "uptime_in_seconds"))) * time.Second
 		}
 		about("the uptime", uptime, 5*time.Hour)
 

@@ -235,7 +235,7 @@ func (m *Member) Promote() error {
 func awaitCopy(replica *testserver.Server) error {
 	for end := time.Now().Add(Patience); time.Now().Before(end); time.Sleep(pollInterval) {
 		info, err := replica.Ask(adminUser, adminPassword, Brief, "INFO", "replication")
-		if err == nil && Field(info, "master_link_status") == "up" {
+		if err == nil && testserver.Field(info, "master_link_status") == "up" {
 			return nil
 		}
 	}
@@ -285,7 +285,7 @@ func (m *Member) MarkAdmitted(durable bool) error {
 	if err != nil {
 		return err
 	}
-	reply, err := m.Ask(Patience, "HSET", RegistersKey, "admitted", Field(info, "master_replid"),
+	reply, err := m.Ask(Patience, "HSET", RegistersKey, "admitted", testserver.Field(info, "master_replid"),
 		"maxttl", fmt.Sprint(TTL.Milliseconds()), "durable", map[bool]string{false: "0", true: "1"}[durable])
 	if err == nil && reply != "3" {
 		err = errors.New(reply)

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/fenlock/fenlock/internal/testserver"
 )
 
 // Normal returns an error unless the server and its network are as they began: this
@@ -39,7 +41,7 @@ func (m *Member) Normal() error {
 		errs = append(errs, fmt.Errorf("users: %s, %v", users, err))
 	}
 	info, err := m.Ask(Patience, "INFO", "replication")
-	if role := Field(info, "role"); role != "master" {
+	if role := testserver.Field(info, "role"); role != "master" {
 		errs = append(errs, fmt.Errorf("role %q, %v", role, err))
 	}
 	return errors.Join(errs...)

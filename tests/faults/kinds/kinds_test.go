@@ -125,9 +125,3 @@ func TestForgets(t *testing.T) {
 		node %= 4
 	}
 }
-
-func TestAllows(t *testing.T) {
-	if k := All[Index(All, "kill")]; !k.Allows("redsync", cluster.Always) || k.Allows("redsync", cluster.Off) {
-		t.Error("a crash is within redsync's assumptions only if it costs no memory")
-	}
-}

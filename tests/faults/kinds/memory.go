@@ -5,6 +5,7 @@ package kinds
 import (
 	"strings"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/tests/faults/cluster"
 )
 
@@ -30,7 +31,7 @@ var memoryKinds = []Kind{
 				strings.Fields("CONFIG SET maxmemory 0 maxmemory-policy noeviction"),
 				func() bool {
 					info, err := m.Ask(cluster.Brief, "INFO", "keyspace")
-					keys := cluster.Field(info, "db0")
+					keys := testserver.Field(info, "db0")
 					return err == nil && (keys == "" || strings.Contains(keys, "expires=0"))
 				})
 			// The leases are gone, and there are no new ones: every write is refused.

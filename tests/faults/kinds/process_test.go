@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/tests/faults/cluster"
 )
 
@@ -44,7 +45,7 @@ func TestWipe(t *testing.T) {
 func TestPromote(t *testing.T) {
 	st := newStage(t, 1, cluster.Off)
 	before := st.c.Members[0].Server()
-	url, id := st.c.URLs(0)[0], cluster.Field(st.ask("INFO", "replication"), "master_replid")
+	url, id := st.c.URLs(0)[0], testserver.Field(st.ask("INFO", "replication"), "master_replid")
 	st.ask("SET", "key", "value")
 	w := st.dial(0, 0)
 	w.Answers("PING", "+PONG")
@@ -57,7 +58,7 @@ func TestPromote(t *testing.T) {
 	if got := st.ask("GET", "key"); got != "value" {
 		t.Errorf("the replica has %q", got)
 	}
-	if cluster.Field(st.ask("INFO", "replication"), "master_replid") == id {
+	if testserver.Field(st.ask("INFO", "replication"), "master_replid") == id {
 		t.Error("its replication history is the old one's")
 	}
 	// It can be killed, like any other, and its clock is the one that the fault steps.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/tests/faults/cluster"
 )
 
@@ -69,7 +70,7 @@ func misconf(s *Scene) (Heal, error) {
 		[]string{"CONFIG", "SET", "save", "", "dbfilename", "dump.rdb"},
 		func() bool {
 			info, err := m.Ask(cluster.Brief, "INFO", "persistence")
-			if err != nil || cluster.Field(info, "rdb_last_bgsave_status") == "err" {
+			if err != nil || testserver.Field(info, "rdb_last_bgsave_status") == "err" {
 				return err == nil
 			}
 			m.Ask(cluster.Brief, "BGSAVE") // refused while a file is written

@@ -46,18 +46,23 @@ func TestNetworkKinds(t *testing.T) {
 	heal()
 
 	w, heal = begins("half-open", 1)
-	idle := st.dial(0, 0)
+	silent := st.dial(0, 0)
 	w.Silent("INCR n")
-	idle.Silent("INCR n")
+	silent.Silent("INCR n")
 	count("0")
 	heal()
 	w.Dead()
 
+	idle := st.dial(0, 0)
+	idle.Answers("PING", "+PONG")
+
+	// A connection that lost nothing goes on.
 	w, heal = begins("requests lost", 1)
 	w.Silent("INCR n")
 	count("0")
 	heal()
 	w.Dead()
+	idle.Answers("PING", "+PONG")
 	count("0")
 
 	w, heal = begins("replies lost", 1)

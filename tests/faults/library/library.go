@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -100,7 +101,11 @@ type brokenLocker struct {
 func (l *brokenLocker) TryAcquire(ctx context.Context, _ string) (Lease, error) {
 	token := max(l.last.Load()+1, uint64(time.Now().UnixMicro()))
 	l.last.Store(token)
-	return newRenewed(l.ttl, rival{token: fence.Token(token)}), nil
+	until := func(context.Context) (time.Duration, error) { return clock.Now() + l.ttl, nil }
+	return newRenewed(l.ttl, rival{
+		token: fence.Token(token), until: clock.Now() + l.ttl, extend: until,
+		release: func(context.Context) error { return nil },
+	}), nil
 }
 
 func (l *brokenLocker) Acquire(ctx context.Context, name string) (Lease, error) {

@@ -37,9 +37,6 @@ var (
 
 func newRenewed(ttl time.Duration, r rival) *renewed {
 	l := &renewed{rival: r}
-	if l.until == 0 {
-		l.until = clock.Now() + ttl
-	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	go l.renew(ttl)
 	return l
@@ -74,9 +71,6 @@ func (l *renewed) Extend(ctx context.Context) error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
 	}
-	if l.extend == nil {
-		return nil
-	}
 	until, err := l.extend(ctx)
 	if err != nil {
 		return err
@@ -104,10 +98,7 @@ func (l *renewed) Release(ctx context.Context) error {
 	l.cancel(errLetGo)
 	l.calls.Lock()
 	defer l.calls.Unlock()
-	var err error
-	if l.release != nil {
-		err = l.release(ctx)
-	}
+	err := l.release(ctx)
 	if lost {
 		err = errors.Join(fmt.Errorf("it was lost before: %w", context.Cause(l.ctx)), err)
 	}

@@ -16,6 +16,7 @@ func TestRenewed(t *testing.T) {
 	extended := make(chan struct{}, 1000)
 	fail := make(chan struct{})
 	l := newRenewed(ttl, rival{
+		until: clock.Now() + ttl,
 		extend: func(context.Context) (time.Duration, error) {
 			select {
 			case <-fail:
@@ -46,7 +47,9 @@ func TestRenewed(t *testing.T) {
 		t.Errorf("extend: %v", err)
 	}
 
-	l = newRenewed(time.Hour, rival{release: func(context.Context) error { return errors.New("unlock") }})
+	l = newRenewed(time.Hour, rival{
+		until: clock.Now() + time.Hour, release: func(context.Context) error { return errors.New("unlock") },
+	})
 	if left := l.Remaining(); left <= 0 || left > time.Hour {
 		t.Errorf("%v left", left)
 	}

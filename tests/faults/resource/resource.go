@@ -115,27 +115,11 @@ func NewClient(url string) *Client {
 	return &Client{url, http.Client{Transport: &http.Transport{}, Timeout: 2 * time.Second}}
 }
 
-// Use says who uses the resource.
-type Use struct {
-	Name       string
-	Client, Op int
-	Token      fence.Token // 0 for none
-}
-
-// Read returns the value.
-func (c *Client) Read(u Use) (value int, err error) { return c.do(history.ReadValue, u, 0, 0) }
-
-// Write changes the value, which was base when it was read.
-func (c *Client) Write(u Use, base, value int) error {
-	_, err := c.do(history.Wrote, u, base, value)
-	return err
-}
-
-// do sends a request once: package http sends no POST again that may have arrived.
-func (c *Client) do(kind history.Kind, u Use, base, value int) (int, error) {
-	body, err := json.Marshal(history.Event{
-		Kind: kind, Name: u.Name, Client: u.Client, Op: u.Op, Token: uint64(u.Token), Base: base, Value: value,
-	})
+// Do reads the value, or changes it, as an event says: of the kind history.ReadValue or
+// history.Wrote, with who does it. It is sent once: package http sends no POST again that
+// may have arrived.
+func (c *Client) Do(e history.Event) (value int, err error) {
+	body, err := json.Marshal(e)
 	if err != nil {
 		return 0, err
 	}

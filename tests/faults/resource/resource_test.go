@@ -7,7 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -19,41 +18,28 @@ func start(t *testing.T, guarded bool) (*Server, *Client) {
 	return r, c
 }
 
-func user1(token fence.Token) Use { return Use{Name: "red", Client: 1, Op: 2, Token: token} }
+func event(kind history.Kind, token uint64, base, value int) history.Event {
+	return history.Event{Kind: kind, Name: "red", Client: 1, Op: 2, Token: token, Base: base, Value: value}
+}
 
 func TestGuardedResource(t *testing.T) {
 	r, c := start(t, true)
 	script := []struct {
-		token       fence.Token
-		write       bool
-		base, value int
-		want        string
+		event history.Event
+		value int
+		err   error
 	}{
-		{token: 5, want: "0"},
-		{token: 5, write: true, value: 1, want: "done"},
-		{token: 6, want: "1"},
-		{token: 5, write: true, base: 1, value: 2, want: "stale"}, // a newer one has read
-		{token: 5, want: "stale"},
-		{token: 6, write: true, base: 1, value: 2, want: "done"},
-		{token: 7, want: "2"},
+		{event(history.ReadValue, 5, 0, 0), 0, nil},
+		{event(history.Wrote, 5, 0, 1), 1, nil},
+		{event(history.ReadValue, 6, 0, 0), 1, nil},
+		{event(history.Wrote, 5, 1, 2), 0, ErrStale}, // a newer one has read
+		{event(history.ReadValue, 5, 0, 0), 0, ErrStale},
+		{event(history.Wrote, 6, 1, 2), 2, nil},
+		{event(history.ReadValue, 7, 0, 0), 2, nil},
 	}
 	for i, s := range script {
-		got := "done"
-		var err error
-		if s.write {
-			err = c.Write(user1(s.token), s.base, s.value)
-		} else {
-			var value int
-			value, err = c.Read(user1(s.token))
-			got = fmt.Sprint(value)
-		}
-		if errors.Is(err, ErrStale) {
-			got = "stale"
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if got != s.want {
-			t.Errorf("step %d: %s, want %s", i, got, s.want)
+		if value, err := c.Do(s.event); value != s.value || err != s.err {
+			t.Errorf("step %d: %d, %v; want %d, %v", i, value, err, s.value, s.err)
 		}
 	}
 	c.Close()
@@ -79,7 +65,8 @@ func TestUnguardedResource(t *testing.T) {
 			c := NewClient(r.URL())
 			defer c.Close()
 			for i := range 50 {
-				if err := c.Write(Use{Name: "red", Client: client, Op: 1}, i, i+1); err != nil {
+				e := history.Event{Kind: history.Wrote, Name: "red", Client: client, Base: i, Value: i + 1}
+				if _, err := c.Do(e); err != nil {
 					t.Error(err)
 				}
 			}
@@ -104,18 +91,18 @@ func TestUnguardedResource(t *testing.T) {
 func TestResourceConnectsAgain(t *testing.T) {
 	r, c := start(t, true)
 	for range 3 {
-		if _, err := c.Read(user1(1)); err != nil {
+		if _, err := c.Do(event(history.ReadValue, 1, 0, 0)); err != nil {
 			t.Error(err)
 		}
 		r.http.CloseClientConnections()
-		if _, err := c.Read(user1(1)); errors.Is(err, ErrStale) { // maybe on a closed connection
+		if _, err := c.Do(event(history.ReadValue, 1, 0, 0)); errors.Is(err, ErrStale) { // maybe on a closed connection
 			t.Error(err)
 		}
 	}
-	if _, err := c.do("sing", user1(1), 0, 1); err == nil || errors.Is(err, ErrStale) {
+	if _, err := c.Do(event("sing", 1, 0, 1)); err == nil || errors.Is(err, ErrStale) {
 		t.Errorf("neither a read nor a write: %v", err)
 	}
-	if err := c.Write(Use{Name: "red"}, 0, 1); err == nil || errors.Is(err, ErrStale) {
+	if _, err := c.Do(event(history.Wrote, 0, 0, 1)); err == nil || errors.Is(err, ErrStale) {
 		t.Errorf("without a token: %v", err)
 	}
 }

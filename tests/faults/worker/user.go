@@ -191,7 +191,7 @@ func (t *tenure) extend(ctx context.Context) {
 // count adds one to the resource, and reports whether the tenure may go on
 // using it.
 func (t *tenure) count(ctx context.Context) bool {
-	value, err := t.resource.Read(t.use())
+	value, err := t.use(history.Event{Kind: history.ReadValue})
 	if err != nil {
 		return false
 	}
@@ -203,7 +203,7 @@ func (t *tenure) count(ctx context.Context) bool {
 }
 
 func (t *tenure) write(base int) bool {
-	err := t.resource.Write(t.use(), base, base+1)
+	_, err := t.use(history.Event{Kind: history.Wrote, Base: base, Value: base + 1})
 	t.spoilt = err != nil && !errors.Is(err, resource.ErrStale)
 	return err == nil
 }
@@ -214,7 +214,7 @@ func (t *tenure) lateWrite() (write func()) {
 	if !t.reckless || t.spoilt {
 		return func() {}
 	}
-	value, err := t.resource.Read(t.use())
+	value, err := t.use(history.Event{Kind: history.ReadValue})
 	if err != nil {
 		return func() {}
 	}
@@ -224,8 +224,9 @@ func (t *tenure) lateWrite() (write func()) {
 	}
 }
 
-func (t *tenure) use() resource.Use {
-	return resource.Use{Name: t.name, Client: t.config.Client, Op: t.op, Token: t.lease.Token()}
+func (t *tenure) use(e history.Event) (value int, err error) {
+	e.Name, e.Client, e.Op, e.Token = t.name, t.config.Client, t.op, uint64(t.lease.Token())
+	return t.resource.Do(e)
 }
 
 func (t *tenure) release(ctx context.Context, cancel context.CancelFunc) {

@@ -31,11 +31,7 @@ func run(files []string, stdout, stderr io.Writer) (status int) {
 			continue
 		}
 		report := history.Check(h)
-		fmt.Fprintf(stdout, "%s: ", file)
-		if err := report.Print(stdout); err != nil {
-			fmt.Fprintln(stderr, err)
-			return 1
-		}
+		fmt.Fprintf(stdout, "%s: %v", file, report)
 		if len(report.Violations) > 0 {
 			status = 1
 		}
