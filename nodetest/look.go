@@ -12,8 +12,7 @@ import (
 // force release, the register.
 func inspectShowsLeaseAndRegister(s *suite) {
 	s.leased("a", "", false, 0) // never used
-	r := request("a", "host/42", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "host/42", 7)
 	s.leased("a", "host/42", true, 7)
 	s.leased("a", "host/42", true, 7) // looking changes nothing
 	s.want(node.Granted)(s.node.Release(s.ctx, r))
@@ -22,18 +21,14 @@ func inspectShowsLeaseAndRegister(s *suite) {
 
 // Also more of them than an engine reads at a time.
 func listShowsEveryLeaseOnce(s *suite) {
-	if !s.node.admin() {
-		return
-	}
 	if got := s.list(); len(got) != 0 {
 		s.Fatalf("an empty node lists %v", got)
 	}
 	const n = 300
 	for i := range n {
-		s.want(node.Granted)(s.node.Acquire(s.ctx, request(fmt.Sprintf("name %d", i), fmt.Sprintf("label %d", i), fence.Token(1000+i))))
+		s.takes(fmt.Sprintf("name %d", i), fmt.Sprintf("label %d", i), fence.Token(1000+i))
 	}
-	gone := request("released", "", 0)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, gone))
+	gone := s.takes("released", "", 0)
 	s.want(node.Granted)(s.node.Release(s.ctx, gone))
 	s.want(node.Granted)(s.node.Acquire(s.ctx, lasting(request("expired", "", 0), short)))
 	s.outwait()
@@ -86,7 +81,7 @@ func (s *suite) list() map[string]node.Lease {
 func labelsAreShownIdentitiesAreNot(s *suite) {
 	for i, label := range []string{"", "host/42", "a:b:c", `"quoted" 'twice' \`, "tab\tand\nline", "grün 锁", "%d %s", strings.Repeat("x", 200)} {
 		name := fmt.Sprint("name ", i)
-		s.want(node.Granted)(s.node.Acquire(s.ctx, request(name, label, 7)))
+		s.takes(name, label, 7)
 		l, err := s.other.Inspect(s.ctx, name)
 		if err != nil || l.Label != label {
 			s.Errorf("inspected label %q; want %q; error %v", l.Label, label, err)
@@ -131,8 +126,7 @@ var names = []string{
 func namesNeverMix(s *suite) {
 	var first node.Request
 	for i, name := range names {
-		r := request(name, fmt.Sprint(i), 0)
-		s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+		r := s.takes(name, fmt.Sprint(i), 0)
 		if i == 0 {
 			first = r
 		}
@@ -168,7 +162,7 @@ func namesAreNotBookkeeping(s *suite) {
 		"fenlock-lease:a", "fenlock:lease:a", "fenlock-waiters:a", "fenlock:queue:a", "fenlock:wake:a", "fenlock:meta", "fenlock:notice",
 		"leases", "meta", "fenlock_leases", "fenlock_registers", "fenlock_meta", "sqlite_master", "pg_class", "/fenlock/registers", "admitted", "version",
 	}
-	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "before", 7)))
+	s.takes("a", "before", 7)
 	var all []node.Request
 	for i, name := range looks {
 		r := request(name, fmt.Sprint(i), fence.Token(100+i))

@@ -60,7 +60,7 @@ func (w *watched) check(op string, result any, err error) {
 func (w *watched) Do(ctx context.Context, r node.Request) (a node.Answer, err error) {
 	w.saw(r)
 	if w.start && r.Op != node.ForceRelease { // which cannot be started
-		a, err = w.begin(r)
+		a, err = w.begin(r.Op, r, false).wait()
 	} else {
 		a, err = w.Node.Do(ctx, r)
 	}
