@@ -22,15 +22,13 @@ type group struct {
 func (g *group) join(to node.Group) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.joined != nil && (!slices.EqualFunc(g.joined.Nodes, to.Nodes, sameEngine) || g.joined.MaxTTL != to.MaxTTL) {
+	throughWrappers := func(a, b node.Node) bool { return a.Engine() == b.Engine() }
+	if g.joined != nil && (!slices.EqualFunc(g.joined.Nodes, to.Nodes, throughWrappers) || g.joined.MaxTTL != to.MaxTTL) {
 		return errors.New("it belongs to another group already, with other nodes or another MaxTTL")
 	}
 	g.joined = &to
 	return nil
 }
-
-// sameEngine looks through wrappers.
-func sameEngine(a, b node.Node) bool { return a.Engine() == b.Engine() }
 
 func (g *group) get() *node.Group {
 	g.mu.Lock()
@@ -38,8 +36,8 @@ func (g *group) get() *node.Group {
 	return g.joined
 }
 
-// warn tells the group once.
-func (g *group) warn(message string) {
+// Warn tells the group, unless that was the last warning.
+func (g *group) Warn(message string) {
 	g.mu.Lock()
 	to := g.joined
 	// The time of return moves by rounding, which is no other warning.
@@ -63,7 +61,7 @@ func (g *group) forgetWarning() {
 // mend it.
 func (g *group) warnIfMisconfigured(err error) error {
 	if errors.Is(err, node.ErrMisconfigured) {
-		g.warn(err.Error())
+		g.Warn(err.Error())
 	}
 	return err
 }

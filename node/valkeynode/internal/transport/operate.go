@@ -52,7 +52,7 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 			return answer, nil
 		}
 		// Not executed, so sending it once more is the first time.
-		detail, err := s.Voting.Admit(ctx, server)
+		detail, err := s.Voting.Admit(ctx, server.RunID)
 		if err != nil {
 			return node.Answer{}, err
 		}
