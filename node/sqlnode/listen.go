@@ -49,21 +49,15 @@ func (n *Node) Listen(ctx context.Context, client string, event func(waiter stri
 	l.running.Go(l.watch)
 	n.mu.Unlock() // from now on it can be closed
 	defer context.AfterFunc(ctx, func() { l.answer(fmt.Errorf("the disk did not answer: %w", ctx.Err())) })()
-	return n.listenError(<-l.first)
-}
-
-var errClosed = errors.New("the node is closed")
-
-func (n *Node) listenError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case isPermanent(err):
+	err := <-l.first
+	if isPermanent(err) {
 		err = fmt.Errorf("%w: waiters cannot be notified: %w (the folder is for named pipes; all users of the file must be able to write to it)",
 			node.ErrMisconfigured, err)
 	}
 	return n.errorf("listen", err)
 }
+
+var errClosed = errors.New("the node is closed")
 
 // listener is a client that listens.
 type listener struct {
