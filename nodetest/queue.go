@@ -32,6 +32,11 @@ type queueSuite struct {
 // was reserved for too short.
 func (s *suite) inTime(test func(*queueSuite)) {
 	q := &queueSuite{suite: s}
+	wait := s.wait
+	s.wait = func(d time.Duration) {
+		q.waited += d
+		wait(d)
+	}
 	s.fail = func(format string, args ...any) { q.failf(q.spent(), format, args...) }
 	q.near, q.far = q.listen(s.node), q.listen(s.other)
 	for {
@@ -79,13 +84,6 @@ func (q *queueSuite) failf(spent time.Duration, format string, args ...any) {
 	}
 	panic(&failure{fmt.Sprintf("%s:%d: %s", path.Base(frame.File), frame.Line, fmt.Sprintf(format, args...)), spent})
 }
-
-func (q *queueSuite) wait(d time.Duration) {
-	q.waited += d
-	q.suite.wait(d)
-}
-
-func (q *queueSuite) outwait() { q.wait(short + short/2) }
 
 // unreserved waits until no name is reserved any more.
 func (q *queueSuite) unreserved() { q.wait(rule.ReservationTTL + short) }
