@@ -147,8 +147,12 @@ func (q *queueSuite) contended() (holder node.Request, w1, w2 waiter) {
 	return holder, w1, w2
 }
 
-func (q *queueSuite) releases(r node.Request) {
+// releases ends a lease. If waiters are given, they and no others have been notified.
+func (q *queueSuite) releases(r node.Request, notified ...waiter) {
 	q.want(node.Granted)(q.node.Release(q.ctx, r))
+	if len(notified) > 0 {
+		q.heard(notified...)
+	}
 }
 
 // leaves says that a wait is over.

@@ -44,8 +44,7 @@ func firstIsGrantedAndLeaves(q *queueSuite) {
 	q.lapses(holder)
 	r := q.granted(q.waiter(q.near, 15))
 	q.heard()
-	q.releases(r)
-	q.heard(w2)
+	q.releases(r, w2)
 }
 
 // No node needs to watch the time: waiters know when a lease ends, and ask. A node
@@ -71,13 +70,11 @@ func releaseNotifiesTheFirst(q *queueSuite) {
 	q.queued(q.waiter(q.near, 30))
 	q.want(node.Lost)(q.other.Release(q.ctx, request(q.name, "not the holder", 0)))
 	q.heard()
-	q.releases(holder)
-	q.heard(w1)
+	q.releases(holder, w1)
 	q.want(node.Lost)(q.other.Release(q.ctx, holder))
 	q.heard()
 	r := q.granted(w1)
-	q.releases(r)
-	q.heard(w2) // through the other client
+	q.releases(r, w2) // through the other client
 }
 
 // An operator's release ends a lease like any other.
@@ -161,8 +158,7 @@ func closedListenerIsSkipped(q *queueSuite) {
 // A node that says so for nothing makes them poll.
 func healthyNodeMissesNothing(q *queueSuite) {
 	holder, w1, w2 := q.contended()
-	q.releases(holder)
-	q.heard(w1)
+	q.releases(holder, w1)
 	q.unreserved()
 	q.refused(waiter{})
 	q.heard(w2)

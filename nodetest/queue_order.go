@@ -36,8 +36,7 @@ func queueGoesByStamp(q *queueSuite) {
 	holder := q.holds()
 	q.queued(last, w3, before, w1, w2)
 	for _, next := range []waiter{w1, w2, w3, before, last} {
-		q.releases(holder)
-		q.heard(next)
+		q.releases(holder, next)
 		holder = q.granted(next)
 	}
 }
@@ -103,8 +102,7 @@ func queuesNeverMix(q *queueSuite) {
 	for _, name := range all[:len(holders)] {
 		q.name = name
 		q.ahead(waiter{}, 1)
-		q.releases(holders[name])
-		q.heard(waiters[name])
+		q.releases(holders[name], waiters[name])
 	}
 }
 
@@ -207,6 +205,5 @@ func queueIsRememberedWhileSomebodyAsks(q *queueSuite) {
 	}
 	q.ahead(waiter{}, 2)
 	q.wait(rule.QueueExpiry * 2 / 3)
-	q.releases(holder)
-	q.heard(w1)
+	q.releases(holder, w1)
 }

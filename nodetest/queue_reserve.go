@@ -76,8 +76,7 @@ func reservedNameShowsTheNextInQueue(q *queueSuite) {
 // the TTL of anybody, and is out of the queue: it is not notified again.
 func reservationEnds(q *queueSuite) {
 	holder, w1, w2 := q.contended()
-	q.releases(holder)
-	q.heard(w1)
+	q.releases(holder, w1)
 	q.unreserved()
 	q.free()
 	q.heard() // nobody watches the time, see ExpiryNotifiesNobody
@@ -103,15 +102,13 @@ func leavingIsFinal(q *queueSuite) {
 		q.fail("after others have left: %+v; want the holder's lease", l)
 	}
 	q.heard()
-	q.releases(holder)
-	q.heard(w2)
+	q.releases(holder, w2)
 }
 
 // What was reserved for one that has given up goes to the next at once.
 func leavingPassesOnWhatIsReserved(q *queueSuite) {
 	holder, w1, w2 := q.contended()
-	q.releases(holder)
-	q.heard(w1)
+	q.releases(holder, w1)
 	q.leaves(w1)
 	q.heard(w2)
 	q.refused(waiter{})
@@ -140,8 +137,7 @@ func failedAttemptIsQueuedAgain(q *queueSuite) {
 	q.want(node.Lost)(via.Release(q.ctx, lost))
 	q.ahead(waiter{}, 2)
 	q.ahead(w3, 1)
-	q.releases(r)
-	q.heard(w2)
+	q.releases(r, w2)
 }
 
 // The name goes to whoever is before the one that failed: on the other nodes
@@ -151,13 +147,10 @@ func failedAttemptNotifiesAnEarlierOne(q *queueSuite) {
 	r := q.granted(w2)
 	q.queued(w1, w3)
 	r.Place = w2.Place
-	q.releases(r)
-	q.heard(w1)
+	q.releases(r, w1)
 	q.ahead(w3, 1) // after w2, which is back at its place
-	q.releases(q.granted(w1))
-	q.heard(w2)
-	q.releases(q.granted(w2))
-	q.heard(w3)
+	q.releases(q.granted(w1), w2)
+	q.releases(q.granted(w2), w3)
 }
 
 // A waiter can fail elsewhere before it has taken what is reserved for it here. Until
@@ -166,8 +159,7 @@ func failedAttemptGivesUpWhatIsReserved(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w2)
-	q.releases(holder)
-	q.heard(w2)
+	q.releases(holder, w2)
 	q.refused(w1)
 	via, r := q.request(w2)
 	q.want(node.Lost)(via.Release(q.ctx, r))

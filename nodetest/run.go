@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,9 +43,9 @@ type Harness struct {
 // subtests count goroutines, so nothing else may run beside them: don't call
 // Run in parallel tests.
 //
-// The rules of waiter queues are for nodes that are a node.Queuer, and all rules
-// run once more for a node.Starter. To know that, Run opens one more
-// harness, with the t of the whole suite.
+// The rules of waiter queues are for nodes that are a node.Queuer, and all rules run
+// once more for a node.Starter, with some for a node.Ordered. To know that, Run opens
+// one more harness, with the t of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	probe := open(t)
 	probe.Node.Close()
@@ -75,7 +76,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 	started := func(t *testing.T) *suite {
 		s := newSuite(t, open)
-		s.node.start, s.other.start = true, true
+		s.start = true
 		return s
 	}
 	run("Started", started)
@@ -99,11 +100,9 @@ func nameOf(rule any) string {
 func newSuite(t *testing.T, open func(t *testing.T) Harness) *suite {
 	noLeak(t)
 	given := open(t)
-	seen := new(secrets)
-	patience := cmp.Or(given.Patience, 10*time.Second)
-	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, patience: patience, fail: t.Fatalf,
-		node:  &watched{Node: given.Node, t: t, seen: seen, patience: patience},
-		other: &watched{Node: given.Other, t: t, seen: seen, patience: patience}}
+	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, fail: t.Fatalf}
+	s.patience = cmp.Or(given.Patience, 10*time.Second)
+	s.node, s.other = &watched{Node: given.Node, in: s}, &watched{Node: given.Other, in: s}
 	t.Cleanup(func() {
 		s.node.Close()
 		s.other.Close()
@@ -166,6 +165,10 @@ type suite struct {
 	wait        func(time.Duration)
 	patience    time.Duration
 	fail        func(format string, args ...any) // Fatalf, or failf of a queueSuite
+	start       bool                             // operations are started, see node.Starter
+
+	mu  sync.Mutex
+	ids []string // of holders: the identities that were handed to either client so far
 }
 
 // outwait lets a lease of ttl short end. Half as much again is for stores that

@@ -25,7 +25,7 @@ func (o *outcome) Wanted() bool { return !o.gone }
 
 func (o *outcome) Done(answer node.Answer, err error) {
 	if o.times.Add(1) > 1 {
-		o.on.t.Error("Done was called twice")
+		o.on.in.Error("Done was called twice")
 		return
 	}
 	o.answer, o.err = answer, err
@@ -45,8 +45,8 @@ func (o *outcome) wait() (node.Answer, error) {
 	select {
 	case <-o.done:
 		return o.answer, o.err
-	case <-time.After(o.on.patience):
-		return node.Answer{}, fmt.Errorf("%s: Done was not called within %v", o.on, o.on.patience)
+	case <-time.After(o.on.in.patience):
+		return node.Answer{}, fmt.Errorf("%s: Done was not called within %v", o.on, o.on.in.patience)
 	}
 }
 
