@@ -41,8 +41,6 @@ func (n *Node) Listen(ctx context.Context, client string, event func(waiter stri
 	case n.listeners[client] != nil:
 		n.mu.Unlock()
 		return n.errorf("listen", invalidf("this client listens already"))
-	case n.listeners == nil:
-		n.listeners = make(map[string]*listener)
 	}
 	n.listeners[client] = l
 	l.running.Go(l.run)
@@ -72,10 +70,9 @@ type listener struct {
 	closing  chan struct{}
 	running  sync.WaitGroup // whatever makes events
 
-	mu     sync.Mutex
-	file   *os.File    // nil while there is none
-	info   os.FileInfo // of the file
-	closed bool
+	mu   sync.Mutex
+	file *os.File    // nil while there is none
+	info os.FileInfo // of the file
 }
 
 // run makes the pipe and reads it, again whenever it is gone, until close.
@@ -106,10 +103,11 @@ func (l *listener) open() (*os.File, error) {
 	info, err := file.Stat()
 	l.mu.Lock()
 	l.file, l.info = file, info
-	closed := l.closed
 	l.mu.Unlock()
-	if closed {
+	select {
+	case <-l.closing: // close may have come too early to remove it
 		err = errClosed
+	default:
 	}
 	if err != nil {
 		l.remove()
@@ -155,26 +153,21 @@ func (l *listener) present(info os.FileInfo) bool {
 	return err == nil && os.SameFile(info, now)
 }
 
-// watch looks after the pipe whenever a waiter has asked. Apart from those who
+// watch looks whether somebody has deleted the pipe whenever a waiter has asked. Apart from those who
 // ask, and without the mutex: a disk that hangs must not hold them.
 func (l *listener) watch() {
 	for {
 		select {
 		case <-l.asked:
-			l.check()
+			l.mu.Lock()
+			file, info := l.file, l.info
+			l.mu.Unlock()
+			if file != nil && !l.present(info) {
+				file.Close() // run makes it anew
+			}
 		case <-l.closing:
 			return
 		}
-	}
-}
-
-// check makes the pipe anew if somebody has deleted it.
-func (l *listener) check() {
-	l.mu.Lock()
-	file, info := l.file, l.info
-	l.mu.Unlock()
-	if file != nil && !l.present(info) {
-		file.Close() // run goes on
 	}
 }
 
@@ -193,9 +186,6 @@ func (l *listener) remove() {
 
 // close ends the listening. It returns when there are no more events.
 func (l *listener) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
 	close(l.closing)
 	l.remove()
 	l.running.Wait()

@@ -118,7 +118,7 @@ func OpenFile(path string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlnode: %s: %w", path, err)
 	}
-	n := &Node{path: absolute, sync: "FULL"}
+	n := &Node{path: absolute, sync: "FULL", listeners: make(map[string]*listener)}
 	if err := n.open(); err != nil {
 		return nil, n.errorf("open", err)
 	}
@@ -142,14 +142,12 @@ func (n *Node) open() error {
 	if n.real, err = resolve(n.path); err != nil {
 		return err
 	}
-	before, err := os.Stat(n.real)
-	if err != nil {
+	if n.file, err = os.Stat(n.real); err != nil {
 		return err
 	}
-	if !before.Mode().IsRegular() {
+	if !n.file.Mode().IsRegular() {
 		return errors.New("not a regular file")
 	}
-	n.file = before
 	if n.db, err = sql.Open("sqlite", dsn(n.path)); err != nil {
 		return err
 	}

@@ -219,14 +219,11 @@ func (n *Node) sweep() {
 	names, _ := folder.Readdirnames(sweepSize)
 	for _, name := range names {
 		path := filepath.Join(n.pipes(), name)
-		switch {
-		case rule.CheckPlace(node.Place{Waiter: name + ":0"}) == nil:
-		case strings.HasPrefix(name, draftPrefix):
-			if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) < draftAge {
+		if rule.CheckPlace(node.Place{Waiter: name + ":0"}) != nil {
+			info, err := os.Lstat(path)
+			if !strings.HasPrefix(name, draftPrefix) || err != nil || time.Since(info.ModTime()) < draftAge {
 				continue
 			}
-		default:
-			continue
 		}
 		switch fd, err := openToWrite(path); {
 		case err == nil:

@@ -141,24 +141,22 @@ func (n *Node) unchanged() error {
 // cannot be called back from the disk: a hanging fsync must not hold the caller.
 // f's transaction then ends on its own, and later operations queue behind it.
 func apart[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
+	var value T
+	var err error
+	done := make(chan struct{})
 	go func() {
-		value, err := f()
-		done <- result{value, err}
+		defer close(done)
+		value, err = f()
 	}()
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case <-done:
+		return value, err
 	case <-ctx.Done():
 	}
 	// f watches ctx wherever it can. Its own error says more, if it is near.
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case <-done:
+		return value, err
 	case <-time.After(grace):
 		var none T
 		return none, fmt.Errorf("the disk did not answer: %w", ctx.Err())
