@@ -5,7 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -29,8 +29,7 @@ type admitter struct {
 	errors command.Errors
 
 	trying task
-	mu     sync.Mutex
-	out    *absence // the last refusal
+	out    atomic.Pointer[absence] // the last refusal
 }
 
 // absence is why and until when a run of a server is out.
@@ -43,14 +42,11 @@ type absence struct {
 // Admit tries to admit a run of a server that said that it is not. It returns "" if it
 // is now, or why it is not; the error is for what waiting does not mend.
 func (a *admitter) Admit(ctx context.Context, runID string) (detail string, err error) {
-	to := a.group.get()
+	to := a.joined.Load()
 	if to == nil {
 		return "the node was not joined to a group; fenlock.New does it", nil
 	}
-	a.mu.Lock()
-	out := a.out
-	a.mu.Unlock()
-	if out != nil && out.runID == runID && time.Now().Before(out.until) {
+	if out := a.out.Load(); out != nil && out.runID == runID && time.Now().Before(out.until) {
 		return out.detail, nil
 	}
 	detail, ended, err := a.trying.do(ctx, a.link, admissionTimeout, func(ctx context.Context) (string, error) {
@@ -71,7 +67,6 @@ func (a *admitter) Admit(ctx context.Context, runID string) (detail string, err 
 	return detail, err
 }
 
-// try does what ARCHITECTURE.md says under "A server that restarts".
 func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
 	f, err := command.ParseFacts(a.link.DoMulti(ctx, a.keys.Gather(a.link.B(), rand.Text())...))
 	if err != nil {
@@ -155,8 +150,6 @@ func (a *admitter) admit(ctx context.Context, f command.Facts, maxTTL time.Durat
 
 // absent remembers why the server is out, so that not every request asks again.
 func (a *admitter) absent(runID string, left time.Duration, detail string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.out = &absence{runID: runID, until: time.Now().Add(left), detail: detail}
+	a.out.Store(&absence{runID: runID, until: time.Now().Add(left), detail: detail})
 	return detail
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -13,9 +14,9 @@ import (
 type group struct {
 	self node.Node
 
+	joined atomic.Pointer[node.Group] // nil before that
 	mu     sync.Mutex
-	joined *node.Group // nil before that
-	warned string      // the last warning, so that each is given once
+	warned string // the last warning, so that each is given once
 }
 
 // join sets the group, once.
@@ -23,23 +24,17 @@ func (g *group) join(to node.Group) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	throughWrappers := func(a, b node.Node) bool { return a.Engine() == b.Engine() }
-	if g.joined != nil && (!slices.EqualFunc(g.joined.Nodes, to.Nodes, throughWrappers) || g.joined.MaxTTL != to.MaxTTL) {
+	if old := g.joined.Load(); old != nil && (!slices.EqualFunc(old.Nodes, to.Nodes, throughWrappers) || old.MaxTTL != to.MaxTTL) {
 		return errors.New("it belongs to another group already, with other nodes or another MaxTTL")
 	}
-	g.joined = &to
+	g.joined.Store(&to)
 	return nil
-}
-
-func (g *group) get() *node.Group {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.joined
 }
 
 // Warn tells the group, unless that was the last warning.
 func (g *group) Warn(message string) {
+	to := g.joined.Load()
 	g.mu.Lock()
-	to := g.joined
 	// The time of return moves by rounding, which is no other warning.
 	reason, _, _ := strings.Cut(message, ";")
 	again := reason == g.warned

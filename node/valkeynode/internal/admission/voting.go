@@ -57,11 +57,10 @@ type Server struct {
 
 // Ready returns the server if requests can be sent to it at once, else nil.
 func (v *Voting) Ready() *Server {
-	s := v.server.Load()
-	if s == nil || !s.current() || v.checkDuplicate(s) != nil {
-		return nil
+	if s := v.server.Load(); s != nil && s.current() && v.checkDuplicate(s) == nil {
+		return s
 	}
-	return s
+	return nil
 }
 
 // Look returns the server, after looking at it if nobody has over this connection.

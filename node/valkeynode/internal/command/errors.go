@@ -60,10 +60,8 @@ func (e Errors) Describe(err error) error {
 		return err
 	}
 	// These are not the server's words, and are asked about with errors.Is.
-	for _, own := range []error{node.ErrInvalid, context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, own) {
-			return err
-		}
+	if errors.Is(err, node.ErrInvalid) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
 	text := strings.ReplaceAll(err.Error(), e.Secret, "(the password)")
 	if errors.Is(err, node.ErrMisconfigured) {

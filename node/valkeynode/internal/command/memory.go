@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,18 +42,13 @@ func ParseFacts(replies []valkey.ValkeyResult, err error) (Facts, error) {
 		return Facts{}, err
 	}
 	info, err := replies[2].ToString()
-	if err != nil {
-		return Facts{}, err
-	}
-	stats, err := replies[3].ToString()
-	if err != nil {
+	stats, statsErr := replies[3].ToString()
+	if err = cmp.Or(err, statsErr); err != nil {
 		return Facts{}, err
 	}
 	f, err := ParseInfo(info + stats)
-	if err == nil {
-		err = replies[0].Error() // less telling than what ParseInfo finds
-	}
-	if err != nil {
+	// That Gather's first command failed is less telling than what ParseInfo finds.
+	if err = cmp.Or(err, replies[0].Error()); err != nil {
 		return Facts{}, err
 	}
 	fields, err := replies[1].AsStrSlice()

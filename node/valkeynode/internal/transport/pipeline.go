@@ -73,7 +73,11 @@ func (p *Pipelines) of(name string) *pipeline { return &p.all[node.Stripe(name)%
 // Close lets the pipelines end. Nothing can be started any more.
 func (p *Pipelines) Close() {
 	for i := range p.all {
-		p.all[i].close()
+		l := &p.all[i]
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+		l.more.Broadcast()
 	}
 }
 
@@ -135,13 +139,6 @@ func (l *pipeline) take(batch []started) ([]started, bool) {
 		l.waiting, l.head = l.waiting[:left], 0
 	}
 	return batch, true
-}
-
-func (l *pipeline) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.more.Broadcast()
 }
 
 // run sends batches until the node is closed.
