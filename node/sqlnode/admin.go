@@ -44,7 +44,8 @@ func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
 
 func (s *step) page(after string) (page []node.Lease) {
 	n, now := s.node, s.node.now()
-	rows, err := s.tx.StmtContext(s.ctx, n.stmt.page).QueryContext(s.ctx, []byte(after), now.Milliseconds(), n.boot, pageSize)
+	query := s.tx.StmtContext(s.ctx, n.stmt.page)
+	rows, err := query.QueryContext(s.ctx, []byte(after), now.Milliseconds(), n.boot, pageSize)
 	if err != nil {
 		s.err = err
 		return nil

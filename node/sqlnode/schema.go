@@ -123,7 +123,8 @@ func (s *step) migrate() {
 	}
 	has := func(table string) (is bool) {
 		if s.err == nil {
-			s.err = s.tx.QueryRowContext(s.ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?`, table).Scan(&is)
+			const query = `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?`
+			s.err = s.tx.QueryRowContext(s.ctx, query, table).Scan(&is)
 		}
 		return is
 	}

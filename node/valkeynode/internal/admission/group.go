@@ -23,8 +23,9 @@ type group struct {
 func (g *group) join(to node.Group) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	throughWrappers := func(a, b node.Node) bool { return a.Engine() == b.Engine() }
-	if old := g.joined.Load(); old != nil && (!slices.EqualFunc(old.Nodes, to.Nodes, throughWrappers) || old.MaxTTL != to.MaxTTL) {
+	same := func(a, b node.Node) bool { return a.Engine() == b.Engine() } // through wrappers
+	old := g.joined.Load()
+	if old != nil && (!slices.EqualFunc(old.Nodes, to.Nodes, same) || old.MaxTTL != to.MaxTTL) {
 		return errors.New("it belongs to another group already, with other nodes or another MaxTTL")
 	}
 	g.joined.Store(&to)

@@ -122,7 +122,8 @@ func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 	if err != nil {
 		return r, err
 	}
-	return node.Registers{Server: f.RunID, Memory: f.ReplID, Admitted: marked(f), Empty: f.Empty, MaxTTL: f.MaxTTL, Tokens: tokens}, nil
+	return node.Registers{Server: f.RunID, Memory: f.ReplID, Admitted: marked(f),
+		Empty: f.Empty, MaxTTL: f.MaxTTL, Tokens: tokens}, nil
 }
 
 // Proof tells which answers to requests that are sent together are those of a server

@@ -95,7 +95,8 @@ func describe(err error) error {
 	// A code is the first word, or in the middle where a script failed:
 	// "ERR Error running script ... -OOM command not allowed".
 	says := func(said string) bool {
-		return strings.HasPrefix(text, said) || strings.Contains(text, "-"+said+" ") || strings.Contains(text, ": "+said+" ") ||
+		return strings.HasPrefix(text, said) ||
+			strings.Contains(text, "-"+said+" ") || strings.Contains(text, ": "+said+" ") ||
 			strings.Contains(said, " ") && strings.Contains(text, said)
 	}
 	for _, a := range advice {

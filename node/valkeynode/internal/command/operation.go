@@ -47,11 +47,13 @@ func (k *Keys) Operation(build valkey.Builder, r *node.Request, replID string, l
 	args := array[:0]
 	switch r.Op {
 	case node.Acquire:
-		args = append(args, acquireScript.SHA, "3", key, k.registers, queue, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+		args = append(args, acquireScript.SHA, "3", key, k.registers, queue,
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
 	case node.Confirm:
 		args = append(args, confirmScript.SHA, "2", key, k.registers, string(r.Holder), stripe, token, replID)
 	case node.Extend:
-		args = append(args, extendScript.SHA, "2", key, k.registers, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+		args = append(args, extendScript.SHA, "2", key, k.registers,
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
 	case node.Release:
 		args = append(args, releaseScript.SHA, "2", key, queue, string(r.Holder))
 	default:
