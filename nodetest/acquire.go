@@ -44,7 +44,7 @@ func registerServesItsWholeStripe(s *suite) {
 // The lease decides who holds. Whoever is refused learns whose it is and for how
 // long, and moves nothing: a refused client must not outrun the holder's confirm.
 func acquireRefusesWhileLeased(s *suite) {
-	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "host/42", 7)))
+	s.takes("a", "host/42", 7)
 	a := s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 1000)))
 	if a.HeldBy != "host/42" {
 		s.Errorf("held by %q; want the label host/42", a.HeldBy)
@@ -57,8 +57,7 @@ func acquireRefusesWhileLeased(s *suite) {
 // extension has created the lease again; granting it would move the register
 // for nothing, and past the token that the holder relies on.
 func acquireRefusesItsOwnHolder(s *suite) {
-	r := request("a", "me", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "me", 7)
 	s.want(node.Held)(s.node.Acquire(s.ctx, r))
 	s.want(node.Held)(s.other.Acquire(s.ctx, with(r, 1000)))
 	s.leased("a", "me", true, 7)
@@ -82,15 +81,12 @@ func leaseEndsByItself(s *suite) {
 func badTTLChangesNothing(s *suite) {
 	bad := []time.Duration{0, 1, time.Millisecond - 1, -1, -time.Hour, math.MinInt64}
 	for _, ttl := range bad {
-		a, err := s.node.Acquire(s.ctx, lasting(request("a", "bad", 100), ttl))
-		s.invalid("acquire with a TTL of", ttl, a, err)
+		s.invalid("acquire with a TTL of", ttl)(s.node.Acquire(s.ctx, lasting(request("a", "bad", 100), ttl)))
 		s.leased("a", "", false, 0)
 	}
-	r := request("a", "good", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "good", 7)
 	for _, ttl := range bad {
-		a, err := s.node.Extend(s.ctx, lasting(r, ttl))
-		s.invalid("extend with a TTL of", ttl, a, err)
+		s.invalid("extend with a TTL of", ttl)(s.node.Extend(s.ctx, lasting(r, ttl)))
 		s.leased("a", "good", true, 7)
 	}
 	// One millisecond is a TTL.
@@ -115,18 +111,14 @@ func hugeTTLIsNeverAnEmptyGrant(s *suite) {
 // for good. (The wall clock in microseconds stays below the bound until 2112.)
 func badTokenChangesNothing(s *suite) {
 	for _, token := range []fence.Token{rule.MaxProposal + 1, fence.MaxToken, fence.MaxToken + 1, 1 << 62, math.MaxUint64} {
-		a, err := s.node.Acquire(s.ctx, request("a", "bad", token))
-		s.invalid("acquire with the proposal", uint64(token), a, err)
+		s.invalid("acquire with the proposal", uint64(token))(s.node.Acquire(s.ctx, request("a", "bad", token)))
 		s.leased("a", "", false, 0)
 	}
-	r := request("a", "good", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "good", 7)
 	for _, token := range []fence.Token{fence.MaxToken + 1, 1 << 62, math.MaxUint64} {
-		a, err := s.node.Confirm(s.ctx, with(r, token))
-		s.invalid("confirm of", uint64(token), a, err)
+		s.invalid("confirm of", uint64(token))(s.node.Confirm(s.ctx, with(r, token)))
 		if s.node.admin() {
-			a, err := s.node.ForceRelease(s.ctx, "a", token)
-			s.invalid("force release with the floor", uint64(token), a, err)
+			s.invalid("force release with the floor", uint64(token))(s.node.ForceRelease(s.ctx, "a", token))
 		}
 		s.leased("a", "good", true, 7)
 	}
@@ -154,8 +146,7 @@ func tokensStayExact(s *suite) {
 		want++
 	}
 	// As large as they get.
-	r := request("a", "high", 0)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "high", 0)
 	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, fence.MaxToken-3))), fence.MaxToken-3)
 	s.want(node.Granted)(s.node.Release(s.ctx, r))
 	next := fence.MaxToken - 2
@@ -176,11 +167,10 @@ func emptyHolderChangesNothing(s *suite) {
 	r.Holder = ""
 	for _, op := range []node.Op{node.Acquire, node.Extend} {
 		r.Op = op
-		a, err := s.node.Do(s.ctx, r)
-		s.invalid("without a holder:", op, a, err)
+		s.invalid("without a holder:", op)(s.node.Do(s.ctx, r))
 		s.leased("a", "", false, 0)
 	}
-	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "good", 7)))
+	s.takes("a", "good", 7)
 	s.want(node.Lost)(s.node.Release(s.ctx, r))
 	s.want(node.Lost)(s.node.Confirm(s.ctx, r))
 	s.leased("a", "good", true, 7)
@@ -189,11 +179,9 @@ func emptyHolderChangesNothing(s *suite) {
 // The contract may get more operations. An engine that takes one for another carries
 // out what nobody has asked for.
 func unknownOperationChangesNothing(s *suite) {
-	r := request("a", "good", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "good", 7)
 	for _, r.Op = range []node.Op{0, node.ForceRelease + 1, 100, 255} {
-		a, err := s.node.Do(s.ctx, r)
-		s.invalid("operation", r.Op, a, err)
+		s.invalid("operation", r.Op)(s.node.Do(s.ctx, r))
 		s.leased("a", "good", true, 7)
 	}
 }

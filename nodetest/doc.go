@@ -74,7 +74,4 @@
 //  4. Forget a queue rule.QueueExpiry after rule.Queue.Renew, or a second earlier, and
 //     keep at most rule.MaxQueue waiters in it.
 //  5. Answer.Clock is the clock that leases are counted by.
-//
-// The suite finds out by itself that a node is a Queuer, and has rules for that. It has
-// rules for a node.Starter and a node.Ordered as well.
 package nodetest

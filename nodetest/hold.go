@@ -7,8 +7,7 @@ import (
 
 // Nodes that granted different numbers are brought to one: the largest.
 func confirmRaisesTheRegister(s *suite) {
-	r := request("a", "me", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "me", 7)
 	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 7))), 7) // what it is already
 	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 20))), 20)
 	s.leased("a", "me", true, 20)
@@ -23,8 +22,7 @@ func confirmRaisesTheRegister(s *suite) {
 // in the wrong order.
 func confirmRefusesAnOutrunToken(s *suite) {
 	same, _ := sameStripe("outrun", 2)
-	r := request(same[0], "me", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes(same[0], "me", 7)
 	s.want(node.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 20)))
 	s.register(s.want(node.Outrun)(s.node.Confirm(s.ctx, with(r, 7))), 20)
 	s.register(s.want(node.Outrun)(s.node.Confirm(s.ctx, with(r, 19))), 20)
@@ -80,8 +78,7 @@ func extendSetsTheNewTTL(s *suite) {
 // that nobody else had the name in between.
 func extendReportsTheRegister(s *suite) {
 	same, _ := sameStripe("report", 2)
-	r := request(same[0], "me", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes(same[0], "me", 7)
 	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
 	s.want(node.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 20)))
 	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 20)
@@ -93,10 +90,7 @@ func extendReportsTheRegister(s *suite) {
 // lock is held. A register that is not past the token proves that nobody was
 // granted the name in between.
 func extendRepairsAVacantLease(s *suite) {
-	r := lasting(request("a", "me", 7), short)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
-	s.outwait()
-	r.TTL = long
+	r := s.outlives("a", "me", 7)
 	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
 	s.leased("a", "me", true, 7)
 	s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
@@ -112,13 +106,10 @@ func extendRepairsAVacantLease(s *suite) {
 // is the bug of redsync's WithSetNXOnExtend: two holders, one after the other, and
 // the first believes that it held all the time.
 func extendRefusesWhenTheRegisterPassed(s *suite) {
-	r := lasting(request("a", "old", 7), short)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
-	s.outwait()
+	r := s.outlives("a", "old", 7)
 	between := request("a", "between", 0)
 	s.want(node.Granted)(s.other.Acquire(s.ctx, between))
 	s.want(node.Granted)(s.other.Release(s.ctx, between))
-	r.TTL = long
 	s.want(node.Lost)(s.node.Extend(s.ctx, r))
 	s.leased("a", "", false, 8)
 }
@@ -133,8 +124,7 @@ func extendRefusesAnothersLease(s *suite) {
 
 // The next one need not wait for the TTL.
 func releaseFreesAtOnce(s *suite) {
-	r := request("a", "me", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "me", 7)
 	s.want(node.Granted)(s.node.Release(s.ctx, r))
 	s.leased("a", "", false, 7)
 	s.want(node.Lost)(s.node.Release(s.ctx, r)) // twice does no harm
@@ -146,8 +136,7 @@ func releaseFreesAtOnce(s *suite) {
 // A release without a check of the owner frees somebody else's lock, as soon
 // as one holder is late (laravel #26213).
 func releaseLeavesAnothersLease(s *suite) {
-	owner := request("a", "same label", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, owner))
+	owner := s.takes("a", "same label", 7)
 	s.want(node.Lost)(s.other.Release(s.ctx, request("a", "same label", 7)))
 	s.want(node.Lost)(s.node.Release(s.ctx, request("b", "same label", 7)))
 	prefix := owner
@@ -160,20 +149,14 @@ func releaseLeavesAnothersLease(s *suite) {
 
 // The answer tells a holder that it was too late.
 func releaseAfterTheEndIsLost(s *suite) {
-	r := lasting(request("a", "late", 7), short)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
-	s.outwait()
+	r := s.outlives("a", "late", 7)
 	s.want(node.Lost)(s.node.Release(s.ctx, r))
 }
 
 // An operator takes a lock away. The old holder may still be running, so
 // the register moves: its next extension must not repair the lease.
 func forceReleaseShutsOutTheOldHolder(s *suite) {
-	if !s.node.admin() {
-		return
-	}
-	r := request("a", "old", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "old", 7)
 	s.register(s.want(node.Granted)(s.other.ForceRelease(s.ctx, "a", 0)), 8)
 	s.leased("a", "", false, 8)
 	s.want(node.Lost)(s.node.Extend(s.ctx, r))
@@ -185,9 +168,6 @@ func forceReleaseShutsOutTheOldHolder(s *suite) {
 // The old holder's token can be larger than this node's register, where it
 // never reached the node. The floor shuts it out there as well.
 func forceReleaseRespectsTheFloor(s *suite) {
-	if !s.node.admin() {
-		return
-	}
 	for _, step := range []struct{ floor, want fence.Token }{
 		{0, 1}, {50, 50}, {50, 51}, {10, 52}, {53, 53},
 	} {

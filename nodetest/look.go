@@ -12,8 +12,7 @@ import (
 // force release, the register.
 func inspectShowsLeaseAndRegister(s *suite) {
 	s.leased("a", "", false, 0) // never used
-	r := request("a", "host/42", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "host/42", 7)
 	s.leased("a", "host/42", true, 7)
 	s.leased("a", "host/42", true, 7) // looking changes nothing
 	s.want(node.Granted)(s.node.Release(s.ctx, r))
@@ -22,18 +21,14 @@ func inspectShowsLeaseAndRegister(s *suite) {
 
 // Also more of them than an engine reads at a time.
 func listShowsEveryLeaseOnce(s *suite) {
-	if !s.node.admin() {
-		return
-	}
 	if got := s.list(); len(got) != 0 {
 		s.Fatalf("an empty node lists %v", got)
 	}
 	const n = 300
 	for i := range n {
-		s.want(node.Granted)(s.node.Acquire(s.ctx, request(fmt.Sprintf("name %d", i), fmt.Sprintf("label %d", i), fence.Token(1000+i))))
+		s.takes(fmt.Sprintf("name %d", i), fmt.Sprintf("label %d", i), fence.Token(1000+i))
 	}
-	gone := request("released", "", 0)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, gone))
+	gone := s.takes("released", "", 0)
 	s.want(node.Granted)(s.node.Release(s.ctx, gone))
 	s.want(node.Granted)(s.node.Acquire(s.ctx, lasting(request("expired", "", 0), short)))
 	s.outwait()
@@ -84,30 +79,29 @@ func (s *suite) list() map[string]node.Lease {
 // before it is a secret (every test of this suite looks for it in every result).
 // A lease of another Redlock client is opaque: all of it may be secret.
 func labelsAreShownIdentitiesAreNot(s *suite) {
-	for i, label := range []string{"", "host/42", "a:b:c", `"quoted" 'twice' \`, "tab\tand\nline", "grün 锁", "%d %s", strings.Repeat("x", 200)} {
-		name := fmt.Sprint("name ", i)
-		s.want(node.Granted)(s.node.Acquire(s.ctx, request(name, label, 7)))
-		l, err := s.other.Inspect(s.ctx, name)
-		if err != nil || l.Label != label {
-			s.Errorf("inspected label %q; want %q; error %v", l.Label, label, err)
-		}
-		if a := s.want(node.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0))); a.HeldBy != label {
-			s.Errorf("held by %q; want %q", a.HeldBy, label)
-		}
-		if got := s.list()[name]; s.node.admin() && got.Label != label {
-			s.Errorf("listed label %q; want %q", got.Label, label)
-		}
+	type lease struct {
+		holder node.Holder
+		label  string
 	}
-	for i, foreign := range []node.Holder{"opaque-random-value", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY", "secret:part", "0123456789abcdef0123456789abcdeX:no label"} {
-		r := request(fmt.Sprint("foreign ", i), "", 0)
-		r.Holder = foreign
+	var all []lease
+	for _, label := range []string{"", "host/42", "a:b:c", `"quoted" 'twice' \`, "tab\tand\nline", "grün 锁", "%d %s", strings.Repeat("x", 200)} {
+		all = append(all, lease{node.Holder(identity() + ":" + label), label})
+	}
+	for _, foreign := range []node.Holder{"opaque-random-value", "QUJDREVGR0hJSktMTU5PUFFSU1RVVldY", "secret:part", "0123456789abcdef0123456789abcdeX:no label"} {
+		all = append(all, lease{foreign, ""})
+	}
+	for i, want := range all {
+		r := request(fmt.Sprint("name ", i), "", 7)
+		r.Holder = want.holder
 		s.want(node.Granted)(s.node.Acquire(s.ctx, r))
-		a := s.want(node.Held)(s.other.Acquire(s.ctx, request(r.Name, "rival", 0)))
-		if a.HeldBy != "" {
-			s.Errorf("held by %q; want nothing of a foreign value", a.HeldBy)
+		if l := s.inspect(s.other, r.Name); l.Label != want.label || l.Remaining == 0 {
+			s.Errorf("inspected %+v; want label %q", l, want.label)
 		}
-		if l, err := s.other.Inspect(s.ctx, r.Name); err != nil || l.Label != "" || l.Remaining == 0 {
-			s.Errorf("inspect of a foreign lease: %+v, %v", l, err)
+		if a := s.want(node.Held)(s.other.Acquire(s.ctx, request(r.Name, "rival", 0))); a.HeldBy != want.label {
+			s.Errorf("held by %q; want %q", a.HeldBy, want.label)
+		}
+		if got := s.list()[r.Name]; s.node.admin() && got.Label != want.label {
+			s.Errorf("listed label %q; want %q", got.Label, want.label)
 		}
 		s.want(node.Granted)(s.node.Release(s.ctx, r))
 	}
@@ -129,13 +123,9 @@ var names = []string{
 // trims spaces or normalises Unicode makes strangers wait for each other, and one
 // that splits or expands a name lets two hold what they think is one.
 func namesNeverMix(s *suite) {
-	var first node.Request
+	var all []node.Request
 	for i, name := range names {
-		r := request(name, fmt.Sprint(i), 0)
-		s.want(node.Granted)(s.node.Acquire(s.ctx, r))
-		if i == 0 {
-			first = r
-		}
+		all = append(all, s.takes(name, fmt.Sprint(i), 0))
 	}
 	listed := s.list()
 	if s.node.admin() && len(listed) != len(names) {
@@ -143,19 +133,19 @@ func namesNeverMix(s *suite) {
 	}
 	for i, name := range names {
 		a := s.want(node.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0)))
-		l, err := s.other.Inspect(s.ctx, name)
-		if err != nil || l.Name != name || l.Label != fmt.Sprint(i) || a.HeldBy != l.Label || s.node.admin() && listed[name].Label != l.Label {
-			s.Errorf("%q: held by %q, inspected %+v, listed %+v, error %v; want label %d", name, a.HeldBy, l, listed[name], err, i)
+		l := s.inspect(s.other, name)
+		if l.Name != name || l.Label != fmt.Sprint(i) || a.HeldBy != l.Label || s.node.admin() && listed[name].Label != l.Label {
+			s.Errorf("%q: held by %q, inspected %+v, listed %+v; want label %d", name, a.HeldBy, l, listed[name], i)
 		}
 	}
 	// Releasing one leaves its look-alikes.
-	s.want(node.Granted)(s.node.Release(s.ctx, first))
+	s.want(node.Granted)(s.node.Release(s.ctx, all[0]))
 	if got := s.list(); s.node.admin() && (len(got) != len(names)-1 || got[names[0]].Name != "") {
 		s.Errorf("after the release of one of %d names: %d listed", len(names), len(got))
 	}
 	for i, name := range names[1:] {
 		if a := s.want(node.Held)(s.other.Acquire(s.ctx, request(name, "rival", 0))); a.HeldBy != fmt.Sprint(i+1) {
-			s.Errorf("%q after the release of %q: held by %q; want label %d", name, first.Name, a.HeldBy, i+1)
+			s.Errorf("%q after the release of %q: held by %q; want label %d", name, names[0], a.HeldBy, i+1)
 		}
 	}
 }
@@ -168,7 +158,7 @@ func namesAreNotBookkeeping(s *suite) {
 		"fenlock-lease:a", "fenlock:lease:a", "fenlock-waiters:a", "fenlock:queue:a", "fenlock:wake:a", "fenlock:meta", "fenlock:notice",
 		"leases", "meta", "fenlock_leases", "fenlock_registers", "fenlock_meta", "sqlite_master", "pg_class", "/fenlock/registers", "admitted", "version",
 	}
-	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "before", 7)))
+	s.takes("a", "before", 7)
 	var all []node.Request
 	for i, name := range looks {
 		r := request(name, fmt.Sprint(i), fence.Token(100+i))

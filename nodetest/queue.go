@@ -2,8 +2,9 @@ package nodetest
 
 import (
 	"fmt"
+	"path"
 	"runtime"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -11,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// queueSuite is one rule's view of a node that keeps waiter queues. Its checks are
-// not those of suite: they end one try of the rule, not the test. A name is
+// queueSuite is one rule's view of a node that keeps waiter queues. Its checks
+// end one try of the rule, not the test. A name is
 // reserved for a waiter for a second only, and on a slow machine that can be over before
 // the rule has looked.
 type queueSuite struct {
@@ -31,6 +32,12 @@ type queueSuite struct {
 // was reserved for too short.
 func (s *suite) inTime(test func(*queueSuite)) {
 	q := &queueSuite{suite: s}
+	wait := s.wait
+	s.wait = func(d time.Duration) {
+		q.waited += d
+		wait(d)
+	}
+	s.fail = func(format string, args ...any) { q.failf(q.spent(), format, args...) }
 	q.near, q.far = q.listen(s.node), q.listen(s.other)
 	for {
 		q.tries++
@@ -68,47 +75,18 @@ func (q *queueSuite) spent() time.Duration { return time.Since(q.began) - q.wait
 
 // failf ends the try. It says where in the rule that was.
 func (q *queueSuite) failf(spent time.Duration, format string, args ...any) {
+	helpers := []string{"queue.go", "listener.go", "run.go"}
 	pcs := make([]uintptr, 20)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	frame, more := frames.Next()
-	for more && (strings.HasSuffix(frame.File, "/queue.go") || strings.HasSuffix(frame.File, "/listener.go")) {
+	for more && (slices.Contains(helpers, path.Base(frame.File))) {
 		frame, more = frames.Next()
 	}
-	file := frame.File[strings.LastIndex(frame.File, "/")+1:]
-	panic(&failure{fmt.Sprintf("%s:%d: %s", file, frame.Line, fmt.Sprintf(format, args...)), spent})
+	panic(&failure{fmt.Sprintf("%s:%d: %s", path.Base(frame.File), frame.Line, fmt.Sprintf(format, args...)), spent})
 }
-
-func (q *queueSuite) wait(d time.Duration) {
-	q.waited += d
-	q.suite.wait(d)
-}
-
-func (q *queueSuite) outwait() { q.wait(short + short/2) }
 
 // unreserved waits until no name is reserved any more.
 func (q *queueSuite) unreserved() { q.wait(rule.ReservationTTL + short) }
-
-// want is suite's, for a try.
-func (q *queueSuite) want(status node.Status) func(node.Answer, error) node.Answer {
-	return func(a node.Answer, err error) node.Answer {
-		if err != nil {
-			q.Fatalf("no answer: %v; want %v", err, status)
-		}
-		if a.Status != status {
-			q.failf(q.spent(), "answered %+v; want %v", a, status)
-		}
-		return a
-	}
-}
-
-// inspect returns what the first client sees of a name.
-func (q *queueSuite) inspect(name string) node.Lease {
-	l, err := q.node.Inspect(q.ctx, name)
-	if err != nil {
-		q.Fatalf("inspect %q: %v", name, err)
-	}
-	return l
-}
 
 // waiter is one who waits. The zero waiter is a stranger: it has no place.
 type waiter struct {
@@ -135,11 +113,10 @@ func (q *queueSuite) request(w waiter) (*watched, node.Request) {
 }
 
 // holds takes the name with token 7, past any queue.
-func (q *queueSuite) holds() node.Request {
-	r := request(q.name, "holder", 7)
-	q.want(node.Granted)(q.node.Acquire(q.ctx, r))
-	return r
-}
+func (q *queueSuite) holds() node.Request { return q.takes(q.name, "holder", 7) }
+
+// holdsAny is holds for a stripe that is in use.
+func (q *queueSuite) holdsAny() node.Request { return q.takes(q.name, "holder", 0) }
 
 // refused lets a waiter ask in vain, with a proposal.
 func (q *queueSuite) refused(w waiter) node.Answer {
@@ -162,8 +139,20 @@ func (q *queueSuite) queued(waiters ...waiter) {
 	}
 }
 
-func (q *queueSuite) releases(r node.Request) {
+// contended has the name held while a waiter of each client is in the queue, the
+// second of them first.
+func (q *queueSuite) contended() (holder node.Request, w1, w2 waiter) {
+	holder, w1, w2 = q.holds(), q.waiter(q.near, 10), q.waiter(q.far, 20)
+	q.queued(w2, w1)
+	return holder, w1, w2
+}
+
+// releases ends a lease. If waiters are given, they and no others have been notified.
+func (q *queueSuite) releases(r node.Request, notified ...waiter) {
 	q.want(node.Granted)(q.node.Release(q.ctx, r))
+	if len(notified) > 0 {
+		q.heard(notified...)
+	}
 }
 
 // leaves says that a wait is over.
@@ -180,15 +169,15 @@ func (q *queueSuite) lapses(r node.Request) {
 // ahead checks how many a waiter finds before it.
 func (q *queueSuite) ahead(w waiter, want int) {
 	if a := q.refused(w); a.Ahead != want {
-		q.failf(q.spent(), "%d are ahead: %+v; want %d", a.Ahead, a, want)
+		q.fail("%d are ahead: %+v; want %d", a.Ahead, a, want)
 	}
 }
 
 // reserved checks that the name is reserved for somebody, with this register.
 func (q *queueSuite) reserved(register fence.Token) {
-	l := q.inspect(q.name)
+	l := q.inspect(q.node, q.name)
 	if l.Remaining <= 0 || l.Remaining > rule.ReservationTTL || l.Register != register {
-		q.failf(q.spent(), "inspect: %+v; want a lease of at most %v, and register %d", l, rule.ReservationTTL, register)
+		q.fail("inspect: %+v; want a lease of at most %v, and register %d", l, rule.ReservationTTL, register)
 	}
 }
 
@@ -197,7 +186,7 @@ func (q *queueSuite) free() {
 	if !q.node.admin() {
 		return // to look at it would lead to somebody being notified
 	}
-	if l := q.inspect(q.name); l.Remaining != 0 {
-		q.failf(q.spent(), "inspect: %+v; want no lease", l)
+	if l := q.inspect(q.node, q.name); l.Remaining != 0 {
+		q.fail("inspect: %+v; want no lease", l)
 	}
 }

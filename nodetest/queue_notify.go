@@ -30,9 +30,7 @@ func freeNameGoesToTheFirst(q *queueSuite) {
 // The first in the queue that asks needs no notification. It must be out of the queue
 // then, or it would be notified when it has what it wanted.
 func firstIsGrantedAndLeaves(q *queueSuite) {
-	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
-	holder := q.holds()
-	q.queued(w2, w1)
+	holder, w1, w2 := q.contended()
 	q.lapses(holder)
 	q.granted(w1)
 	q.heard()
@@ -46,17 +44,14 @@ func firstIsGrantedAndLeaves(q *queueSuite) {
 	q.lapses(holder)
 	r := q.granted(q.waiter(q.near, 15))
 	q.heard()
-	q.releases(r)
-	q.heard(w2)
+	q.releases(r, w2)
 }
 
 // No node needs to watch the time: waiters know when a lease ends, and ask. A node
 // that notified by itself, or for an operation that frees nothing, would reserve a name
 // for nobody.
 func expiryNotifiesNobody(q *queueSuite) {
-	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
-	holder := q.holds()
-	q.queued(w1, w2)
+	holder, w1, w2 := q.contended()
 	q.lapses(holder)
 	q.want(node.Lost)(q.node.Release(q.ctx, holder))
 	q.want(node.Lost)(q.node.Confirm(q.ctx, holder))
@@ -71,18 +66,15 @@ func expiryNotifiesNobody(q *queueSuite) {
 // The next one learns at once that the name is free, and nobody else does:
 // with a hundred waiters, a hundred requests for each release would be the load.
 func releaseNotifiesTheFirst(q *queueSuite) {
-	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
-	holder := q.holds()
-	q.queued(w3, w1, w2)
+	holder, w1, w2 := q.contended()
+	q.queued(q.waiter(q.near, 30))
 	q.want(node.Lost)(q.other.Release(q.ctx, request(q.name, "not the holder", 0)))
 	q.heard()
-	q.releases(holder)
-	q.heard(w1)
+	q.releases(holder, w1)
 	q.want(node.Lost)(q.other.Release(q.ctx, holder))
 	q.heard()
 	r := q.granted(w1)
-	q.releases(r)
-	q.heard(w2) // through the other client
+	q.releases(r, w2) // through the other client
 }
 
 // An operator's release ends a lease like any other.
@@ -90,9 +82,7 @@ func forceReleaseNotifiesTheFirst(q *queueSuite) {
 	if !q.node.admin() {
 		return
 	}
-	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
-	q.holds()
-	q.queued(w1, w2)
+	_, w1, w2 := q.contended()
 	a := q.want(node.Granted)(q.other.ForceRelease(q.ctx, q.name, 0))
 	q.heard(w1)
 	q.reserved(a.Register)
@@ -167,11 +157,8 @@ func closedListenerIsSkipped(q *queueSuite) {
 // At the word that a notification may have been missed, all waiters of a client ask.
 // A node that says so for nothing makes them poll.
 func healthyNodeMissesNothing(q *queueSuite) {
-	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
-	holder := q.holds()
-	q.queued(w1, w2)
-	q.releases(holder)
-	q.heard(w1)
+	holder, w1, w2 := q.contended()
+	q.releases(holder, w1)
 	q.unreserved()
 	q.refused(waiter{})
 	q.heard(w2)

@@ -1,6 +1,7 @@
 package nodetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -35,8 +36,7 @@ func queueGoesByStamp(q *queueSuite) {
 	holder := q.holds()
 	q.queued(last, w3, before, w1, w2)
 	for _, next := range []waiter{w1, w2, w3, before, last} {
-		q.releases(holder)
-		q.heard(next)
+		q.releases(holder, next)
 		holder = q.granted(next)
 	}
 }
@@ -102,16 +102,8 @@ func queuesNeverMix(q *queueSuite) {
 	for _, name := range all[:len(holders)] {
 		q.name = name
 		q.ahead(waiter{}, 1)
-		q.releases(holders[name])
-		q.heard(waiters[name])
+		q.releases(holders[name], waiters[name])
 	}
-}
-
-// holdsAny is holds for a stripe that is in use.
-func (q *queueSuite) holdsAny() node.Request {
-	r := request(q.name, "holder", 0)
-	q.want(node.Granted)(q.node.Acquire(q.ctx, r))
-	return r
 }
 
 // A waiter becomes a key, a channel or a row in some engines, and a stamp a
@@ -127,23 +119,19 @@ func badPlaceChangesNothing(q *queueSuite) {
 	for _, stamp := range []int64{-1, 1<<53 + 1, math.MaxInt64, math.MinInt64} {
 		bad = append(bad, node.Place{Waiter: client + ":1", Stamp: stamp})
 	}
-	refuse := func(op string, r node.Request, f func(node.Request) (node.Answer, error)) {
+	refuse := func(op string, r node.Request, f func(context.Context, node.Request) (node.Answer, error)) {
 		for _, r.Place = range bad {
-			if a, err := f(r); !errors.Is(err, node.ErrInvalid) {
-				q.failf(q.spent(), "%s with the place %+v: %+v, %v; want ErrInvalid", op, r.Place, a, err)
-			}
+			q.invalid(op+" with the place", r.Place)(f(q.ctx, r))
 		}
 	}
-	acquire := func(r node.Request) (node.Answer, error) { return q.node.Acquire(q.ctx, r) }
-	release := func(r node.Request) (node.Answer, error) { return q.node.Release(q.ctx, r) }
-	refuse("acquire", request(q.name, "", 100), acquire)
+	refuse("acquire", request(q.name, "", 100), q.node.Acquire)
 	q.free()
 	holder := q.holds()
-	refuse("acquire", request(q.name, "", 100), acquire)
-	refuse("release", holder, release)
+	refuse("acquire", request(q.name, "", 100), q.node.Acquire)
+	refuse("release", holder, q.node.Release)
 	q.ahead(waiter{}, 0)
-	if l := q.inspect(q.name); l.Label != "holder" || l.Register < 7 || l.Register >= 100 {
-		q.failf(q.spent(), "afterwards: %+v", l)
+	if l := q.inspect(q.node, q.name); l.Label != "holder" || l.Register < 7 || l.Register >= 100 {
+		q.fail("afterwards: %+v", l)
 	}
 	// The largest of each is a place.
 	q.queued(waiter{node.Place{Waiter: client + ":" + strings.Repeat("9", 19), Stamp: 1 << 53}, q.node})
@@ -217,6 +205,5 @@ func queueIsRememberedWhileSomebodyAsks(q *queueSuite) {
 	}
 	q.ahead(waiter{}, 2)
 	q.wait(rule.QueueExpiry * 2 / 3)
-	q.releases(holder)
-	q.heard(w1)
+	q.releases(holder, w1)
 }

@@ -8,9 +8,7 @@ import (
 // The one who was notified needs a round trip to come. If a newcomer could take the
 // name meanwhile, whoever polls fastest would have it, and the queue were none.
 func reservedNameRefusesOthers(q *queueSuite) {
-	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
-	holder := q.holds()
-	q.queued(w1, w2)
+	holder, w1, w2 := q.contended()
 	q.releases(holder)
 	q.refused(waiter{})
 	q.refused(w2)
@@ -24,9 +22,7 @@ func reservedNameRefusesOthers(q *queueSuite) {
 // that it has lost it, can neither confirm, extend nor release it, and the one
 // who was notified has to acquire.
 func reservedNameIsNotTheOldHolders(q *queueSuite) {
-	w1 := q.waiter(q.near, 10)
-	holder := q.holds()
-	q.queued(w1)
+	holder, w1, _ := q.contended()
 	q.releases(holder)
 	_, notified := q.request(w1)
 	for _, r := range []node.Request{holder, with(holder, 1000), with(notified, 1000)} {
@@ -52,7 +48,7 @@ func reservingMovesNoRegister(q *queueSuite) {
 	q.refused(w2)
 	q.reserved(7)
 	if r := q.granted(w1); r.Token != 8 {
-		q.failf(q.spent(), "granted with register %d; want 8", r.Token)
+		q.fail("granted with register %d; want 8", r.Token)
 	}
 }
 
@@ -62,28 +58,25 @@ func reservedNameShowsTheNextInQueue(q *queueSuite) {
 	holder := q.holds()
 	q.queued(q.waiter(q.near, 10))
 	q.releases(holder)
-	if l := q.inspect(q.name); l.Label != label {
-		q.failf(q.spent(), "inspect: %+v; want the label %q", l, label)
+	if l := q.inspect(q.node, q.name); l.Label != label {
+		q.fail("inspect: %+v; want the label %q", l, label)
 	}
 	if !q.node.admin() {
 		return
 	}
 	if l := q.list()[q.name]; l.Label != label || l.Remaining <= 0 || l.Remaining > rule.ReservationTTL {
-		q.failf(q.spent(), "listed: %+v; want the label %q, and at most %v", l, label, rule.ReservationTTL)
+		q.fail("listed: %+v; want the label %q, and at most %v", l, label, rule.ReservationTTL)
 	}
 	if a := q.refused(waiter{}); a.HeldBy != label || a.Remaining <= 0 || a.Remaining > rule.ReservationTTL {
-		q.failf(q.spent(), "refused: %+v; want held by %q, for at most %v", a, label, rule.ReservationTTL)
+		q.fail("refused: %+v; want held by %q, for at most %v", a, label, rule.ReservationTTL)
 	}
 }
 
 // A waiter that is hung does not come. It costs those behind it one second, not
 // the TTL of anybody, and is out of the queue: it is not notified again.
 func reservationEnds(q *queueSuite) {
-	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
-	holder := q.holds()
-	q.queued(w1, w2)
-	q.releases(holder)
-	q.heard(w1)
+	holder, w1, w2 := q.contended()
+	q.releases(holder, w1)
 	q.unreserved()
 	q.free()
 	q.heard() // nobody watches the time, see ExpiryNotifiesNobody
@@ -98,29 +91,24 @@ func reservationEnds(q *queueSuite) {
 
 // A caller that has given up must not be notified: the name would be reserved for nobody.
 func leavingIsFinal(q *queueSuite) {
-	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
-	holder := q.holds()
-	q.queued(w1, w2, w3)
+	holder, w1, w2 := q.contended()
+	q.queued(q.waiter(q.near, 30))
 	q.leaves(w1)
 	q.leaves(w1)                   // again, or without ever having been in: no harm
 	q.leaves(q.waiter(q.near, 15)) //
 	q.ahead(w2, 0)
 	q.ahead(waiter{}, 2)
-	if l := q.inspect(q.name); l.Label != "holder" {
-		q.failf(q.spent(), "after others have left: %+v; want the holder's lease", l)
+	if l := q.inspect(q.node, q.name); l.Label != "holder" {
+		q.fail("after others have left: %+v; want the holder's lease", l)
 	}
 	q.heard()
-	q.releases(holder)
-	q.heard(w2)
+	q.releases(holder, w2)
 }
 
 // What was reserved for one that has given up goes to the next at once.
 func leavingPassesOnWhatIsReserved(q *queueSuite) {
-	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
-	holder := q.holds()
-	q.queued(w1, w2)
-	q.releases(holder)
-	q.heard(w1)
+	holder, w1, w2 := q.contended()
+	q.releases(holder, w1)
 	q.leaves(w1)
 	q.heard(w2)
 	q.refused(waiter{})
@@ -149,8 +137,7 @@ func failedAttemptIsQueuedAgain(q *queueSuite) {
 	q.want(node.Lost)(via.Release(q.ctx, lost))
 	q.ahead(waiter{}, 2)
 	q.ahead(w3, 1)
-	q.releases(r)
-	q.heard(w2)
+	q.releases(r, w2)
 }
 
 // The name goes to whoever is before the one that failed: on the other nodes
@@ -160,13 +147,10 @@ func failedAttemptNotifiesAnEarlierOne(q *queueSuite) {
 	r := q.granted(w2)
 	q.queued(w1, w3)
 	r.Place = w2.Place
-	q.releases(r)
-	q.heard(w1)
+	q.releases(r, w1)
 	q.ahead(w3, 1) // after w2, which is back at its place
-	q.releases(q.granted(w1))
-	q.heard(w2)
-	q.releases(q.granted(w2))
-	q.heard(w3)
+	q.releases(q.granted(w1), w2)
+	q.releases(q.granted(w2), w3)
 }
 
 // A waiter can fail elsewhere before it has taken what is reserved for it here. Until
@@ -175,8 +159,7 @@ func failedAttemptGivesUpWhatIsReserved(q *queueSuite) {
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)
 	holder := q.holds()
 	q.queued(w2)
-	q.releases(holder)
-	q.heard(w2)
+	q.releases(holder, w2)
 	q.refused(w1)
 	via, r := q.request(w2)
 	q.want(node.Lost)(via.Release(q.ctx, r))

@@ -7,7 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,26 +43,31 @@ type Harness struct {
 // subtests count goroutines, so nothing else may run beside them: don't call
 // Run in parallel tests.
 //
-// The rules of waiter queues are for nodes that are a node.Queuer, and all rules
-// run once more for a node.Starter. To know that, Run opens one more
-// harness, with the t of the whole suite.
+// The rules of waiter queues are for nodes that are a node.Queuer, and all rules run
+// once more for a node.Starter, with some for a node.Ordered. To know that, Run opens
+// one more harness, with the t of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	probe := open(t)
 	probe.Node.Close()
 	probe.Other.Close()
-	run := func(prefix string, rules func(t *testing.T) *suite) {
-		for _, c := range cases {
-			if prefix == "" || c.name != "DoneContextIsAnError" { // Start has no context
-				t.Run(prefix+c.name, func(t *testing.T) { c.test(rules(t)) })
+	run := func(prefix string, open func(t *testing.T) *suite) {
+		rules, queues := cases, queueCases
+		if _, ok := probe.Node.Engine().(node.Admin); ok {
+			rules = slices.Concat(rules, adminCases)
+		}
+		for _, rule := range rules {
+			if name := nameOf(rule); prefix == "" || name != "DoneContextIsAnError" { // Start has no context
+				t.Run(prefix+name, func(t *testing.T) { rule(open(t)) })
 			}
 		}
 		if _, ok := probe.Node.Engine().(node.Queuer); !ok {
 			return
 		}
-		for _, c := range queueCases {
-			if !c.slow || probe.Fast {
-				t.Run(prefix+c.name, func(t *testing.T) { rules(t).inTime(c.test) })
-			}
+		if probe.Fast {
+			queues = slices.Concat(queues, slowQueueCases)
+		}
+		for _, rule := range queues {
+			t.Run(prefix+nameOf(rule), func(t *testing.T) { open(t).inTime(rule) })
 		}
 	}
 	run("", func(t *testing.T) *suite { return newSuite(t, open) })
@@ -67,26 +76,33 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 	started := func(t *testing.T) *suite {
 		s := newSuite(t, open)
-		s.node.start, s.other.start = true, true
+		s.start = true
 		return s
 	}
 	run("Started", started)
-	t.Run("StartedForceReleaseIsRefused", func(t *testing.T) { startedForceReleaseIsRefused(started(t)) })
-	t.Run("StartedUnwantedIsNotSent", func(t *testing.T) { startedUnwantedIsNotSent(started(t)) })
+	rules := startCases
 	if o, ok := probe.Node.(node.Ordered); ok && o.InOrder() {
-		t.Run("StartedStaysInOrder", func(t *testing.T) { startedStaysInOrder(started(t)) })
+		rules = append(rules, startedStaysInOrder)
 	}
+	for _, rule := range rules {
+		t.Run(nameOf(rule), func(t *testing.T) { rule(started(t)) })
+	}
+}
+
+// nameOf returns the name of a rule's subtest: that of its function.
+func nameOf(rule any) string {
+	name := runtime.FuncForPC(reflect.ValueOf(rule).Pointer()).Name()
+	name = name[strings.LastIndex(name, ".")+1:]
+	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 // newSuite opens a harness for one subtest.
 func newSuite(t *testing.T, open func(t *testing.T) Harness) *suite {
 	noLeak(t)
 	given := open(t)
-	seen := new(secrets)
-	patience := cmp.Or(given.Patience, 10*time.Second)
-	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, patience: patience,
-		node:  &watched{Node: given.Node, t: t, seen: seen, patience: patience},
-		other: &watched{Node: given.Other, t: t, seen: seen, patience: patience}}
+	s := &suite{T: t, ctx: t.Context(), wait: given.Wait, fail: t.Fatalf}
+	s.patience = cmp.Or(given.Patience, 10*time.Second)
+	s.node, s.other = &watched{Node: given.Node, in: s}, &watched{Node: given.Other, in: s}
 	t.Cleanup(func() {
 		s.node.Close()
 		s.other.Close()
@@ -98,91 +114,40 @@ func newSuite(t *testing.T, open func(t *testing.T) Harness) *suite {
 }
 
 // cases are the rules, in the order in which a new engine grows.
-var cases = []struct {
-	name string
-	test func(*suite)
-}{
-	{"AcquireGrantsTheLargerOfNextAndProposal", acquireGrantsTheLargerOfNextAndProposal},
-	{"RegisterServesItsWholeStripe", registerServesItsWholeStripe},
-	{"AcquireRefusesWhileLeased", acquireRefusesWhileLeased},
-	{"AcquireRefusesItsOwnHolder", acquireRefusesItsOwnHolder},
-	{"LeaseEndsByItself", leaseEndsByItself},
-	{"BadTTLChangesNothing", badTTLChangesNothing},
-	{"HugeTTLIsNeverAnEmptyGrant", hugeTTLIsNeverAnEmptyGrant},
-	{"BadTokenChangesNothing", badTokenChangesNothing},
-	{"TokensStayExact", tokensStayExact},
-	{"EmptyHolderChangesNothing", emptyHolderChangesNothing},
-	{"UnknownOperationChangesNothing", unknownOperationChangesNothing},
-
-	{"ConfirmRaisesTheRegister", confirmRaisesTheRegister},
-	{"ConfirmRefusesAnOutrunToken", confirmRefusesAnOutrunToken},
-	{"ConfirmNeedsTheLease", confirmNeedsTheLease},
-	{"ConfirmDoesNotProlong", confirmDoesNotProlong},
-
-	{"ExtendSetsTheNewTTL", extendSetsTheNewTTL},
-	{"ExtendReportsTheRegister", extendReportsTheRegister},
-	{"ExtendRepairsAVacantLease", extendRepairsAVacantLease},
-	{"ExtendRefusesWhenTheRegisterPassed", extendRefusesWhenTheRegisterPassed},
-	{"ExtendRefusesAnothersLease", extendRefusesAnothersLease},
-
-	{"ReleaseFreesAtOnce", releaseFreesAtOnce},
-	{"ReleaseLeavesAnothersLease", releaseLeavesAnothersLease},
-	{"ReleaseAfterTheEndIsLost", releaseAfterTheEndIsLost},
-	{"ForceReleaseShutsOutTheOldHolder", forceReleaseShutsOutTheOldHolder},
-	{"ForceReleaseRespectsTheFloor", forceReleaseRespectsTheFloor},
-
-	{"InspectShowsLeaseAndRegister", inspectShowsLeaseAndRegister},
-	{"ListShowsEveryLeaseOnce", listShowsEveryLeaseOnce},
-	{"LabelsAreShownIdentitiesAreNot", labelsAreShownIdentitiesAreNot},
-	{"NamesNeverMix", namesNeverMix},
-	{"NamesAreNotBookkeeping", namesAreNotBookkeeping},
-	{"RegistersAreComplete", registersAreComplete},
-
-	{"OneOfTwoClientsWins", oneOfTwoClientsWins},
-	{"RegistersGrowUnderLoad", registersGrowUnderLoad},
-	{"DoneContextIsAnError", doneContextIsAnError},
-	{"CloseEndsOnlyThisClient", closeEndsOnlyThisClient},
+var cases = []func(*suite){
+	acquireGrantsTheLargerOfNextAndProposal, registerServesItsWholeStripe, acquireRefusesWhileLeased,
+	acquireRefusesItsOwnHolder, leaseEndsByItself, badTTLChangesNothing, hugeTTLIsNeverAnEmptyGrant,
+	badTokenChangesNothing, tokensStayExact, emptyHolderChangesNothing, unknownOperationChangesNothing,
+	confirmRaisesTheRegister, confirmRefusesAnOutrunToken, confirmNeedsTheLease, confirmDoesNotProlong,
+	extendSetsTheNewTTL, extendReportsTheRegister, extendRepairsAVacantLease, extendRefusesWhenTheRegisterPassed,
+	extendRefusesAnothersLease, releaseFreesAtOnce, releaseLeavesAnothersLease, releaseAfterTheEndIsLost,
+	inspectShowsLeaseAndRegister, labelsAreShownIdentitiesAreNot, namesNeverMix, namesAreNotBookkeeping,
+	registersAreComplete,
+	oneOfTwoClientsWins, registersGrowUnderLoad, doneContextIsAnError, closeEndsOnlyThisClient,
 }
+
+// adminCases are those for a node.Admin.
+var adminCases = []func(*suite){
+	forceReleaseShutsOutTheOldHolder, forceReleaseRespectsTheFloor,
+	listShowsEveryLeaseOnce,
+}
+
+// startCases are those for a node.Starter.
+var startCases = []func(*suite){startedForceReleaseIsRefused, startedUnwantedIsNotSent}
 
 // queueCases are the rules for a node.Queuer.
-var queueCases = []struct {
-	name string
-	test func(*queueSuite)
-	slow bool // only where Harness.Fast
-}{
-	{"RefusedWithAPlaceIsQueued", refusedWithAPlaceIsQueued, false},
-	{"QueueGoesByStamp", queueGoesByStamp, false},
-	{"EqualStampsGoByWaiter", equalStampsGoByWaiter, false},
-	{"AskingAgainKeepsThePlace", askingAgainKeepsThePlace, false},
-	{"AheadCountsThoseBefore", aheadCountsThoseBefore, false},
-	{"QueuesNeverMix", queuesNeverMix, false},
-	{"BadPlaceChangesNothing", badPlaceChangesNothing, false},
-	{"ListenNeedsAClient", listenNeedsAClient, false},
-	{"HeldCarriesTheClock", heldCarriesTheClock, false},
-	{"QueueIsForgotten", queueIsForgotten, true},
-	{"QueueIsRememberedWhileSomebodyAsks", queueIsRememberedWhileSomebodyAsks, true},
-
-	{"FreeNameGoesToTheFirst", freeNameGoesToTheFirst, false},
-	{"FirstIsGrantedAndLeaves", firstIsGrantedAndLeaves, false},
-	{"ExpiryNotifiesNobody", expiryNotifiesNobody, false},
-	{"ReleaseNotifiesTheFirst", releaseNotifiesTheFirst, false},
-	{"ForceReleaseNotifiesTheFirst", forceReleaseNotifiesTheFirst, false},
-	{"RefusedIsNotified", refusedIsNotified, false},
-	{"ClosedListenerIsSkipped", closedListenerIsSkipped, false},
-	{"HealthyNodeMissesNothing", healthyNodeMissesNothing, false},
-
-	{"ReservedNameRefusesOthers", reservedNameRefusesOthers, false},
-	{"ReservedNameIsNotTheOldHolders", reservedNameIsNotTheOldHolders, false},
-	{"ReservingMovesNoRegister", reservingMovesNoRegister, false},
-	{"ReservedNameShowsTheNextInQueue", reservedNameShowsTheNextInQueue, false},
-	{"ReservationEnds", reservationEnds, false},
-
-	{"LeavingIsFinal", leavingIsFinal, false},
-	{"LeavingPassesOnWhatIsReserved", leavingPassesOnWhatIsReserved, false},
-	{"FailedAttemptIsQueuedAgain", failedAttemptIsQueuedAgain, false},
-	{"FailedAttemptNotifiesAnEarlierOne", failedAttemptNotifiesAnEarlierOne, false},
-	{"FailedAttemptGivesUpWhatIsReserved", failedAttemptGivesUpWhatIsReserved, false},
+var queueCases = []func(*queueSuite){
+	refusedWithAPlaceIsQueued, queueGoesByStamp, equalStampsGoByWaiter, askingAgainKeepsThePlace,
+	aheadCountsThoseBefore, queuesNeverMix, badPlaceChangesNothing, listenNeedsAClient, heldCarriesTheClock,
+	freeNameGoesToTheFirst, firstIsGrantedAndLeaves, expiryNotifiesNobody, releaseNotifiesTheFirst,
+	forceReleaseNotifiesTheFirst, refusedIsNotified, closedListenerIsSkipped, healthyNodeMissesNothing,
+	reservedNameRefusesOthers, reservedNameIsNotTheOldHolders, reservingMovesNoRegister,
+	reservedNameShowsTheNextInQueue, reservationEnds, leavingIsFinal, leavingPassesOnWhatIsReserved,
+	failedAttemptIsQueuedAgain, failedAttemptNotifiesAnEarlierOne, failedAttemptGivesUpWhatIsReserved,
 }
+
+// slowQueueCases are only where Harness.Fast.
+var slowQueueCases = []func(*queueSuite){queueIsForgotten, queueIsRememberedWhileSomebodyAsks}
 
 // Leases of ttl long are there for as long as a test can take, on a slow
 // machine under the race detector too. Those of ttl short are only ever waited out:
@@ -199,6 +164,11 @@ type suite struct {
 	node, other *watched
 	wait        func(time.Duration)
 	patience    time.Duration
+	fail        func(format string, args ...any) // Fatalf, or failf of a queueSuite
+	start       bool                             // operations are started, see node.Starter
+
+	mu  sync.Mutex
+	ids []string // of holders: the identities that were handed to either client so far
 }
 
 // outwait lets a lease of ttl short end. Half as much again is for stores that
@@ -215,6 +185,24 @@ func identity() string {
 	id := make([]byte, 16)
 	rand.Read(id)
 	return hex.EncodeToString(id)
+}
+
+// takes has the first client acquire a name.
+func (s *suite) takes(name, label string, token fence.Token) node.Request {
+	s.Helper()
+	r := request(name, label, token)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	return r
+}
+
+// outlives has the first client acquire a name, and lets the lease end. The request
+// that it returns is for a longer one.
+func (s *suite) outlives(name, label string, token fence.Token) node.Request {
+	s.Helper()
+	r := request(name, label, token)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, lasting(r, short)))
+	s.outwait()
+	return r
 }
 
 // with returns the request for another token.
@@ -238,17 +226,19 @@ func (s *suite) want(status node.Status) func(node.Answer, error) node.Answer {
 			s.Fatalf("no answer: %v; want %v", err, status)
 		}
 		if a.Status != status {
-			s.Fatalf("answered %+v; want %v", a, status)
+			s.fail("answered %+v; want %v", a, status)
 		}
 		return a
 	}
 }
 
-// invalid checks that an operation was refused as malformed.
-func (s *suite) invalid(what string, of any, a node.Answer, err error) {
-	s.Helper()
-	if !errors.Is(err, node.ErrInvalid) {
-		s.Fatalf("%s %v: %+v, %v; want ErrInvalid", what, of, a, err)
+// invalid is such a check, that an operation was refused as malformed.
+func (s *suite) invalid(what string, of any) func(node.Answer, error) {
+	return func(a node.Answer, err error) {
+		s.Helper()
+		if !errors.Is(err, node.ErrInvalid) {
+			s.fail("%s %v: %+v, %v; want ErrInvalid", what, of, a, err)
+		}
 	}
 }
 
@@ -260,14 +250,21 @@ func (s *suite) register(a node.Answer, want fence.Token) {
 	}
 }
 
+// inspect returns what a client sees of a name.
+func (s *suite) inspect(client *watched, name string) node.Lease {
+	s.Helper()
+	l, err := client.Inspect(s.ctx, name)
+	if err != nil {
+		s.Fatalf("inspect %q: %v", name, err)
+	}
+	return l
+}
+
 // leased checks what the second client sees of a name. The label "" with
 // remaining false means that nobody has it.
 func (s *suite) leased(name, label string, remaining bool, register fence.Token) {
 	s.Helper()
-	l, err := s.other.Inspect(s.ctx, name)
-	if err != nil {
-		s.Fatalf("inspect %q: %v", name, err)
-	}
+	l := s.inspect(s.other, name)
 	if l.Name != name || l.Label != label || l.Register != register || (l.Remaining != 0) != remaining {
 		s.Fatalf("inspect %q: %+v; want label %q, leased %v, register %d", name, l, label, remaining, register)
 	}

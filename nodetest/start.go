@@ -3,7 +3,6 @@ package nodetest
 import (
 	"fmt"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -14,7 +13,7 @@ const startTimeout = 5 * time.Second
 
 // outcome is the call of one operation that was started.
 type outcome struct {
-	t      *testing.T
+	on     *watched
 	done   chan struct{}
 	times  atomic.Int32
 	gone   bool // nobody waits
@@ -26,40 +25,42 @@ func (o *outcome) Wanted() bool { return !o.gone }
 
 func (o *outcome) Done(answer node.Answer, err error) {
 	if o.times.Add(1) > 1 {
-		o.t.Error("Done was called twice")
+		o.on.in.Error("Done was called twice")
 		return
 	}
 	o.answer, o.err = answer, err
 	close(o.done)
 }
 
-// begin starts an operation and waits for its outcome.
-func (w *watched) begin(r node.Request) (node.Answer, error) {
-	o := &outcome{t: w.t, done: make(chan struct{})}
+// begin starts an operation.
+func (w *watched) begin(op node.Op, r node.Request, gone bool) *outcome {
+	o := &outcome{on: w, done: make(chan struct{}), gone: gone}
+	r.Op = op
 	w.Node.(node.Starter).Start(r, startTimeout, o)
+	return o
+}
+
+// wait waits for the outcome.
+func (o *outcome) wait() (node.Answer, error) {
 	select {
 	case <-o.done:
 		return o.answer, o.err
-	case <-time.After(w.patience):
-		return node.Answer{}, fmt.Errorf("%s: Done was not called within %v", w, w.patience)
+	case <-time.After(o.on.in.patience):
+		return node.Answer{}, fmt.Errorf("%s: Done was not called within %v", o.on, o.on.in.patience)
 	}
 }
 
 // What is started is of the life of a lock: only that is kept in order.
 func startedForceReleaseIsRefused(s *suite) {
-	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "me", 7)))
-	a, err := s.node.begin(node.Request{Op: node.ForceRelease, Name: "a"})
-	s.invalid("started:", node.ForceRelease, a, err)
+	s.takes("a", "me", 7)
+	s.invalid("started:", node.ForceRelease)(s.node.begin(node.ForceRelease, node.Request{Name: "a"}, false).wait())
 	s.leased("a", "me", true, 7)
 }
 
 func startedUnwantedIsNotSent(s *suite) {
-	o := &outcome{t: s.T, done: make(chan struct{}), gone: true}
-	r := request("a", "nobody", 7)
-	r.Op = node.Acquire
-	s.node.Node.(node.Starter).Start(r, startTimeout, o)
+	s.node.begin(node.Acquire, request("a", "nobody", 7), true)
 	// What is started later is sent no earlier.
-	s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "me", 3)))
+	s.takes("a", "me", 3)
 	s.leased("a", "me", true, 3)
 }
 
@@ -72,22 +73,14 @@ func startedStaysInOrder(s *suite) {
 		for i := range names {
 			r := request(fmt.Sprint("name ", i), fmt.Sprint("holder ", turn), 3)
 			for _, op := range []node.Op{node.Acquire, node.Release} {
-				o := &outcome{t: s.T, done: make(chan struct{})}
-				r.Op = op
-				s.node.Node.(node.Starter).Start(r, startTimeout, o)
-				all[i] = append(all[i], o)
+				all[i] = append(all[i], s.node.begin(op, r, false))
 			}
 		}
 	}
 	for i := range all {
 		for k, o := range all[i] {
-			select {
-			case <-o.done:
-			case <-time.After(s.node.patience):
-				s.Fatalf("Done was not called within %v", s.node.patience)
-			}
-			if o.err != nil || o.answer.Status != node.Granted {
-				s.Fatalf("operation %d on a name, of acquire and release in turns: %+v, %v", k, o.answer, o.err)
+			if a, err := o.wait(); err != nil || a.Status != node.Granted {
+				s.Fatalf("operation %d on a name, of acquire and release in turns: %+v, %v", k, a, err)
 			}
 		}
 	}

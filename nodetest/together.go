@@ -110,8 +110,7 @@ func registersGrowUnderLoad(s *suite) {
 // A caller that has given up must get its goroutine back, and must not be told
 // that something was done.
 func doneContextIsAnError(s *suite) {
-	r := request("a", "me", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "me", 7)
 	cancelled, cancel := context.WithCancel(s.ctx)
 	cancel()
 	late, cancel := context.WithDeadline(s.ctx, time.Now().Add(-time.Second))
@@ -134,8 +133,7 @@ func doneContextIsAnError(s *suite) {
 // A program may close a node while goroutines still use it: that is an error to
 // them, no panic. Other clients of the store go on.
 func closeEndsOnlyThisClient(s *suite) {
-	r := request("a", "me", 7)
-	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	r := s.takes("a", "me", 7)
 	var wg sync.WaitGroup
 	for range 4 { // operations under way; whether they succeed is open
 		wg.Go(func() { s.node.Confirm(s.ctx, r) })
@@ -156,10 +154,9 @@ func closeEndsOnlyThisClient(s *suite) {
 // everyOperation calls every operation of a node and returns their errors.
 func everyOperation(ctx context.Context, n *watched, r node.Request) map[string]error {
 	errs := map[string]error{}
-	_, errs["acquire"] = n.Acquire(ctx, r)
-	_, errs["confirm"] = n.Confirm(ctx, r)
-	_, errs["extend"] = n.Extend(ctx, r)
-	_, errs["release"] = n.Release(ctx, r)
+	for r.Op = node.Acquire; r.Op <= node.Release; r.Op++ {
+		_, errs[r.Op.String()] = n.Do(ctx, r)
+	}
 	if n.admin() {
 		_, errs["force release"] = n.ForceRelease(ctx, r.Name, 0)
 		_, errs["inspect"] = n.Inspect(ctx, r.Name)

@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"testing"
-	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
@@ -17,26 +14,8 @@ import (
 // be in it: the identity of a holder. Whoever reads that can release the lease.
 type watched struct {
 	node.Node
-	t     *testing.T
-	seen  *secrets
-	start bool // operations are started, see node.Starter
-
-	patience time.Duration // for Done
-
+	in     *suite
 	closed atomic.Bool
-}
-
-// secrets are the identities that were handed to either client so far.
-type secrets struct {
-	mu  sync.Mutex
-	ids []string
-}
-
-func (w *watched) saw(r node.Request) {
-	id, _, _ := strings.Cut(string(r.Holder), ":")
-	w.seen.mu.Lock()
-	w.seen.ids = append(w.seen.ids, id)
-	w.seen.mu.Unlock()
 }
 
 func (w *watched) check(op string, result any, err error) {
@@ -44,23 +23,26 @@ func (w *watched) check(op string, result any, err error) {
 	if err != nil {
 		text += err.Error()
 		if !strings.Contains(err.Error(), w.String()) {
-			w.t.Errorf("%s: the error does not name the node %q: %v", op, w.String(), err)
+			w.in.Errorf("%s: the error does not name the node %q: %v", op, w.String(), err)
 		}
 	}
-	w.seen.mu.Lock()
-	defer w.seen.mu.Unlock()
-	for _, id := range w.seen.ids {
+	w.in.mu.Lock()
+	defer w.in.mu.Unlock()
+	for _, id := range w.in.ids {
 		if id != "" && strings.Contains(text, id) {
-			w.t.Errorf("%s: the result shows the identity of a holder: %s", op, text)
+			w.in.Errorf("%s: the result shows the identity of a holder: %s", op, text)
 		}
 	}
 }
 
 // Do makes a request in the way that the rules are run.
 func (w *watched) Do(ctx context.Context, r node.Request) (a node.Answer, err error) {
-	w.saw(r)
-	if w.start && r.Op != node.ForceRelease { // which cannot be started
-		a, err = w.begin(r)
+	id, _, _ := strings.Cut(string(r.Holder), ":")
+	w.in.mu.Lock()
+	w.in.ids = append(w.in.ids, id)
+	w.in.mu.Unlock()
+	if w.in.start && r.Op != node.ForceRelease { // which cannot be started
+		a, err = w.begin(r.Op, r, false).wait()
 	} else {
 		a, err = w.Node.Do(ctx, r)
 	}

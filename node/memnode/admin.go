@@ -9,8 +9,8 @@ import (
 // Inspect implements node.Admin. A node that is not admitted shows what it has.
 func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	n.tryRejoin(ctx)
-	if err := n.enter(ctx); err != nil {
-		return node.Lease{}, n.errorf("inspect", err)
+	if err := n.enter(ctx, "inspect"); err != nil {
+		return node.Lease{}, err
 	}
 	defer n.store.mu.Unlock()
 	return n.store.Lease(name, n.store.clock()), nil
@@ -19,8 +19,8 @@ func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 // List implements node.Admin, in the order of the names. It works on a copy,
 // so that yield may call the node.
 func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
-	if err := n.enter(ctx); err != nil {
-		return n.errorf("list", err)
+	if err := n.enter(ctx, "list"); err != nil {
+		return err
 	}
 	all := n.store.All(n.store.clock())
 	n.store.mu.Unlock()

@@ -14,8 +14,8 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
 	n.tryRejoin(ctx)
-	if err := n.enter(ctx); err != nil {
-		return node.Answer{}, n.errorf(r.Op.String(), err)
+	if err := n.enter(ctx, r.Op.String()); err != nil {
+		return node.Answer{}, err
 	}
 	s := n.store
 	now := s.clock()
@@ -34,19 +34,19 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 }
 
 // enter locks the store, or says why the operation must not be executed.
-func (n *Node) enter(ctx context.Context) error {
-	if n.closed.Load() {
-		return ErrClosed
-	}
+func (n *Node) enter(ctx context.Context, op string) error {
 	n.store.mu.Lock()
 	err := ctx.Err()
-	if n.store.down {
+	switch {
+	case n.closed.Load():
+		err = ErrClosed
+	case n.store.down:
 		err = ErrDown
+	case err == nil:
+		return nil
 	}
-	if err != nil {
-		n.store.mu.Unlock()
-	}
-	return err
+	n.store.mu.Unlock()
+	return n.errorf(op, err)
 }
 
 func (n *Node) errorf(op string, err error) error {

@@ -49,12 +49,8 @@ func (n *Node) Restart() {
 func (n *Node) Admit(tokens map[int]fence.Token) {
 	n.store.mu.Lock()
 	defer n.store.mu.Unlock()
-	n.store.admit(tokens)
-}
-
-func (s *store) admit(tokens map[int]fence.Token) {
-	s.Raise(tokens)
-	s.Out = false
+	n.store.Raise(tokens)
+	n.store.Out = false
 }
 
 // Join implements node.Rejoiner.
@@ -62,22 +58,18 @@ func (n *Node) Join(g node.Group) error {
 	if n.group.CompareAndSwap(nil, &g) {
 		return nil
 	}
-	if old := n.group.Load(); !sameGroup(*old, g) {
+	sameName := func(a, b node.Node) bool { return a.String() == b.String() }
+	if old := n.group.Load(); old.MaxTTL != g.MaxTTL || !slices.EqualFunc(old.Nodes, g.Nodes, sameName) {
 		return n.errorf("join", fmt.Errorf("the node is in a group of %d nodes with a longest lease of %v already, not in one of %d with %v",
 			len(old.Nodes), old.MaxTTL, len(g.Nodes), g.MaxTTL))
 	}
 	return nil
 }
 
-func sameGroup(a, b node.Group) bool {
-	sameName := func(a, b node.Node) bool { return a.String() == b.String() }
-	return a.MaxTTL == b.MaxTTL && slices.EqualFunc(a.Nodes, b.Nodes, sameName)
-}
-
 // Registers implements node.Rejoiner.
 func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
-	if err := n.enter(ctx); err != nil {
-		return node.Registers{}, n.errorf("registers", err)
+	if err := n.enter(ctx, "registers"); err != nil {
+		return node.Registers{}, err
 	}
 	defer n.store.mu.Unlock()
 	s := n.store
@@ -101,8 +93,13 @@ func (n *Node) tryRejoin(ctx context.Context) {
 	if !due || n.closed.Load() {
 		return
 	}
+	// The store is in the group by this node, or by another client of it.
+	self := g.Nodes[max(0, slices.IndexFunc(g.Nodes, func(other node.Node) bool {
+		m, ok := other.Engine().(*Node)
+		return ok && m.store == s
+	}))]
 	merged, err := rebuild.Merge(len(g.Nodes), rebuild.Self{Server: s.server(), Memory: s.memory(restarted), Untouched: true},
-		rebuild.Ask(ctx, *g, g.Nodes[n.place(g)]))
+		rebuild.Ask(ctx, *g, self))
 	if err != nil {
 		return
 	}
@@ -110,8 +107,8 @@ func (n *Node) tryRejoin(ctx context.Context) {
 	// It may have crashed again meanwhile, or have been admitted.
 	current := s.Out && !s.down && s.restarted == restarted
 	if current {
-		s.admit(merged.Tokens)
-		s.empty = merged.Empty
+		s.Raise(merged.Tokens)
+		s.Out, s.empty = false, merged.Empty
 	}
 	s.mu.Unlock()
 	if current && merged.Weak && g.Warn != nil {
@@ -125,15 +122,6 @@ func (s *store) server() string { return fmt.Sprintf("%p", s) }
 // memory identifies what the store remembers: since its start, or since it was
 // restarted at that time.
 func (s *store) memory(restarted time.Duration) string { return fmt.Sprintf("%p %d", s, restarted) }
-
-// place returns where in the group this store is: the node itself, or another
-// client of it.
-func (n *Node) place(g *node.Group) int {
-	return max(0, slices.IndexFunc(g.Nodes, func(other node.Node) bool {
-		m, ok := other.Engine().(*Node)
-		return ok && m.store == n.store
-	}))
-}
 
 func (s *store) quarantineEnd(g *node.Group) time.Duration {
 	return s.restarted + g.MaxTTL + rule.Drift(g.MaxTTL)

@@ -2,7 +2,6 @@ package sqlnode
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
@@ -12,18 +11,11 @@ import (
 
 // Inspect implements node.Admin.
 func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
-	lease, err := apart(ctx, func() (found node.Lease, err error) {
-		err = n.transact(ctx, reading, func(tx *sql.Tx) (bool, error) {
-			e, _, err := n.load(ctx, tx, name)
-			found = e.Lease(name, n.now())
-			return false, err
-		})
-		return found, err
+	lease, err := look(ctx, n, func(s *step) node.Lease {
+		e, _ := s.load(name)
+		return e.Lease(name, n.now())
 	})
-	if err != nil {
-		return node.Lease{}, n.errorf("inspect", err)
-	}
-	return lease, nil
+	return lease, n.errorf("inspect", err)
 }
 
 // pageSize is how many leases List reads in one transaction.
@@ -34,13 +26,7 @@ const pageSize = 256
 func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
 	after := ""
 	for {
-		page, err := apart(ctx, func() (page []node.Lease, err error) {
-			err = n.transact(ctx, reading, func(tx *sql.Tx) (_ bool, err error) {
-				page, err = n.page(ctx, tx, after)
-				return false, err
-			})
-			return page, err
-		})
+		page, err := look(ctx, n, func(s *step) []node.Lease { return s.page(after) })
 		if err != nil {
 			return n.errorf("list", err)
 		}
@@ -56,30 +42,27 @@ func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
 	}
 }
 
-func (n *Node) page(ctx context.Context, tx *sql.Tx, after string) ([]node.Lease, error) {
-	now := n.now()
-	rows, err := tx.StmtContext(ctx, n.stmt.page).QueryContext(ctx, []byte(after), now.Milliseconds(), n.boot, pageSize)
+func (s *step) page(after string) (page []node.Lease) {
+	n, now := s.node, s.node.now()
+	query := s.tx.StmtContext(s.ctx, n.stmt.page)
+	rows, err := query.QueryContext(s.ctx, []byte(after), now.Milliseconds(), n.boot, pageSize)
 	if err != nil {
-		return nil, err
+		s.err = err
+		return nil
 	}
 	defer rows.Close()
-	var page []node.Lease
 	for rows.Next() {
 		var name, holder []byte
 		var expires int64
-		if err := rows.Scan(&name, &holder, &expires); err != nil {
-			return nil, err
+		if s.err = rows.Scan(&name, &holder, &expires); s.err != nil {
+			return nil
 		}
 		e := rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond}
 		page = append(page, e.Lease(string(name), now))
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return nil, err
-	}
+	s.err = errors.Join(rows.Err(), rows.Close())
 	for i := range page {
-		if page[i].Register, err = n.register(ctx, tx, page[i].Name); err != nil {
-			return nil, err
-		}
+		page[i].Register = s.register(page[i].Name)
 	}
-	return page, nil
+	return page
 }

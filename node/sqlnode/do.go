@@ -17,11 +17,8 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 		a = writing
 	}
 	answer, err := n.serve(ctx, a, r)
-	if err != nil {
-		return node.Answer{}, n.errorf(r.Op.String(), err)
-	}
 	if answer.Status == node.Held {
 		n.checkPipe(r.Place.Waiter)
 	}
-	return answer, nil
+	return answer, n.errorf(r.Op.String(), err)
 }

@@ -180,11 +180,10 @@ func TestWhatIsSynced(t *testing.T) {
 		return level
 	}
 	for a, want := range map[access]string{reading: "1", writing: "1", synced: "2"} {
-		err := n.transact(t.Context(), a, func(tx *sql.Tx) (bool, error) {
-			if got := level(tx); got != want {
+		err := n.transact(t.Context(), a, func(s *step) {
+			if got := level(s.tx); got != want {
 				t.Errorf("access %d: synchronous is %s in the transaction; want %s", a, got, want)
 			}
-			return false, nil
 		})
 		if got := level(n.db); err != nil || got != "1" {
 			t.Errorf("access %d: synchronous is %s afterwards, %v; want 1", a, got, err)

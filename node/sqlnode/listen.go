@@ -41,29 +41,21 @@ func (n *Node) Listen(ctx context.Context, client string, event func(waiter stri
 	case n.listeners[client] != nil:
 		n.mu.Unlock()
 		return n.errorf("listen", invalidf("this client listens already"))
-	case n.listeners == nil:
-		n.listeners = make(map[string]*listener)
 	}
 	n.listeners[client] = l
 	l.running.Go(l.run)
 	l.running.Go(l.watch)
 	n.mu.Unlock() // from now on it can be closed
 	defer context.AfterFunc(ctx, func() { l.answer(fmt.Errorf("the disk did not answer: %w", ctx.Err())) })()
-	return n.listenError(<-l.first)
-}
-
-var errClosed = errors.New("the node is closed")
-
-func (n *Node) listenError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case isPermanent(err):
+	err := <-l.first
+	if isPermanent(err) {
 		err = fmt.Errorf("%w: waiters cannot be notified: %w (the folder is for named pipes; all users of the file must be able to write to it)",
 			node.ErrMisconfigured, err)
 	}
 	return n.errorf("listen", err)
 }
+
+var errClosed = errors.New("the node is closed")
 
 // listener is a client that listens.
 type listener struct {
@@ -78,10 +70,9 @@ type listener struct {
 	closing  chan struct{}
 	running  sync.WaitGroup // whatever makes events
 
-	mu     sync.Mutex
-	file   *os.File    // nil while there is none
-	info   os.FileInfo // of the file
-	closed bool
+	mu   sync.Mutex
+	file *os.File    // nil while there is none
+	info os.FileInfo // of the file
 }
 
 // run makes the pipe and reads it, again whenever it is gone, until close.
@@ -112,10 +103,11 @@ func (l *listener) open() (*os.File, error) {
 	info, err := file.Stat()
 	l.mu.Lock()
 	l.file, l.info = file, info
-	closed := l.closed
 	l.mu.Unlock()
-	if closed {
+	select {
+	case <-l.closing: // close may have come too early to remove it
 		err = errClosed
+	default:
 	}
 	if err != nil {
 		l.remove()
@@ -161,26 +153,21 @@ func (l *listener) present(info os.FileInfo) bool {
 	return err == nil && os.SameFile(info, now)
 }
 
-// watch looks after the pipe whenever a waiter has asked. Apart from those who
+// watch looks whether somebody has deleted the pipe whenever a waiter has asked. Apart from those who
 // ask, and without the mutex: a disk that hangs must not hold them.
 func (l *listener) watch() {
 	for {
 		select {
 		case <-l.asked:
-			l.check()
+			l.mu.Lock()
+			file, info := l.file, l.info
+			l.mu.Unlock()
+			if file != nil && !l.present(info) {
+				file.Close() // run makes it anew
+			}
 		case <-l.closing:
 			return
 		}
-	}
-}
-
-// check makes the pipe anew if somebody has deleted it.
-func (l *listener) check() {
-	l.mu.Lock()
-	file, info := l.file, l.info
-	l.mu.Unlock()
-	if file != nil && !l.present(info) {
-		file.Close() // run goes on
 	}
 }
 
@@ -199,9 +186,6 @@ func (l *listener) remove() {
 
 // close ends the listening. It returns when there are no more events.
 func (l *listener) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
 	close(l.closing)
 	l.remove()
 	l.running.Wait()

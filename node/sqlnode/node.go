@@ -57,48 +57,37 @@ func Open(rawURL string) (*Node, error) {
 }
 
 func parse(rawURL string) (path string, err error) {
+	// A URL with an @ is probably not meant for this engine, and may have a password in
+	// it: neither it nor a part of it is shown.
+	shown, detail := strconv.Quote(rawURL), func(part string) string { return strings.TrimSuffix(": "+part, ": ") }
+	if strings.Contains(rawURL, "@") {
+		shown, detail = "the URL (not shown: it has an @)", func(string) string { return "" }
+	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		var inner *url.Error
 		if errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return "", invalidf("%s is not a URL%s", shownURL(rawURL), detail(rawURL, err.Error()))
+		return "", invalidf("%s is not a URL%s", shown, detail(err.Error()))
 	}
 	switch path = u.Path; {
 	case u.Scheme != "sqlite":
-		return "", invalidf("%s is not a sqlite: URL", shownURL(rawURL))
+		return "", invalidf("%s is not a sqlite: URL", shown)
 	case u.Host != "" || u.User != nil:
-		return "", invalidf("%s names a host; an absolute path is written sqlite:///path, a relative one sqlite:path", shownURL(rawURL))
+		return "", invalidf("%s names a host; an absolute path is written sqlite:///path, a relative one sqlite:path", shown)
 	case u.Opaque != "":
 		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", invalidf("%s is not escaped as a URL is%s", shownURL(rawURL), detail(rawURL, err.Error()))
+			return "", invalidf("%s is not escaped as a URL is%s", shown, detail(err.Error()))
 		}
 	}
 	if u.Fragment != "" || strings.HasSuffix(rawURL, "#") {
-		return "", invalidf("%s: write %%23 for a # in the path", shownURL(rawURL))
+		return "", invalidf("%s: write %%23 for a # in the path", shown)
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return "", invalidf("%s has parameters%s (there are none; write %%3F for a ? in the path)", shownURL(rawURL), detail(rawURL, u.RawQuery))
+		return "", invalidf("%s has parameters%s (there are none; write %%3F for a ? in the path)", shown, detail(u.RawQuery))
 	}
 	return path, nil
-}
-
-// shownURL quotes a URL for an error. One with an @ is probably not meant for
-// this engine, and may have a password in it.
-func shownURL(rawURL string) string {
-	if strings.Contains(rawURL, "@") {
-		return "the URL (not shown: it has an @)"
-	}
-	return strconv.Quote(rawURL)
-}
-
-// detail is what may be said of a part of a URL: nothing if the URL is not shown.
-func detail(rawURL, part string) string {
-	if part == "" || strings.Contains(rawURL, "@") {
-		return ""
-	}
-	return ": " + part
 }
 
 // invalidf returns an error that matches fenlock.ErrInvalid.
@@ -129,7 +118,7 @@ func OpenFile(path string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlnode: %s: %w", path, err)
 	}
-	n := &Node{path: absolute, sync: "FULL"}
+	n := &Node{path: absolute, sync: "FULL", listeners: make(map[string]*listener)}
 	if err := n.open(); err != nil {
 		return nil, n.errorf("open", err)
 	}
@@ -153,14 +142,12 @@ func (n *Node) open() error {
 	if n.real, err = resolve(n.path); err != nil {
 		return err
 	}
-	before, err := os.Stat(n.real)
-	if err != nil {
+	if n.file, err = os.Stat(n.real); err != nil {
 		return err
 	}
-	if !before.Mode().IsRegular() {
+	if !n.file.Mode().IsRegular() {
 		return errors.New("not a regular file")
 	}
-	n.file = before
 	if n.db, err = sql.Open("sqlite", dsn(n.path)); err != nil {
 		return err
 	}
@@ -169,11 +156,10 @@ func (n *Node) open() error {
 	n.db.SetMaxOpenConns(1)
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()
-	if err := n.prepare(ctx); err != nil {
+	if err = n.prepare(ctx); err != nil {
 		n.db.Close()
-		return err
 	}
-	return nil
+	return err
 }
 
 // create makes the file if it is missing. It must not open one that is there.
@@ -227,8 +213,5 @@ func (n *Node) Leave() { n.closeListeners() }
 // events after it. It is safe to call twice, but not from an event.
 func (n *Node) Close() error {
 	n.closeListeners()
-	if err := n.db.Close(); err != nil {
-		return n.errorf("close", err)
-	}
-	return nil
+	return n.errorf("close", n.db.Close())
 }

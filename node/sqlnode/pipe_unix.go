@@ -79,11 +79,7 @@ func (p *pipe) close() {
 // does is ENXIO: it is dead, since pipes get their name when they are being
 // read, and are read for as long as their process lives.
 func openToWrite(path string) (fd int, err error) {
-	err = ignoringEINTR(func() error {
-		fd, err = syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
-		return err
-	})
-	if err != nil {
+	if fd, err = openPipe(path, syscall.O_WRONLY); err != nil {
 		return -1, err
 	}
 	var info syscall.Stat_t
@@ -142,18 +138,20 @@ func publish(draft, path string, like fs.FileInfo) (*os.File, error) {
 // openToRead opens a pipe to read it, and to write, too: else each writer that
 // closes it would end the reading. Non-blocking, so that reading takes no thread;
 // os.OpenFile would not see to that on Darwin.
-func openToRead(path string) (file *os.File, err error) {
-	err = ignoringEINTR(func() error {
-		fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
-		if err == nil {
-			file = os.NewFile(uintptr(fd), path)
-		}
-		return err
-	})
+func openToRead(path string) (*os.File, error) {
+	fd, err := openPipe(path, syscall.O_RDWR)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
-	return file, nil
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func openPipe(path string, mode int) (fd int, err error) {
+	err = ignoringEINTR(func() error {
+		fd, err = syscall.Open(path, mode|syscall.O_NONBLOCK|syscall.O_CLOEXEC|syscall.O_NOFOLLOW, 0)
+		return err
+	})
+	return fd, err
 }
 
 // makeFolder makes the folder of the pipes, unless it is there. Whoever may
@@ -221,14 +219,11 @@ func (n *Node) sweep() {
 	names, _ := folder.Readdirnames(sweepSize)
 	for _, name := range names {
 		path := filepath.Join(n.pipes(), name)
-		switch {
-		case rule.CheckPlace(node.Place{Waiter: name + ":0"}) == nil:
-		case strings.HasPrefix(name, draftPrefix):
-			if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) < draftAge {
+		if rule.CheckPlace(node.Place{Waiter: name + ":0"}) != nil {
+			info, err := os.Lstat(path)
+			if !strings.HasPrefix(name, draftPrefix) || err != nil || time.Since(info.ModTime()) < draftAge {
 				continue
 			}
-		default:
-			continue
 		}
 		switch fd, err := openToWrite(path); {
 		case err == nil:

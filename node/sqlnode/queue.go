@@ -1,9 +1,6 @@
 package sqlnode
 
 import (
-	"context"
-	"database/sql"
-	"errors"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -12,16 +9,13 @@ import (
 
 // queue is the waiter queue of one name, in the tables, during one transaction. It
 // reads nothing before it is asked: loading up to 10,000 waiters for every operation
-// would cost more than the operation. After an error it does nothing more: end
-// returns that error, and the transaction is rolled back.
+// would cost more than the operation.
 //
 // A queue is one row in fenlock_lines, with its expiry, and one row for each waiter
 // in fenlock_waiters. Without the first there is no queue: an operation on a
 // name that nobody waits for costs one look-up.
 type queue struct {
-	node *Node
-	ctx  context.Context
-	tx   *sql.Tx
+	*step
 	name []byte
 	now  time.Duration
 
@@ -31,8 +25,6 @@ type queue struct {
 	expires  time.Duration // if alive
 	left     bool          // somebody has left
 	notified *pipe         // of the waiter that was reachable; nil: nobody
-	changed  bool
-	err      error
 }
 
 var _ rule.Queue = (*queue)(nil)
@@ -40,10 +32,6 @@ var _ rule.Queue = (*queue)(nil)
 // renewal is by how much a queue may expire early, so that it is not written for
 // each of its waiters' questions.
 const renewal = time.Second
-
-func (n *Node) queue(ctx context.Context, tx *sql.Tx, name string, now time.Duration) *queue {
-	return &queue{node: n, ctx: ctx, tx: tx, name: []byte(name), now: now}
-}
 
 // exists reports whether anybody was in the queue, before it was changed. A queue of
 // another boot is void: its waiters died with that boot.
@@ -132,30 +120,9 @@ func (q *queue) Reachable(waiter string) bool {
 	return q.notified != nil
 }
 
-// end removes the queue if nobody is left in it, and reports whether anything
-// was written.
-func (q *queue) end() (changed bool, err error) {
+// end removes the queue if nobody is left in it.
+func (q *queue) end() {
 	if q.left {
 		q.exec(q.node.stmt.dropQueue, q.name)
-	}
-	return q.changed, q.err
-}
-
-// row reads one row, and reports whether it is there.
-func (q *queue) row(s *sql.Stmt, args []any, to ...any) bool {
-	if q.err != nil {
-		return false
-	}
-	err := q.tx.StmtContext(q.ctx, s).QueryRowContext(q.ctx, args...).Scan(to...)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		q.err = err
-	}
-	return err == nil
-}
-
-func (q *queue) exec(s *sql.Stmt, args ...any) {
-	if q.err == nil {
-		q.changed = true
-		_, q.err = q.tx.StmtContext(q.ctx, s).ExecContext(q.ctx, args...)
 	}
 }

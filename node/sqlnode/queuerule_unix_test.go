@@ -5,7 +5,6 @@ package sqlnode
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -42,11 +41,7 @@ func inTable(t *testing.T, n *Node, name string) (l rule.Waiters) {
 // entry reads what the file has about a name.
 func entry(t *testing.T, n *Node, name string) (e rule.Entry) {
 	t.Helper()
-	err := n.transact(t.Context(), reading, func(tx *sql.Tx) (_ bool, err error) {
-		e, _, err = n.load(t.Context(), tx, name)
-		return false, err
-	})
-	if err != nil {
+	if err := n.transact(t.Context(), reading, func(s *step) { e, _ = s.load(name) }); err != nil {
 		t.Fatal(err)
 	}
 	return e

@@ -58,10 +58,7 @@ type statements struct {
 
 // prepare makes the tables and the statements.
 func (n *Node) prepare(ctx context.Context) error {
-	err := n.transact(ctx, writing, func(tx *sql.Tx) (bool, error) {
-		return n.migrate(ctx, tx)
-	})
-	if err != nil {
+	if err := n.transact(ctx, writing, (*step).migrate); err != nil {
 		return err
 	}
 	var mode string
@@ -114,43 +111,45 @@ func (n *Node) prepare(ctx context.Context) error {
 
 // migrate brings the tables to this format, and drops leases and queues of an
 // earlier boot, whose expiry says nothing on today's clock.
-func (n *Node) migrate(ctx context.Context, tx *sql.Tx) (changed bool, err error) {
+func (s *step) migrate() {
 	exec := func(text string, args ...any) (rows int64) {
-		if err == nil {
+		if s.err == nil {
 			var done sql.Result
-			if done, err = tx.ExecContext(ctx, text, args...); err == nil {
-				rows, err = done.RowsAffected()
+			if done, s.err = s.tx.ExecContext(s.ctx, text, args...); s.err == nil {
+				rows, s.err = done.RowsAffected()
 			}
 		}
 		return rows
 	}
 	has := func(table string) (is bool) {
-		if err == nil {
-			err = tx.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?`, table).Scan(&is)
+		if s.err == nil {
+			const query = `SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?`
+			s.err = s.tx.QueryRowContext(s.ctx, query, table).Scan(&is)
 		}
 		return is
 	}
 	made := has("fenlock_meta")
-	if made {
-		err = errors.Join(err, n.checkFormat(ctx, tx))
+	if made && s.err == nil {
+		s.err = checkFormat(s.ctx, s.tx)
 	}
-	if changed = !made || !has("fenlock_waiters"); changed {
+	if s.changed = !made || !has("fenlock_waiters"); s.changed {
 		for _, text := range schema {
 			exec(text)
 		}
 	}
 	if !made {
 		exec(`INSERT INTO fenlock_meta (key, value) VALUES ('format', ?)`, strconv.Itoa(format))
-		return true, err
+		return
 	}
-	dropped := exec(`DELETE FROM fenlock_leases WHERE boot <> ?`, n.boot)
-	exec(`DELETE FROM fenlock_waiters WHERE name IN (SELECT name FROM fenlock_lines WHERE boot <> ?)`, n.boot)
-	dropped += exec(`DELETE FROM fenlock_lines WHERE boot <> ?`, n.boot)
-	return changed || dropped > 0, err
+	boot := s.node.boot
+	dropped := exec(`DELETE FROM fenlock_leases WHERE boot <> ?`, boot)
+	exec(`DELETE FROM fenlock_waiters WHERE name IN (SELECT name FROM fenlock_lines WHERE boot <> ?)`, boot)
+	dropped += exec(`DELETE FROM fenlock_lines WHERE boot <> ?`, boot)
+	s.changed = s.changed || dropped > 0
 }
 
 // checkFormat refuses tables that this program does not know.
-func (n *Node) checkFormat(ctx context.Context, tx *sql.Tx) error {
+func checkFormat(ctx context.Context, tx *sql.Tx) error {
 	var text string
 	if err := tx.QueryRowContext(ctx, `SELECT value FROM fenlock_meta WHERE key = 'format'`).Scan(&text); err != nil {
 		return fmt.Errorf("reading the format of the tables: %w", err)

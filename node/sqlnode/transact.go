@@ -7,23 +7,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"time"
 
 	"modernc.org/sqlite"
-)
-
-// The primary result codes of SQLite that this package tells apart
-// (https://www.sqlite.org/rescode.html).
-const (
-	codePerm     = 3
-	codeBusy     = 5
-	codeLocked   = 6
-	codeReadonly = 8
-	codeIOErr    = 10
-	codeCorrupt  = 11
-	codeFull     = 13
-	codeCantOpen = 14
-	codeNotADB   = 26
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // access is what a transaction may do, and what its commit waits for.
@@ -40,13 +28,42 @@ const (
 // long belongs to a process that is stopped, or to somebody's open shell.
 const lockPatience = 30 * time.Second
 
-// transact runs f in one transaction and commits if f says that it changed
+// step is what happens in one transaction. After an error it does nothing more: the
+// transaction is rolled back.
+type step struct {
+	node    *Node
+	ctx     context.Context
+	tx      *sql.Tx
+	changed bool
+	err     error
+}
+
+// row reads one row, and reports whether it is there.
+func (s *step) row(of *sql.Stmt, args []any, to ...any) bool {
+	if s.err != nil {
+		return false
+	}
+	err := s.tx.StmtContext(s.ctx, of).QueryRowContext(s.ctx, args...).Scan(to...)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		s.err = err
+	}
+	return err == nil
+}
+
+func (s *step) exec(what *sql.Stmt, args ...any) {
+	if s.err == nil {
+		s.changed = true
+		_, s.err = s.tx.StmtContext(s.ctx, what).ExecContext(s.ctx, args...)
+	}
+}
+
+// transact runs f in one transaction and commits if f has changed
 // anything. A writing transaction has the write lock from its beginning.
 //
 // It begins again while another process has the lock. That is no retry of an
 // operation: what failed to begin, or was rolled back, was not executed. A commit
 // is tried once, and its error means that the outcome is not known.
-func (n *Node) transact(ctx context.Context, a access, f func(*sql.Tx) (changed bool, err error)) error {
+func (n *Node) transact(ctx context.Context, a access, f func(*step)) error {
 	start := time.Now()
 	var busy error // says more than that the context has ended
 	for wait := time.Millisecond; ; wait = min(2*wait, 25*time.Millisecond) {
@@ -54,7 +71,7 @@ func (n *Node) transact(ctx context.Context, a access, f func(*sql.Tx) (changed 
 		if err != nil && retry && busy != nil && ctx.Err() != nil {
 			return contextual(ctx, busy)
 		}
-		if err == nil || !retry || code(err) != codeBusy {
+		if err == nil || !retry || code(err) != sqlite3.SQLITE_BUSY {
 			return contextual(ctx, err)
 		}
 		if busy = err; time.Since(start) > lockPatience {
@@ -70,7 +87,7 @@ func (n *Node) transact(ctx context.Context, a access, f func(*sql.Tx) (changed 
 }
 
 // try returns retry if nothing was executed.
-func (n *Node) try(ctx context.Context, a access, f func(*sql.Tx) (bool, error)) (retry bool, err error) {
+func (n *Node) try(ctx context.Context, a access, f func(*step)) (retry bool, err error) {
 	conn, err := n.db.Conn(ctx)
 	if err != nil {
 		return true, err
@@ -91,10 +108,11 @@ func (n *Node) try(ctx context.Context, a access, f func(*sql.Tx) (bool, error))
 		tx.Rollback()
 		return false, err
 	}
-	changed, err := f(tx)
-	if err != nil || !changed {
+	s := &step{node: n, ctx: ctx, tx: tx}
+	f(s)
+	if s.err != nil || !s.changed {
 		tx.Rollback()
-		return true, err
+		return true, s.err
 	}
 	if err := tx.Commit(); err != nil {
 		return false, err
@@ -107,19 +125,14 @@ func (n *Node) try(ctx context.Context, a access, f func(*sql.Tx) (bool, error))
 // not in ours: there could be two holders. The same if a link leads to the file
 // at a new place: SQLite looks for the log, and locks, beside it.
 func (n *Node) unchanged() error {
-	if err := n.isAt(n.path); err != nil || n.real == n.path {
-		return err
-	}
-	return n.isAt(n.real)
-}
-
-func (n *Node) isAt(path string) error {
-	now, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("the file was deleted or moved while it was open; end all programs that use it before you change it: %w", err)
-	}
-	if !os.SameFile(n.file, now) {
-		return errors.New("the file was replaced by another while it was open; end all programs that use it before you change it")
+	for _, path := range slices.Compact([]string{n.path, n.real}) {
+		now, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("the file was deleted or moved while it was open; end all programs that use it before you change it: %w", err)
+		}
+		if !os.SameFile(n.file, now) {
+			return errors.New("the file was replaced by another while it was open; end all programs that use it before you change it")
+		}
 	}
 	return nil
 }
@@ -128,24 +141,22 @@ func (n *Node) isAt(path string) error {
 // cannot be called back from the disk: a hanging fsync must not hold the caller.
 // f's transaction then ends on its own, and later operations queue behind it.
 func apart[T any](ctx context.Context, f func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
+	var value T
+	var err error
+	done := make(chan struct{})
 	go func() {
-		value, err := f()
-		done <- result{value, err}
+		defer close(done)
+		value, err = f()
 	}()
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case <-done:
+		return value, err
 	case <-ctx.Done():
 	}
 	// f watches ctx wherever it can. Its own error says more, if it is near.
 	select {
-	case r := <-done:
-		return r.value, r.err
+	case <-done:
+		return value, err
 	case <-time.After(grace):
 		var none T
 		return none, fmt.Errorf("the disk did not answer: %w", ctx.Err())
@@ -153,6 +164,14 @@ func apart[T any](ctx context.Context, f func() (T, error)) (T, error) {
 }
 
 const grace = 50 * time.Millisecond
+
+// look reads in one transaction, apart.
+func look[T any](ctx context.Context, n *Node, f func(*step) T) (T, error) {
+	return apart(ctx, func() (found T, err error) {
+		err = n.transact(ctx, reading, func(s *step) { found = f(s) })
+		return found, err
+	})
+}
 
 // contextual makes the error of a done context match ctx.Err(), whatever
 // the driver made of the interruption.
@@ -163,7 +182,8 @@ func contextual(ctx context.Context, err error) error {
 	return err
 }
 
-// code returns the primary result code of SQLite, or 0 if err is not one.
+// code returns the primary result code of SQLite (https://www.sqlite.org/rescode.html),
+// or 0 if err is not one.
 func code(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {
@@ -175,17 +195,17 @@ func code(err error) int {
 // hint says what an operator can do about an error.
 func hint(err error) string {
 	switch code(err) {
-	case codeBusy, codeLocked:
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return "another process has the file locked; is one of them stopped, or a sqlite3 shell in a transaction? fuser shows them"
-	case codePerm, codeReadonly, codeCantOpen:
+	case sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN:
 		return "the file and its folder must exist and be writable for this user; SQLite keeps -wal and -shm files beside it"
-	case codeIOErr:
+	case sqlite3.SQLITE_IOERR:
 		return "reading or writing failed; look at the disk, its quota and the kernel's log"
-	case codeCorrupt:
+	case sqlite3.SQLITE_CORRUPT:
 		return "the file is damaged; when nobody holds a lock, delete it together with its -wal and -shm files (tokens then start again from the wall clock)"
-	case codeFull:
+	case sqlite3.SQLITE_FULL:
 		return "the disk is full; free some space"
-	case codeNotADB:
+	case sqlite3.SQLITE_NOTADB:
 		return "the file is something else; choose another path"
 	}
 	return ""
@@ -193,6 +213,9 @@ func hint(err error) string {
 
 // errorf names the node in an error, and adds the hint.
 func (n *Node) errorf(op string, err error) error {
+	if err == nil {
+		return nil
+	}
 	if h := hint(err); h != "" {
 		return fmt.Errorf("sqlite %s: %s: %w (%s)", n.path, op, err, h)
 	}

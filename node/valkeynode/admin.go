@@ -8,29 +8,26 @@ import (
 )
 
 // Inspect implements node.Admin. It reads in one transaction.
-func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
+func (n *Node) Inspect(ctx context.Context, name string) (lease node.Lease, err error) {
+	defer func() { err = n.errors.Fail(err) }()
 	commands, err := n.keys.Inspect(n.conn.B(), name)
 	if err != nil {
-		return node.Lease{}, n.errors.Fail(err)
+		return lease, err
 	}
 	if _, err := n.voting.Look(ctx); err != nil {
-		return node.Lease{}, n.errors.Fail(err)
+		return lease, err
 	}
 	replies, err := n.conn.DoMulti(ctx, commands...)
 	if err != nil {
-		return node.Lease{}, n.errors.Fail(err)
+		return lease, err
 	}
-	lease, err := command.ParseInspect(name, replies)
-	return lease, n.errors.Fail(err)
+	return command.ParseInspect(name, replies)
 }
 
 // List implements node.Admin. With an empty prefix every string on the server
 // could be a lock's key; then only values that fenlock wrote are listed.
-func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
-	return n.errors.Fail(n.list(ctx, yield))
-}
-
-func (n *Node) list(ctx context.Context, yield func(node.Lease) bool) error {
+func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) (err error) {
+	defer func() { err = n.errors.Fail(err) }()
 	if _, err := n.voting.Look(ctx); err != nil {
 		return err
 	}

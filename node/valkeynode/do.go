@@ -10,7 +10,7 @@ import (
 // Do implements node.Node: it runs the operation's script on a verified and
 // admitted server.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	return n.sender.Do(ctx, r)
+	return n.pipelines.Do(ctx, r)
 }
 
 // InOrder implements node.Ordered: requests about one name use one pipeline, and one

@@ -58,7 +58,10 @@ func (l *listener) run() {
 		if subscribed {
 			wait, known = minRelisten, ""
 		}
-		err = l.explain(err)
+		if err == nil {
+			err = errors.New("the subscription has ended")
+		}
+		err = l.node.errors.Describe(command.DescribeSubscribe(err))
 		// Each reason once: Warn forgets one when another comes in between.
 		if !l.answer(err) && errors.Is(err, node.ErrMisconfigured) && err.Error() != known {
 			l.node.voting.Warn(err.Error())
@@ -98,12 +101,4 @@ func (l *listener) answer(err error) bool {
 		l.first <- err
 	}
 	return first
-}
-
-// explain makes an error of a subscription fit for people.
-func (l *listener) explain(err error) error {
-	if err == nil {
-		return errors.New("the subscription has ended")
-	}
-	return l.node.errors.Describe(command.DescribeSubscribe(err))
 }

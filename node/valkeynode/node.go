@@ -17,7 +17,6 @@ type Node struct {
 	keys      *command.Keys
 	conn      *transport.Conn
 	voting    *admission.Voting
-	sender    *transport.Sender
 	pipelines *transport.Pipelines
 }
 
@@ -75,8 +74,7 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 func newNode(errors command.Errors, keys *command.Keys, conn *transport.Conn) *Node {
 	n := &Node{errors: errors, keys: keys, conn: conn}
 	n.voting = admission.New(n, conn, keys, errors)
-	n.sender = &transport.Sender{Conn: conn, Voting: n.voting, Keys: keys, Errors: errors}
-	n.pipelines = transport.NewPipelines(n.sender)
+	n.pipelines = transport.NewPipelines(transport.Sender{Conn: conn, Voting: n.voting, Keys: keys, Errors: errors})
 	return n
 }
 

@@ -2,9 +2,10 @@ package admission
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -22,13 +23,13 @@ const (
 
 // admitter lets a server vote again, when that is safe.
 type admitter struct {
-	asker
+	link Link
+	keys *command.Keys
 	group
 	errors command.Errors
 
 	trying task
-	mu     sync.Mutex
-	out    *absence // the last refusal
+	out    atomic.Pointer[absence] // the last refusal
 }
 
 // absence is why and until when a run of a server is out.
@@ -38,17 +39,14 @@ type absence struct {
 	detail string
 }
 
-// readmit tries to admit the server. It returns "" if it is admitted now, or why
-// it is not; the error is for what waiting does not mend.
-func (a *admitter) readmit(ctx context.Context, runID string) (string, error) {
-	to := a.group.get()
+// Admit tries to admit a run of a server that said that it is not. It returns "" if it
+// is now, or why it is not; the error is for what waiting does not mend.
+func (a *admitter) Admit(ctx context.Context, runID string) (detail string, err error) {
+	to := a.joined.Load()
 	if to == nil {
 		return "the node was not joined to a group; fenlock.New does it", nil
 	}
-	a.mu.Lock()
-	out := a.out
-	a.mu.Unlock()
-	if out != nil && out.runID == runID && time.Now().Before(out.until) {
+	if out := a.out.Load(); out != nil && out.runID == runID && time.Now().Before(out.until) {
 		return out.detail, nil
 	}
 	detail, ended, err := a.trying.do(ctx, a.link, admissionTimeout, func(ctx context.Context) (string, error) {
@@ -69,9 +67,8 @@ func (a *admitter) readmit(ctx context.Context, runID string) (string, error) {
 	return detail, err
 }
 
-// try does what ARCHITECTURE.md says under "A server that restarts".
 func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
-	f, err := a.gather(ctx)
+	f, err := command.ParseFacts(a.link.DoMulti(ctx, a.keys.Gather(a.link.B(), rand.Text())...))
 	if err != nil {
 		return "", err
 	}
@@ -83,9 +80,13 @@ func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
 	merged := rebuild.Result{Empty: f.Empty} // stays, unless the registers are rebuilt
 	if verdict == rebuildFirst {
 		self := rebuild.Self{Server: f.RunID, Memory: f.ReplID, Untouched: untouched(f)}
-		merged, err = rebuild.Merge(len(to.Nodes), self, a.askOthers(ctx, to))
+		// Two servers that wait for each other's answer must not use up the time of the
+		// admission itself.
+		ask, cancel := context.WithTimeout(ctx, admissionTimeout/2)
+		merged, err = rebuild.Merge(len(to.Nodes), self, rebuild.Ask(ask, to, a.self))
+		cancel()
 		if err != nil {
-			a.warn("node is out: " + err.Error())
+			a.Warn("node is out: " + err.Error())
 			return a.absent(f.RunID, retryAdmission, err.Error()), nil
 		}
 		// The others may know of longer leases than this client does.
@@ -97,7 +98,7 @@ func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
 	if verdict == waitRun || verdict == waitNow {
 		until := time.Now().Add(left)
 		detail := fmt.Sprintf("%s; it is out until %s", because(f), until.Format(time.TimeOnly))
-		a.warn("node is out: " + detail)
+		a.Warn("node is out: " + detail)
 		return a.absent(f.RunID, left, detail), nil
 	}
 	// What the nodes have recorded counts, so that all clients agree.
@@ -110,7 +111,7 @@ func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
 	}
 	a.forgetWarning() // should it go out once more, that is worth one
 	if merged.Weak {
-		a.warn("node admitted without the registers of a majority: this is a new group, or a majority lost its memory at once; new tokens are larger than old ones only as far as the clients' clocks agree")
+		a.Warn("node admitted without the registers of a majority: this is a new group, or a majority lost its memory at once; new tokens are larger than old ones only as far as the clients' clocks agree")
 	}
 	return "", nil
 }
@@ -121,7 +122,7 @@ func (a *admitter) decide(ctx context.Context, f command.Facts, maxTTL time.Dura
 	if v != waitNow {
 		return v, left, nil
 	}
-	since, err := a.notice(ctx, f.ReplID)
+	since, err := command.ParseNotice(a.link.Do(ctx, a.keys.Notice(a.link.B(), f.ReplID)))
 	if err != nil {
 		return v, 0, err
 	}
@@ -131,18 +132,24 @@ func (a *admitter) decide(ctx context.Context, f command.Facts, maxTTL time.Dura
 	return rebuildFirst, 0, nil
 }
 
-// absent remembers why the server is out, so that not every request asks again.
-func (a *admitter) absent(runID string, left time.Duration, detail string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.out = &absence{runID: runID, until: time.Now().Add(left), detail: detail}
-	return detail
+// admit raises the registers, marks the server as admitted, and loads the scripts.
+func (a *admitter) admit(ctx context.Context, f command.Facts, maxTTL time.Duration, r rebuild.Result) error {
+	mark := a.keys.Admit(a.link.B(), f, maxTTL, r.Empty, r.Tokens)
+	if err := command.ParseAdmit(a.link.Do(ctx, mark)); err != nil {
+		return err
+	}
+	// Should the server restart in between, the scripts are loaded beside no mark
+	// or an old one, and refuse.
+	for _, s := range command.Operations {
+		if err := s.ParseLoad(a.link.Do(ctx, s.Load(a.link.B()))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// askOthers asks the other nodes for their registers. Two servers that wait for each
-// other's answer must not use up the time of the admission itself.
-func (a *admitter) askOthers(ctx context.Context, of node.Group) []*node.Registers {
-	ctx, cancel := context.WithTimeout(ctx, admissionTimeout/2)
-	defer cancel()
-	return rebuild.Ask(ctx, of, a.self)
+// absent remembers why the server is out, so that not every request asks again.
+func (a *admitter) absent(runID string, left time.Duration, detail string) string {
+	a.out.Store(&absence{runID: runID, until: time.Now().Add(left), detail: detail})
+	return detail
 }

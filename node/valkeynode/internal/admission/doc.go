@@ -3,6 +3,5 @@
 // numbers that were used. ARCHITECTURE.md: "A server that restarts".
 //
 // Whoever sends requests asks a Voting for the Server, and a Proof of that for each
-// answer. What has to be known for that is asked in server.go, admit.go lets a server
-// vote again, and verdict.go decides when.
+// answer. admit.go lets a server vote again, and verdict.go decides when.
 package admission

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -13,35 +14,28 @@ import (
 type group struct {
 	self node.Node
 
+	joined atomic.Pointer[node.Group] // nil before that
 	mu     sync.Mutex
-	joined *node.Group // nil before that
-	warned string      // the last warning, so that each is given once
+	warned string // the last warning, so that each is given once
 }
 
 // join sets the group, once.
 func (g *group) join(to node.Group) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.joined != nil && (!slices.EqualFunc(g.joined.Nodes, to.Nodes, sameEngine) || g.joined.MaxTTL != to.MaxTTL) {
+	same := func(a, b node.Node) bool { return a.Engine() == b.Engine() } // through wrappers
+	old := g.joined.Load()
+	if old != nil && (!slices.EqualFunc(old.Nodes, to.Nodes, same) || old.MaxTTL != to.MaxTTL) {
 		return errors.New("it belongs to another group already, with other nodes or another MaxTTL")
 	}
-	g.joined = &to
+	g.joined.Store(&to)
 	return nil
 }
 
-// sameEngine looks through wrappers.
-func sameEngine(a, b node.Node) bool { return a.Engine() == b.Engine() }
-
-func (g *group) get() *node.Group {
+// Warn tells the group, unless that was the last warning.
+func (g *group) Warn(message string) {
+	to := g.joined.Load()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.joined
-}
-
-// warn tells the group once.
-func (g *group) warn(message string) {
-	g.mu.Lock()
-	to := g.joined
 	// The time of return moves by rounding, which is no other warning.
 	reason, _, _ := strings.Cut(message, ";")
 	again := reason == g.warned
@@ -63,7 +57,7 @@ func (g *group) forgetWarning() {
 // mend it.
 func (g *group) warnIfMisconfigured(err error) error {
 	if errors.Is(err, node.ErrMisconfigured) {
-		g.warn(err.Error())
+		g.Warn(err.Error())
 	}
 	return err
 }

@@ -7,10 +7,8 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
 )
 
-// This file decides, without I/O, what is to be done with a server that is not
-// admitted. ARCHITECTURE.md: "A server that restarts".
-
-// verdict is what is to be done with a server.
+// verdict is what is to be done with a server that is not admitted. It is decided
+// without I/O.
 type verdict uint8
 
 const (

@@ -33,7 +33,7 @@ type Voting struct {
 
 // New returns the voting of a node, with its connection and its keys.
 func New(self node.Node, link Link, keys *command.Keys, errors command.Errors) *Voting {
-	return &Voting{admitter: admitter{asker: asker{link, keys}, group: group{self: self}, errors: errors}}
+	return &Voting{admitter: admitter{link: link, keys: keys, group: group{self: self}, errors: errors}}
 }
 
 // Join sets the group, and the voting of its nodes that come before this one.
@@ -45,26 +45,22 @@ func (v *Voting) Join(to node.Group, earlier []*Voting) error {
 	return nil
 }
 
-// Warn tells the group, unless that was the last warning.
-func (v *Voting) Warn(message string) { v.warn(message) }
-
 // Server is the run of a server that was looked at, over one connection: it can be
 // a node, and is no other node of the group. Whether it is admitted, its scripts say.
 type Server struct {
 	voting *Voting
 	dial   uint64
-	runID  string
+	RunID  string // of the server; another after each start
 	replID string
 	stale  atomic.Bool // it has to be looked at again
 }
 
 // Ready returns the server if requests can be sent to it at once, else nil.
 func (v *Voting) Ready() *Server {
-	s := v.server.Load()
-	if s == nil || !s.current() || v.checkDuplicate(s) != nil {
-		return nil
+	if s := v.server.Load(); s != nil && s.current() && v.checkDuplicate(s) == nil {
+		return s
 	}
-	return s
+	return nil
 }
 
 // Look returns the server, after looking at it if nobody has over this connection.
@@ -80,7 +76,7 @@ func (v *Voting) Look(ctx context.Context) (*Server, error) {
 			err := v.link.Identify(ctx, func(info string, dial uint64) error {
 				f, err := command.ParseInfo(info)
 				if err == nil {
-					v.server.Store(&Server{voting: v, dial: dial, runID: f.RunID, replID: f.ReplID})
+					v.server.Store(&Server{voting: v, dial: dial, RunID: f.RunID, replID: f.ReplID})
 				}
 				return err
 			})
@@ -110,25 +106,24 @@ func (v *Voting) checkDuplicate(s *Server) error {
 		return nil
 	}
 	for _, other := range *earlier {
-		if o := other.server.Load(); o != nil && o.runID == s.runID {
+		if o := other.server.Load(); o != nil && o.RunID == s.RunID {
 			return v.warnIfMisconfigured(command.Misconfigured("this is the same server as the node %s (its run_id is the same): a server has one vote", other.errors.Name))
 		}
 	}
 	return nil
 }
 
-// Admit tries to admit a server that said that it is not. It returns "" if it is
-// now, or why it is not; the error is for what waiting does not mend.
-func (v *Voting) Admit(ctx context.Context, s *Server) (detail string, err error) {
-	return v.readmit(ctx, s.runID)
-}
-
 // Registers returns all registers, and whether they count.
-func (v *Voting) Registers(ctx context.Context) (node.Registers, error) {
+func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 	if _, err := v.Look(ctx); err != nil {
-		return node.Registers{}, err
+		return r, err
 	}
-	return v.registers(ctx)
+	f, tokens, err := v.keys.ParseRegisters(v.link.DoMulti(ctx, v.keys.Registers(v.link.B())...))
+	if err != nil {
+		return r, err
+	}
+	return node.Registers{Server: f.RunID, Memory: f.ReplID, Admitted: marked(f),
+		Empty: f.Empty, MaxTTL: f.MaxTTL, Tokens: tokens}, nil
 }
 
 // Proof tells which answers to requests that are sent together are those of a server
@@ -169,14 +164,12 @@ func (p *Proof) Command(build valkey.Builder) valkey.Completed {
 // Read takes the reply to Command.
 func (p *Proof) Read(info string, err error) {
 	if err == nil && !(strings.Contains(info, "role:master\r\n") && strings.Contains(info, "master_replid:"+p.ReplID+"\r\n")) {
-		err = errAnotherHistory
+		err = errors.New("it is a replica, or its replication history has changed")
 	}
 	if err != nil {
 		p.doubt = fmt.Errorf("whether the server may vote is not known: %w", err)
 	}
 }
-
-var errAnotherHistory = fmt.Errorf("it is a replica, or its replication history has changed")
 
 // Standing is what an answer is worth.
 type Standing uint8

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
@@ -12,30 +13,28 @@ import (
 )
 
 // advice says what an error of the server means for whoever reads it, by the
-// error's first word. Permanent ones do not go away by waiting.
+// error's first word, or by a phrase in it. Permanent ones do not go away by waiting.
 var advice = []struct {
-	code      string
+	said      []string
 	permanent bool
 	text      string
 }{
-	{"WRONGPASS", true, "the user or the password is wrong"},
-	{"NOAUTH", true, "the server wants a password"},
-	{"NOPERM", true, "the server's ACL denies a command, a key or a channel to this user (docs/valkey.md lists what is needed)"},
-	// The same from within a script: Valkey's words, and Redis's.
-	{"ACL failure in script", true, "the server's ACL denies a command, a key or a channel to this user (docs/valkey.md lists what is needed)"},
-	{"The user executing the script", true, "the server's ACL denies a command, a key or a channel to this user (docs/valkey.md lists what is needed)"},
-	{"READONLY", true, "this is a read-only replica: use its primary"},
-	{"MOVED", true, "this is part of a cluster: a node must be an independent primary"},
-	{"CLUSTERDOWN", true, "this is part of a cluster: a node must be an independent primary"},
-	{"WRONGTYPE", true, "the key of this lock holds something else than a lock: use another name or a prefix"},
-	{"MISCONF", false, "the server refuses writes because it cannot save to its disk"},
-	{"OOM", false, "the server has no memory left (maxmemory)"},
-	{"BUSY", false, "the server is running somebody's long script"},
-	{"LOADING", false, "the server is loading its data"},
-	{"MASTERDOWN", true, "this is a replica that has lost its primary: use a primary"},
-	{"NOREPLICAS", false, "the server refuses writes while it has too few replicas (min-replicas-to-write)"},
-	{"UNKILLABLE", false, "the server is running somebody's long script"},
-	{"EXECABORT", false, "the server refused a transaction"},
+	{[]string{"WRONGPASS", "invalid password", "no password is set"}, true, "the user or the password is wrong"},
+	{[]string{"NOAUTH"}, true, "the server wants a password"},
+	// The phrases are the same from within a script: Valkey's words, and Redis's.
+	{[]string{"NOPERM", "ACL failure in script", "The user executing the script"}, true,
+		"the server's ACL denies a command, a key or a channel to this user (docs/valkey.md lists what is needed)"},
+	{[]string{"READONLY"}, true, "this is a read-only replica: use its primary"},
+	{[]string{"MOVED", "CLUSTERDOWN"}, true, "this is part of a cluster: a node must be an independent primary"},
+	{[]string{"WRONGTYPE"}, true, "the key of this lock holds something else than a lock: use another name or a prefix"},
+	{[]string{"MISCONF"}, false, "the server refuses writes because it cannot save to its disk"},
+	{[]string{"OOM"}, false, "the server has no memory left (maxmemory)"},
+	{[]string{"BUSY", "UNKILLABLE"}, false, "the server is running somebody's long script"},
+	{[]string{"LOADING"}, false, "the server is loading its data"},
+	{[]string{"MASTERDOWN"}, true, "this is a replica that has lost its primary: use a primary"},
+	{[]string{"NOREPLICAS"}, false, "the server refuses writes while it has too few replicas (min-replicas-to-write)"},
+	{[]string{"EXECABORT"}, false, "the server refused a transaction"},
+	{[]string{"DB index is out of range"}, true, "the server does not have this database number"},
 }
 
 // Errors makes errors fit for people.
@@ -53,25 +52,20 @@ func (e Errors) Fail(err error) error {
 }
 
 // Describe says what an error of the server or of the client library means, without
-// the password.
-func (e Errors) Describe(err error) error { return redact(describe(err), e.Secret) }
-
-// redact takes a password out of what a server said: old servers and proxies that
-// do not know a command repeat its arguments, and HELLO has the password there.
-func redact(err error, secret string) error {
-	if secret == "" || err == nil || !strings.Contains(err.Error(), secret) {
+// the password: old servers and proxies that do not know a command repeat its
+// arguments, and HELLO has the password there.
+func (e Errors) Describe(err error) error {
+	err = describe(err)
+	if e.Secret == "" || err == nil || !strings.Contains(err.Error(), e.Secret) {
 		return err
 	}
 	// These are not the server's words, and are asked about with errors.Is.
-	for _, own := range []error{node.ErrInvalid, context.Canceled, context.DeadlineExceeded} {
-		if errors.Is(err, own) {
-			return err
-		}
+	if errors.Is(err, node.ErrInvalid) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
 	}
-	text := strings.ReplaceAll(err.Error(), secret, "(the password)")
+	text := strings.ReplaceAll(err.Error(), e.Secret, "(the password)")
 	if errors.Is(err, node.ErrMisconfigured) {
-		prefix := node.ErrMisconfigured.Error() + ": "
-		return Misconfigured("%s", strings.TrimPrefix(text, prefix))
+		return Misconfigured("%s", strings.TrimPrefix(text, node.ErrMisconfigured.Error()+": "))
 	}
 	return errors.New(text)
 }
@@ -93,30 +87,26 @@ func exec(replies []valkey.ValkeyResult) ([]valkey.ValkeyMessage, error) {
 
 // describe makes an error of the client library readable.
 func describe(err error) error {
-	if err == nil {
-		return nil
-	}
 	reply, ok := valkey.IsValkeyErr(err)
 	if !ok {
 		return describeTLS(err)
 	}
 	text := reply.Error()
+	// A code is the first word, or in the middle where a script failed:
+	// "ERR Error running script ... -OOM command not allowed".
+	says := func(said string) bool {
+		return strings.HasPrefix(text, said) ||
+			strings.Contains(text, "-"+said+" ") || strings.Contains(text, ": "+said+" ") ||
+			strings.Contains(said, " ") && strings.Contains(text, said)
+	}
 	for _, a := range advice {
-		// The code is the first word, or in the middle where a script failed:
-		// "ERR Error running script ... -OOM command not allowed".
-		if !strings.HasPrefix(text, a.code) && !strings.Contains(text, "-"+a.code+" ") && !strings.Contains(text, ": "+a.code+" ") {
-			continue
-		}
-		if a.permanent {
+		switch {
+		case !slices.ContainsFunc(a.said, says):
+		case a.permanent:
 			return Misconfigured("%s (%s)", a.text, text)
+		default:
+			return fmt.Errorf("%s (%s)", a.text, text)
 		}
-		return fmt.Errorf("%s (%s)", a.text, text)
-	}
-	if strings.Contains(text, "invalid password") || strings.Contains(text, "no password is set") {
-		return Misconfigured("the user or the password is wrong (%s)", text)
-	}
-	if strings.Contains(text, "DB index is out of range") {
-		return Misconfigured("the server does not have this database number (%s)", text)
 	}
 	return err
 }
@@ -135,13 +125,6 @@ func describeTLS(err error) error {
 		return Misconfigured("the server refuses the client's certificate, or wants one; the URL's parameters are cert and key (%v)", err)
 	}
 	return err
-}
-
-// isNoScript reports whether the server does not have the script: nothing was
-// executed.
-func isNoScript(err error) bool {
-	reply, ok := valkey.IsValkeyErr(err)
-	return ok && reply.IsNoScript()
 }
 
 // Misconfigured returns an error that waiting does not mend.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -22,11 +23,9 @@ type Facts struct {
 	// ScriptsFlushed: since the start somebody flushed the script cache, or reset
 	// the statistics that would tell.
 	ScriptsFlushed bool
-
 	// ScriptsEverLoaded: since the start somebody loaded a script, not
 	// necessarily one of this version of fenlock, or of fenlock at all.
 	ScriptsEverLoaded bool
-
 	// FsyncAlways: appendfsync is "always", also while the file is rewritten.
 	// False if CONFIG is denied.
 	FsyncAlways bool
@@ -54,15 +53,12 @@ func ParseInfo(info string) (Facts, error) {
 	f := Facts{
 		RunID:    fields["run_id"],
 		ReplID:   fields["master_replid"],
-		mode:     fields["redis_mode"],
+		mode:     cmp.Or(fields["server_mode"], fields["redis_mode"]), // Valkey's name for it, and Redis's
 		role:     fields["role"],
 		version:  fields["redis_version"],
 		policy:   fields["maxmemory_policy"],
 		AOF:      fields["aof_enabled"] == "1",
 		Promoted: fields["second_repl_offset"] != "-1",
-	}
-	if mode := fields["server_mode"]; mode != "" { // Valkey's new name for it
-		f.mode = mode
 	}
 	if fields["cluster_enabled"] == "1" {
 		f.mode = "cluster"

@@ -17,12 +17,7 @@ func checkFormat(text string) error {
 	if text == "" || text == strconv.Itoa(format) {
 		return nil
 	}
-	return otherFormat(text)
-}
-
-// otherFormat is the error about one: a newer program may have promised what this one
-// does not know.
-func otherFormat(text string) error {
+	// A newer program may have promised what this one does not know.
 	if found, err := strconv.Atoi(text); err == nil && found > format {
 		return Misconfigured("the registers on this server have the format %d, and this program knows formats up to %d: a newer fenlock wrote them; upgrade this program", found, format)
 	}

@@ -9,7 +9,7 @@ import (
 // The number is written three times.
 func TestScriptsHaveTheFormat(t *testing.T) {
 	number := fmt.Sprintf("'%d'", format)
-	for text, times := range map[string]int{admittedText: 2, admitText: 3} {
+	for text, times := range map[string]int{textOf("admitted"): 2, admitText: 3} {
 		if n := strings.Count(text, number); n != times {
 			t.Errorf("%s is %d times, not %d, in:\n%s", number, n, times, text)
 		}

@@ -44,11 +44,8 @@ func NewKeys(prefix string) (*Keys, error) {
 	if meets := reserved(prefix); meets != "" {
 		return nil, Invalid("the prefix %q begins with %q, which is reserved", prefix, meets)
 	}
-	k := &Keys{prefix: prefix, registers: registersPrefix + prefix}
-	for _, other := range [...]string{registersPrefix, queuePrefix} {
-		k.mayMeet = k.mayMeet || strings.HasPrefix(other, prefix)
-	}
-	return k, nil
+	mayMeet := strings.HasPrefix(registersPrefix, prefix) || strings.HasPrefix(queuePrefix, prefix)
+	return &Keys{prefix: prefix, registers: registersPrefix + prefix, mayMeet: mayMeet}, nil
 }
 
 // Check returns why a request must not be sent, or nil.

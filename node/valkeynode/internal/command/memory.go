@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,20 +37,18 @@ func (k *Keys) Gather(build valkey.Builder, candidate string) []valkey.Completed
 }
 
 // ParseFacts reads the replies to Gather.
-func ParseFacts(replies []valkey.ValkeyResult) (Facts, error) {
-	info, err := replies[2].ToString()
+func ParseFacts(replies []valkey.ValkeyResult, err error) (Facts, error) {
 	if err != nil {
 		return Facts{}, err
 	}
-	stats, err := replies[3].ToString()
-	if err != nil {
+	info, err := replies[2].ToString()
+	stats, statsErr := replies[3].ToString()
+	if err = cmp.Or(err, statsErr); err != nil {
 		return Facts{}, err
 	}
 	f, err := ParseInfo(info + stats)
-	if err == nil {
-		err = replies[0].Error() // less telling than what ParseInfo finds
-	}
-	if err != nil {
+	// That Gather's first command failed is less telling than what ParseInfo finds.
+	if err = cmp.Or(err, replies[0].Error()); err != nil {
 		return Facts{}, err
 	}
 	fields, err := replies[1].AsStrSlice()
@@ -90,8 +89,11 @@ func (k *Keys) Notice(build valkey.Builder, replID string) valkey.Completed {
 }
 
 // ParseNotice reads how long ago that was.
-func ParseNotice(reply valkey.ValkeyMessage) (since time.Duration, err error) {
-	ms, err := reply.AsInt64()
+func ParseNotice(reply valkey.ValkeyMessage, err error) (since time.Duration, _ error) {
+	var ms int64
+	if err == nil {
+		ms, err = reply.AsInt64()
+	}
 	if err == nil && ms < 0 {
 		err = ErrRestarted
 	}
@@ -112,10 +114,13 @@ func (k *Keys) Admit(build valkey.Builder, found Facts, maxTTL time.Duration, em
 }
 
 // ParseAdmit returns nil if the server is marked.
-func ParseAdmit(reply valkey.ValkeyMessage) error {
+func ParseAdmit(reply valkey.ValkeyMessage, err error) error {
+	if err != nil {
+		return err
+	}
 	text, err := reply.ToString()
-	if found, ok := strings.CutPrefix(text, "format "); ok {
-		return otherFormat(found)
+	if found, ok := strings.CutPrefix(text, "format "); ok && checkFormat(found) != nil {
+		return checkFormat(found)
 	}
 	if err != nil || text != "admitted" {
 		return errors.Join(ErrRestarted, err)
@@ -123,13 +128,16 @@ func ParseAdmit(reply valkey.ValkeyMessage) error {
 	return nil
 }
 
-// Load loads a script.
-func Load(build valkey.Builder, s *Script) valkey.Completed {
+// Load loads the script.
+func (s *Script) Load(build valkey.Builder) valkey.Completed {
 	return build.ScriptLoad().Script(s.Text).Build()
 }
 
 // ParseLoad returns nil if the server names the script as EVALSHA will.
-func ParseLoad(s *Script, reply valkey.ValkeyMessage) error {
+func (s *Script) ParseLoad(reply valkey.ValkeyMessage, err error) error {
+	if err != nil {
+		return err
+	}
 	if sha, _ := reply.ToString(); sha != s.SHA {
 		return fmt.Errorf("the server names the script %s %q, not %q", s.Name, sha, s.SHA)
 	}
@@ -149,7 +157,10 @@ func (k *Keys) Registers(build valkey.Builder) []valkey.Completed {
 
 // ParseRegisters reads the replies to Registers. Of the facts, those are there that
 // INFO and the registers' fields tell.
-func (k *Keys) ParseRegisters(replies []valkey.ValkeyResult) (f Facts, tokens map[int]fence.Token, err error) {
+func (k *Keys) ParseRegisters(replies []valkey.ValkeyResult, err error) (f Facts, tokens map[int]fence.Token, _ error) {
+	if err != nil {
+		return f, nil, err
+	}
 	results, err := exec(replies)
 	if err != nil {
 		return f, nil, err

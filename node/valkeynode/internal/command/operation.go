@@ -8,21 +8,6 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// scriptOf returns the script of an operation.
-func scriptOf(op node.Op) *Script {
-	switch op {
-	case node.Acquire:
-		return acquireScript
-	case node.Confirm:
-		return confirmScript
-	case node.Extend:
-		return extendScript
-	case node.Release:
-		return releaseScript
-	}
-	return forceScript
-}
-
 // Last is the text of the keys of the lock that the last request was about. Whoever
 // sends many keeps it: a release mostly follows its acquire, and a name is often
 // locked again.
@@ -59,18 +44,20 @@ func (k *Keys) Operation(build valkey.Builder, r *node.Request, replID string, l
 	queue, key := last.queue, last.queue[len(queuePrefix):]
 
 	var array [12]string
-	args := append(array[:0], scriptOf(r.Op).SHA)
+	args := array[:0]
 	switch r.Op {
 	case node.Acquire:
-		args = append(args, "3", key, k.registers, queue, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+		args = append(args, acquireScript.SHA, "3", key, k.registers, queue,
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
 	case node.Confirm:
-		args = append(args, "2", key, k.registers, string(r.Holder), stripe, token, replID)
+		args = append(args, confirmScript.SHA, "2", key, k.registers, string(r.Holder), stripe, token, replID)
 	case node.Extend:
-		args = append(args, "2", key, k.registers, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+		args = append(args, extendScript.SHA, "2", key, k.registers,
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
 	case node.Release:
-		args = append(args, "2", key, queue, string(r.Holder))
+		args = append(args, releaseScript.SHA, "2", key, queue, string(r.Holder))
 	default:
-		args = append(args, "3", key, k.registers, queue, stripe, token)
+		args = append(args, forceScript.SHA, "3", key, k.registers, queue, stripe, token)
 	}
 	if r.Place.Waiter != "" && (r.Op == node.Acquire || r.Op == node.Release) {
 		args = append(args, r.Place.Waiter, stamp)

@@ -14,8 +14,8 @@ import (
 // Parse reads the reply of an operation's script. NotAdmitted means that the script
 // says so, or is not there, and that nothing was executed.
 func Parse(op node.Op, message valkey.ValkeyMessage, err error) (answer node.Answer, notAdmitted bool, _ error) {
-	if isNoScript(err) {
-		return answer, true, nil
+	if reply, ok := valkey.IsValkeyErr(err); ok && reply.IsNoScript() {
+		return answer, true, nil // nothing was executed
 	}
 	if err != nil {
 		return answer, false, err

@@ -2,10 +2,13 @@ package command
 
 import (
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"strings"
 )
+
+//go:embed scripts
+var scripts embed.FS
 
 // Script is a constant Lua script. Its file says what its keys and arguments are.
 type Script struct {
@@ -16,44 +19,35 @@ type Script struct {
 
 // newScript puts the shared texts in where the script asks for them. That is not
 // at its top: functions cost time where they are made, needed or not.
-func newScript(name, text string) *Script {
-	text = strings.Replace(text, "--@admitted\n", admittedText, 1)
-	text = strings.Replace(text, "--@queue\n", queueText, 1)
+func newScript(name string) *Script {
+	text := textOf(name)
+	for _, shared := range []string{"admitted", "queue"} {
+		text = strings.Replace(text, "--@"+shared+"\n", textOf(shared), 1)
+	}
 	sum := sha1.Sum([]byte(text)) // the server's name for a script, not a secret
 	return &Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
 }
 
-var (
-	//go:embed scripts/admitted.lua
-	admittedText string
-	//go:embed scripts/queue.lua
-	queueText string
-	//go:embed scripts/acquire.lua
-	acquireText string
-	//go:embed scripts/confirm.lua
-	confirmText string
-	//go:embed scripts/extend.lua
-	extendText string
-	//go:embed scripts/release.lua
-	releaseText string
-	//go:embed scripts/force.lua
-	forceText string
-	//go:embed scripts/admit.lua
-	admitText string
-	//go:embed scripts/notice.lua
-	noticeText string
+func textOf(name string) string {
+	text, err := scripts.ReadFile("scripts/" + name + ".lua")
+	if err != nil {
+		panic(err) // it was there when this was compiled
+	}
+	return string(text)
+}
 
+var (
 	// Guard is the script of a guard. It runs where the data is, so that it is not
 	// one of Operations.
-	//
-	//go:embed scripts/guard.lua
-	Guard string
+	Guard = textOf("guard")
 
-	acquireScript = newScript("acquire", acquireText)
-	confirmScript = newScript("confirm", confirmText)
-	extendScript  = newScript("extend", extendText)
-	releaseScript = newScript("release", releaseText)
-	forceScript   = newScript("force", forceText)
+	admitText, noticeText = textOf("admit"), textOf("notice")
+
+	acquireScript = newScript("acquire")
+	confirmScript = newScript("confirm")
+	extendScript  = newScript("extend")
+	releaseScript = newScript("release")
+	forceScript   = newScript("force")
 
 	// Operations are the scripts that only admission loads.
 	Operations = []*Script{acquireScript, confirmScript, extendScript, releaseScript, forceScript}

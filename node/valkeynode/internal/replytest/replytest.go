@@ -17,20 +17,16 @@ import (
 // Info returns the reply to INFO of a healthy server, with fields changed. A value
 // of "-" leaves the field out.
 func Info(change ...string) string {
-	fields := [][2]string{
-		{"redis_version", "7.2.4"}, {"server_mode", "standalone"}, {"run_id", "0123abc"}, {"master_replid", "4567def"}, {"uptime_in_seconds", "90"},
-		{"maxmemory", "0"}, {"maxmemory_policy", "noeviction"}, {"aof_enabled", "0"},
-		{"role", "master"}, {"second_repl_offset", "-1"}, {"cluster_enabled", "0"},
+	fields := map[string]string{
+		"redis_version": "7.2.4", "server_mode": "standalone", "run_id": "0123abc", "master_replid": "4567def", "uptime_in_seconds": "90",
+		"maxmemory": "0", "maxmemory_policy": "noeviction", "aof_enabled": "0",
+		"role": "master", "second_repl_offset": "-1", "cluster_enabled": "0",
+	}
+	for i := 0; i < len(change); i += 2 {
+		fields[change[i]] = change[i+1]
 	}
 	text := "# Server\r\n"
-	for i := 0; i < len(change); i += 2 {
-		fields = append(fields, [2]string{change[i], change[i+1]})
-	}
-	last := make(map[string]string)
-	for _, f := range fields {
-		last[f[0]] = f[1]
-	}
-	for name, value := range last {
+	for name, value := range fields {
 		if value != "-" {
 			text += name + ":" + value + "\r\n"
 		}

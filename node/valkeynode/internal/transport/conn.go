@@ -16,17 +16,17 @@ import (
 // for concurrent use.
 type Conn struct {
 	client valkey.Client
-	slots  slots
+	// Places in the client library's ring: a full ring ignores contexts.
+	slots chan struct{}
 
 	// A new connection may lead to another server, so that connections are counted.
 	dials  atomic.Uint64
 	newest atomic.Pointer[watched] // or nil
 
-	life   context.Context // until Close
-	end    context.CancelCauseFunc
-	mu     sync.Mutex // guards the rest
-	closed bool
-	tasks  sync.WaitGroup // goroutines that Close waits for
+	life  context.Context // until Close
+	end   context.CancelCauseFunc
+	mu    sync.Mutex     // no task begins once life has ended
+	tasks sync.WaitGroup // goroutines that Close waits for
 }
 
 var _ admission.Link = (*Conn)(nil)
@@ -41,7 +41,7 @@ func Open(opt valkey.ClientOption) (*Conn, error) {
 
 // Over returns a connection that a client of the library has already.
 func Over(client valkey.Client) *Conn {
-	c := &Conn{client: client, slots: make(slots, maxInFlight)}
+	c := &Conn{client: client, slots: make(chan struct{}, maxInFlight)}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c
 }
@@ -123,7 +123,7 @@ func (c *Conn) Do(ctx context.Context, command valkey.Completed) (valkey.ValkeyM
 		return valkey.ValkeyMessage{}, err
 	}
 	result := c.client.Do(ctx, command)
-	c.slots.giveBack(ctx)
+	c.giveBack(ctx)
 	return result.ToMessage()
 }
 
@@ -132,7 +132,7 @@ func (c *Conn) DoMulti(ctx context.Context, commands ...valkey.Completed) ([]val
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	defer c.slots.giveBack(ctx)
+	defer c.giveBack(ctx)
 	return c.client.DoMulti(ctx, commands...), nil
 }
 
@@ -141,7 +141,7 @@ func (c *Conn) Exec(ctx context.Context, script *valkey.Lua, keys, args []string
 	if err := c.enter(ctx); err != nil {
 		return valkey.ValkeyMessage{}, err
 	}
-	defer c.slots.giveBack(ctx)
+	defer c.giveBack(ctx)
 	return script.Exec(ctx, c.client, keys, args).ToMessage()
 }
 
@@ -151,10 +151,10 @@ func (c *Conn) Exec(ctx context.Context, script *valkey.Lua, keys, args []string
 // node, messages are told from replies.
 func (c *Conn) Subscribe(ctx context.Context, channel string, confirmed func(), message func(string)) error {
 	// Until it is confirmed, the request is in the library's ring.
-	if err := c.slots.take(ctx); err != nil {
+	if err := c.enter(ctx); err != nil {
 		return err
 	}
-	giveBack := sync.OnceFunc(func() { c.slots.giveBack(context.Background()) })
+	giveBack := sync.OnceFunc(func() { c.giveBack(context.Background()) })
 	defer giveBack()
 	hook := func(s valkey.PubSubSubscription) {
 		if s.Kind == "subscribe" {
@@ -168,15 +168,17 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, confirmed func(), 
 
 // enter takes a slot, or says why nothing can be sent.
 func (c *Conn) enter(ctx context.Context) error {
-	if err := c.slots.take(ctx); err != nil {
-		return err
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	err := ctx.Err() // the library may notice late that the context is done
 	if c.life.Err() != nil {
 		err = errClosed
 	}
 	if err != nil {
-		c.slots.giveBack(ctx)
+		c.giveBack(ctx)
 	}
 	return err
 }
@@ -188,7 +190,7 @@ func (c *Conn) Life() context.Context { return c.life }
 func (c *Conn) Spawn(f func()) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.life.Err() != nil {
 		return errClosed
 	}
 	c.tasks.Go(f)
@@ -199,13 +201,12 @@ func (c *Conn) Spawn(f func()) error {
 // with an unknown outcome. A second Close does nothing.
 func (c *Conn) Close() {
 	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	closed := c.life.Err() != nil
+	c.end(errClosed)
+	c.mu.Unlock()
+	if closed {
 		return
 	}
-	c.closed = true
-	c.mu.Unlock()
-	c.end(errClosed)
 	c.client.Close()
 	c.tasks.Wait()
 	c.client.Close()
@@ -215,26 +216,13 @@ func (c *Conn) Close() {
 	}
 }
 
-// slots bounds the requests in the client library's ring: a full ring ignores
-// contexts.
-type slots chan struct{}
-
-func (s slots) take(ctx context.Context) error {
-	select {
-	case s <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // giveBack frees a slot. A request that was given up is still in the ring, until
 // its answer comes or the library closes the connection, which has answered
 // nothing for connTimeout by then.
-func (s slots) giveBack(ctx context.Context) {
+func (c *Conn) giveBack(ctx context.Context) {
 	if ctx.Err() == nil {
-		<-s
+		<-c.slots
 		return
 	}
-	time.AfterFunc(connTimeout+2*pingInterval, func() { <-s })
+	time.AfterFunc(connTimeout+2*pingInterval, func() { <-c.slots })
 }

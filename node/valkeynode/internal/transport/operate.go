@@ -16,14 +16,12 @@ type Sender struct {
 	Errors command.Errors
 }
 
-func always() bool { return true }
-
 // Do carries out an operation. The server is looked at and admitted first, if need be.
 func (s *Sender) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	err := s.Keys.Check(&r)
 	var answer node.Answer
 	if err == nil {
-		answer, err = s.operate(ctx, &r, always)
+		answer, err = s.operate(ctx, &r, func() bool { return true })
 	}
 	return answer, s.Errors.Fail(err)
 }
@@ -52,7 +50,7 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 			return answer, nil
 		}
 		// Not executed, so sending it once more is the first time.
-		detail, err := s.Voting.Admit(ctx, server)
+		detail, err := s.Voting.Admit(ctx, server.RunID)
 		if err != nil {
 			return node.Answer{}, err
 		}

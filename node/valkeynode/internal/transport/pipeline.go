@@ -27,23 +27,23 @@ const (
 
 // Pipelines send requests that were started, many in one write.
 type Pipelines struct {
-	sender *Sender
-	all    [pipelineCount]pipeline
+	Sender
+	all [pipelineCount]pipeline
 }
 
 // NewPipelines returns the pipelines of a node.
-func NewPipelines(s *Sender) *Pipelines {
-	p := &Pipelines{sender: s}
+func NewPipelines(s Sender) *Pipelines {
+	p := &Pipelines{Sender: s}
 	for i := range p.all {
 		l := &p.all[i]
-		l.more.L, l.sender, l.slow.sender = &l.mu, s, s
+		l.more.L, l.sender, l.slow.sender = &l.mu, &p.Sender, &p.Sender
 	}
 	return p
 }
 
 // Start begins an operation, as node.Starter has it.
 func (p *Pipelines) Start(r node.Request, timeout time.Duration, call node.Call) {
-	err := p.sender.Keys.Check(&r)
+	err := p.Keys.Check(&r)
 	if err == nil && r.Op > node.Release {
 		err = fmt.Errorf("%w: the operation %v cannot be started; nothing was done", node.ErrInvalid, r.Op)
 	}
@@ -52,7 +52,7 @@ func (p *Pipelines) Start(r node.Request, timeout time.Duration, call node.Call)
 		err = p.of(r.Name).add(s)
 	}
 	if err != nil {
-		s.done(p.sender, node.Answer{}, err)
+		s.done(&p.Sender, node.Answer{}, err)
 	}
 }
 
@@ -73,7 +73,11 @@ func (p *Pipelines) of(name string) *pipeline { return &p.all[node.Stripe(name)%
 // Close lets the pipelines end. Nothing can be started any more.
 func (p *Pipelines) Close() {
 	for i := range p.all {
-		p.all[i].close()
+		l := &p.all[i]
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+		l.more.Broadcast()
 	}
 }
 
@@ -135,13 +139,6 @@ func (l *pipeline) take(batch []started) ([]started, bool) {
 		l.waiting, l.head = l.waiting[:left], 0
 	}
 	return batch, true
-}
-
-func (l *pipeline) close() {
-	l.mu.Lock()
-	l.closed = true
-	l.mu.Unlock()
-	l.more.Broadcast()
 }
 
 // run sends batches until the node is closed.

@@ -58,7 +58,7 @@ func TestPipelineOfAClosedConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := NewPipelines(&Sender{Conn: conn, Keys: keys})
+	p := NewPipelines(Sender{Conn: conn, Keys: keys})
 	conn.Close()
 	for i := range 3 {
 		o := make(outcome, 1)

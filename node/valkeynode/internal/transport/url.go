@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -34,12 +35,13 @@ func ParseURL(raw string) (opt valkey.ClientOption, name string, err error) {
 	}
 	switch u.Scheme {
 	case "valkey", "redis", "valkeys", "rediss":
-		opt.InitAddress = []string{net.JoinHostPort(u.Hostname(), portOf(u))}
+		port := cmp.Or(u.Port(), "6379")
+		opt.InitAddress = []string{net.JoinHostPort(u.Hostname(), port)}
 		name = u.Scheme + "://" + opt.InitAddress[0]
 		if u.Hostname() == "" {
 			return opt, "", command.Invalid("the node's URL %s has no host", u.Redacted())
 		}
-		if port, err := strconv.Atoi(portOf(u)); err != nil || port < 1 || port > 65535 {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 			return opt, "", command.Invalid("the node's URL %s has a port that does not exist: 1 to 65535 do", name)
 		}
 	case "unix":
@@ -89,13 +91,6 @@ func ParseURL(raw string) (opt valkey.ClientOption, name string, err error) {
 		return opt, "", command.Invalid("the node's URL %s has a certificate but no TLS: the scheme is valkeys or rediss", name)
 	}
 	return opt, name, nil
-}
-
-func portOf(u *url.URL) string {
-	if port := u.Port(); port != "" {
-		return port
-	}
-	return "6379"
 }
 
 func database(u *url.URL, query url.Values) (int, error) {
