@@ -32,6 +32,10 @@ var refusalKinds = []Kind{
 		// The server ends it by itself: it would not listen to anybody. heal waits for that.
 		Name: "client pause", Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
+			if s.Member().Clock.Off() != 0 {
+				// A pause ends by that clock: when it is put back, in up to a year.
+				return nil, fmt.Errorf("%w: the server's clock is set", cluster.ErrNotNow)
+			}
 			ms := (0.5 + s.RNG.Float64()*2.5) * float64(s.TTL.Milliseconds())
 			return tell(fmt.Sprintf("CLIENT PAUSE %.0f ALL", ms), "CLIENT UNPAUSE")(s)
 		},

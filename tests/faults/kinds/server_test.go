@@ -3,6 +3,7 @@
 package kinds
 
 import (
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -185,6 +186,13 @@ func TestClientPause(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Receives("+PONG")
+	st.normal(0)
+	// A clock that is put back would prolong it.
+	back := st.inject("clock forward", 0, 1)
+	if _, err := All[Index(All, "client pause")].Inject(s); !errors.Is(err, cluster.ErrNotNow) {
+		t.Errorf("a pause by a clock that is set: %v", err)
+	}
+	back()
 	st.normal(0)
 }
 
