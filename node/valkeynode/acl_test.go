@@ -18,7 +18,7 @@ import (
 // URL with a database number needs +select too. docs/valkey.md has the same line.
 const leastPermissions = "~fenlock:* ~fenlock-registers:fenlock:* ~fenlock-line:fenlock:* &fenlock-wake:* " +
 	"+info +config|get +script|exists +script|load +eval +evalsha +multi +exec " +
-	"+get +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hsetnx +hdel +time +scan " +
+	"+get +getrange +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hsetnx +hdel +time +scan " +
 	"+zadd +zcard +zrank +zrem +zpopmin +publish +pubsub|numsub +subscribe"
 
 const (

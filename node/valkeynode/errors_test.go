@@ -145,3 +145,13 @@ func TestServerChanges(t *testing.T) {
 		})
 	})
 }
+
+// A value that is somebody else's may have any length. It is held, and nothing more.
+func TestALongForeignValueIsALease(t *testing.T) {
+	server, n := admitted(t, testserver.Kinds(t)[0], groupTTL)
+	server.Do("SET", "fenlock:a", strings.Repeat("x", 1<<20))
+	a, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
+	if err != nil || a.Status != node.Held || a.HeldBy != "" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

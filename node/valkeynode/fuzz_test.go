@@ -28,6 +28,7 @@ func FuzzURL(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"valkey://", "ann", "", "", "host:7000/1"}, {"redis://", "", "", "", "host"}, {"valkeys://", "ann", "", "", "[::1]:7000"}, {"valkeys://", "ann", "", "", "host?ca=/nowhere"},
 		{"rediss://", "", "", "", "host?cert=x&key=y"}, {"unix://", "", "", "", "/run/valkey.sock?db=2"},
+		{"valkey://", "ann", "", "", ""}, {"unix://", "ann", "", "", "host/run/x"},
 		{"valkey://", "ann", "@", "/", "host"}, {"valkey://", "ann", ":", "@x", "host"}, {"valkey://", "ann", "/", "#", "host"}, {"valkey://", "", "?", "&", "host"},
 		{"valkey://", "ann", "%", "%41", "host"}, {"valkey://", "ann", "%2f", "%40", "host"}, {"valkey://", "", "[", "]", ":7000"}, {"valkey://", "ann", " ", "\n", "host"},
 		{"valkey://", "ann", "", "", "host:port"}, {"valkey://", "ann", "", "", "host:1/x"}, {"valkey://", "ann", "", "", "host?%zz"},

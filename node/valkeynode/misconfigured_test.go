@@ -55,6 +55,16 @@ func TestServersThatCannotBeNodes(t *testing.T) {
 			replica := testserver.Start(t, kind, fmt.Sprintf("replicaof %s %s", host, port))
 			refused(t, replica.URL(), replica.Addr(), "replica")
 		})
+		for _, command := range []string{"SCRIPT", "EVALSHA", "SET"} {
+			t.Run("without "+command, func(t *testing.T) {
+				s := testserver.Start(t, kind, "rename-command "+command+` ""`)
+				markAdmitted(t, s, "fenlock:", groupTTL)
+				_, err := joined(t, s.URL(), groupTTL).Do(bounded(t), as(node.Acquire, request("a", "one")))
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "does not have a command") {
+					t.Errorf("%v", err)
+				}
+			})
+		}
 		t.Run("cluster", func(t *testing.T) {
 			s := testserver.Start(t, kind, "cluster-enabled yes")
 			refused(t, s.URL(), s.Addr(), "cluster")
@@ -236,9 +246,7 @@ func TestOldRedis(t *testing.T) {
 }
 
 // Servers that are no servers: an error with the node's name, in bounded time,
-// without the password; not a panic, and not a vote. (A server that means harm can
-// still end the process: the client library panics on a reply too many and on
-// a negative length. Nodes are trusted, as the lock itself is theirs.)
+// without the password; not a panic, and not a vote.
 func TestStrangeServers(t *testing.T) {
 	const secret = "hunter22"
 	for name, reply := range map[string]func(args []string) string{

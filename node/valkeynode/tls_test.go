@@ -15,6 +15,7 @@ func TestTLS(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.StartTLS(t, kind)
 		strict := testserver.StartTLS(t, kind, "tls-auth-clients yes")
+		plain := testserver.Start(t, kind)
 		with := func(s *testserver.Server, parameters ...string) string {
 			query := url.Values{}
 			for i := 0; i < len(parameters); i += 2 {
@@ -33,13 +34,15 @@ func TestTLS(t *testing.T) {
 			{"right CA, by name", strings.Replace(with(server, "ca", server.CAFile), "127.0.0.1", "localhost", 1), ""},
 			{"wrong CA", with(server, "ca", strict.CAFile), "certificate"},
 			{"system's CAs", with(server), "certificate"},
-			{"no TLS", strings.Replace(server.URL(), "s://", "://", 1), " "},
+			{"another name", with(server, "ca", server.CAFile, "servername", "other.example"), "servername"},
+			{"the right name", with(server, "ca", server.CAFile, "servername", "localhost"), ""},
+			{"no TLS", strings.Replace(server.URL(), "s://", "://", 1), "wants TLS"},
+			{"TLS to a server without", strings.Replace(plain.URL(), "://", "s://", 1), "does not speak TLS"},
 			{"client certificate", with(strict, "ca", strict.CAFile, "cert", strict.CertFile, "key", strict.KeyFile), ""},
-			// In TLS 1.3 this refusal comes after the handshake. Whether the
-			// reason can be read before the connection is reset is a matter of
-			// luck.
-			{"client certificate of another CA", with(strict, "ca", strict.CAFile, "cert", server.CertFile, "key", server.KeyFile), " "},
-			{"no client certificate", with(strict, "ca", strict.CAFile), " "},
+			// In TLS 1.3 these refusals come after the handshake. Whether the reason can be
+			// read before the connection is reset is a matter of luck.
+			{"client certificate of another CA", with(strict, "ca", strict.CAFile, "cert", server.CertFile, "key", server.KeyFile), "refuse"},
+			{"no client certificate", with(strict, "ca", strict.CAFile), "client's certificate"},
 		} {
 			u, err := url.Parse(c.url)
 			if err != nil {
@@ -57,7 +60,7 @@ func TestTLS(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), "any-secret") {
 				t.Errorf("%s: the password is in %q", c.name, err)
 			}
-			if c.says == "certificate" && !errors.Is(err, fenlock.ErrMisconfigured) {
+			if c.says != "" && c.says != "refuse" && !errors.Is(err, fenlock.ErrMisconfigured) {
 				t.Errorf("%s: %v does not match ErrMisconfigured", c.name, err)
 			}
 		}

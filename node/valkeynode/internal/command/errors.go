@@ -1,10 +1,11 @@
 package command
 
 import (
-	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ var advice = []struct {
 	permanent bool
 	text      string
 }{
+	{[]string{"DENIED"}, true, "the server answers to its own machine only (protected-mode): give it a password"},
 	{[]string{"WRONGPASS", "invalid password", "no password is set"}, true, "the user or the password is wrong"},
 	{[]string{"NOAUTH"}, true, "the server wants a password"},
 	// The phrases are the same from within a script: Valkey's words, and Redis's.
@@ -52,22 +54,35 @@ func (e Errors) Fail(err error) error {
 }
 
 // Describe says what an error of the server or of the client library means, without
-// the password: old servers and proxies that do not know a command repeat its
-// arguments, and HELLO has the password there.
+// the password: old servers and proxies that do not know a command repeat its arguments,
+// and HELLO has the password there. What a server said is shown whole or not at all;
+// our own words are not searched for the password, whatever it is.
 func (e Errors) Describe(err error) error {
 	err = describe(err)
-	if e.Secret == "" || err == nil || !strings.Contains(err.Error(), e.Secret) {
-		return err
+	var q *quoting
+	if e.Secret != "" && errors.As(err, &q) && strings.Contains(q.words, e.Secret) {
+		return q.plain
 	}
-	// These are not the server's words, and are asked about with errors.Is.
-	if errors.Is(err, node.ErrInvalid) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	text := strings.ReplaceAll(err.Error(), e.Secret, "(the password)")
-	if errors.Is(err, node.ErrMisconfigured) {
-		return Misconfigured("%s", strings.TrimPrefix(text, node.ErrMisconfigured.Error()+": "))
-	}
-	return errors.New(text)
+	return err
+}
+
+// quoting is an error that quotes a server. Plain is the same without that.
+type quoting struct {
+	error
+	plain error
+	words string
+}
+
+func (q *quoting) Unwrap() error { return q.error }
+
+// quote makes an error of our words and of an error that a server sent.
+func quote(plain error, words string) error {
+	return &quoting{fmt.Errorf("%w (%s)", plain, words), plain, words}
+}
+
+// quoteValue makes an error of our words and of something else that a server sent.
+func quoteValue(plain error, words string) error {
+	return &quoting{fmt.Errorf("%w (%.60q)", plain, words), plain, words}
 }
 
 // exec returns the results of a transaction. If the server refused to queue one
@@ -100,23 +115,35 @@ func describe(err error) error {
 			strings.Contains(said, " ") && strings.Contains(text, said)
 	}
 	for _, a := range advice {
-		switch {
-		case !slices.ContainsFunc(a.said, says):
-		case a.permanent:
-			return Misconfigured("%s (%s)", a.text, text)
-		default:
-			return fmt.Errorf("%s (%s)", a.text, text)
+		if !slices.ContainsFunc(a.said, says) {
+			continue
 		}
+		if a.permanent {
+			return quote(Misconfigured("%s", a.text), text)
+		}
+		return quote(errors.New(a.text), text)
 	}
-	return err
+	if unknownCommand.MatchString(text) {
+		return quote(Misconfigured("the server does not have a command that a node needs"), text)
+	}
+	return &quoting{err, errors.New("the server refused a command; what it says has the password in it"), text}
 }
+
+// unknownCommand is how servers say, to a client or to a script, that a command was
+// disabled or renamed.
+var unknownCommand = regexp.MustCompile(`(?i)^(ERR )?unknown command|unknown (redis|valkey|server) command called from script`)
 
 // describeTLS marks the TLS errors that waiting does not mend.
 func describeTLS(err error) error {
+	var otherName x509.HostnameError
 	var untrusted *tls.CertificateVerificationError
 	var noTLS tls.RecordHeaderError
 	var alert tls.AlertError
 	switch {
+	case errors.Is(err, node.ErrMisconfigured):
+		return err
+	case errors.As(err, &otherName):
+		return Misconfigured("the server's certificate is for another name; the URL's parameter servername says which to expect (%v)", err)
 	case errors.As(err, &untrusted):
 		return Misconfigured("the server's certificate is not trusted; the URL's parameter ca names the file of its authority (%v)", err)
 	case errors.As(err, &noTLS):

@@ -87,11 +87,11 @@ func (f Facts) check() error {
 	case f.mode == "cluster":
 		return Misconfigured("this server runs in cluster mode: a node must be an independent primary (cluster-enabled no)")
 	case err != nil || n < 7:
-		return Misconfigured("this is Redis %s: version 7 or later is needed, or any Valkey (older servers write scripts into the append-only file, so that a restart cannot be told)", f.version)
+		return quoteValue(Misconfigured("this is Redis: version 7 or later is needed, or any Valkey, since older servers write scripts into the append-only file, so that a restart cannot be told"), f.version)
 	case f.role != "master":
 		return Misconfigured("this is a replica: a node must be an independent primary")
 	case f.maxMemory > 0 && f.policy != "noeviction":
-		return Misconfigured("maxmemory-policy is %s: the server could evict leases; set it to noeviction", f.policy)
+		return quoteValue(Misconfigured("the server could evict leases: set maxmemory-policy to noeviction"), f.policy)
 	}
 	return nil
 }

@@ -21,5 +21,5 @@ func checkFormat(text string) error {
 	if found, err := strconv.Atoi(text); err == nil && found > format {
 		return Misconfigured("the registers on this server have the format %d, and this program knows formats up to %d: a newer fenlock wrote them; upgrade this program", found, format)
 	}
-	return Misconfigured("the registers on this server have the format %.20q, which no fenlock wrote: set the field %q of their hash right", text, formatField)
+	return quoteValue(Misconfigured("the registers on this server have a format that no fenlock wrote: set the field %q of their hash right", formatField), text)
 }

@@ -62,9 +62,16 @@ func (k *Keys) ParseListed(name string, replies []valkey.ValkeyResult) (lease no
 	return lease, listed && (k.prefix != "" || lease.Label != ""), nil
 }
 
+// missing is the lifetime of a key that is not there.
+const missing = -2
+
+// maxHolder is more than the length of any holder of fenlock's. A value that is longer
+// is somebody else's, and is not read whole, since it may have any length.
+const maxHolder = 1024
+
 func (k *Keys) leaseOf(build valkey.Builder, key, name string) []valkey.Completed {
 	return []valkey.Completed{
-		build.Get().Key(key).Build(),
+		build.Getrange().Key(key).Start(0).End(maxHolder - 1).Build(),
 		build.Pttl().Key(key).Build(),
 		build.Hmget().Key(k.registers).Field(strconv.Itoa(node.Stripe(name)), formatField).Build(),
 	}
@@ -77,12 +84,12 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, l
 	if err != nil && !valkey.IsValkeyNil(err) {
 		return lease, false, err
 	}
-	leased = err == nil
 	lease.Label = node.Holder(holder).Label()
 	left, err := values[1].AsInt64()
 	if err != nil {
 		return lease, false, err
 	}
+	leased = left != missing
 	lease.Remaining = time.Duration(max(left, 0)) * time.Millisecond
 	fields, err := values[2].AsStrSlice()
 	if err == nil && len(fields) != 2 {

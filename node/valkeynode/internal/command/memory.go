@@ -139,7 +139,7 @@ func (s *Script) ParseLoad(reply valkey.ValkeyMessage, err error) error {
 		return err
 	}
 	if sha, _ := reply.ToString(); sha != s.SHA {
-		return fmt.Errorf("the server names the script %s %q, not %q", s.Name, sha, s.SHA)
+		return quoteValue(fmt.Errorf("the server does not name the script %s by its SHA-1", s.Name), sha)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (k *Keys) ParseRegisters(replies []valkey.ValkeyResult, err error) (f Facts
 		}
 		token, err := fence.Parse(value)
 		if err != nil || stripe < 0 || stripe >= node.Stripes {
-			return f, nil, fmt.Errorf("the registers' key %q holds the field %q that is not a register", k.registers, field)
+			return f, nil, quoteValue(fmt.Errorf("the registers' key %q holds a field that is not a register", k.registers), field)
 		}
 		tokens[stripe] = token
 	}

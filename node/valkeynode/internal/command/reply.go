@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ func Parse(op node.Op, message valkey.ValkeyMessage, err error) (answer node.Ans
 		return answer, false, err
 	}
 	if limit, ok := strings.CutPrefix(text, "maxttl "); ok {
-		return answer, false, Misconfigured("the group's longest lease is recorded as %s ms, and a longer one was asked for: all clients must agree on MaxTTL", limit)
+		return answer, false, quoteValue(Misconfigured("the group's longest lease is recorded, and a longer one was asked for: all clients must agree on MaxTTL"), limit+" ms")
 	}
 	switch text {
 	case "rejoining":
@@ -44,7 +45,7 @@ func Parse(op node.Op, message valkey.ValkeyMessage, err error) (answer node.Ans
 	case "lost":
 		return node.Answer{Status: node.Lost}, false, nil
 	}
-	return answer, false, fmt.Errorf("unexpected reply %.40q", text)
+	return answer, false, quoteValue(errors.New("unexpected reply"), text)
 }
 
 func parseRefusal(message valkey.ValkeyMessage) (answer node.Answer, notAdmitted bool, err error) {

@@ -39,9 +39,10 @@ func newClient(opt valkey.ClientOption, watch func(net.Conn) net.Conn) (valkey.C
 		if !opened.Load() {
 			return nil, errNotYet
 		}
-		conn, err := dialContext(ctx, network, address, dialer, config)
+		d := &diagnosis{network: network, address: address, config: config}
+		conn, err := d.dial(ctx, dialer)
 		if err == nil {
-			conn = watch(conn)
+			conn = watch(newFramed(conn, d.explain))
 		}
 		return conn, err
 	}
@@ -62,11 +63,4 @@ func newClient(opt valkey.ClientOption, watch func(net.Conn) net.Conn) (valkey.C
 		return nil, err
 	}
 	return client, nil
-}
-
-func dialContext(ctx context.Context, network, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
-	if config == nil {
-		return dialer.DialContext(ctx, network, address)
-	}
-	return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, network, address)
 }

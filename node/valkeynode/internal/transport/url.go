@@ -17,7 +17,7 @@ import (
 )
 
 // parameters are the query parameters that a URL may have.
-var parameters = []string{"ca", "cert", "key", "db"}
+var parameters = []string{"ca", "cert", "key", "servername", "db"}
 
 // ParseURL reads a node's URL. It returns the options of the connection and a
 // name for people that has no password in it. valkey.ParseURL would do most of
@@ -39,7 +39,7 @@ func ParseURL(raw string) (opt valkey.ClientOption, name string, err error) {
 		opt.InitAddress = []string{net.JoinHostPort(u.Hostname(), port)}
 		name = u.Scheme + "://" + opt.InitAddress[0]
 		if u.Hostname() == "" {
-			return opt, "", command.Invalid("the node's URL %s has no host", u.Redacted())
+			return opt, "", command.Invalid("the node's URL has no host: the form is %s://host:port", u.Scheme)
 		}
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 			return opt, "", command.Invalid("the node's URL %s has a port that does not exist: 1 to 65535 do", name)
@@ -48,7 +48,7 @@ func ParseURL(raw string) (opt valkey.ClientOption, name string, err error) {
 		opt.InitAddress = []string{u.Path}
 		name = "unix://" + u.Path
 		if u.Path == "" || u.Host != "" {
-			return opt, "", command.Invalid("the node's URL %s must have the form unix:///path/to/socket", u.Redacted())
+			return opt, "", command.Invalid("the node's URL must have the form unix:///path/to/socket")
 		}
 	case "":
 		return opt, "", command.Invalid("the node's URL has no scheme: the form is valkey://host:port")
@@ -87,8 +87,8 @@ func ParseURL(raw string) (opt valkey.ClientOption, name string, err error) {
 		if err != nil {
 			return opt, "", command.Invalid("the node's URL %s: %v", name, err)
 		}
-	} else if query.Has("ca") || query.Has("cert") || query.Has("key") {
-		return opt, "", command.Invalid("the node's URL %s has a certificate but no TLS: the scheme is valkeys or rediss", name)
+	} else if query.Has("ca") || query.Has("cert") || query.Has("key") || query.Has("servername") {
+		return opt, "", command.Invalid("the node's URL %s has parameters of TLS but no TLS: the scheme is valkeys or rediss", name)
 	}
 	return opt, name, nil
 }
@@ -112,10 +112,11 @@ func database(u *url.URL, query url.Values) (int, error) {
 }
 
 // tlsConfig verifies the server against the system's roots, or against the
-// certificates in the file that the parameter ca names. There is no parameter
-// to turn that off: a certificate of one's own is a ca too.
+// certificates in the file that the parameter ca names; its certificate is for the host
+// of the URL, or for the name in the parameter servername. There is no parameter to turn
+// that off: a certificate of one's own is a ca too.
 func tlsConfig(host string, query url.Values) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: host}
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(query.Get("servername"), host)}
 	if file := query.Get("ca"); file != "" {
 		pem, err := os.ReadFile(file)
 		if err != nil {

@@ -78,7 +78,7 @@ func TestParseURLRefuses(t *testing.T) {
 		{"valkey://host/1/2", "not a number"},
 		{"valkey://host?db=1", "written as the path"},
 		{"valkey://host?protocol=2", `"protocol"`},
-		{"valkey://host?tls=true", "ca, cert, key, db"},
+		{"valkey://host?tls=true", "ca, cert, key, servername, db"},
 		{"valkeys://host?skip_verify=true", `"skip_verify"`},
 		{"valkeys://host?ca=a&ca=b", "twice"},
 		{"valkeys://host?ca=/nowhere/ca.pem", "/nowhere/ca.pem"},

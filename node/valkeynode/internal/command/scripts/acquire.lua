@@ -58,7 +58,8 @@ end
 if not granted then
   local ahead = waiter and redis.call('ZRANK', queue, waiter) or redis.call('ZCARD', queue)
   local time = redis.call('TIME')
-  return {holder, redis.call('PTTL', lease), ahead, time[1] * 1000000 + time[2]}
+  -- Somebody else's value may have any length.
+  return {holder and string.sub(holder, 1, 1024), redis.call('PTTL', lease), ahead, time[1] * 1000000 + time[2]}
 end
 redis.call('HSET', KEYS[2], ARGV[3], text)
 return number

@@ -1,0 +1,210 @@
+package valkeynode
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/replytest"
+)
+
+// hostile is a server that answers each command with the next of its replies, as it
+// is, and begins again after the last. The reply "@" is what a server would say that
+// means well; an empty one is silence.
+type hostile struct {
+	listener net.Listener
+	replies  [][]byte
+}
+
+func newHostile(t testing.TB, replies [][]byte) *hostile {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &hostile{l, replies}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go h.serve(conn)
+		}
+	}()
+	return h
+}
+
+func (h *hostile) serve(conn net.Conn) {
+	defer conn.Close()
+	commands := bufio.NewReader(conn)
+	for nth := 0; ; nth++ {
+		args, err := readWords(commands)
+		if err != nil {
+			return
+		}
+		reply := h.replies[nth%len(h.replies)]
+		if string(reply) == "@" {
+			reply = honest(args)
+		}
+		if _, err := conn.Write(reply); err != nil {
+			return
+		}
+	}
+}
+
+// readWords reads a command.
+func readWords(r *bufio.Reader) (words []string, err error) {
+	number := func() (n int) {
+		line, e := r.ReadString('\n')
+		if e == nil && len(line) > 2 {
+			n, e = strconv.Atoi(line[1 : len(line)-2])
+		}
+		if err == nil {
+			err = e
+		}
+		return n
+	}
+	for left := number(); left > 0 && err == nil; left-- {
+		word := make([]byte, number()+2)
+		if err == nil {
+			_, err = io.ReadFull(r, word)
+		}
+		words = append(words, string(word[:len(word)-2]))
+	}
+	return words, err
+}
+
+// honest is the reply of a server that has been admitted.
+func honest(args []string) []byte {
+	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+	reply := ":7\r\n"
+	switch args[0] {
+	case "HELLO":
+		reply = "%2\r\n+proto\r\n:3\r\n+version\r\n+8.0.1\r\n"
+	case "INFO":
+		reply = bulk(replytest.Info())
+	case "HMGET":
+		reply = fmt.Sprintf("*%d\r\n", len(args)-2)
+		for _, field := range args[2:] {
+			reply += bulk(map[string]string{"admitted": "4567def", "maxttl": "100000", "durable": "1"}[field])
+		}
+	case "SCRIPT":
+		if reply = fmt.Sprintf("*%d\r\n", len(args)-2) + strings.Repeat(":1\r\n", len(args)-2); args[1] == "LOAD" {
+			sum := sha1.Sum([]byte(args[2]))
+			reply = bulk(hex.EncodeToString(sum[:]))
+		}
+	case "CONFIG":
+		reply = "*0\r\n"
+	case "EVAL":
+		reply = "+admitted\r\n"
+	case "SUBSCRIBE":
+		reply = ">3\r\n+subscribe\r\n" + bulk(args[1]) + ":1\r\n"
+	case "MULTI":
+		reply = "+OK\r\n"
+	case "SCAN":
+		reply = "*2\r\n$1\r\n0\r\n*1\r\n" + bulk("fenlock:a")
+	case "PING":
+		reply = "+PONG\r\n"
+	}
+	return []byte(reply)
+}
+
+// meet lets a node do everything with a server, and returns what it allocated.
+func meet(t testing.TB, replies [][]byte) (allocated uint64) {
+	h := newHostile(t, replies)
+	defer h.listener.Close()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n, err := Open("valkey://:swordfish@" + h.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Second, Warn: func(node.Node, string) {}})
+	r := node.Request{Op: node.Acquire, Name: "a", Holder: "h", TTL: time.Second, Token: 1}
+	for _, do := range []func(ctx context.Context) error{
+		func(ctx context.Context) error { _, err := n.Do(ctx, r); return err },
+		func(ctx context.Context) error {
+			return n.Listen(ctx, "0123456789abcdef0123456789abcdef", func(string) {})
+		},
+		func(ctx context.Context) error { _, err := n.Inspect(ctx, "a"); return err },
+		func(ctx context.Context) error { return n.List(ctx, func(node.Lease) bool { return true }) },
+		func(ctx context.Context) error { _, err := n.Registers(ctx); return err },
+	} {
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		err := do(ctx)
+		cancel()
+		if err != nil && (!strings.Contains(err.Error(), n.String()) || strings.Contains(err.Error(), "swordfish")) {
+			t.Errorf("the error %v", err)
+		}
+	}
+	n.Close()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// FuzzSocket lets a node meet servers that reply anything, with the client library's
+// own parser: nothing panics, and what is allocated is bounded.
+func FuzzSocket(f *testing.F) {
+	for _, s := range []string{
+		"@", "@\x00@\x00:1\r\n", "@\x00$-2\r\n", "@\x00*-5\r\n", "$9223372036854775807\r\n", "@\x00@\x00*100000000000\r\n", "@\x00*1000000000\r\n",
+		"@\x00@\x00+OK\r\n+OK\r\n", "+OK\r\n", "@\x00@\x00@\x00@\x00@\x00@\x00@\x00@\x00>3\r\n+subscribe\r\n+c\r\n:1\r\n", "@\x00>2\r\n+message\r\n+c\r\n@",
+		"%1\r\n+proto\r\n:2\r\n\x00@\x00*3\r\n+subscribe\r\n+c\r\n:1\r\n", "-ERR unknown command `HELLO`\r\n\x00@", "%1\r\n+proto\r\n:3\r\n\x00@\x00%1\r\n+version\r\n+6.0\r\n",
+		"@\x00" + strings.Repeat("*1\r\n", 1000), "@\x00>3\r\n+unsubscribe\r\n+c\r\n:0\r\n", "@\x00|1\r\n+a\r\n+b\r\n", "@\x00$?\r\n;4\r\nabcd\r\n;0\r\n",
+		"@\x00>2\r\n+invalidate\r\n*1\r\n+a\r\n", "@\x00>2\r\n:1\r\n:2\r\n", "@\x00_\r\n", "@\x00#t\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if allocated := meet(t, bytes.Split(input, []byte{0})); allocated > 32<<20 {
+			t.Errorf("%d bytes were allocated", allocated)
+		}
+	})
+}
+
+// TestHostileServersHoldLittle lets servers send as much as they can get away with.
+func TestHostileServersHoldLittle(t *testing.T) {
+	many := bytes.Repeat([]byte("*1000\r\n"+strings.Repeat("_\r\n", 1000)), 24)
+	for name, replies := range map[string][][]byte{
+		"an endless line":   {[]byte("@"), append([]byte("+"), bytes.Repeat([]byte("a"), 64<<20)...)},
+		"a long string":     {[]byte("@"), append([]byte("$1073741824\r\n"), bytes.Repeat([]byte("a"), 64<<20)...)},
+		"large arrays":      {[]byte("@"), append([]byte("*24\r\n"), many...)},
+		"arrays of nothing": {[]byte("@"), append([]byte("*24000\r\n"), bytes.Repeat([]byte("*0\r\n"), 24000)...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if allocated := meet(t, replies); allocated > 32<<20 {
+				t.Errorf("%d MiB were allocated", allocated>>20)
+			}
+		})
+	}
+}
+
+// A value that is somebody else's may have any length. It is listed, and not read.
+func TestListedValuesAreNotReadWhole(t *testing.T) {
+	server := testserver.Start(t, testserver.Kinds(t)[0])
+	server.Do("SET", "fenlock:large", strings.Repeat("x", 10<<20))
+	n, err := Open(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	var listed []node.Lease
+	if err := n.List(t.Context(), func(l node.Lease) bool { listed = append(listed, l); return true }); err != nil {
+		t.Fatal(err)
+	}
+	if len(listed) != 1 || listed[0].Name != "large" || listed[0].Label != "" {
+		t.Errorf("listed %+v", listed)
+	}
+}

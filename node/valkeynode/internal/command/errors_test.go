@@ -1,0 +1,40 @@
+package command
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/replytest"
+)
+
+// A server's words are shown unless the password is in them; ours are shown as they are,
+// whatever the password is.
+func TestDescribe(t *testing.T) {
+	for _, c := range []struct {
+		secret, said, want string
+		permanent          bool
+	}{
+		{"hunter22", "WRONGPASS of ann", "the user or the password is wrong (WRONGPASS of ann)", true},
+		{"the", "WRONGPASS of ann", "the user or the password is wrong (WRONGPASS of ann)", true},
+		{"a", "WRONGPASS of ann", "the user or the password is wrong", true},
+		{"hunter22", "REFUSED AUTH ann hunter22", "the server refused a command; what it says has the password in it", false},
+		{"hunter22", "ERR unknown command `X`, with args beginning with: `hunter22`", "the server does not have a command that a node needs", true},
+		{"hunter22", "REFUSED", "REFUSED", false},
+		{"", "REFUSED", "REFUSED", false},
+	} {
+		m, _ := replytest.Message([]byte("-" + c.said + "\r\n"))
+		err := Errors{Name: "n", Secret: c.secret}.Fail(replytest.Result(m).Error())
+		want := "n: " + c.want
+		if c.permanent {
+			want = "n: misconfigured: " + c.want
+		}
+		if err.Error() != want || errors.Is(err, node.ErrMisconfigured) != c.permanent {
+			t.Errorf("the password %q, %q said: %q, want %q", c.secret, c.said, err, want)
+		}
+	}
+	err := Errors{Name: "n", Secret: "the"}.Fail(Invalid("the prefix"))
+	if !errors.Is(err, node.ErrInvalid) || err.Error() != "n: fenlock: invalid argument: the prefix" {
+		t.Errorf("%v", err)
+	}
+}

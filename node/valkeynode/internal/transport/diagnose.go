@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+)
+
+// diagnosis is what is known of a connection whose server may close it without a word:
+// because it wants TLS, or a client's certificate. Servers say so late or never, so
+// the reason is looked for when that has happened.
+type diagnosis struct {
+	network, address string
+	config           *tls.Config // nil without TLS
+	asked            bool        // the server wants a client's certificate
+}
+
+const probeTimeout = 500 * time.Millisecond
+
+// dial connects, with TLS if there is a configuration.
+func (d *diagnosis) dial(ctx context.Context, dialer *net.Dialer) (net.Conn, error) {
+	if d.config == nil {
+		return dialer.DialContext(ctx, d.network, d.address)
+	}
+	config := d.config.Clone()
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		d.asked = true
+		if len(config.Certificates) > 0 {
+			return &config.Certificates[0], nil
+		}
+		return new(tls.Certificate), nil
+	}
+	conn, err := (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, d.network, d.address)
+	if err != nil {
+		err = d.explain(err)
+	}
+	return conn, err
+}
+
+// explain says why a server has not said a word, if that can be found out.
+func (d *diagnosis) explain(err error) error {
+	timedOut := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+	why := ""
+	switch {
+	case errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
+	case d.asked && timedOut:
+	case d.asked && len(d.config.Certificates) > 0:
+		// Or it is a proxy whose server is down: that passes.
+		return fmt.Errorf("the server closed the connection: it may refuse the client's certificate (%w)", err)
+	case d.asked:
+		why = "the server closed the connection: it asks for a client's certificate, and the URL's parameters cert and key name none"
+	case d.config == nil && !timedOut && speaksTLS(d.network, d.address):
+		why = "the server wants TLS: the URL's scheme is valkeys:// or rediss://"
+	case d.config != nil && timedOut && speaksPlainly(d.network, d.address):
+		why = "the server does not speak TLS on this port: the URL's scheme is valkey:// or redis://"
+	}
+	if why == "" {
+		return err
+	}
+	return command.Misconfigured("%s (%v)", why, err)
+}
+
+// speaksTLS reports whether a server answers a handshake.
+func speaksTLS(network, address string) bool {
+	conn, err := net.DialTimeout(network, address, probeTimeout)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(probeTimeout))
+	// Nothing is sent to a server that is not verified but that there is a client.
+	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).Handshake()
+	var alert tls.AlertError
+	return err == nil || errors.As(err, &alert)
+}
+
+// speaksPlainly reports whether a server replies to a command without TLS.
+func speaksPlainly(network, address string) bool {
+	conn, err := net.DialTimeout(network, address, probeTimeout)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(probeTimeout))
+	if _, err := fmt.Fprint(conn, "PING\r\n"); err != nil {
+		return false
+	}
+	first := make([]byte, 1)
+	_, err = conn.Read(first)
+	return err == nil && (first[0] == '+' || first[0] == '-')
+}
