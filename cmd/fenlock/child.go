@@ -18,8 +18,8 @@ import (
 // interactive shell). It belongs to one goroutine, which alone reaps it: so its id
 // cannot be somebody else's between a look and a signal.
 type child struct {
-	pid      int // also the group's id
-	terminal *terminal
+	pid int // also the group's id
+	say func(string)
 }
 
 // find returns the path of the program that a shell would run, or an error with
@@ -60,46 +60,23 @@ func startError(command string, err error) error {
 	return exitf(exitNotExecutable, "%s: %v", command, err)
 }
 
-// start runs the program at path with fenlock's stdin, stdout, stderr and
-// environment, plus the variables in env. If fenlock has the terminal, the
-// command gets it: a process of a background group is stopped when it reads.
-// The caller calls finish, once, if there is no error.
-func start(path string, args, env []string) (*child, error) {
+// start runs the program with the watchdog's stdin, stdout and stderr, which are
+// fenlock's. If fenlock has the terminal, the command gets it: a process of a background
+// group is stopped when it reads.
+func start(j *job, say func(string)) (*child, error) {
 	cmd := &exec.Cmd{
-		Path: path, Args: args, Env: append(os.Environ(), env...),
+		Path: j.Path, Args: j.Args, Env: j.Env,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+		SysProcAttr: &syscall.SysProcAttr{Setpgid: true, Foreground: j.Foreground},
 	}
 	dieWithParent(cmd.SysProcAttr)
-	terminal := ownTerminal()
-	if terminal != nil {
-		cmd.SysProcAttr.Foreground = true
-		cmd.SysProcAttr.Ctty = terminal.fd
+	if err := cmd.Start(); err != nil {
+		return nil, startError(j.Args[0], err)
 	}
-	err := cmd.Start()
-	if terminal != nil {
-		// From now on fenlock is in the background, where writing messages and
-		// taking the terminal back would stop it. Not earlier: the command would
-		// inherit that the signal is ignored.
-		signal.Ignore(syscall.SIGTTOU)
-	}
-	if err != nil {
-		terminal.takeBack()
-		return nil, startError(args[0], err)
-	}
-	c := &child{pid: cmd.Process.Pid, terminal: terminal}
+	c := &child{pid: cmd.Process.Pid, say: say}
 	// Reaped by poll: Process.Wait would not tell of a command that was stopped.
 	cmd.Process.Release()
 	return c, nil
-}
-
-// finish takes the terminal back. After a command that was stopped it also
-// puts back the terminal's modes, which a killed editor leaves behind.
-func (c *child) finish(stopped bool) {
-	if stopped {
-		c.terminal.restoreModes()
-	}
-	c.terminal.takeBack()
 }
 
 // changes returns a channel that has a value when poll should be called.
@@ -111,14 +88,14 @@ func (c *child) changes() <-chan os.Signal {
 }
 
 // poll reaps the command if it has ended, and says how. After that it must not be
-// called again.
+// called again. It also reaps the orphans that the watchdog has adopted.
 //
 // A command that is stopped with Ctrl-Z is continued at once. The shell that
 // should be told to go on knows fenlock only; if fenlock were stopped as well,
 // nobody would extend the lock.
 func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 	for {
-		pid, err := syscall.Wait4(c.pid, &how, syscall.WNOHANG|syscall.WUNTRACED, nil)
+		pid, err := syscall.Wait4(-1, &how, syscall.WNOHANG|syscall.WUNTRACED, nil)
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -127,36 +104,69 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 			panic("fenlock: wait4: " + err.Error())
 		case pid == 0:
 			return how, false
+		case pid != c.pid:
+			continue
 		case !how.Stopped():
 			return how, true
 		}
 		switch how.StopSignal() {
 		case syscall.SIGTSTP:
-			say("the command goes on: nobody would extend the lock of a job that is stopped (Ctrl-Z)")
+			c.say("the command goes on: nobody would extend the lock of a job that is stopped (Ctrl-Z)")
 			c.signal(syscall.SIGCONT)
 		case syscall.SIGTTIN, syscall.SIGTTOU:
-			say("the command was stopped because it needs the terminal: run fenlock in the foreground, with the terminal as its input")
+			c.say("the command was stopped because it needs the terminal: run fenlock in the foreground, with the terminal as its input")
 		}
 	}
 }
 
-// pass gives a signal that fenlock got to the command.
-func (c *child) pass(sig syscall.Signal) {
-	switch sig {
-	case syscall.SIGTSTP:
-		say("not stopped (Ctrl-Z): nobody would extend the lock")
-		return
-	case syscall.SIGCONT:
-		c.terminal.give(c.pid) // "fg" gave it to fenlock
+// reap reaps what has ended, and reports whether there are children left. A process
+// that adopts orphans has none if, and only if, all that it has ever started have ended.
+func reap() (left bool) {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.EINTR, pid > 0:
+		default:
+			return err == nil
+		}
 	}
-	c.signal(sig)
 }
 
 // signal sends a signal to the whole process group, if anybody is left of it.
-func (c *child) signal(sig syscall.Signal) { syscall.Kill(-c.pid, sig) }
+func (c *child) signal(sig syscall.Signal) error { return syscall.Kill(-c.pid, sig) }
 
-// groupAlive reports whether the group has a process. After the command was
-// reaped its number could in theory be given to a new group; systems count all
-// the way round before they do, which takes longer than the short time in which
-// this is called.
-func (c *child) groupAlive() bool { return syscall.Kill(-c.pid, 0) != syscall.ESRCH }
+// stop sends a signal to the process group, and to what the command has started that
+// moved elsewhere. An error says that the group has somebody who may not be signalled.
+func (c *child) stop(sig syscall.Signal) error {
+	err := c.signal(sig)
+	for _, p := range descendants() {
+		if group, _ := syscall.Getpgid(p.Pid); group != c.pid {
+			syscall.Kill(p.Pid, sig)
+		}
+	}
+	if err == syscall.ESRCH {
+		err = nil
+	}
+	return err
+}
+
+// alive reports whether anybody is left. After the command was reaped the number of its
+// group could in theory be given to a new one; systems count all the way round
+// before they do, which takes longer than the short time in which this is called.
+func (c *child) alive() bool {
+	if left := reap(); adopts {
+		return left
+	}
+	return syscall.Kill(-c.pid, 0) != syscall.ESRCH
+}
+
+// survivors are those who could not be ended.
+func (c *child) survivors() []process {
+	if !c.alive() {
+		return nil
+	}
+	if all := descendants(); len(all) > 0 {
+		return all
+	}
+	return []process{{Pid: c.pid, Name: "its group"}}
+}

@@ -2,6 +2,6 @@ package main
 
 import "syscall"
 
-// dieWithParent does nothing: macOS has no signal for the death of the parent. A
-// command goes on if fenlock is killed with SIGKILL, and its lock runs out.
+// dieWithParent does nothing: macOS has no signal for the death of the parent. A command
+// goes on if fenlock and its watchdog are killed at the same time.
 func dieWithParent(*syscall.SysProcAttr) {}

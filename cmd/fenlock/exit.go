@@ -26,6 +26,7 @@ const (
 type exitError struct {
 	status  int
 	message string
+	keep    bool // the lock is not to be released: processes go on under it
 }
 
 func (e *exitError) Error() string { return e.message }

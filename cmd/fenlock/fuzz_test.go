@@ -196,7 +196,7 @@ func FuzzRunValues(f *testing.F) {
 		}
 		t.Setenv(nodesVariable, "")
 		o := runOptions{nodes: nodeFlags{urls: []string{"valkey://127.0.0.1:1"}}, ttl: time.Duration(ttl), maxTTL: time.Duration(maxTTL), maxHold: time.Duration(maxHold), label: label}
-		locker, err := o.open()
+		locker, err := o.open("x")
 		if err == nil {
 			locker.Close()
 		}

@@ -31,9 +31,15 @@ What the command gets
 If the lock cannot be extended
   When a third of the TTL is left, and likewise before --max-hold is over, the
   process group has SIGTERM; when a tenth is left, SIGKILL. So it is gone before
-  anybody else can get the lock. Processes that left the group (daemons, jobs of an
-  interactive shell) are out of reach. Ctrl-Z does not stop the command: nobody would
-  extend the lock.
+  anybody else can get the lock. A small process, fenlock-watchdog, sees to that: also
+  if fenlock is killed, then at once, or stopped (SIGSTOP), or nobody reads what it
+  prints. On Linux it also ends what has left the process group (daemons, jobs of an
+  interactive shell); elsewhere that is out of reach. What is left is a command that
+  becomes another user: it can only be ended by a fenlock that runs as root (sudo
+  fenlock run, not fenlock run sudo); and if fenlock and the watchdog are killed at
+  the same moment, on Linux the command itself ends, and what it started goes on.
+  Ctrl-Z does not stop the command: nobody would extend the lock.
+  A command that waits, without a limit, for the lock that it runs under is refused (64).
 
 Exit status
   that of the command; 128 plus the number of the signal that ended it

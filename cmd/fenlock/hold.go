@@ -21,31 +21,37 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	if lock.Remaining() <= o.ttl/termShare {
 		return exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
 	}
-	child, err := start(path, command, []string{
-		"FENLOCK_NAME=" + lock.Name(),
-		fmt.Sprintf("FENLOCK_TOKEN=%d", lock.Token()),
+	w, err := watch()
+	if err != nil {
+		return exitf(exitNotExecutable, "the watchdog of the command cannot be started: %v", err)
+	}
+	defer w.close()
+	env := append(os.Environ(), "FENLOCK_NAME="+lock.Name(), fmt.Sprintf("FENLOCK_TOKEN=%d", lock.Token()), heldWith(o.identity))
+	over, err := w.follow(lock, job{Path: path, Args: command, Env: env, TTL: o.ttl}, signals, func(r report) {
+		left := max(r.Left, 0).Round(time.Millisecond)
+		why := func() string { return stopReason(lock, clock.Now()+r.Left, limit) }
+		switch r.Do {
+		case leave:
+			if clock.Now()+r.Left < limit {
+				o.explain("the extension of %q is overdue: %v are left", lock.Name(), left)
+			}
+		case terminate:
+			say("stopping the command (SIGTERM): %s, %v are left", why(), left)
+		case kill:
+			say("killing the command (SIGKILL): %s, %v are left", why(), left)
+		}
+		if r.Denied && r.Do != leave {
+			say("the command cannot be signalled: it runs as another user")
+		}
 	})
 	if err != nil {
 		return err
 	}
-	s := supervisor{lock: lock, ttl: o.ttl, child: child, signals: signals}
-	s.report = func(do step, left time.Duration) {
-		left = max(left, 0).Round(time.Millisecond)
-		switch do {
-		case leave:
-			if s.end < limit {
-				o.explain("the extension of %q is overdue: %v are left", lock.Name(), left)
-			}
-		case terminate:
-			say("stopping the command (SIGTERM): %s, %v are left", stopReason(lock, s.end, limit), left)
-		case kill:
-			say("killing the command (SIGKILL): %s, %v are left", stopReason(lock, s.end, limit), left)
-		}
-	}
-	how, stopped := s.run()
-	child.finish(stopped)
+	how := over.How
 	switch {
-	case stopped:
+	case len(over.Survivors) > 0:
+		return exitf(exitLost, "the lock on %q could not be kept, and these could not be stopped: %v; a command that becomes another user needs a fenlock that runs as root (sudo fenlock run, not fenlock run sudo)", lock.Name(), over.Survivors)
+	case over.Stopped:
 		return exitf(exitLost, "the lock on %q could not be kept: the command was stopped", lock.Name())
 	case how.Signaled():
 		return &exitError{status: exitSignal + int(how.Signal())}
@@ -79,8 +85,11 @@ func stopReason(lock *fenlock.Lock, end, limit time.Duration) string {
 // release gives the lock back, and returns err, unless the lock was lost before
 // the command had ended by itself: then some of its work was done without.
 func (o *runOptions) release(lock *fenlock.Lock, err error) error {
-	released := lock.Release(context.Background())
 	var exit *exitError
+	if errors.As(err, &exit) && exit.keep {
+		return err
+	}
+	released := lock.Release(context.Background())
 	stopped := errors.As(err, &exit) && exit.status == exitLost
 	switch {
 	case stopped:

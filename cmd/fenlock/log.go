@@ -6,17 +6,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 	"unicode"
 )
 
-// say prints one line on stderr, after "fenlock: ".
+// say prints one line on stderr, after "fenlock: ". An error is nobody's to hear:
+// stderr is what is broken.
 func say(format string, args ...any) {
-	// One write, so that lines of several processes do not mix. An error is
-	// nobody's to hear: stderr is what is broken.
-	os.Stderr.WriteString("fenlock: " + plain(fmt.Sprintf(format, args...)) + "\n")
+	stderr.print("fenlock: " + plain(fmt.Sprintf(format, args...)) + "\n")
 }
 
 // plain makes s fit for one line of a terminal: errors and labels come from

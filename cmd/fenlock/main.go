@@ -21,18 +21,23 @@ import (
 )
 
 func init() {
-	// The command is to die with fenlock (Pdeathsig), but the kernel takes the
+	// The command is to die with its watchdog (Pdeathsig), but the kernel takes the
 	// *thread* that started it for its parent. Locked in init, the main goroutine
 	// stays on the main thread, which lives as long as the process.
 	runtime.LockOSThread()
 }
 
 func main() {
+	if isWatchdog() {
+		os.Exit(watchdogMain())
+	}
 	// Caught, so that a write to a closed pipe is an error and not the end:
 	// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored:
 	// the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	os.Exit(status(rootCommand().Execute()))
+	code := status(rootCommand().Execute())
+	stderr.flush()
+	os.Exit(code)
 }
 
 func rootCommand() *cobra.Command {

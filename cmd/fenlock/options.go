@@ -23,6 +23,7 @@ type runOptions struct {
 	heldStatus int
 	label      string
 	verbose    bool
+	identity   string // of the lock
 }
 
 // register adds the flags to the command, in the order of its help.
@@ -35,7 +36,7 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.BoolVar(&o.noWait, "no-wait", false, "give up at once if the lock is held")
 	f.IntVarP(&o.heldStatus, "conflict-exit-code", "E", exitHeld, "exit `status` if the lock is held or the wait ran out")
 	f.DurationVar(&o.ttl, "ttl", fenlock.DefaultTTL, "`time` that the lock stays taken if this machine dies")
-	f.DurationVar(&o.maxHold, "max-hold", fenlock.DefaultMaxHold, "stop the command after this `time`; 0 is no limit")
+	f.DurationVar(&o.maxHold, "max-hold", 0, "stop the command after this `time` (default: no limit)")
 	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
 	f.StringVar(&o.nodes.prefix, "prefix", valkeynode.DefaultPrefix, "`text` before the name in Valkey and Redis keys; '' for what other Redlock clients use")
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")

@@ -43,7 +43,7 @@ func (o *runOptions) run(name string, command []string) error {
 	if err != nil {
 		return err
 	}
-	locker, err := o.open()
+	locker, err := o.open(name)
 	if err != nil {
 		return err
 	}
@@ -74,10 +74,15 @@ func notify(c chan<- os.Signal, signals ...os.Signal) {
 }
 
 // open makes the Locker, which owns the nodes.
-func (o *runOptions) open() (*fenlock.Locker, error) {
+func (o *runOptions) open(name string) (*fenlock.Locker, error) {
 	nodes, err := o.nodes.open()
 	if err != nil {
 		return nil, err
+	}
+	o.identity = identify(nodes, o.nodes.prefix, name)
+	if pid := heldAround(o.identity); pid != 0 && !o.bounded {
+		closeAll(nodes)
+		return nil, exitf(exitUsage, "%q is held by the fenlock run around this command (process %d), which ends after it: to wait would be to wait for ever", name, pid)
 	}
 	maxHold := o.maxHold
 	if maxHold == 0 {

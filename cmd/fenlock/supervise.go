@@ -3,8 +3,6 @@
 package main
 
 import (
-	"context"
-	"os"
 	"syscall"
 	"time"
 
@@ -54,7 +52,7 @@ func decide(o outlook) (do step, again time.Duration) {
 	}
 	// Never long: timers stand still while the machine is suspended, the
 	// validity does not.
-	look := min(o.ttl/lookShare, time.Second)
+	look := lookEvery(o.ttl)
 	switch {
 	case untilKill <= 0:
 		return kill, look
@@ -66,92 +64,107 @@ func decide(o outlook) (do step, again time.Duration) {
 	return leave, min(look, o.left-o.ttl/termShare)
 }
 
-// held is what a supervisor needs to know of a *fenlock.Lock.
-type held interface {
-	Context() context.Context
-	Remaining() time.Duration
-}
+func lookEvery(ttl time.Duration) time.Duration { return min(ttl/lookShare, time.Second) }
 
 // supervisor watches a command and its lock until the command has ended. Its
 // fields are for one goroutine.
 type supervisor struct {
-	lock    held
-	ttl     time.Duration
-	child   *child
-	signals <-chan os.Signal // to fenlock, to be passed on
-	// report is told once that the command is asked to end (terminate), once
-	// that it is killed, and with leave each time that the extension is
-	// overdue.
-	report func(do step, left time.Duration)
+	ttl      time.Duration
+	child    *child
+	watchdog *watchdog
 
-	end     time.Duration // of the validity, on clock.Now's clock, as last known
-	overdue bool
+	end      time.Duration // of the validity, on clock.Now's clock, as last known
+	gone     bool          // the lock is not held any more
+	orphaned bool          // fenlock has ended
+	overdue  bool
 	// When SIGTERM and SIGKILL were sent; 0: not yet. stopAt is that of the first.
 	stopAt, killAt time.Duration
 }
 
-// groupPoll is how often a process group is looked at whose leader has ended.
+// groupPoll is how often a process group is looked at whose leader has ended, or that
+// was killed.
 const groupPoll = 10 * time.Millisecond
 
 // run returns how the command ended, and whether it was stopped for the lock's
-// sake. If it was, no process of its group is left; if it was not, processes that
-// it left behind go on.
+// sake. If it was, no process of it is left but those that cannot be killed; if it was not,
+// those that it left behind go on.
 func (s *supervisor) run() (how syscall.WaitStatus, stopped bool) {
 	ended, changed := false, s.child.changes()
-	gone := s.lock.Context().Done()
+	orders := s.watchdog.orders
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		if !ended {
 			how, ended = s.child.poll()
 		}
-		if ended && !s.waitForGroup() {
+		// Looked at before: a command that ends when its time was up, or that somebody
+		// has killed because it was, leaves nothing behind.
+		again := s.look()
+		if s.over(ended) {
 			return how, s.stopAt != 0
 		}
-		again := s.look()
-		if ended {
+		if ended || s.killAt != 0 {
 			again = min(again, groupPoll)
 		}
 		timer.Reset(again)
 		select {
 		case <-timer.C:
 		case <-changed:
-		case <-gone:
-			gone = nil
-		case sig := <-s.signals:
-			s.child.pass(sig.(syscall.Signal))
+		case o, more := <-orders:
+			if !more {
+				orders, s.orphaned = nil, true
+			}
+			s.take(o)
+		case sig := <-s.watchdog.signals:
+			s.child.signal(sig.(syscall.Signal))
+		}
+	}
+}
+
+func (s *supervisor) take(o order) {
+	switch {
+	case o.Gone:
+		s.gone = true
+	case o.Signal != 0:
+		s.child.signal(o.Signal)
+	case o.Answer != nil:
+		if end, last := s.watchdog.end(o.Answer); last && o.Answer.Left > 0 && s.stopAt == 0 {
+			s.end = end
 		}
 	}
 }
 
 // look decides, and does what was decided.
 func (s *supervisor) look() (again time.Duration) {
-	// The clock is read before, so that end is never too late.
 	now := clock.Now()
-	if left := s.lock.Remaining(); left > 0 && s.stopAt == 0 {
-		s.end = now + left
+	if w := s.watchdog; !s.orphaned && !w.open && now-w.asked >= lookEvery(s.ttl)/2 {
+		w.ask()
 	}
 	left := s.end - now
 	do, again := decide(outlook{
-		ttl: s.ttl, left: left, gone: s.lock.Context().Err() != nil,
+		ttl: s.ttl, left: left, gone: s.gone,
 		stopping: s.stopAt != 0, since: now - s.stopAt,
 	})
+	if s.orphaned {
+		do = kill // nobody extends the lock, or can be told how the command ends
+	}
 	switch {
 	case s.killAt != 0:
+		s.child.stop(syscall.SIGKILL) // who was forked meanwhile
 	case do == kill:
-		s.child.signal(syscall.SIGKILL)
+		err := s.child.stop(syscall.SIGKILL)
 		s.killAt = now
 		if s.stopAt == 0 {
 			s.stopAt = now
 		}
-		s.report(kill, left)
+		s.report(kill, left, err)
 	case do == terminate:
-		s.child.signal(syscall.SIGTERM)
+		err := s.child.stop(syscall.SIGTERM)
 		s.stopAt = now
-		s.report(terminate, left)
+		s.report(terminate, left, err)
 	case s.stopAt == 0 && left < s.ttl/2:
 		if !s.overdue {
-			s.report(leave, left)
+			s.report(leave, left, nil)
 		}
 		s.overdue = true
 	default:
@@ -160,12 +173,18 @@ func (s *supervisor) look() (again time.Duration) {
 	return again
 }
 
-// waitForGroup reports whether processes of a group that is being stopped go on
-// after its leader. In a container whose first process does not reap, the dead
-// stay in the group for ever; so the wait ends some time after SIGKILL.
-func (s *supervisor) waitForGroup() bool {
-	if s.stopAt == 0 || !s.child.groupAlive() {
-		return false
+// report tells that the command is asked to end (terminate), once that it is killed, and
+// with leave each time that the extension is overdue.
+func (s *supervisor) report(do step, left time.Duration, err error) {
+	s.watchdog.link.send(news{Report: &report{Do: do, Left: left, Denied: err != nil}})
+}
+
+// over reports whether there is nothing to wait for. A command that is being stopped ends
+// with all that it has started; but some may not be killed, as those of another user,
+// and the lock is somebody else's by then.
+func (s *supervisor) over(ended bool) bool {
+	if s.stopAt == 0 || ended && !s.child.alive() {
+		return ended
 	}
-	return s.killAt == 0 || clock.Now() < max(s.end, s.killAt+s.ttl/killShare)
+	return s.killAt != 0 && clock.Now() >= max(s.end, s.killAt+s.ttl/killShare)
 }

@@ -1,0 +1,54 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fenlock/fenlock"
+)
+
+// heldVariable names the environment variable with the locks that the fenlocks around a
+// command hold: of each an identity, a process id, and when that process was born. A
+// command that waits for one of them waits for itself.
+const heldVariable = "FENLOCK_HELD"
+
+// identify makes an identity of a lock: the nodes it is on, and its name there.
+func identify(nodes []fenlock.Node, prefix, name string) string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.String())
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", names, prefix, name))
+	return fmt.Sprintf("%x", sum[:12])
+}
+
+// heldWith returns the variable for a command that runs under one lock more.
+func heldWith(identity string) string {
+	born, _ := birth(os.Getpid())
+	entry := strings.Join([]string{identity, strconv.Itoa(os.Getpid()), born}, "@")
+	return heldVariable + "=" + strings.TrimSpace(os.Getenv(heldVariable)+" "+entry)
+}
+
+// heldAround returns the process id of the fenlock around this one that holds the lock,
+// 0 if there is none, or it has ended since: what a job has left behind may take the
+// lock again.
+func heldAround(identity string) (pid int) {
+	for _, entry := range strings.Fields(os.Getenv(heldVariable)) {
+		parts := strings.Split(entry, "@")
+		if len(parts) != 3 || parts[0] != identity {
+			continue
+		}
+		pid, _ := strconv.Atoi(parts[1])
+		if born, alive := birth(pid); pid > 0 && alive && born == parts[2] {
+			return pid
+		}
+	}
+	return 0
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// family is a job of a shell that has a subshell, a process in the background and one in a
+// session of its own, all of which ignore what they can. It is gone when its stdout is
+// at its end.
+const family = `trap "" TERM HUP; nap='trap "" TERM HUP; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 1; done; echo survived'
+	(eval "$nap") & sh -c "$nap" & setsid sh -c "$nap" & setsid sh -c "(sh -c '$nap') &" &
+	echo ready; eval "$nap"`
+
+// watchdogOf returns the process id of the watchdog of a fenlock whose command runs.
+func watchdogOf(r *running) int {
+	r.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", r.cmd.Process.Pid))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, word := range strings.Fields(string(text)) {
+		pid, _ := strconv.Atoi(word)
+		if line, _ := os.ReadFile("/proc/" + word + "/cmdline"); strings.HasPrefix(string(line), watchdogName) {
+			return pid
+		}
+	}
+	r.t.Fatalf("no watchdog among %q", text)
+	return 0
+}
+
+// A fenlock that is killed or stopped takes with it all that the command has started,
+// before anybody else has the lock.
+func TestTheJobEndsWithFenlock(t *testing.T) {
+	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) {
+			for range 3 {
+				h := newHome(t)
+				r := h.start("fenlock", "run", "--ttl", "2s", "x", "--", "sh", "-c", family)
+				r.line()
+				r.signal(sig)
+				// By when somebody else has the lock, nobody of the job is left.
+				next := h.start("fenlock", "run", "--ttl", "2s", "x", "--", "sh", "-c", "echo next; ps -eo args; exit 0")
+				next.line()
+				for line := range strings.Lines(next.rest()) {
+					if strings.Contains(line, "echo survived") && !strings.HasPrefix(line, program) {
+						t.Errorf("the next holder is not alone: %s", line)
+					}
+				}
+				next.want(0)
+				if sig == syscall.SIGSTOP {
+					r.signal(syscall.SIGCONT)
+				}
+				if out := r.rest(); out != "" {
+					t.Errorf("stdout: %q", out)
+				}
+				if sig == syscall.SIGKILL {
+					r.want(-1)
+				} else {
+					r.want(76, "stopping the command (SIGTERM)", "killing the command (SIGKILL)")
+				}
+			}
+		})
+	}
+}
+
+// It does not wait for the end of a lease that nobody extends any more.
+func TestTheJobEndsWithFenlockAtOnce(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "--ttl", "1h", "--max-ttl", "1h", "x", "--", "sh", "-c", family)
+	r.line()
+	r.signal(syscall.SIGKILL)
+	if out := r.rest(); out != "" {
+		t.Errorf("stdout: %q", out)
+	}
+	r.want(-1)
+}
+
+// If the watchdog is killed, fenlock does its work; if it is stopped, it goes on.
+func TestTheWatchdogEnds(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "x", "--", "sh", "-c", family)
+	r.line()
+	syscall.Kill(watchdogOf(r), syscall.SIGKILL)
+	r.want(76, "watchdog of \"x\" was killed")
+	if out := r.rest(); out != "" {
+		t.Errorf("stdout: %q", out)
+	}
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(0)
+
+	r = h.start("fenlock", "run", "--ttl", "1s", "x", "--", "sh", "-c", "echo ready; read x; exit 4")
+	r.line()
+	syscall.Kill(watchdogOf(r), syscall.SIGSTOP)
+	r.stdin.Close()
+	r.want(4)
+}
+
+// A job may take many times the TTL.
+func TestTheJobIsLonger(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "--ttl", "3s", "x", "--", "sh", "-c", "echo ready; sleep 5; exit 4")
+	r.line()
+	r.want(4)
+	if text := r.stderr.String(); strings.Contains(text, "stopping") {
+		t.Errorf("it says %q", text)
+	}
+}
+
+// Whoever does not read what fenlock prints does not keep it from ending the command.
+func TestStderrIsNotRead(t *testing.T) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	fill(t, write)
+	h := newHome(t)
+	for _, flag := range []string{"--ttl=1s", "--verbose"} {
+		cmd := exec.CommandContext(t.Context(), program, "run", "--ttl", "1s", "--max-hold", "1s", flag, "x", "--", "sh", "-c", family+" 2>&-")
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Env, cmd.Stderr = h.env, write
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		r := &running{t: t, cmd: cmd}
+		text := make([]byte, 100)
+		n, _ := out.Read(text)
+		if n2, _ := out.Read(text[n:]); string(text[:n+n2]) != "ready\n" {
+			t.Errorf("stdout: %q", text[:n+n2])
+		}
+		if got := r.status(); got != exitLost {
+			t.Errorf("exit status %d", got)
+		}
+	}
+}
+
+// fill writes to a pipe until it is full.
+func fill(t *testing.T, f *os.File) {
+	t.Helper()
+	f.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+	if _, err := f.Write(make([]byte, 1<<20)); err == nil {
+		t.Fatal("a pipe without end")
+	}
+	f.SetWriteDeadline(time.Time{})
+	syscall.SetNonblock(int(f.Fd()), false) // as a terminal or a file is
+}
+
+// A job that waits for the lock that it runs under waits for ever.
+func TestALockInsideItself(t *testing.T) {
+	h := newHome(t)
+	file := "sqlite://" + filepath.Join(t.TempDir(), "other.db")
+	for _, test := range []struct {
+		status int
+		said   string
+		script string
+	}{
+		{64, "around this command", "fenlock run a -- true"},
+		{64, "around this command", "fenlock run b -- fenlock run a -- true"},
+		{75, "is held", "fenlock run --wait 100ms a -- true"},
+		{0, "is held", "fenlock run --no-wait -E 0 a -- true"},
+		{0, "", "fenlock run b -- true"},
+		{0, "", "fenlock run --node " + file + " a -- true"},
+	} {
+		h.start("fenlock", "run", "a", "--", "sh", "-c", test.script).want(test.status, test.said)
+	}
+	// What was started under a lock may take it later.
+	r := h.start("fenlock", "run", "a", "--", "sh", "-c", "(read x; exec fenlock run a -- echo mine) <&0 & exit 0")
+	r.want(0)
+	r.stdin.Close()
+	if out := r.rest(); out != "mine\n" {
+		t.Errorf("stdout: %q", out)
+	}
+}
+
+// A command that may not be signalled, because it has become another user, is not said
+// to be stopped.
+func TestACommandOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("REDUCED: only root can become another user")
+		return
+	}
+	h := newHome(t)
+	r := h.start("setpriv", "--bounding-set=-kill", program, "run", "--ttl", "1s", "--max-hold", "1s", "x", "--",
+		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", "echo ready; exec sleep 5")
+	r.line()
+	r.want(76, "cannot be signalled: it runs as another user", "could not be stopped: ", "(sleep)", "sudo fenlock run")
+	r.rest()
+}
+
+// A signal that comes before the command has been started does not get in the way.
+func TestSignalsWhileTheWatchdogStarts(t *testing.T) {
+	h := newHome(t)
+	for i := range 20 {
+		r := h.start("fenlock", "run", "x", "--", "sh", "-c", "exit 3")
+		time.Sleep(time.Duration(5+2*i) * time.Millisecond)
+		r.signal(syscall.SIGCONT)
+		r.want(3)
+	}
+}
+
+// Fenlock and its watchdog were stopped, and fenlock goes on first.
+func TestBothAreStopped(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "--ttl", "1s", "x", "--", "sh", "-c", family)
+	r.line()
+	syscall.Kill(watchdogOf(r), syscall.SIGSTOP)
+	r.signal(syscall.SIGSTOP)
+	time.Sleep(1500 * time.Millisecond) // the validity must end
+	r.signal(syscall.SIGCONT)
+	r.want(76, "the command was stopped")
+	if out := r.rest(); out != "" {
+		t.Errorf("stdout: %q", out)
+	}
+}
+
+// The command has the descriptors that fenlock was started with, and nothing that fenlock
+// found when it was is ended.
+func TestWhatIsNotFenlocks(t *testing.T) {
+	h := newHome(t)
+	r := h.start("sh", "-c", `(sleep 3; echo still here) & exec fenlock run x -- sh -c 'echo ready >&3; exec sleep 60' 3>&1`)
+	r.line()
+	syscall.Kill(watchdogOf(r), syscall.SIGKILL)
+	r.want(76, "watchdog")
+	if out := r.rest(); out != "still here\n" {
+		t.Errorf("stdout: %q", out)
+	}
+}
