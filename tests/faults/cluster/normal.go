@@ -30,7 +30,8 @@ func (m *Member) Normal() error {
 		{"CONFIG GET maxmemory-policy", "[maxmemory-policy noeviction]"},
 		{"CONFIG GET save", "[save ]"},
 		{"CONFIG GET dbfilename", "[dbfilename dump.rdb]"},
-		{"SET normal 1 PX 1", "OK"},
+		{"SET normal 1 PX 60000", "OK"},
+		{"DEL normal", "1"},
 	} {
 		if got, err := m.Ask(Patience, strings.Fields(c.command)...); got != c.want || err != nil {
 			errs = append(errs, fmt.Errorf("%s: %q, want %q, %v", c.command, got, c.want, err))
