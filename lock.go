@@ -193,15 +193,9 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 		}
 		return gaveUp(k.caller, k.name, k.errorOf(f.Last))
 	case core.Expired:
-		// As text: a lost lock must not match ErrNoQuorum, which means that nothing is
-		// known.
-		text := ""
-		for _, n := range k.nodeErrors(f) {
-			text += "; " + n.String()
-		}
-		return fmt.Errorf("%w: %q: its validity ran out before an extension succeeded%s", ErrLost, k.name, text)
+		return fmt.Errorf("%w: %q: its validity ran out before an extension succeeded%s", ErrLost, k.name, k.nodesText(f))
 	case core.Taken:
-		return fmt.Errorf("%w: %q: a majority of nodes does not have its lease any more", ErrLost, k.name)
+		return fmt.Errorf("%w: %q: so many nodes have lost its lease that the others are no majority%s", ErrLost, k.name, k.nodesText(f))
 	case core.HeldTooLong:
 		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.locker.config.MaxHold)
 	case core.LetGo:
@@ -209,6 +203,15 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 	}
 	n := len(k.locker.config.Nodes)
 	return &QuorumError{Op: f.Op.String(), Name: k.name, Nodes: n, Need: node.Quorum(n), Late: f.Reason == core.TooLate, Errors: k.nodeErrors(f)}
+}
+
+// nodesText is what the nodes of a failure said, as text: a lost lock must not match
+// ErrNoQuorum, which means that nothing is known.
+func (k *Lock) nodesText(f *shell.Failure) (text string) {
+	for _, n := range k.nodeErrors(f) {
+		text += "; " + n.String()
+	}
+	return text
 }
 
 func (k *Lock) nodeErrors(f *shell.Failure) (all []NodeError) {

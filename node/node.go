@@ -51,7 +51,10 @@ const (
 	// is larger already; Lost if the lease is not the holder's.
 	Confirm
 	// Extend renews the lease of Holder to TTL from now, and creates it again if
-	// nobody has it and R is at most Token. Granted carries R. Lost otherwise.
+	// nobody has one, or the name is reserved for a waiter. Lost otherwise. Then it sets R to the larger of R and Token (the
+	// floor, 0 for none). Granted carries the lease's origin: what R was, after the
+	// operation, when an Acquire created the lease, and before it, when an Extend did.
+	// Renewing a lease keeps its origin.
 	Extend
 	// Release removes the lease of Holder, nobody else's: Granted, or Lost if it is
 	// not there.
@@ -59,9 +62,10 @@ const (
 )
 
 // ForceRelease is the operation of an Admin: it removes the lease of Name, whoever
-// has it, and sets R to the larger of R + 1 and Token (the floor). Read Inspect on a
-// majority first, and pass one more than the largest register, or the old holder
-// may repair its lease where it had none.
+// has it, and sets R to the larger of R + 1 and Token (the floor). Granted carries R.
+// It is repeated, with the largest number answered so far as the floor, at the nodes
+// that answered less, until a quorum has answered the same number: before that, the
+// old holder may still extend the lock.
 const ForceRelease Op = 1 + Release
 
 // String returns the operation's name in lower case.
@@ -113,7 +117,7 @@ func (s Status) String() string {
 // Answer is what a node said.
 type Answer struct {
 	Status   Status
-	Register fence.Token // see the operations; 0 where none is carried
+	Register fence.Token // or origin, see the operations; 0 where none is carried
 	// HeldBy and Remaining describe the lease that refused an acquire: the other
 	// holder's label, empty if it is not a fenlock client, and the time the
 	// lease has left, 0 if it is not known or has no end.

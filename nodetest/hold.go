@@ -73,24 +73,27 @@ func extendSetsTheNewTTL(s *suite) {
 	s.leased("a", "", false, 7)
 }
 
-// The holder's own lease may be extended when another name moved the register.
-// The holder must be told, because then the acceptance alone does not prove
-// that nobody else had the name in between.
-func extendReportsTheRegister(s *suite) {
+// The holder's own lease may be extended when another name moved the register. It
+// keeps its origin, the number that was granted. A floor raises the register, and no
+// origin.
+func extendReportsTheOrigin(s *suite) {
 	same, _ := sameStripe("report", 2)
-	r := s.takes(same[0], "me", 7)
+	r := with(s.takes(same[0], "me", 7), 0)
 	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
 	s.want(node.Granted)(s.other.Acquire(s.ctx, request(same[1], "", 20)))
-	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 20)
-	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(r, 1000))), 20) // and it is not moved
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
 	s.leased(same[0], "me", true, 20)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(r, 1000))), 7)
+	s.leased(same[0], "me", true, 1000)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(r, 999))), 7)
+	s.leased(same[0], "me", true, 1000)
 }
 
-// A node that restarted, or that the acquire never reached, is mended while the
-// lock is held. A register that is not past the token proves that nobody was
-// granted the name in between.
+// A node that restarted, or that the acquire never reached, is mended while the lock
+// is held, whatever its register is. The origin of the new lease is the register as it
+// was: it tells the holder whether somebody may have had the name in between.
 func extendRepairsAVacantLease(s *suite) {
-	r := s.outlives("a", "me", 7)
+	r := with(s.outlives("a", "me", 7), 0)
 	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
 	s.leased("a", "me", true, 7)
 	s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 0)))
@@ -99,19 +102,24 @@ func extendRepairsAVacantLease(s *suite) {
 	_, elsewhere := sameStripe("a", 1)
 	r = request(elsewhere, "me", 9)
 	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 0)
-	s.leased(r.Name, "me", true, 0)
+	s.leased(r.Name, "me", true, 9)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 0)
+	s.leased("a", "me", true, 7)
 }
 
-// An expired lock that is "extended" after somebody else had it and let it go
-// is the bug of redsync's WithSetNXOnExtend: two holders, one after the other, and
-// the first believes that it held all the time.
-func extendRefusesWhenTheRegisterPassed(s *suite) {
-	r := s.outlives("a", "old", 7)
+// An expired lock that is extended after somebody else had it and let it go is the bug
+// of redsync's WithSetNXOnExtend: two holders, one after the other, and the first
+// believes that it held all the time. The origin tells, also later.
+func extendTellsThatTheRegisterPassed(s *suite) {
+	r := with(s.outlives("a", "old", 7), 0)
 	between := request("a", "between", 0)
 	s.want(node.Granted)(s.other.Acquire(s.ctx, between))
 	s.want(node.Granted)(s.other.Release(s.ctx, between))
-	s.want(node.Lost)(s.node.Extend(s.ctx, r))
-	s.leased("a", "", false, 8)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(r, 30))), 8)
+	s.leased("a", "old", true, 30)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 8)
+	s.want(node.Granted)(s.node.Release(s.ctx, r))
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 30)
 }
 
 // However large the token: the lease decides who holds.
@@ -154,15 +162,16 @@ func releaseAfterTheEndIsLost(s *suite) {
 }
 
 // An operator takes a lock away. The old holder may still be running, so
-// the register moves: its next extension must not repair the lease.
+// the register moves: the origin of its next extension tells.
 func forceReleaseShutsOutTheOldHolder(s *suite) {
 	r := s.takes("a", "old", 7)
 	s.register(s.want(node.Granted)(s.other.ForceRelease(s.ctx, "a", 0)), 8)
 	s.leased("a", "", false, 8)
-	s.want(node.Lost)(s.node.Extend(s.ctx, r))
 	s.want(node.Lost)(s.node.Confirm(s.ctx, r))
 	s.want(node.Lost)(s.node.Release(s.ctx, r))
-	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 9)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 8)
+	s.register(s.want(node.Granted)(s.other.ForceRelease(s.ctx, "a", 0)), 9)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 10)
 }
 
 // The old holder's token can be larger than this node's register, where it
@@ -174,5 +183,5 @@ func forceReleaseRespectsTheFloor(s *suite) {
 		s.register(s.want(node.Granted)(s.node.ForceRelease(s.ctx, "a", step.floor)), step.want)
 		s.leased("a", "", false, step.want)
 	}
-	s.want(node.Lost)(s.node.Extend(s.ctx, request("a", "old", 52)))
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, request("a", "old", 52))), 53)
 }

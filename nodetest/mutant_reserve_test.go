@@ -29,9 +29,9 @@ var reserveMutants = []mutant{
 			s.Holder = ""
 		}
 	})},
-	{"extend takes what is reserved", "ReservedNameIsNotTheOldHolders", before(func(s *served) {
+	{"extend respects what is reserved", "ReservedNameGivesWayToAnExtension", before(func(s *served) {
 		if s.Holder.Reserves() {
-			s.Holder = ""
+			s.Holder = "somebody"
 		}
 	}, node.Extend)},
 	{"confirm of what is reserved", "ReservedNameIsNotTheOldHolders", before(asReserved, node.Confirm)},

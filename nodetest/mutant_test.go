@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/nodetest"
 )
@@ -144,15 +143,31 @@ var mutants = []mutant{
 	}, node.Extend)},
 	{"extend never shortens", "ExtendSetsTheNewTTL",
 		after(func(s *served) { s.Expires = max(s.Expires, s.was.Expires) }, node.Extend)},
-	{"extend answers with the token asked about", "ExtendReportsTheRegister",
+	{"extend answers with the floor", "ExtendReportsTheOrigin",
 		after(func(s *served) { s.a.Register = s.r.Token }, node.Extend)},
+	{"extend answers with the register", "ExtendReportsTheOrigin",
+		after(func(s *served) { s.a.Register = s.Register }, node.Extend)},
+	{"extend takes the register for the origin", "ExtendReportsTheOrigin",
+		after(func(s *served) { s.Origin = s.Register }, node.Extend)},
+	{"extend takes the floor for the origin of a new lease", "ExtendTellsThatTheRegisterPassed", after(func(s *served) {
+		if s.was.Holder == "" || s.was.Expires <= s.now {
+			s.Origin = s.Register
+		}
+	}, node.Extend)},
+	{"a floor does not raise the register", "ExtendReportsTheOrigin",
+		after(func(s *served) { s.Register = s.was.Register }, node.Extend)},
+	{"a floor lowers it", "ExtendReportsTheOrigin", after(func(s *served) {
+		if s.r.Token > 0 {
+			s.Register = s.r.Token
+		}
+	}, node.Extend)},
 	{"extend does not repair", "ExtendRepairsAVacantLease", after(func(s *served) {
 		if !s.was.Leased(s.now) {
 			*s.Entry, s.a = s.was, node.Answer{Status: node.Lost}
 		}
 	}, node.Extend)},
-	{"extend repairs whatever the register", "ExtendRefusesWhenTheRegisterPassed",
-		before(func(s *served) { s.r.Token = fence.MaxToken }, node.Extend)},
+	{"extend keeps the origin of a lease that was lost", "ExtendTellsThatTheRegisterPassed",
+		after(func(s *served) { s.Origin, s.a.Register = s.was.Origin, s.was.Origin }, node.Extend)},
 	{"extend takes another's lease", "ExtendRefusesAnothersLease",
 		before(func(s *served) { s.Holder = "" }, node.Extend)},
 

@@ -173,9 +173,21 @@ func (q *queueSuite) ahead(w waiter, want int) {
 	}
 }
 
+// reservation is what the node shows of a name that is reserved.
+func (q *queueSuite) reservation() node.Lease {
+	if q.node.admin() {
+		return q.inspect(q.node, q.name)
+	}
+	l, err := q.node.peekTaken(q.ctx, q.name)
+	if err != nil {
+		q.fail("%v", err)
+	}
+	return l
+}
+
 // reserved checks that the name is reserved for somebody, with this register.
 func (q *queueSuite) reserved(register fence.Token) {
-	l := q.inspect(q.node, q.name)
+	l := q.reservation()
 	if l.Remaining <= 0 || l.Remaining > rule.ReservationTTL || l.Register != register {
 		q.fail("inspect: %+v; want a lease of at most %v, and register %d", l, rule.ReservationTTL, register)
 	}

@@ -55,7 +55,6 @@ func expiryNotifiesNobody(q *queueSuite) {
 	q.lapses(holder)
 	q.want(node.Lost)(q.node.Release(q.ctx, holder))
 	q.want(node.Lost)(q.node.Confirm(q.ctx, holder))
-	q.want(node.Lost)(q.node.Extend(q.ctx, with(request(q.name, "", 0), 6)))
 	q.list()
 	q.free()
 	q.heard()

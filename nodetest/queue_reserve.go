@@ -19,8 +19,8 @@ func reservedNameRefusesOthers(q *queueSuite) {
 }
 
 // What is reserved is nobody's lease yet. Who had the name before, and may not know
-// that it has lost it, can neither confirm, extend nor release it, and the one
-// who was notified has to acquire.
+// that it has lost it, can neither confirm nor release it, and the one who was
+// notified has to acquire.
 func reservedNameIsNotTheOldHolders(q *queueSuite) {
 	holder, w1, _ := q.contended()
 	q.releases(holder)
@@ -28,12 +28,23 @@ func reservedNameIsNotTheOldHolders(q *queueSuite) {
 	for _, r := range []node.Request{holder, with(holder, 1000), with(notified, 1000)} {
 		r.Place = node.Place{}
 		q.want(node.Lost)(q.node.Confirm(q.ctx, r))
-		q.want(node.Lost)(q.node.Extend(q.ctx, r))
 		q.want(node.Lost)(q.node.Release(q.ctx, r))
 	}
 	q.reserved(7)
 	q.granted(w1)
 	q.heard(w1)
+}
+
+// A node that lost a lease reserves the name for one waiter after the other, although
+// the lock is held. That does not keep the holder from creating its lease again.
+func reservedNameGivesWayToAnExtension(q *queueSuite) {
+	holder, w1, _ := q.contended()
+	q.releases(holder, w1)
+	q.register(q.want(node.Granted)(q.node.Extend(q.ctx, with(holder, 0))), 7)
+	q.leased(q.name, "holder", true, 7)
+	q.refused(w1)
+	q.releases(holder, w1)
+	q.granted(w1)
 }
 
 // The old holder may be wrong about its lease on this node only, and repair it
@@ -58,7 +69,7 @@ func reservedNameShowsTheNextInQueue(q *queueSuite) {
 	holder := q.holds()
 	q.queued(q.waiter(q.near, 10))
 	q.releases(holder)
-	if l := q.inspect(q.node, q.name); l.Label != label {
+	if l := q.reservation(); l.Label != label {
 		q.fail("inspect: %+v; want the label %q", l, label)
 	}
 	if !q.node.admin() {

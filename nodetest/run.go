@@ -119,7 +119,7 @@ var cases = []func(*suite){
 	acquireRefusesItsOwnHolder, leaseEndsByItself, badTTLChangesNothing, hugeTTLIsNeverAnEmptyGrant,
 	badTokenChangesNothing, tokensStayExact, emptyHolderChangesNothing, unknownOperationChangesNothing,
 	confirmRaisesTheRegister, confirmRefusesAnOutrunToken, confirmNeedsTheLease, confirmDoesNotProlong,
-	extendSetsTheNewTTL, extendReportsTheRegister, extendRepairsAVacantLease, extendRefusesWhenTheRegisterPassed,
+	extendSetsTheNewTTL, extendReportsTheOrigin, extendRepairsAVacantLease, extendTellsThatTheRegisterPassed,
 	extendRefusesAnothersLease, releaseFreesAtOnce, releaseLeavesAnothersLease, releaseAfterTheEndIsLost,
 	inspectShowsLeaseAndRegister, labelsAreShownIdentitiesAreNot, namesNeverMix, namesAreNotBookkeeping,
 	registersAreComplete,
@@ -141,7 +141,7 @@ var queueCases = []func(*queueSuite){
 	aheadCountsThoseBefore, queuesNeverMix, badPlaceChangesNothing, listenNeedsAClient, heldCarriesTheClock,
 	freeNameGoesToTheFirst, firstIsGrantedAndLeaves, expiryNotifiesNobody, releaseNotifiesTheFirst,
 	forceReleaseNotifiesTheFirst, refusedIsNotified, closedListenerIsSkipped, healthyNodeMissesNothing,
-	reservedNameRefusesOthers, reservedNameIsNotTheOldHolders, reservingMovesNoRegister,
+	reservedNameRefusesOthers, reservedNameIsNotTheOldHolders, reservedNameGivesWayToAnExtension, reservingMovesNoRegister,
 	reservedNameShowsTheNextInQueue, reservationEnds, leavingIsFinal, leavingPassesOnWhatIsReserved,
 	failedAttemptIsQueuedAgain, failedAttemptNotifiesAnEarlierOne, failedAttemptGivesUpWhatIsReserved,
 }

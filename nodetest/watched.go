@@ -94,22 +94,30 @@ func (w *watched) Inspect(ctx context.Context, name string) (node.Lease, error) 
 }
 
 // peek is Inspect by operations that leave everything as it was, as long as nobody
-// waits for a name that is free.
+// waits for a name that is free or reserved.
 func (w *watched) peek(ctx context.Context, name string) (node.Lease, error) {
+	register, free, err := w.vacant(ctx, name)
+	if free || err != nil {
+		return node.Lease{Name: name, Register: register}, err
+	}
+	return w.peekTaken(ctx, name)
+}
+
+// vacant reports whether a name is not leased, and which register it has. If it is
+// reserved, it is not any more then.
+func (w *watched) vacant(ctx context.Context, name string) (register fence.Token, free bool, err error) {
+	r := request(name, "peek", 0)
+	a, err := w.Extend(ctx, r)
+	if err != nil || a.Status != node.Granted {
+		return 0, false, err
+	}
+	_, err = w.Release(ctx, r)
+	return a.Register, true, err
+}
+
+// peekTaken is peek for a name that is leased or reserved.
+func (w *watched) peekTaken(ctx context.Context, name string) (node.Lease, error) {
 	l := node.Lease{Name: name}
-	vacant := func(name string) (bool, error) { // and which register it has
-		r := request(name, "peek", fence.MaxToken)
-		a, err := w.Extend(ctx, r)
-		if err != nil || a.Status != node.Granted {
-			return false, err
-		}
-		l.Register = a.Register
-		_, err = w.Release(ctx, r)
-		return true, err
-	}
-	if free, err := vacant(name); free || err != nil {
-		return l, err
-	}
 	a, err := w.Acquire(ctx, request(name, "peek", 0))
 	if err != nil {
 		return l, err
@@ -117,7 +125,7 @@ func (w *watched) peek(ctx context.Context, name string) (node.Lease, error) {
 	l.Label, l.Remaining = a.HeldBy, a.Remaining
 	for i := 0; ; i++ { // the register, by another name of its stripe
 		if neighbour := fmt.Sprintf("neighbour %d of %q", i, name); node.Stripe(neighbour) == node.Stripe(name) {
-			_, err = vacant(neighbour)
+			l.Register, _, err = w.vacant(ctx, neighbour)
 			return l, err
 		}
 	}

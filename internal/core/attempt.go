@@ -63,19 +63,19 @@ type Attempt struct {
 	// leaseless are the nodes that answered the acquire with a refusal: no
 	// lease of this holder is there and none can come from a late acquire.
 	leaseless Set
-	// sound are the nodes that are known to have executed the acquire while the
-	// register was not past the token. Whatever lease of the holder is there,
-	// the acquire or an extend created it with the register not past the
-	// token, so that "leased to the holder" proves that nobody with a larger
-	// token was there. That holds for the leaseless nodes too. See OnExtend.
-	sound Set
+
+	// mark is the largest origin of a lease that counts for an extension: the
+	// token, or what the holder has raised it to since. See OnExtend.
+	mark fence.Token
 
 	// The round that is under way: confirm, extend or release.
 	round      uint32
 	roundStart time.Duration
 	votes      ballot
-	highest    fence.Token // largest register that a confirm was refused with
+	highest    fence.Token // largest register that a confirm was refused with; largest origin past the mark
 	extended   bool        // the current extension was carried
+	floor      fence.Token // what the current extension raises the mark to; 0: it does not (yet)
+	raised     Set         // the nodes that have agreed to that
 
 	// abandoned says that leases that turn up late are to be released.
 	abandoned bool
@@ -136,10 +136,6 @@ func (a *Attempt) OnAcquire(node int, r Reply, now time.Duration) Action {
 		return a.decideAcquire(r.Register, now)
 	case Confirming:
 		a.highest = max(a.highest, a.granted[node])
-	case Holding:
-		if r.Status == Granted && r.Register <= a.token {
-			a.sound = a.sound.With(node)
-		}
 	case Over:
 		if a.leaseless.Has(node) {
 			a.votes.yes = a.votes.yes.With(node) // there is nothing to release
@@ -188,15 +184,7 @@ func (a *Attempt) confirm(token fence.Token) Action {
 
 // OnConfirm takes a node's answer to a confirm of the number asked.
 func (a *Attempt) OnConfirm(node int, asked fence.Token, r Reply, now time.Duration) Action {
-	if asked != a.token {
-		return Action{}
-	}
-	if a.phase == Holding && r.Status == Granted && a.round == 0 {
-		// The acquire was executed there. Once an extend is on its way, the
-		// lease that was confirmed may have come from that instead.
-		a.sound = a.sound.With(node)
-	}
-	if a.phase != Confirming {
+	if asked != a.token || a.phase != Confirming {
 		return Action{}
 	}
 	switch r.Status {
@@ -225,15 +213,7 @@ func (a *Attempt) OnConfirm(node int, asked fence.Token, r Reply, now time.Durat
 
 // hold begins the tenure. The validity was checked by the caller.
 func (a *Attempt) hold(token fence.Token) {
-	for node := range a.params.Nodes {
-		if a.acquire.yes.Has(node) && a.granted[node] <= token {
-			a.sound = a.sound.With(node)
-		}
-	}
-	if a.phase == Confirming {
-		a.sound |= a.votes.yes
-	}
-	a.phase, a.token = Holding, token
+	a.phase, a.token, a.mark = Holding, token, token
 	a.votes = ballot{}
 	a.until = a.params.Start // not 0, which may be far ahead: the epoch is any
 	a.setUntil(Validity(a.params.Start, a.params.TTL))

@@ -264,9 +264,9 @@ func TestLateLeasesAreReleased(t *testing.T) {
 	round := a.StartExtend(start).Round
 	a.StartRelease(start)
 	wantOver(t, &a, core.LetGo)
-	wantAction(t, a.OnExtend(2, round, granted(7), start), release(2))
-	wantAction(t, a.OnExtend(1, round, unknown, start), release(1))
-	wantAction(t, a.OnExtend(0, round, lost, start), core.Action{})
+	wantAction(t, a.OnExtend(2, round, 0, granted(7), start), release(2))
+	wantAction(t, a.OnExtend(1, round, 0, unknown, start), release(1))
+	wantAction(t, a.OnExtend(0, round, 0, lost, start), core.Action{})
 
 	// While the tenure has merely expired, release is still to come, and once
 	// is enough.

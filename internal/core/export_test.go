@@ -13,14 +13,21 @@ import (
 // AppendState appends what the future of the attempt depends on, leaving out
 // what is the same for a particular node (see AppendNode) and every time: the
 // exhaustive check runs with a clock that stands still. Without extensions a
-// tenure has no future but its token.
-func (a *Attempt) AppendState(b []byte, extensions bool) []byte {
+// tenure has no future but its token, and in the last one no mark is raised.
+func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	b = append(b, byte(a.phase))
 	switch {
 	case a.phase == Confirming:
 		b = append(b, byte(a.token), byte(a.highest))
-	case a.phase == Holding && extensions:
-		b = append(b, byte(a.token), byte(a.round), Flags(a.extended))
+	case a.phase == Holding && extensions > 0:
+		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, a.floor != 0), byte(a.mark))
+		switch {
+		case int(a.round) >= extensions:
+		case a.floor == 0 && a.highest > a.mark:
+			b = append(b, byte(a.highest))
+		case a.floor > a.mark:
+			b = append(b, byte(a.floor))
+		}
 	case a.WasHeld():
 		b = append(b, byte(a.token))
 	}
@@ -37,12 +44,17 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 			a.acquire.unknown.Has(node), a.leaseless.Has(node)))
 	case Confirming:
 		b = append(b, votes, Flags(a.leaseless.Has(node), a.acquire.no.Has(node)))
-		if extensions { // hold will look at them
-			b = append(b, byte(a.granted[node]), Flags(a.acquire.yes.Has(node)))
-		}
 	case Holding:
 		if extensions {
-			b = append(b, votes, Flags((a.sound | a.leaseless).Has(node)))
+			switch { // once it is carried, a refusal changes nothing
+			case a.floor > a.mark:
+				votes = Flags(a.raised.Has(node))
+			case a.floor != 0:
+				votes = 0
+			case a.extended:
+				votes = Flags(a.votes.yes.Has(node))
+			}
+			b = append(b, votes)
 		}
 	}
 	return b
@@ -59,8 +71,14 @@ func Flags(bits ...bool) byte {
 	return b
 }
 
-// MarkSound is for the variants that believe in a node too early.
-func (a *Attempt) MarkSound(node int) { a.sound = a.sound.With(node) }
+// Mark returns the mark, and what the current extension raises it to, 0 if it does not.
+func (a *Attempt) Mark() (mark, floor fence.Token) { return a.mark, a.floor }
+
+// SetMark is for the variants that raise the mark too early.
+func (a *Attempt) SetMark(mark fence.Token) { a.mark = mark }
+
+// Granted returns what the node granted, 0 for nothing.
+func (a *Attempt) Granted(node int) fence.Token { return a.granted[node] }
 
 // Rebase takes base off all numbers of the attempt. Registers are compared and
 // counted up, so that attempts which differ only by it have the same future.

@@ -1,6 +1,10 @@
 package core
 
-import "time"
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
 
 // RoundState is how an extension stands.
 type RoundState uint8
@@ -34,8 +38,9 @@ func (a *Attempt) StartExtend(now time.Duration) Action {
 	}
 	a.round++
 	a.roundStart, a.votes, a.extended = now, ballot{}, false
+	a.highest, a.floor, a.raised = 0, 0, 0
 	a.due = now + a.params.TTL/4
-	return Action{Op: Extend, To: allOf(a.params.Nodes), Token: a.token, Round: a.round}
+	return Action{Op: Extend, To: allOf(a.params.Nodes), Round: a.round}
 }
 
 // Extension returns the number of the latest extension and how it stands.
@@ -49,17 +54,18 @@ func (a *Attempt) Extension() (round uint32, state RoundState) {
 	return a.round, Pending
 }
 
-// OnExtend takes a node's answer to the extend of a round.
+// Counts reports whether the node's answer counts for the latest extension.
+func (a *Attempt) Counts(node int) bool { return a.votes.yes.Has(node) }
+
+// OnExtend takes a node's answer to an extend of a round. Asked is the floor of
+// that extend: 0 for the first, the action's Token for one that raises the mark.
 //
 // An acceptance counts only if it proves that nobody with a larger token was
-// granted the name at that node: the register is not past the token, or the
-// node is sound, so that the lease has been the holder's ever since the
-// register was not. "Leased to the holder" alone does not prove it: an acquire
-// that was delayed can create the lease long after somebody else came and went.
-// For the same reason an acceptance makes no node sound, not even when the
-// acquire was answered too: replies overtake each other, so the acquire may
-// have been executed after the extend.
-func (a *Attempt) OnExtend(node int, round uint32, r Reply, now time.Duration) Action {
+// granted the name at that node since the lock was acquired: if the lease began
+// with the register, its origin, not past the mark. "Leased to the holder" alone
+// does not prove it: an acquire or an extend that was delayed, and an extend of a
+// node that lost the lease, create it long after somebody else came and went.
+func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, now time.Duration) Action {
 	a.Tick(now)
 	if a.phase == Over {
 		return a.releaseLate(node, r)
@@ -67,11 +73,16 @@ func (a *Attempt) OnExtend(node int, round uint32, r Reply, now time.Duration) A
 	if a.phase != Holding || round != a.round {
 		return Action{}
 	}
+	if asked != 0 {
+		a.onRaise(node, asked, r)
+		return Action{}
+	}
 	switch {
-	case r.Status == Granted && r.Register <= a.token:
+	case r.Status == Granted && r.Register <= a.mark:
 		a.votes.yes = a.votes.yes.With(node)
-	case r.Status == Granted && (a.sound | a.leaseless).Has(node):
-		a.votes.yes = a.votes.yes.With(node)
+	case r.Status == Granted:
+		a.votes.no = a.votes.no.With(node)
+		a.highest = max(a.highest, r.Register)
 	case r.Status == Lost:
 		a.votes.no = a.votes.no.With(node)
 	default:
@@ -84,12 +95,35 @@ func (a *Attempt) OnExtend(node int, round uint32, r Reply, now time.Duration) A
 			a.setUntil(Validity(a.roundStart, a.params.TTL))
 			a.due = a.roundStart + a.params.TTL/3
 		}
+		return a.raise()
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():
-		// Fewer nodes than a quorum can have the lease: it is not held any more,
-		// and the sooner its holder knows, the better.
+		// Fewer nodes than a quorum have a lease that counts, or ever will: it is
+		// not held any more, and the sooner its holder knows, the better.
 		a.phase, a.reason = Over, Taken
 	case a.hopeless(a.votes):
 		a.due = now + a.params.TTL/12
 	}
 	return Action{}
+}
+
+// raise has the nodes whose leases count take the largest origin that does not as
+// their register, once in a round. With a quorum of them, it is the mark.
+func (a *Attempt) raise() Action {
+	if a.highest <= a.mark || a.floor != 0 {
+		return Action{}
+	}
+	a.floor = a.highest
+	return Action{Op: Extend, To: a.votes.yes, Token: a.floor, Round: a.round}
+}
+
+// onRaise takes a node's answer to an extend that raises the mark. It counts by
+// the mark as it was, and in the round that asked: an answer of a lease that began
+// since, or after the validity, could miss somebody with a number in between.
+func (a *Attempt) onRaise(node int, asked fence.Token, r Reply) {
+	if asked != a.floor || a.mark >= a.floor || r.Status != Granted || r.Register > a.mark {
+		return
+	}
+	if a.raised = a.raised.With(node); a.raised.Len() >= a.quorum() {
+		a.mark = a.floor
+	}
 }

@@ -98,9 +98,12 @@ type referee struct {
 	round    uint32
 	began    time.Duration // the round
 	extended core.Set      // who accepted it
-	refused  core.Set      // who refused it
-	without  core.Set      // who refused the acquire
-	free     core.Set      // who cannot have the lease any more, as far as said after the release
+	refused  core.Set      // who refused it, or has a lease that does not count
+	floor    fence.Token   // what it raises the mark to
+	agreed   core.Set      // who did
+	mark     fence.Token
+	without  core.Set // who refused the acquire
+	free     core.Set // who cannot have the lease any more, as far as said after the release
 
 	bound    time.Duration // the latest end of the validity that was earned
 	held     bool
@@ -185,15 +188,33 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		if round == 0 {
 			return // nobody was ever asked
 		}
-		if round == w.round {
-			switch reply.Status {
-			case core.Granted:
-				w.extended = w.extended.With(node)
-			case core.Lost:
-				w.refused = w.refused.With(node)
+		asked := fence.Token(0)
+		if kind%32 >= 16 { // an answer to an extend that raises the mark
+			if asked = w.floor; stale {
+				asked = number(wait)
 			}
 		}
-		w.actions(w.attempt.OnExtend(node, round, reply, w.now), core.Release)
+		answers := reply.Status == core.Granted && reply.Register <= w.mark && before == core.Holding && w.now < w.attempt.Until()
+		switch {
+		case round != w.round:
+		case asked == 0 && answers:
+			w.extended = w.extended.With(node)
+		case asked == 0 && (reply.Status == core.Granted || reply.Status == core.Lost):
+			w.refused = w.refused.With(node)
+		case asked != 0 && asked == w.floor && answers:
+			w.agreed = w.agreed.With(node)
+		}
+		action := w.attempt.OnExtend(node, round, asked, reply, w.now)
+		w.actions(action, core.Release, core.Extend)
+		if action.Op == core.Extend {
+			if action.To != w.extended || w.floor != 0 || action.Token <= w.mark || w.extended.Len() < w.nodes/2+1 {
+				w.fail("raises by %+v", action)
+			}
+			w.floor = action.Token
+		}
+		if w.agreed.Len() > w.nodes/2 {
+			w.mark = max(w.mark, w.floor)
+		}
 	case onRelease:
 		if before != core.Over {
 			return // nobody was ever asked
@@ -206,11 +227,11 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		action := w.attempt.StartExtend(w.now)
 		w.actions(action, core.Extend)
 		if action.Op == core.Extend {
-			if action.Round != w.round+1 || action.Token != w.token || w.now >= w.bound {
+			if action.Round != w.round+1 || action.Token != 0 || w.now >= w.bound {
 				w.fail("extends by %+v", action)
 			}
 			w.round, w.began = action.Round, w.now
-			w.extended, w.refused = 0, 0
+			w.extended, w.refused, w.agreed, w.floor = 0, 0, 0, 0
 		}
 	case doRelease:
 		action := w.attempt.StartRelease(w.now)
@@ -254,7 +275,7 @@ func (w *referee) check() {
 	}
 	w.over = reason
 	if a.WasHeld() && !w.held {
-		w.held, w.token = true, a.Token()
+		w.held, w.token, w.mark = true, a.Token(), a.Token()
 		if w.grants[w.token].Len() < quorum && (w.token != w.asked || w.yes.Len() < quorum) {
 			w.fail("holds with token %d, which %d have granted and %d confirmed", w.token, w.grants[w.token].Len(), w.yes.Len())
 		}

@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
@@ -18,14 +19,16 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	switch mv.kind {
 	case begin:
 		m.begin(s, i, mv.arg, t)
-	case runAcquire, runConfirm, runExtend:
+	case runAcquire, runConfirm, runExtend, runRaise:
 		m.run(s, mv, t)
 	case hearAcquire, hearConfirm, timeoutConfirm:
 		violation = m.hear(s, mv, t)
 	case hearExtend:
 		violation = m.hearExtend(s, i, n, t)
+	case hearRaise:
+		m.hearRaise(s, i, n, t)
 	case startExtend:
-		a.tainted = m.tooLate(s, i)
+		a.tainted, a.stale, a.void = m.tooLate(s, i), false, false
 		m.carryOut(s, i, a.core.StartExtend(now))
 		if t != nil {
 			round, _ := a.core.Extension()
@@ -34,12 +37,16 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	case loseMemory:
 		for j := range m.attempts {
 			s.attempts[j].old = s.attempts[j].begun
+			s.attempts[j].stale = s.attempts[j].begun
 		}
 		s.losses--
 		s.rebuilt = 0
 		s.nodes[n] = modelNode{lease: vacant, out: !m.broken.votesEmpty}
 		t.say("node %d loses its memory", n+1)
 	case readRegister:
+		for j := range m.attempts {
+			s.attempts[j].void = s.attempts[j].void || s.attempts[j].stale && !m.broken.raisesLate
+		}
 		s.nodes[n].read = true
 		s.rebuilt = max(s.rebuilt, s.nodes[n].register)
 		t.say("the register of node %d is read for the rebuild: %d", n+1, s.nodes[n].register)
@@ -48,26 +55,29 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		for j := range s.nodes {
 			s.nodes[j].read = false
 		}
+		for j := range m.attempts {
+			s.attempts[j].stale = false
+		}
 		s.rebuilt = 0
 		t.say("node %d is admitted with register %d", n+1, s.nodes[n].register)
 	case inspect:
-		for j := range m.attempts {
-			if s.count(func(n modelNode) bool { return n.inspected }) == 0 {
-				s.attempts[j].ordered = s.attempts[j].core.Phase() == core.Holding
-			}
-		}
+		m.order(s)
 		s.nodes[n].inspected = true
 		s.floor = max(s.floor, s.nodes[n].register)
 		t.say("the operator reads the register of node %d: %d", n+1, s.nodes[n].register)
 	case forceRelease:
-		floor := fence.Token(s.floor) + 1
-		if m.broken.noFloor {
+		m.order(s)
+		_, floor := s.force()
+		switch {
+		case m.broken.onePass:
+			floor = fence.Token(s.floor) + 1
+		case m.broken.noFloor:
 			floor = 0
 		}
 		e := s.entry(n)
 		reply := serve(&e, node.ForceRelease, "", floor)
 		s.setEntry(n, e)
-		s.nodes[n].forced = true
+		s.nodes[n].forced = small(reply.Register)
 		if t != nil {
 			t.say("node %d executes the force release: %s", n+1, words(reply))
 		}
@@ -76,11 +86,21 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	return violation
 }
 
+// order notes who held when the operator looked at the nodes for the first time.
+func (m *model) order(s *state) {
+	if s.count(func(n modelNode) bool { return n.inspected || n.forced != 0 }) > 0 {
+		return
+	}
+	for j := range m.attempts {
+		s.attempts[j].ordered = s.attempts[j].core.Phase() == core.Holding
+	}
+}
+
 func (m *model) prelude(s *state, mv move, t *trace) {
 	at := &s.nodes[mv.node()]
 	if mv.vanishes() {
 		t.say("%s's lease at node %d vanishes", name(int(at.lease)), mv.node()+1)
-		at.lease = vacant
+		at.lease, at.origin = vacant, 0
 	}
 	if by := mv.bump(); by != 0 {
 		at.register += by
@@ -120,8 +140,20 @@ func (m *model) carryOut(s *state, i int, action core.Action) {
 			}
 			a.confirms[n][slot] = message{stage: request, asked: small(action.Token)}
 		case core.Extend:
-			a.extends[n].requests |= 1 << action.Round
-			a.extends[n].reply = message{}
+			x := &a.extends[n]
+			if action.Token != 0 {
+				// After the last extension a mark is of no use: all that a raise could
+				// do then is move registers, as another name does.
+				if int(action.Round) < m.rounds {
+					x.raises[action.Round] = small(action.Token)
+				}
+				continue
+			}
+			x.requests |= 1 << action.Round
+			x.reply = message{}
+			if !m.broken.raisesByOld {
+				x.agreed = message{}
+			}
 		}
 	}
 }
@@ -154,21 +186,30 @@ func (m *model) run(s *state, mv move, t *trace) {
 		} else {
 			msg.stage = answered
 		}
-	case runExtend:
-		if m.broken.extendsReserved && mv.kept() {
-			e.Holder = holder(i)
+	case runExtend, runRaise:
+		x := &a.extends[n]
+		round, _ := a.core.Extension()
+		if mv.kind == runRaise {
+			asked, x.raises[mv.arg] = x.raises[mv.arg], 0
+		} else {
+			x.requests &^= 1 << mv.arg
 		}
-		reply = serve(&e, node.Extend, holder(i), a.core.Token())
-		a.extends[n].requests &^= 1 << mv.arg
-		if round, _ := a.core.Extension(); uint32(mv.arg) == round {
-			a.extends[n].reply = message{stage: answered, status: reply.Status, register: small(reply.Register)}
+		reply = m.extend(&e, a, n, mv.kept(), holder(i), fence.Token(asked))
+		said := message{stage: answered, asked: asked, status: reply.Status, register: small(reply.Register)}
+		current := uint32(mv.arg) == round
+		switch {
+		case mv.kind == runExtend && current:
+			said.asked = 0
+			x.reply = said
+		case mv.kind == runRaise && (current || m.broken.raisesByOld):
+			x.agreed = said
 		}
 	}
 	s.setEntry(n, e)
 	if t != nil {
-		what := map[moveKind]string{runAcquire: "acquire", runConfirm: "confirm of %d", runExtend: "extend of round %d"}[mv.kind]
+		what := map[moveKind]string{runAcquire: "acquire", runConfirm: "confirm of %d", runExtend: "extend of round %d", runRaise: "extend with floor %d"}[mv.kind]
 		switch mv.kind {
-		case runConfirm:
+		case runConfirm, runRaise:
 			what = fmt.Sprintf(what, asked)
 		case runExtend:
 			what = fmt.Sprintf(what, mv.arg)
@@ -197,6 +238,27 @@ func (m *model) confirm(e *rule.Entry, holder node.Holder, token fence.Token) co
 	reply := serve(e, node.Confirm, holder, token)
 	if m.broken.confirmOutrun && reply.Status == core.Outrun {
 		reply = core.Reply{Status: core.Granted, Register: token}
+	}
+	return reply
+}
+
+// extend has a node carry out an extend, or a broken variant of it.
+func (m *model) extend(e *rule.Entry, a *attempt, n int, kept bool, holder node.Holder, floor fence.Token) core.Reply {
+	if m.broken.extendsReserved && kept {
+		e.Holder = holder
+	}
+	again := !e.Leased(now)
+	reply := serve(e, node.Extend, holder, floor)
+	if again && reply.Status == core.Granted {
+		switch {
+		case m.broken.originZero:
+			e.Origin = 0
+		case m.broken.originGranted:
+			e.Origin = a.core.Granted(n)
+		case m.broken.originToken:
+			e.Origin = a.core.Token()
+		}
+		reply.Register = e.Origin
 	}
 	return reply
 }
@@ -239,9 +301,6 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 			a.core.OnConfirm(n, action.Token, core.Reply{Status: core.Granted, Register: action.Token}, now)
 		}
 		action = core.Action{}
-	}
-	if m.broken.soundByConfirm && mv.kind == hearConfirm && reply.Status == core.Granted && asked == a.core.Token() {
-		a.core.MarkSound(n)
 	}
 	m.carryOut(s, i, action)
 	finished := !held && a.core.Phase() == core.Holding
@@ -287,7 +346,7 @@ func (m *model) tooLate(s *state, i int) bool {
 			return true
 		}
 	}
-	return a.ordered && s.count(func(n modelNode) bool { return n.forced }) >= quorum
+	return a.ordered && m.released(s)
 }
 
 func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
@@ -299,21 +358,51 @@ func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
 		seen.Register = 0
 	}
 	round, _ := a.core.Extension()
-	a.core.OnExtend(n, round, seen, now)
-	repaired := reply.Status == core.Granted && reply.Register <= a.core.Token()
-	heard := a.acquires[n].stage == nothing
-	if repaired && (m.broken.soundByRepair || m.broken.soundIfHeard && heard) {
-		a.core.MarkSound(n)
+	action := a.core.OnExtend(n, round, 0, seen, now)
+	if action.Op != core.None && m.broken.raisesUnasked {
+		a.core.SetMark(action.Token)
 	}
+	m.carryOut(s, i, action)
 	_, outcome := a.core.Extension()
 	if t != nil {
 		t.say("%s hears of its extend of round %d at node %d: %s%s", name(i), round, n+1, words(reply),
 			map[bool]string{true: ", carried"}[outcome == core.Carried])
+		if action.Op != core.None {
+			t.say("%s asks those that count to raise their registers to %d", name(i), action.Token)
+		}
 	}
 	if a.tainted && outcome == core.Carried {
 		return fmt.Sprintf("%s's extension %d is carried, but when it started the lock was no longer %s's", name(i), round, name(i))
 	}
 	return ""
+}
+
+// hearRaise delivers the reply to an extend that raises the mark.
+func (m *model) hearRaise(s *state, i, n int, t *trace) {
+	a := &s.attempts[i]
+	said := a.extends[n].agreed
+	reply := said.reply()
+	a.extends[n].agreed = message{}
+	mark, floor := a.core.Mark()
+	seen, asked := reply, fence.Token(said.asked)
+	switch {
+	case m.broken.raisesByNew && reply.Status == core.Granted && reply.Register <= floor:
+		seen.Register = 0
+	case m.broken.raisesByLost && reply.Status == core.Lost:
+		seen = core.Reply{Status: core.Granted}
+	case m.broken.raisesByOld:
+		asked = floor
+	}
+	round, _ := a.core.Extension()
+	a.core.OnExtend(n, round, asked, seen, now)
+	if m.broken.raisesByFew && seen.Status == core.Granted && seen.Register <= mark {
+		a.core.SetMark(max(mark, floor))
+	}
+	if t != nil {
+		after, _ := a.core.Mark()
+		t.say("%s hears of its extend with floor %d at node %d: %s%s", name(i), said.asked, n+1, words(reply),
+			map[bool]string{true: fmt.Sprintf(", and its mark is %d", after)}[after != mark])
+	}
 }
 
 func (m *model) outcome(a *attempt, action core.Action, finished bool) string {
@@ -350,6 +439,11 @@ func (m *model) forget(s *state) {
 			a.old, a.after = false, 0 // of use only to an acquisition
 		}
 		round, _ := a.core.Extension()
+		mark, floor := a.core.Mark()
+		if !alive || phase != core.Holding || round == 0 || floor != 0 && mark >= floor {
+			a.stale, a.void = false, false // of use only to a raise that is still possible
+		}
+		raising := alive && phase == core.Holding && floor > mark && !a.void
 		for n := range nNodes {
 			at := &s.nodes[n]
 			// A reply to an attempt that is not alive changes nothing.
@@ -358,9 +452,9 @@ func (m *model) forget(s *state) {
 			}
 			// A lease at this node can be a's only if it is now, or by a late
 			// acquire or extend.
-			leasable := int(at.lease) == i || a.acquires[n].stage == request || m.rounds > 0
+			leasable := int(at.lease) == i || a.acquires[n].stage == request || m.rounds > 0 && (alive || !m.reserves)
 
-			kept := 0
+			kept := 0 // confirms
 			for _, msg := range a.confirms[n] {
 				// Answers count only for the number that was asked for last.
 				counts := alive && phase != core.Acquiring && fence.Token(msg.asked) == a.core.Token()
@@ -377,23 +471,68 @@ func (m *model) forget(s *state) {
 				a.confirms[n][kept] = msg
 				kept++
 			}
-			for ; kept < maxPending; kept++ {
-				a.confirms[n][kept] = message{}
-			}
+			clear(a.confirms[n][kept:])
 
-			ext := &a.extends[n]
-			if !alive || a.core.Phase() != core.Holding {
-				ext.reply = message{}
-			}
-			// All that an extend nobody waits for can do is lease a vacant node
-			// whose register is not past the token.
-			if !falls && fence.Token(at.register) > a.core.Token() {
-				if alive {
-					ext.requests &= 1 << round
-				} else {
-					ext.requests = 0
-				}
+			m.forgetExtends(s, i, n, raising, falls)
+			switch {
+			case int(at.lease) != i:
+			case !alive && m.reserves && kept == 0:
+				// It refuses, as a name that is reserved at any moment does.
+				at.lease, at.origin = vacant, 0
+			case !alive || m.rounds == 0:
+				at.origin = 0 // of use to its holder only
+			case phase == core.Holding && int(round) >= m.rounds-1 && !raising:
+				at.origin = counting(at.origin, mark)
 			}
 		}
+	}
+}
+
+// counting is an origin of which only that matters: whether the lease counts.
+func counting(origin uint8, mark fence.Token) uint8 {
+	if fence.Token(origin) <= mark {
+		return 0
+	}
+	return uint8(mark) + 1
+}
+
+// forgetExtends does it for an attempt's extends at a node.
+func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
+	a, at := &s.attempts[i], &s.nodes[n]
+	x := &a.extends[n]
+	round, _ := a.core.Extension()
+	alive := m.alive(s, i)
+	mark, floor := a.core.Mark()
+	if x.reply.stage == answered && x.reply.status == core.Granted && int(round) >= m.rounds {
+		x.reply.register = counting(x.reply.register, mark)
+	}
+	if !alive || a.core.Phase() != core.Holding || floor != 0 {
+		x.reply = message{} // it is carried, and raises the mark once
+	}
+	if !raising && !m.broken.raisesByOld {
+		x.agreed = message{}
+	}
+	old := x.requests &^ (1 << round)
+	x.requests &^= old
+	if floor != 0 {
+		old |= x.requests
+		x.requests = 0
+	}
+	for r := range x.raises {
+		awaited := raising && uint32(r) == round
+		if !alive {
+			x.raises[r] = 0 // it moves a register at most, as another name does
+		}
+		if floor := x.raises[r]; floor != 0 && !awaited && !falls && at.register >= floor {
+			// It raises nothing any more: it is an extend like any other.
+			x.raises[r] = 0
+			old |= 1 << r
+		}
+	}
+	// All that an extend nobody waits for can do is lease a vacant node, so that
+	// which round it is of makes no difference. The lease of an attempt that is
+	// not alive only refuses: names that are reserved at any moment do that too.
+	if alive || !m.reserves {
+		x.requests |= 1<<bits.OnesCount8(old) - 1
 	}
 }

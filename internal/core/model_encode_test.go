@@ -72,8 +72,8 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	round, _ := a.core.Extension()
 	switch {
 	case e.m.alive(s, i):
-		b = a.core.AppendState(append(b, 1), e.m.rounds > 0)
-		b = append(b, core.Flags(a.old, a.tainted, a.ordered))
+		b = a.core.AppendState(append(b, 1), e.m.rounds)
+		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.void))
 	case a.core.WasHeld():
 		b = append(b, 2, byte(a.core.Phase()), byte(a.core.Token()), byte(round))
 	default:
@@ -104,8 +104,13 @@ func (e *encoder) part(s *state, i, n int, b []byte) []byte {
 		b = append(b, msg.asked)
 	}
 	if e.m.rounds > 0 {
-		b = append(b, a.extends[n].requests)
-		b = a.extends[n].reply.append(b)
+		x := &a.extends[n]
+		b = x.reply.append(append(b, x.requests))
+		b = x.agreed.append(b)
+		if e.m.broken.raisesByOld {
+			b = append(b, x.agreed.asked)
+		}
+		b = append(b, x.raises[1:e.m.rounds+1]...)
 	}
 	return b
 }
@@ -127,8 +132,8 @@ func (e *encoder) inOrder(s *state, order []int) hash128 {
 				lease = byte(k + 1)
 			}
 		}
-		b := append(e.blocks[n][:0], lease, node.register,
-			core.Flags(node.out, node.read, node.inspected, node.forced))
+		b := append(e.blocks[n][:0], lease, node.origin, node.register, node.forced,
+			core.Flags(node.out, node.read, node.inspected))
 		for _, i := range order {
 			b = append(b, e.parts[i][n]...)
 		}

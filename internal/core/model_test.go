@@ -26,6 +26,7 @@ const (
 	nNodes     = 3
 	quorum     = 2
 	maxPending = 4 // confirms of one attempt on their way to one node; more panics
+	maxRounds  = 3 // extensions of one attempt
 	ttl        = time.Hour
 	now        = time.Duration(0)
 )
@@ -55,13 +56,20 @@ type broken struct {
 	votesEmpty       bool // a node without memory votes
 	rebuiltEarly     bool // a node is rebuilt while older attempts are under way
 	extendsByLease   bool // "leased to the holder" is all that an extension asks for
-	soundByRepair    bool // a repair makes a node sound
-	soundIfHeard     bool // a repair does if the acquire was answered by the time that the client hears of it
-	soundByConfirm   bool // an accepted confirm does, though extends are on their way
-	noFloor          bool // a force release moves each register by one only
+	originZero       bool // a lease that is created again has no origin
+	originGranted    bool // it has what was granted there at first
+	originToken      bool // it has the token
+	raisesUnasked    bool // the mark is raised without asking anybody
+	raisesByFew      bool // it is raised by fewer than a quorum
+	raisesByNew      bool // it is raised by leases whose origin is past the mark, but not past what it is raised to
+	raisesByLost     bool // a node that does not have the lease raises it
+	raisesByOld      bool // an answer to the raise of an earlier extension counts
+	raisesLate       bool // a raise outlives the validity
+	noFloor          bool // a force release asks each node once, and moves its register by one
+	onePass          bool // it asks each node once, with one more than the largest register of a quorum
 	grantsReserved   bool // an acquire takes a name that is kept, with the register as it is
 	confirmsReserved bool // a confirm takes a name that is reserved for its own
-	extendsReserved  bool // an extend does
+	extendsReserved  bool // an extend does, instead of creating its lease
 }
 
 // takesKept reports whether a name that is kept may not be refused to everybody.
@@ -74,17 +82,18 @@ type state struct {
 	bumps    uint8 // left
 	losses   uint8 // left
 	rebuilt  uint8 // largest register read for the node that is out
-	floor    uint8 // largest register that the operator saw
+	floor    uint8 // largest register that the operator saw before, see onePass
 }
 
 // node is a rule.Entry in few bytes, and what is going on around it.
 type modelNode struct {
 	lease     int8 // the attempt that has it, or vacant
+	origin    uint8
 	register  uint8
 	out       bool
-	read      bool // its register was read for the node that is out
-	inspected bool // its register was read by the operator
-	forced    bool // the operator's force release was executed
+	read      bool  // its register was read for the node that is out
+	inspected bool  // its register was read by the operator
+	forced    uint8 // what it answered to the operator's force release, 0: it has not
 }
 
 const vacant = -1
@@ -99,6 +108,8 @@ type attempt struct {
 
 	after   uint8 // the attempts that had finished when this one began
 	old     bool  // began before a node lost its memory, and is still acquiring
+	stale   bool  // the current extension did
+	void    bool  // ... and its validity is over: no raise can succeed any more
 	tainted bool  // the current extension began when it was too late: it must not be carried
 	ordered bool  // held before the operator looked at the registers
 }
@@ -129,6 +140,8 @@ func (m message) reply() core.Reply {
 type extends struct {
 	requests uint8 // a bit for each round
 	reply    message
+	raises   [maxRounds + 1]uint8 // the floor of the request that raises the mark, for each round
+	agreed   message              // the reply to that of the latest round
 }
 
 // move is one step: something happens at one place.
@@ -146,9 +159,11 @@ const (
 	runAcquire
 	runConfirm
 	runExtend
+	runRaise
 	hearAcquire
 	hearConfirm
 	hearExtend
+	hearRaise
 	timeoutConfirm
 	startExtend
 	loseMemory
@@ -256,16 +271,27 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 			moves = append(moves, at(timeoutConfirm, i, n, slot))
 		}
 	}
-	for round := 1; round <= m.rounds; round++ {
+	for round := 0; round <= m.rounds; round++ { // 0: one that nobody waits for
 		if a.extends[n].requests&(1<<round) != 0 {
-			moves = m.with(s, n, at(runExtend, i, n, round), true, own || !leased, moves)
-			if current, _ := a.core.Extension(); uint32(round) == current {
-				moves = m.kept(s, i, n, at(runExtend, i, n, round), moves)
-			}
+			moves = m.extendMoves(s, i, n, at(runExtend, i, n, round), !leased, moves)
+		}
+		if a.extends[n].raises[round] != 0 {
+			moves = m.extendMoves(s, i, n, at(runRaise, i, n, round), own || !leased, moves)
 		}
 	}
 	if a.extends[n].reply.stage == answered {
 		moves = append(moves, at(hearExtend, i, n, 0))
+	}
+	if a.extends[n].agreed.stage == answered {
+		moves = append(moves, at(hearRaise, i, n, 0))
+	}
+	return moves
+}
+
+func (m *model) extendMoves(s *state, i, n int, mv move, registerMatters bool, moves []move) []move {
+	moves = m.with(s, n, mv, true, registerMatters, moves)
+	if m.broken.extendsReserved {
+		moves = m.kept(s, i, n, mv, moves)
 	}
 	return moves
 }
@@ -293,15 +319,45 @@ func (m *model) nodeMoves(s *state, moves []move) []move {
 		return moves
 	}
 	inspected := s.count(func(n modelNode) bool { return n.inspected })
+	again := s.forceNext()
 	for n := range s.nodes {
+		forced := s.nodes[n].forced != 0
 		switch {
-		case inspected < quorum && !s.nodes[n].inspected:
-			moves = m.with(s, n, at(inspect, 0, n, 0), false, true, moves)
-		case inspected == quorum && !s.nodes[n].forced:
+		case m.broken.onePass && inspected < quorum:
+			if !s.nodes[n].inspected {
+				moves = m.with(s, n, at(inspect, 0, n, 0), false, true, moves)
+			}
+		case m.broken.onePass || m.broken.noFloor:
+			if !forced {
+				moves = m.with(s, n, at(forceRelease, 0, n, 0), false, true, moves)
+			}
+		case again.Has(n):
 			moves = m.with(s, n, at(forceRelease, 0, n, 0), false, true, moves)
 		}
 	}
 	return moves
+}
+
+// forceNext returns whom the operator asks next.
+func (s *state) forceNext() core.Set {
+	to, _ := s.force()
+	return to
+}
+
+func (s *state) force() (to core.Set, floor fence.Token) {
+	var answers [nNodes]fence.Token
+	for n := range s.nodes {
+		answers[n] = fence.Token(s.nodes[n].forced)
+	}
+	return core.ForceNext(answers[:])
+}
+
+// released reports whether the operator's force release is done.
+func (m *model) released(s *state) bool {
+	if m.broken.onePass || m.broken.noFloor {
+		return s.count(func(n modelNode) bool { return n.forced != 0 }) >= quorum
+	}
+	return m.force && s.forceNext() == 0
 }
 
 // mayRebuild is the quarantine: every attempt from before the loss has either
@@ -359,6 +415,7 @@ func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters boo
 //     acquire too, but not an extend: there it may vanish first;
 //   - before a confirm, to which a lease that is another's and one that is gone
 //     are the same;
+//   - before an extend, to which a reservation is nobody's lease, and one that vanishes;
 //   - together with a register that another name moves: the operation is refused
 //     without a look at it, so it may be moved before the next one.
 func (m *model) kept(s *state, i, n int, mv move, moves []move) []move {
@@ -369,7 +426,7 @@ func (m *model) kept(s *state, i, n int, mv move, moves []move) []move {
 	switch {
 	case node.lease == vacant:
 		moves = append(moves, mv.whileKept())
-	case int(node.lease) == i && mv.kind != runAcquire, m.broken.takesKept():
+	case m.broken.takesKept():
 		moves = append(moves, mv.before(true, 0).whileKept())
 	}
 	return moves
@@ -455,7 +512,7 @@ func holder(attempt int) node.Holder { return node.Holder(name(attempt)) }
 
 func (s *state) entry(n int) rule.Entry {
 	at := &s.nodes[n]
-	e := rule.Entry{Register: fence.Token(at.register), Out: at.out}
+	e := rule.Entry{Register: fence.Token(at.register), Origin: fence.Token(at.origin), Out: at.out}
 	if at.lease != vacant {
 		e.Holder, e.Expires = holder(int(at.lease)), now+ttl
 	}
@@ -463,9 +520,9 @@ func (s *state) entry(n int) rule.Entry {
 }
 
 func (s *state) setEntry(n int, e rule.Entry) {
-	s.nodes[n].lease = vacant
+	s.nodes[n].lease, s.nodes[n].origin = vacant, 0
 	if e.Leased(now) && !e.Holder.Reserves() {
-		s.nodes[n].lease = int8(e.Holder[0] - 'A')
+		s.nodes[n].lease, s.nodes[n].origin = int8(e.Holder[0]-'A'), small(e.Origin)
 	}
 	s.nodes[n].register, s.nodes[n].out = small(e.Register), e.Out
 }

@@ -168,7 +168,7 @@ func (e *queueEncoder) hash(m *queueModel, s *queueState) hash128 {
 			b = binary.AppendVarint(b, int64(s.now-c.since))
 		case trying:
 			attempts[i] = c.core.Rebase(fence.Token(base))
-			b = attempts[i].AppendState(b, false)
+			b = attempts[i].AppendState(b, 0)
 			b = c.retry.AppendState(b, s.now)
 		case waiting:
 			b = c.retry.AppendState(b, s.now)

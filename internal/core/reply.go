@@ -35,8 +35,8 @@ const (
 type Reply struct {
 	Status Status
 	// Register is the register of the name's stripe after the operation. For
-	// a granted acquire it is the number granted. Zero where the answer
-	// carries none.
+	// a granted acquire it is the number granted, for a granted extend the
+	// lease's origin. Zero where the answer carries none.
 	Register fence.Token
 }
 
@@ -46,7 +46,7 @@ type Action struct {
 	Op Op
 	To Set
 	// Token is the proposal of an acquire, the number a confirm asks about, or
-	// the token of an extend.
+	// the floor of an extend: 0, unless it raises the mark.
 	Token fence.Token
 	// Round tells the replies of one extension from those of another.
 	Round uint32

@@ -24,7 +24,9 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 		}
 	}
 	l.mu.Lock()
-	l.peers[i].said = said{op: f.action.Op, answer: a, err: err}
+	if f.action.Op != core.Extend || f.action.Token == 0 { // what raises the mark tells nothing new
+		l.peers[i].said = said{op: f.action.Op, round: f.action.Round, answer: a, err: err}
+	}
 	if !read && l.timely(f.action) {
 		now, read = g.Env.Now(), true
 	}
@@ -35,7 +37,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	case core.Confirm:
 		action = l.attempt.OnConfirm(i, f.action.Token, reply, now)
 	case core.Extend:
-		action = l.attempt.OnExtend(i, f.action.Round, reply, now)
+		action = l.attempt.OnExtend(i, f.action.Round, f.action.Token, reply, now)
 	case core.Release:
 		l.attempt.OnRelease(i, reply)
 	}
@@ -62,8 +64,9 @@ func (l *Lock) timely(action core.Action) bool {
 	case core.Acquire, core.Confirm:
 		return !l.decided
 	case core.Extend:
+		// An answer to an extend that raises the mark counts within the validity only.
 		_, state := l.attempt.Extension()
-		return state != core.Carried
+		return state != core.Carried || action.Token != 0
 	}
 	return false
 }
@@ -111,7 +114,7 @@ func (l *Lock) settleExtension(now time.Duration) {
 	// Over counts more than Carried: the validity may have run out since.
 	f := l.end()
 	if !f.Failed() && state == core.Missed {
-		f = missing(l.peers, core.Extend, core.NoQuorum)
+		f = l.notExtended(core.NoQuorum)
 	}
 	l.inRound = false
 	l.extending.end(f)
@@ -197,8 +200,8 @@ func (l *Lock) end() Failure {
 	switch why := l.attempt.Reason(); why {
 	case core.NotOver:
 		return Failure{}
-	case core.Expired:
-		return missing(l.peers, core.Extend, why)
+	case core.Expired, core.Taken:
+		return l.notExtended(why)
 	default:
 		return Failure{Reason: why}
 	}

@@ -56,6 +56,7 @@ type peerState struct {
 // said is the last thing that a node said, for the errors.
 type said struct {
 	op     core.Op
+	round  uint32 // of an extend
 	answer node.Answer
 	err    error
 }

@@ -31,13 +31,14 @@ type Attempt interface {
 	Until() time.Duration
 	OnAcquire(node int, r core.Reply, now time.Duration) core.Action
 	OnConfirm(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
-	OnExtend(node int, round uint32, r core.Reply, now time.Duration) core.Action
+	OnExtend(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action
 	OnRelease(node int, r core.Reply)
 	Tick(now time.Duration)
 	Cancel() core.Action
 	ExtendDue() (due time.Duration, ok bool)
 	StartExtend(now time.Duration) core.Action
 	Extension() (round uint32, state core.RoundState)
+	Counts(node int) bool
 	StartRelease(now time.Duration) core.Action
 	ReleaseOutcome() (done, clean bool)
 }

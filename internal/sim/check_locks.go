@@ -10,12 +10,13 @@ import (
 // How long a lock is held: no longer than its validity and its maximum hold, and
 // no shorter without need.
 
-// refused is told of a node's answer to an extension.
-func (l *lock) refused(node int, round uint32, s core.Status) {
+// refused is told of a node's answer to an extension, and whether it is one that need not
+// count: the lease is not there, or began again past the token.
+func (l *lock) refused(node int, round uint32, refuses bool) {
 	if round > l.round {
 		l.round, l.refusers = round, 0
 	}
-	if s == core.Lost && round == l.round {
+	if refuses && round == l.round {
 		l.refusers = l.refusers.With(node)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -86,14 +85,14 @@ func TestTenureCheck(t *testing.T) {
 		want(t, l.endedWrongly(), c.want)
 	}
 	l.c.pausedUntil = 0
-	l.refused(0, 1, core.Lost)
-	l.refused(0, 1, core.Lost)
-	l.refused(1, 1, core.Unknown)
+	l.refused(0, 1, true)
+	l.refused(0, 1, true)
+	l.refused(1, 1, false)
 	l.c.w.now = 9 * time.Second
 	want(t, l.endedWrongly(), "although 2 of 3")
-	l.refused(1, 1, core.Lost)
+	l.refused(1, 1, true)
 	want(t, l.endedWrongly(), "")
-	l.refused(2, 2, core.Granted)
+	l.refused(2, 2, false)
 	want(t, l.endedWrongly(), "although 3 of 3")
 	l.released = true
 	want(t, l.endedWrongly(), "")

@@ -11,29 +11,39 @@ import (
 
 // How the faults of kinds.go that take more than a line are done to the world.
 
-// force is what an operator does who wants a name free: it looks at all nodes
-// that it reaches, and takes the lease away there.
+// force is what an operator does who wants a name free: it takes the lease away at all
+// nodes that it reaches, again where too little was answered.
 func (w *world) force(name int) {
-	var floor fence.Token
-	var reached []*server
-	for _, n := range w.nodes {
+	var reached core.Set
+	for i, n := range w.nodes {
 		if !n.down && !n.store.Out && w.now >= n.isolated {
-			reached = append(reached, n)
-			floor = max(floor, n.store.Registers[w.stripes[name]])
+			reached = reached.With(i)
 		}
 	}
-	if len(reached) < core.Quorum(len(w.nodes)) {
+	if reached.Len() < core.Quorum(len(w.nodes)) {
 		return
 	}
 	w.count(forced)
-	w.note("an operator takes name %[1]d away", name, 0, uint64(floor), 0)
-	for _, n := range reached {
-		w.after(w.upTo(5*time.Millisecond), func() {
-			if !n.down {
-				n.serve(node.Request{Op: node.ForceRelease, Name: w.names[name], Token: floor + 1})
-			}
-		})
+	w.note("an operator takes name %[1]d away", name, 0, 0, 0)
+	w.forceAgain(name, reached, make([]fence.Token, len(w.nodes)), 10)
+}
+
+// forceAgain makes a pass of it, and so many more at most.
+func (w *world) forceAgain(name int, reached core.Set, answers []fence.Token, more int) {
+	to, floor := core.ForceNext(answers)
+	if to == 0 || more == 0 {
+		return
 	}
+	for i, n := range w.nodes {
+		if (to & reached).Has(i) {
+			w.after(w.upTo(5*time.Millisecond), func() {
+				if !n.down {
+					answers[i] = n.serve(node.Request{Op: node.ForceRelease, Name: w.names[name], Token: floor}).Register
+				}
+			})
+		}
+	}
+	w.after(6*time.Millisecond, func() { w.forceAgain(name, reached, answers, more-1) })
 }
 
 // crash takes a node down. No more than a minority is without its memory at a

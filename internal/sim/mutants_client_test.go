@@ -93,8 +93,8 @@ var validityMutants = []mutant{
 		}
 		b.tick = func(now time.Duration) { b.Attempt.Tick(still(now)) }
 		b.startExtend = func(now time.Duration) core.Action { return b.Attempt.StartExtend(still(now)) }
-		b.onExtend = func(node int, round uint32, reply core.Reply, now time.Duration) core.Action {
-			return b.Attempt.OnExtend(node, round, reply, still(now))
+		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+			return b.Attempt.OnExtend(node, round, asked, reply, still(now))
 		}
 	}), where: pauses},
 	{name: "the maximum hold is ignored", checks: is("tenure"), seeds: 40, broken: func(r *rules) {
@@ -106,9 +106,9 @@ var extensionMutants = []mutant{
 	{name: "unknown counts as an extension", checks: is("validity", "extension"), seeds: 300,
 		broken: unknownIs(core.Granted, core.Extend)},
 	{name: "every acceptance of an extension counts", checks: is("extension"), seeds: 2000, broken: breaking(func(l *lock, b *broken) {
-		b.onExtend = func(node int, round uint32, reply core.Reply, now time.Duration) core.Action {
+		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 			reply.Register = min(reply.Register, b.Token())
-			return b.Attempt.OnExtend(node, round, reply, now)
+			return b.Attempt.OnExtend(node, round, asked, reply, now)
 		}
 	}), where: returns},
 	{name: "one node that does not answer loses the lock", seen: "redsync #186", checks: is("tenure"), seeds: 20,
@@ -120,12 +120,12 @@ var extensionMutants = []mutant{
 		})},
 	{name: "a renewal dies silently", seen: "redisson #5698", checks: is("tenure"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
 		dead := false
-		b.onExtend = func(node int, round uint32, reply core.Reply, now time.Duration) core.Action {
+		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 			dead = dead || reply.Status == core.Unknown
 			if dead && b.Phase() == core.Holding {
 				return core.Action{}
 			}
-			return b.Attempt.OnExtend(node, round, reply, now)
+			return b.Attempt.OnExtend(node, round, asked, reply, now)
 		}
 		b.tick = func(now time.Duration) {
 			if !dead {
@@ -144,7 +144,7 @@ var extensionMutants = []mutant{
 		if q.Op != core.Release || q.Holder == "" {
 			return
 		}
-		q.Op, q.TTL, q.Token = core.Extend, c.ttl, 1<<52
+		q.Op, q.TTL, q.Token = core.Extend, c.ttl, 0
 		var again func()
 		again = func() {
 			c.request(to, q, func(node.Answer) {})
@@ -169,8 +169,8 @@ func unknownIs(status core.Status, of ...core.Op) func(r *rules) {
 		b.onConfirm = func(node int, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 			return b.Attempt.OnConfirm(node, asked, as(core.Confirm, reply), now)
 		}
-		b.onExtend = func(node int, round uint32, reply core.Reply, now time.Duration) core.Action {
-			return b.Attempt.OnExtend(node, round, as(core.Extend, reply), now)
+		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+			return b.Attempt.OnExtend(node, round, asked, as(core.Extend, reply), now)
 		}
 	})
 }
@@ -214,18 +214,18 @@ func extendedFromTheReply(l *lock, b *broken) {
 		before, all = b.copied(), nil
 		return b.Attempt.StartExtend(now)
 	}
-	b.onExtend = func(node int, number uint32, reply core.Reply, now time.Duration) core.Action {
+	b.onExtend = func(node int, number uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 		latest, state := b.Extension()
 		b.Attempt.Tick(now)
 		if state != core.Pending || number != latest || b.Phase() != core.Holding {
-			return b.Attempt.OnExtend(node, number, reply, now)
+			return b.Attempt.OnExtend(node, number, asked, reply, now)
 		}
 		all = append(all, heard{node, reply})
 		again := before
 		again.StartExtend(now)
 		var action core.Action
 		for _, h := range all {
-			action = again.OnExtend(h.node, number, h.reply, now)
+			action = again.OnExtend(h.node, number, 0, h.reply, now)
 		}
 		b.become(again)
 		return action
@@ -238,12 +238,12 @@ var longExtensions = limiting(func(c *client) time.Duration { return c.ttl }, co
 // losesIf ends the lock when an answer to an extension is such.
 func losesIf(lost func(b *broken, s core.Status) bool) func(r *rules) {
 	return breaking(func(l *lock, b *broken) {
-		b.onExtend = func(node int, round uint32, reply core.Reply, now time.Duration) core.Action {
-			action := b.Attempt.OnExtend(node, round, reply, now)
+		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+			action := b.Attempt.OnExtend(node, round, asked, reply, now)
 			if b.Phase() == core.Holding && lost(b, reply.Status) {
 				round, _ = b.Extension()
 				for i := range b.p.Nodes {
-					b.Attempt.OnExtend(i, round, core.Reply{Status: core.Lost}, now)
+					b.Attempt.OnExtend(i, round, 0, core.Reply{Status: core.Lost}, now)
 				}
 			}
 			return action

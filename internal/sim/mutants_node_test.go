@@ -80,16 +80,15 @@ var nodeMutants = []mutant{
 			s.Register = s.r.Token
 			s.grant(s.Register)
 		}
-	})},
+	}), where: steps},
 	{name: "a release removes anybody's lease", seen: "laravel #26213", checks: is("validity"), seeds: 20, broken: serving(node.Release, func(s *served) {
 		if s.Leased(s.now) && !s.Holder.Reserves() {
 			s.r.Holder = s.Holder
 		}
 	}, nil)},
 	{name: "an extension takes any free lease, whoever had it in between", seen: "redsync's SetNXOnExtend", checks: is("extension", "validity"), seeds: 20, broken: serving(node.Extend, nil, func(s *served) {
-		if s.a.Status == node.Lost && !s.Leased(s.now) {
-			s.Holder, s.Expires = s.r.Holder, s.now+s.r.TTL
-			s.grant(s.r.Token)
+		if s.a.Status == node.Granted && !s.was.Leased(s.now) {
+			s.Origin, s.a.Register = 0, 0
 		}
 	}), where: steps},
 	{name: "an extension takes a lease that is somebody else's", checks: is("extension", "validity"), seeds: 20, broken: serving(node.Extend, func(s *served) {
@@ -108,9 +107,9 @@ var nodeMutants = []mutant{
 		r.quarantine = func(time.Duration) time.Duration { return 0 }
 		r.merge = func(int, rebuild.Self, []*node.Registers) (rebuild.Result, error) { return rebuild.Result{}, nil }
 	}, where: losses},
-	{name: "the quarantine ends early", checks: is("validity", "tokens"), seeds: 300, broken: func(r *rules) {
+	{name: "the quarantine ends early", checks: is("validity", "tokens"), seeds: 1000, broken: func(r *rules) {
 		r.quarantine = func(maxTTL time.Duration) time.Duration { return maxTTL / 4 }
-	}, where: losses},
+	}, where: func(p *profile) { losses(p); p.pace, p.trip, p.hold = 600*time.Millisecond, 500*time.Microsecond, 10*time.Second }},
 	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 60, broken: func(r *rules) {
 		r.merge = func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error) {
 			result, err := rebuild.Merge(n, self, answers)

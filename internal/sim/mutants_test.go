@@ -199,7 +199,7 @@ type broken struct {
 	granted      core.Set // of them
 	onAcquire    func(node int, r core.Reply, now time.Duration) core.Action
 	onConfirm    func(node int, asked fence.Token, r core.Reply, now time.Duration) core.Action
-	onExtend     func(node int, round uint32, r core.Reply, now time.Duration) core.Action
+	onExtend     func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action
 	tick         func(now time.Duration)
 	startExtend  func(now time.Duration) core.Action
 	startRelease func(now time.Duration) core.Action
@@ -236,8 +236,8 @@ func (b *broken) OnConfirm(node int, asked fence.Token, r core.Reply, now time.D
 	return b.onConfirm(node, asked, r, now)
 }
 
-func (b *broken) OnExtend(node int, round uint32, r core.Reply, now time.Duration) core.Action {
-	return b.onExtend(node, round, r, now)
+func (b *broken) OnExtend(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
+	return b.onExtend(node, round, asked, r, now)
 }
 
 func (b *broken) Tick(now time.Duration)                     { b.tick(now) }

@@ -106,10 +106,12 @@ func (t watched) OnConfirm(node int, asked fence.Token, r core.Reply, now time.D
 	return t.look(t.Attempt.OnConfirm(node, asked, r, now))
 }
 
-func (t watched) OnExtend(node int, round uint32, r core.Reply, now time.Duration) core.Action {
+func (t watched) OnExtend(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
 	t.heard(node, core.Extend, r)
-	t.l.refused(node, round, r.Status)
-	return t.look(t.Attempt.OnExtend(node, round, r, now))
+	if asked == 0 {
+		t.l.refused(node, round, r.Status == core.Lost || r.Status == core.Granted && r.Register > t.Token())
+	}
+	return t.look(t.Attempt.OnExtend(node, round, asked, r, now))
 }
 
 func (t watched) OnRelease(node int, r core.Reply) {

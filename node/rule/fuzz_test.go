@@ -101,12 +101,17 @@ func operations(t *testing.T, input []byte) {
 			reply, notify = Serve(&e, l, now, node.Request{Op: node.Extend, Holder: holder, TTL: ttl, Token: token, Place: p})
 			own := leased && before.Holder == holder
 			compare = false
-			if granted := !before.Out && (own || !leased && before.Register <= token); granted != (reply.Status == node.Granted) {
+			origin := before.Register
+			if own {
+				origin = before.Origin
+			}
+			if granted := !before.Out && (own || !leased || before.Holder.Reserves()); granted != (reply.Status == node.Granted) ||
+				granted && (reply.Register != origin || e.Origin != origin || e.Register != max(before.Register, token)) {
 				t.Fatalf("extend: %+v on %+v at %v", reply, before, now)
 			}
 			if n != nil && reply.Status == node.Granted {
 				n.end(now)
-				n.holder, n.until = holder, now+ttl
+				n.holder, n.until, n.register, n.reservedFor = holder, now+ttl, e.Register, ""
 			}
 		case kind == confirm:
 			token = min(token, fence.MaxToken)
@@ -159,10 +164,10 @@ func operations(t *testing.T, input []byte) {
 		if e.Register < before.Register {
 			fail("the register decreased")
 		}
-		if leased && e.Holder != before.Holder && kind != force && !(kind == release && before.Holder == holder) && before.Holder != node.Reserved(p.Waiter) {
+		if leased && e.Holder != before.Holder && kind != force && !(kind == release && before.Holder == holder) && before.Holder != node.Reserved(p.Waiter) && !(kind == extend && before.Holder.Reserves()) {
 			fail("a lease was taken from its holder")
 		}
-		if leased && kind != force && before.Holder != holder && before.Holder != node.Reserved(p.Waiter) && e.Expires != before.Expires {
+		if leased && kind != force && before.Holder != holder && before.Holder != node.Reserved(p.Waiter) && !(kind == extend && before.Holder.Reserves()) && e.Expires != before.Expires {
 			fail("a lease was changed by somebody else")
 		}
 		if e.Leased(now) && e.Expires > now+max(ttl, ReservationTTL) && e.Expires != before.Expires {

@@ -29,6 +29,7 @@ import (
 type Entry struct {
 	Holder   node.Holder   // empty: never leased, or removed
 	Expires  time.Duration // on the node's clock; from this moment on the lease is gone
+	Origin   fence.Token   // the lease's: the register when it was created
 	Register fence.Token   // highest token ever promised for the stripe
 	Out      bool          // not admitted: the node refuses, see node.Rejoining
 }
@@ -100,8 +101,9 @@ func acquire(e *Entry, now time.Duration, r node.Request) node.Answer {
 	case e.Leased(now):
 		return node.Answer{Status: node.Held}
 	}
-	e.take(now, r)
 	e.Register = max(e.Register+1, r.Token)
+	e.take(now, r)
+	e.Origin = e.Register
 	return node.Answer{Status: node.Granted, Register: e.Register}
 }
 
@@ -120,19 +122,24 @@ func confirm(e *Entry, now time.Duration, r node.Request) node.Answer {
 	return node.Answer{Status: node.Granted, Register: r.Token}
 }
 
-// extend renews the holder's lease. If nobody has the lease and the register is
-// not past the token, nobody can have been granted the name in between, and
-// the lease is created again: a node that restarted is mended while the lock is
-// held. The register in the answer tells the holder what the acceptance proves.
+// extend renews the holder's lease, and creates it again if nobody has one: a node
+// that restarted is mended while the lock is held. A reservation promises nothing, and
+// must not keep it from that: waiters ask again and again. The lease's origin in the
+// answer tells the holder what the acceptance proves. A floor, r.Token, raises the register.
 func extend(e *Entry, now time.Duration, r node.Request) node.Answer {
 	switch {
 	case e.Out:
 		return node.Answer{Status: node.Rejoining}
-	case e.leasedTo(r.Holder, now), !e.Leased(now) && e.Register <= r.Token:
-		e.take(now, r)
-		return node.Answer{Status: node.Granted, Register: e.Register}
+	case e.leasedTo(r.Holder, now):
+		// It keeps its origin.
+	case !e.Leased(now), e.Holder.Reserves():
+		e.Origin = e.Register
+	default:
+		return node.Answer{Status: node.Lost}
 	}
-	return node.Answer{Status: node.Lost}
+	e.take(now, r)
+	e.Register = max(e.Register, r.Token)
+	return node.Answer{Status: node.Granted, Register: e.Origin}
 }
 
 // release removes the holder's lease, and never anybody else's. A node that is
@@ -145,10 +152,9 @@ func release(e *Entry, now time.Duration, r node.Request) node.Answer {
 	return node.Answer{Status: node.Granted}
 }
 
-// forceRelease removes the lease, whoever has it, and raises the register above
-// the token of the old holder, so that an extension cannot repair it. The floor,
-// r.Token, is one more than the largest register seen at a majority beforehand:
-// without it, a node that the old holder never reached would let itself be repaired.
+// forceRelease removes the lease, whoever has it, and raises the register, to the
+// floor at least, r.Token. It is repeated until a quorum has answered the same number:
+// then the old holder's extensions cannot count there any more.
 func forceRelease(e *Entry, r node.Request) node.Answer {
 	if e.Out {
 		return node.Answer{Status: node.Rejoining}

@@ -31,6 +31,7 @@ type Store struct {
 type Lease struct {
 	Holder  node.Holder
 	Expires time.Duration
+	Origin  fence.Token // as in Entry
 }
 
 // QueueRecord is who waits for a name in a Store, and until when that is remembered.
@@ -70,7 +71,7 @@ func (s *Store) Begin(name string, now time.Duration, reachable func(waiter stri
 
 func (s *Store) entry(name string) Entry {
 	l := s.Leases[name]
-	return Entry{l.Holder, l.Expires, s.Registers[node.Stripe(name)], s.Out}
+	return Entry{l.Holder, l.Expires, l.Origin, s.Registers[node.Stripe(name)], s.Out}
 }
 
 // Renew implements Queue.
@@ -87,7 +88,7 @@ func (o *Operation) Commit() {
 		s.Registers[node.Stripe(o.name)] = o.Register
 	}
 	if o.Leased(o.now) {
-		s.Leases[o.name] = Lease{o.Holder, o.Entry.Expires}
+		s.Leases[o.name] = Lease{o.Holder, o.Entry.Expires, o.Origin}
 	} else {
 		delete(s.Leases, o.name)
 	}

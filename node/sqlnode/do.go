@@ -13,7 +13,7 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
 	a := synced // may raise a register
-	if r.Op == node.Extend || r.Op == node.Release {
+	if r.Op == node.Extend && r.Token == 0 || r.Op == node.Release {
 		a = writing
 	}
 	answer, err := n.serve(ctx, a, r)

@@ -48,11 +48,12 @@ func (n *Node) serve(ctx context.Context, a access, r node.Request) (node.Answer
 // is stored.
 func (s *step) load(name string) (e rule.Entry, stored bool) {
 	var holder []byte
-	var expires int64
+	var expires, origin int64
 	var boot string
-	stored = s.row(s.node.stmt.lease, []any{[]byte(name)}, &holder, &expires, &boot)
+	stored = s.row(s.node.stmt.lease, []any{[]byte(name)}, &holder, &expires, &boot, &origin)
 	if stored && boot == s.node.boot {
 		e.Holder, e.Expires = node.Holder(holder), time.Duration(expires)*time.Millisecond
+		e.Origin = fence.Token(origin)
 	}
 	e.Register = s.register(name)
 	return e, stored
@@ -80,7 +81,7 @@ func (s *step) store(name string, before, after rule.Entry, stored bool, now tim
 	case !after.Leased(now) && stored:
 		s.exec(n.stmt.dropLease, []byte(name))
 	case after.Leased(now) && (after.Holder != before.Holder || after.Expires != before.Expires):
-		s.exec(n.stmt.setLease, []byte(name), []byte(after.Holder), after.Expires.Milliseconds(), n.boot)
+		s.exec(n.stmt.setLease, []byte(name), []byte(after.Holder), after.Expires.Milliseconds(), n.boot, int64(after.Origin))
 		s.exec(n.stmt.purge, now.Milliseconds(), purgeSize)
 	}
 }

@@ -91,12 +91,37 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestNewerFormatIsRefused(t *testing.T) {
 	n, path := newNode(t)
-	for value, says := range map[string]string{"2": "newer fenlock (format 2", "soon": "no fenlock wrote", "0": "no fenlock wrote"} {
+	for value, says := range map[string]string{"3": "newer fenlock (format 3", "soon": "no fenlock wrote", "0": "no fenlock wrote"} {
 		if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = ?`, value); err != nil {
 			t.Fatal(err)
 		}
 		_, err := OpenFile(path)
 		problem(t, err, path, says)
+	}
+}
+
+// A lease of format 1 has no origin. It is respected, and the tables have the column
+// from then on.
+func TestFirstFormatIsMigrated(t *testing.T) {
+	n, path := newNode(t)
+	old := request("a", "old", 7)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, old)))
+	if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = '1'; ALTER TABLE fenlock_leases DROP COLUMN origin`); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // once is enough
+		n = open(t, path)
+		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("a", "new", 0))))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, old)))
+	}
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, old)))
+	r := request("a", "new", 0)
+	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r))).Register
+	if again := want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r))).Register; again != first || first != 8 {
+		t.Errorf("the origin is %d after a grant of %d", again, first)
 	}
 }
 
@@ -194,12 +219,14 @@ func TestWhatIsSynced(t *testing.T) {
 	r.Token = want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r))).Register
 	n.sync = "(" // whoever sets it gets an error
 	b := request("b", "", 1)
-	for _, r := range []node.Request{as(node.Acquire, b), as(node.Confirm, r), as(node.ForceRelease, b)} {
+	for _, r := range []node.Request{as(node.Acquire, b), as(node.Confirm, r), as(node.Extend, r), as(node.ForceRelease, b)} {
 		if a, err := n.Do(t.Context(), r); err == nil {
 			t.Errorf("%v is not synced: %+v", r.Op, a)
 		}
 	}
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
+	renew := as(node.Extend, r)
+	renew.Token = 0
+	want(t, node.Granted)(n.Do(t.Context(), renew))
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
 
 	// Should an operation raise a register all the same, it fails.

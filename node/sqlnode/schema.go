@@ -13,10 +13,9 @@ import (
 // format is the version of the tables. A program that finds a larger one must not
 // touch them: it does not know what they promise.
 //
-// The tables of queues came later, with the same format. A program that does not
-// know them notifies nobody, so waiters have to look for themselves; but what is
-// reserved for a waiter is a lease, which it respects like any other.
-const format = 1
+// Since 2, a lease has an origin. Leases of format 1 stay as they are: their holders
+// are programs of that time, which do not look at it.
+const format = 2
 
 // Names and holders are BLOBs, since any bytes are allowed in them and they are
 // equal only if all bytes are. Times are integers, in milliseconds on the clock
@@ -27,7 +26,8 @@ var schema = []string{
 		name    BLOB PRIMARY KEY NOT NULL,
 		holder  BLOB NOT NULL,
 		expires INTEGER NOT NULL,
-		boot    TEXT NOT NULL
+		boot    TEXT NOT NULL,
+		origin  INTEGER NOT NULL DEFAULT 0
 	) WITHOUT ROWID`,
 	`CREATE INDEX IF NOT EXISTS fenlock_leases_expires ON fenlock_leases (expires)`,
 	`CREATE TABLE IF NOT EXISTS fenlock_registers (stripe INTEGER PRIMARY KEY NOT NULL, token INTEGER NOT NULL)`,
@@ -73,11 +73,12 @@ func (n *Node) prepare(ctx context.Context) error {
 		to   **sql.Stmt
 		text string
 	}{
-		{&n.stmt.lease, `SELECT holder, expires, boot FROM fenlock_leases WHERE name = ?`},
+		{&n.stmt.lease, `SELECT holder, expires, boot, origin FROM fenlock_leases WHERE name = ?`},
 		{&n.stmt.register, `SELECT token FROM fenlock_registers WHERE stripe = ?`},
 		{&n.stmt.page, `SELECT name, holder, expires FROM fenlock_leases WHERE name > ? AND expires > ? AND boot = ? ORDER BY name LIMIT ?`},
-		{&n.stmt.setLease, `INSERT INTO fenlock_leases (name, holder, expires, boot) VALUES (?, ?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires, boot = excluded.boot`},
+		{&n.stmt.setLease, `INSERT INTO fenlock_leases (name, holder, expires, boot, origin) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires, boot = excluded.boot,
+				origin = excluded.origin`},
 		{&n.stmt.dropLease, `DELETE FROM fenlock_leases WHERE name = ?`},
 		{&n.stmt.setRegister, `INSERT INTO fenlock_registers (stripe, token) VALUES (?, ?)
 			ON CONFLICT (stripe) DO UPDATE SET token = excluded.token`},
@@ -128,9 +129,9 @@ func (s *step) migrate() {
 		}
 		return is
 	}
-	made := has("fenlock_meta")
+	made, found := has("fenlock_meta"), format
 	if made && s.err == nil {
-		s.err = checkFormat(s.ctx, s.tx)
+		found, s.err = checkFormat(s.ctx, s.tx)
 	}
 	if s.changed = !made || !has("fenlock_waiters"); s.changed {
 		for _, text := range schema {
@@ -141,6 +142,11 @@ func (s *step) migrate() {
 		exec(`INSERT INTO fenlock_meta (key, value) VALUES ('format', ?)`, strconv.Itoa(format))
 		return
 	}
+	if found < format {
+		s.changed = true
+		exec(`ALTER TABLE fenlock_leases ADD COLUMN origin INTEGER NOT NULL DEFAULT 0`)
+		exec(`UPDATE fenlock_meta SET value = ? WHERE key = 'format'`, strconv.Itoa(format))
+	}
 	boot := s.node.boot
 	dropped := exec(`DELETE FROM fenlock_leases WHERE boot <> ?`, boot)
 	exec(`DELETE FROM fenlock_waiters WHERE name IN (SELECT name FROM fenlock_lines WHERE boot <> ?)`, boot)
@@ -148,18 +154,18 @@ func (s *step) migrate() {
 	s.changed = s.changed || dropped > 0
 }
 
-// checkFormat refuses tables that this program does not know.
-func checkFormat(ctx context.Context, tx *sql.Tx) error {
+// checkFormat returns the format, and refuses tables that this program does not know.
+func checkFormat(ctx context.Context, tx *sql.Tx) (found int, err error) {
 	var text string
 	if err := tx.QueryRowContext(ctx, `SELECT value FROM fenlock_meta WHERE key = 'format'`).Scan(&text); err != nil {
-		return fmt.Errorf("reading the format of the tables: %w", err)
+		return 0, fmt.Errorf("reading the format of the tables: %w", err)
 	}
-	switch found, err := strconv.Atoi(text); {
+	switch found, err = strconv.Atoi(text); {
 	case err != nil || found < 1:
-		return fmt.Errorf("the tables have the format %q, which no fenlock wrote", text)
+		return 0, fmt.Errorf("the tables have the format %q, which no fenlock wrote", text)
 	case found > format:
-		return fmt.Errorf("%w: the tables were made by a newer fenlock (format %d; this program knows up to %d): update this program",
+		return 0, fmt.Errorf("%w: the tables were made by a newer fenlock (format %d; this program knows up to %d): update this program",
 			node.ErrMisconfigured, found, format)
 	}
-	return nil
+	return found, nil
 }

@@ -110,7 +110,7 @@ func exercise(t *testing.T, server *testserver.Server) error {
 	_, inspect := n.Inspect(ctx, r.Name)
 	list := n.List(ctx, func(node.Lease) bool { return true })
 	_, registers := n.Registers(ctx)
-	if got := server.Do("HMGET", registersKey, "durable", "format"); got != "[1 1]" {
+	if got := server.Do("HMGET", registersKey, "durable", "format"); got != "[1 2]" {
 		return fmt.Errorf("fsync always, or the format, is not recorded: %s", got)
 	}
 	return errors.Join(inspect, list, registers)

@@ -12,28 +12,34 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Servers that were admitted before there was a number have none. It is written when
-// they are admitted again.
-func TestNoFormatIsTheFirst(t *testing.T) {
+// Servers that were admitted before there was a number have none, which is the first.
+// Admission writes the second, and a lease from before, which has no origin, is a
+// stranger's until it ends.
+func TestFirstFormatIsTurnedIntoTheSecond(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		markAdmitted(t, server, "fenlock:", groupTTL)
-		server.Do("HDEL", registersKey, "format")
-		n := joined(t, server.URL(), groupTTL)
-		granted(t, n, "one") // the scripts are not there, so it is marked once more
-		if got := server.Do("HGET", registersKey, "format"); got != "1" {
-			t.Errorf("the format is %s after the admission", got)
-		}
-		server.Do("HDEL", registersKey, "format")
-		r := granted(t, n, "two")
-		for _, op := range []node.Op{node.Confirm, node.Extend, node.Release} {
-			want(t, node.Granted)(n.Do(bounded(t), as(op, r)))
-		}
-		if got := server.Do("HEXISTS", registersKey, "format"); got != "0" {
-			t.Errorf("something but an admission has written it")
-		}
-		if _, err := n.Registers(bounded(t)); err != nil {
-			t.Error(err)
+		for i, before := range []string{"1", ""} {
+			markAdmitted(t, server, "fenlock:", time.Minute)
+			server.Do("HSET", registersKey, "format", before)
+			if before == "" {
+				server.Do("HDEL", registersKey, "format")
+			}
+			name := fmt.Sprint("old", i)
+			old := long(name, "old")
+			server.Do("SET", "fenlock:"+name, string(old.Holder), "PX", "60000")
+			n := joined(t, server.URL(), time.Minute)
+			if _, err := n.Registers(bounded(t)); err != nil {
+				t.Error(err)
+			}
+			if a := want(t, node.Held)(n.Do(bounded(t), as(node.Acquire, long(name, "new")))); a.HeldBy != "old" {
+				t.Errorf("held by %q", a.HeldBy)
+			}
+			if got := server.Do("HGET", registersKey, "format"); got != "2" {
+				t.Errorf("the format is %s after the admission", got)
+			}
+			for _, op := range []node.Op{node.Confirm, node.Extend, node.Release} {
+				want(t, node.Lost)(n.Do(bounded(t), as(op, old)))
+			}
 		}
 	})
 }
@@ -43,8 +49,8 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", groupTTL)
 		for format, says := range map[string]string{
-			"2":  "format 2, and this program knows formats up to 1: a newer fenlock wrote them; upgrade this program",
-			"17": "format 17, and this program knows formats up to 1",
+			"3":  "format 3, and this program knows formats up to 2: a newer fenlock wrote them; upgrade this program",
+			"17": "format 17, and this program knows formats up to 2",
 			"0":  "no fenlock wrote", "soon": "no fenlock wrote", "-1": "no fenlock wrote", "01": "no fenlock wrote",
 			"99999999999999999999": "no fenlock wrote",
 		} {
@@ -76,7 +82,7 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 		}
 		held, other := long("held", "one"), long("other", "one")
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, held)))
-		server.Do("HSET", registersKey, "format", "2")
+		server.Do("HSET", registersKey, "format", "3")
 		before := server.Do("HGETALL", registersKey)
 		for op, r := range map[node.Op]node.Request{
 			node.Acquire: other, node.Confirm: held, node.Extend: held, node.ForceRelease: {Name: "held", Token: 9},
@@ -90,7 +96,7 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 			}
 			for way, do := range ways {
 				a, err := do()
-				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "format 2") || !strings.Contains(fmt.Sprint(err), "upgrade") {
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "format 3") || !strings.Contains(fmt.Sprint(err), "upgrade") {
 					t.Errorf("%v, %s: %+v, %v; want ErrMisconfigured that says why", op, way, a, err)
 				}
 			}
@@ -106,7 +112,7 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 		}
 		// What it made itself it may remove: that promises nothing.
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Release, held)))
-		server.Do("HSET", registersKey, "format", "1")
+		server.Do("HSET", registersKey, "format", "2")
 		want(t, node.Granted)(startTogether(t, n, node.Acquire, other))
 	})
 }

@@ -239,7 +239,12 @@ func (c *comparison) toggleOut() {
 // compare compares what is stored.
 func (c *comparison) compare() {
 	c.t.Helper()
-	c.same("the holder", c.server.Do("GET", theKey), orNil(string(c.store.Leases[theName].Holder)))
+	lease := c.store.Leases[theName]
+	value := string(lease.Holder)
+	if value != "" && !lease.Holder.Reserves() {
+		value += " " + lease.Origin.String()
+	}
+	c.same("the lease", c.server.Do("GET", theKey), orNil(value))
 	var words []string
 	for _, p := range c.store.Queues[theName].Waiters {
 		words = append(words, fmt.Sprintf("%s %d", p.Waiter, p.Stamp))

@@ -297,9 +297,9 @@ func TestChangesInMidAdmission(t *testing.T) {
 		server.Do("HSETNX", registersKey, "candidate", "seen before")
 		server.Do("FLUSHALL")
 		for _, c := range []struct{ candidate, format, says string }{
-			{"another", "1", "changed"},
-			{"seen before", "2", "format 2"},
-			{"seen before", "1", "admitted"}, // as it would have been without the changes
+			{"another", "2", "changed"},
+			{"seen before", "3", "format 3"},
+			{"seen before", "2", "admitted"}, // as it would have been without the changes
 		} {
 			server.Do("HSET", registersKey, "candidate", c.candidate, "format", c.format)
 			if got := paused(); got != c.says {

@@ -6,15 +6,15 @@ import "strconv"
 // it knows. It is a field of the registers, written at admission: the scripts admit.lua
 // and admitted.lua have the number too. A program that changes what is kept there
 // counts on, and writes the larger number in the same step in which it changes it.
-const format = 1
+const format = 2
 
 // formatField is the field of the registers.
 const formatField = "format"
 
 // checkFormat returns why a server whose registers have this format cannot be used, or
-// nil. None is 1.
+// nil. None is 1, which admission turns into 2.
 func checkFormat(text string) error {
-	if text == "" || text == strconv.Itoa(format) {
+	if text == "" || text == "1" || text == strconv.Itoa(format) {
 		return nil
 	}
 	// A newer program may have promised what this one does not know.

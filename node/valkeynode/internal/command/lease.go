@@ -84,7 +84,7 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, l
 	if err != nil && !valkey.IsValkeyNil(err) {
 		return lease, false, err
 	}
-	lease.Label = node.Holder(holder).Label()
+	lease.Label = label(holder)
 	left, err := values[1].AsInt64()
 	if err != nil {
 		return lease, false, err
@@ -103,6 +103,15 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, l
 	}
 	lease.Register, err = fence.Parse(fields[0])
 	return lease, leased, err
+}
+
+// label returns the label of a lease's holder. Its origin follows it.
+func label(value string) string {
+	holder := node.Holder(value)
+	if end := strings.LastIndexByte(value, ' '); end > 0 && !holder.Reserves() {
+		holder = holder[:end]
+	}
+	return holder.Label()
 }
 
 // escapeGlob makes a prefix match only itself in a pattern.

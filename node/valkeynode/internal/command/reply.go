@@ -70,7 +70,7 @@ func parseRefusal(message valkey.ValkeyMessage) (answer node.Answer, notAdmitted
 	}
 	return node.Answer{
 		Status:    node.Held,
-		HeldBy:    node.Holder(holder).Label(),
+		HeldBy:    label(holder),
 		Remaining: time.Duration(bound(numbers[0], mostRemaining.Milliseconds())) * time.Millisecond,
 		Ahead:     int(bound(numbers[1], rule.MaxQueue)),
 		Clock:     time.Duration(bound(numbers[2], mostClock)) * time.Microsecond,

@@ -1,6 +1,7 @@
 -- acquire: lease a name, and promise a number larger than every one before.
 --
--- KEYS[1]  the lease: a string, the holder, with a time to live
+-- KEYS[1]  the lease: a string with a time to live, the holder, a space, and the
+--          lease's origin: the register when it was created
 -- KEYS[2]  the registers: a hash; its field "admitted" is the mark of admission,
 --          the replication id that the server had when it was admitted
 -- KEYS[3]  the waiter queue of the name
@@ -34,7 +35,8 @@ end
 local lease, queue, waiter, stamp = KEYS[1], KEYS[3], ARGV[6], ARGV[7]
 -- Before anything is changed: a queue that cannot be read must leave no lease.
 local waiting = redis.call('ZCARD', queue)
-local granted = redis.call('SET', lease, ARGV[1], 'NX', 'PX', ARGV[2])
+local value = ARGV[1] .. ' ' .. text
+local granted = redis.call('SET', lease, value, 'NX', 'PX', ARGV[2])
 local holder
 if not granted or waiting > 0 then
   --@queue
@@ -48,7 +50,7 @@ if not granted or waiting > 0 then
     holder = redis.call('GET', lease)
     if waiter and holder == reserved(waiter) then
       -- It is reserved for the asker, who may be in the queue again since.
-      granted = redis.call('SET', lease, ARGV[1], 'PX', ARGV[2])
+      granted = redis.call('SET', lease, value, 'PX', ARGV[2])
       redis.call('ZREM', queue, waiter)
     else
       enqueue(queue, waiter, stamp)

@@ -15,14 +15,15 @@
 -- ARGV[6..]  pairs: stripe, register
 --
 -- Returns "admitted"; else nothing was done: "changed", or "format N" if the registers
--- have another format than the one that is written here. It is the number of all
--- that is on a server: keys, their types, and what the fields mean.
+-- have a newer format than the one that is written here. It is the number of all
+-- that is on a server: keys, their types, and what they mean. Format 1, or none, is
+-- what was written before leases had an origin: such a lease is a stranger's.
 if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) or
     redis.call('HGET', KEYS[1], 'candidate') ~= ARGV[2] then
   return 'changed'
 end
 local format = redis.call('HGET', KEYS[1], 'format') or '1'
-if format ~= '1' then
+if format ~= '1' and format ~= '2' then
   return 'format ' .. format
 end
 for i = 6, #ARGV, 2 do
@@ -31,6 +32,6 @@ for i = 6, #ARGV, 2 do
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end
 end
-redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '1')
+redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '2')
 redis.call('HDEL', KEYS[1], 'noticed')
 return 'admitted'

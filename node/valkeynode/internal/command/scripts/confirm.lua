@@ -12,7 +12,8 @@
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', ARGV[2])
 local known = ARGV[4]
 --@admitted
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+local value = redis.call('GET', KEYS[1])
+if not value or string.sub(value, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then
   return 'lost'
 end
 local register = tonumber(mark[3]) or 0

@@ -1,15 +1,15 @@
--- extend: renew the holder's lease, or create it again if nobody can have been
--- granted the name since.
+-- extend: renew the holder's lease, or create it again if nobody has one. What is
+-- reserved for a waiter is nobody's.
 --
 -- KEYS[1]  the lease
 -- KEYS[2]  the registers
 -- ARGV[1]  holder
 -- ARGV[2]  time to live in milliseconds, from now
 -- ARGV[3]  stripe
--- ARGV[4]  the holder's token
+-- ARGV[4]  floor: the register is at least this afterwards
 -- ARGV[5]  the replication id, if the client checks it; else empty
 --
--- Returns the register, which tells the holder what the acceptance proves;
+-- Returns the lease's origin, which tells the holder what the acceptance proves;
 -- "lost"; "rejoining"; "maxttl N" if the lease would be too long.
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', 'maxttl', ARGV[3])
 local known = ARGV[5]
@@ -17,14 +17,18 @@ local known = ARGV[5]
 if tonumber(ARGV[2]) > tonumber(mark[3]) then
   return 'maxttl ' .. mark[3]
 end
-local holder = redis.call('GET', KEYS[1])
 local register = tonumber(mark[4]) or 0
-if holder == ARGV[1] then
+local value, origin = redis.call('GET', KEYS[1]), nil
+if not value or string.sub(value, 1, 5) == 'next:' then
+  origin = mark[4] or '0'
+  redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. origin, 'PX', ARGV[2])
+elseif string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
+  origin = string.sub(value, #ARGV[1] + 2)
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return register
+else
+  return 'lost'
 end
-if not holder and register <= tonumber(ARGV[4]) then
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  return register
+if tonumber(ARGV[4]) > register then
+  redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
 end
-return 'lost'
+return tonumber(origin)

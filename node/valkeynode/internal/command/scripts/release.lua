@@ -11,7 +11,7 @@
 local lease, queue, waiter, stamp = KEYS[1], KEYS[2], ARGV[2], ARGV[3]
 local holder = redis.call('GET', lease)
 -- A request without a holder is about the waiter only.
-local released = holder == ARGV[1] and holder ~= ''
+local released = holder and ARGV[1] ~= '' and string.sub(holder, 1, #ARGV[1] + 1) == ARGV[1] .. ' '
 if released then
   redis.call('DEL', lease)
   if not waiter and redis.call('ZCARD', queue) == 0 then
