@@ -16,7 +16,7 @@ import (
 // among fewer interleavings is still one.
 func TestRefutedVariants(t *testing.T) {
 	one, two := []uint8{1}, []uint8{1, 2}
-	uneven := [][nNodes]uint8{{0, 0, 1}}
+	uneven, apart := [][nNodes]uint8{{0, 0, 1}}, [][nNodes]uint8{{0, 0, 2}}
 	variants := []struct {
 		name  string
 		model model
@@ -48,17 +48,15 @@ func TestRefutedVariants(t *testing.T) {
 		{"it has its holder's token",
 			model{proposals: two, rounds: 1, inTurn: true, broken: broken{originToken: true}}},
 		{"the mark is raised without asking",
-			model{proposals: one, rounds: 2, inTurn: true, broken: broken{raisesUnasked: true}}},
+			model{proposals: one, registers: apart, rounds: 2, inTurn: true, onlyFirst: true, broken: broken{raisesUnasked: true}}},
 		{"fewer than a quorum raise the mark",
-			model{proposals: one, rounds: 2, inTurn: true, broken: broken{raisesByFew: true}}},
+			model{proposals: one, registers: apart, rounds: 2, inTurn: true, onlyFirst: true, broken: broken{raisesByFew: true}}},
+		{"a node that does not have the lease raises the mark",
+			model{proposals: one, registers: apart, rounds: 2, inTurn: true, onlyFirst: true, broken: broken{raisesByLost: true}}},
 		{"leases that began with what the mark is raised to do",
-			model{proposals: one, registers: uneven, bumps: 1, rounds: 2, inTurn: true, broken: broken{raisesByNew: true}}},
-		{"a node that does not have the lease does",
-			model{proposals: one, rounds: 2, inTurn: true, broken: broken{raisesByLost: true}}},
-		{"an answer to the raise of an earlier extension does",
-			model{proposals: one, bumps: 1, rounds: 2, inTurn: true, broken: broken{raisesByOld: true}}},
+			model{proposals: one, registers: apart, rounds: 2, inTurn: true, onlyFirst: true, broken: broken{raisesByNew: true}}},
 		{"a force release asks each node once, with one more than the largest register",
-			model{attempts: 1, proposals: one, bumps: 1, rounds: 2, force: true, broken: broken{onePass: true}}},
+			model{attempts: 1, proposals: one, registers: uneven, rounds: 2, force: true, broken: broken{onePass: true}}},
 	}
 	for _, v := range variants {
 		if (raceEnabled || testing.Short()) && v.model.rounds > 1 {

@@ -24,6 +24,7 @@ type client struct {
 	pausedUntil time.Duration
 	links       []link // to the nodes
 	sent        uint64 // requests
+	presence    presence
 
 	shell    *shell.Client
 	identity string // of its waiters
@@ -56,6 +57,7 @@ func (c *client) notified(node int, waiter string) {
 func (c *client) begin(epoch int) {
 	w := c.w
 	c.epoch, c.pausedUntil, c.newest, c.held, c.closing = epoch, 0, 0, nil, false
+	c.presence = presence{settled: make([]time.Duration, len(w.nodes))}
 	c.notify = make([]func(string), len(w.nodes))
 	c.waiting = make([][]*acquisition, len(w.names))
 	e := &env{c: c}

@@ -79,6 +79,7 @@ func (w *world) pause(until time.Duration) {
 	}
 	w.note("client %[1]d is paused until %[4]d", c.id, 0, 0, uint64(until))
 	c.pausedUntil = max(c.pausedUntil, until)
+	c.absent(until)
 }
 
 // close ends a client's process as one does that can: it closes its Locker, which

@@ -109,7 +109,10 @@ var nodeMutants = []mutant{
 	}, where: losses},
 	{name: "the quarantine ends early", checks: is("validity", "tokens"), seeds: 1000, broken: func(r *rules) {
 		r.quarantine = func(maxTTL time.Duration) time.Duration { return maxTTL / 4 }
-	}, where: func(p *profile) { losses(p); p.pace, p.trip, p.hold = 600*time.Millisecond, 500*time.Microsecond, 10*time.Second }},
+	}, where: func(p *profile) {
+		losses(p)
+		p.pace, p.trip, p.hold = 600*time.Millisecond, 500*time.Microsecond, 10*time.Second
+	}},
 	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 60, broken: func(r *rules) {
 		r.merge = func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error) {
 			result, err := rebuild.Merge(n, self, answers)

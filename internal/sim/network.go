@@ -71,10 +71,20 @@ func (w *world) arrival(l *link, dir int) (time.Duration, bool) {
 // request sends a request to a node. Done is told the answer unless it, or the
 // request, is lost.
 func (c *client) request(i int, r node.Request, done func(node.Answer)) {
-	w, n, l, epoch := c.w, c.w.nodes[i], &c.links[i], c.epoch
+	w, n, l, epoch, sent := c.w, c.w.nodes[i], &c.links[i], c.epoch, c.w.now
+	// Clocks drift, and the answer has to get to the caller.
+	inTime := func(at time.Duration) bool { return at-sent < c.nodeTimeout*9/10 }
+	missed := func() {
+		if c.epoch == epoch {
+			c.missed(i)
+		}
+	}
 	c.sent++
 	seq := c.sent
 	at, ok := w.arrival(l, toNode)
+	if !ok || !inTime(at) {
+		missed()
+	}
 	if !ok {
 		w.count(requestLost)
 		return
@@ -92,6 +102,7 @@ func (c *client) request(i int, r node.Request, done func(node.Answer)) {
 	w.at(at, func() {
 		var a node.Answer
 		if n.down {
+			missed()
 			if w.chance(500_000) {
 				return // no answer; otherwise a refused connection, which is soon known
 			}
@@ -107,6 +118,9 @@ func (c *client) request(i int, r node.Request, done func(node.Answer)) {
 			w.note("node %[1]d: %[2]d of client %[3]d, status %[4]d", i, int(r.Op), uint64(c.id), uint64(a.Status))
 		}
 		at, ok := w.arrival(l, toClient)
+		if !ok || !inTime(at) || a.Status == node.Rejoining || leftOver(n, r, a) {
+			missed()
+		}
 		if !ok {
 			w.count(replyLost)
 			return

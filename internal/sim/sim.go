@@ -279,6 +279,7 @@ func (w *world) acquired(l *lock) {
 func (w *world) endedBy(l *lock) {
 	w.note("attempt %[1]d does not hold name %[2]d any more, reason %[3]d", l.id, l.name, uint64(l.attempt.Reason()), 0)
 	w.check(always, "tenure", l.endedWrongly())
+	w.check(steadyClocks|nothingForced, "healing", l.lostWrongly())
 	w.validity.Ends(l.name, l.id)
 	l.c.held = slices.DeleteFunc(l.c.held, func(other *lock) bool { return other == l })
 }
