@@ -73,8 +73,10 @@ type Config struct {
 	// most MaxLabelLength bytes of UTF-8 without control characters.
 	Label string
 
-	// Logger is told of nodes that are out or misconfigured, and of locks that
-	// are lost. It never sees a password or a holder's identity. nil is silent.
+	// Logger is told when a node stops working and when it works again, as
+	// Observer.Node is (these records have the attributes node, state and error), and
+	// of locks that are lost. It never sees a password or a holder's identity. nil is
+	// silent.
 	Logger *slog.Logger
 
 	// Clock is the monotonic clock that validity is counted by, from any epoch; it is
@@ -84,7 +86,8 @@ type Config struct {
 	// another one than that of a test answers for the locks.
 	Clock func() time.Duration
 
-	// Observer is told why callers wait. The zero Observer hears nothing.
+	// Observer is told why callers wait, and which nodes work. The zero Observer hears
+	// nothing.
 	Observer Observer
 }
 

@@ -31,7 +31,7 @@ func New(config Config) (*Locker, error) {
 	c := shell.Config{Env: world{config.Clock}, TTL: config.TTL, NodeTimeout: config.NodeTimeout, MaxHold: config.MaxHold, Label: config.Label,
 		CannotNotify: func(i int, err error) {
 			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(), "error", err)
-		}}
+		}, HealthChanged: func(h shell.HealthChange) { healthChanged(&l.config, h) }}
 	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, Warn: func(n node.Node, message string) {
 		config.Logger.Warn(message, "node", n.String())
 	}}

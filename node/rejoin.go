@@ -23,8 +23,9 @@ type Group struct {
 	// MaxTTL is the longest lease that anybody in the group may take; a node
 	// that lost its memory stays out for so long.
 	MaxTTL time.Duration
-	// Warn is told, in one line, when a node is out, why and until when, or
-	// when it is misconfigured. It may be called at any time from any goroutine.
+	// Warn is told, in one line, what a person should know of a node and no answer says:
+	// answers and errors are heard by whoever asked. It may be called at any time from
+	// any goroutine.
 	Warn func(n Node, message string)
 }
 

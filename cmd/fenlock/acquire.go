@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -63,24 +64,41 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 }
 
 // observer tells a person what the wait is for: once, and with --verbose
-// whenever that changes. This command waits for one lock only, so that nothing
-// here is called twice at once.
+// whenever that changes; then it tells of every node too. This command waits for one lock
+// only, so that Waiting is not called twice at once.
 func (o *runOptions) observer() fenlock.Observer {
 	said := false
-	return fenlock.Observer{Waiting: func(_ context.Context, _ string, why error) {
-		if said && !o.verbose {
-			return
-		}
-		switch {
-		case errors.Is(why, fenlock.ErrNoQuorum):
-			say("waiting for nodes: %v", why)
-		case o.verbose || term.IsTerminal(int(os.Stderr.Fd())):
-			say("waiting: %v", why)
-		default:
-			return // a reason to speak may come yet
-		}
-		said = true
-	}}
+	return fenlock.Observer{
+		Waiting: func(_ context.Context, _ string, why error) {
+			if said && !o.verbose {
+				return
+			}
+			var quorum *fenlock.QuorumError
+			switch {
+			case errors.As(why, &quorum):
+				say("waiting for nodes: %s", o.missing(quorum))
+			case o.verbose || term.IsTerminal(int(os.Stderr.Fd())):
+				say("waiting: %v", why)
+			default:
+				return // a reason to speak may come yet
+			}
+			said = true
+		},
+		Node: func(change fenlock.NodeChange) {
+			// Without --verbose, only what a person has to mend.
+			if o.verbose || change.State == fenlock.NodeMisconfigured {
+				say("%v", change)
+			}
+		},
+	}
+}
+
+// missing says which nodes a wait is for. With --verbose, each of them was told.
+func (o *runOptions) missing(e *fenlock.QuorumError) string {
+	if o.verbose && !e.Late {
+		return fmt.Sprintf("%d of %d have to vote", e.Need, e.Nodes)
+	}
+	return e.Error()
 }
 
 // freshen extends a lock that was taken, but whose validity is as short as that

@@ -32,7 +32,8 @@ func plain(s string) string {
 }
 
 // lineHandler prints the library's log as fenlock prints everything else: from
-// level Warn on, "message (key value, key value)".
+// level Warn on, "message (key value, key value)". What becomes of nodes, which has a
+// state, the observer says.
 type lineHandler struct{ attrs []slog.Attr }
 
 // Enabled leaves out what a person need not act on.
@@ -41,7 +42,9 @@ func (lineHandler) Enabled(_ context.Context, level slog.Level) bool { return le
 // Handle prints the record. It is safe for concurrent use.
 func (h lineHandler) Handle(_ context.Context, r slog.Record) error {
 	var details []string
+	ofNode := false
 	add := func(a slog.Attr) bool {
+		ofNode = ofNode || a.Key == "state"
 		value := strings.TrimPrefix(a.Value.Resolve().String(), "fenlock: ")
 		if a.Value.Kind() == slog.KindString && strings.ContainsAny(value, ", ()") {
 			value = strconv.Quote(value)
@@ -53,6 +56,9 @@ func (h lineHandler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
+	if ofNode {
+		return nil
+	}
 	line := r.Message
 	if len(details) > 0 {
 		line += " (" + strings.Join(details, ", ") + ")"

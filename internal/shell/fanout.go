@@ -93,14 +93,21 @@ func (c *call) Wanted() bool { return !c.over.Load() }
 
 // Done implements node.Call.
 func (c *call) Done(a node.Answer, err error) {
-	if !c.over.CompareAndSwap(false, true) {
-		return // it comes too late
-	}
 	f := c.fanout
+	g := f.group
+	if !c.over.CompareAndSwap(false, true) { // it comes too late
+		g.health.late(c.node, err, g.Env.Now()-f.sent, f.timeout)
+		return
+	}
+	paused := false
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
 		err = noAnswer(f.timeout)
+		paused = g.Env.Now()-f.sent > 2*f.timeout // this process was: answers may be waiting
+	}
+	if !paused {
+		g.health.answered(c.node, &f.request, &a, err)
 	}
 	f.of.answered(f, c.node, a, err)
 	if f.left.Add(-1) == 0 {

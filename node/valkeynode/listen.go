@@ -62,7 +62,7 @@ func (l *listener) run() {
 			err = errors.New("the subscription has ended")
 		}
 		err = l.node.errors.Describe(command.DescribeSubscribe(err))
-		// Each reason once: Warn forgets one when another comes in between.
+		// Each reason once.
 		if !l.answer(err) && errors.Is(err, node.ErrMisconfigured) && err.Error() != known {
 			l.node.voting.Warn(err.Error())
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -34,9 +35,18 @@ type admitter struct {
 
 // absence is why and until when a run of a server is out.
 type absence struct {
-	runID  string
-	until  time.Time // not worth asking before
-	detail string
+	runID string
+	until time.Time // not worth asking before
+	why   string
+	waits bool // and admitted then
+}
+
+// detail is why it is out, and when it is not any more.
+func (a *absence) detail() string {
+	if !a.waits {
+		return a.why
+	}
+	return fmt.Sprintf("%s; voting starts in %d s", a.why, int(math.Ceil(max(time.Until(a.until).Seconds(), 0))))
 }
 
 // Admit tries to admit a run of a server that said that it is not. It returns "" if it
@@ -47,7 +57,7 @@ func (a *admitter) Admit(ctx context.Context, runID string) (detail string, err 
 		return "the node was not joined to a group; fenlock.New does it", nil
 	}
 	if out := a.out.Load(); out != nil && out.runID == runID && time.Now().Before(out.until) {
-		return out.detail, nil
+		return out.detail(), nil
 	}
 	detail, ended, err := a.trying.do(ctx, a.link, admissionTimeout, func(ctx context.Context) (string, error) {
 		detail, err := a.try(ctx, *to)
@@ -55,7 +65,7 @@ func (a *admitter) Admit(ctx context.Context, runID string) (detail string, err 
 			return detail, nil
 		}
 		// It is out for now, unless waiting does not help.
-		err = a.warnIfMisconfigured(a.errors.Describe(err))
+		err = a.errors.Describe(err)
 		if errors.Is(err, node.ErrMisconfigured) {
 			return "", err
 		}
@@ -86,8 +96,7 @@ func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
 		merged, err = rebuild.Merge(len(to.Nodes), self, rebuild.Ask(ask, to, a.self))
 		cancel()
 		if err != nil {
-			a.Warn("node is out: " + err.Error())
-			return a.absent(f.RunID, retryAdmission, err.Error()), nil
+			return a.absent(absence{runID: f.RunID, until: time.Now().Add(retryAdmission), why: err.Error()}), nil
 		}
 		// The others may know of longer leases than this client does.
 		verdict, left, err = a.decide(ctx, f, max(maxTTL, merged.MaxTTL))
@@ -96,10 +105,7 @@ func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
 		}
 	}
 	if verdict == waitRun || verdict == waitNow {
-		until := time.Now().Add(left)
-		detail := fmt.Sprintf("%s; it is out until %s", because(f), until.Format(time.TimeOnly))
-		a.Warn("node is out: " + detail)
-		return a.absent(f.RunID, left, detail), nil
+		return a.absent(absence{runID: f.RunID, until: time.Now().Add(left), why: because(f), waits: true}), nil
 	}
 	// What the nodes have recorded counts, so that all clients agree.
 	recorded := max(f.MaxTTL, merged.MaxTTL)
@@ -109,7 +115,6 @@ func (a *admitter) try(ctx context.Context, to node.Group) (string, error) {
 	if err := a.admit(ctx, f, recorded, merged); err != nil {
 		return "", err
 	}
-	a.forgetWarning() // should it go out once more, that is worth one
 	if merged.Weak {
 		a.Warn("node admitted without the registers of a majority: this is a new group, or a majority lost its memory at once; new tokens are larger than old ones only as far as the clients' clocks agree")
 	}
@@ -149,7 +154,7 @@ func (a *admitter) admit(ctx context.Context, f command.Facts, maxTTL time.Durat
 }
 
 // absent remembers why the server is out, so that not every request asks again.
-func (a *admitter) absent(runID string, left time.Duration, detail string) string {
-	a.out.Store(&absence{runID: runID, until: time.Now().Add(left), detail: detail})
-	return detail
+func (a *admitter) absent(out absence) (detail string) {
+	a.out.Store(&out)
+	return out.detail()
 }

@@ -3,7 +3,6 @@ package admission
 import (
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -16,7 +15,6 @@ type group struct {
 
 	joined atomic.Pointer[node.Group] // nil before that
 	mu     sync.Mutex
-	warned string // the last warning, so that each is given once
 }
 
 // join sets the group, once.
@@ -32,32 +30,9 @@ func (g *group) join(to node.Group) error {
 	return nil
 }
 
-// Warn tells the group, unless that was the last warning.
+// Warn tells the group what no answer does.
 func (g *group) Warn(message string) {
-	to := g.joined.Load()
-	g.mu.Lock()
-	// The time of return moves by rounding, which is no other warning.
-	reason, _, _ := strings.Cut(message, ";")
-	again := reason == g.warned
-	g.warned = reason
-	g.mu.Unlock()
-	if to != nil && to.Warn != nil && !again {
+	if to := g.joined.Load(); to != nil && to.Warn != nil {
 		to.Warn(g.self, message)
 	}
-}
-
-// forgetWarning lets the next warning be given, whatever the last one was.
-func (g *group) forgetWarning() {
-	g.mu.Lock()
-	g.warned = ""
-	g.mu.Unlock()
-}
-
-// warnIfMisconfigured passes err through, and tells the group if a person must
-// mend it.
-func (g *group) warnIfMisconfigured(err error) error {
-	if errors.Is(err, node.ErrMisconfigured) {
-		g.Warn(err.Error())
-	}
-	return err
 }

@@ -80,7 +80,7 @@ func (v *Voting) Look(ctx context.Context) (*Server, error) {
 				}
 				return err
 			})
-			err = v.warnIfMisconfigured(v.errors.Describe(err))
+			err = v.errors.Describe(err)
 			v.lookError.Store(&err)
 			return "", err
 		})
@@ -107,7 +107,7 @@ func (v *Voting) checkDuplicate(s *Server) error {
 	}
 	for _, other := range *earlier {
 		if o := other.server.Load(); o != nil && o.RunID == s.RunID {
-			return v.warnIfMisconfigured(command.Misconfigured("this is the same server as the node %s (its run_id is the same): a server has one vote", other.errors.Name))
+			return command.Misconfigured("this is the same server as the node %s (its run_id is the same): a server has one vote", other.errors.Name)
 		}
 	}
 	return nil
