@@ -174,13 +174,19 @@ func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Cont
 }
 
 // Close waits until the requests under way have ended, those that clean up
-// after a failed attempt included (about two node timeouts at most), and closes
-// the nodes, also those that another Locker shares. Locks that are still held
+// after a failed attempt included (about two node timeouts at most; a server that was not
+// reached yet is not waited for), and closes the nodes, also those that another Locker
+// shares. Locks that are still held
 // are not released: they end with their leases. Operations after Close fail with
 // ErrClosed; a second Close does nothing.
 func (l *Locker) Close() error {
 	idle := make(chan struct{})
 	l.client.Close(func() { close(idle) })
+	for _, n := range l.config.Nodes {
+		if f, ok := n.Engine().(node.Finisher); ok {
+			f.Finish()
+		}
+	}
 	<-idle
 	l.running.Wait()
 	var errs []error

@@ -99,14 +99,15 @@ func (c *call) Done(a node.Answer, err error) {
 		g.health.late(c.node, err, g.Env.Now()-f.sent, f.timeout)
 		return
 	}
-	paused := false
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	ours := errors.Is(err, context.Canceled)
+	if ours || errors.Is(err, context.DeadlineExceeded) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
 		err = noAnswer(f.timeout)
-		paused = g.Env.Now()-f.sent > 2*f.timeout // this process was: answers may be waiting
+		// This process was paused: answers may be waiting.
+		ours = ours || g.Env.Now()-f.sent > 2*f.timeout
 	}
-	if !paused {
+	if !ours {
 		g.health.answered(c.node, &f.request, &a, err)
 	}
 	f.of.answered(f, c.node, a, err)

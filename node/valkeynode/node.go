@@ -11,7 +11,7 @@ import (
 const DefaultPrefix = command.DefaultPrefix
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
-// node.Rejoiner, node.Admin and node.Ordered, and is safe for concurrent use.
+// node.Rejoiner, node.Admin, node.Ordered and node.Finisher, and is safe for concurrent use.
 type Node struct {
 	errors    command.Errors
 	keys      *command.Keys
@@ -25,6 +25,7 @@ var (
 	_ node.Queuer   = (*Node)(nil)
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
+	_ node.Finisher = (*Node)(nil)
 )
 
 // Option changes how Open sets a node up.
@@ -83,6 +84,10 @@ func (n *Node) String() string { return n.errors.Name }
 
 // Engine returns n.
 func (n *Node) Engine() any { return n }
+
+// Finish implements node.Finisher: nobody waits any more for a connection, or for the
+// server to be admitted.
+func (n *Node) Finish() { n.voting.Finish() }
 
 // Close closes the connection. Requests under way fail, with an unknown outcome.
 // A second Close does nothing.

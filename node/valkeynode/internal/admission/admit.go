@@ -31,6 +31,21 @@ type admitter struct {
 
 	trying task
 	out    atomic.Pointer[absence] // the last refusal
+
+	patience context.Context // ended by Finish
+	// Finish lets nobody wait any more for a server to be connected to or admitted.
+	// Whoever does is told context.Canceled, and nothing was executed.
+	Finish context.CancelFunc
+}
+
+// waiting returns a context for a wait that Finish ends too. End frees it.
+func (a *admitter) waiting(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(a.patience, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
 }
 
 // absence is why and until when a run of a server is out.
@@ -59,6 +74,8 @@ func (a *admitter) Admit(ctx context.Context, runID string) (detail string, err 
 	if out := a.out.Load(); out != nil && out.runID == runID && time.Now().Before(out.until) {
 		return out.detail(), nil
 	}
+	ctx, end := a.waiting(ctx)
+	defer end()
 	detail, ended, err := a.trying.do(ctx, a.link, admissionTimeout, func(ctx context.Context) (string, error) {
 		detail, err := a.try(ctx, *to)
 		if err == nil {

@@ -33,7 +33,9 @@ type Voting struct {
 
 // New returns the voting of a node, with its connection and its keys.
 func New(self node.Node, link Link, keys *command.Keys, errors command.Errors) *Voting {
-	return &Voting{admitter: admitter{link: link, keys: keys, group: group{self: self}, errors: errors}}
+	v := &Voting{admitter: admitter{link: link, keys: keys, group: group{self: self}, errors: errors}}
+	v.patience, v.Finish = context.WithCancel(context.Background())
+	return v
 }
 
 // Join sets the group, and the voting of its nodes that come before this one.
@@ -65,6 +67,11 @@ func (v *Voting) Ready() *Server {
 
 // Look returns the server, after looking at it if nobody has over this connection.
 func (v *Voting) Look(ctx context.Context) (*Server, error) {
+	if s := v.server.Load(); s == nil || !s.current() {
+		var end func()
+		ctx, end = v.waiting(ctx)
+		defer end()
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err

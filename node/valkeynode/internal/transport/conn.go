@@ -35,7 +35,7 @@ var _ admission.Link = (*Conn)(nil)
 func Open(opt valkey.ClientOption) (*Conn, error) {
 	c := Over(nil)
 	var err error
-	c.client, err = newClient(opt, c.watch)
+	c.client, err = newClient(opt, c.life, c.watch)
 	return c, err
 }
 
@@ -207,10 +207,16 @@ func (c *Conn) Close() {
 	if closed {
 		return
 	}
+	// First of all: the library waits a second for a server that hangs.
+	c.cut()
 	c.client.Close()
 	c.tasks.Wait()
 	c.client.Close()
-	// The library does not close what a caller's goroutine is making meanwhile.
+	c.cut() // the library does not close what a caller's goroutine is making meanwhile
+}
+
+// cut closes the newest connection.
+func (c *Conn) cut() {
 	if w := c.newest.Load(); w != nil {
 		w.Close()
 	}
