@@ -58,6 +58,13 @@ type Config struct {
 	// and refuse a longer lease. 0 means DefaultMaxTTL.
 	MaxTTL time.Duration
 
+	// NewServers is the word of whoever starts a group that none of its servers was ever
+	// used, so that they need not wait for MaxTTL until they vote. It has an effect only
+	// where all servers answer and have nothing of fenlock's recorded. If that is because all
+	// of them have just lost their memory, a lock that is still held can be taken: so
+	// it is to be said once, by hand (docs/operations.md).
+	NewServers bool
+
 	// NodeTimeout bounds each request to a node. A node that is slower counts as
 	// unknown. 0 means a twentieth of the TTL, but 25 ms to 1 s. At most a
 	// quarter of the TTL, so that a hung node cannot use up the validity.

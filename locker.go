@@ -32,7 +32,7 @@ func New(config Config) (*Locker, error) {
 		CannotNotify: func(i int, err error) {
 			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(), "error", err)
 		}, HealthChanged: func(h shell.HealthChange) { healthChanged(&l.config, h) }}
-	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, Warn: func(n node.Node, message string) {
+	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, New: config.NewServers, Warn: func(n node.Node, message string) {
 		config.Logger.Warn(message, "node", n.String())
 	}}
 	for _, n := range config.Nodes {

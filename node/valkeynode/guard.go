@@ -28,7 +28,7 @@ type Guard struct {
 // OpenGuard returns a guard for the keys of the server at a URL, which has the
 // form of Open's. It connects when it is first used.
 func OpenGuard(rawURL string) (*Guard, error) {
-	opt, name, err := transport.ParseURL(rawURL)
+	opt, name, _, err := transport.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}

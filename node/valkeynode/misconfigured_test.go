@@ -126,6 +126,9 @@ func TestSameServerTwice(t *testing.T) {
 		url := servers[0].URL()
 		for _, alias := range []string{strings.Replace(url, "127.0.0.1", "localhost", 1), url + "/1", url} {
 			var nodes []node.Node
+			for _, s := range servers {
+				s.Do("HDEL", registersKey, "members") // of the group before
+			}
 			for _, u := range []string{url, alias, servers[1].URL()} {
 				nodes = append(nodes, open(t, u))
 			}

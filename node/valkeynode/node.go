@@ -14,6 +14,7 @@ const DefaultPrefix = command.DefaultPrefix
 // node.Rejoiner, node.Admin, node.Ordered and node.Finisher, and is safe for concurrent use.
 type Node struct {
 	errors    command.Errors
+	member    string // the node's name in its group
 	keys      *command.Keys
 	conn      *transport.Conn
 	voting    *admission.Voting
@@ -46,13 +47,15 @@ func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = pre
 //	unix:///path/to/socket
 //
 // TLS verifies the server's certificate against the system's roots, or against
-// the PEM file that the parameter ca names; cert and key name the client's own.
+// the PEM file that the parameter ca names; cert and key name the client's own. All
+// clients of a group name the same nodes, by host, port and database; where they reach
+// a server by different addresses, the parameter name says what it is called.
 //
 // Open sends nothing and connects to nothing: a server that is down is no reason
 // to fail. The error is about the URL, matches node.ErrInvalid, and
 // contains no password.
 func Open(rawURL string, with ...Option) (*Node, error) {
-	opt, name, err := transport.ParseURL(rawURL)
+	opt, name, member, err := transport.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +71,9 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	if err != nil {
 		return nil, command.Invalid("node %s: %v", name, err)
 	}
-	return newNode(command.Errors{Name: name, Secret: opt.Password}, keys, conn), nil
+	n := newNode(command.Errors{Name: name, Secret: opt.Password}, keys, conn)
+	n.member = member
+	return n, nil
 }
 
 // newNode puts the parts together: each knows those below it only.

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/valkey-io/valkey-go"
 )
 
 // hung is the link of a server that accepts connections, and says nothing.
@@ -16,7 +16,7 @@ type hung struct{ Link }
 
 func (hung) Spawn(f func()) error { go f(); return nil }
 
-func (hung) Identify(ctx context.Context, _ func(string, uint64) error) error {
+func (hung) Identify(ctx context.Context, _ func() valkey.Completed, _ func(string, valkey.ValkeyResult, uint64) error) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -25,7 +25,7 @@ func (hung) Identify(ctx context.Context, _ func(string, uint64) error) error {
 func TestFinishEndsTheWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := New(nil, hung{}, &command.Keys{}, command.Errors{})
-		v.joined.Store(&node.Group{})
+		v.joined.Store(&membership{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		waiting := make(chan error)

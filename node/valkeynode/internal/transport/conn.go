@@ -92,11 +92,15 @@ func (c *Conn) Up(dial uint64) bool { return dial == c.dials.Load() && c.lost() 
 func (c *Conn) B() valkey.Builder { return c.client.B() }
 
 // Identify implements admission.Link.
-func (c *Conn) Identify(ctx context.Context, accept func(info string, dial uint64) error) error {
+func (c *Conn) Identify(ctx context.Context, and func() valkey.Completed, accept func(info string, other valkey.ValkeyResult, dial uint64) error) error {
 	for {
 		lost := c.lost()
 		before := c.dials.Load()
-		message, err := c.Do(ctx, c.client.B().Info().Build())
+		replies, err := c.DoMulti(ctx, c.client.B().Info().Build(), and())
+		if err != nil {
+			return err
+		}
+		info, err := replies[0].ToString()
 		if err != nil {
 			return err
 		}
@@ -106,10 +110,7 @@ func (c *Conn) Identify(ctx context.Context, accept func(info string, dial uint6
 		if after != before && after != 1 {
 			continue
 		}
-		info, err := message.ToString()
-		if err == nil {
-			err = accept(info, after)
-		}
+		err = accept(info, replies[1], after)
 		if err == nil && lost != nil {
 			c.newest.CompareAndSwap(lost, nil) // it was not the one that answers
 		}
