@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -93,8 +95,23 @@ func (o *runOptions) observer() fenlock.Observer {
 	}
 }
 
-// missing says which nodes a wait is for. With --verbose, each of them was told.
+// votingStarts is what servers say that have been started a short time ago.
+var votingStarts = regexp.MustCompile(`voting starts in ([0-9]+) s$`)
+
+// missing says which nodes a wait is for. With --verbose, each of them was told. New
+// servers are nothing to worry about.
 func (o *runOptions) missing(e *fenlock.QuorumError) string {
+	last, starting := 0, len(e.Errors) > 0
+	for _, n := range e.Errors {
+		match := votingStarts.FindStringSubmatch(n.Err.Error())
+		if starting = starting && match != nil; starting {
+			seconds, _ := strconv.Atoi(match[1])
+			last = max(last, seconds)
+		}
+	}
+	if starting {
+		return fmt.Sprintf("%d of %d servers are new, or were restarted, and may have forgotten locks: voting starts in %d s", len(e.Errors), e.Nodes, last)
+	}
 	if o.verbose && !e.Late {
 		return fmt.Sprintf("%d of %d have to vote", e.Need, e.Nodes)
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -34,7 +35,10 @@ func plain(s string) string {
 // lineHandler prints the library's log as fenlock prints everything else: from
 // level Warn on, "message (key value, key value)". What becomes of nodes, which has a
 // state, the observer says.
-type lineHandler struct{ attrs []slog.Attr }
+type lineHandler struct {
+	attrs []slog.Attr
+	said  *sync.Map // messages: what is said of one node need not be said of each
+}
 
 // Enabled leaves out what a person need not act on.
 func (lineHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
@@ -56,7 +60,7 @@ func (h lineHandler) Handle(_ context.Context, r slog.Record) error {
 		add(a)
 	}
 	r.Attrs(add)
-	if ofNode {
+	if _, before := h.said.LoadOrStore(r.Message, true); ofNode || before {
 		return nil
 	}
 	line := r.Message
@@ -69,7 +73,8 @@ func (h lineHandler) Handle(_ context.Context, r slog.Record) error {
 
 // WithAttrs returns a handler that prints attrs with each record.
 func (h lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return lineHandler{attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	h.attrs = append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)
+	return h
 }
 
 // WithGroup returns h: the keys of one line need no qualification.
