@@ -62,6 +62,7 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 	if err != nil {
 		return nil, o.failure(name, err)
 	}
+	o.broken.take()
 	return lock, nil
 }
 
@@ -87,9 +88,11 @@ func (o *runOptions) observer() fenlock.Observer {
 			said = true
 		},
 		Node: func(change fenlock.NodeChange) {
-			// Without --verbose, only what a person has to mend.
-			if o.verbose || change.State == fenlock.NodeMisconfigured {
-				say("%v", change)
+			text := flagNames.Replace(change.String())
+			if o.verbose {
+				say("%s", text)
+			} else if change.State == fenlock.NodeMisconfigured {
+				o.broken.add(text)
 			}
 		},
 	}

@@ -79,3 +79,33 @@ func (h lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup returns h: the keys of one line need no qualification.
 func (h lineHandler) WithGroup(string) slog.Handler { return h }
+
+// complaints are what a person has to mend at nodes. They are said once the lock is taken:
+// the error of one that is not taken has them too.
+type complaints struct {
+	mu    sync.Mutex
+	taken bool
+	texts []string
+}
+
+func (c *complaints) add(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.texts = append(c.texts, text)
+	c.sayAll()
+}
+
+// take tells that the lock is taken.
+func (c *complaints) take() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.taken = true
+	c.sayAll()
+}
+
+func (c *complaints) sayAll() {
+	for c.taken && len(c.texts) > 0 {
+		say("%s", c.texts[0])
+		c.texts = c.texts[1:]
+	}
+}

@@ -49,7 +49,7 @@ func TestLoss(t *testing.T) {
 			r.line()
 			r.line()
 			test.lose(servers)
-			r.want(76, "waiting for nodes", "rejoining", "voting starts in",
+			r.want(76, "waiting for nodes", "voting starts in",
 				`stopping the command (SIGTERM): the lock on "x" cannot be extended`)
 			if killed := strings.Contains(r.stderr.String(), "killing the command (SIGKILL)"); killed != test.killed {
 				t.Errorf("killed: %v, want %v; stderr:\n%s", killed, test.killed, &r.stderr)
@@ -154,7 +154,23 @@ func TestNoQuorum(t *testing.T) {
 func TestMaxTTLDiffers(t *testing.T) {
 	h, _ := group(t)
 	h.start(append(short, "x", "--", "true")...).want(0)
-	h.start("fenlock", "run", "x", "--", "true").want(69, "--max-ttl")
+	r := h.start("fenlock", "run", "x", "--", "true")
+	r.want(69, "--max-ttl is 2s", "this client's is 30s")
+	if lines := strings.Count(r.stderr.String(), "\n"); lines != 1 {
+		t.Errorf("said in %d lines:\n%s", lines, &r.stderr)
+	}
+}
+
+// What a person has to mend at one node is said, also when the lock is taken.
+func TestAMinorityIsMisconfigured(t *testing.T) {
+	h, servers := group(t)
+	h.start(append(short, "x", "--", "true")...).want(0)
+	servers[1].Do("CONFIG", "SET", "requirepass", "secret")
+	r := h.start(append(short, "x", "--", "sh", "-c", "sleep 1")...)
+	r.want(0, "node valkey://"+servers[1].Addr()+" is misconfigured: the server wants a password")
+	if lines := strings.Count(r.stderr.String(), "\n"); lines != 1 {
+		t.Errorf("said in %d lines:\n%s", lines, &r.stderr)
+	}
 }
 
 // With an empty prefix the key is the name, as other Redlock clients have it.

@@ -24,6 +24,7 @@ type runOptions struct {
 	label      string
 	verbose    bool
 	newServers bool
+	broken     complaints
 	identity   string // of the lock
 }
 

@@ -72,10 +72,13 @@ func (h *health) answered(peer int, r *node.Request, a *node.Answer, err error) 
 	h.change(HealthChange{peer, now, why})
 }
 
+// ails reports whether it was told that a node does not work.
+func (h *health) ails(peer int) bool { return h.peers[peer].ails.Load() }
+
 // late takes an answer that came after the node timeout, so long after it was asked.
 func (h *health) late(peer int, err error, took, timeout time.Duration) {
 	// One that was stopped for long, and goes on, is not slow.
-	if h.tell == nil || err != nil || took > 4*timeout || !h.peers[peer].ails.Load() {
+	if h.tell == nil || err != nil || took > 4*timeout || !h.ails(peer) {
 		return
 	}
 	h.change(HealthChange{peer, Late, fmt.Errorf("it answers after %v, and has %v", took.Round(time.Millisecond), timeout)})

@@ -77,11 +77,6 @@ func ParseFacts(replies []valkey.ValkeyResult, err error) (Facts, error) {
 	return f, nil
 }
 
-func parseMilliseconds(s string) time.Duration {
-	ms, _ := strconv.ParseInt(s, 10, 64)
-	return time.Duration(ms) * time.Millisecond
-}
-
 // Notice records, or reads, when it was first noticed that the server lost its
 // memory.
 func (k *Keys) Notice(build valkey.Builder, replID string) valkey.Completed {

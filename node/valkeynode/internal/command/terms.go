@@ -3,6 +3,7 @@ package command
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,3 +58,8 @@ func (t Terms) Check(own Terms) error {
 func sorted(members string) []string { return slices.Sorted(strings.FieldsSeq(members)) }
 
 func list(members string) string { return strings.Join(sorted(members), ", ") }
+
+func parseMilliseconds(s string) time.Duration {
+	ms, _ := strconv.ParseInt(s, 10, 64)
+	return time.Duration(ms) * time.Millisecond
+}
