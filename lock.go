@@ -192,16 +192,17 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 			return gaveUp(k.caller, k.name, nil)
 		}
 		return gaveUp(k.caller, k.name, k.errorOf(f.Last))
-	case core.Expired:
+	case core.Expired, core.Taken:
 		// As text: a lost lock must not match ErrNoQuorum, which means that nothing is
 		// known.
-		text := ""
+		text := "its validity ran out before an extension succeeded"
+		if f.Reason == core.Taken {
+			text = "a majority of nodes does not have its lease any more"
+		}
 		for _, n := range k.nodeErrors(f) {
 			text += "; " + n.String()
 		}
-		return fmt.Errorf("%w: %q: its validity ran out before an extension succeeded%s", ErrLost, k.name, text)
-	case core.Taken:
-		return fmt.Errorf("%w: %q: a majority of nodes does not have its lease any more", ErrLost, k.name)
+		return fmt.Errorf("%w: %q: %s", ErrLost, k.name, text)
 	case core.HeldTooLong:
 		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.locker.config.MaxHold)
 	case core.LetGo:

@@ -197,7 +197,7 @@ func (l *Lock) end() Failure {
 	switch why := l.attempt.Reason(); why {
 	case core.NotOver:
 		return Failure{}
-	case core.Expired:
+	case core.Expired, core.Taken:
 		return missing(l.peers, core.Extend, why)
 	default:
 		return Failure{Reason: why}

@@ -24,7 +24,7 @@ type Failure struct {
 	Ahead      int
 
 	// Op is what too few nodes did, and Nodes are those that did not. Of
-	// core.Expired they are those of the last extension.
+	// core.Expired and core.Taken they are those of the last extension.
 	Op    core.Op
 	Nodes []NodeFailure
 
@@ -129,6 +129,8 @@ func refusal(op core.Op, a node.Answer) error {
 	switch {
 	case a.Status == node.Rejoining:
 		return fmt.Errorf("rejoining: %s", a.Detail)
+	case a.Status == node.Lost && op != core.Release && a.Detail != "":
+		return fmt.Errorf("it does not have the lease any more: %s", a.Detail)
 	case a.Status == node.Lost && op != core.Release:
 		return errors.New("it does not have the lease any more")
 	case a.Status == node.Held, a.Status == node.Outrun:
