@@ -58,6 +58,13 @@ type Config struct {
 	// and refuse a longer lease. 0 means DefaultMaxTTL.
 	MaxTTL time.Duration
 
+	// NewServers is the word of whoever starts a group that none of its servers was ever
+	// used, so that they need not wait for MaxTTL until they vote. It has an effect only
+	// where all servers answer and have nothing of fenlock's recorded. If that is because all
+	// of them have just lost their memory, a lock that is still held can be taken: so
+	// it is to be said once, by hand (docs/operations.md).
+	NewServers bool
+
 	// NodeTimeout bounds each request to a node. A node that is slower counts as
 	// unknown. 0 means a twentieth of the TTL, but 25 ms to 1 s. At most a
 	// quarter of the TTL, so that a hung node cannot use up the validity.
@@ -73,8 +80,10 @@ type Config struct {
 	// most MaxLabelLength bytes of UTF-8 without control characters.
 	Label string
 
-	// Logger is told of nodes that are out or misconfigured, and of locks that
-	// are lost. It never sees a password or a holder's identity. nil is silent.
+	// Logger is told when a node stops working and when it works again, as
+	// Observer.Node is (these records have the attributes node, state and error), and
+	// of locks that are lost. It never sees a password or a holder's identity. nil is
+	// silent.
 	Logger *slog.Logger
 
 	// Clock is the monotonic clock that validity is counted by, from any epoch; it is
@@ -84,7 +93,8 @@ type Config struct {
 	// another one than that of a test answers for the locks.
 	Clock func() time.Duration
 
-	// Observer is told why callers wait. The zero Observer hears nothing.
+	// Observer is told why callers wait, and which nodes work. The zero Observer hears
+	// nothing.
 	Observer Observer
 }
 

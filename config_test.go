@@ -115,7 +115,7 @@ func TestNewRefusesANodeOfAnotherGroup(t *testing.T) {
 func TestEvenNumberOfNodesIsAWarning(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		lines := 0
-		newLocker(t, fenlock.Config{Nodes: nodes(n), Logger: slog.New(funcHandler(func() { lines++ }))})
+		newLocker(t, fenlock.Config{Nodes: nodes(n), Logger: slog.New(funcHandler(func(slog.Record) { lines++ }))})
 		if want := 1 - n%2; lines != want {
 			t.Errorf("%d nodes: %d warnings, want %d", n, lines, want)
 		}

@@ -31,8 +31,8 @@ func New(config Config) (*Locker, error) {
 	c := shell.Config{Env: world{config.Clock}, TTL: config.TTL, NodeTimeout: config.NodeTimeout, MaxHold: config.MaxHold, Label: config.Label,
 		CannotNotify: func(i int, err error) {
 			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(), "error", err)
-		}}
-	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, Warn: func(n node.Node, message string) {
+		}, HealthChanged: func(h shell.HealthChange) { healthChanged(&l.config, h) }}
+	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, New: config.NewServers, Warn: func(n node.Node, message string) {
 		config.Logger.Warn(message, "node", n.String())
 	}}
 	for _, n := range config.Nodes {
@@ -174,13 +174,19 @@ func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Cont
 }
 
 // Close waits until the requests under way have ended, those that clean up
-// after a failed attempt included (about two node timeouts at most), and closes
-// the nodes, also those that another Locker shares. Locks that are still held
+// after a failed attempt included (about two node timeouts at most; a server that was not
+// reached yet is not waited for), and closes the nodes, also those that another Locker
+// shares. Locks that are still held
 // are not released: they end with their leases. Operations after Close fail with
 // ErrClosed; a second Close does nothing.
 func (l *Locker) Close() error {
 	idle := make(chan struct{})
 	l.client.Close(func() { close(idle) })
+	for _, n := range l.config.Nodes {
+		if f, ok := n.Engine().(node.Finisher); ok {
+			f.Finish()
+		}
+	}
 	<-idle
 	l.running.Wait()
 	var errs []error

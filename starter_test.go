@@ -89,6 +89,7 @@ func silents(t *testing.T, n int) (*fenlock.Locker, []*silent) {
 
 func wantNoneInFlight(t *testing.T, l *fenlock.Locker) {
 	t.Helper()
+	synctest.Wait()
 	if n := fenlock.InFlight(l); n != 0 {
 		t.Errorf("%d fanouts have not ended", n)
 	}

@@ -12,6 +12,8 @@
 //   - Queuer: it keeps waiter queues, and notifies whose turn it is. Without it,
 //     waiters poll.
 //   - Rejoiner: it can lose its memory while its address stays the same.
+//   - Finisher: it does not keep its Locker waiting, when that is closed, for a server
+//     that was never reached.
 //   - Admin: an operator can look at its leases, and break one.
 //   - Starter: its operations can be begun without a goroutine for each. An
 //     Ordered one carries them out in the order in which they were begun.
@@ -19,7 +21,7 @@
 // # A wrapper
 //
 // A wrapper embeds a Node, and overrides what it changes. It need not know what it
-// wraps: Queuer, Rejoiner and Admin are looked for on Node.Engine, which it has from
+// wraps: Queuer, Rejoiner, Finisher and Admin are looked for on Node.Engine, which it has from
 // the node that it embeds. Starter and Ordered are about how operations are sent,
 // so they are looked for on the wrapper alone: one that overrides Do only is
 // asked by Do, always.

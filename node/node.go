@@ -129,7 +129,8 @@ type Answer struct {
 	// Clock is what the node's clock shows, from any epoch, in an answer Held of
 	// a Queuer. Waiters are put in order by it.
 	Clock time.Duration
-	// Detail says, for Rejoining, why the node is out and until when.
+	// Detail says, for Rejoining, why the node is out and until when; for Lost, what has
+	// become of the lease, where a node knows that its store is another one now.
 	Detail string
 }
 

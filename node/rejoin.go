@@ -23,8 +23,12 @@ type Group struct {
 	// MaxTTL is the longest lease that anybody in the group may take; a node
 	// that lost its memory stays out for so long.
 	MaxTTL time.Duration
-	// Warn is told, in one line, when a node is out, why and until when, or
-	// when it is misconfigured. It may be called at any time from any goroutine.
+	// New is somebody's word that no server of the group was ever used. A node whose
+	// whole group answers, and has nothing recorded, need not wait then.
+	New bool
+	// Warn is told, in one line, what a person should know of a node and no answer says:
+	// answers and errors are heard by whoever asked. It may be called at any time from
+	// any goroutine.
 	Warn func(n Node, message string)
 }
 
@@ -36,6 +40,9 @@ type Registers struct {
 	// Empty are the memories that were found lost when this node was admitted
 	// while a majority had lost theirs, or in a new group.
 	Empty  []string
-	MaxTTL time.Duration       // as recorded; 0 if it is not
-	Tokens map[int]fence.Token // by stripe; absent is 0
+	MaxTTL time.Duration // as recorded; 0 if it is not
+	// Members are the nodes of its group, as the clients that admitted it name them, in
+	// a form of the engine's; empty if it is not recorded.
+	Members string
+	Tokens  map[int]fence.Token // by stripe; absent is 0
 }

@@ -39,3 +39,13 @@ type Call interface {
 	// Start has returned, and however late: the caller has a timer of its own.
 	Done(Answer, error)
 }
+
+// Finisher is an engine that may have to wait before it can send what was begun: for a
+// connection to a server that hangs, for example.
+type Finisher interface {
+	// Finish is told before Close, while requests are under way and may still be begun.
+	// What would have to wait is not sent from now on, and fails with an error that
+	// matches context.Canceled; what was sent goes on, and so does what can be sent at
+	// once. It returns at once.
+	Finish()
+}

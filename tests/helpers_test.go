@@ -64,7 +64,7 @@ func through(t testing.TB, servers ...*testserver.Server) (all networks, urls []
 		p := proxy.New(s.Addr(), nil)
 		t.Cleanup(p.Close)
 		scheme, _, _ := strings.Cut(s.URL(), "://")
-		all, urls = append(all, p), append(urls, scheme+"://"+p.Addr(0))
+		all, urls = append(all, p), append(urls, scheme+"://"+p.Addr(0)+"?name="+s.Addr())
 	}
 	return all, urls
 }

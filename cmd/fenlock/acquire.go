@@ -5,7 +5,10 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"regexp"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -59,28 +62,63 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 	if err != nil {
 		return nil, o.failure(name, err)
 	}
+	o.broken.take()
 	return lock, nil
 }
 
 // observer tells a person what the wait is for: once, and with --verbose
-// whenever that changes. This command waits for one lock only, so that nothing
-// here is called twice at once.
+// whenever that changes; then it tells of every node too. This command waits for one lock
+// only, so that Waiting is not called twice at once.
 func (o *runOptions) observer() fenlock.Observer {
 	said := false
-	return fenlock.Observer{Waiting: func(_ context.Context, _ string, why error) {
-		if said && !o.verbose {
-			return
+	return fenlock.Observer{
+		Waiting: func(_ context.Context, _ string, why error) {
+			if said && !o.verbose {
+				return
+			}
+			var quorum *fenlock.QuorumError
+			switch {
+			case errors.As(why, &quorum):
+				say("waiting for nodes: %s", o.missing(quorum))
+			case o.verbose || term.IsTerminal(int(os.Stderr.Fd())):
+				say("waiting: %v", why)
+			default:
+				return // a reason to speak may come yet
+			}
+			said = true
+		},
+		Node: func(change fenlock.NodeChange) {
+			text := flagNames.Replace(change.String())
+			if o.verbose {
+				say("%s", text)
+			} else if change.State == fenlock.NodeMisconfigured {
+				o.broken.add(text)
+			}
+		},
+	}
+}
+
+// votingStarts is what servers say that have been started a short time ago.
+var votingStarts = regexp.MustCompile(`voting starts in ([0-9]+) s$`)
+
+// missing says which nodes a wait is for. With --verbose, each of them was told. New
+// servers are nothing to worry about.
+func (o *runOptions) missing(e *fenlock.QuorumError) string {
+	last, starting := 0, len(e.Errors) > 0
+	for _, n := range e.Errors {
+		match := votingStarts.FindStringSubmatch(n.Err.Error())
+		if starting = starting && match != nil; starting {
+			seconds, _ := strconv.Atoi(match[1])
+			last = max(last, seconds)
 		}
-		switch {
-		case errors.Is(why, fenlock.ErrNoQuorum):
-			say("waiting for nodes: %v", why)
-		case o.verbose || term.IsTerminal(int(os.Stderr.Fd())):
-			say("waiting: %v", why)
-		default:
-			return // a reason to speak may come yet
-		}
-		said = true
-	}}
+	}
+	if starting {
+		return fmt.Sprintf("%d of %d servers are new, or were restarted, and may have forgotten locks: voting starts in %d s", len(e.Errors), e.Nodes, last)
+	}
+	if o.verbose && !e.Late {
+		return fmt.Sprintf("%d of %d have to vote", e.Need, e.Nodes)
+	}
+	return e.Error()
 }
 
 // freshen extends a lock that was taken, but whose validity is as short as that

@@ -59,7 +59,7 @@ func isUsage(err error) bool { return errors.Is(err, fenlock.ErrInvalid) }
 var flagNames = strings.NewReplacer(
 	fenlock.ErrInvalid.Error()+": ", "",
 	"Config.TTL", "--ttl", "Config.MaxTTL", "--max-ttl", "MaxTTL", "--max-ttl", "Config.MaxHold", "--max-hold",
-	"Config.Label", "--label", "Config.Nodes", "--node",
+	"Config.Label", "--label", "Config.NewServers", "--new-servers", "Config.Nodes", "--node",
 )
 
 func usageError(err error) error { return exitf(exitUsage, "%s", flagNames.Replace(err.Error())) }

@@ -110,7 +110,7 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 			return nil, "a letter that is no flag"
 		}
 		switch name {
-		case "--no-wait", "--verbose":
+		case "--no-wait", "--verbose", "--new-servers":
 			if !has {
 				value = "true"
 			}

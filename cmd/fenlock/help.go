@@ -7,7 +7,7 @@ const runHelp = `Run a command while holding the lock NAME, and stop it if the l
 fenlock takes the lock, runs the command, extends the lock for as long as the
 command runs, and releases it when the command has ended. If somebody else has the
 lock, fenlock waits in a queue for it: first come, first served, among all machines.
-With --verbose it says who has the lock and how many are ahead.
+With --verbose it says who has the lock, how many are ahead, and which nodes do not work.
 
 Where the lock is
   --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:

@@ -49,7 +49,7 @@ func TestLoss(t *testing.T) {
 			r.line()
 			r.line()
 			test.lose(servers)
-			r.want(76, "waiting for nodes", "rejoining", "until",
+			r.want(76, "waiting for nodes", "voting starts in",
 				`stopping the command (SIGTERM): the lock on "x" cannot be extended`)
 			if killed := strings.Contains(r.stderr.String(), "killing the command (SIGKILL)"); killed != test.killed {
 				t.Errorf("killed: %v, want %v; stderr:\n%s", killed, test.killed, &r.stderr)
@@ -92,6 +92,48 @@ func have(servers []*testserver.Server, key string) (n int) {
 	return n
 }
 
+// With --verbose a dead minority is told when it dies, and when it is back, once.
+func TestNodesAreToldOf(t *testing.T) {
+	h, servers := group(t)
+	h.start(append(short, "x", "--", "true")...).want(0)
+	r := h.start("sh", "-c", "exec "+strings.Join(short, " ")+` --verbose x -- sh -c 'echo ready; read x; exit 0' 2>&1`)
+	node := "node valkey://" + servers[2].Addr()
+	var said []string
+	until := func(text string) {
+		t.Helper()
+		for {
+			line := r.line()
+			if strings.Contains(line, node) {
+				said = append(said, strings.TrimPrefix(line, "fenlock: "+node+" "))
+			}
+			if strings.Contains(line, text) {
+				return
+			}
+		}
+	}
+	until("ready")
+	said = nil // it may have been the last to vote
+	servers[2].Kill()
+	until(node + " is down: ")
+	servers[2].Restart()
+	until(node + " works again")
+	r.stdin.Close()
+	r.want(0)
+	if rest := r.rest(); strings.Contains(rest, node) {
+		t.Errorf("and then: %s", rest)
+	}
+	if len(said) != 3 || !strings.HasPrefix(said[1], "is out: it was started a short time ago") {
+		t.Errorf("of %s was said: %q; want that it is down, out, and works again", node, said)
+	}
+	// Without --verbose it is nobody's to mend.
+	servers[2].Kill()
+	quiet := h.start(append(short, "x", "--", "true")...)
+	quiet.want(0)
+	if text := quiet.stderr.String(); strings.Contains(text, node) {
+		t.Errorf("without --verbose: %s", text)
+	}
+}
+
 func TestNoQuorum(t *testing.T) {
 	h, servers := group(t)
 	h.start(append(short, "x", "--", "true")...).want(0)
@@ -112,7 +154,23 @@ func TestNoQuorum(t *testing.T) {
 func TestMaxTTLDiffers(t *testing.T) {
 	h, _ := group(t)
 	h.start(append(short, "x", "--", "true")...).want(0)
-	h.start("fenlock", "run", "x", "--", "true").want(69, "--max-ttl")
+	r := h.start("fenlock", "run", "x", "--", "true")
+	r.want(69, "--max-ttl is 2s", "this client's is 30s")
+	if lines := strings.Count(r.stderr.String(), "\n"); lines != 1 {
+		t.Errorf("said in %d lines:\n%s", lines, &r.stderr)
+	}
+}
+
+// What a person has to mend at one node is said, also when the lock is taken.
+func TestAMinorityIsMisconfigured(t *testing.T) {
+	h, servers := group(t)
+	h.start(append(short, "x", "--", "true")...).want(0)
+	servers[1].Do("CONFIG", "SET", "requirepass", "secret")
+	r := h.start(append(short, "x", "--", "sh", "-c", "sleep 1")...)
+	r.want(0, "node valkey://"+servers[1].Addr()+" is misconfigured: the server wants a password")
+	if lines := strings.Count(r.stderr.String(), "\n"); lines != 1 {
+		t.Errorf("said in %d lines:\n%s", lines, &r.stderr)
+	}
 }
 
 // With an empty prefix the key is the name, as other Redlock clients have it.

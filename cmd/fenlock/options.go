@@ -23,6 +23,8 @@ type runOptions struct {
 	heldStatus int
 	label      string
 	verbose    bool
+	newServers bool
+	broken     complaints
 	identity   string // of the lock
 }
 
@@ -38,6 +40,7 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.DurationVar(&o.ttl, "ttl", fenlock.DefaultTTL, "`time` that the lock stays taken if this machine dies")
 	f.DurationVar(&o.maxHold, "max-hold", 0, "stop the command after this `time` (default: no limit)")
 	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
+	f.BoolVar(&o.newServers, "new-servers", false, "none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
 	f.StringVar(&o.nodes.prefix, "prefix", valkeynode.DefaultPrefix, "`text` before the name in Valkey and Redis keys; '' for what other Redlock clients use")
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
 	f.BoolVar(&o.verbose, "verbose", false, "say on stderr what happens to the lock")

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/fenlock/fenlock"
@@ -89,8 +90,8 @@ func (o *runOptions) open(name string) (*fenlock.Locker, error) {
 		maxHold = -1
 	}
 	locker, err := fenlock.New(fenlock.Config{
-		Nodes: nodes, TTL: o.ttl, MaxTTL: o.maxTTL, MaxHold: maxHold, Label: o.label,
-		Logger: slog.New(lineHandler{}), Observer: o.observer(),
+		Nodes: nodes, TTL: o.ttl, MaxTTL: o.maxTTL, MaxHold: maxHold, Label: o.label, NewServers: o.newServers,
+		Logger: slog.New(lineHandler{said: new(sync.Map)}), Observer: o.observer(),
 	})
 	if err != nil {
 		closeAll(nodes)

@@ -16,6 +16,7 @@
 //	drive.go        how it drives the core: answers and ticks in, decisions out
 //	failure.go      why something failed, for the errors
 //	fanout.go       the requests of one action
+//	health.go       which nodes work, as their answers tell, for people
 //	ticks.go        wakes the locks that are held, by one timer
 //	deadlines.go    ends the requests whose time is up, by one timer
 //	inflight.go     counts what is under way

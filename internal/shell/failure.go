@@ -154,6 +154,8 @@ func refusal(op core.Op, a node.Answer) error {
 	switch {
 	case a.Status == node.Rejoining:
 		return fmt.Errorf("rejoining: %s", a.Detail)
+	case a.Status == node.Lost && op != core.Release && a.Detail != "":
+		return fmt.Errorf("it does not have the lease any more: %s", a.Detail)
 	case a.Status == node.Lost && op == core.Extend:
 		return errors.New("somebody else has the lease")
 	case a.Status == node.Lost && op != core.Release:

@@ -94,14 +94,22 @@ func (c *call) Wanted() bool { return !c.over.Load() }
 
 // Done implements node.Call.
 func (c *call) Done(a node.Answer, err error) {
-	if !c.over.CompareAndSwap(false, true) {
-		return // it comes too late
-	}
 	f := c.fanout
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	g := f.group
+	if !c.over.CompareAndSwap(false, true) { // it comes too late
+		g.health.late(c.node, err, g.Env.Now()-f.sent, f.timeout)
+		return
+	}
+	ours := errors.Is(err, context.Canceled)
+	if ours || errors.Is(err, context.DeadlineExceeded) {
 		// It is the request's own context that ended. The error must not match
 		// the caller's, which is how a caller tells that it gave up itself.
 		err = noAnswer(f.timeout)
+		// This process was paused: answers may be waiting.
+		ours = ours || g.Env.Now()-f.sent > 2*f.timeout
+	}
+	if !ours {
+		g.health.answered(c.node, &f.request, &a, err)
 	}
 	f.of.answered(f, c.node, a, err)
 	if f.left.Add(-1) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// Config is what a Client is made with. All of it but Rules and CannotNotify is
+// Config is what a Client is made with. All of it but Rules and the functions is
 // required.
 type Config struct {
 	Env   Env
@@ -22,7 +22,11 @@ type Config struct {
 
 	// CannotNotify is told when a peer refused to make waiters reachable.
 	CannotNotify func(peer int, err error)
-	Rules        Rules // nil: Shipped
+	// HealthChanged is told when a node stops working, and when it works again: of each
+	// node in order, and without any mutex held. Close waits until it has returned. nil:
+	// nobody is.
+	HealthChanged func(HealthChange)
+	Rules         Rules // nil: Shipped
 }
 
 // group is what all locks of a Client share.
@@ -32,6 +36,7 @@ type group struct {
 	inflight  inflight
 	deadlines deadlines
 	ticks     ticks
+	health    health
 
 	// seen is the largest register that any node ever showed, for proposals.
 	seen atomic.Uint64
@@ -47,6 +52,7 @@ func newGroup(c Config) *group {
 	}
 	g := &group{Config: c}
 	g.time = c.Rules.NodeTime(&g.clock)
+	g.health = health{env: c.Env, inflight: &g.inflight, tell: c.HealthChanged, peers: make([]peerHealth, len(c.Peers))}
 	g.deadlines.env, g.ticks.env = c.Env, c.Env
 	g.ticks.early = c.TTL / 400
 	for i, p := range c.Peers {

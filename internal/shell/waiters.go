@@ -87,7 +87,7 @@ func (s *waiters) listenAll() {
 				s.mu.Lock()
 				s.reachable = s.reachable.With(i)
 				s.mu.Unlock()
-			case errors.Is(err, node.ErrMisconfigured) && g.CannotNotify != nil:
+			case errors.Is(err, node.ErrMisconfigured) && g.CannotNotify != nil && !g.health.ails(i):
 				g.CannotNotify(i, err)
 			}
 			if left.Add(-1) == 0 {

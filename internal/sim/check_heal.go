@@ -41,7 +41,9 @@ func leftOver(n *server, r node.Request, a node.Answer) bool {
 }
 
 // absent notes that the client itself does nothing until some time.
-func (c *client) absent(until time.Duration) { c.presence.shaken = max(c.presence.shaken, until+c.ttl/2) }
+func (c *client) absent(until time.Duration) {
+	c.presence.shaken = max(c.presence.shaken, until+c.ttl/2)
+}
 
 // lostWrongly is asked when the lock's context ends. What happened more than a TTL and
 // a half ago is over: either the lock was lost by it then, or it has healed since.

@@ -2,6 +2,7 @@ package sqlnode
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
@@ -17,6 +18,10 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 		a = writing
 	}
 	answer, err := n.serve(ctx, a, r)
+	if lost := (gone{}); r.Op == node.Extend && errors.As(err, &lost) {
+		// The lease is in no file that others find: somebody else may have the name.
+		return node.Answer{Status: node.Lost, Detail: lost.Error()}, nil
+	}
 	if answer.Status == node.Held {
 		n.checkPipe(r.Place.Waiter)
 	}

@@ -16,6 +16,14 @@
 // time namespace of their own: they would take each other's leases for void.
 // Docker's containers share both.
 //
+// All who share the file must find the same one, and the same -wal and -shm beside it. A
+// file with several hard links, or mounted by itself into a container, is refused when it
+// is opened, and a link that is made later is found by the next operation (mount the
+// folder, and use symbolic links). A file, or -shm, that is deleted or replaced under an
+// open node ends the locks on it at the next extension of each, so within a third of its
+// TTL; until then, who opens the new file may have the same lock. End all programs before
+// the file is touched. A watch on the folder would tell sooner, and never at once.
+//
 // Waiters are notified through named pipes, one for each process that waits, in
 // the folder path-waiters beside the file, where links lead to; it stays, empty,
 // when nobody waits. A pipe has a reader only while its process lives, so whoever releases a lock

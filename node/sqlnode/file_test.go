@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -26,7 +27,7 @@ func problem(t *testing.T, err error, path string, says ...string) {
 	}
 }
 
-// Whoever deletes or replaces the file makes two groups of processes that do not
+// Whoever deletes or replaces the file, or what SQLite keeps beside it, makes two groups of processes that do not
 // see each other's leases. Those who notice must stop voting.
 func TestFileDeletedOrReplaced(t *testing.T) {
 	for what, change := range map[string]func(path string) error{
@@ -38,6 +39,11 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 			}
 			return os.Rename(path+".new", path)
 		},
+		"locks deleted": func(path string) error { return os.Remove(path + "-shm") },
+		"log deleted":   func(path string) error { return errors.Join(os.Remove(path+"-wal"), os.Remove(path+"-shm")) },
+		"locks replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", nil, 0o600), os.Rename(path+".new", path+"-shm"))
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			n, path := newNode(t)
@@ -46,14 +52,44 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 			if err := change(path); err != nil {
 				t.Fatal(err)
 			}
-			_, extend := n.Do(t.Context(), as(node.Extend, r))
+			a := want(t, node.Lost)(n.Do(t.Context(), as(node.Extend, r)))
+			if !strings.Contains(a.Detail, "while it was open") {
+				t.Errorf("the lease is lost, because %q", a.Detail)
+			}
+			_, release := n.Do(t.Context(), as(node.Release, r))
 			_, acquire := n.Do(t.Context(), as(node.Acquire, request("b", "", 0)))
 			_, inspect := n.Inspect(t.Context(), "a")
 			list := n.List(t.Context(), func(node.Lease) bool { return true })
-			for _, err := range []error{extend, acquire, inspect, list} {
+			for _, err := range []error{release, acquire, inspect, list} {
 				problem(t, err, path, "while it was open")
+				if !errors.Is(err, node.ErrMisconfigured) {
+					t.Errorf("not misconfigured: %v", err)
+				}
 			}
 		})
+	}
+}
+
+// Whoever holds a lock in a file that is deleted learns it with the next extension, not
+// when the validity has run out: others can have the lock at once.
+func TestDeletedFileEndsTheLock(t *testing.T) {
+	n, path := newNode(t)
+	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := l.Acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{lock.Extend(t.Context()), context.Cause(lock.Context())} {
+		problem(t, err, path, "does not have its lease", "deleted or moved while it was open")
+		if !errors.Is(err, fenlock.ErrLost) {
+			t.Errorf("not lost: %v", err)
+		}
 	}
 }
 
@@ -66,7 +102,7 @@ func TestDeletedFileIsNotMadeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))
-	problem(t, err, path, "unable to open database file")
+	problem(t, err, path, "deleted or moved while it was open")
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
 		t.Errorf("the file is there again (%v)", err)
 	}
@@ -83,6 +119,14 @@ func TestOpenRefuses(t *testing.T) {
 
 	_, err = OpenFile(dir)
 	problem(t, err, dir, "not a regular file")
+
+	// A mistake in a path must not make folders, and a lock that excludes nobody.
+	missing := filepath.Join(dir, "typo", "x.db")
+	_, err = OpenFile(missing)
+	problem(t, err, missing, "the folder "+filepath.Dir(missing)+" does not exist")
+	if _, err := os.Stat(filepath.Dir(missing)); !os.IsNotExist(err) {
+		t.Errorf("the folder was made (%v)", err)
+	}
 
 	below := filepath.Join(text, "x.db")
 	_, err = OpenFile(below)

@@ -5,9 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,9 +21,7 @@ import (
 // concurrent use, by several processes too. Make one with Open or OpenFile; the zero Node is not
 // usable.
 type Node struct {
-	path string      // absolute
-	real string      // without links: what SQLite opens, and keeps its files beside
-	file os.FileInfo // as it was opened; see unchanged
+	file
 	db   *sql.DB
 	stmt statements
 	sync string // how a synced transaction is, FULL but in tests
@@ -104,9 +100,13 @@ const openPatience = 10 * time.Second
 var opening sync.Mutex
 
 // OpenFile opens the node in the database file at path, and creates what is
-// missing: the folder with mode 0700, the file with 0600, the tables. A
+// missing: the file with mode 0600, and the tables, but no folder. A
 // relative path is made absolute at once. The tables' names begin
 // with fenlock_; the file is switched to write-ahead logging.
+//
+// A file with several hard links, or that is mounted by itself, is refused with an error
+// that matches node.ErrMisconfigured: its log and its locks would not be those of
+// whoever comes by another name.
 //
 // ":memory:" is refused: it would lock nothing between processes. If a process
 // holds the file's write lock for 10 s, OpenFile gives up.
@@ -118,7 +118,7 @@ func OpenFile(path string) (*Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sqlnode: %s: %w", path, err)
 	}
-	n := &Node{path: absolute, sync: "FULL", listeners: make(map[string]*listener)}
+	n := &Node{file: file{path: absolute}, sync: "FULL", listeners: make(map[string]*listener)}
 	if err := n.open(); err != nil {
 		return nil, n.errorf("open", err)
 	}
@@ -136,17 +136,8 @@ func (n *Node) open() error {
 	// Where they do not exist, or the process has used SQLite before, its own
 	// stay in use.
 	_, _ = sqlite.OFDLocking(true)
-	if err := create(n.path); err != nil {
+	if err := n.file.open(); err != nil {
 		return err
-	}
-	if n.real, err = resolve(n.path); err != nil {
-		return err
-	}
-	if n.file, err = os.Stat(n.real); err != nil {
-		return err
-	}
-	if !n.file.Mode().IsRegular() {
-		return errors.New("not a regular file")
 	}
 	if n.db, err = sql.Open("sqlite", dsn(n.path)); err != nil {
 		return err
@@ -160,21 +151,6 @@ func (n *Node) open() error {
 		n.db.Close()
 	}
 	return err
-}
-
-// create makes the file if it is missing. It must not open one that is there.
-func create(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
 }
 
 // dsn returns the driver's name for the file. The settings are in it, because a

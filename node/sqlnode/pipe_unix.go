@@ -37,6 +37,14 @@ func (n *Node) pipes() string { return n.real + "-waiters" }
 
 func resolve(path string) (string, error) { return filepath.EvalSymlinks(path) }
 
+// links returns how many names a file has.
+func links(info os.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Nlink)
+	}
+	return 1
+}
+
 // reach opens the pipe of a waiter, or returns nil if nobody would read what is
 // written to it. Waiters that come out of the file have been checked before they
 // went in; but others can write to the file.

@@ -19,6 +19,9 @@ import (
 func TestCallsFollowLinks(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "data", "real.db")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	direct := open(t, file)
 	links := map[string]string{filepath.Join(dir, "link.db"): "data/real.db", filepath.Join(dir, "folder"): "data"}
 	for link, target := range links {
@@ -73,7 +76,8 @@ func TestLinkMoved(t *testing.T) {
 			if err := errors.Join(change(file, other), os.Remove(link), os.Symlink(other, link)); err != nil {
 				t.Fatal(err)
 			}
-			_, err := n.Do(t.Context(), as(node.Extend, r))
+			want(t, node.Lost)(n.Do(t.Context(), as(node.Extend, r)))
+			_, err := n.Do(t.Context(), as(node.Acquire, request("b", "me", 0)))
 			problem(t, err, link, "while it was open")
 		})
 	}

@@ -1,13 +1,12 @@
 package sqlnode
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"slices"
 	"time"
 
 	"modernc.org/sqlite"
@@ -90,6 +89,9 @@ func (n *Node) transact(ctx context.Context, a access, f func(*step)) error {
 func (n *Node) try(ctx context.Context, a access, f func(*step)) (retry bool, err error) {
 	conn, err := n.db.Conn(ctx)
 	if err != nil {
+		if now := n.unchanged(); now != nil {
+			return false, now // says more than that SQLite cannot open it
+		}
 		return true, err
 	}
 	defer conn.Close() // gives it back
@@ -104,7 +106,7 @@ func (n *Node) try(ctx context.Context, a access, f func(*step)) (retry bool, er
 	if err != nil {
 		return true, err
 	}
-	if err = n.unchanged(); err != nil {
+	if err = cmp.Or(n.unchanged(), n.sameLocks(ctx, conn)); err != nil {
 		tx.Rollback()
 		return false, err
 	}
@@ -118,23 +120,6 @@ func (n *Node) try(ctx context.Context, a access, f func(*step)) (retry bool, er
 		return false, err
 	}
 	return false, n.unchanged()
-}
-
-// unchanged returns an error if the file at the path is not the one that was
-// opened. Those who open the path now get another file, and their leases are
-// not in ours: there could be two holders. The same if a link leads to the file
-// at a new place: SQLite looks for the log, and locks, beside it.
-func (n *Node) unchanged() error {
-	for _, path := range slices.Compact([]string{n.path, n.real}) {
-		now, err := os.Stat(path)
-		if err != nil {
-			return fmt.Errorf("the file was deleted or moved while it was open; end all programs that use it before you change it: %w", err)
-		}
-		if !os.SameFile(n.file, now) {
-			return errors.New("the file was replaced by another while it was open; end all programs that use it before you change it")
-		}
-	}
-	return nil
 }
 
 // apart runs f in a goroutine and returns when it ends or ctx is done. SQLite

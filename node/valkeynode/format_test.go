@@ -75,11 +75,7 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		markAdmitted(t, server, "fenlock:", time.Minute)
-		w := &warnings{}
-		n := open(t, server.URL())
-		if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Minute, Warn: w.add}); err != nil {
-			t.Fatal(err)
-		}
+		n := joined(t, server.URL(), time.Minute)
 		held, other := long("held", "one"), long("other", "one")
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, held)))
 		server.Do("HSET", registersKey, "format", "3")
@@ -106,9 +102,6 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 		}
 		if keys := server.Do("EXISTS", "fenlock:other"); keys != "0" {
 			t.Error("a lease was made")
-		}
-		if lines := w.all(); len(lines) != 1 || !strings.Contains(lines[0], "upgrade this program") {
-			t.Errorf("warned of %q; want the reason, once", lines)
 		}
 		// What it made itself it may remove: that promises nothing.
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Release, held)))

@@ -94,7 +94,7 @@ func checkOpen(t *testing.T, raw, secret, password string) *Node {
 		return nil
 	}
 	defer n.Close()
-	opt, name, err := transport.ParseURL(raw)
+	opt, name, _, err := transport.ParseURL(raw)
 	if err != nil || name != n.String() {
 		t.Fatalf("%q: the node is called %q; the URL says %q, %v", raw, n, name, err)
 	}
@@ -128,7 +128,7 @@ func FuzzServer(f *testing.F) {
 	const one, two, three = "$1\r\n1\r\n", "$1\r\n2\r\n", "$1\r\n3\r\n"
 	info := fmt.Sprintf("$%d\r\n%s\r\n", len(replytest.Info()), replytest.Info())
 	// A server with the mark of what it is now, and its replies to the scripts.
-	marked, loaded := ":1\r\n*6\r\n"+one+"$7\r\n4567def\r\n$3\r\n100\r\n"+one+"$3\r\na b\r\n"+one+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", ""
+	marked, loaded := ":1\r\n*7\r\n"+one+"$7\r\n4567def\r\n$4\r\n1000\r\n"+one+"$3\r\na b\r\n"+one+"$-1\r\n"+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", ""
 	for _, s := range command.Operations {
 		loaded += "+" + s.SHA + "\r\n"
 	}
@@ -143,7 +143,7 @@ func FuzzServer(f *testing.F) {
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n$4\r\n4096\r\n" + one, // no stripe
 		"*2\r\n$1\r\n0\r\n*2\r\n$9\r\nfenlock:a\r\n$9\r\nfenlock:b\r\n" + one + ":1\r\n*2\r\n" + two + "$-1\r\n$-1\r\n:-2\r\n*2\r\n" + three + one,
 		marked + "+admitted\r\n" + loaded, marked + "+format 2\r\n", marked + "+restarted\r\n" + loaded, marked + "+admitted\r\n",
-		":1\r\n*6\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info + "$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n:5\r\n",
+		":1\r\n*7\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info + "$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n:5\r\n",
 		info, "_\r\n", "*0\r\n", "",
 	} {
 		for what := range byte(9) {
@@ -157,7 +157,7 @@ func FuzzServer(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer nobody.Close()
-		replies := &replier{builder: nobody.conn.B(), rest: slices.Concat([]byte(info), input)} // it is looked at first
+		replies := &replier{builder: nobody.conn.B(), rest: slices.Concat([]byte(info+"*2\r\n$4\r\n1000\r\n$-1\r\n"), input)} // it is looked at first
 		n := newNode(command.Errors{Name: "valkey://host", Secret: secret}, nobody.keys, transport.Over(replies))
 		defer n.Close()
 		n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Second, Warn: func(_ node.Node, message string) {

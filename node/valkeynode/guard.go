@@ -18,20 +18,17 @@ import (
 // "fenlock-token:" before it and without a time to live: removing it lets every
 // token pass again. Writes to the key that do not go through a Guard are not
 // checked. A server that evicts the second key, or is set back to an old snapshot,
-// forgets tokens too.
+// forgets tokens too. A second key that holds no token refuses every write.
 type Guard struct {
 	errors command.Errors
 	conn   *transport.Conn
 	script *valkey.Lua
 }
 
-// tokenPrefix begins the key that remembers a key's largest token.
-const tokenPrefix = "fenlock-token:"
-
 // OpenGuard returns a guard for the keys of the server at a URL, which has the
 // form of Open's. It connects when it is first used.
 func OpenGuard(rawURL string) (*Guard, error) {
-	opt, name, err := transport.ParseURL(rawURL)
+	opt, name, _, err := transport.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -49,14 +46,19 @@ func OpenGuard(rawURL string) (*Guard, error) {
 // nothing is written. Check and write are one step on the server.
 //
 // Any other error leaves it open whether the value was written, unless it
-// matches fence.ErrInvalidToken; calling Set again with the same token is safe.
+// matches fence.ErrInvalidToken, node.ErrInvalid (the key is one of fenlock's own) or
+// node.ErrMisconfigured; calling Set again with the same token is safe.
 func (g *Guard) Set(ctx context.Context, key, value string, token fence.Token) error {
 	if !token.Valid() {
 		return fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(token))
 	}
-	reply, err := g.conn.Exec(ctx, g.script, []string{key, tokenPrefix + key}, []string{token.String(), value})
+	record, err := command.GuardKey(key)
 	if err != nil {
 		return g.errors.Fail(err)
+	}
+	reply, err := g.conn.Exec(ctx, g.script, []string{key, record}, []string{token.String(), value})
+	if err != nil {
+		return g.errors.Fail(command.DescribeGuard(err, record))
 	}
 	newest, err := reply.AsInt64()
 	if err == nil && newest != 0 {

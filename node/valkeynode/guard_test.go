@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -56,6 +57,46 @@ func TestGuardRefusesAStaleWrite(t *testing.T) {
 		server.Kill()
 		if err := g.Set(ctx, "order", "lost", newer); err == nil || !strings.Contains(err.Error(), server.Addr()) {
 			t.Fatalf("Set on a dead server: %v, want an error that names it", err)
+		}
+	})
+}
+
+// What the guard cannot read, it does not overwrite: the record may have been of a
+// newer holder.
+func TestGuardFailsClosed(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		g, err := valkeynode.OpenGuard(server.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		ctx := bounded(t)
+		const key, record = "order", "fenlock-token:order"
+		server.Do("SET", key, "as it was")
+		for _, spoil := range [][]string{
+			{"SET", record, "garbage"}, {"SET", record, ""}, {"SET", record, "0"}, {"SET", record, "-1"}, {"SET", record, "1e3"},
+			{"SET", record, "0x10"}, {"SET", record, " 7"}, {"SET", record, "9007199254740992"}, {"RPUSH", record, "1"},
+		} {
+			server.Do("DEL", record)
+			server.Do(spoil...)
+			err := g.Set(ctx, key, "late", 7)
+			if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), record) {
+				t.Errorf("%q: %v, want an error that names the record", spoil, err)
+			}
+			if got := server.Do("GET", key); got != "as it was" {
+				t.Errorf("%q: the key is %q", spoil, got)
+			}
+		}
+		// Fenlock's own keys: a guard would write over leases, registers, queues or
+		// other guards' records.
+		for _, own := range []string{"fenlock-token:x", "fenlock-registers:fenlock:", "fenlock-line:fenlock:a", "fenlock:a"} {
+			if err := g.Set(ctx, own, "v", 7); !errors.Is(err, node.ErrInvalid) {
+				t.Errorf("Set(%q): %v, want ErrInvalid", own, err)
+			}
+			if got := server.Do("EXISTS", own, "fenlock-token:"+own); got != "0" {
+				t.Errorf("Set(%q) made %s keys", own, got)
+			}
 		}
 	})
 }

@@ -99,7 +99,7 @@ func honest(args []string) []byte {
 	case "HMGET":
 		reply = fmt.Sprintf("*%d\r\n", len(args)-2)
 		for _, field := range args[2:] {
-			reply += bulk(map[string]string{"admitted": "4567def", "maxttl": "100000", "durable": "1"}[field])
+			reply += bulk(map[string]string{"admitted": "4567def", "maxttl": "1000", "durable": "1"}[field])
 		}
 	case "SCRIPT":
 		if reply = fmt.Sprintf("*%d\r\n", len(args)-2) + strings.Repeat(":1\r\n", len(args)-2); args[1] == "LOAD" {

@@ -61,9 +61,11 @@ func (l *listener) run() {
 		if err == nil {
 			err = errors.New("the subscription has ended")
 		}
-		err = l.node.errors.Describe(command.DescribeSubscribe(err))
-		// Each reason once: Warn forgets one when another comes in between.
-		if !l.answer(err) && errors.Is(err, node.ErrMisconfigured) && err.Error() != known {
+		described := command.DescribeSubscribe(err)
+		denied := described != err // what is wrong with the connection, requests are told
+		err = l.node.errors.Describe(described)
+		// Each reason once.
+		if !l.answer(err) && denied && err.Error() != known {
 			l.node.voting.Warn(err.Error())
 		}
 		known = err.Error()

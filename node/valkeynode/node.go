@@ -11,9 +11,10 @@ import (
 const DefaultPrefix = command.DefaultPrefix
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
-// node.Rejoiner, node.Admin and node.Ordered, and is safe for concurrent use.
+// node.Rejoiner, node.Admin, node.Ordered and node.Finisher, and is safe for concurrent use.
 type Node struct {
 	errors    command.Errors
+	member    string // the node's name in its group
 	keys      *command.Keys
 	conn      *transport.Conn
 	voting    *admission.Voting
@@ -25,6 +26,7 @@ var (
 	_ node.Queuer   = (*Node)(nil)
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
+	_ node.Finisher = (*Node)(nil)
 )
 
 // Option changes how Open sets a node up.
@@ -45,13 +47,15 @@ func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = pre
 //	unix:///path/to/socket
 //
 // TLS verifies the server's certificate against the system's roots, or against
-// the PEM file that the parameter ca names; cert and key name the client's own.
+// the PEM file that the parameter ca names; cert and key name the client's own. All
+// clients of a group name the same nodes, by host, port and database; where they reach
+// a server by different addresses, the parameter name says what it is called.
 //
 // Open sends nothing and connects to nothing: a server that is down is no reason
 // to fail. The error is about the URL, matches node.ErrInvalid, and
 // contains no password.
 func Open(rawURL string, with ...Option) (*Node, error) {
-	opt, name, err := transport.ParseURL(rawURL)
+	opt, name, member, err := transport.ParseURL(rawURL)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +71,9 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	if err != nil {
 		return nil, command.Invalid("node %s: %v", name, err)
 	}
-	return newNode(command.Errors{Name: name, Secret: opt.Password}, keys, conn), nil
+	n := newNode(command.Errors{Name: name, Secret: opt.Password}, keys, conn)
+	n.member = member
+	return n, nil
 }
 
 // newNode puts the parts together: each knows those below it only.
@@ -83,6 +89,10 @@ func (n *Node) String() string { return n.errors.Name }
 
 // Engine returns n.
 func (n *Node) Engine() any { return n }
+
+// Finish implements node.Finisher: nobody waits any more for a connection, or for the
+// server to be admitted.
+func (n *Node) Finish() { n.voting.Finish() }
 
 // Close closes the connection. Requests under way fail, with an unknown outcome.
 // A second Close does nothing.

@@ -10,16 +10,22 @@ import (
 // Join implements node.Rejoiner.
 func (n *Node) Join(g node.Group) error {
 	var earlier []*admission.Voting
+	var members []string
+	passed := false
 	for _, member := range g.Nodes {
 		other, ok := member.Engine().(*Node)
-		if other == n {
-			break
-		}
-		if ok {
+		switch {
+		case !ok:
+			members = append(members, member.String())
+			continue
+		case other == n:
+			passed = true
+		case !passed:
 			earlier = append(earlier, other.voting)
 		}
+		members = append(members, other.member)
 	}
-	return n.voting.Join(g, earlier)
+	return n.voting.Join(g, members, earlier)
 }
 
 // Registers implements node.Rejoiner. It reads in one transaction.

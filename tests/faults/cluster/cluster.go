@@ -103,8 +103,8 @@ func configuration(p Persistence) []string {
 // of a partition, those with odd ones in the other.
 func (c *Cluster) URLs(client int) []string {
 	var all []string
-	for _, m := range c.Members {
-		all = append(all, string(c.kind)+"://"+m.Proxy.Addr(client))
+	for i, m := range c.Members {
+		all = append(all, fmt.Sprintf("%s://%s?name=%d", c.kind, m.Proxy.Addr(client), i))
 	}
 	return all
 }

@@ -38,7 +38,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		first, second := c.URLs(0), c.URLs(1)
-		if first[0] != string(kind)+"://"+c.Members[0].Proxy.Addr(0) || first[0] == second[0] || first[0] == first[1] {
+		if first[0] != string(kind)+"://"+c.Members[0].Proxy.Addr(0)+"?name=0" || first[0] == second[0] || first[0] == first[1] {
 			t.Errorf("addresses: %v, %v", first, second)
 		}
 		if left, err := c.Leftovers(); err != nil || len(left) != 0 {

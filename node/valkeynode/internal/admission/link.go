@@ -17,9 +17,9 @@ type Link interface {
 	Do(ctx context.Context, command valkey.Completed) (valkey.ValkeyMessage, error)
 	// DoMulti sends commands in one write. The replies have errors of their own.
 	DoMulti(ctx context.Context, commands ...valkey.Completed) ([]valkey.ValkeyResult, error)
-	// Identify sends INFO, and passes the reply to accept once it is known over which
-	// connection it came, with the number of that.
-	Identify(ctx context.Context, accept func(info string, dial uint64) error) error
+	// Identify sends INFO and another command together, and passes the replies to accept
+	// once it is known over which connection they came, with the number of that.
+	Identify(ctx context.Context, and func() valkey.Completed, accept func(info string, other valkey.ValkeyResult, dial uint64) error) error
 	// Dial returns the number of the newest connection.
 	Dial() uint64
 	// Up reports whether the newest connection has this number, and was not closed.

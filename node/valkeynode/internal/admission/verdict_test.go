@@ -23,7 +23,7 @@ func TestDecide(t *testing.T) {
 		{"first start, long enough ago", command.Facts{ReplID: "b", Uptime: out}, rebuildFirst, 0},
 		{"restarted with a file", command.Facts{ReplID: "b", Marked: "a", Uptime: time.Second}, waitRun, out - time.Second},
 		{"restarted with a file long ago", command.Facts{ReplID: "b", Marked: "a", Uptime: long}, rebuildFirst, 0},
-		{"longer leases were recorded", command.Facts{ReplID: "b", Marked: "a", MaxTTL: time.Minute, Uptime: out}, waitRun, time.Minute + time.Second - 30*time.Second + 300*time.Millisecond - uptimeSlack},
+		{"longer leases were recorded", command.Facts{ReplID: "b", Marked: "a", Terms: command.Terms{MaxTTL: time.Minute}, Uptime: out}, waitRun, time.Minute + time.Second - 30*time.Second + 300*time.Millisecond - uptimeSlack},
 
 		{"the mark is this run's", command.Facts{ReplID: "b", Marked: "b"}, admit, 0},
 		{"script cache flushed only", command.Facts{ReplID: "b", Marked: "b", ScriptsFlushed: true, Uptime: long}, admit, 0},

@@ -33,12 +33,15 @@ type Voting struct {
 
 // New returns the voting of a node, with its connection and its keys.
 func New(self node.Node, link Link, keys *command.Keys, errors command.Errors) *Voting {
-	return &Voting{admitter: admitter{link: link, keys: keys, group: group{self: self}, errors: errors}}
+	v := &Voting{admitter: admitter{link: link, keys: keys, group: group{self: self}, errors: errors}}
+	v.patience, v.Finish = context.WithCancel(context.Background())
+	return v
 }
 
-// Join sets the group, and the voting of its nodes that come before this one.
-func (v *Voting) Join(to node.Group, earlier []*Voting) error {
-	if err := v.group.join(to); err != nil {
+// Join sets the group, its nodes as clients name them, and the voting of those that come
+// before this one.
+func (v *Voting) Join(to node.Group, members []string, earlier []*Voting) error {
+	if err := v.group.join(to, members); err != nil {
 		return err
 	}
 	v.earlier.Store(&earlier)
@@ -52,35 +55,58 @@ type Server struct {
 	dial   uint64
 	RunID  string // of the server; another after each start
 	replID string
-	stale  atomic.Bool // it has to be looked at again
+	terms  command.Terms // as recorded
+	stale  atomic.Bool   // it has to be looked at again
 }
 
 // Ready returns the server if requests can be sent to it at once, else nil.
 func (v *Voting) Ready() *Server {
-	if s := v.server.Load(); s != nil && s.current() && v.checkDuplicate(s) == nil {
+	if s := v.server.Load(); s != nil && s.current() && s.Founded() && v.check(s) == nil {
 		return s
 	}
 	return nil
 }
 
-// Look returns the server, after looking at it if nobody has over this connection.
+// Look returns the server, after looking at it if nobody has over this connection, and
+// refuses one that this client must not use.
 func (v *Voting) Look(ctx context.Context) (*Server, error) {
+	s, err := v.look(ctx)
+	if err == nil {
+		err = v.check(s)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (v *Voting) look(ctx context.Context) (*Server, error) {
+	if s := v.server.Load(); s == nil || !s.current() {
+		var end func()
+		ctx, end = v.waiting(ctx)
+		defer end()
+	}
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		if s := v.server.Load(); s != nil && s.current() {
-			return s, v.checkDuplicate(s)
+			return s, nil
 		}
 		_, ended, err := v.looking.do(ctx, v.link, lookTimeout, func(ctx context.Context) (string, error) {
-			err := v.link.Identify(ctx, func(info string, dial uint64) error {
+			ask := func() valkey.Completed { return v.keys.Terms(v.link.B()) }
+			err := v.link.Identify(ctx, ask, func(info string, recorded valkey.ValkeyResult, dial uint64) error {
 				f, err := command.ParseInfo(info)
+				if err != nil {
+					return err
+				}
+				terms, err := command.ParseTerms(recorded)
 				if err == nil {
-					v.server.Store(&Server{voting: v, dial: dial, RunID: f.RunID, replID: f.ReplID})
+					v.server.Store(&Server{voting: v, dial: dial, RunID: f.RunID, replID: f.ReplID, terms: terms})
 				}
 				return err
 			})
-			err = v.warnIfMisconfigured(v.errors.Describe(err))
+			err = v.errors.Describe(err)
 			v.lookError.Store(&err)
 			return "", err
 		})
@@ -96,7 +122,31 @@ func (v *Voting) Look(ctx context.Context) (*Server, error) {
 	}
 }
 
+// Founded reports whether the server has recorded what all clients agree on. Before, a
+// client that disagrees may be the first to be admitted, and this one would not hear.
+func (s *Server) Founded() bool { return s.terms.MaxTTL != 0 || s.voting.joined.Load() == nil }
+
+// Found admits a server that has nothing recorded, as Admit does, and has it looked at
+// again.
+func (v *Voting) Found(ctx context.Context, s *Server) (detail string, err error) {
+	detail, err = v.Admit(ctx, s.RunID)
+	s.stale.Store(true)
+	return detail, err
+}
+
 func (s *Server) current() bool { return !s.stale.Load() && s.voting.link.Up(s.dial) }
+
+// check refuses a server whose group is another one than this client's, and one that is
+// another node of the group.
+func (v *Voting) check(s *Server) error {
+	if to := v.joined.Load(); to != nil {
+		if err := s.terms.Check(to.terms); err != nil {
+			s.stale.Store(true) // the record may be set right
+			return v.errors.Describe(err)
+		}
+	}
+	return v.checkDuplicate(s)
+}
 
 // checkDuplicate refuses a server that is another node of the group already: it would
 // vote twice. Addresses do not tell; run ids do.
@@ -107,15 +157,20 @@ func (v *Voting) checkDuplicate(s *Server) error {
 	}
 	for _, other := range *earlier {
 		if o := other.server.Load(); o != nil && o.RunID == s.RunID {
-			return v.warnIfMisconfigured(command.Misconfigured("this is the same server as the node %s (its run_id is the same): a server has one vote", other.errors.Name))
+			return command.Misconfigured("this is the same server as the node %s (its run_id is the same): a server has one vote", other.errors.Name)
 		}
 	}
 	return nil
 }
 
-// Registers returns all registers, and whether they count.
+// Registers returns all registers, and whether they count: also those of another group,
+// which has to be known.
 func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
-	if _, err := v.Look(ctx); err != nil {
+	s, err := v.look(ctx)
+	if err == nil {
+		err = v.checkDuplicate(s)
+	}
+	if err != nil {
 		return r, err
 	}
 	f, tokens, err := v.keys.ParseRegisters(v.link.DoMulti(ctx, v.keys.Registers(v.link.B())...))
@@ -123,7 +178,7 @@ func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 		return r, err
 	}
 	return node.Registers{Server: f.RunID, Memory: f.ReplID, Admitted: marked(f),
-		Empty: f.Empty, MaxTTL: f.MaxTTL, Tokens: tokens}, nil
+		Empty: f.Empty, MaxTTL: f.MaxTTL, Members: f.Members, Tokens: tokens}, nil
 }
 
 // Proof tells which answers to requests that are sent together are those of a server

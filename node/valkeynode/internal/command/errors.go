@@ -129,6 +129,15 @@ func describe(err error) error {
 	return &quoting{err, errors.New("the server refused a command; what it says has the password in it"), text}
 }
 
+// DescribeGuard says what it means that the record of a guard's tokens cannot be read.
+func DescribeGuard(err error, record string) error {
+	reply, ok := valkey.IsValkeyErr(err)
+	if ok && (strings.HasPrefix(reply.Error(), "WRONGTYPE") || strings.HasPrefix(reply.Error(), "FENLOCK the record")) {
+		return Misconfigured("the key %.80q, which remembers the largest token, holds something else: nothing is written. Set it to a token that is at least as large as every one before, or delete it if no older holder is left", record)
+	}
+	return err
+}
+
 // unknownCommand is how servers say, to a client or to a script, that a command was
 // disabled or renamed.
 var unknownCommand = regexp.MustCompile(`(?i)^(ERR )?unknown command|unknown (redis|valkey|server) command called from script`)

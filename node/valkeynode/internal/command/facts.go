@@ -33,9 +33,9 @@ type Facts struct {
 	ScriptsLoaded bool
 
 	// The registers' own fields.
-	Marked     string        // replication id with which the server was admitted last
-	Candidate  string        // made anew whenever the registers' key was removed
-	MaxTTL     time.Duration // 0 if not recorded
+	Marked    string // replication id with which the server was admitted last
+	Candidate string // made anew whenever the registers' key was removed
+	Terms
 	WasDurable bool
 	Empty      []string // as in node.Registers
 }

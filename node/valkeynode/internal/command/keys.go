@@ -30,6 +30,20 @@ func reserved(key string) string {
 	return ""
 }
 
+// tokenPrefix begins the key that remembers the largest token of a guarded key.
+const tokenPrefix = "fenlock-token:"
+
+// GuardKey returns the key that remembers the largest token of a key, or why that
+// cannot be guarded: it is fenlock's own, of a guard, or of a node on the same server.
+func GuardKey(key string) (string, error) {
+	for _, prefix := range [...]string{tokenPrefix, registersPrefix, queuePrefix, DefaultPrefix} {
+		if strings.HasPrefix(key, prefix) {
+			return "", Invalid("the key %.60q begins with %q, where fenlock keeps its own: a guard does not write there", key, prefix)
+		}
+	}
+	return tokenPrefix + key, nil
+}
+
 // Keys names what a group of locks has on a server, and makes the commands about
 // it. Safe for concurrent use.
 type Keys struct {

@@ -28,7 +28,7 @@ func (k *Keys) Gather(build valkey.Builder, candidate string) []valkey.Completed
 		// First of all: should the data be flushed at any time from here on, this
 		// candidate is gone, and admit.lua notices.
 		build.Hsetnx().Key(k.registers).Field("candidate").Value(candidate).Build(),
-		build.Hmget().Key(k.registers).Field("candidate", "admitted", "maxttl", "durable", "empty", formatField).Build(),
+		build.Hmget().Key(k.registers).Field("candidate", "admitted", "maxttl", "durable", "empty", formatField, "members").Build(),
 		build.Info().Build(),
 		build.Info().Section("commandstats").Build(),
 		build.ScriptExists().Sha1(shas...).Build(),
@@ -52,7 +52,7 @@ func ParseFacts(replies []valkey.ValkeyResult, err error) (Facts, error) {
 		return Facts{}, err
 	}
 	fields, err := replies[1].AsStrSlice()
-	if err == nil && len(fields) != 6 {
+	if err == nil && len(fields) != 7 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))
 	}
 	if err == nil {
@@ -62,7 +62,7 @@ func ParseFacts(replies []valkey.ValkeyResult, err error) (Facts, error) {
 		return Facts{}, err
 	}
 	f.Candidate, f.Marked = fields[0], fields[1]
-	f.MaxTTL = parseMilliseconds(fields[2])
+	f.Terms = Terms{parseMilliseconds(fields[2]), fields[6]}
 	f.WasDurable = fields[3] == "1"
 	f.Empty = strings.Fields(fields[4])
 	loaded, err := replies[4].AsIntSlice()
@@ -75,11 +75,6 @@ func ParseFacts(replies []valkey.ValkeyResult, err error) (Facts, error) {
 		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no"
 	}
 	return f, nil
-}
-
-func parseMilliseconds(s string) time.Duration {
-	ms, _ := strconv.ParseInt(s, 10, 64)
-	return time.Duration(ms) * time.Millisecond
 }
 
 // Notice records, or reads, when it was first noticed that the server lost its
@@ -100,13 +95,14 @@ func ParseNotice(reply valkey.ValkeyMessage, err error) (since time.Duration, _ 
 	return time.Duration(ms) * time.Millisecond, err
 }
 
-// Admit raises the registers, and marks the server as admitted, as it was found.
-func (k *Keys) Admit(build valkey.Builder, found Facts, maxTTL time.Duration, empty []string, tokens map[int]fence.Token) valkey.Completed {
+// Admit raises the registers, and marks the server as admitted, as it was found, with the
+// client's own terms.
+func (k *Keys) Admit(build valkey.Builder, found Facts, own Terms, empty []string, tokens map[int]fence.Token) valkey.Completed {
 	durable := "0"
 	if found.Durable() {
 		durable = "1"
 	}
-	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(maxTTL.Milliseconds(), 10), durable, strings.Join(empty, " ")}
+	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(own.MaxTTL.Milliseconds(), 10), durable, strings.Join(empty, " "), cmp.Or(found.Members, own.Members)}
 	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
 		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())
 	}
@@ -176,7 +172,8 @@ func (k *Keys) ParseRegisters(replies []valkey.ValkeyResult, err error) (f Facts
 	if err != nil {
 		return f, nil, err
 	}
-	f.Marked, f.Empty, f.MaxTTL = fields["admitted"], strings.Fields(fields["empty"]), parseMilliseconds(fields["maxttl"])
+	f.Marked, f.Empty = fields["admitted"], strings.Fields(fields["empty"])
+	f.Terms = Terms{parseMilliseconds(fields["maxttl"]), fields["members"]}
 	if err := checkFormat(fields[formatField]); err != nil {
 		return f, nil, err
 	}

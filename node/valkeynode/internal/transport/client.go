@@ -27,8 +27,8 @@ var errNotYet = errors.New("not connected yet")
 
 // newClient sets the client library up as one pipelined connection, without
 // retries: a request that is sent twice could be executed twice. Each new
-// connection goes through watch.
-func newClient(opt valkey.ClientOption, watch func(net.Conn) net.Conn) (valkey.Client, error) {
+// connection goes through watch, and none is made when life has ended.
+func newClient(opt valkey.ClientOption, life context.Context, watch func(net.Conn) net.Conn) (valkey.Client, error) {
 	network := "tcp"
 	if strings.HasPrefix(opt.InitAddress[0], "/") {
 		network = "unix"
@@ -39,6 +39,9 @@ func newClient(opt valkey.ClientOption, watch func(net.Conn) net.Conn) (valkey.C
 		if !opened.Load() {
 			return nil, errNotYet
 		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(life, cancel)()
 		d := &diagnosis{network: network, address: address, config: config}
 		conn, err := d.dial(ctx, dialer)
 		if err == nil {

@@ -35,7 +35,7 @@ var _ admission.Link = (*Conn)(nil)
 func Open(opt valkey.ClientOption) (*Conn, error) {
 	c := Over(nil)
 	var err error
-	c.client, err = newClient(opt, c.watch)
+	c.client, err = newClient(opt, c.life, c.watch)
 	return c, err
 }
 
@@ -92,11 +92,15 @@ func (c *Conn) Up(dial uint64) bool { return dial == c.dials.Load() && c.lost() 
 func (c *Conn) B() valkey.Builder { return c.client.B() }
 
 // Identify implements admission.Link.
-func (c *Conn) Identify(ctx context.Context, accept func(info string, dial uint64) error) error {
+func (c *Conn) Identify(ctx context.Context, and func() valkey.Completed, accept func(info string, other valkey.ValkeyResult, dial uint64) error) error {
 	for {
 		lost := c.lost()
 		before := c.dials.Load()
-		message, err := c.Do(ctx, c.client.B().Info().Build())
+		replies, err := c.DoMulti(ctx, c.client.B().Info().Build(), and())
+		if err != nil {
+			return err
+		}
+		info, err := replies[0].ToString()
 		if err != nil {
 			return err
 		}
@@ -106,10 +110,7 @@ func (c *Conn) Identify(ctx context.Context, accept func(info string, dial uint6
 		if after != before && after != 1 {
 			continue
 		}
-		info, err := message.ToString()
-		if err == nil {
-			err = accept(info, after)
-		}
+		err = accept(info, replies[1], after)
 		if err == nil && lost != nil {
 			c.newest.CompareAndSwap(lost, nil) // it was not the one that answers
 		}
@@ -207,10 +208,16 @@ func (c *Conn) Close() {
 	if closed {
 		return
 	}
+	// First of all: the library waits a second for a server that hangs.
+	c.cut()
 	c.client.Close()
 	c.tasks.Wait()
 	c.client.Close()
-	// The library does not close what a caller's goroutine is making meanwhile.
+	c.cut() // the library does not close what a caller's goroutine is making meanwhile
+}
+
+// cut closes the newest connection.
+func (c *Conn) cut() {
 	if w := c.newest.Load(); w != nil {
 		w.Close()
 	}

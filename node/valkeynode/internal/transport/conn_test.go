@@ -13,7 +13,7 @@ import (
 // none afterwards, however often it is lost and renewed.
 func TestSubscriptionGivesItsSlotBack(t *testing.T) {
 	s := testserver.Start(t, testserver.Kinds(t)[0])
-	opt, _, err := ParseURL(s.URL())
+	opt, _, _, err := ParseURL(s.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,8 @@ const probeTimeout = 500 * time.Millisecond
 // dial connects, with TLS if there is a configuration.
 func (d *diagnosis) dial(ctx context.Context, dialer *net.Dialer) (net.Conn, error) {
 	if d.config == nil {
-		return dialer.DialContext(ctx, d.network, d.address)
+		conn, err := dialer.DialContext(ctx, d.network, d.address)
+		return conn, plainly(err)
 	}
 	config := d.config.Clone()
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -61,10 +62,34 @@ func (d *diagnosis) explain(err error) error {
 		why = "the server does not speak TLS on this port: the URL's scheme is valkey:// or redis://"
 	}
 	if why == "" {
-		return err
+		return plainly(err)
 	}
 	return command.Misconfigured("%s (%v)", why, err)
 }
+
+// plainly returns a network's error without the address, which is the node's name, and
+// without the names of system calls.
+func plainly(err error) error {
+	var operation *net.OpError
+	if !errors.As(err, &operation) {
+		return err
+	}
+	text := operation.Err.Error()
+	var call *os.SyscallError
+	if errors.As(operation.Err, &call) {
+		text = call.Err.Error()
+	}
+	return plain{err, text}
+}
+
+type plain struct {
+	error
+	text string
+}
+
+func (p plain) Error() string { return p.text }
+
+func (p plain) Unwrap() error { return p.error }
 
 // speaksTLS reports whether a server answers a handshake.
 func speaksTLS(network, address string) bool {

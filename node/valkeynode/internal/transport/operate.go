@@ -37,6 +37,12 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 		if !wanted() {
 			return node.Answer{}, context.DeadlineExceeded
 		}
+		if !server.Founded() && r.Op != node.Release && !admitted {
+			if detail, err := s.Voting.Found(ctx, server); err != nil || detail != "" {
+				return node.Answer{Status: node.Rejoining, Detail: detail}, err
+			}
+			continue
+		}
 		proof := server.Prove(1)
 		message, err := s.Conn.Do(ctx, s.Keys.Operation(s.Conn.B(), r, proof.ReplID, new(command.Last)))
 		answer, notAdmitted, err := command.Parse(r.Op, message, err)

@@ -28,7 +28,7 @@ func TestParseURL(t *testing.T) {
 		{raw: "unix:///run/valkey.sock", name: "unix:///run/valkey.sock", address: "/run/valkey.sock"},
 		{raw: "unix://ann:pw@/run/valkey.sock?db=2", name: "unix:///run/valkey.sock/2", address: "/run/valkey.sock", user: "ann", password: "pw", db: 2},
 	} {
-		opt, name, err := ParseURL(c.raw)
+		opt, name, _, err := ParseURL(c.raw)
 		if err != nil {
 			t.Errorf("%s: %v", c.raw, err)
 			continue
@@ -51,7 +51,7 @@ func TestPasswordIsNeverInAnError(t *testing.T) {
 		} {
 			raw := fmt.Sprintf(form, password)
 			for _, piece := range append(strings.Split(raw, ","), raw) {
-				if _, _, err := ParseURL(piece); err != nil && strings.Contains(err.Error(), "cr") {
+				if _, _, _, err := ParseURL(piece); err != nil && strings.Contains(err.Error(), "cr") {
 					t.Errorf("%q: the password is in %q", piece, err)
 				}
 			}
@@ -93,9 +93,30 @@ func TestParseURLRefuses(t *testing.T) {
 		{"unix://run/x", "unix:///path"},
 		{"unix:/run/x?db=a", "not a number"},
 	} {
-		_, _, err := ParseURL(c.raw)
+		_, _, _, err := ParseURL(c.raw)
 		if !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q: %v; want ErrInvalid with %q", c.raw, err, c.says)
+		}
+	}
+}
+
+// All clients of a group call a node by one name, however each reaches it.
+func TestMemberName(t *testing.T) {
+	for raw, want := range map[string]string{
+		"valkey://ann:pw@host":             "host:6379",
+		"rediss://host:6379":               "host:6379",
+		"redis://host/2":                   "host:6379/2",
+		"valkey://10.0.0.1:7000?name=a":    "a",
+		"unix:///run/valkey.sock":          "/run/valkey.sock",
+		"unix:///run/valkey.sock?name=a:1": "a:1",
+	} {
+		if _, _, member, err := ParseURL(raw); err != nil || member != want {
+			t.Errorf("%s: %q, %v; want %q", raw, member, err, want)
+		}
+	}
+	for _, name := range []string{"", "*", "a+b", "a%0Ab", "a%20b"} {
+		if _, _, member, err := ParseURL("valkey://host?name=" + name); err == nil {
+			t.Errorf("the name %q was taken as %q", name, member)
 		}
 	}
 }

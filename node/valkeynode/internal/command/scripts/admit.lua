@@ -12,7 +12,8 @@
 -- ARGV[4]    1 if every write is on disk before it is answered, else 0
 -- ARGV[5]    replication ids of the servers that were found without memory when
 --            a majority had lost it, separated by spaces; else empty
--- ARGV[6..]  pairs: stripe, register
+-- ARGV[6]    the nodes of the group, as recorded or else as the client names them
+-- ARGV[7..]  pairs: stripe, register
 --
 -- Returns "admitted"; else nothing was done: "changed", or "format N" if the registers
 -- have a newer format than the one that is written here. It is the number of all
@@ -22,16 +23,22 @@ if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1
     redis.call('HGET', KEYS[1], 'candidate') ~= ARGV[2] then
   return 'changed'
 end
+-- Another client may have recorded other terms meanwhile.
+local terms = redis.call('HMGET', KEYS[1], 'maxttl', 'members')
+if terms[1] and terms[1] ~= ARGV[3] or terms[2] and terms[2] ~= ARGV[6] then
+  return 'changed'
+end
 local format = redis.call('HGET', KEYS[1], 'format') or '1'
 if format ~= '1' and format ~= '2' then
   return 'format ' .. format
 end
-for i = 6, #ARGV, 2 do
+for i = 7, #ARGV, 2 do
   local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i])) or 0
   if tonumber(ARGV[i + 1]) > known then
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end
 end
 redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '2')
+redis.call('HSETNX', KEYS[1], 'members', ARGV[6])
 redis.call('HDEL', KEYS[1], 'noticed')
 return 'admitted'

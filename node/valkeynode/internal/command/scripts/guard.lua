@@ -6,8 +6,16 @@
 -- ARGV[1]  token
 -- ARGV[2]  value
 --
--- Returns 0 if the value was set, else the largest token seen.
-local newest = tonumber(redis.call('GET', KEYS[2])) or 0
+-- Returns 0 if the value was set, else the largest token seen. Whoever cannot read that
+-- sets nothing: an error, of the server if it is no string, or of this if it is no token.
+local text = redis.call('GET', KEYS[2])
+local newest = 0
+if text then
+  newest = string.match(text, '^%d+$') and tonumber(text) or 0
+  if newest < 1 or newest > 9007199254740991 then
+    return redis.error_reply('FENLOCK the record of tokens is not one')
+  end
+end
 if tonumber(ARGV[1]) < newest then
   return newest
 end

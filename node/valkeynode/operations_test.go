@@ -1,0 +1,140 @@
+package valkeynode_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// The procedures of docs/operations.md, step by step.
+
+// A node is replaced by one with another address, while clients of the old group go on.
+func TestReplacingANode(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		servers := testserver.Group(t, kind, 3)
+		old := client(t, groupTTL, nil, urls(servers...)...)
+		held := takes(t, old, "a")
+
+		// 1. The node that goes is ended.
+		servers[2].Kill()
+		// 2. The others get the new list, and their clients have to read it.
+		added := testserver.Start(t, kind)
+		added.Kill() // its address is known now
+		members := strings.Join([]string{added.Addr(), servers[0].Addr(), servers[1].Addr()}, " ")
+		for _, s := range servers[:2] {
+			s.Do("HSET", registersKey, "members", members)
+			s.Do("CLIENT", "KILL", "TYPE", "normal")
+			s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		// 3. The new node is started, empty, and not before.
+		added.Restart()
+		// 4. The clients are started with the new list.
+		replaced := []*testserver.Server{servers[0], servers[1], added}
+		newer := client(t, groupTTL, nil, urls(replaced...)...)
+		lock := takes(t, newer, "a")
+		if held.Remaining() > 0 || lock.Token() <= held.Token() {
+			t.Errorf("two hold at once: the old one for another %v with token %d, the new one with %d", held.Remaining(), held.Token(), lock.Token())
+		}
+		refusedFor(t, old, servers[2].Addr(), added.Addr())
+		if err := lock.Release(t.Context()); err != nil && !errors.Is(err, fenlock.ErrLost) {
+			t.Error(err)
+		}
+
+		// The new node votes, and knows the tokens: another one may go.
+		eventually(t, func() error {
+			if added.Do("HGET", registersKey, "admitted") == replID(t, added) {
+				return nil
+			}
+			another := takes(t, newer, "b")
+			return errors.Join(errors.New("not admitted yet"), another.Release(t.Context()))
+		})
+		servers[0].Kill()
+		if again := takes(t, newer, "a"); again.Token() <= lock.Token() {
+			t.Errorf("token %d after %d", again.Token(), lock.Token())
+		}
+	})
+}
+
+// One of three is lost for good while another restarts without its memory: an empty
+// server at the lost one's address is what the other waits for.
+func TestLossOfOneWhileAnotherRestarts(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		servers := testserver.Group(t, kind, 3)
+		l := client(t, groupTTL, nil, urls(servers...)...)
+		before := takes(t, l, "a").Token()
+		servers[0].Kill()
+		servers[1].Kill()
+		servers[1].Restart()
+		eventually(t, func() error {
+			_, err := l.TryAcquire(t.Context(), "a")
+			if err == nil || !errors.Is(err, fenlock.ErrNoQuorum) {
+				t.Fatalf("with one server of three that has its memory: %v", err)
+			}
+			if !strings.Contains(err.Error(), "must be rebuilt from 2 other nodes") {
+				return err
+			}
+			return nil
+		})
+		servers[0].Restart() // an empty one
+		if after := takes(t, l, "a").Token(); after <= before {
+			t.Errorf("token %d after %d", after, before)
+		}
+	})
+}
+
+// Whoever says that servers are new need not wait, if they are: all of the group answer,
+// and nothing is recorded.
+func TestNewServers(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		servers := testserver.Group(t, kind, 3)
+		// Longer than a test may take.
+		const long = time.Hour
+		isNew := func(c *fenlock.Config) { c.NewServers = true }
+		all := urls(servers...)
+
+		servers[2].Kill()
+		_, err := client(t, long, isNew, all...).TryAcquire(t.Context(), "a")
+		if !errors.Is(err, fenlock.ErrNoQuorum) || !strings.Contains(err.Error(), "voting starts in") {
+			t.Errorf("with a server that does not answer: %v", err)
+		}
+		servers[2].Restart()
+		if _, err := client(t, long, nil, all...).TryAcquire(t.Context(), "a"); !errors.Is(err, fenlock.ErrNoQuorum) {
+			t.Errorf("nobody said that they are new: %v", err)
+		}
+		l := client(t, long, isNew, all...)
+		lock := takes(t, l, "a")
+		eventually(t, func() error { // all of them, also who was admitted after the others
+			for _, s := range servers {
+				if s.Do("HGET", registersKey, "admitted") != replID(t, s) {
+					another, err := l.TryAcquire(t.Context(), "b")
+					if err == nil {
+						err = another.Release(t.Context())
+					}
+					return errors.Join(errors.New("not admitted"), err)
+				}
+			}
+			return nil
+		})
+
+		// Said of a group that was used, it does nothing.
+		servers[0].Kill()
+		servers[1].Kill()
+		servers[0].Restart()
+		servers[1].Restart()
+		again := client(t, long, isNew, all...)
+		for range 5 {
+			if stolen, err := again.TryAcquire(t.Context(), "a"); err == nil {
+				t.Fatalf("a lock that is held, with token %d, was taken with %d", lock.Token(), stolen.Token())
+			}
+		}
+		for _, s := range servers[:2] {
+			if got := s.Do("HGET", registersKey, "admitted"); got != "(nil)" {
+				t.Errorf("a server that forgot its locks was admitted: %q", got)
+			}
+		}
+	})
+}
