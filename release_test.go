@@ -31,23 +31,26 @@ func TestReleaseTwice(t *testing.T) {
 }
 
 // A lost lock's Release says so, and removes the leases that may be left, so that
-// the next one need not wait for them to end.
+// the next one need not wait for them to end. After a refusal it need not: they have
+// been removed.
 func TestReleaseAfterLoss(t *testing.T) {
 	type loss struct {
-		lose func(*cluster)
-		want error
+		lose    func(*cluster)
+		want    error
+		removed bool
 	}
 	bubbles(t, 3, map[string]loss{
 		// Executed, but without an answer: the leases are longer then, the validity is not.
-		"validity": {func(c *cluster) { c.set(0, 3, extend, fault{lost: true}); time.Sleep(validity) }, fenlock.ErrLost},
-		"refused":  {func(c *cluster) { c.forced(0, 2, future); time.Sleep(third) }, fenlock.ErrLost},
-		"maximum":  {func(c *cluster) { time.Sleep(20 * time.Second) }, fenlock.ErrMaxHold},
+		"validity": {func(c *cluster) { c.set(0, 3, extend, fault{lost: true}); time.Sleep(validity) }, fenlock.ErrLost, false},
+		"refused":  {func(c *cluster) { c.forced(0, 2, future); time.Sleep(third) }, fenlock.ErrLost, true},
+		"maximum":  {func(c *cluster) { time.Sleep(20 * time.Second) }, fenlock.ErrMaxHold, false},
 	}, func(t *testing.T, c *cluster, test loss) {
 		lock := c.held(maxHold(20 * time.Second))
 		test.lose(c)
 		wantCause(t, lock.Context(), test.want)
-		if c.leases(name) == 0 {
-			t.Error("no lease is left to be removed: the test tests nothing")
+		synctest.Wait()
+		if left := c.leases(name); (left == 0) != test.removed {
+			t.Errorf("%d leases are left after the loss", left)
 		}
 		err := lock.Release(t.Context())
 		wantErr(t, err, test.want)

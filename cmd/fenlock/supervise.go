@@ -9,63 +9,6 @@ import (
 	"github.com/fenlock/fenlock/node/clock"
 )
 
-// step is what is to be done about a command that runs under a lock.
-type step uint8
-
-const (
-	leave     step = iota // let it run
-	terminate             // ask it to end: SIGTERM to its process group
-	kill                  // end it: SIGKILL to its process group
-)
-
-// outlook is what is known of the lock while the command runs.
-type outlook struct {
-	ttl  time.Duration
-	left time.Duration // validity left, as last known; 0 or less: it has ended
-	gone bool          // the lock says that it is not held any more
-	// stopping: SIGTERM was sent, since ago. From then on left does not grow.
-	stopping bool
-	since    time.Duration
-}
-
-// Between SIGTERM and SIGKILL a command has a quarter of the TTL, roughly; what
-// is left after SIGKILL is for the kernel to tear a large process down.
-const (
-	termShare = 3  // a TTL's third is left: all attempts to extend have failed
-	killShare = 10 // a TTL's tenth is left
-	// graceShare bounds the time to end after a lock that is gone already, and
-	// may be somebody else's.
-	graceShare = 10
-	lookShare  = 20
-)
-
-// decide says what to do now, and after how long to decide again at the latest.
-// It counts back from the end of the validity, so that the command is dead
-// before the lease can be somebody else's.
-//
-// It does not matter why the validity is not growing: nodes that are down, a
-// maximum hold, or a pause of fenlock itself, after which left is small or gone.
-func decide(o outlook) (do step, again time.Duration) {
-	untilKill := o.left - o.ttl/killShare
-	if o.gone && o.stopping {
-		untilKill = min(untilKill, o.ttl/graceShare-o.since)
-	}
-	// Never long: timers stand still while the machine is suspended, the
-	// validity does not.
-	look := lookEvery(o.ttl)
-	switch {
-	case untilKill <= 0:
-		return kill, look
-	case o.stopping:
-		return leave, min(look, untilKill)
-	case o.gone, o.left <= o.ttl/termShare:
-		return terminate, min(look, untilKill)
-	}
-	return leave, min(look, o.left-o.ttl/termShare)
-}
-
-func lookEvery(ttl time.Duration) time.Duration { return min(ttl/lookShare, time.Second) }
-
 // supervisor watches a command and its lock until the command has ended. Its
 // fields are for one goroutine.
 type supervisor struct {

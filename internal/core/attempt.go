@@ -77,8 +77,9 @@ type Attempt struct {
 	floor      fence.Token // what the current extension raises the mark to; 0: it does not (yet)
 	raised     Set         // the nodes that have agreed to that
 
-	// abandoned says that leases that turn up late are to be released.
-	abandoned bool
+	// abandoned says that leases that turn up late are to be released, releasing that
+	// the holder has asked for it.
+	abandoned, releasing bool
 }
 
 // ballot sorts the answers of one round.
@@ -296,13 +297,13 @@ func (a *Attempt) Tick(now time.Duration) {
 // acquire, and would have to be sent again.
 func (a *Attempt) StartRelease(now time.Duration) Action {
 	a.Tick(now)
-	if !a.WasHeld() || a.abandoned {
+	if !a.WasHeld() || a.releasing {
 		return Action{}
 	}
 	if a.phase == Holding {
 		a.phase, a.reason = Over, LetGo
 	}
-	a.abandoned = true
+	a.abandoned, a.releasing = true, true
 	a.votes = ballot{}
 	to := allOf(a.params.Nodes)
 	if a.round == 0 {
@@ -313,6 +314,9 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 
 // OnRelease takes a node's answer to a release.
 func (a *Attempt) OnRelease(node int, r Reply) {
+	if a.WasHeld() && !a.releasing {
+		return // it was taken, and nobody waits for that
+	}
 	switch r.Status {
 	case Granted, Lost: // either way, no lease of this holder is there
 		a.votes.yes = a.votes.yes.With(node)

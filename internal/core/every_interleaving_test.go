@@ -54,7 +54,7 @@ func TestEveryInterleaving(t *testing.T) {
 // that differ.
 func TestStatesKnowEveryField(t *testing.T) {
 	const known = "params phase reason token until due granted acquire leaseless mark " +
-		"round roundStart votes highest extended floor raised abandoned"
+		"round roundStart votes highest extended floor raised abandoned releasing"
 	attempt := reflect.TypeFor[core.Attempt]()
 	for i := range attempt.NumField() {
 		field := attempt.Field(i).Name

@@ -98,8 +98,10 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 		return a.raise()
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():
 		// Fewer nodes than a quorum have a lease that counts, or ever will: it is
-		// not held any more, and the sooner its holder knows, the better.
-		a.phase, a.reason = Over, Taken
+		// not held any more, and the sooner its holder knows, the better. What it
+		// has taken by asking must not keep others from it.
+		a.phase, a.reason, a.abandoned = Over, Taken, true
+		return Action{Op: Release, To: allOf(a.params.Nodes)}
 	case a.hopeless(a.votes):
 		a.due = now + a.params.TTL/12
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"errors"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
@@ -93,9 +94,9 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 		return decided
 	}
 	if phase == core.Over && !l.over {
-		l.over = true
+		l.lost, l.over = l.end(), true
 		l.group.ticks.remove(&l.ticking)
-		l.of.ended(l.end())
+		l.of.ended(l.lost)
 	}
 	if l.inRound {
 		l.settleExtension(now)
@@ -197,6 +198,9 @@ func (l *Lock) failed() Failure {
 
 // end says why the lock is not held any more; no Failure while it is.
 func (l *Lock) end() Failure {
+	if l.over {
+		return l.lost // what the nodes say later is about something else
+	}
 	switch why := l.attempt.Reason(); why {
 	case core.NotOver:
 		return Failure{}
@@ -205,4 +209,29 @@ func (l *Lock) end() Failure {
 	default:
 		return Failure{Reason: why}
 	}
+}
+
+// notExtended lists the nodes whose answer to the last extension does not count, with
+// the reason, none if there was no extension. It is called with the mutex held.
+func (l *Lock) notExtended(why core.Reason) Failure {
+	f := Failure{Reason: why, Op: core.Extend}
+	round, _ := l.attempt.Extension()
+	for i := range l.peers {
+		if round == 0 || l.attempt.Counts(i) {
+			continue
+		}
+		s := l.peers[i].said
+		err := s.err
+		switch {
+		case s.op != core.Extend || s.round != round:
+			err = errors.New("no answer to the last extension yet")
+		case err != nil:
+		case s.answer.Status == node.Granted:
+			err = errors.New("it had lost the lease, and somebody else may have had it before it was there again")
+		default:
+			err = refusal(core.Extend, s.answer)
+		}
+		f.Nodes = append(f.Nodes, NodeFailure{i, err})
+	}
+	return f
 }

@@ -124,31 +124,6 @@ func missing(peers []peerState, op core.Op, why core.Reason) Failure {
 	return f
 }
 
-// notExtended lists the nodes whose answer to the last extension does not count, with
-// the reason, none if there was no extension. It is called with the mutex held.
-func (l *Lock) notExtended(why core.Reason) Failure {
-	f := Failure{Reason: why, Op: core.Extend}
-	round, _ := l.attempt.Extension()
-	for i := range l.peers {
-		if round == 0 || l.attempt.Counts(i) {
-			continue
-		}
-		s := l.peers[i].said
-		err := s.err
-		switch {
-		case s.op != core.Extend || s.round != round:
-			err = errors.New("no answer to the last extension yet")
-		case err != nil:
-		case s.answer.Status == node.Granted:
-			err = errors.New("it had lost the lease, and somebody else may have had it before it was there again")
-		default:
-			err = refusal(core.Extend, s.answer)
-		}
-		f.Nodes = append(f.Nodes, NodeFailure{i, err})
-	}
-	return f
-}
-
 // refusal says what a node that answered lacks, nil if it did what was asked.
 func refusal(op core.Op, a node.Answer) error {
 	switch {

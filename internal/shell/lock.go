@@ -33,6 +33,7 @@ type Lock struct {
 	own        core.Attempt // behind attempt
 	decided    bool
 	over       bool // the owner was told of the end
+	lost       Failure
 	failure    Failure
 	refusals   []core.Refusal
 	extending  extensions // the round that is under way
