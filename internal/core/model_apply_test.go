@@ -444,6 +444,7 @@ func (m *model) forget(s *state) {
 			a.stale, a.void = false, false // of use only to a raise that is still possible
 		}
 		raising := alive && phase == core.Holding && floor > mark && !a.void
+		mayRaise := round > 0 && int(round) < m.rounds && floor == 0 && !a.void
 		for n := range nNodes {
 			at := &s.nodes[n]
 			// A reply to an attempt that is not alive changes nothing.
@@ -481,7 +482,7 @@ func (m *model) forget(s *state) {
 				at.lease, at.origin = vacant, 0
 			case !alive || m.rounds == 0:
 				at.origin = 0 // of use to its holder only
-			case phase == core.Holding && int(round) >= m.rounds-1 && !raising:
+			case phase == core.Holding && int(round) >= m.rounds-1 && !raising && !mayRaise:
 				at.origin = counting(at.origin, mark)
 			}
 		}

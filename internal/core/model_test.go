@@ -41,7 +41,6 @@ type model struct {
 	timeouts  bool            // a confirm may time out, whatever becomes of it
 	losses    int             // how often a node loses its memory, one at a time
 	rounds    int             // extensions per attempt
-	onlyFirst bool            // only the first attempt extends
 	force     bool            // an operator may force the release, once
 	reserves  bool            // a free name may be reserved for a waiter, see kept
 	inTurn    bool            // an attempt begins only after those before have held
@@ -240,7 +239,7 @@ func (m *model) moves(s *state, moves []move) []move {
 		for n := range nNodes {
 			moves = m.messageMoves(s, i, n, moves)
 		}
-		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.roundsOf(i) {
+		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.rounds {
 			moves = append(moves, at(startExtend, i, 0, 0))
 		}
 	}
@@ -460,7 +459,7 @@ func (m *model) alive(s *state, i int) bool {
 		return false
 	}
 	round, state := a.core.Extension()
-	if int(round) == m.roundsOf(i) {
+	if int(round) == m.rounds {
 		return a.tainted && state != core.Carried
 	}
 	for j := range m.attempts {
@@ -471,14 +470,6 @@ func (m *model) alive(s *state, i int) bool {
 		}
 	}
 	return m.force
-}
-
-// roundsOf is how often an attempt may extend.
-func (m *model) roundsOf(i int) int {
-	if m.onlyFirst && i > 0 {
-		return 0
-	}
-	return m.rounds
 }
 
 func (s *state) count(is func(modelNode) bool) int {
