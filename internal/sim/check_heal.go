@@ -37,7 +37,8 @@ func (c *client) missed(node int) {
 // somebody else's: who died, or was cut off, in the middle of an attempt has left it, and
 // it ends by itself. What is reserved for a waiter is no reason.
 func leftOver(n *server, r node.Request, a node.Answer) bool {
-	return r.Op == node.Extend && a.Status == node.Lost && !n.store.Leases[r.Name].Holder.Reserves()
+	l, leased := n.store.Leases[r.Name]
+	return r.Op == node.Extend && a.Status == node.Lost && leased && n.local() < l.Expires && !l.Holder.Reserves()
 }
 
 // absent notes that the client itself does nothing until some time.

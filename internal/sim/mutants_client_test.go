@@ -111,6 +111,19 @@ var extensionMutants = []mutant{
 			return b.Attempt.OnExtend(node, round, asked, reply, now)
 		}
 	}), where: returns},
+	{name: "the mark is never raised", checks: is("healing"), seeds: 100, broken: breaking(func(l *lock, b *broken) {
+		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
+			if action := b.Attempt.OnExtend(node, round, asked, reply, now); action.Op != core.Extend {
+				return action
+			}
+			return core.Action{}
+		}
+	}), where: oneByOne},
+	{name: "a node that lost a lease does not get it again", checks: is("healing"), seeds: 20, broken: serving(node.Extend, func(s *served) {
+		if !s.Out && !s.Leased(s.now) {
+			s.Holder, s.Expires = "somebody", s.now+1
+		}
+	}, func(s *served) { s.Holder = s.was.Holder }), where: oneByOne},
 	{name: "one node that does not answer loses the lock", seen: "redsync #186", checks: is("tenure"), seeds: 20,
 		broken: losesIf(func(b *broken, s core.Status) bool { return s == core.Unknown })},
 	{name: "an extension that misses drops the quorum that is held", seen: "redsync #151", checks: is("tenure"), seeds: 20,

@@ -45,7 +45,7 @@ func mutants() []mutant {
 
 // worlds are made for the mutants.
 var worlds = map[string]func(p *profile){"steps": steps, "returns": returns, "pauses": pauses, "losses": losses, "losses unheard": lossesUnheard,
-	"cuts": cuts, "idle": idle, "calm": calm, "calm waits": calmWaits, "queueing": queueing, "crowd": crowd,
+	"one by one": oneByOne, "cuts": cuts, "idle": idle, "calm": calm, "calm waits": calmWaits, "queueing": queueing, "crowd": crowd,
 	"rush": rush, "busy": busy, "late cuts": lateCuts, "paused trying": pausedTrying,
 	"paused in the queue": pausedInQueue}
 
@@ -106,6 +106,13 @@ func losses(p *profile) { p.only, p.pace = emptied, 400*time.Millisecond }
 func lossesUnheard(p *profile) {
 	p.nodes, p.breaks, p.twice, p.unset, p.loss, p.pace = 3, 0, 0, true, 100_000, 150*time.Millisecond
 	p.rest, p.idle, p.hold = 20*time.Second, true, 20*time.Millisecond
+}
+
+// oneByOne is a world of locks that are held for long, while one node after the other loses
+// its memory.
+func oneByOne(p *profile) {
+	p.nodes, p.users, p.only, p.pace, p.hold, p.rest, p.idle = 3, 1, emptied, 4*time.Second, time.Minute, time.Second, false
+	p.breaks, p.loss, p.tail, p.trip = 0, 0, 0, 500*time.Microsecond
 }
 
 func cuts(p *profile) { p.only, p.pace, p.hold = clientCut, 400*time.Millisecond, 10*time.Second }

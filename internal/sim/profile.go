@@ -4,21 +4,19 @@ import (
 	"time"
 )
 
-// assumption is something that promises rest on. A run breaks at most one of the
-// first three, and perhaps the last.
+// assumption is something that promises rest on. A run breaks at most one.
 type assumption uint8
 
 const (
 	steadyClocks     assumption = 1 << iota // no clock of a node, or that validity is counted by, steps
 	registersSurvive                        // of a majority
 	nothingForced                           // no operator takes a lock away
-	executedOnce                            // no request is executed twice: connections are TCP's, and nobody repeats
 
 	always assumption = 0 // what rests on none of them
 )
 
 var assumptionNames = [...]string{"a clock does not step", "a majority of registers survives",
-	"no operator takes a lock away", "no request is executed twice"}
+	"no operator takes a lock away"}
 
 // rests reports whether the run keeps an assumption.
 func (w *world) rests(a assumption) bool { return w.profile.breaks&a == 0 }
@@ -66,9 +64,6 @@ func (w *world) newProfile() profile {
 	p.starters = p.ordered && w.chance(500_000)
 	if w.chance(250_000) {
 		p.breaks = assumption(1 << w.rng.IntN(3))
-	}
-	if p.twice > 0 {
-		p.breaks |= executedOnce
 	}
 	if p.idle {
 		p.rest = 20 * time.Second

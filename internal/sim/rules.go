@@ -175,6 +175,6 @@ func (l *lock) look() {
 		l.carried = round
 		w.result.Extended++
 		w.note("attempt %[1]d has extended, round %[2]d", l.id, int(round), 0, 0)
-		w.check(registersSurvive|executedOnce, "extension", w.tokens.Extended(l.name, l.id, l.token(), l.extendedAt))
+		w.check(registersSurvive, "extension", w.tokens.Extended(l.name, l.id, l.token(), l.extendedAt))
 	}
 }
