@@ -29,16 +29,16 @@ func TestEveryInterleaving(t *testing.T) {
 	}{
 		{"another name moves a register", model{proposals: []uint8{1, 2, 3}, bumps: 1, reserves: true}, 6_500_000},
 		{"confirms time out", model{proposals: []uint8{1, 2, 3}, timeouts: true, reserves: true}, 3_300_000},
-		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1, reserves: true}, 13_000_000},
-		{"two extensions each", model{proposals: []uint8{1}, rounds: 2, reserves: true}, 15_000_000},
-		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true, reserves: true}, 1_900_000},
+		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1, reserves: true}, 9_900_000},
+		{"two extensions each", model{proposals: []uint8{1}, rounds: 2, reserves: true}, 10_700_000},
+		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true, reserves: true}, 750_000},
 	}
 	if raceEnabled || testing.Short() {
 		t.Log("REDUCED: no loss of memory, one extension each, one proposal")
 		searches[0].model.proposals, searches[0].model.bumps, searches[0].atLeast = []uint8{1}, 0, 170_000
 		searches[1].model.proposals, searches[1].atLeast = []uint8{1}, 850_000
-		searches[2].model.losses, searches[2].atLeast = 0, 370_000
-		searches[4].model.bumps, searches[4].atLeast = 0, 200_000
+		searches[2].model.losses, searches[2].atLeast = 0, 320_000
+		searches[4].model.bumps, searches[4].atLeast = 0, 57_000
 		searches = append(searches[:3], searches[4])
 	}
 	for _, s := range searches {
