@@ -11,5 +11,6 @@
 //	scene.go   one row, from its servers' start to their end
 //	servers.go what is done to servers, and until when it lasts
 //	held.go    the locks that are held, and what becomes of them
+//	trace.go   what the nodes answered, for the locks that are lost
 //	others.go  traffic on other names, waiters, those who try
 package main

@@ -18,6 +18,7 @@ import (
 // held are the locks that must not be lost.
 type held struct {
 	names []string
+	trace *trace
 
 	mu     sync.Mutex
 	locks  []*fenlock.Lock
@@ -32,22 +33,27 @@ type loss struct {
 	when  string        // what was happening
 	after time.Duration // since that began
 	why   error
+	said  []said // by the nodes, before
 }
 
 func newHeld(n int) *held {
-	h := &held{locks: make([]*fenlock.Lock, n)}
+	h := &held{locks: make([]*fenlock.Lock, n), trace: newTrace()}
 	for i := range n {
 		h.names = append(h.names, fmt.Sprintf("heal/held/%d", i))
 	}
 	return h
 }
 
-// acquire takes all locks at once.
-func (h *held) acquire(ctx context.Context, l *fenlock.Locker) error {
+// acquire takes all locks within a time, so that they are not extended in step: a fault
+// strikes some of them just before an extension, and others just after one.
+func (h *held) acquire(ctx context.Context, l *fenlock.Locker, within time.Duration) error {
 	errs := make([]error, len(h.names))
 	var all sync.WaitGroup
 	for i, name := range h.names {
 		all.Go(func() {
+			if errs[i] = sleep(ctx, within*time.Duration(i)/time.Duration(len(h.names))); errs[i] != nil {
+				return
+			}
 			lock, err := l.Acquire(ctx, name)
 			if err != nil {
 				errs[i] = err
@@ -70,7 +76,7 @@ func (h *held) ended(name string, lock *fenlock.Lock) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.losses = append(h.losses, loss{name, h.what, time.Since(h.since), why})
+	h.losses = append(h.losses, loss{name, h.what, time.Since(h.since), why, h.trace.of(name)})
 }
 
 // phase says what happens from now on.
@@ -101,7 +107,8 @@ func (h *held) lost() []loss {
 	return slices.Clone(h.losses)
 }
 
-// explain says why locks were lost, once for all those that were lost alike.
+// explain says why locks were lost, once for all those that were lost alike, and what
+// the nodes had answered to the first of them.
 func explain(losses []loss) (texts []string) {
 	alike := map[string][]loss{}
 	for _, l := range losses {
@@ -114,6 +121,9 @@ func explain(losses []loss) (texts []string) {
 	for i, text := range texts {
 		some := alike[text]
 		texts[i] = fmt.Sprintf("%d lost, %v after %s", len(some), some[0].after.Round(time.Millisecond), text)
+		for _, line := range print(some[0].said) {
+			texts[i] += "\n            " + line
+		}
 	}
 	return texts
 }

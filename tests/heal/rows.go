@@ -13,6 +13,7 @@ type row struct {
 	waiters int  // in the queue of each lock
 	tries   bool // somebody tries to get each lock, once in a TTL
 	slow    bool // requests can be slowed down
+	far     bool // server 2 is far away
 
 	// before makes something wrong while the locks are acquired, and returns what ends it.
 	before func(*scene) (after func() error, err error)
@@ -35,7 +36,8 @@ var rows = []row{
 	{number: 8, what: restarted + "5,000/s", traffic: 5000, fault: restartEach},
 	{number: 9, what: restarted + "500/s", nodes: 7, traffic: 500, fault: restartEach},
 	{number: 10, what: restarted + "ten waiters in the queue of each lock", waiters: 10, fault: restartEach},
-	{number: 11, what: "two servers restarted at a time, then two others, 500/s", traffic: 500, fault: restartPairs},
+	{number: 11, what: restarted + "a waiter for each lock, and 500/s", nodes: 3, traffic: 500, waiters: 1, fault: restartEach},
+	{number: 12, what: "two servers restarted at a time, one of them 20 ms away, 500/s", traffic: 500, far: true, fault: restartPairs},
 }
 
 func (r row) size() int {

@@ -30,7 +30,7 @@ type scene struct {
 	ctx     context.Context
 	outside *testserver.Outside
 	servers []*testserver.Server
-	proxies []*proxy.Proxy // before the servers, in this order, if the row slows them down
+	proxies []*proxy.Proxy // before the servers, in this order, if the network matters
 	held    *held
 	others  sync.WaitGroup // everybody but the holders
 
@@ -86,7 +86,7 @@ func (r row) run(ctx context.Context, with setting) (result, error) {
 
 // firstVotes waits until all servers vote: new ones might have forgotten leases.
 func (s *scene) firstVotes() error {
-	l, err := s.locker()
+	l, err := s.locker("")
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (s *scene) play() (int64, error) {
 	defer cancel()
 	var acquired atomic.Int64
 	if s.row.traffic > 0 {
-		l, err := s.locker()
+		l, err := s.locker("")
 		if err != nil {
 			return 0, err
 		}
@@ -123,8 +123,8 @@ func (s *scene) play() (int64, error) {
 	if err := s.acquire(); err != nil {
 		return 0, err
 	}
-	for range s.row.waiters { // a Locker each: within one of them, only one is in the queue
-		l, err := s.locker()
+	for k := range s.row.waiters { // a Locker each: within one of them, only one is in the queue
+		l, err := s.locker(fmt.Sprint("waiter ", k+1))
 		if err != nil {
 			return 0, err
 		}
@@ -133,7 +133,7 @@ func (s *scene) play() (int64, error) {
 		}
 	}
 	if s.row.tries {
-		l, err := s.locker()
+		l, err := s.locker("somebody")
 		if err != nil {
 			return 0, err
 		}
@@ -157,13 +157,13 @@ func (s *scene) acquire() error {
 			return err
 		}
 	}
-	l, err := s.locker()
+	l, err := s.locker("holder")
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, patience)
 	defer cancel()
-	if err := s.held.acquire(ctx, l); err != nil {
+	if err := s.held.acquire(ctx, l, s.ttl/3); err != nil {
 		return err
 	}
 	return after()

@@ -16,6 +16,7 @@ import (
 const (
 	registersKey = "fenlock-registers:" + valkeynode.DefaultPrefix
 	pollInterval = 20 * time.Millisecond
+	farAway      = 20 * time.Millisecond
 	patience     = time.Minute // for what has to happen, however busy the machine is
 )
 
@@ -23,19 +24,24 @@ const (
 func (s *scene) start(n int) error {
 	return testserver.Try(func() error {
 		s.servers = testserver.Group(s.outside, s.kind, n)
-		for _, server := range s.servers {
-			if s.row.slow {
-				p := proxy.New(server.Addr(), nil)
-				s.outside.Cleanup(p.Close)
-				s.proxies = append(s.proxies, p)
+		if !s.row.slow && !s.row.far {
+			return nil
+		}
+		for i, server := range s.servers {
+			p := proxy.New(server.Addr(), nil)
+			s.outside.Cleanup(p.Close)
+			s.proxies = append(s.proxies, p)
+			if s.row.far && i == 1 {
+				s.slow(i, farAway)
 			}
 		}
 		return nil
 	})
 }
 
-// locker returns a client with connections of its own, which the row's end closes.
-func (s *scene) locker() (*fenlock.Locker, error) {
+// locker returns a client with connections of its own, which the row's end closes. What
+// the nodes answer is remembered under a name, unless that is empty.
+func (s *scene) locker(by string) (*fenlock.Locker, error) {
 	config := fenlock.Config{TTL: s.ttl, MaxTTL: s.ttl, MaxHold: -1}
 	if s.ttl < 4*time.Second {
 		config.NodeTimeout = s.ttl / 8 // the default is too short for a busy machine
@@ -49,7 +55,11 @@ func (s *scene) locker() (*fenlock.Locker, error) {
 		if err != nil {
 			return nil, err
 		}
-		config.Nodes = append(config.Nodes, node)
+		if by == "" {
+			config.Nodes = append(config.Nodes, node)
+		} else {
+			config.Nodes = append(config.Nodes, s.held.trace.around(node, i, by))
+		}
 	}
 	l, err := fenlock.New(config)
 	if err == nil {
