@@ -121,7 +121,7 @@ func explain(losses []loss) (texts []string) {
 	for i, text := range texts {
 		some := alike[text]
 		texts[i] = fmt.Sprintf("%d lost, %v after %s", len(some), some[0].after.Round(time.Millisecond), text)
-		for _, line := range print(some[0].said) {
+		for _, line := range rounds(some[0].said) {
 			texts[i] += "\n            " + line
 		}
 	}

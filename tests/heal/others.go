@@ -76,12 +76,13 @@ func (s *scene) traffic(ctx context.Context, l *fenlock.Locker, perSecond int, a
 	})
 }
 
-// wait waits in the queue of a lock until ctx ends. It is never its turn, unless the
+// waitFor waits in the queue of a lock until ctx ends. It is never its turn, unless the
 // lock was lost; then it lets go, and waits again.
 func (s *scene) waitFor(ctx context.Context, l *fenlock.Locker, i int) {
 	s.others.Go(func() {
 		for ctx.Err() == nil {
-			s.took(l.Acquire(ctx, s.held.names[i]))(i)
+			lock, err := l.Acquire(ctx, s.held.names[i])
+			s.took(ctx, i, lock, err)
 		}
 	})
 }
@@ -92,24 +93,23 @@ func (s *scene) try(ctx context.Context, l *fenlock.Locker, i int) {
 		// Not all at the same time.
 		wait := s.ttl * time.Duration(i) / time.Duration(len(s.held.names))
 		for sleep(ctx, wait) == nil {
-			s.took(l.TryAcquire(ctx, s.held.names[i]))(i)
+			lock, err := l.TryAcquire(ctx, s.held.names[i])
+			s.took(ctx, i, lock, err)
 			wait = s.ttl
 		}
 	})
 }
 
-// took looks at what came of an acquisition of a lock that is held.
-func (s *scene) took(lock *fenlock.Lock, err error) func(i int) {
-	return func(i int) {
-		if err != nil {
-			if !errors.Is(err, fenlock.ErrHeld) && !errors.Is(err, fenlock.ErrNoQuorum) && s.ctx.Err() == nil && !errors.Is(err, context.Canceled) {
-				s.problem(err)
-			}
-			return
-		}
+// took looks at what came of an acquisition of a lock that is held, and lets go of it.
+func (s *scene) took(ctx context.Context, i int, lock *fenlock.Lock, err error) {
+	switch {
+	case err == nil:
 		if err := s.held.taken(i, lock); err != nil {
 			s.problem(err)
 		}
 		lock.Release(context.Background())
+	case ctx.Err() != nil, errors.Is(err, fenlock.ErrHeld), errors.Is(err, fenlock.ErrNoQuorum):
+	default:
+		s.problem(err)
 	}
 }

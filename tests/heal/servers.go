@@ -5,6 +5,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -75,7 +77,7 @@ func (s *scene) kill(i int) error {
 
 // restart kills servers and starts them again at once, and returns after the peace.
 func (s *scene) restart(which ...int) error {
-	s.phase(fmt.Sprintf("%s restarted", serversText(which)))
+	s.phase(serversText(which) + " restarted")
 	for _, i := range which {
 		if err := s.kill(i); err != nil {
 			return err
@@ -141,15 +143,16 @@ func (s *scene) admitted(i int) bool {
 	return err == nil && testserver.Field(info, "master_replid") == mark
 }
 
+// serversText returns "server 3", or "servers 3 and 4".
 func serversText(which []int) string {
-	text := "server"
+	words := make([]string, len(which))
 	for k, i := range which {
-		if k > 0 {
-			text += " and"
-		}
-		text += fmt.Sprintf(" %d", i+1)
+		words[k] = strconv.Itoa(i + 1)
 	}
-	return text
+	if len(words) == 1 {
+		return "server " + words[0]
+	}
+	return "servers " + strings.Join(words, " and ")
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -45,8 +45,8 @@ func (t *trace) of(name string) []said {
 	return all
 }
 
-// print returns a line for each time that the nodes were asked.
-func print(all []said) (lines []string) {
+// rounds returns a line for each time that the nodes were asked.
+func rounds(all []said) (lines []string) {
 	var before said
 	for _, s := range all {
 		r := s.request
