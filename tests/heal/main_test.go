@@ -22,7 +22,7 @@ func TestLocksHeal(t *testing.T) {
 	r := row{nodes: 3, traffic: 100, waiters: 1, fault: func(s *scene) error {
 		return errors.Join(s.restart(0), s.restart(1))
 	}}
-	s := setting{kind: testserver.Kinds(t)[0], locks: 2, ttl: 2 * time.Second}
+	s := setting{kind: testserver.Kinds(t)[0], locks: 2, ttl: 2 * time.Second, peace: time.Second}
 	// A machine that stands still for a TTL costs a lock whatever the rule is; without
 	// the rule, it is lost every time.
 	for last := 3; ; last-- {
@@ -94,7 +94,7 @@ func TestNeighbours(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for _, args := range [][]string{
-		{"-rows", "0"}, {"-rows", "1,,2"}, {"-rows", "99"}, {"-locks", "0"}, {"-times", "0"}, {"rows"}, {"-kind", "memcached", "-rows", "1"},
+		{"-rows", "0"}, {"-rows", "1,,2"}, {"-rows", "99"}, {"-locks", "0"}, {"-times", "0"}, {"-peace", "-1s"}, {"rows"}, {"-kind", "memcached", "-rows", "1"},
 	} {
 		if err := run(context.Background(), args, &bytes.Buffer{}); err == nil || errors.Is(err, errLost) {
 			t.Errorf("%q: %v", args, err)

@@ -113,6 +113,6 @@ func twoSlow(s *scene) (after func() error, err error) {
 		for _, lift := range lifts {
 			lift()
 		}
-		return s.wait("servers 1 and 2 are no longer slow", s.peace())
+		return s.wait("servers 1 and 2 are no longer slow", s.peace)
 	}, nil
 }

@@ -18,10 +18,8 @@ type setting struct {
 	kind  testserver.Kind
 	locks int
 	ttl   time.Duration
+	peace time.Duration // for how long all servers vote before the next one goes
 }
-
-// peace is for how long all servers vote before the next one goes.
-func (s setting) peace() time.Duration { return s.ttl / 2 }
 
 // scene is a row while it is run.
 type scene struct {
@@ -141,7 +139,7 @@ func (s *scene) play() (int64, error) {
 			s.try(ctx, l, i)
 		}
 	}
-	if err := s.wait("before the first fault", s.peace()); err != nil {
+	if err := s.wait("before the first fault", s.peace); err != nil {
 		return 0, err
 	}
 	err := s.row.fault(s)

@@ -96,7 +96,7 @@ func (s *scene) comeBack(which ...int) error {
 	if err := s.awaitAdmitted(which...); err != nil {
 		return err
 	}
-	return s.wait(serversText(which)+" voting again", s.peace())
+	return s.wait(serversText(which)+" voting again", s.peace)
 }
 
 // stop stops a server without ending it (SIGSTOP), and returns after the peace.
@@ -111,7 +111,7 @@ func (s *scene) stop(i int, length time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return s.wait(fmt.Sprintf("server %d going on", i+1), s.peace())
+	return s.wait(fmt.Sprintf("server %d going on", i+1), s.peace)
 }
 
 // slow makes all requests to a server late, until lift is called.
