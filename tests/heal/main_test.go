@@ -23,8 +23,8 @@ func TestLocksHeal(t *testing.T) {
 		return errors.Join(s.restart(0), s.restart(1))
 	}}
 	s := setting{kind: testserver.Kinds(t)[0], locks: 2, ttl: 2 * time.Second, peace: time.Second}
-	// A machine that stands still for a TTL costs a lock whatever the rule is; without
-	// the rule, it is lost every time.
+	// A machine that stands still for a TTL costs a lock whatever the rule is, and a
+	// waiter may (docs/verification.md, row 11). Without the rule, it is lost every time.
 	for last := 3; ; last-- {
 		result, err := r.run(t.Context(), s)
 		if err != nil {
