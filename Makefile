@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench
 
-.PHONY: help build setup test race interop search-three sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build setup test race interop search-three sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy
 
 help: ## list the targets
@@ -36,6 +36,9 @@ faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING s
 
 compare: setup ## the same faults for fenlock, redsync and redislock: what each of them loses, in HISTORIES (3) of LASTING seconds (10)
 	cd tests && go run ./faults -compare -histories $${HISTORIES:-3} -seconds $${LASTING:-10} -seed $${SEED:-1} $(FAULTS)
+
+heal: setup ## locks that are held while real servers go one after the other: a table, 0 lost in each row (HEAL="-rows 2,8", HEAL=-h lists the flags)
+	cd tests && go run ./heal $(HEAL)
 
 fuzz: ## every fuzz target for FUZZTIME (default 30s)
 	@scripts/fuzz.sh $(MODULES)
