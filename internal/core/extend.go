@@ -16,8 +16,8 @@ const (
 )
 
 // ExtendDue returns when the next extension should start: from a third of the
-// TTL on. After a round that missed it is soon, after one that is still open it
-// is late enough to give that one up. False means never: the tenure is over, or
+// TTL on. After a round that missed, or that found a node whose lease does not count, it
+// is soon, after one that is still open it is late enough to give that one up. False means never: the tenure is over, or
 // its validity reaches to the maximum hold already.
 func (a *Attempt) ExtendDue() (time.Duration, bool) {
 	if a.phase != Holding {
@@ -94,6 +94,11 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 			a.extended = true
 			a.setUntil(Validity(a.roundStart, a.params.TTL))
 			a.due = a.roundStart + a.params.TTL/3
+		}
+		if a.votes.no != 0 {
+			// A lease to be had again, or a mark to be raised once more: another node
+			// may go soon.
+			a.due = min(a.due, now+a.params.TTL/12)
 		}
 		return a.raise()
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():

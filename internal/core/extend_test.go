@@ -154,6 +154,11 @@ func TestExtendDue(t *testing.T) {
 	a.OnExtend(0, round, 0, granted(7), start+third+1)
 	a.OnExtend(1, round, 0, granted(7), start+third+2)
 	due(&a, start+2*third) // counted from the start of the round
+	healing := a
+	a.OnExtend(2, round, 0, unknown, start+third+3)
+	due(&a, start+2*third)
+	healing.OnExtend(2, round, 0, lost, start+third+3)
+	due(&healing, start+third+3+twelfth)
 	missed.OnExtend(0, round, 0, unknown, start+third+1)
 	missed.OnExtend(1, round, 0, unknown, start+third+2)
 	due(&missed, start+third+2+twelfth)

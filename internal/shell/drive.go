@@ -32,6 +32,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 		now, read = g.Env.Now(), true
 	}
 	var action core.Action
+	due, _ := l.attempt.ExtendDue()
 	switch f.action.Op {
 	case core.Acquire:
 		action = l.attempt.OnAcquire(i, reply, now)
@@ -43,6 +44,9 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 		l.attempt.OnRelease(i, reply)
 	}
 	decided := l.settle(now)
+	if sooner, ok := l.attempt.ExtendDue(); ok && f.action.Op == core.Extend && sooner < due {
+		l.setTick(now)
+	}
 	l.mu.Unlock()
 	if action.Op != core.None {
 		if !read {
@@ -223,9 +227,10 @@ func (l *Lock) notExtended(why core.Reason) Failure {
 		s := l.peers[i].said
 		err := s.err
 		switch {
+		case s.op == core.Extend && err != nil:
+			// Perhaps to the extension before the last, which has just begun.
 		case s.op != core.Extend || s.round != round:
 			err = errors.New("no answer to the last extension yet")
-		case err != nil:
 		case s.answer.Status == node.Granted:
 			err = errors.New("it had lost the lease, and somebody else may have had it before it was there again")
 		default:

@@ -22,27 +22,20 @@ func TestLocksHeal(t *testing.T) {
 	r := row{nodes: 3, traffic: 100, waiters: 1, fault: func(s *scene) error {
 		return errors.Join(s.restart(0), s.restart(1))
 	}}
-	s := setting{kind: testserver.Kinds(t)[0], locks: 2, ttl: 2 * time.Second, peace: time.Second}
-	// A machine that stands still for a TTL costs a lock whatever the rule is, and a
-	// waiter may (docs/verification.md, row 11). Without the rule, it is lost every time.
-	for last := 3; ; last-- {
-		result, err := r.run(t.Context(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(result.problems) > 0 {
-			t.Fatal(result.problems)
-		}
-		if result.acquired == 0 {
-			t.Error("no other name was acquired")
-		}
-		if len(result.losses) == 0 {
-			return
-		}
-		t.Logf("%d of %d locks were lost: %q", len(result.losses), s.locks, explain(result.losses))
-		if last == 1 {
-			t.Fatal("and each time before")
-		}
+	// The TTL is far longer than a busy machine stands still.
+	s := setting{kind: testserver.Kinds(t)[0], locks: 2, ttl: 4 * time.Second, peace: 2 * time.Second}
+	result, err := r.run(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.problems) > 0 {
+		t.Fatal(result.problems)
+	}
+	if result.acquired == 0 {
+		t.Error("no other name was acquired")
+	}
+	if len(result.losses) > 0 {
+		t.Errorf("%d of %d locks were lost: %q", len(result.losses), s.locks, explain(result.losses))
 	}
 }
 

@@ -49,6 +49,7 @@ var (
 	releaseScript = newScript("release")
 	forceScript   = newScript("force")
 
-	// Operations are the scripts that only admission loads.
-	Operations = []*Script{acquireScript, confirmScript, extendScript, releaseScript, forceScript}
+	// Operations are the scripts that only admission loads, in this order: who can
+	// acquire a lease can release it.
+	Operations = []*Script{releaseScript, extendScript, forceScript, confirmScript, acquireScript}
 )
