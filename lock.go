@@ -103,7 +103,7 @@ func (x *extension) Extended(f shell.Failure) {
 
 // Release gives the lock back, on all nodes. The requests go on if ctx ends
 // first, for at most Config.NodeTimeout, or two where a node has not answered the
-// acquire yet, and Release returns ctx's error. Locker.Close waits for them.
+// acquire or an extension yet, and Release returns ctx's error. Locker.Close waits for them.
 //
 // Nil means that a majority of nodes is free of the lease, and that the lock
 // was held up to this call. ErrLost or ErrMaxHold: it was not held any more;

@@ -15,6 +15,25 @@ var (
 	ErrInvalid = errors.New("fenlock: invalid argument")
 )
 
+// ErrNotSent marks the error of a request that was certainly not carried out and never
+// will be: it was not sent, or the store says that it did nothing. Nothing of it is
+// left there, so that an acquire needs no release. An error without it says nothing.
+var ErrNotSent = errors.New("not sent")
+
+// NotSent marks an error with ErrNotSent. Its text stays. NotSent(nil) is nil.
+func NotSent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return notSent{err}
+}
+
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
+func (e notSent) Is(target error) bool { return target == ErrNotSent }
+
 // Permanent reports whether a node's error is one that waiting does not mend.
 func Permanent(err error) bool {
 	return errors.Is(err, ErrMisconfigured) || errors.Is(err, ErrInvalid)

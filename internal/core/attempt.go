@@ -63,6 +63,8 @@ type Attempt struct {
 	// leaseless are the nodes that answered the acquire with a refusal: no
 	// lease of this holder is there and none can come from a late acquire.
 	leaseless Set
+	// unsent are those of them that were not even asked.
+	unsent Set
 
 	// mark is the largest origin of a lease that counts for an extension: the
 	// token, or what the holder has raised it to since. See OnExtend.
@@ -76,6 +78,8 @@ type Attempt struct {
 	extended   bool        // the current extension was carried
 	floor      fence.Token // what the current extension raises the mark to; 0: it does not (yet)
 	raised     Set         // the nodes that have agreed to that
+	waiting    Set         // the nodes that have not answered the latest extend
+	later      Set         // those of them that are to be released when they have
 
 	// abandoned says that leases that turn up late are to be released, releasing that
 	// the holder has asked for it.
@@ -125,13 +129,10 @@ func (a *Attempt) OnAcquire(node int, r Reply, now time.Duration) Action {
 		a.granted[node] = r.Register
 	case Held:
 		a.acquire.no = a.acquire.no.With(node)
-		a.leaseless = a.leaseless.With(node)
-	case Rejoining:
-		a.acquire.unknown = a.acquire.unknown.With(node)
-		a.leaseless = a.leaseless.With(node)
 	default:
 		a.acquire.unknown = a.acquire.unknown.With(node)
 	}
+	a.without(node, r)
 	switch a.phase {
 	case Acquiring:
 		return a.decideAcquire(r.Register, now)
@@ -141,6 +142,27 @@ func (a *Attempt) OnAcquire(node int, r Reply, now time.Duration) Action {
 		if a.leaseless.Has(node) {
 			a.votes.yes = a.votes.yes.With(node) // there is nothing to release
 		}
+		return a.releaseLate(node, r)
+	}
+	return Action{}
+}
+
+// without notes that a node has no lease by the acquire and never will, if r says so.
+func (a *Attempt) without(node int, r Reply) {
+	switch {
+	case r.Status == Unknown && r.Unsent:
+		a.unsent = a.unsent.With(node)
+		fallthrough
+	case r.Status == Held, r.Status == Rejoining:
+		a.leaseless = a.leaseless.With(node)
+	}
+}
+
+// OnLateAcquire takes an answer to an acquire that was taken for unknown before, since
+// its time was up. It does not count any more, but tells whether a lease may be there.
+func (a *Attempt) OnLateAcquire(node int, r Reply) Action {
+	a.without(node, r)
+	if a.phase == Over && r.Status == Granted {
 		return a.releaseLate(node, r)
 	}
 	return Action{}
@@ -292,9 +314,10 @@ func (a *Attempt) Tick(now time.Duration) {
 
 // StartRelease ends the tenure and asks the nodes to drop the lease. After a
 // loss it still does the latter. It does nothing if the lock was never held or
-// was released before. A node that has not answered the acquire yet is released
-// when it does, unless it keeps requests in order: a release could overtake the
-// acquire, and would have to be sent again.
+// was released before. A node that has not answered the acquire or the latest extend
+// yet is released when it does, unless it keeps requests in order: a release could
+// overtake that, which would take the name from the waiter who was notified, and would
+// have to be sent again.
 func (a *Attempt) StartRelease(now time.Duration) Action {
 	a.Tick(now)
 	if !a.WasHeld() || a.releasing {
@@ -308,6 +331,11 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 	to := allOf(a.params.Nodes)
 	if a.round == 0 {
 		to &= a.acquire.answered() | a.params.Ordered
+		to &^= a.unsent
+		a.votes.yes = a.unsent // there is nothing to release
+	} else {
+		a.later = a.waiting &^ a.params.Ordered
+		to &^= a.later
 	}
 	return Action{Op: Release, To: to}
 }

@@ -256,12 +256,36 @@ func TestLateLeasesAreReleased(t *testing.T) {
 
 		// The extension may have put a lease where the acquire has not.
 		extended := holding(t, 3)
-		extended.StartExtend(start)
+		round := extended.StartExtend(start).Round
+		for n := range 3 {
+			extended.OnExtend(n, round, 0, granted(7), start)
+		}
 		wantAction(t, extended.StartRelease(start), release(0, 1, 2))
 	}
-	// An extension can create a lease too.
+	// A release must not overtake an extension: it would take the name from the waiter
+	// who was notified. Nor the second one, which raises the mark.
 	a := holding(t, 3)
 	round := a.StartExtend(start).Round
+	a.OnExtend(0, round, 0, granted(7), start)
+	raising := a
+	wantAction(t, a.StartRelease(start), release(0))
+	a.OnRelease(0, granted(0))
+	if done, _ := a.ReleaseOutcome(); done {
+		t.Error("released by the word of one")
+	}
+	a.OnExtend(1, round, 0, lost, start)
+	if _, clean := a.ReleaseOutcome(); !clean {
+		t.Error("a node that does not have the lease is not free of it")
+	}
+	raising.OnExtend(1, round, 0, granted(7), start)
+	raising.OnExtend(2, round, 0, granted(9), start)
+	raising.OnExtend(0, round, 9, granted(7), start)
+	wantAction(t, raising.StartRelease(start), release(0, 2))
+	wantAction(t, raising.OnExtend(1, round, 9, granted(7), start), release(1))
+
+	// An extension can create a lease too.
+	a = holding(t, 3)
+	round = a.StartExtend(start).Round
 	a.StartRelease(start)
 	wantOver(t, &a, core.LetGo)
 	wantAction(t, a.OnExtend(2, round, 0, granted(7), start), release(2))
@@ -424,4 +448,42 @@ func reference(n, answers int, numbers []fence.Token, no int) (core.Phase, fence
 		return core.Acquiring, 0, core.NotOver // hopeless, but why is not known yet
 	}
 	return core.Over, 0, core.NoQuorum
+}
+
+// What was certainly never sent has left no lease: nothing has to be released there. And
+// an answer that comes after its time was up tells whether one may be.
+func TestUnsentAndLate(t *testing.T) {
+	unsent := core.Reply{Unsent: true}
+	failed := newAttempt(3)
+	wantAction(t, failed.OnAcquire(0, granted(7), start), core.Action{})
+	wantAction(t, failed.OnAcquire(1, unsent, start), core.Action{})
+	wantAction(t, failed.OnAcquire(2, unknown, start), release(0, 2))
+	wantOver(t, &failed, core.NoQuorum)
+	wantAction(t, failed.OnLateAcquire(1, unsent), core.Action{})
+	wantAction(t, failed.OnLateAcquire(2, unknown), core.Action{})
+	wantAction(t, failed.OnLateAcquire(2, held), core.Action{})
+	wantAction(t, failed.OnLateAcquire(2, granted(9)), release(2))
+
+	lock := newAttempt(3)
+	lock.OnAcquire(2, unsent, start)
+	acquire(&lock, granted(7), granted(7))
+	extended := lock
+	wantAction(t, lock.StartRelease(start), release(0, 1))
+	lock.OnRelease(0, granted(0))
+	if _, clean := lock.ReleaseOutcome(); !clean {
+		t.Error("a node without a lease is not free of it")
+	}
+	round := extended.StartExtend(start).Round // which may have made one
+	extended.OnExtend(2, round, 0, unknown, start)
+	wantAction(t, extended.StartRelease(start), release(2))
+
+	late := newAttempt(3)
+	late.OnAcquire(2, unknown, start)
+	acquire(&late, granted(7), granted(7))
+	wantAction(t, late.OnLateAcquire(2, granted(7)), core.Action{})
+	if late.Phase() != core.Holding {
+		t.Error("a late answer ended a lock")
+	}
+	late.OnLateAcquire(2, unsent) // of an engine that was wrong before
+	wantAction(t, late.StartRelease(start), release(0, 1))
 }

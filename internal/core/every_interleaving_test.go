@@ -53,8 +53,8 @@ func TestEveryInterleaving(t *testing.T) {
 // A field that the canonical form of a state does not know would merge states
 // that differ.
 func TestStatesKnowEveryField(t *testing.T) {
-	const known = "params phase reason token until due granted acquire leaseless mark " +
-		"round roundStart votes highest extended floor raised abandoned releasing"
+	const known = "params phase reason token until due granted acquire leaseless unsent mark " +
+		"round roundStart votes highest extended floor raised waiting later abandoned releasing"
 	attempt := reflect.TypeFor[core.Attempt]()
 	for i := range attempt.NumField() {
 		field := attempt.Field(i).Name

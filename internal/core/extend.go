@@ -38,7 +38,7 @@ func (a *Attempt) StartExtend(now time.Duration) Action {
 	}
 	a.round++
 	a.roundStart, a.votes, a.extended = now, ballot{}, false
-	a.highest, a.floor, a.raised = 0, 0, 0
+	a.highest, a.floor, a.raised, a.waiting = 0, 0, 0, allOf(a.params.Nodes)
 	a.due = now + a.params.TTL/4
 	return Action{Op: Extend, To: allOf(a.params.Nodes), Round: a.round}
 }
@@ -67,7 +67,18 @@ func (a *Attempt) Counts(node int) bool { return a.votes.yes.Has(node) }
 // node that lost the lease, create it long after somebody else came and went.
 func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, now time.Duration) Action {
 	a.Tick(now)
-	if a.phase == Over {
+	if round == a.round {
+		a.waiting &^= Set(0).With(node)
+	}
+	switch {
+	case a.later.Has(node) && round == a.round:
+		a.later &^= Set(0).With(node)
+		if r.Status != Lost {
+			return Action{Op: Release, To: Set(0).With(node)}
+		}
+		a.votes.yes = a.votes.yes.With(node) // there is nothing to release
+		return Action{}
+	case a.phase == Over:
 		return a.releaseLate(node, r)
 	}
 	if a.phase != Holding || round != a.round {
@@ -120,6 +131,7 @@ func (a *Attempt) raise() Action {
 		return Action{}
 	}
 	a.floor = a.highest
+	a.waiting |= a.votes.yes
 	return Action{Op: Extend, To: a.votes.yes, Token: a.floor, Round: a.round}
 }
 

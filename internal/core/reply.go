@@ -34,6 +34,9 @@ const (
 // Reply is one node's answer as far as the algorithm needs it.
 type Reply struct {
 	Status Status
+	// Unsent is Unknown about a request that was certainly not carried out and never
+	// will be.
+	Unsent bool
 	// Register is the register of the name's stripe after the operation. For
 	// a granted acquire it is the number granted, for a granted extend the
 	// lease's origin. Zero where the answer carries none.

@@ -14,10 +14,9 @@ import (
 // answered implements answerer.
 func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	g := l.group
-	var reply core.Reply
+	reply := replyOf(a, err)
 	now, read := f.sent, false // the clock is not read for what does not ask for it
 	if err == nil {
-		reply = core.Reply{Status: core.Status(a.Status), Register: a.Register}
 		g.observe(a.Register)
 		if a.Status == node.Held {
 			now, read = g.Env.Now(), true
@@ -45,7 +44,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	}
 	decided := l.settle(now)
 	if sooner, ok := l.attempt.ExtendDue(); ok && f.action.Op == core.Extend && sooner < due {
-		l.setTick(now)
+		l.setTick(g.Env.Now())
 	}
 	l.mu.Unlock()
 	if action.Op != core.None {
@@ -60,6 +59,26 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	if decided {
 		l.of.decided(l)
 	}
+}
+
+// replyOf is an answer as the core sees it.
+func replyOf(a node.Answer, err error) core.Reply {
+	if err != nil {
+		return core.Reply{Unsent: errors.Is(err, node.ErrNotSent)}
+	}
+	return core.Reply{Status: core.Status(a.Status), Register: a.Register}
+}
+
+// late implements answerer: a lease that was made all the same is released, if it is of
+// no use any more.
+func (l *Lock) late(f *fanout, i int, a node.Answer, err error) {
+	if f.action.Op != core.Acquire {
+		return
+	}
+	l.mu.Lock()
+	action := l.attempt.OnLateAcquire(i, replyOf(a, err))
+	l.mu.Unlock()
+	l.send(action, l.group.Env.Now())
 }
 
 // timely reports whether it matters when an answer comes: not of a release, and not
@@ -227,9 +246,12 @@ func (l *Lock) notExtended(why core.Reason) Failure {
 		s := l.peers[i].said
 		err := s.err
 		switch {
-		case s.op == core.Extend && err != nil:
+		case s.op == core.Extend && err != nil && (s.round == round || why != core.NoQuorum):
 			// Perhaps to the extension before the last, which has just begun.
 		case s.op != core.Extend || s.round != round:
+			if why == core.NoQuorum {
+				continue
+			}
 			err = errors.New("no answer to the last extension yet")
 		case s.answer.Status == node.Granted:
 			err = errors.New("it had lost the lease, and somebody else may have had it before it was there again")

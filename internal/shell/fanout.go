@@ -30,6 +30,9 @@ type fanout struct {
 // any goroutine. An error stands for an unknown answer.
 type answerer interface {
 	answered(f *fanout, node int, a node.Answer, err error)
+	// late takes what comes after the time of a call was up, which was answered with
+	// an error then.
+	late(f *fanout, node int, a node.Answer, err error)
 }
 
 // call is one request of a fanout. It implements node.Call.
@@ -98,6 +101,7 @@ func (c *call) Done(a node.Answer, err error) {
 	g := f.group
 	if !c.over.CompareAndSwap(false, true) { // it comes too late
 		g.health.late(c.node, err, g.Env.Now()-f.sent, f.timeout)
+		f.of.late(f, c.node, a, err)
 		return
 	}
 	ours := errors.Is(err, context.Canceled)

@@ -236,3 +236,6 @@ func (l *leaving) answered(_ *fanout, _ int, _ node.Answer, err error) {
 		l.done(!l.failed.Load())
 	}
 }
+
+// late implements answerer.
+func (l *leaving) late(*fanout, int, node.Answer, error) {}

@@ -86,7 +86,7 @@ func TestDeletedFileEndsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{lock.Extend(t.Context()), context.Cause(lock.Context())} {
-		problem(t, err, path, "does not have its lease", "deleted or moved while it was open")
+		problem(t, err, path, "it does not have the lease any more", "deleted or moved while it was open")
 		if !errors.Is(err, fenlock.ErrLost) {
 			t.Errorf("not lost: %v", err)
 		}

@@ -2,6 +2,7 @@ package valkeynode_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // address is an address that can be moved from one server to another, as a name
@@ -163,4 +165,39 @@ func TestHungServerDoesNotFillTheRing(t *testing.T) {
 		}
 		wait.Wait()
 	})
+}
+
+// What was certainly never sent says so, and nothing else does: no lease of it has to be
+// released.
+func TestWhatWasNeverSentSaysSo(t *testing.T) {
+	server := testserver.Start(t, testserver.Kinds(t)[0])
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	nobody, hangs := joined(t, "valkey://"+closed.Addr().String(), groupTTL), joined(t, server.URL(), groupTTL)
+	markAdmitted(t, server, "fenlock:", groupTTL)
+	granted(t, hangs, "first")
+	server.Pause()
+	defer server.Resume()
+	for _, c := range []struct {
+		what   string
+		n      *valkeynode.Node
+		unsent bool
+	}{{"nobody listens", nobody, true}, {"the server hangs", hangs, false}} {
+		r := long("a", "me")
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		_, err := c.n.Do(ctx, as(node.Acquire, r))
+		cancel()
+		if err == nil || errors.Is(err, node.ErrNotSent) != c.unsent {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if c.unsent { // what hangs is answered when the server goes on
+			_, err = start(c.n, node.Acquire, r, 300*time.Millisecond).wait(t)
+			if err == nil || !errors.Is(err, node.ErrNotSent) || strings.Contains(err.Error(), "not sent") {
+				t.Errorf("%s, started: %v", c.what, err)
+			}
+		}
+	}
 }

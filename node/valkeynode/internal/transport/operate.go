@@ -31,15 +31,15 @@ func (s *Sender) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() bool) (node.Answer, error) {
 	for admitted := false; ; admitted = true {
 		server, err := s.Voting.Look(ctx)
-		if err != nil {
-			return node.Answer{}, err
+		if err == nil && !wanted() {
+			err = context.DeadlineExceeded
 		}
-		if !wanted() {
-			return node.Answer{}, context.DeadlineExceeded
+		if err != nil {
+			return node.Answer{}, node.NotSent(err)
 		}
 		if !server.Founded() && r.Op != node.Release && !admitted {
 			if detail, err := s.Voting.Found(ctx, server); err != nil || detail != "" {
-				return node.Answer{Status: node.Rejoining, Detail: detail}, err
+				return node.Answer{Status: node.Rejoining, Detail: detail}, node.NotSent(err)
 			}
 			continue
 		}
@@ -58,7 +58,7 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 		// Not executed, so sending it once more is the first time.
 		detail, err := s.Voting.Admit(ctx, server.RunID)
 		if err != nil {
-			return node.Answer{}, err
+			return node.Answer{}, node.NotSent(err)
 		}
 		if detail == "" && admitted {
 			detail = "it was restarted again"

@@ -171,6 +171,7 @@ func (l *pipeline) exchange(batch []started, commands []valkey.Completed, last *
 	for _, s := range batch {
 		switch {
 		case !s.call.Wanted():
+			s.done(l.sender, node.Answer{}, node.NotSent(context.DeadlineExceeded))
 		case server == nil || l.slow.has(s.request.Name):
 			l.slow.send(s)
 		default:

@@ -49,19 +49,20 @@ func (p *slowPath) begin(name string) (before <-chan struct{}, end func()) {
 
 // send carries out a request that has not been executed.
 func (p *slowPath) send(s started) {
-	p.spawn(s, func(ctx context.Context) (node.Answer, error) {
+	p.spawn(s, node.NotSent, func(ctx context.Context) (node.Answer, error) {
 		return p.sender.operate(ctx, &s.request, s.call.Wanted)
 	})
 }
 
 // verify hands an answer out if the server can be a node.
 func (p *slowPath) verify(s started, answer node.Answer) {
-	p.spawn(s, func(ctx context.Context) (node.Answer, error) { return p.sender.after(ctx, answer) })
+	sent := func(err error) error { return err }
+	p.spawn(s, sent, func(ctx context.Context) (node.Answer, error) { return p.sender.after(ctx, answer) })
 }
 
 // spawn ends before the one who waits gives up, so that the reason is returned, which
-// says more than "no answer".
-func (p *slowPath) spawn(s started, do func(ctx context.Context) (node.Answer, error)) {
+// says more than "no answer". Early is what marks an error from before do.
+func (p *slowPath) spawn(s started, early func(error) error, do func(ctx context.Context) (node.Answer, error)) {
 	before, end := p.begin(s.request.Name)
 	err := p.sender.Conn.Spawn(func() {
 		defer end()
@@ -71,7 +72,7 @@ func (p *slowPath) spawn(s started, do func(ctx context.Context) (node.Answer, e
 			select {
 			case <-before:
 			case <-ctx.Done():
-				s.done(p.sender, node.Answer{}, ctx.Err())
+				s.done(p.sender, node.Answer{}, early(ctx.Err()))
 				<-before // whoever is next waits for all of them
 				return
 			}
@@ -81,7 +82,7 @@ func (p *slowPath) spawn(s started, do func(ctx context.Context) (node.Answer, e
 	})
 	if err != nil {
 		end()
-		s.done(p.sender, node.Answer{}, err)
+		s.done(p.sender, node.Answer{}, early(err))
 	}
 }
 
