@@ -58,7 +58,7 @@ func openFloor(need func(n int) int) func(b *bench) (client, error) {
 			return nil, err
 		}
 		for _, server := range b.servers {
-			server.Do("HSET", floorRegisters, "admitted", floorMark, "maxttl", strconv.FormatInt(b.ttl.Milliseconds(), 10))
+			server.Do("HSET", floorRegisters, "admitted", floorMark, "format", "2", "maxttl", strconv.FormatInt(b.ttl.Milliseconds(), 10))
 		}
 		p, err := newPipeline(addresses, need(len(addresses)))
 		if err != nil {

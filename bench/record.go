@@ -135,6 +135,7 @@ func sketchCycle(b *bench) (sketches, error) {
 			return sketches{}, err
 		}
 		holder := b.servers[0].Do("GET", valkeynode.DefaultPrefix+name)
+		holder = holder[:max(0, strings.LastIndexByte(holder, ' '))] // the lease's origin follows
 		acquire, err1 := l.heard()
 		err2 := lock.Release(ctx)
 		release, err3 := l.heard()
