@@ -105,10 +105,15 @@ func (e *QuorumError) Error() string {
 		fmt.Fprintf(&b, "fenlock: %s %q: no quorum: %d of %d nodes failed, %d are needed",
 			e.Op, e.Name, len(e.Errors), e.Nodes, e.Need)
 	}
-	for _, n := range e.Errors {
-		b.WriteString("; " + n.String())
+	return b.String() + listed(e.Errors)
+}
+
+// listed is what nodes said, behind something else.
+func listed(nodes []NodeError) (text string) {
+	for _, n := range nodes {
+		text += "; " + n.String()
 	}
-	return b.String()
+	return text
 }
 
 // String returns the error with the node's name, once: most engines' errors

@@ -103,7 +103,8 @@ func (x *extension) Extended(f shell.Failure) {
 
 // Release gives the lock back, on all nodes. The requests go on if ctx ends
 // first, for at most Config.NodeTimeout, or two where a node has not answered the
-// acquire or an extension yet, and Release returns ctx's error. Locker.Close waits for them.
+// acquire or an extension yet, and Release returns ctx's error. Locker.Close waits for
+// them.
 //
 // Nil means that a majority of nodes is free of the lease, and that the lock
 // was held up to this call. ErrLost or ErrMaxHold: it was not held any more;
@@ -192,10 +193,14 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 			return gaveUp(k.caller, k.name, nil)
 		}
 		return gaveUp(k.caller, k.name, k.errorOf(f.Last))
-	case core.Expired:
-		return fmt.Errorf("%w: %q: its validity ran out before an extension succeeded%s", ErrLost, k.name, k.nodesText(f))
-	case core.Taken:
-		return fmt.Errorf("%w: %q: so many nodes have lost its lease that the others are no majority%s", ErrLost, k.name, k.nodesText(f))
+	case core.Expired, core.Taken:
+		// The nodes' errors are text here: a lost lock must not match ErrNoQuorum, which
+		// means that nothing is known.
+		why := "its validity ran out before an extension succeeded"
+		if f.Reason == core.Taken {
+			why = "so many nodes have lost its lease that the others are no majority"
+		}
+		return fmt.Errorf("%w: %q: %s%s", ErrLost, k.name, why, listed(k.nodeErrors(f)))
 	case core.HeldTooLong:
 		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.locker.config.MaxHold)
 	case core.LetGo:
@@ -203,15 +208,6 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 	}
 	n := len(k.locker.config.Nodes)
 	return &QuorumError{Op: f.Op.String(), Name: k.name, Nodes: n, Need: node.Quorum(n), Late: f.Reason == core.TooLate, Errors: k.nodeErrors(f)}
-}
-
-// nodesText is what the nodes of a failure said, as text: a lost lock must not match
-// ErrNoQuorum, which means that nothing is known.
-func (k *Lock) nodesText(f *shell.Failure) (text string) {
-	for _, n := range k.nodeErrors(f) {
-		text += "; " + n.String()
-	}
-	return text
 }
 
 func (k *Lock) nodeErrors(f *shell.Failure) (all []NodeError) {

@@ -79,7 +79,6 @@ type Attempt struct {
 	floor      fence.Token // what the current extension raises the mark to; 0: it does not (yet)
 	raised     Set         // the nodes that have agreed to that
 	waiting    Set         // the nodes that have not answered the latest extend
-	later      Set         // those of them that are to be released when they have
 
 	// abandoned says that leases that turn up late are to be released, releasing that
 	// the holder has asked for it.
@@ -334,8 +333,7 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 		to &^= a.unsent
 		a.votes.yes = a.unsent // there is nothing to release
 	} else {
-		a.later = a.waiting &^ a.params.Ordered
-		to &^= a.later
+		to &^= a.waiting &^ a.params.Ordered
 	}
 	return Action{Op: Release, To: to}
 }

@@ -54,7 +54,7 @@ func TestEveryInterleaving(t *testing.T) {
 // that differ.
 func TestStatesKnowEveryField(t *testing.T) {
 	const known = "params phase reason token until due granted acquire leaseless unsent mark " +
-		"round roundStart votes highest extended floor raised waiting later abandoned releasing"
+		"round roundStart votes highest extended floor raised waiting abandoned releasing"
 	attempt := reflect.TypeFor[core.Attempt]()
 	for i := range attempt.NumField() {
 		field := attempt.Field(i).Name

@@ -17,8 +17,8 @@ const (
 
 // ExtendDue returns when the next extension should start: from a third of the
 // TTL on. After a round that missed, or that found a node whose lease does not count, it
-// is soon, after one that is still open it is late enough to give that one up. False means never: the tenure is over, or
-// its validity reaches to the maximum hold already.
+// is soon, after one that is still open it is late enough to give that one up. False
+// means never: the tenure is over, or its validity reaches to the maximum hold already.
 func (a *Attempt) ExtendDue() (time.Duration, bool) {
 	if a.phase != Holding {
 		return 0, false
@@ -67,12 +67,12 @@ func (a *Attempt) Counts(node int) bool { return a.votes.yes.Has(node) }
 // node that lost the lease, create it long after somebody else came and went.
 func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, now time.Duration) Action {
 	a.Tick(now)
-	if round == a.round {
+	first := round == a.round && a.waiting.Has(node)
+	if first {
 		a.waiting &^= Set(0).With(node)
 	}
 	switch {
-	case a.later.Has(node) && round == a.round:
-		a.later &^= Set(0).With(node)
+	case first && a.releasing && !a.params.Ordered.Has(node): // StartRelease has left it out
 		if r.Status != Lost {
 			return Action{Op: Release, To: Set(0).With(node)}
 		}
