@@ -98,14 +98,11 @@ type NodeError struct {
 
 // Error lists what each failed node said.
 func (e *QuorumError) Error() string {
-	var b strings.Builder
+	text := fmt.Sprintf("fenlock: %s %q: no quorum: %d of %d nodes failed, %d are needed", e.Op, e.Name, len(e.Errors), e.Nodes, e.Need)
 	if e.Late {
-		fmt.Fprintf(&b, "fenlock: %s %q: the nodes answered, but not before the lease's validity was used up", e.Op, e.Name)
-	} else {
-		fmt.Fprintf(&b, "fenlock: %s %q: no quorum: %d of %d nodes failed, %d are needed",
-			e.Op, e.Name, len(e.Errors), e.Nodes, e.Need)
+		text = fmt.Sprintf("fenlock: %s %q: the nodes answered, but not before the lease's validity was used up", e.Op, e.Name)
 	}
-	return b.String() + listed(e.Errors)
+	return text + listed(e.Errors)
 }
 
 // listed is what nodes said, behind something else.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
 )
 
 // floorClient is what a cycle costs at the least: fenlock's two scripts on the
@@ -58,7 +60,7 @@ func openFloor(need func(n int) int) func(b *bench) (client, error) {
 			return nil, err
 		}
 		for _, server := range b.servers {
-			server.Do("HSET", floorRegisters, "admitted", floorMark, "format", "2", "maxttl", strconv.FormatInt(b.ttl.Milliseconds(), 10))
+			server.Do("HSET", floorRegisters, "admitted", floorMark, "format", testserver.Format, "maxttl", strconv.FormatInt(b.ttl.Milliseconds(), 10))
 		}
 		p, err := newPipeline(addresses, need(len(addresses)))
 		if err != nil {

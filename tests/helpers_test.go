@@ -22,23 +22,15 @@ func group(t testing.TB, kind testserver.Kind, n int, config ...string) []*tests
 	t.Helper()
 	servers := testserver.Group(t, kind, n, config...)
 	for _, s := range servers {
-		markAdmitted(t, s, valkeynode.DefaultPrefix)
+		s.MarkAdmitted(valkeynode.DefaultPrefix, groupTTL)
 	}
 	return servers
-}
-
-// markAdmitted writes what an admission leaves, so that a test need not wait for
-// the quarantine of a server's first start.
-func markAdmitted(t testing.TB, s *testserver.Server, prefix string) {
-	t.Helper()
-	id := s.Info("replication", "master_replid")
-	s.Do("HSET", "fenlock-registers:"+prefix, "admitted", id, "maxttl", fmt.Sprint(groupTTL.Milliseconds()), "durable", "0")
 }
 
 // admitted returns an error unless each server votes, as far as it can know.
 func admitted(servers ...*testserver.Server) error {
 	for _, s := range servers {
-		if s.Do("HGET", "fenlock-registers:fenlock:", "admitted") != s.Info("replication", "master_replid") {
+		if !s.IsAdmitted(valkeynode.DefaultPrefix) {
 			return fmt.Errorf("%s is not admitted", s.Addr())
 		}
 	}

@@ -21,7 +21,7 @@ func plainGroup(t *testing.T, kind testserver.Kind, n int) ([]*testserver.Server
 	t.Helper()
 	servers := testserver.Group(t, kind, n)
 	for _, s := range servers {
-		markAdmitted(t, s, "")
+		s.MarkAdmitted("", groupTTL)
 	}
 	return servers, plainLocker(t, servers)
 }

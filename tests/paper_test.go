@@ -206,7 +206,7 @@ func acquireOnThree(t *testing.T, l *fenlock.Locker, servers []*testserver.Serve
 	for _, s := range servers[3:] {
 		s.Kill()
 		s.Restart()
-		markAdmitted(t, s, "fenlock:")
+		s.MarkAdmitted("fenlock:", groupTTL)
 	}
 	return lock
 }

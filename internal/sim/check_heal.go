@@ -17,6 +17,7 @@ import (
 // presence is which nodes have answered a client.
 type presence struct {
 	settled []time.Duration // by node: when it has answered for long enough
+	sorted  []time.Duration // the same in order, kept because it is needed often
 	shaken  time.Duration   // when so many have that they are a majority
 }
 
@@ -24,8 +25,9 @@ type presence struct {
 func (c *client) missed(node int) {
 	p, now := &c.presence, c.w.now
 	p.settled[node] = now + c.ttl/2
-	all := slices.Sorted(slices.Values(p.settled))
-	p.shaken = max(p.shaken, all[core.Quorum(len(all))-1])
+	p.sorted = append(p.sorted[:0], p.settled...)
+	slices.Sort(p.sorted)
+	p.shaken = max(p.shaken, p.sorted[core.Quorum(len(p.sorted))-1])
 	for _, l := range c.held {
 		if now < l.began+c.ttl/2 {
 			p.shaken = max(p.shaken, now+c.ttl/2)

@@ -23,7 +23,7 @@ func TestCommandsOfALock(t *testing.T) {
 		servers := testserver.Group(t, kind, 3)
 		config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute}
 		for _, s := range servers {
-			markAdmitted(t, s, "fenlock:", time.Minute)
+			s.MarkAdmitted("fenlock:", time.Minute)
 			config.Nodes = append(config.Nodes, open(t, s.URL()))
 		}
 		locker, err := fenlock.New(config)
@@ -85,7 +85,7 @@ func TestCommandsOfALock(t *testing.T) {
 func TestBytesOfALock(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		markAdmitted(t, server, "fenlock:", time.Minute)
+		server.MarkAdmitted("fenlock:", time.Minute)
 		const rounds = 100
 		for _, length := range []int{5, 50} {
 			name, label := strings.Repeat("n", length), strings.Repeat("l", 10)

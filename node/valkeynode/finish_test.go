@@ -16,7 +16,7 @@ func TestCloseDoesNotWaitForAServerThatHangs(t *testing.T) {
 		servers := testserver.Group(t, kind, 3)
 		var nodes []node.Node
 		for _, s := range servers {
-			markAdmitted(t, s, "fenlock:", time.Hour)
+			s.MarkAdmitted("fenlock:", time.Hour)
 			nodes = append(nodes, open(t, s.URL()))
 		}
 		servers[2].Pause()

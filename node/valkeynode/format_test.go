@@ -19,7 +19,7 @@ func TestFirstFormatIsTurnedIntoTheSecond(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		for i, before := range []string{"1", ""} {
-			markAdmitted(t, server, "fenlock:", time.Minute)
+			server.MarkAdmitted("fenlock:", time.Minute)
 			server.Do("HSET", registersKey, "format", before)
 			if before == "" {
 				server.Do("HDEL", registersKey, "format")
@@ -47,7 +47,7 @@ func TestFirstFormatIsTurnedIntoTheSecond(t *testing.T) {
 func TestOtherFormatsAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		markAdmitted(t, server, "fenlock:", groupTTL)
+		server.MarkAdmitted("fenlock:", groupTTL)
 		for format, says := range map[string]string{
 			"3":  "format 3, and this program knows formats up to 2: a newer fenlock wrote them; upgrade this program",
 			"17": "format 17, and this program knows formats up to 2",
@@ -74,7 +74,7 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 func TestNewerFormatInTheMiddle(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		markAdmitted(t, server, "fenlock:", time.Minute)
+		server.MarkAdmitted("fenlock:", time.Minute)
 		n := joined(t, server.URL(), time.Minute)
 		held, other := long("held", "one"), long("other", "one")
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, held)))

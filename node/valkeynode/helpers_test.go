@@ -62,7 +62,7 @@ func each(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 func admitted(t *testing.T, kind testserver.Kind, maxTTL time.Duration, config ...string) (*testserver.Server, *valkeynode.Node) {
 	t.Helper()
 	s := testserver.Start(t, kind, config...)
-	markAdmitted(t, s, "fenlock:", maxTTL)
+	s.MarkAdmitted("fenlock:", maxTTL)
 	n := joined(t, s.URL(), maxTTL)
 	granted(t, n, "before")
 	return s, n

@@ -67,7 +67,7 @@ func TestServerRestartsWhileListening(t *testing.T) {
 		}
 		s.Restart()
 		a.notified("")
-		markAdmitted(t, s, "fenlock:", time.Hour)
+		s.MarkAdmitted("fenlock:", time.Hour)
 		first := a.hold()
 		a.refused(1, 100, 0)
 		a.release(first)
@@ -248,7 +248,7 @@ func TestListeningAndRequestsShareAConnection(t *testing.T) {
 func TestRequestDoesNotWaitForTheListener(t *testing.T) {
 	t.Parallel()
 	s := testserver.StartTLS(t, testserver.Kinds(t)[0])
-	markAdmitted(t, s, "fenlock:", time.Hour)
+	s.MarkAdmitted("fenlock:", time.Hour)
 	addr := newAddress(t, s.Addr())
 	url := strings.Replace(addr.url(), "valkey:", "valkeys:", 1) + "?ca=" + s.CAFile
 	n := joined(t, url, time.Hour)

@@ -58,7 +58,7 @@ func TestServersThatCannotBeNodes(t *testing.T) {
 		for _, command := range []string{"SCRIPT", "EVALSHA", "SET"} {
 			t.Run("without "+command, func(t *testing.T) {
 				s := testserver.Start(t, kind, "rename-command "+command+` ""`)
-				markAdmitted(t, s, "fenlock:", groupTTL)
+				s.MarkAdmitted("fenlock:", groupTTL)
 				_, err := joined(t, s.URL(), groupTTL).Do(bounded(t), as(node.Acquire, request("a", "one")))
 				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "does not have a command") {
 					t.Errorf("%v", err)
@@ -121,7 +121,7 @@ func TestSameServerTwice(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 2)
 		for _, s := range servers {
-			markAdmitted(t, s, "fenlock:", groupTTL)
+			s.MarkAdmitted("fenlock:", groupTTL)
 		}
 		url := servers[0].URL()
 		for _, alias := range []string{strings.Replace(url, "127.0.0.1", "localhost", 1), url + "/1", url} {

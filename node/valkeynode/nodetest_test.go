@@ -29,7 +29,7 @@ func conformance(t *testing.T, of func(*valkeynode.Node) node.Node) {
 			// A prefix of its own is an empty store, and quicker than a server.
 			opened++
 			prefix := fmt.Sprintf("test-%d:", opened)
-			markAdmitted(t, server, prefix, time.Hour)
+			server.MarkAdmitted(prefix, time.Hour)
 			open := func() node.Node { return of(joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix))) }
 			return nodetest.Harness{Node: open(), Other: open(), Wait: time.Sleep}
 		})
@@ -44,13 +44,6 @@ func joined(t testing.TB, url string, maxTTL time.Duration, options ...valkeynod
 		t.Fatal(err)
 	}
 	return n
-}
-
-// markAdmitted writes the mark of a server that was admitted, so that a test
-// need not wait for a quarantine that it is not about.
-func markAdmitted(t testing.TB, server *testserver.Server, prefix string, maxTTL time.Duration) {
-	t.Helper()
-	server.Do("HSET", "fenlock-registers:"+prefix, "admitted", replID(t, server), "maxttl", fmt.Sprint(maxTTL.Milliseconds()), "durable", "0")
 }
 
 func replID(t testing.TB, server *testserver.Server) string {

@@ -46,7 +46,7 @@ func TestReplacingANode(t *testing.T) {
 
 		// The new node votes, and knows the tokens: another one may go.
 		eventually(t, func() error {
-			if added.Do("HGET", registersKey, "admitted") == replID(t, added) {
+			if added.IsAdmitted("fenlock:") {
 				return nil
 			}
 			another := takes(t, newer, "b")
@@ -109,7 +109,7 @@ func TestNewServers(t *testing.T) {
 		lock := takes(t, l, "a")
 		eventually(t, func() error { // all of them, also who was admitted after the others
 			for _, s := range servers {
-				if s.Do("HGET", registersKey, "admitted") != replID(t, s) {
+				if !s.IsAdmitted("fenlock:") {
 					another, err := l.TryAcquire(t.Context(), "b")
 					if err == nil {
 						err = another.Release(t.Context())

@@ -54,7 +54,7 @@ func TestFailback(t *testing.T) {
 				servers := testserver.Group(t, kind, 2, "repl-diskless-sync-delay 0")
 				primary, replica := servers[0], servers[1]
 				follow(t, replica, primary)
-				markAdmitted(t, primary, "fenlock:", time.Minute)
+				primary.MarkAdmitted("fenlock:", time.Minute)
 				n := joined(t, primary.URL(), time.Minute)
 				held := long("held", "one")
 				want(t, node.Granted)(startTogether(t, n, node.Acquire, held))
@@ -118,7 +118,7 @@ func readmitted(t *testing.T, kind testserver.Kind) (*testserver.Server, *valkey
 	replica := testserver.Start(t, kind)
 	server.Do("CONFIG", "SET", "repl-diskless-sync-delay", "0")
 	follow(t, replica, server) // a first replica changes the id
-	markAdmitted(t, server, "fenlock:", time.Minute)
+	server.MarkAdmitted("fenlock:", time.Minute)
 	return server, n
 }
 

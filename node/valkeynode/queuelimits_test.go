@@ -56,7 +56,7 @@ func TestNoLockHasTheKeyOfAQueue(t *testing.T) {
 		if n, err := valkeynode.Open(s.URL(), valkeynode.WithPrefix("fenlock-line:x")); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Fatalf("%v, %v; want ErrInvalid", n, err)
 		}
-		markAdmitted(t, s, "", time.Hour)
+		s.MarkAdmitted("", time.Hour)
 		n := joined(t, s.URL(), time.Hour, valkeynode.WithPrefix(""))
 		if a, err := n.Do(bounded(t), as(node.Acquire, request("fenlock-line:orders", "one"))); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Fatalf("%+v, %v; want ErrInvalid", a, err)

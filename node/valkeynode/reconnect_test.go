@@ -77,7 +77,7 @@ func TestAddressMovesToAnotherNodesServer(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 2)
 		for _, s := range servers {
-			markAdmitted(t, s, "fenlock:", time.Minute)
+			s.MarkAdmitted("fenlock:", time.Minute)
 		}
 		moving := newAddress(t, servers[1].Addr())
 		locker, err := fenlock.New(fenlock.Config{
@@ -109,7 +109,7 @@ func TestWritableReplicaOfAnotherNode(t *testing.T) {
 		servers := testserver.Group(t, kind, 3, "replica-read-only no", "repl-diskless-sync-delay 0")
 		follow(t, servers[2], servers[0]) // so that the replication id stays when the next one follows
 		for _, s := range servers[:2] {
-			markAdmitted(t, s, "fenlock:", groupTTL)
+			s.MarkAdmitted("fenlock:", groupTTL)
 		}
 		nodes, _ := openGroup(t, servers[:2])
 		for _, n := range nodes {
@@ -128,7 +128,7 @@ func TestFlushAfterAnotherVersion(t *testing.T) {
 		server := testserver.Start(t, kind)
 		grownUp(t, server)
 		server.Do("SCRIPT", "LOAD", "-- another version's\nreturn 1")
-		markAdmitted(t, server, "fenlock:", groupTTL)
+		server.MarkAdmitted("fenlock:", groupTTL)
 		server.Do("FLUSHALL")
 		nodes, _ := openGroup(t, []*testserver.Server{server})
 		out(t, nodes[0], "flushed")
@@ -177,7 +177,7 @@ func TestWhatWasNeverSentSaysSo(t *testing.T) {
 	}
 	closed.Close()
 	nobody, hangs := joined(t, "valkey://"+closed.Addr().String(), groupTTL), joined(t, server.URL(), groupTTL)
-	markAdmitted(t, server, "fenlock:", groupTTL)
+	server.MarkAdmitted("fenlock:", groupTTL)
 	granted(t, hangs, "first")
 	server.Pause()
 	defer server.Resume()

@@ -20,7 +20,7 @@ func group(t *testing.T, kind testserver.Kind, n int, config ...string) ([]*test
 	t.Helper()
 	servers := testserver.Group(t, kind, n, config...)
 	for _, s := range servers {
-		markAdmitted(t, s, "fenlock:", groupTTL)
+		s.MarkAdmitted("fenlock:", groupTTL)
 	}
 	nodes, w := openGroup(t, servers)
 	for _, member := range nodes {
@@ -91,7 +91,8 @@ func TestRestartOfADurableServer(t *testing.T) {
 		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always")
 		// A long lease, which is there still however slow the machine is.
 		n := joined(t, server.URL(), time.Hour)
-		server.Do("HSET", registersKey, "admitted", replID(t, server), "maxttl", "3600000", "durable", "1")
+		server.MarkAdmitted("fenlock:", time.Hour)
+		server.Do("HSET", registersKey, "durable", "1")
 		r := request("orders/42", "one")
 		r.TTL, r.Token = time.Hour, 1000
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, r)))
@@ -128,7 +129,7 @@ func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
 				server := testserver.Start(t, kind, c.config...)
-				markAdmitted(t, server, "fenlock:", groupTTL)
+				server.MarkAdmitted("fenlock:", groupTTL)
 				n := joined(t, server.URL(), groupTTL)
 				promise(t, "orders/42", 1000, n)
 				server.Do("HSET", registersKey, "durable", c.durable)

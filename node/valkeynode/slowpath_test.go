@@ -72,7 +72,7 @@ func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 func TestUnwantedOnTheSlowPath(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		markAdmitted(t, server, "fenlock:", time.Minute)
+		server.MarkAdmitted("fenlock:", time.Minute)
 		n := joined(t, server.URL(), time.Minute)
 		server.Pause()
 		r := long("orders/42", "me")

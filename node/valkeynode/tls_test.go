@@ -24,7 +24,7 @@ func TestTLS(t *testing.T) {
 			return s.URL() + "?" + query.Encode()
 		}
 		for _, s := range []*testserver.Server{server, strict} {
-			markAdmitted(t, s, "fenlock:", groupTTL)
+			s.MarkAdmitted("fenlock:", groupTTL)
 		}
 		for _, c := range []struct {
 			name, url string

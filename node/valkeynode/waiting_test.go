@@ -27,7 +27,7 @@ type listening struct {
 func queueServer(t *testing.T, kind testserver.Kind, clients int) (*testserver.Server, []*listening) {
 	t.Helper()
 	s := testserver.Start(t, kind)
-	markAdmitted(t, s, "fenlock:", time.Hour)
+	s.MarkAdmitted("fenlock:", time.Hour)
 	var all []*listening
 	for i := range clients {
 		n, digit := joined(t, s.URL(), time.Hour), string(rune('a'+i))

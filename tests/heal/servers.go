@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	registersKey = "fenlock-registers:" + valkeynode.DefaultPrefix
 	pollInterval = 20 * time.Millisecond
 	farAway      = 20 * time.Millisecond
 	patience     = time.Minute // for what has to happen, however busy the machine is
@@ -125,22 +124,13 @@ func (s *scene) awaitAdmitted(which ...int) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.ttl+patience)
 	defer cancel()
 	for _, i := range which {
-		for !s.admitted(i) {
+		for !s.servers[i].IsAdmitted(valkeynode.DefaultPrefix) {
 			if err := sleep(ctx, pollInterval); err != nil {
 				return fmt.Errorf("server %d does not vote: %w", i+1, err)
 			}
 		}
 	}
 	return nil
-}
-
-func (s *scene) admitted(i int) bool {
-	mark, err := s.servers[i].Ask("", "", time.Second, "HGET", registersKey, "admitted")
-	if err != nil {
-		return false
-	}
-	info, err := s.servers[i].Ask("", "", time.Second, "INFO", "replication")
-	return err == nil && testserver.Field(info, "master_replid") == mark
 }
 
 // serversText returns "server 3", or "servers 3 and 4".

@@ -112,13 +112,7 @@ func (c *Cluster) URLs(client int) []string {
 // Admitted reports whether a server's memory counts: it votes, as far as clients
 // reach it. False also if it does not answer.
 func (c *Cluster) Admitted(node int) bool {
-	m := c.Members[node]
-	mark, err := m.Ask(Brief, "HGET", RegistersKey, "admitted")
-	if err != nil {
-		return false
-	}
-	info, err := m.Ask(Brief, "INFO", "replication")
-	return err == nil && testserver.Field(info, "master_replid") == mark && testserver.Field(info, "role") == "master"
+	return testserver.IsAdmitted(c.Members[node].asker(Brief), valkeynode.DefaultPrefix)
 }
 
 // Leftover is a lease that is still on a server.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
+	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/fenlock/fenlock/tests/faults/wallclock"
 )
 
@@ -58,6 +59,11 @@ func (m *Member) Server() *testserver.Server {
 // error of the server too; the error says that there was none.
 func (m *Member) Ask(timeout time.Duration, args ...string) (string, error) {
 	return m.Server().Ask(adminUser, adminPassword, timeout, args...)
+}
+
+// asker is Ask with this timeout.
+func (m *Member) asker(timeout time.Duration) func(args ...string) (string, error) {
+	return func(args ...string) (string, error) { return m.Ask(timeout, args...) }
 }
 
 // expectOK is for commands that are answered with OK.
@@ -281,14 +287,5 @@ func (m *Member) settle(s *testserver.Server) error {
 // MarkAdmitted writes what an admission leaves, so that nobody needs to wait for
 // the quarantine of the first start.
 func (m *Member) MarkAdmitted(durable bool) error {
-	info, err := m.Ask(Patience, "INFO", "replication")
-	if err != nil {
-		return err
-	}
-	reply, err := m.Ask(Patience, "HSET", RegistersKey, "admitted", testserver.Field(info, "master_replid"),
-		"maxttl", fmt.Sprint(TTL.Milliseconds()), "durable", map[bool]string{false: "0", true: "1"}[durable])
-	if err == nil && reply != "3" {
-		err = errors.New(reply)
-	}
-	return err
+	return testserver.MarkAdmitted(m.asker(Patience), valkeynode.DefaultPrefix, TTL, durable)
 }

@@ -4,10 +4,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// The number is written three times, with the constant.
+// The number is written in scripts, and where tests make a server look admitted.
 func TestScriptsHaveTheFormat(t *testing.T) {
+	if testserver.Format != fmt.Sprint(format) {
+		t.Errorf("the servers of tests have the format %s", testserver.Format)
+	}
 	number := fmt.Sprintf("'%d'", format)
 	for text, times := range map[string]int{textOf("admitted"): 1, admitText: 2} {
 		if n := strings.Count(text, number); n != times {
