@@ -3,6 +3,7 @@ package check
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // Every checker sees a bad history made by hand, and nothing in the good one
@@ -74,4 +75,35 @@ func TestProgressCheck(t *testing.T) {
 	want(t, c.Finish(115), "client 1 still waits")
 	c.Ends(1)
 	want(t, c.Finish(115), "")
+}
+
+func TestHealingCheck(t *testing.T) {
+	const lost = "although a majority of the nodes has answered its client for"
+	for name, c := range map[string]struct {
+		happens func(c *Healing)
+		at      time.Duration
+		want    string
+	}{
+		"nothing":              {func(c *Healing) {}, 1000, lost},
+		"a minority goes":      {func(c *Healing) { c.Missed(0, 900); c.Missed(1, 1000) }, 1000, lost},
+		"a majority goes":      {func(c *Healing) { c.Missed(0, 951); c.Missed(1, 1000); c.Missed(2, 1000) }, 1099, ""},
+		"it went long ago":     {func(c *Healing) { c.Missed(0, 900); c.Missed(1, 900); c.Missed(2, 900) }, 1100, lost},
+		"it went not so long":  {func(c *Healing) { c.Missed(0, 900); c.Missed(1, 900); c.Missed(2, 900) }, 1099, ""},
+		"one after the other":  {func(c *Healing) { c.Missed(0, 800); c.Missed(1, 900); c.Missed(2, 950); c.Missed(3, 1000) }, 1000, lost},
+		"too fast one by one":  {func(c *Healing) { c.Missed(0, 960); c.Missed(1, 970); c.Missed(2, 1000) }, 1000, ""},
+		"young when one goes":  {func(c *Healing) { c.Begins(2, 951); c.Missed(0, 1000) }, 1000, ""},
+		"old when one goes":    {func(c *Healing) { c.Begins(2, 950); c.Missed(0, 1000) }, 1000, lost},
+		"the young one is out": {func(c *Healing) { c.Begins(2, 999); c.Ends(2, false, 999); c.Missed(0, 1000) }, 1000, lost},
+		"absent":               {func(c *Healing) { c.Absent(900) }, 1049, ""},
+		"absent long ago":      {func(c *Healing) { c.Absent(900) }, 1100, lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := NewHealing(5, 3, 100)
+			h.Begins(1, 100)
+			c.happens(&h)
+			given := h
+			want(t, given.Ends(1, true, c.at), c.want)
+			want(t, h.Ends(1, false, c.at), "")
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/check"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
@@ -24,7 +25,7 @@ type client struct {
 	pausedUntil time.Duration
 	links       []link // to the nodes
 	sent        uint64 // requests
-	presence    presence
+	healing     check.Healing
 
 	shell    *shell.Client
 	identity string // of its waiters
@@ -57,7 +58,7 @@ func (c *client) notified(node int, waiter string) {
 func (c *client) begin(epoch int) {
 	w := c.w
 	c.epoch, c.pausedUntil, c.newest, c.held, c.closing = epoch, 0, 0, nil, false
-	c.presence = presence{settled: make([]time.Duration, len(w.nodes))}
+	c.healing = check.NewHealing(len(w.nodes), core.Quorum(len(w.nodes)), c.ttl)
 	c.notify = make([]func(string), len(w.nodes))
 	c.waiting = make([][]*acquisition, len(w.names))
 	e := &env{c: c}

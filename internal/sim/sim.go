@@ -270,6 +270,7 @@ func (w *world) acquired(l *lock) {
 	token, until := l.token(), l.c.clock.truth(l.until)
 	w.note("attempt %[1]d holds name %[2]d with token %[3]d until %[4]d", l.id, l.name, uint64(token), uint64(until))
 	l.c.held = append(l.c.held, l)
+	l.c.healing.Begins(l.id, l.began)
 	w.check(steadyClocks|nothingForced, "validity", w.validity.Begins(l.name, l.id, token, w.now, until))
 	w.check(registersSurvive, "tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
 	w.check(always, "tenure", l.tooLong())
