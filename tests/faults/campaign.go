@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock/tests/faults/kinds"
 	"github.com/fenlock/fenlock/tests/faults/library"
+	"github.com/fenlock/fenlock/tests/faults/plan"
 	"github.com/fenlock/fenlock/tests/faults/runner"
 )
 
@@ -88,6 +89,11 @@ func (c campaign) again(seed uint64) string {
 	if c.Clients != 6 {
 		line += fmt.Sprint(" -clients ", c.Clients)
 	}
+	usual := kinds.All
+	if c.Rolling {
+		line += " -rolling"
+		usual = plan.Rolling(c.Setup).Kinds
+	}
 	if c.Library != library.Fenlock {
 		line += " -library " + c.Library
 	}
@@ -96,7 +102,7 @@ func (c campaign) again(seed uint64) string {
 		line += " -only " + noFault
 	case len(c.Only) > 0:
 		line += fmt.Sprintf(" -only %q", strings.Join(c.Only, ","))
-	case len(c.Kinds) != len(kinds.All):
+	case len(c.Kinds) != len(usual):
 		line += fmt.Sprintf(" -kinds %q", strings.Join(kinds.Names(c.Kinds), ","))
 	}
 	return line

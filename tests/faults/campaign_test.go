@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,42 @@ func TestTenHistories(t *testing.T) {
 	}
 	if refused == 0 {
 		t.Error("no late write was refused")
+	}
+}
+
+// What is held stays held while one server after the other goes and comes back.
+func TestRolling(t *testing.T) {
+	c := testCampaign(t)
+	c.Seconds = 20
+	c.Setup = plan.Rolling(c.Setup)
+	s := c.make(t)
+	if err := s.verdict(); err != nil {
+		t.Error(err)
+	}
+	if r := s.outcomes[0].Report; r.Stood == 0 || !slices.Contains(r.Checked, history.Healing) {
+		t.Errorf("%d locks were held on while a node failed their client; checked were %v", r.Stood, r.Checked)
+	}
+}
+
+// A lock that is lost with the majority of its nodes is no violation of that.
+func TestMajorityGoes(t *testing.T) {
+	c := testCampaign(t)
+	c.Kinds = []kinds.Kind{{Name: "stop three", Nodeless: true, Shortest: 3, Longest: 3, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
+		for _, m := range s.Cluster.Members[:3] {
+			if err := m.Freeze(); err != nil {
+				return nil, err
+			}
+		}
+		return func() error {
+			return errors.Join(s.Cluster.Members[0].Thaw(), s.Cluster.Members[1].Thaw(), s.Cluster.Members[2].Thaw())
+		}, nil
+	}}}
+	s := c.make(t)
+	if err := s.verdict(); err != nil {
+		t.Error(err)
+	}
+	if s.outcomes[0].Report.Gone == 0 {
+		t.Error("no lock was lost")
 	}
 }
 

@@ -69,6 +69,7 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	flags.StringVar(&c.Library, "library", library.Fenlock, "fenlock, redsync or redislock")
 	some := flags.String("kinds", "", "faults to choose from, with commas (default: all)")
 	only := flags.String("only", "", "this kind of fault, or these two with a comma, or none, in all slots")
+	flags.BoolVar(&c.Rolling, "rolling", false, "one server after the other goes and comes back, while locks are held for long and other names move the registers")
 	flags.BoolVar(&c.compares, "compare", false, "all libraries under one kind of fault at a time: a table in Markdown")
 	if err := flags.Parse(args); err != nil {
 		return c, err
@@ -90,6 +91,9 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	default:
 		c.Only = strings.Split(*only, ",")
 		*some = *only
+	}
+	if c.Rolling {
+		c.Setup = plan.Rolling(c.Setup)
 	}
 	if len(c.Only) > 2 {
 		return c, errors.New("-only takes one kind of fault or two")

@@ -34,6 +34,8 @@ func TestAgain(t *testing.T) {
 		{"-only", "kill,stop server"},
 		{"-only", "none"},
 		{"-kinds", "slow,wipe"},
+		{"-rolling", "-seconds", "9"},
+		{"-rolling", "-kinds", "kill"},
 	} {
 		one, err := parse(args, &bytes.Buffer{})
 		if err != nil {
@@ -98,5 +100,5 @@ func TestInterrupt(t *testing.T) {
 // describe is all of a campaign that decides what happens in it.
 func describe(c campaign) string {
 	j := c.Job
-	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Nodes, j.TTL)
+	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Rolling, j.Nodes, j.TTL)
 }

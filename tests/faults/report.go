@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/tests/faults/kinds"
+	"github.com/fenlock/fenlock/tests/faults/library"
 	"github.com/fenlock/fenlock/tests/faults/plan"
 	"github.com/fenlock/fenlock/tests/faults/runner"
 	"github.com/fenlock/fenlock/tests/history"
@@ -127,6 +128,7 @@ func (s summary) print(out io.Writer) {
 	for _, o := range s.outcomes {
 		r := o.Report
 		sums.Acquired, sums.Extended, sums.Writes = sums.Acquired+r.Acquired, sums.Extended+r.Extended, sums.Writes+r.Writes
+		sums.Stood, sums.Gone = sums.Stood+r.Stood, sums.Gone+r.Gone
 		sums.Refused, sums.Clients, sums.Operations = sums.Refused+r.Refused, sums.Clients+r.Clients, sums.Operations+r.Operations
 		for _, v := range r.Excused {
 			excused[v.Promise+", while not: "+v.Assumption]++
@@ -134,6 +136,9 @@ func (s summary) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "\n%d histories, %d failed; %d client processes; %d acquisitions, %d extensions, %d writes, %d refused; porcupine ordered %d operations\n",
 		len(s.outcomes), s.failed, sums.Clients, sums.Acquired, sums.Extended, sums.Writes, sums.Refused, sums.Operations)
+	if s.Library == library.Fenlock {
+		fmt.Fprintf(out, "%d locks were held on while a node failed their client, %d were lost\n", sums.Stood, sums.Gone)
+	}
 	covered := len(s.Pairs()) - len(s.uncovered())
 	fmt.Fprintf(out, "%d of %d pairs of faults overlapped\n", covered, len(s.Pairs()))
 	for _, what := range slices.Sorted(maps.Keys(excused)) {

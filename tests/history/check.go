@@ -33,6 +33,9 @@ func examine(h *History, model porcupine.Model, timeout time.Duration) Report {
 	} else {
 		x.resource()
 	}
+	if h.Header.Watched {
+		x.checks(Healing, x.healing)
+	}
 	x.checks(Progress, x.progress)
 	x.checks(Leftovers, x.leftovers)
 	if h.Header.Tokens() {

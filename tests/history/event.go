@@ -14,10 +14,10 @@ type Event struct {
 	Op     int    `json:"op,omitempty"`     // of an acquisition within its client, from 1: all events of one tenure share it
 	Name   string `json:"name,omitempty"`
 	Token  uint64 `json:"token,omitempty"`
-	Until  int64  `json:"until,omitempty"`  // end of validity, as At
+	Until  int64  `json:"until,omitempty"`  // end of validity, as At; for Absent: see there
 	Value  int    `json:"value,omitempty"`  // what was read; for Wrote: the new value; for Closed: goroutines left over
 	Base   int    `json:"base,omitempty"`   // for Wrote: what its writer had read
-	Node   int    `json:"node,omitempty"`   // for a fault: the server, from 1; 0 for none or several
+	Node   int    `json:"node,omitempty"`   // the server, from 1; for a fault: 0 for none or several
 	Fault  string `json:"fault,omitempty"`  // kind of fault
 	Breaks string `json:"breaks,omitempty"` // the declared assumption that the fault breaks; "" for none
 	Text   string `json:"text,omitempty"`   // error or detail
@@ -39,6 +39,8 @@ const (
 	Release      Kind = "release"      // before the call
 	Released     Kind = "released"     // after it: Text is the error, "" for none
 	Closed       Kind = "closed"       // Locker.Close has returned: Value
+	Missed       Kind = "missed"       // Node did not answer the client in time, does not vote, or has somebody else's lease at a name that the client holds
+	Absent       Kind = "absent"       // the client did nothing until Until: it was stopped, or had no processor
 )
 
 // Written by the resource, in the order in which it did them. Client and Op are
@@ -71,8 +73,9 @@ type Header struct {
 	TTL         time.Duration `json:"ttl"`
 	MaxTTL      time.Duration `json:"max_ttl"`
 	Persistence string        `json:"persistence"`
-	Command     string        `json:"command"`         // the line that runs it again
-	Pairs       [][2]string   `json:"pairs,omitempty"` // kinds of fault that were injected together
+	Command     string        `json:"command"`           // the line that runs it again
+	Watched     bool          `json:"watched,omitempty"` // the clients tell what they missed, so that healing can be checked
+	Pairs       [][2]string   `json:"pairs,omitempty"`   // kinds of fault that were injected together
 }
 
 // Tokens reports whether the library has fencing tokens.

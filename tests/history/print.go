@@ -36,6 +36,9 @@ func (r Report) String() string {
 	line("  checked: %s", strings.Join(r.Checked, ", "))
 	line("  %d client processes; acquisitions: %d done, %d failed, %d unknown; %d extensions",
 		r.Clients, r.Acquired, r.Failed, r.Unknown, r.Extended)
+	if h.Watched {
+		line("  locks: %d were held on while a node failed their client, %d were lost", r.Stood, r.Gone)
+	}
 	line("  resource: %d writes, %d refused; porcupine put %d operations into an order", r.Writes, r.Refused, r.Operations)
 	if len(r.Faults) > 0 {
 		line("  faults (strikes, of these while a lock was held):")

@@ -98,8 +98,9 @@ func (x *examination) progressBound() time.Duration {
 func (x *examination) progress() {
 	alive := make(map[int]bool)
 	most := 0
-	for i, e := range x.Events {
-		if e.At >= x.quiet && e.Client > 0 && !(x.of[i] != nil && (e.Kind == ReadValue || e.Kind == Wrote || e.Kind == Refused)) {
+	for _, e := range x.Events {
+		other := e.Kind == Missed || e.Kind == Absent || e.Kind == ReadValue || e.Kind == Wrote || e.Kind == Refused
+		if e.At >= x.quiet && e.Client > 0 && !other {
 			alive[e.Client] = true
 			most = max(most, e.Client)
 		}

@@ -7,6 +7,7 @@ const (
 	Tokens    = "tokens"    // unique per name, and larger for who began after another one finished
 	Extension = "extension" // one that was carried: nobody with a larger token had it before that began
 	Resource  = "resource"  // no stale write was applied, and no update was lost
+	Healing   = "healing"   // no lock is lost while a majority of the nodes does what it should
 	Progress  = "progress"  // once nothing fails any more, every client gets every name
 	Leftovers = "leftovers" // no leases on the servers, no goroutines in the clients
 	Porcupine = "porcupine" // some order of all operations is one of a fenced mutex
@@ -36,6 +37,8 @@ type Report struct {
 	Extended   int
 	Writes     int
 	Refused    int
+	Stood      int // times that a node failed the holder of a lock which was not lost by it
+	Gone       int // locks that were lost, whatever the reason
 	Operations int // that porcupine put into an order
 }
 

@@ -107,6 +107,11 @@ func (r *record) add(i int, e Event, attempts map[attempt]*tenure) error {
 		return nil
 	case Closed, Leftover:
 		return nil
+	case Missed, Absent:
+		if e.Client <= 0 || e.Kind == Missed && (e.Node <= 0 || e.Node > r.Header.Nodes) {
+			return fmt.Errorf("it does not say which client, or which node")
+		}
+		return nil
 	case End:
 		if i != len(r.Events)-1 {
 			return fmt.Errorf("it is not the last")

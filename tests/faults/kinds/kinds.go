@@ -29,6 +29,9 @@ type Kind struct {
 	// is called at once.
 	Shortest, Longest float64
 
+	// Goes: the server is away for a while and comes back, with or without its memory.
+	Goes bool
+
 	// Nodeless: it strikes several servers, or none, whichever the runner chose.
 	Nodeless bool
 

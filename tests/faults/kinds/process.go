@@ -13,22 +13,22 @@ import (
 // Faults of processes: they crash, stand still and are too slow.
 var processKinds = []Kind{
 	{
-		Name: "kill", Forgets: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock, Durable: rivals,
+		Name: "kill", Forgets: true, Goes: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock, Durable: rivals,
 		Inject: crash(false),
 	},
 	{
-		Name: "wipe", Forgets: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock,
+		Name: "wipe", Forgets: true, Goes: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock,
 		Inject: crash(true),
 	},
 	{
 		// The replica has what was written, but nobody may rely on it, so it is out.
-		Name: "promote", Forgets: true, Within: onlyFenlock,
+		Name: "promote", Forgets: true, Goes: true, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			return over, s.Member().Promote()
 		},
 	},
 	{
-		Name: "stop server", Shortest: 0.5, Longest: 5, Within: everybody,
+		Name: "stop server", Goes: true, Shortest: 0.5, Longest: 5, Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			m := s.Member()
 			return m.Thaw, m.Freeze()

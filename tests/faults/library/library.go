@@ -49,6 +49,9 @@ type Config struct {
 	TTL, MaxTTL time.Duration
 	NodeTimeout time.Duration // for a request to a node
 	Label       string        // of the holder, for libraries that tell who it is
+	// Missed is told of a node, from 0, that did not do what fenlock needs of it: see
+	// watched. It may be nil, and is called from many goroutines.
+	Missed func(node int) `json:"-"`
 }
 
 // Open opens a library.
@@ -73,12 +76,15 @@ func openFenlock(c Config) (Locker, error) {
 		TTL: c.TTL, MaxTTL: c.MaxTTL, NodeTimeout: c.NodeTimeout, Label: c.Label,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
-	for _, url := range c.URLs {
-		node, err := valkeynode.Open(url)
+	for i, url := range c.URLs {
+		n, err := valkeynode.Open(url)
 		if err != nil {
 			return nil, err
 		}
-		config.Nodes = append(config.Nodes, node)
+		config.Nodes = append(config.Nodes, n)
+		if c.Missed != nil {
+			config.Nodes[i] = &watched{Node: n, limit: c.NodeTimeout * 9 / 10, missed: func() { c.Missed(i) }}
+		}
 	}
 	l, err := fenlock.New(config)
 	return fenlockLocker{l}, err

@@ -49,12 +49,21 @@ type Setup struct {
 	Kinds   []kinds.Kind
 	Only    []string // this pair, or this kind alone, in all slots; nil for all pairs
 	Nodes   int
+	Rolling bool // one fault at a time, on one server after the other
 	TTL     time.Duration
 }
 
 // Full is what a campaign tries: all kinds, on five servers.
 func Full(seconds int) Setup {
 	return Setup{Seconds: seconds, Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL}
+}
+
+// Rolling is one fault after the other, each on the next server, as when servers are
+// restarted or moved. What is held may not be lost by it.
+func Rolling(s Setup) Setup {
+	s.Rolling = true
+	s.Kinds = slices.DeleteFunc(slices.Clone(kinds.All), func(k kinds.Kind) bool { return !k.Goes })
+	return s
 }
 
 // slotLength is about how long a slot is. The kinds last for a few TTLs.
@@ -69,6 +78,13 @@ func (s Setup) Slots() int {
 func (s Setup) Pairs() [][]string {
 	if s.Only != nil {
 		return [][]string{s.Only}
+	}
+	if s.Rolling {
+		var alone [][]string
+		for _, name := range kinds.Names(s.Kinds) {
+			alone = append(alone, []string{name})
+		}
+		return alone
 	}
 	return pairsOf(kinds.Names(s.Kinds))
 }
@@ -112,7 +128,13 @@ func New(seed uint64, s Setup) Plan {
 	length := time.Duration(s.Seconds) * time.Second / time.Duration(slots)
 	for i := range slots {
 		pair := pairs[(first+uint64(i))%uint64(len(pairs))]
-		p.Slots = append(p.Slots, newSlot(rng, length, pair, s))
+		slot := newSlot(rng, length, pair, s)
+		if s.Rolling {
+			for j := range slot.Faults {
+				slot.Faults[j].Node = i % s.Nodes
+			}
+		}
+		p.Slots = append(p.Slots, slot)
 	}
 	return p
 }

@@ -125,3 +125,23 @@ func TestOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestRollingGoesRound(t *testing.T) {
+	s := Rolling(Full(30))
+	for seed := range uint64(20) {
+		struck := make(map[string]bool)
+		for i, slot := range New(seed, s).Slots {
+			if len(slot.Faults) != 1 {
+				t.Fatalf("%d faults at a time", len(slot.Faults))
+			}
+			f := slot.Faults[0]
+			if f.Node != i%5 || !f.Kind.Goes {
+				t.Errorf("seed %d, slot %d: %s on server %d", seed, i, f.Kind.Name, f.Node)
+			}
+			struck[f.Kind.Name] = true
+		}
+		if len(struck) != 4 {
+			t.Errorf("seed %d: only %v", seed, struck)
+		}
+	}
+}

@@ -113,16 +113,26 @@ func (r *runner) start(t testing.TB, bound time.Duration) error {
 	r.cluster = cluster.New(t, testserver.Kinds(t)[0], r.Nodes, r.plan.Persistence, r.Seed)
 	r.resource = resource.New(r.Library == library.Fenlock || r.Library == library.Broken)
 	t.Cleanup(func() { r.resource.Close() })
+	shortest, longest := r.holds()
 	var err error
 	r.clients, err = worker.Start(dir, r.Clients, worker.Config{
 		Config: library.Config{Library: r.Library, TTL: r.TTL, MaxTTL: r.TTL, NodeTimeout: r.TTL / 4},
 		Names:  Names, Resource: r.resource.URL(), Seed: r.Seed, Reckless: r.Reckless, Life: bound,
+		Shortest: shortest, Longest: longest, Watched: r.Library == library.Fenlock, Traffic: r.Rolling,
 	}, r.cluster.URLs)
 	if err != nil {
 		return err
 	}
 	t.Cleanup(r.clients.End)
 	return nil
+}
+
+// holds returns for how long locks are held: over a fault, or over many if they go round.
+func (r *runner) holds() (shortest, longest time.Duration) {
+	if r.Rolling {
+		return 5 * r.TTL, 50 * r.TTL
+	}
+	return time.Millisecond, 2 * r.TTL
 }
 
 // play lets the faults strike, and then lets the clients come to their end.
@@ -212,7 +222,11 @@ func (r *runner) playSlot(ctx context.Context, s plan.Slot) error {
 			return err
 		}
 	}
-	return sleep(ctx, s.Length-time.Since(begin))
+	left := s.Length - time.Since(begin)
+	if r.Rolling {
+		left = max(left, r.TTL/2) // which a node that is back is promised
+	}
+	return sleep(ctx, left)
 }
 
 // inject begins a fault on its server, or on the other one if the first is in no
@@ -318,7 +332,7 @@ func (r *runner) header() (history.Header, error) {
 	version, err := r.cluster.Version()
 	h := history.Header{
 		Seed: r.Seed, Library: r.Library, Server: version, Nodes: r.Nodes, Clients: r.Clients, Names: Names,
-		TTL: r.TTL, MaxTTL: r.TTL, Persistence: string(r.plan.Persistence), Command: r.Command,
+		TTL: r.TTL, MaxTTL: r.TTL, Watched: r.Library == library.Fenlock, Persistence: string(r.plan.Persistence), Command: r.Command,
 	}
 	if h.Library == library.Broken {
 		h.Library = library.Fenlock // whose promises it breaks

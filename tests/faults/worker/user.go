@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node/clock"
@@ -43,7 +44,8 @@ type tenure struct {
 	name  string
 	op    int
 	lease library.Lease
-	ended bool // as noted
+	ended bool         // as noted
+	endAt atomic.Int64 // when its context ended, 0 if it has not
 	// reckless: it goes on writing when the lock has ended.
 	reckless bool
 	// spoilt: it is not known whether a write was done, and so the resource must
@@ -92,7 +94,7 @@ func (u *user) round(ctx context.Context) {
 		u.sleep(ctx, u.logUniform(time.Millisecond, 50*time.Millisecond))
 		return
 	}
-	t.hold(ctx, u.logUniform(time.Millisecond, 2*u.config.TTL))
+	t.hold(ctx, u.logUniform(u.config.Shortest, u.config.Longest))
 	late := t.lateWrite()
 	t.release(u.impatient(context.Background(), 6))
 	late()
@@ -134,6 +136,7 @@ func (t *tenure) acquire(ctx context.Context, wait bool) bool {
 		return false
 	}
 	t.lease = lease
+	context.AfterFunc(lease.Context(), func() { t.endAt.Store(int64(clock.Now())) })
 	t.noteUntil(history.Acquired)
 	return true
 }
@@ -172,7 +175,7 @@ func (t *tenure) seesEnd() bool {
 	}
 	if !t.ended {
 		t.ended = true
-		t.noteError(history.Ended, context.Cause(ctx))
+		t.note(history.Event{At: t.endAt.Load(), Kind: history.Ended, Text: context.Cause(ctx).Error()})
 	}
 	return true
 }

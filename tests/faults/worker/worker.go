@@ -35,6 +35,10 @@ type Config struct {
 	// paused process would. That is for the guard to stop.
 	Reckless bool
 	Life     time.Duration // after which it ends by itself
+	Shortest time.Duration // that a lock is held
+	Longest  time.Duration
+	Watched  bool // note what the nodes missed, and when this process was absent
+	Traffic  bool // take other names of the same registers all the time
 }
 
 // What the runner says to a client process, a line each. At the end of the
@@ -71,6 +75,12 @@ func run(text string) int {
 		return 2
 	}
 	orders := listen(os.Stdin)
+	if config.Watched {
+		config.Missed = func(n int) {
+			log.write(history.Event{Kind: history.Missed, Client: config.Client, Node: n + 1})
+		}
+		go watchAbsence(config.Client, config.TTL, log)
+	}
 	before := runtime.NumGoroutine()
 	l, err := library.Open(config.Config)
 	if err != nil {
@@ -78,6 +88,12 @@ func run(text string) int {
 		return 2
 	}
 	u := newUser(config, l, log)
+	busy, calm := context.WithCancel(context.Background())
+	defer calm()
+	var others sync.WaitGroup
+	if config.Traffic {
+		others.Go(func() { traffic(busy, l, config.Names) })
+	}
 	for quiet := false; !quiet; {
 		order, ctx := orders.last()
 		mode, number, _ := strings.Cut(order, " ")
@@ -88,6 +104,8 @@ func run(text string) int {
 			fmt.Println(resting, number)
 			<-ctx.Done()
 		case sayQuiet:
+			calm()
+			others.Wait()
 			u.everyName()
 			quiet = true
 		}
