@@ -21,7 +21,7 @@ import (
 type result struct {
 	States      int
 	Transitions int64
-	Depth       int  // the longest of the shortest paths to a state
+	Depth       int  // the longest of the shortest paths to a state; 0 if that was not found out
 	Complete    bool // every reachable state was visited
 	Elapsed     time.Duration
 	Violation   string // empty: the invariants hold
@@ -30,7 +30,10 @@ type result struct {
 }
 
 func (r result) String() string {
-	s := fmt.Sprintf("%d states, %d transitions, depth %d, %.1fs", r.States, r.Transitions, r.Depth, r.Elapsed.Seconds())
+	s := fmt.Sprintf("%d states, %d transitions, %.1fs", r.States, r.Transitions, r.Elapsed.Seconds())
+	if r.Depth > 0 {
+		s += fmt.Sprintf(", depth %d", r.Depth)
+	}
 	if !r.Complete {
 		s += ", NOT complete"
 	}

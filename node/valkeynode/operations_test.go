@@ -2,6 +2,7 @@ package valkeynode_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,95 @@ func TestLossOfOneWhileAnotherRestarts(t *testing.T) {
 		servers[0].Restart() // an empty one
 		if after := takes(t, l, "a").Token(); after <= before {
 			t.Errorf("token %d after %d", after, before)
+		}
+	})
+}
+
+// Three servers become five while no client is there.
+func TestThreeServersBecomeFive(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		servers := testserver.Group(t, kind, 3)
+		old := client(t, groupTTL, nil, urls(servers...)...)
+		before := takes(t, old, "a").Token()
+		if err := old.Close(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error { // one MaxTTL
+			for _, s := range servers {
+				if s.Do("EXISTS", "fenlock:a") != "0" {
+					return errors.New("the lock's lease has not ended")
+				}
+			}
+			return nil
+		})
+		all := append(servers, testserver.Group(t, kind, 2)...)
+		var members []string
+		for _, s := range all {
+			members = append(members, s.Addr())
+		}
+		for _, s := range servers {
+			s.Do("HSET", registersKey, "members", strings.Join(members, " "))
+		}
+		l := client(t, groupTTL, nil, urls(all...)...)
+		eventually(t, func() error { // the new ones too
+			another := takes(t, l, "b")
+			err := another.Release(t.Context())
+			for _, s := range all[3:] {
+				if !s.IsAdmitted("fenlock:") {
+					err = errors.Join(err, errors.New("not admitted yet"))
+				}
+			}
+			return err
+		})
+		refusedFor(t, client(t, groupTTL, nil, urls(servers...)...), all[4].Addr())
+		all[0].Kill()
+		all[1].Kill()
+		if after := takes(t, l, "a").Token(); after <= before {
+			t.Errorf("token %d after %d", after, before)
+		}
+	})
+}
+
+// MaxTTL is raised while clients with the old one go on.
+func TestRaisingMaxTTL(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		servers := testserver.Group(t, kind, 3)
+		old := client(t, groupTTL, nil, urls(servers...)...)
+		held := takes(t, old, "a")
+		for _, s := range servers {
+			s.Do("HSET", registersKey, "maxttl", fmt.Sprint(2*groupTTL.Milliseconds()))
+		}
+		newer := client(t, 2*groupTTL, nil, urls(servers...)...)
+		if _, err := newer.TryAcquire(t.Context(), "a"); !errors.Is(err, fenlock.ErrHeld) {
+			t.Errorf("with the new value: %v", err)
+		}
+		if err := held.Extend(t.Context()); err != nil {
+			t.Errorf("who is connected goes on: %v", err)
+		}
+		if err := held.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if after := takes(t, newer, "a"); after.Token() <= held.Token() {
+			t.Errorf("token %d after %d", after.Token(), held.Token())
+		}
+		for _, s := range servers {
+			s.Do("CLIENT", "KILL", "TYPE", "normal")
+			s.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		refusedFor(t, old, groupTTL.String(), (2 * groupTTL).String())
+		// It is what a server waits for that forgot its locks.
+		servers[0].Kill()
+		servers[0].Restart()
+		eventually(t, func() error {
+			another := takes(t, newer, "b")
+			err := another.Release(t.Context())
+			if !servers[0].IsAdmitted("fenlock:") {
+				return errors.Join(err, errors.New("not admitted yet"))
+			}
+			return err
+		})
+		if got := servers[0].Do("HGET", registersKey, "maxttl"); got != fmt.Sprint(2*groupTTL.Milliseconds()) {
+			t.Errorf("a server that came back has the longest lease %s", got)
 		}
 	})
 }
