@@ -134,5 +134,11 @@ type Answer struct {
 	Detail string
 }
 
+// MaxRegister is the largest register, or origin, that a client believes: 2^50 above the
+// largest proposal. Nothing that fenlock does leads there. A larger one was written by
+// somebody else, and if it counted, it would be carried to all nodes and use up the
+// numbers of its stripe, for good.
+const MaxRegister fence.Token = 5 << 50
+
 // Quorum returns the majority of n nodes.
 func Quorum(n int) int { return n/2 + 1 }

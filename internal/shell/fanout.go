@@ -104,6 +104,10 @@ func (c *call) Done(a node.Answer, err error) {
 		f.of.late(f, c.node, a, err)
 		return
 	}
+	if err == nil && a.Register > node.MaxRegister {
+		a, err = node.Answer{}, fmt.Errorf("%w: it answers %s with the number %d, which fenlock has not made: its register or the lease was changed by hand",
+			node.ErrMisconfigured, f.action.Op, a.Register)
+	}
 	ours := errors.Is(err, context.Canceled)
 	if ours || errors.Is(err, context.DeadlineExceeded) {
 		// It is the request's own context that ended. The error must not match

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Config is what a Client is made with. All of it but Rules and the functions is
@@ -65,6 +66,9 @@ func newGroup(c Config) *group {
 
 // observe remembers the largest register seen.
 func (g *group) observe(token fence.Token) {
+	if token > node.MaxRegister {
+		return
+	}
 	for {
 		seen := g.seen.Load()
 		if uint64(token) <= seen || g.seen.CompareAndSwap(seen, uint64(token)) {

@@ -3,6 +3,7 @@ package sqlnode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -53,7 +54,7 @@ func (s *step) load(name string) (e rule.Entry, stored bool) {
 	stored = s.row(s.node.stmt.lease, []any{[]byte(name)}, &holder, &expires, &boot, &origin)
 	if stored && boot == s.node.boot {
 		e.Holder, e.Expires = node.Holder(holder), time.Duration(expires)*time.Millisecond
-		e.Origin = fence.Token(origin)
+		e.Origin = s.number("the origin of a lease", origin)
 	}
 	e.Register = s.register(name)
 	return e, stored
@@ -63,7 +64,15 @@ func (s *step) load(name string) (e rule.Entry, stored bool) {
 func (s *step) register(name string) fence.Token {
 	var token int64
 	s.row(s.node.stmt.register, []any{node.Stripe(name)}, &token)
-	return fence.Token(token)
+	return s.number("a register", token)
+}
+
+// number checks what was read: another program may have written to the file.
+func (s *step) number(what string, n int64) fence.Token {
+	if (n < 0 || n > int64(fence.MaxToken)) && s.err == nil {
+		s.err = fmt.Errorf("%s in the file is %d, which is none: it was changed by hand", what, n)
+	}
+	return fence.Token(n)
 }
 
 // purgeSize is how many expired leases a new one takes with it. More than one,

@@ -82,7 +82,7 @@ func parseRefusal(message valkey.ValkeyMessage) (answer node.Answer, notAdmitted
 func register(message valkey.ValkeyMessage) (fence.Token, error) {
 	n, err := message.AsInt64()
 	if err == nil && (n < 0 || n > int64(fence.MaxToken)) {
-		return 0, fmt.Errorf("the register %d is no token: the hash of registers was changed by hand", n)
+		return 0, fmt.Errorf("the register, or the lease's origin, %d is no token: it was changed by hand", n)
 	}
 	return fence.Token(n), err
 }

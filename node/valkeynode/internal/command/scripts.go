@@ -21,7 +21,7 @@ type Script struct {
 // at its top: functions cost time where they are made, needed or not.
 func newScript(name string) *Script {
 	text := textOf(name)
-	for _, shared := range []string{"admitted", "queue"} {
+	for _, shared := range []string{"admitted", "register", "queue"} {
 		text = strings.Replace(text, "--@"+shared+"\n", textOf(shared), 1)
 	}
 	sum := sha1.Sum([]byte(text)) // the server's name for a script, not a secret

@@ -23,9 +23,11 @@ local known = ARGV[5]
 if tonumber(ARGV[2]) > tonumber(mark[3]) then
   return 'maxttl ' .. mark[3]
 end
+local register = mark[4] or '0'
+--@register
 -- Lua would write a large number as 1.7952237360533e+15.
 local number, text = tonumber(ARGV[4]), ARGV[4]
-local least = (tonumber(mark[4]) or 0) + 1
+local least = tonumber(register) + 1
 if number < least then
   number, text = least, string.format('%.0f', least)
 end

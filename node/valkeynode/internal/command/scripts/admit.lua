@@ -33,8 +33,8 @@ if format ~= '1' and format ~= '2' then
   return 'format ' .. format
 end
 for i = 7, #ARGV, 2 do
-  local known = tonumber(redis.call('HGET', KEYS[1], ARGV[i])) or 0
-  if tonumber(ARGV[i + 1]) > known then
+  local known = redis.call('HGET', KEYS[1], ARGV[i])
+  if not known or not string.find(known, '^%d+$') or tonumber(ARGV[i + 1]) > tonumber(known) then
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end
 end

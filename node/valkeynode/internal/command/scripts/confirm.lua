@@ -16,10 +16,11 @@ local value = redis.call('GET', KEYS[1])
 if not value or string.sub(value, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then
   return 'lost'
 end
-local register = tonumber(mark[3]) or 0
+local register = mark[3] or '0'
+--@register
 local number = tonumber(ARGV[3])
-if register > number then
-  return {register}
+if tonumber(register) > number then
+  return {tonumber(register)}
 end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 return number

@@ -17,18 +17,22 @@ local known = ARGV[5]
 if tonumber(ARGV[2]) > tonumber(mark[3]) then
   return 'maxttl ' .. mark[3]
 end
-local register = tonumber(mark[4]) or 0
+local register = mark[4] or '0'
+--@register
 local value, origin = redis.call('GET', KEYS[1]), nil
 if not value or string.sub(value, 1, 5) == 'next:' then
-  origin = mark[4] or '0'
+  origin = register
   redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. origin, 'PX', ARGV[2])
 elseif string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
   origin = string.sub(value, #ARGV[1] + 2)
+  if not string.find(origin, '^%d+$') or #origin > 16 then
+    return redis.error_reply('FENLOCK the lease ' .. KEYS[1] .. ' has no origin: it was changed by hand')
+  end
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
 else
   return 'lost'
 end
-if tonumber(ARGV[4]) > register then
+if tonumber(ARGV[4]) > tonumber(register) then
   redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
 end
 return tonumber(origin)

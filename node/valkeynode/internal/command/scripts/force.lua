@@ -11,7 +11,9 @@
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', ARGV[1])
 local known = ''
 --@admitted
-local register = math.max((tonumber(mark[3]) or 0) + 1, tonumber(ARGV[2]))
+local register = mark[3] or '0'
+--@register
+register = math.max(tonumber(register) + 1, tonumber(ARGV[2]))
 if register > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
 end

@@ -1,0 +1,57 @@
+package valkeynode_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+)
+
+// What somebody else wrote into fenlock's keys is an error that says so, and changes
+// nothing. Taken for 0, it would promise old numbers once more.
+
+var noNumbers = []string{"", " ", "abc", "-5", "1.5", "nan", "inf", "-inf", "0x10", "5 6", "1e3", "7 ", "99999999999999999999"}
+
+func TestRegisterThatIsNoNumber(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		for i, text := range noNumbers {
+			r := node.Request{Name: fmt.Sprint("name-", i), Holder: "me", TTL: time.Minute, Token: 7}
+			field, key := fmt.Sprint(node.Stripe(r.Name)), "fenlock:"+r.Name
+			s.Do("HSET", registersKey, field, text)
+			for _, r.Op = range []node.Op{node.Acquire, node.Extend, node.ForceRelease, node.Confirm} {
+				if r.Op == node.Confirm {
+					s.Do("SET", key, "me 7", "PX", "60000")
+				}
+				a, err := n.Do(t.Context(), r)
+				if err == nil || !strings.Contains(err.Error(), "changed by hand") {
+					t.Errorf("%s with the register %q: %+v, %v", r.Op, text, a, err)
+				}
+				if lease := s.Do("GET", key); r.Op != node.Confirm && lease != "(nil)" || s.Do("HGET", registersKey, field) != text {
+					t.Errorf("%s with the register %q has left the lease %q and the register %q", r.Op, text, lease, s.Do("HGET", registersKey, field))
+				}
+			}
+		}
+	})
+}
+
+func TestOriginThatIsNoNumber(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		for i, text := range noNumbers {
+			r := node.Request{Op: node.Extend, Name: fmt.Sprint("name-", i), Holder: "me", TTL: time.Minute}
+			key := "fenlock:" + r.Name
+			s.Do("SET", key, "me "+text)
+			a, err := n.Do(t.Context(), r)
+			if err == nil || !strings.Contains(err.Error(), key+" has no origin") {
+				t.Errorf("with the origin %q: %+v, %v", text, a, err)
+			}
+			if got := s.Do("PTTL", key); got != "-1" {
+				t.Errorf("with the origin %q it was extended: it ends in %s ms", text, got)
+			}
+		}
+	})
+}
