@@ -45,8 +45,9 @@ func (s *silent) start(r node.Request, call node.Call) {
 	s.mu.Lock()
 	mute := s.mute
 	if mute {
+		begun := time.Now()
 		s.kept = append(s.kept, func() {
-			if call.Wanted() {
+			if call.Wanted() && time.Since(begun) >= time.Second {
 				panic("a call that has no time left is wanted")
 			}
 			call.Done(answer, err)

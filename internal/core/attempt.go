@@ -138,7 +138,7 @@ func (a *Attempt) OnAcquire(node int, r Reply, now time.Duration) Action {
 	case Confirming:
 		a.highest = max(a.highest, a.granted[node])
 	case Over:
-		if a.leaseless.Has(node) {
+		if a.leaseless.Has(node) && a.round == 0 { // no extend has made one since
 			a.votes.yes = a.votes.yes.With(node) // there is nothing to release
 		}
 		return a.releaseLate(node, r)

@@ -85,11 +85,14 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 		return Action{}
 	}
 	if asked != 0 {
-		a.onRaise(node, asked, r)
+		if a.onRaise(node, asked, r) {
+			a.hurry(now)
+			return a.raise(now) // what was heard of meanwhile
+		}
 		return Action{}
 	}
 	switch {
-	case r.Status == Granted && r.Register <= a.mark:
+	case a.Accepts(r):
 		a.votes.yes = a.votes.yes.With(node)
 	case r.Status == Granted:
 		a.votes.no = a.votes.no.With(node)
@@ -107,11 +110,9 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 			a.due = a.roundStart + a.params.TTL/3
 		}
 		if a.votes.no != 0 {
-			// A lease to be had again, or a mark to be raised once more: another node
-			// may go soon.
-			a.due = min(a.due, now+a.params.TTL/12)
+			a.hurry(now)
 		}
-		return a.raise()
+		return a.raise(now)
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():
 		// Fewer nodes than a quorum have a lease that counts, or ever will: it is
 		// not held any more, and the sooner its holder knows, the better. What it
@@ -124,13 +125,27 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 	return Action{}
 }
 
+// Accepts reports whether a node's answer to an extend counts: see OnExtend.
+func (a *Attempt) Accepts(r Reply) bool { return r.Status == Granted && r.Register <= a.mark }
+
+// hurry has the next round begin soon: there is a lease to be had again, or one that may
+// count by now, and another node may go. A raise that is under way would be given up by
+// it, where the nodes are far, in one round after the other.
+func (a *Attempt) hurry(now time.Duration) {
+	if a.floor <= a.mark {
+		a.due = min(a.due, now+a.params.TTL/12)
+	}
+}
+
 // raise has the nodes whose leases count take the largest origin that does not as
-// their register, once in a round. With a quorum of them, it is the mark.
-func (a *Attempt) raise() Action {
-	if a.highest <= a.mark || a.floor != 0 {
+// their register. With a quorum of them, it is the mark. If there are several such
+// origins, and the largest is heard of last, they are raised to one after the other.
+func (a *Attempt) raise(now time.Duration) Action {
+	if a.highest <= a.mark || a.floor > a.mark {
 		return Action{}
 	}
-	a.floor = a.highest
+	a.floor, a.raised = a.highest, 0
+	a.due = now + a.params.TTL/4
 	a.waiting |= a.votes.yes
 	return Action{Op: Extend, To: a.votes.yes, Token: a.floor, Round: a.round}
 }
@@ -138,11 +153,14 @@ func (a *Attempt) raise() Action {
 // onRaise takes a node's answer to an extend that raises the mark. It counts by
 // the mark as it was, and in the round that asked: an answer of a lease that began
 // since, or after the validity, could miss somebody with a number in between.
-func (a *Attempt) onRaise(node int, asked fence.Token, r Reply) {
-	if asked != a.floor || a.mark >= a.floor || r.Status != Granted || r.Register > a.mark {
-		return
+// It reports whether the mark is raised by it.
+func (a *Attempt) onRaise(node int, asked fence.Token, r Reply) bool {
+	if asked != a.floor || a.mark >= a.floor || !a.Accepts(r) {
+		return false
 	}
-	if a.raised = a.raised.With(node); a.raised.Len() >= a.quorum() {
-		a.mark = a.floor
+	if a.raised = a.raised.With(node); a.raised.Len() < a.quorum() {
+		return false
 	}
+	a.mark = a.floor
+	return true
 }

@@ -123,8 +123,8 @@ func TestRaise(t *testing.T) {
 	late.OnExtend(1, round, 9, granted(7), late.Until())
 	wantOver(t, &late, core.Expired)
 
-	// Another node with a still larger origin: once in a round is enough, the next
-	// one follows.
+	// Another node with a still larger origin: one raise at a time, and the next one when
+	// that is done. Answers to the first tell nothing then.
 	more := holding(t, 5)
 	round = more.StartExtend(later).Round
 	for n := range 3 {
@@ -132,6 +132,20 @@ func TestRaise(t *testing.T) {
 	}
 	wantAction(t, more.OnExtend(3, round, 0, granted(9), later), core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 9, Round: round})
 	wantAction(t, more.OnExtend(4, round, 0, granted(11), later), core.Action{})
+	for n := range 2 {
+		wantAction(t, more.OnExtend(n, round, 9, granted(7), later), core.Action{})
+	}
+	wantAction(t, more.OnExtend(2, round, 9, granted(7), later+1), core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 11, Round: round})
+	for n := range 3 {
+		if mark, _ := more.Mark(); mark != 9 {
+			t.Errorf("the mark is %d", mark)
+		}
+		wantAction(t, more.OnExtend(n, round, 9, granted(9), later+1), core.Action{})
+		wantAction(t, more.OnExtend(n, round, 11, granted(9), later+1), core.Action{})
+	}
+	if mark, _ := more.Mark(); mark != 11 {
+		t.Errorf("the mark is %d", mark)
+	}
 }
 
 func TestExtendDue(t *testing.T) {
@@ -159,6 +173,22 @@ func TestExtendDue(t *testing.T) {
 	due(&a, start+2*third)
 	healing.OnExtend(2, round, 0, lost, start+third+3)
 	due(&healing, start+third+3+twelfth)
+
+	// A raise has the time that a round has, from when it is sent, however far the nodes
+	// are; what is heard meanwhile does not cut it short.
+	far := holding(t, 5)
+	round = far.StartExtend(start).Round
+	for n := range 3 {
+		far.OnExtend(n, round, 0, granted(7), start+1)
+	}
+	raise := far.OnExtend(3, round, 0, granted(9), start+twelfth)
+	due(&far, start+twelfth+quarter)
+	far.OnExtend(4, round, 0, lost, start+twelfth+1)
+	due(&far, start+twelfth+quarter)
+	for n := range 3 {
+		far.OnExtend(n, round, raise.Token, granted(7), start+2*twelfth)
+	}
+	due(&far, start+3*twelfth)
 	missed.OnExtend(0, round, 0, unknown, start+third+1)
 	missed.OnExtend(1, round, 0, unknown, start+third+2)
 	due(&missed, start+third+2+twelfth)

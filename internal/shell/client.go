@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Client takes locks on one quorum group, for one process. It is safe for concurrent
@@ -17,6 +19,7 @@ type Client struct {
 // NewClient makes a Client. It sends nothing.
 func NewClient(c Config) *Client {
 	g := newGroup(c)
+	g.strays.send = func(peer int, r node.Request, done func(heard bool)) { leave(g, core.Set(0).With(peer), r, done) }
 	return &Client{group: g, waiters: newWaiters(g)}
 }
 
@@ -41,6 +44,7 @@ func (c *Client) TryAcquire(a *Acquisition, values context.Context, name string,
 func (c *Client) Close(idle func()) {
 	if c.group.inflight.close() {
 		c.queues.close()
+		c.group.strays.end()
 	}
 	c.group.inflight.add(0, idle)
 }
@@ -57,9 +61,10 @@ type Counts struct {
 	Waiters  int // in the nodes' queues, or not forgotten yet
 	Held     int // locks that are to be woken
 	InFlight int // fanouts that have not ended
+	Strays   int // releases that are repeated
 }
 
 // Counts returns what the Client has in memory.
 func (c *Client) Counts() Counts {
-	return Counts{c.waiters.len(), c.group.ticks.len(), c.group.inflight.len()}
+	return Counts{c.waiters.len(), c.group.ticks.len(), c.group.inflight.len(), c.group.strays.len()}
 }

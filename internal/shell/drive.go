@@ -27,7 +27,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	if f.action.Op != core.Extend || f.action.Token == 0 { // what raises the mark tells nothing new
 		l.peers[i].said = said{op: f.action.Op, round: f.action.Round, answer: a, err: err}
 	}
-	if !read && l.timely(f.action) {
+	if !read && l.timely(f.action, reply) {
 		now, read = g.Env.Now(), true
 	}
 	var action core.Action
@@ -41,6 +41,9 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 		action = l.attempt.OnExtend(i, f.action.Round, f.action.Token, reply, now)
 	case core.Release:
 		l.attempt.OnRelease(i, reply)
+		if err != nil {
+			g.strays.add(i, f.request)
+		}
 	}
 	decided := l.settle(now)
 	if sooner, ok := l.attempt.ExtendDue(); ok && f.action.Op == core.Extend && sooner < due {
@@ -83,14 +86,14 @@ func (l *Lock) late(f *fanout, i int, a node.Answer, err error) {
 
 // timely reports whether it matters when an answer comes: not of a release, and not
 // once a majority has decided. To read the clock is a system call.
-func (l *Lock) timely(action core.Action) bool {
+func (l *Lock) timely(action core.Action, reply core.Reply) bool {
 	switch action.Op {
 	case core.Acquire, core.Confirm:
 		return !l.decided
 	case core.Extend:
 		// An answer to an extend that raises the mark counts within the validity only.
 		_, state := l.attempt.Extension()
-		return state != core.Carried || action.Token != 0
+		return state != core.Carried || action.Token != 0 || !l.attempt.Accepts(reply)
 	}
 	return false
 }

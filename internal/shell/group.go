@@ -38,6 +38,7 @@ type group struct {
 	deadlines deadlines
 	ticks     ticks
 	health    health
+	strays    strays
 
 	// seen is the largest register that any node ever showed, for proposals.
 	seen atomic.Uint64
@@ -56,6 +57,7 @@ func newGroup(c Config) *group {
 	g.health = health{env: c.Env, inflight: &g.inflight, tell: c.HealthChanged, peers: make([]peerHealth, len(c.Peers))}
 	g.deadlines.env, g.ticks.env = c.Env, c.Env
 	g.ticks.early = c.TTL / 400
+	g.strays = strays{env: c.Env, ttl: c.TTL, peers: make([][]*stray, len(c.Peers))}
 	for i, p := range c.Peers {
 		if p.InOrder() {
 			g.ordered = g.ordered.With(i)

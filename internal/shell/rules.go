@@ -40,6 +40,7 @@ type Attempt interface {
 	StartExtend(now time.Duration) core.Action
 	Extension() (round uint32, state core.RoundState)
 	Counts(node int) bool
+	Accepts(r core.Reply) bool
 	StartRelease(now time.Duration) core.Action
 	ReleaseOutcome() (done, clean bool)
 }

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -211,31 +210,5 @@ func (s *waiters) leave(i int, w *waiter) {
 }
 
 func (s *waiters) send(w *waiter, to core.Set, done func(heard bool)) {
-	l := &leaving{done: done}
-	l.left.Store(int32(to.Len()))
-	l.fanout = fanout{group: s.group, of: l, action: core.Action{Op: core.Release, To: to},
-		request: node.Request{Op: node.Release, Name: w.name, Place: w.place(core.Release)},
-		calls:   calls{own: make([]call, len(s.group.Peers))}}
-	l.fanout.send(context.Background(), s.group.Env.Now())
+	leave(s.group, to, node.Request{Op: node.Release, Name: w.name, Place: w.place(core.Release)}, done)
 }
-
-// leaving is the requests of a waiter that leaves.
-type leaving struct {
-	fanout fanout
-	left   atomic.Int32
-	failed atomic.Bool
-	done   func(heard bool)
-}
-
-// answered implements answerer.
-func (l *leaving) answered(_ *fanout, _ int, _ node.Answer, err error) {
-	if err != nil {
-		l.failed.Store(true)
-	}
-	if l.left.Add(-1) == 0 {
-		l.done(!l.failed.Load())
-	}
-}
-
-// late implements answerer.
-func (l *leaving) late(*fanout, int, node.Answer, error) {}

@@ -38,6 +38,8 @@ var rows = []row{
 	{number: 10, what: restarted + "ten waiters in the queue of each lock", waiters: 10, fault: restartEach},
 	{number: 11, what: restarted + "a waiter for each lock, and 500/s", nodes: 3, traffic: 500, waiters: 1, fault: restartEach},
 	{number: 12, what: "two servers restarted at a time, one of them 20 ms away, 500/s", traffic: 500, far: true, fault: restartPairs},
+	{number: 13, what: "servers stopped for 1.2 TTLs, one after the other, a waiter for each lock, and 300/s", nodes: 3, traffic: 300, waiters: 1, fault: stopEach},
+	{number: 14, what: "two servers stopped at a time, two waiters and somebody trying for each lock", waiters: 2, tries: true, fault: stopPairs},
 }
 
 func (r row) size() int {
@@ -58,14 +60,21 @@ func restartEach(s *scene) error {
 }
 
 // restartPairs restarts as many at a time as a majority can do without.
-func restartPairs(s *scene) error {
+func restartPairs(s *scene) error { return s.pairs(s.restart) }
+
+// stopPairs is the same with servers that keep their memory, and what lies in their sockets.
+func stopPairs(s *scene) error {
+	return s.pairs(func(which ...int) error { return s.stop(s.ttl*6/5, which...) })
+}
+
+func (s *scene) pairs(fault func(which ...int) error) error {
 	n, some := len(s.servers), (len(s.servers)-1)/2
 	for from := 0; from < n; from += some {
 		var which []int
 		for i := from; i < from+some; i++ {
 			which = append(which, i%n)
 		}
-		if err := s.restart(which...); err != nil {
+		if err := fault(which...); err != nil {
 			return err
 		}
 	}
@@ -75,7 +84,7 @@ func restartPairs(s *scene) error {
 // stopEach stops each server for longer than its leases last.
 func stopEach(s *scene) error {
 	for i := range s.servers {
-		if err := s.stop(i, s.ttl*6/5); err != nil {
+		if err := s.stop(s.ttl*6/5, i); err != nil {
 			return err
 		}
 	}
@@ -84,7 +93,7 @@ func stopEach(s *scene) error {
 
 // another is a server that answered the acquire where two did not. It is stopped for
 // so long that what the others have must be enough.
-func stopAnother(s *scene) error { return s.stop(2, 2*s.ttl) }
+func stopAnother(s *scene) error { return s.stop(2*s.ttl, 2) }
 
 func stopAnotherLater(s *scene) error {
 	if err := s.wait("after the acquisition", 4*s.ttl); err != nil {

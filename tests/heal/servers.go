@@ -99,18 +99,26 @@ func (s *scene) comeBack(which ...int) error {
 }
 
 // stop stops a server without ending it (SIGSTOP), and returns after the peace.
-func (s *scene) stop(i int, length time.Duration) error {
-	if err := testserver.Try(func() error { s.servers[i].Pause(); return nil }); err != nil {
-		return err
+func (s *scene) stop(length time.Duration, which ...int) error {
+	each := func(do func(i int)) error {
+		return testserver.Try(func() error {
+			for _, i := range which {
+				do(i)
+			}
+			return nil
+		})
 	}
-	err := s.wait(fmt.Sprintf("server %d stopped", i+1), length)
-	if resumed := testserver.Try(func() error { s.servers[i].Resume(); return nil }); resumed != nil {
+	err := each(func(i int) { s.servers[i].Pause() })
+	if err == nil {
+		err = s.wait(serversText(which)+" stopped", length)
+	}
+	if resumed := each(func(i int) { s.servers[i].Resume() }); resumed != nil {
 		return resumed
 	}
 	if err != nil {
 		return err
 	}
-	return s.wait(fmt.Sprintf("server %d going on", i+1), s.peace)
+	return s.wait(serversText(which)+" going on", s.peace)
 }
 
 // slow makes all requests to a server late, until lift is called.

@@ -1,0 +1,40 @@
+package shell
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+)
+
+// leaving is a release that no lock waits for: of a waiter that leaves, or of a lease
+// that may be left over.
+type leaving struct {
+	fanout fanout
+	left   atomic.Int32
+	failed atomic.Bool
+	done   func(heard bool)
+}
+
+// leave sends it. Done is told whether all have answered.
+func leave(g *group, to core.Set, r node.Request, done func(heard bool)) {
+	l := &leaving{done: done}
+	l.left.Store(int32(to.Len()))
+	l.fanout = fanout{group: g, of: l, action: core.Action{Op: core.Release, To: to}, request: r,
+		calls: calls{own: make([]call, len(g.Peers))}}
+	l.fanout.send(context.Background(), g.Env.Now())
+}
+
+// answered implements answerer.
+func (l *leaving) answered(_ *fanout, _ int, _ node.Answer, err error) {
+	if err != nil {
+		l.failed.Store(true)
+	}
+	if l.left.Add(-1) == 0 {
+		l.done(!l.failed.Load())
+	}
+}
+
+// late implements answerer.
+func (l *leaving) late(*fanout, int, node.Answer, error) {}

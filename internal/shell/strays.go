@@ -1,0 +1,137 @@
+package shell
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// strays are leases that may turn up on a node although nobody holds them: of locks that
+// are over, whose release the node has not answered. A server that was stopped, or cut
+// off, executes what lies in its sockets when it goes on, an acquire of a waiter for
+// example; that lease would keep the lock's holder from its own at this node, for a TTL.
+// So the release is repeated, until the node has answered for a TTL.
+type strays struct {
+	env Env
+	ttl time.Duration
+	// send sends a release, and says whether it was answered.
+	send func(peer int, r node.Request, done func(heard bool))
+
+	mu    sync.Mutex
+	peers [][]*stray // by peer, the oldest first
+	timer Timer      // nil while there are none
+	over  bool
+}
+
+// stray is what may be left on one node.
+type stray struct {
+	request node.Request
+	since   time.Duration
+	until   time.Duration // when it has ended, if it ever was there; 0: the node does not answer
+}
+
+const (
+	maxStrays = 1024 // of a node: what can be under way to it when it stops, and more
+	// longestStray is how long the end of an outage is waited for.
+	longestStray = 10 * time.Minute
+)
+
+// add takes a release that was not answered.
+func (s *strays) add(peer int, r node.Request) {
+	r.Place = node.Place{} // the waiter has gone on since
+	now := s.env.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return
+	}
+	if len(s.peers[peer]) == maxStrays {
+		s.peers[peer] = slices.Delete(s.peers[peer], 0, 1)
+	}
+	s.peers[peer] = append(s.peers[peer], &stray{request: r, since: now})
+	s.rest()
+}
+
+// rest sets the timer.
+func (s *strays) rest() {
+	if s.timer == nil {
+		s.timer = s.env.AfterFunc(s.ttl/12, s.wake)
+	}
+}
+
+// wake is the timer's. A node that does not answer is asked for one thing only.
+func (s *strays) wake() {
+	now := s.env.Now()
+	repeat := make([][]*stray, len(s.peers))
+	s.mu.Lock()
+	s.timer = nil
+	for peer, all := range s.peers {
+		all = slices.DeleteFunc(all, func(t *stray) bool {
+			return t.until != 0 && now >= t.until || now-t.since >= longestStray
+		})
+		s.peers[peer] = all
+		asked := false
+		for _, t := range all {
+			if t.until != 0 || !asked {
+				repeat[peer] = append(repeat[peer], t)
+			}
+			asked = asked || t.until == 0
+		}
+		if len(all) > 0 {
+			s.rest()
+		}
+	}
+	s.mu.Unlock()
+	s.repeat(repeat)
+}
+
+func (s *strays) repeat(what [][]*stray) {
+	for peer, all := range what {
+		for _, t := range all {
+			s.send(peer, t.request, func(heard bool) {
+				if heard {
+					s.heard(peer)
+				}
+			})
+		}
+	}
+}
+
+// heard is told that a node answers again: what may be there has a TTL from now on.
+func (s *strays) heard(peer int) {
+	now := s.env.Now()
+	repeat := make([][]*stray, peer+1)
+	s.mu.Lock()
+	if !s.over {
+		for _, t := range s.peers[peer] {
+			if t.until == 0 {
+				t.until = now + s.ttl
+				repeat[peer] = append(repeat[peer], t) // all but one were not sent
+			}
+		}
+	}
+	s.mu.Unlock()
+	s.repeat(repeat)
+}
+
+// end forgets all of them.
+func (s *strays) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over, s.peers = true, nil
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}
+
+// len returns how many there are.
+func (s *strays) len() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, all := range s.peers {
+		n += len(all)
+	}
+	return n
+}
