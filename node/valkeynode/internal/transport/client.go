@@ -49,6 +49,16 @@ func newClient(opt valkey.ClientOption, life context.Context, watch func(net.Con
 		}
 		return conn, err
 	}
+	client, err := valkey.NewClient(pipelined(opt))
+	opened.Store(true)
+	if client == nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// pipelined returns the options with how the library is to use a connection.
+func pipelined(opt valkey.ClientOption) valkey.ClientOption {
 	opt.ForceSingleClient = true
 	opt.DisableCache = true
 	opt.DisableRetry = true
@@ -60,10 +70,5 @@ func newClient(opt valkey.ClientOption, life context.Context, watch func(net.Con
 	opt.ConnWriteTimeout = connTimeout
 	opt.ClientName = "fenlock"
 	opt.ClientSetInfo = valkey.DisableClientSetInfo
-	client, err := valkey.NewClient(opt)
-	opened.Store(true)
-	if client == nil {
-		return nil, err
-	}
-	return client, nil
+	return opt
 }
