@@ -51,6 +51,9 @@ const (
 	maxOutstanding = 1 << 12
 )
 
+// The longest line has room in the buffer, with its kind and its end.
+const _ = uint(readBuffer - (1 + maxLine + len("\r\n")))
+
 // manyOf are the commands whose replies may be long.
 var manyOf = map[string]bool{"INFO": true, "HGETALL": true, "EXEC": true, "SCAN": true, "HELLO": true, "CONFIG": true}
 
@@ -73,7 +76,7 @@ func (f *framed) Read(p []byte) (int, error) {
 }
 
 // receive waits for more, when all that was checked has been read. There is room for
-// it: a line that is not complete is no longer than maxLine. An error that comes with
+// it: no line is as long as the buffer. An error that comes with
 // bytes comes again without.
 func (f *framed) receive() error {
 	f.received = copy(f.in[:], f.in[f.checked:f.received])
