@@ -76,8 +76,8 @@ func (f *framed) Read(p []byte) (int, error) {
 }
 
 // receive waits for more, when all that was checked has been read. There is room for
-// it: no line is as long as the buffer. An error that comes with
-// bytes comes again without.
+// it: no line is as long as the buffer. An error that comes with bytes comes again
+// without.
 func (f *framed) receive() error {
 	f.received = copy(f.in[:], f.in[f.checked:f.received])
 	f.from, f.checked = 0, 0
@@ -87,6 +87,7 @@ func (f *framed) receive() error {
 		f.replied.Store(true)
 		checked, bad := f.reply.scan(f.in[:f.received])
 		if bad != nil {
+			f.received = 0
 			f.Conn.Close()
 			return bad
 		}

@@ -17,7 +17,10 @@ type pieces struct {
 }
 
 func (p *pieces) Read(b []byte) (int, error) {
-	if len(p.text) == 0 {
+	switch {
+	case len(b) == 0: // as crypto/tls does
+		return 0, nil
+	case len(p.text) == 0:
 		return 0, io.EOF
 	}
 	n := copy(b, p.text[:min(p.at, len(p.text))])
@@ -25,7 +28,10 @@ func (p *pieces) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-func (p *pieces) Close() error { return nil }
+func (p *pieces) Close() error {
+	p.text = nil
+	return nil
+}
 
 // scanned feeds replies to one who has sent these commands, so many bytes at a time.
 func scanned(commands, replies string, at int) error {
@@ -47,6 +53,9 @@ func scanned(commands, replies string, at int) error {
 	}
 	f.Conn = &pieces{text: []byte(replies), at: at}
 	got, err := io.ReadAll(f)
+	if n, again := f.Read(make([]byte, 1)); n > 0 || again == nil {
+		return fmt.Errorf("%d bytes were read after the end", n)
+	}
 	if err == nil && string(got) != replies {
 		return fmt.Errorf("%q was read", got)
 	}
