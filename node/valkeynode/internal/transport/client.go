@@ -16,8 +16,7 @@ const (
 	ringScale   = 8   // the client library's ring has 2^ringScale places
 	maxInFlight = 200 // with a context; fewer, so that it is never full, with the pipelines either
 
-	// A whole batch is written at once. Replies are short.
-	readBuffer, writeBuffer = 8 << 10, 32 << 10
+	writeBuffer = 32 << 10 // a whole batch is written at once; replies are short
 
 	pingInterval = time.Second     // on an idle connection
 	connTimeout  = 2 * time.Second // after which a silent connection is closed

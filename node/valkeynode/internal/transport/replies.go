@@ -2,11 +2,22 @@ package transport
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
 	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+)
+
+const (
+	maxLine  = 4 << 10 // of a simple string, an error, a number
+	maxDepth = 6       // of arrays in arrays
+
+	// A reply to most commands is a number and a few short strings.
+	maxBytes, maxElements = 8 << 10, 64
+	// A few commands read more: all registers are 4096 fields and as many values.
+	maxManyBytes, maxManyElements = 1 << 20, 3 * 8192
 )
 
 // replyScan follows what a server sends. A line that it takes is one that the library
@@ -89,6 +100,10 @@ func completeLine(p []byte) ([]byte, error) {
 		return nil, broken("a carriage return is within a line")
 	}
 	return line[:end-1], nil
+}
+
+func broken(format string, args ...any) error {
+	return fmt.Errorf("the server broke the protocol, so the connection was closed: %s", fmt.Sprintf(format, args...))
 }
 
 // tlsAlert begins what a server that wants TLS says to a client that does not.
