@@ -111,6 +111,9 @@ func describe(err error) error {
 		return describeTLS(err)
 	}
 	text := reply.Error()
+	if text == "" { // as a reason, "" would mean that there is none
+		return errors.New("the server refused a command without a word")
+	}
 	// A code is the first word, or in the middle where a script failed:
 	// "ERR Error running script ... -OOM command not allowed".
 	says := func(said string) bool {
