@@ -137,6 +137,8 @@ func FuzzServer(f *testing.F) {
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\nh\r\n:250\r\n*2\r\n$1\r\n7\r\n" + one,
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$1\r\nh\r\n:250\r\n*2\r\n$1\r\n7\r\n" + two, // a newer format
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n$-1\r\n:-2\r\n*2\r\n$-1\r\n$-1\r\n",
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*0\r\n", "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*0\r\n", // fewer results than commands
+		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*1\r\n" + info, "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\nh\r\n:250\r\n",
 		"+OK\r\n-NOPERM swordfish\r\n+QUEUED\r\n+QUEUED\r\n-EXECABORT x\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "*4\r\n" + one + two + "$8\r\nadmitted\r\n" + "$7\r\n4567def\r\n",
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n" + one + "$3\r\n-12\r\n",

@@ -7,9 +7,14 @@ import (
 )
 
 // Most tests wait for quarantines to pass, so that more of them can run at once
-// than there are cores.
+// than there are cores, unless -parallel says otherwise. Fuzzing waits for nothing: one
+// worker for each core is enough.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	flag.Set("test.parallel", "8")
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" || f.Name == "test.fuzz" })
+	if !given {
+		flag.Set("test.parallel", "8")
+	}
 	os.Exit(m.Run())
 }

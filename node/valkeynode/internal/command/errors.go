@@ -85,12 +85,16 @@ func quoteValue(plain error, words string) error {
 	return &quoting{fmt.Errorf("%w (%.60q)", plain, words), plain, words}
 }
 
-// exec returns the results of a transaction. If the server refused to queue one
-// of its commands, the error is that one, which says more than EXECABORT.
+// exec returns the results of a transaction, one for each command. If the server refused
+// to queue one of them, the error is that one, which says more than EXECABORT.
 func exec(replies []valkey.ValkeyResult) ([]valkey.ValkeyMessage, error) {
 	results, err := replies[len(replies)-1].ToArray()
-	if err == nil {
+	commands := len(replies) - 2 // between MULTI and EXEC
+	switch {
+	case err == nil && len(results) == commands:
 		return results, nil
+	case err == nil:
+		return nil, fmt.Errorf("unexpected reply of %d values to a transaction of %d commands", len(results), commands)
 	}
 	for _, r := range replies[:len(replies)-1] {
 		if queued := r.Error(); queued != nil {
@@ -107,6 +111,9 @@ func describe(err error) error {
 		return describeTLS(err)
 	}
 	text := reply.Error()
+	if text == "" { // as a reason, "" would mean that there is none
+		return errors.New("the server refused a command without a word")
+	}
 	// A code is the first word, or in the middle where a script failed:
 	// "ERR Error running script ... -OOM command not allowed".
 	says := func(said string) bool {

@@ -16,8 +16,7 @@ const (
 	ringScale   = 8   // the client library's ring has 2^ringScale places
 	maxInFlight = 200 // with a context; fewer, so that it is never full, with the pipelines either
 
-	// A whole batch is written at once. Replies are short.
-	readBuffer, writeBuffer = 8 << 10, 32 << 10
+	writeBuffer = 32 << 10 // a whole batch is written at once; replies are short
 
 	pingInterval = time.Second     // on an idle connection
 	connTimeout  = 2 * time.Second // after which a silent connection is closed
@@ -49,6 +48,16 @@ func newClient(opt valkey.ClientOption, life context.Context, watch func(net.Con
 		}
 		return conn, err
 	}
+	client, err := valkey.NewClient(pipelined(opt))
+	opened.Store(true)
+	if client == nil {
+		return nil, err
+	}
+	return client, nil
+}
+
+// pipelined returns the options with how the library is to use a connection.
+func pipelined(opt valkey.ClientOption) valkey.ClientOption {
 	opt.ForceSingleClient = true
 	opt.DisableCache = true
 	opt.DisableRetry = true
@@ -60,10 +69,5 @@ func newClient(opt valkey.ClientOption, life context.Context, watch func(net.Con
 	opt.ConnWriteTimeout = connTimeout
 	opt.ClientName = "fenlock"
 	opt.ClientSetInfo = valkey.DisableClientSetInfo
-	client, err := valkey.NewClient(opt)
-	opened.Store(true)
-	if client == nil {
-		return nil, err
-	}
-	return client, nil
+	return opt
 }

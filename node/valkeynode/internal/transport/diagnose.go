@@ -21,7 +21,14 @@ type diagnosis struct {
 	asked            bool        // the server wants a client's certificate
 }
 
-const probeTimeout = 500 * time.Millisecond
+const (
+	probeTimeout = 500 * time.Millisecond
+	// A server that says nothing to a handshake for so long is asked for the reason
+	// on another connection. That is earlier than requests are given up.
+	quietHandshake = 200 * time.Millisecond
+)
+
+var errPlain = errors.New("it says nothing to a handshake")
 
 // dial connects, with TLS if there is a configuration.
 func (d *diagnosis) dial(ctx context.Context, dialer *net.Dialer) (net.Conn, error) {
@@ -37,8 +44,22 @@ func (d *diagnosis) dial(ctx context.Context, dialer *net.Dialer) (net.Conn, err
 		}
 		return new(tls.Certificate), nil
 	}
+	// A server without TLS takes a handshake for the beginning of a command, and waits
+	// for its end.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	quiet := time.AfterFunc(quietHandshake, func() {
+		if speaksPlainly(ctx, d.network, d.address) {
+			cancel(errPlain)
+		}
+	})
+	defer quiet.Stop()
 	conn, err := (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, d.network, d.address)
-	if err != nil {
+	switch {
+	case err == nil:
+	case errors.Is(context.Cause(ctx), errPlain):
+		err = noTLS(errPlain)
+	default:
 		err = d.explain(err)
 	}
 	return conn, err
@@ -58,13 +79,15 @@ func (d *diagnosis) explain(err error) error {
 		why = "the server closed the connection: it asks for a client's certificate, and the URL's parameters cert and key name none"
 	case d.config == nil && !timedOut && speaksTLS(d.network, d.address):
 		why = "the server wants TLS: the URL's scheme is valkeys:// or rediss://"
-	case d.config != nil && timedOut && speaksPlainly(d.network, d.address):
-		why = "the server does not speak TLS on this port: the URL's scheme is valkey:// or redis://"
 	}
 	if why == "" {
 		return plainly(err)
 	}
 	return command.Misconfigured("%s (%v)", why, err)
+}
+
+func noTLS(err error) error {
+	return command.Misconfigured("the server does not speak TLS on this port: the URL's scheme is valkey:// or redis:// (%v)", err)
 }
 
 // plainly returns a network's error without the address, which is the node's name, and
@@ -106,12 +129,14 @@ func speaksTLS(network, address string) bool {
 }
 
 // speaksPlainly reports whether a server replies to a command without TLS.
-func speaksPlainly(network, address string) bool {
-	conn, err := net.DialTimeout(network, address, probeTimeout)
+func speaksPlainly(ctx context.Context, network, address string) bool {
+	dialer := net.Dialer{Timeout: probeTimeout}
+	conn, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	conn.SetDeadline(time.Now().Add(probeTimeout))
 	if _, err := fmt.Fprint(conn, "PING\r\n"); err != nil {
 		return false

@@ -3,13 +3,39 @@ package transport
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 )
 
+// pieces is a connection on which a text comes, so many bytes at a time.
+type pieces struct {
+	net.Conn
+	text []byte
+	at   int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	switch {
+	case len(b) == 0: // as crypto/tls does
+		return 0, nil
+	case len(p.text) == 0:
+		return 0, io.EOF
+	}
+	n := copy(b, p.text[:min(p.at, len(p.text))])
+	p.text = p.text[n:]
+	return n, nil
+}
+
+func (p *pieces) Close() error {
+	p.text = nil
+	return nil
+}
+
 // scanned feeds replies to one who has sent these commands, so many bytes at a time.
 func scanned(commands, replies string, at int) error {
-	f := newFramed(nil, nil)
+	f := newFramed(nil, func(err error) error { return err })
 	for _, words := range strings.Split(commands, ";") {
 		args := strings.Fields(words)
 		var b bytes.Buffer
@@ -25,14 +51,15 @@ func scanned(commands, replies string, at int) error {
 			text = text[n:]
 		}
 	}
-	for text := []byte(replies); len(text) > 0; {
-		n := min(at, len(text))
-		if err := f.reply.scan(text[:n]); err != nil {
-			return err
-		}
-		text = text[n:]
+	f.Conn = &pieces{text: []byte(replies), at: at}
+	got, err := io.ReadAll(f)
+	if n, again := f.Read(make([]byte, 1)); n > 0 || again == nil {
+		return fmt.Errorf("%d bytes were read after the end", n)
 	}
-	return nil
+	if err == nil && string(got) != replies {
+		return fmt.Errorf("%q was read", got)
+	}
+	return err
 }
 
 func TestFraming(t *testing.T) {
@@ -76,13 +103,27 @@ func TestFraming(t *testing.T) {
 		{"PING", "*1\r\n>2\r\n", "message within"},
 		{"PING", "$3\r\nabcd\r\n", "longer than it was"},
 		{"PING", "+PONG\n", "carriage return"},
-		{"PING", "+PO\rNG\r\n", "ends with"},
+		{"PING", "+PO\rNG\r\n", "within a line"},
 		{"PING", ":x\r\n", "no number"},
 		{"PING", ":\r\n", "no number"},
 		{"PING", "_x\r\n", "null"},
 		{"PING", "#true\r\n", "boolean"},
+		{"PING", "#\r\n", "boolean"},
+		{"PING", "#x\r\n", "boolean"},
+		{"PING", ":-\r\n", "no number"},
+		{"PING", ":+1\r\n", "no number"},
+		{"PING", ":12345678901x\r\n", "no number"},
+		{"PING", ":9223372036854775808\r\n", "no number"},
+		{"PING", ".\r\n", "begins no reply"},
+		{"PING", ";1\r\n", "begins no reply"},
+		{"PING", "\r\n", "begins no reply"},
 		{"PING", "|1\r\n+a\r\n+b\r\n+PONG\r\n", "begins no reply"},
 		{"PING", "HTTP/1.1 400 Bad Request\r\n", "HTTP"},
+		{"PING", "HTTP/1.1", "HTTP"},
+		{"PING", "HTML\r\n", "begins no reply"},
+		{"PING", "<!DOCTYPE HTML>\n<html lang=\"en\">\n", "an HTTP server"},
+		{"PING", "<html>\n<head><title>400 Bad Request", "an HTTP server"},
+		{"PING", "<xml", "begins no reply"},
 		{"PING", "\x15\x03\x01\x00\x02\x02\x0a", "wants TLS"},
 		{"PING", "\x16\x03\x01\x00\r\n", "begins no reply"},
 		{"PING", ">3\r\n+subscribe\r\n+c\r\n:1\r\n", "nobody asked"},
