@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // family is a job of a shell that has a subshell, a process in the background and one in a
@@ -233,5 +236,29 @@ func TestWhatIsNotFenlocks(t *testing.T) {
 	r.want(76, "watchdog")
 	if out := r.rest(); out != "still here\n" {
 		t.Errorf("stdout: %q", out)
+	}
+}
+
+// A watchdog was stopped after it has started the command, and before it could say so.
+func TestTheStartIsNotTold(t *testing.T) {
+	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	lock := held(t, time.Second)
+	w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-time.Second/termShare, "sleep 3600 & kill -STOP $$; sleep 3600")
+	defer theirs.conn.Close()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout = in
+	w.run(t, cmd)
+	in.Close()
+	if _, err := w.follow(lock, job{TTL: time.Second}, nil, func(report) {}); err == nil {
+		t.Error("no error")
+	}
+	out.SetReadDeadline(time.Now().Add(limit))
+	if n, err := out.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("somebody is left: %d, %v", n, err)
 	}
 }
