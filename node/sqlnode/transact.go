@@ -181,6 +181,10 @@ func code(err error) int {
 
 // hint says what an operator can do about an error.
 func hint(err error) string {
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
+		return "there is no room for the -shm file beside it: the disk is full, or a quota or a limit is reached; free some space"
+	}
 	switch code(err) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return "another process has the file locked; is one of them stopped, or a sqlite3 shell in a transaction? fuser shows them"
