@@ -74,6 +74,20 @@ func TestTheJobEndsWithFenlock(t *testing.T) {
 	}
 }
 
+// Whoever kills or stops fenlock by its name reaches one of the two, and can see what the
+// other is.
+func TestTheWatchdogsName(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; read x; exit 0")
+	r.line()
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", watchdogOf(r)))
+	if name := strings.TrimSpace(string(comm)); err != nil || strings.Contains(name, "fenlock") || !strings.Contains(name, "watchdog") {
+		t.Errorf("its name is %q, %v", name, err)
+	}
+	r.stdin.Close()
+	r.want(0)
+}
+
 // It does not wait for the end of a lease that nobody extends any more.
 func TestTheJobEndsWithFenlockAtOnce(t *testing.T) {
 	h := newHome(t)

@@ -24,6 +24,11 @@ import (
 // under this name.
 const watchdogName = "fenlock-watchdog"
 
+// watchdogComm is its name where no arguments are looked at, as by pkill; of at most 15
+// bytes. "pkill fenlock" has to miss it: of two that are killed or stopped at the same
+// moment, neither ends the command and what it started.
+const watchdogComm = "lock-watchdog"
+
 // watched is a command with its watchdog, as fenlock sees them.
 type watched struct {
 	link     *link
