@@ -34,10 +34,13 @@ If the lock cannot be extended
   anybody else can get the lock. A small process, fenlock-watchdog, sees to that: also
   if fenlock is killed, then at once, or stopped (SIGSTOP), or nobody reads what it
   prints. On Linux it also ends what has left the process group (daemons, jobs of an
-  interactive shell); elsewhere that is out of reach. What is left is a command that
-  becomes another user: it can only be ended by a fenlock that runs as root (sudo
-  fenlock run, not fenlock run sudo); and if fenlock and the watchdog are killed at
-  the same moment, on Linux the command itself ends, and what it started goes on.
+  interactive shell); elsewhere that is out of reach. Three cases are left. A command
+  that becomes another user can only be ended by a fenlock that runs as root (sudo
+  fenlock run, not fenlock run sudo). If fenlock and the watchdog are killed at the
+  same moment, the command itself ends on Linux, and what it started goes on. If both
+  are stopped (SIGSTOP), and the command is not, it goes on beside the next holder
+  until one of them is continued. On Linux "pkill fenlock" reaches fenlock only, whose
+  watchdog is lock-watchdog there; "pkill -f fenlock" reaches both.
   Ctrl-Z does not stop the command: nobody would extend the lock.
   A command that waits, without a limit, for the lock that it runs under is refused (64).
 

@@ -18,10 +18,11 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	limit := o.limit(lock)
 	// fenlock may have been paused since the lock was taken. A command that would
 	// be stopped at once is not started.
-	if lock.Remaining() <= o.ttl/termShare {
+	within := lock.Remaining() - o.ttl/termShare
+	if within <= 0 {
 		return exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
 	}
-	w, err := watch()
+	w, err := watch(within)
 	if err != nil {
 		return exitf(exitNotExecutable, "the watchdog of the command cannot be started: %v", err)
 	}

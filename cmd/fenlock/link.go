@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/gob"
 	"net"
 	"os"
@@ -15,7 +16,9 @@ import (
 // are for one goroutine each.
 type link struct {
 	conn net.Conn
+	raw  syscall.RawConn
 	mu   sync.Mutex
+	next bytes.Buffer // what the encoder writes to
 	enc  *gob.Encoder
 	dec  *gob.Decoder
 }
@@ -26,7 +29,14 @@ func newLink(f *os.File) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &link{conn: conn, enc: gob.NewEncoder(conn), dec: gob.NewDecoder(conn)}, nil
+	raw, err := conn.(syscall.Conn).SyscallConn()
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	l := &link{conn: conn, raw: raw, dec: gob.NewDecoder(conn)}
+	l.enc = gob.NewEncoder(&l.next)
+	return l, nil
 }
 
 // linkTimeout is far longer than it takes to write where there is room. There is,
@@ -43,11 +53,30 @@ func (l *link) sendWithin(d time.Duration, value any) bool {
 	if l.enc == nil {
 		return false
 	}
-	l.conn.SetWriteDeadline(time.Now().Add(d))
-	if l.enc.Encode(value) != nil {
+	l.next.Reset()
+	if l.enc.Encode(value) != nil || !l.write(d, l.next.Bytes()) {
 		l.enc = nil // half a message may have been sent
 	}
 	return l.enc != nil
+}
+
+// write first writes what there is room for, without a deadline: one that has passed
+// before the first byte, because this process was stopped meanwhile, would lose a message
+// that nobody says again.
+func (l *link) write(d time.Duration, text []byte) bool {
+	l.conn.SetWriteDeadline(time.Time{})
+	l.raw.Write(func(fd uintptr) bool {
+		if n, err := syscall.Write(int(fd), text); err == nil {
+			text = text[n:]
+		}
+		return true // does not wait for room
+	})
+	if len(text) == 0 {
+		return true
+	}
+	l.conn.SetWriteDeadline(time.Now().Add(d))
+	_, err := l.conn.Write(text)
+	return err == nil
 }
 
 // receive returns a channel of what the other end sends, which is closed when that

@@ -6,11 +6,14 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // heldVariable names the environment variable with the locks that the fenlocks around a
@@ -18,15 +21,29 @@ import (
 // command that waits for one of them waits for itself.
 const heldVariable = "FENLOCK_HELD"
 
-// identify makes an identity of a lock: the nodes it is on, and its name there.
+// identify makes an identity of a lock: the nodes it is on, however they are spelled, and
+// its name there.
 func identify(nodes []fenlock.Node, prefix, name string) string {
 	var names []string
 	for _, n := range nodes {
-		names = append(names, n.String())
+		names = append(names, member(n))
 	}
 	slices.Sort(names)
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", names, prefix, name))
 	return fmt.Sprintf("%x", sum[:12])
+}
+
+// member is what a node is called by all who use it.
+func member(n fenlock.Node) string {
+	switch engine := n.Engine().(type) {
+	case *valkeynode.Node:
+		return engine.Member()
+	case *sqlnode.Node:
+		if path, err := filepath.EvalSymlinks(engine.String()); err == nil {
+			return path
+		}
+	}
+	return n.String()
 }
 
 // heldWith returns the variable for a command that runs under one lock more.

@@ -29,7 +29,7 @@ func watchdogMain() int {
 		say("%s is started by fenlock run", watchdogName)
 		return exitUsage
 	}
-	nameProcess(watchdogName)
+	nameProcess(watchdogComm)
 	// Signals are for the command, which has them from fenlock, or from who takes its
 	// parent for that. Caught, not ignored: the command would inherit that.
 	notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE)

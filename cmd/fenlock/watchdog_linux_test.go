@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // family is a job of a shell that has a subshell, a process in the background and one in a
@@ -69,6 +72,20 @@ func TestTheJobEndsWithFenlock(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever kills or stops fenlock by its name reaches one of the two, and can see what the
+// other is.
+func TestTheWatchdogsName(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; read x; exit 0")
+	r.line()
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", watchdogOf(r)))
+	if name := strings.TrimSpace(string(comm)); err != nil || strings.Contains(name, "fenlock") || !strings.Contains(name, "watchdog") {
+		t.Errorf("its name is %q, %v", name, err)
+	}
+	r.stdin.Close()
+	r.want(0)
 }
 
 // It does not wait for the end of a lease that nobody extends any more.
@@ -169,6 +186,8 @@ func TestALockInsideItself(t *testing.T) {
 		{75, "is held", "fenlock run --wait 100ms a -- true"},
 		{0, "is held", "fenlock run --no-wait -E 0 a -- true"},
 		{0, "", "fenlock run b -- true"},
+		{64, "around this command", "ln -s $XDG_STATE_HOME/fenlock $XDG_STATE_HOME/link; fenlock run --node sqlite://$XDG_STATE_HOME/link/fenlock.db a -- true"},
+		{64, "around this command", "cd $XDG_STATE_HOME/fenlock; fenlock run --node sqlite:./fenlock.db a -- true"},
 		{0, "", "fenlock run --node " + file + " a -- true"},
 	} {
 		h.start("fenlock", "run", "a", "--", "sh", "-c", test.script).want(test.status, test.said)
@@ -233,5 +252,29 @@ func TestWhatIsNotFenlocks(t *testing.T) {
 	r.want(76, "watchdog")
 	if out := r.rest(); out != "still here\n" {
 		t.Errorf("stdout: %q", out)
+	}
+}
+
+// A watchdog was stopped after it has started the command, and before it could say so.
+func TestTheStartIsNotTold(t *testing.T) {
+	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	lock := held(t, time.Second)
+	w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-time.Second/termShare, "sleep 3600 & kill -STOP $$; sleep 3600")
+	defer theirs.conn.Close()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd.Stdout = in
+	w.run(t, cmd)
+	in.Close()
+	if _, err := w.follow(lock, job{TTL: time.Second}, nil, func(report) {}); err == nil {
+		t.Error("no error")
+	}
+	out.SetReadDeadline(time.Now().Add(limit))
+	if n, err := out.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("somebody is left: %d, %v", n, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -23,6 +24,11 @@ import (
 // under this name.
 const watchdogName = "fenlock-watchdog"
 
+// watchdogComm is its name where no arguments are looked at, as by pkill; of at most 15
+// bytes. "pkill fenlock" has to miss it: of two that are killed or stopped at the same
+// moment, neither ends the command and what it started.
+const watchdogComm = "lock-watchdog"
+
 // watched is a command with its watchdog, as fenlock sees them.
 type watched struct {
 	link     *link
@@ -33,11 +39,18 @@ type watched struct {
 	early    []order         // what the watchdog is to be told when the command runs
 	pid      int             // of the command, 0 before it was started
 	asked    time.Duration   // when the watchdog asked last, by clock.Now
+	startBy  time.Duration   // when the command has to run, by clock.Now
+	ending   syscall.Signal  // that came before the command ran
 	terminal *terminal
 }
 
-// watch starts a watchdog. The caller closes it.
-func watch() (*watched, error) {
+// startPatience is how long a watchdog is waited for that may have been stopped, where
+// nothing else ends the wait: until it has become this program, and after a signal.
+const startPatience = 3 * time.Second
+
+// watch starts a watchdog for a command that has to run within some time. The caller
+// closes it.
+func watch(within time.Duration) (*watched, error) {
 	adoptOrphans() // those of a watchdog that is killed
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -65,11 +78,17 @@ func watch() (*watched, error) {
 	}
 	// Nothing else is started meanwhile that could inherit it.
 	unix.FcntlInt(theirs.Fd(), syscall.F_SETFD, 0)
-	if err := cmd.Start(); err != nil {
+	startBy := clock.Now() + within
+	// Start returns when the process has become the program: never, if it was stopped
+	// before. Whoever is killed here is found to be gone, as later.
+	stuck := time.AfterFunc(min(within, startPatience), func() { killAll(others) })
+	err = cmd.Start()
+	stuck.Stop()
+	if err != nil {
 		l.conn.Close()
 		return nil, err
 	}
-	w := &watched{link: l, news: receive[news](l), process: cmd.Process, gone: make(chan struct{}), others: others}
+	w := &watched{link: l, news: receive[news](l), process: cmd.Process, gone: make(chan struct{}), others: others, startBy: startBy}
 	go func() {
 		cmd.Wait()
 		close(w.gone)
@@ -111,7 +130,13 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 		case n, more := <-w.news:
 			switch {
 			case !more:
-				return nil, w.lost(lock.Name())
+				what := "the command was stopped"
+				if w.pid == 0 {
+					what = "the command was not started, or was stopped at once"
+				}
+				return nil, w.lost(lock.Name(), exitf(exitLost, "the watchdog of %q was killed (process %d): %s", lock.Name(), w.process.Pid, what))
+			case n.Asks == 1 && w.ending != 0:
+				return nil, w.giveUp(lock.Name())
 			case n.Asks > 0:
 				w.asked = clock.Now()
 				o, within := order{Answer: &answer{Asked: n.Asks, Left: lock.Remaining()}}, linkTimeout
@@ -136,8 +161,7 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 					w.link.send(o)
 				}
 			case n.Failed != nil:
-				signal.Ignore(syscall.SIGTTOU)
-				w.terminal.takeBack()
+				w.finish(false)
 				if n.Failed.Status == exitLost {
 					return nil, exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
 				}
@@ -157,6 +181,9 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 			w.pass(sig.(syscall.Signal))
 		case <-timer.C:
 			now := clock.Now()
+			if w.pid == 0 && now > w.startBy {
+				return nil, w.giveUp(lock.Name())
+			}
 			if left := lock.Remaining(); left > 0 {
 				limit = now + left - j.TTL/killShare + look
 			} else {
@@ -166,7 +193,7 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 			if now > limit && w.pid != 0 {
 				w.kill()
 			}
-			if now > min(limit, w.asked+j.TTL/termShare) {
+			if w.pid == 0 || now > min(limit, w.asked+j.TTL/termShare) {
 				w.process.Signal(syscall.SIGCONT)
 			}
 		}
@@ -183,6 +210,14 @@ func (w *watched) pass(sig syscall.Signal) {
 		if w.pid != 0 {
 			w.terminal.give(w.pid) // "fg" gave it to fenlock
 		}
+	case syscall.SIGWINCH:
+	default:
+		if w.pid == 0 && w.ending == 0 {
+			// The command may run already. If it does, it has the signal when that
+			// is known; if this is not known soon, it is not waited for.
+			w.ending = sig
+			w.startBy = min(w.startBy, clock.Now()+startPatience)
+		}
 	}
 	w.tell(order{Signal: sig})
 }
@@ -192,8 +227,13 @@ func (w *watched) kill() (left []process) {
 	if w.pid != 0 {
 		syscall.Kill(-w.pid, syscall.SIGKILL)
 	}
+	return killAll(w.others, w.process.Pid)
+}
+
+// killAll kills all that this process has started, but those.
+func killAll(others map[int]process, spare ...int) (left []process) {
 	for _, p := range descendants() {
-		if w.others[p.Pid] != p && p.Pid != w.process.Pid {
+		if others[p.Pid] != p && !slices.Contains(spare, p.Pid) {
 			syscall.Kill(p.Pid, syscall.SIGKILL)
 			left = append(left, p)
 		}
@@ -201,8 +241,19 @@ func (w *watched) kill() (left []process) {
 	return left
 }
 
-// lost ends the command of a watchdog that was killed: nobody would end it in time.
-func (w *watched) lost(name string) error {
+// giveUp ends a watchdog that has not said whether the command runs. It may have been
+// stopped after it has started the command.
+func (w *watched) giveUp(name string) error {
+	w.process.Kill()
+	if w.ending != 0 {
+		return w.lost(name, &exitError{status: exitSignal + int(w.ending)})
+	}
+	return w.lost(name, exitf(exitLost, "the command was not started: the watchdog of %q (process %d) did not answer while the lock was valid for long enough; was it stopped, or is this machine overloaded?", name, w.process.Pid))
+}
+
+// lost ends the command of a watchdog that was killed: nobody would end it in time. It
+// returns the error if nobody is left.
+func (w *watched) lost(name string, err error) error {
 	<-w.gone
 	left, quiet := w.kill(), 0
 	// One look may miss who was forked meanwhile.
@@ -217,12 +268,13 @@ func (w *watched) lost(name string) error {
 	if len(left) > 0 {
 		return &exitError{status: exitLost, keep: true, message: fmt.Sprintf("the watchdog of %q was killed (process %d), and these could not be stopped: %v; the lock is not released", name, w.process.Pid, left)}
 	}
-	return exitf(exitLost, "the watchdog of %q was killed (process %d): the command was stopped", name, w.process.Pid)
+	return err
 }
 
-// finish takes the terminal back. After a command that was stopped it also
-// puts back the terminal's modes, which a killed editor leaves behind.
+// finish takes the terminal back, which must not stop fenlock. After a command that was
+// stopped it also puts back the terminal's modes, which a killed editor leaves behind.
 func (w *watched) finish(stopped bool) {
+	signal.Ignore(syscall.SIGTTOU)
 	if stopped {
 		w.terminal.restoreModes()
 	}

@@ -70,6 +70,31 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 	}
 }
 
+// The same if others have made the file anew beside a log that was left, and emptied
+// that: SQLite itself says then that it cannot read.
+func TestFileMadeAnewBesideItsLog(t *testing.T) {
+	n, path := newNode(t)
+	r := request("a", "me", 0)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	_, err := n.db.Exec(`PRAGMA shrink_memory`) // it has to read
+	if err := errors.Join(err, os.Truncate(path+"-wal", 0)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.Do(t.Context(), as(node.Extend, r))
+	problem(t, err, path, "disk I/O error") // as long as the file is the same
+	if err := errors.Join(os.WriteFile(path+".new", nil, 0o600), os.Rename(path+".new", path)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		a := want(t, node.Lost)(n.Do(t.Context(), as(node.Extend, r)))
+		if !strings.Contains(a.Detail, "replaced by another while it was open") {
+			t.Errorf("the lease is lost, because %q", a.Detail)
+		}
+	}
+	_, err = n.Inspect(t.Context(), "a")
+	problem(t, err, path, "replaced by another while it was open")
+}
+
 // Whoever holds a lock in a file that is deleted learns it with the next extension, not
 // when the validity has run out: others can have the lock at once.
 func TestDeletedFileEndsTheLock(t *testing.T) {

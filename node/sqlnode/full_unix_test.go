@@ -17,7 +17,7 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-func init() { roles["full"] = full }
+func init() { roles["full"], roles["opens small"] = full, opensSmall }
 
 // full writes below a limit on the size of files, which fails a write as a full
 // disk does: in the commit, not before. Nothing that failed may be granted.
@@ -59,4 +59,32 @@ func TestWriteErrorInTheCommit(t *testing.T) {
 	n := open(t, path)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(lines[1], "", 0))))
 	check(t, n)
+}
+
+// Where there is no room for the locks, SQLite says "disk I/O error" only.
+func TestNoRoomForTheLocks(t *testing.T) {
+	n, path := newNode(t)
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cmd, out, stderr := child(t, "opens small", path)
+	text, err := io.ReadAll(out)
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	problem(t, errors.New(string(text)), path, "open: ", "the disk is full", "free some space")
+}
+
+// opensSmall opens the file again, below a limit that leaves no room for what SQLite makes
+// beside it.
+func opensSmall(n *Node) {
+	n.Close()
+	signal.Ignore(syscall.SIGXFSZ)
+	limit := syscall.Rlimit{Cur: 4 << 10, Max: 4 << 10}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		fatal(err)
+	}
+	_, err := OpenFile(n.path)
+	fmt.Println(err)
+	os.Exit(0)
 }

@@ -67,6 +67,11 @@ func (n *Node) transact(ctx context.Context, a access, f func(*step)) error {
 	var busy error // says more than that the context has ended
 	for wait := time.Millisecond; ; wait = min(2*wait, 25*time.Millisecond) {
 		retry, err := n.try(ctx, a, f)
+		if err != nil {
+			if now := n.unchanged(); now != nil {
+				return contextual(ctx, now) // says more than what SQLite makes of such a file
+			}
+		}
 		if err != nil && retry && busy != nil && ctx.Err() != nil {
 			return contextual(ctx, busy)
 		}
@@ -89,9 +94,6 @@ func (n *Node) transact(ctx context.Context, a access, f func(*step)) error {
 func (n *Node) try(ctx context.Context, a access, f func(*step)) (retry bool, err error) {
 	conn, err := n.db.Conn(ctx)
 	if err != nil {
-		if now := n.unchanged(); now != nil {
-			return false, now // says more than that SQLite cannot open it
-		}
 		return true, err
 	}
 	defer conn.Close() // gives it back
@@ -179,6 +181,10 @@ func code(err error) int {
 
 // hint says what an operator can do about an error.
 func hint(err error) string {
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
+		return "there is no room for the -shm file beside it: the disk is full, or a quota or a limit is reached; free some space"
+	}
 	switch code(err) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return "another process has the file locked; is one of them stopped, or a sqlite3 shell in a transaction? fuser shows them"

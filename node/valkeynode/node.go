@@ -87,6 +87,10 @@ func newNode(errors command.Errors, keys *command.Keys, conn *transport.Conn) *N
 // String returns the node's address without user and password.
 func (n *Node) String() string { return n.errors.Name }
 
+// Member returns what all clients of the node's group call it: host:port, and /db if
+// that is not 0, or the parameter name of its URL.
+func (n *Node) Member() string { return n.member }
+
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 

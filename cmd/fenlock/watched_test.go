@@ -1,0 +1,147 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/clock"
+	"github.com/fenlock/fenlock/node/sqlnode"
+)
+
+// fakeWatchdog returns a watchdog that is a script, and its end of the link.
+func fakeWatchdog(t *testing.T, within time.Duration, script string) (w *watched, theirs *link, cmd *exec.Cmd) {
+	t.Helper()
+	w = &watched{gone: make(chan struct{}), others: make(map[int]process), startBy: clock.Now() + within}
+	for _, p := range descendants() {
+		w.others[p.Pid] = p
+	}
+	w.link, theirs = links(t)
+	w.news = receive[news](w.link)
+	cmd = exec.Command("sh", "-c", script)
+	return w, theirs, cmd
+}
+
+// run starts the script.
+func (w *watched) run(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.process = cmd.Process
+	go func() {
+		cmd.Wait()
+		close(w.gone)
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-w.gone
+	})
+}
+
+// held returns a lock on a file.
+func held(t *testing.T, ttl time.Duration) *fenlock.Lock {
+	t.Helper()
+	n, err := sqlnode.OpenFile(t.TempDir() + "/x.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: ttl, MaxTTL: max(ttl, fenlock.DefaultMaxTTL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	lock, err := l.Acquire(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lock
+}
+
+// However a watchdog gets stuck before the command runs, fenlock gives up when the validity
+// asks for it, or soon after a signal.
+func TestTheWatchdogGetsStuck(t *testing.T) {
+	const (
+		sleeps  = "exec sleep 3600"
+		stopped = "while :; do kill -STOP $$; done"
+	)
+	for _, test := range []struct {
+		name, script string
+		asks         bool // for the job, and says nothing of it
+		signal       syscall.Signal
+		status       int
+	}{
+		{"never asks", sleeps, false, 0, 76},
+		{"stopped right after its start", stopped, false, 0, 76},
+		{"never starts the command", sleeps, true, 0, 76},
+		{"never asks, and a signal", stopped, false, syscall.SIGINT, 130},
+		{"never starts the command, and a signal", stopped, true, syscall.SIGTERM, 143},
+		{"SIGCONT ends nothing", sleeps, false, syscall.SIGCONT, 76},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ttl := time.Second
+			if test.signal != 0 && test.status != 76 {
+				ttl = time.Hour // is not waited for
+			}
+			lock := held(t, ttl)
+			w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-ttl/termShare, test.script)
+			w.run(t, cmd)
+			signals, done := make(chan os.Signal), make(chan error, 1)
+			go func() {
+				_, err := w.follow(lock, job{Args: []string{"true"}, TTL: ttl}, signals, func(report) {})
+				done <- err
+			}()
+			if test.asks {
+				theirs.send(news{Asks: 1})
+				if o := <-receive[order](theirs); o.Job == nil || o.Answer == nil {
+					t.Errorf("no job: %+v", o)
+				}
+			}
+			if test.signal != 0 {
+				signals <- test.signal
+			}
+			select {
+			case err := <-done:
+				var exit *exitError
+				if !errors.As(err, &exit) || exit.status != test.status || exit.keep {
+					t.Errorf("%#v", err)
+				}
+			case <-time.After(limit):
+				t.Fatal("it waits for ever")
+			}
+			select {
+			case <-w.gone:
+			default:
+				t.Error("the watchdog was left")
+			}
+		})
+	}
+}
+
+// A command that is to end is not started any more.
+func TestASignalBeforeTheJobIsGiven(t *testing.T) {
+	lock := held(t, time.Hour)
+	w, theirs, cmd := fakeWatchdog(t, time.Hour, "exec sleep 3600")
+	w.run(t, cmd)
+	signals, done := make(chan os.Signal), make(chan error, 1)
+	go func() {
+		_, err := w.follow(lock, job{Args: []string{"true"}, TTL: time.Hour}, signals, func(report) {})
+		done <- err
+		w.link.conn.Close()
+	}()
+	signals <- syscall.SIGHUP
+	theirs.send(news{Asks: 1})
+	for o := range receive[order](theirs) {
+		t.Errorf("it was told %+v", o)
+	}
+	var exit *exitError
+	if err := <-done; !errors.As(err, &exit) || exit.status != 129 {
+		t.Errorf("%#v", err)
+	}
+}
