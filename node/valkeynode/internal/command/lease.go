@@ -90,7 +90,7 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, l
 		return lease, false, err
 	}
 	leased = left != missing
-	lease.Remaining = time.Duration(max(left, 0)) * time.Millisecond
+	lease.Remaining = time.Duration(bound(left, mostRemaining.Milliseconds())) * time.Millisecond
 	fields, err := values[2].AsStrSlice()
 	if err == nil && len(fields) != 2 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))

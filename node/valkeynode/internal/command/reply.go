@@ -30,7 +30,7 @@ func Parse(op node.Op, message valkey.ValkeyMessage, err error) (answer node.Ans
 		}
 		return answer, false, err
 	case message.IsArray():
-		return parseRefusal(message)
+		return parseRefusal(op, message)
 	}
 	text, err := message.ToString()
 	if err != nil {
@@ -48,17 +48,17 @@ func Parse(op node.Op, message valkey.ValkeyMessage, err error) (answer node.Ans
 	return answer, false, quoteValue(errors.New("unexpected reply"), text)
 }
 
-func parseRefusal(message valkey.ValkeyMessage) (answer node.Answer, notAdmitted bool, err error) {
+func parseRefusal(op node.Op, message valkey.ValkeyMessage) (answer node.Answer, notAdmitted bool, err error) {
 	values, err := message.ToArray()
 	if err != nil {
 		return answer, false, err
 	}
-	if len(values) == 1 { // confirm: {register}
+	if op == node.Confirm && len(values) == 1 { // {register}
 		answer.Status = node.Outrun
 		answer.Register, err = register(values[0])
 		return answer, false, err
 	}
-	if len(values) != 4 { // acquire: {holder, remaining ms, ahead, clock in µs}
+	if op != node.Acquire || len(values) != 4 { // {holder, remaining ms, ahead, clock in µs}
 		return answer, false, fmt.Errorf("unexpected reply of %d values", len(values))
 	}
 	holder, _ := values[0].ToString()

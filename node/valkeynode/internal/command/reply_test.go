@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ func TestParse(t *testing.T) {
 		return node.Answer{Status: node.Held, HeldBy: by, Remaining: remaining, Ahead: ahead, Clock: clock}
 	}
 	for _, c := range []struct {
+		op          node.Op // an acquire, if none is given
 		reply       string
 		want        node.Answer
 		notAdmitted bool
@@ -30,7 +32,13 @@ func TestParse(t *testing.T) {
 	}{
 		{reply: ":7\r\n", want: node.Answer{Status: node.Granted, Register: 7}},
 		{reply: ":9007199254740991\r\n", want: node.Answer{Status: node.Granted, Register: 1<<53 - 1}},
-		{reply: "*1\r\n:7\r\n", want: node.Answer{Status: node.Outrun, Register: 7}},
+		{op: node.Confirm, reply: "*1\r\n:7\r\n", want: node.Answer{Status: node.Outrun, Register: 7}},
+		{op: node.Release, reply: ":1\r\n", want: node.Answer{Status: node.Granted}},
+		// Each refusal is that of one operation.
+		{reply: "*1\r\n:7\r\n", fails: true},
+		{op: node.Release, reply: "*1\r\n:7\r\n", fails: true},
+		{op: node.Extend, reply: refusal(bulk(holder), 250, 3, 1), fails: true},
+		{op: node.Confirm, reply: refusal(bulk(holder), 250, 3, 1), fails: true},
 		{reply: bulk("lost"), want: node.Answer{Status: node.Lost}},
 		{reply: bulk("rejoining"), notAdmitted: true},
 		{reply: refusal(bulk(holder), 250, 3, 1732161439123456), want: held("label", 250*time.Millisecond, 3, 1732161439123456*time.Microsecond)},
@@ -49,7 +57,7 @@ func TestParse(t *testing.T) {
 	} {
 		reply, _ := replytest.Message([]byte(c.reply))
 		message, err := replytest.Result(reply).ToMessage()
-		got, notAdmitted, err := Parse(node.Acquire, message, err)
+		got, notAdmitted, err := Parse(cmp.Or(c.op, node.Acquire), message, err)
 		if (err != nil) != c.fails || err == nil && got != c.want || notAdmitted != c.notAdmitted {
 			t.Errorf("%q: %+v, not admitted %v, %v; want %+v", c.reply, got, notAdmitted, err, c)
 		}
