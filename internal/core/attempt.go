@@ -351,6 +351,15 @@ func (a *Attempt) OnRelease(node int, r Reply) {
 	}
 }
 
+// Settled reports whether the node has answered what could make a lease there: the
+// acquire, and the latest extend. No lease turns up later, then.
+func (a *Attempt) Settled(node int) bool {
+	if a.round > 0 {
+		return !a.waiting.Has(node)
+	}
+	return (a.acquire.yes | a.acquire.no).Has(node)
+}
+
 // ReleaseOutcome reports whether the release has been answered well enough to
 // stop waiting, and whether a majority is known to be free of the lease.
 func (a *Attempt) ReleaseOutcome() (done, clean bool) {

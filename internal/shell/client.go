@@ -19,7 +19,9 @@ type Client struct {
 // NewClient makes a Client. It sends nothing.
 func NewClient(c Config) *Client {
 	g := newGroup(c)
-	g.strays.send = func(peer int, r node.Request, done func(heard bool)) { leave(g, core.Set(0).With(peer), r, done) }
+	g.strays.send = func(peer int, r node.Request, done func(heard, freed bool)) {
+		leave(g, core.Set(0).With(peer), r, done)
+	}
 	return &Client{group: g, waiters: newWaiters(g)}
 }
 

@@ -42,7 +42,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 	case core.Release:
 		l.attempt.OnRelease(i, reply)
 		if err != nil {
-			g.strays.add(i, f.request)
+			g.strays.add(i, f.request, l.attempt.Settled(i))
 		}
 	}
 	decided := l.settle(now)

@@ -14,11 +14,12 @@ type leaving struct {
 	fanout fanout
 	left   atomic.Int32
 	failed atomic.Bool
-	done   func(heard bool)
+	freed  atomic.Bool
+	done   func(heard, freed bool)
 }
 
-// leave sends it. Done is told whether all have answered.
-func leave(g *group, to core.Set, r node.Request, done func(heard bool)) {
+// leave sends it. Done is told whether all have answered, and whether one had the lease.
+func leave(g *group, to core.Set, r node.Request, done func(heard, freed bool)) {
 	l := &leaving{done: done}
 	l.left.Store(int32(to.Len()))
 	l.fanout = fanout{group: g, of: l, action: core.Action{Op: core.Release, To: to}, request: r,
@@ -27,12 +28,15 @@ func leave(g *group, to core.Set, r node.Request, done func(heard bool)) {
 }
 
 // answered implements answerer.
-func (l *leaving) answered(_ *fanout, _ int, _ node.Answer, err error) {
-	if err != nil {
+func (l *leaving) answered(_ *fanout, _ int, a node.Answer, err error) {
+	switch {
+	case err != nil:
 		l.failed.Store(true)
+	case a.Status == node.Granted:
+		l.freed.Store(true)
 	}
 	if l.left.Add(-1) == 0 {
-		l.done(!l.failed.Load())
+		l.done(!l.failed.Load(), l.freed.Load())
 	}
 }
 

@@ -41,6 +41,7 @@ type Attempt interface {
 	Extension() (round uint32, state core.RoundState)
 	Counts(node int) bool
 	Accepts(r core.Reply) bool
+	Settled(node int) bool
 	StartRelease(now time.Duration) core.Action
 	ReleaseOutcome() (done, clean bool)
 }

@@ -12,12 +12,13 @@ import (
 // are over, whose release the node has not answered. A server that was stopped, or cut
 // off, executes what lies in its sockets when it goes on, an acquire of a waiter for
 // example; that lease would keep the lock's holder from its own at this node, for a TTL.
-// So the release is repeated, until the node has answered for a TTL.
+// So the release is repeated: one of them while the node does not answer, and all of them,
+// a few times, when it does.
 type strays struct {
 	env Env
 	ttl time.Duration
-	// send sends a release, and says whether it was answered.
-	send func(peer int, r node.Request, done func(heard bool))
+	// send sends a release, and says whether it was answered, and freed a lease.
+	send func(peer int, r node.Request, done func(heard, freed bool))
 
 	mu    sync.Mutex
 	peers [][]*stray // by peer, the oldest first
@@ -28,8 +29,11 @@ type strays struct {
 // stray is what may be left on one node.
 type stray struct {
 	request node.Request
+	settled bool // one answer to the release is enough
 	since   time.Duration
-	until   time.Duration // when it has ended, if it ever was there; 0: the node does not answer
+	heard   time.Duration // when the node answered again
+	next    time.Duration // when it is asked again
+	until   time.Duration // when the lease has ended, if it ever was there; 0: the node does not answer
 }
 
 const (
@@ -38,8 +42,9 @@ const (
 	longestStray = 10 * time.Minute
 )
 
-// add takes a release that was not answered.
-func (s *strays) add(peer int, r node.Request) {
+// add takes a release that was not answered. Settled: no lease can turn up any more that is
+// not there already.
+func (s *strays) add(peer int, r node.Request, settled bool) {
 	r.Place = node.Place{} // the waiter has gone on since
 	now := s.env.Now()
 	s.mu.Lock()
@@ -50,21 +55,22 @@ func (s *strays) add(peer int, r node.Request) {
 	if len(s.peers[peer]) == maxStrays {
 		s.peers[peer] = slices.Delete(s.peers[peer], 0, 1)
 	}
-	s.peers[peer] = append(s.peers[peer], &stray{request: r, since: now})
+	s.peers[peer] = append(s.peers[peer], &stray{request: r, settled: settled, since: now})
 	s.rest()
 }
 
 // rest sets the timer.
 func (s *strays) rest() {
 	if s.timer == nil {
-		s.timer = s.env.AfterFunc(s.ttl/12, s.wake)
+		s.timer = s.env.AfterFunc(s.ttl/6, s.wake)
 	}
 }
 
-// wake is the timer's. A node that does not answer is asked for one thing only.
+// wake is the timer's. A node that does not answer is asked for one thing only. One that
+// does is asked less and less often: what comes late comes soon, as a rule.
 func (s *strays) wake() {
 	now := s.env.Now()
-	repeat := make([][]*stray, len(s.peers))
+	due := make([][]*stray, len(s.peers))
 	s.mu.Lock()
 	s.timer = nil
 	for peer, all := range s.peers {
@@ -74,46 +80,58 @@ func (s *strays) wake() {
 		s.peers[peer] = all
 		asked := false
 		for _, t := range all {
-			if t.until != 0 || !asked {
-				repeat[peer] = append(repeat[peer], t)
+			switch {
+			case t.until == 0 && !asked:
+				asked = true
+				due[peer] = append(due[peer], t)
+			case t.until != 0 && now >= t.next:
+				t.next = now + 2*(now-t.heard) + s.ttl/6
+				due[peer] = append(due[peer], t)
 			}
-			asked = asked || t.until == 0
 		}
 		if len(all) > 0 {
 			s.rest()
 		}
 	}
 	s.mu.Unlock()
-	s.repeat(repeat)
+	s.repeat(due)
 }
 
 func (s *strays) repeat(what [][]*stray) {
 	for peer, all := range what {
 		for _, t := range all {
-			s.send(peer, t.request, func(heard bool) {
+			s.send(peer, t.request, func(heard, freed bool) {
 				if heard {
-					s.heard(peer)
+					s.heard(peer, t, freed)
 				}
 			})
 		}
 	}
 }
 
-// heard is told that a node answers again: what may be there has a TTL from now on.
-func (s *strays) heard(peer int) {
+// heard is told that a node answers, and so that what may turn up there has a TTL from now
+// on. What was there, and is freed, does not come again.
+func (s *strays) heard(peer int, which *stray, freed bool) {
 	now := s.env.Now()
-	repeat := make([][]*stray, peer+1)
+	due := make([][]*stray, peer+1)
 	s.mu.Lock()
-	if !s.over {
-		for _, t := range s.peers[peer] {
-			if t.until == 0 {
-				t.until = now + s.ttl
-				repeat[peer] = append(repeat[peer], t) // all but one were not sent
+	if s.over {
+		s.mu.Unlock()
+		return
+	}
+	if freed || which.settled {
+		s.peers[peer] = slices.DeleteFunc(s.peers[peer], func(t *stray) bool { return t == which })
+	}
+	for _, t := range s.peers[peer] {
+		if t.until == 0 {
+			t.heard, t.next, t.until = now, now+s.ttl/6, now+s.ttl
+			if t != which {
+				due[peer] = append(due[peer], t)
 			}
 		}
 	}
 	s.mu.Unlock()
-	s.repeat(repeat)
+	s.repeat(due)
 }
 
 // end forgets all of them.

@@ -191,7 +191,7 @@ func (s *waiters) forget(w *waiter) {
 // leaveAll takes a waiter that gave up out of the queues, and forgets it when all
 // nodes have answered. One that has not may notify it until its queue is forgotten.
 func (s *waiters) leaveAll(w *waiter) {
-	s.send(w, s.queues, func(heard bool) {
+	s.send(w, s.queues, func(heard, _ bool) {
 		if heard {
 			s.forget(w)
 			return
@@ -205,10 +205,10 @@ func (s *waiters) leaveAll(w *waiter) {
 // comes, see notified, or finds nobody to notify.
 func (s *waiters) leave(i int, w *waiter) {
 	if s.queues.Has(i) {
-		s.send(w, core.Set(0).With(i), func(bool) {})
+		s.send(w, core.Set(0).With(i), func(_, _ bool) {})
 	}
 }
 
-func (s *waiters) send(w *waiter, to core.Set, done func(heard bool)) {
+func (s *waiters) send(w *waiter, to core.Set, done func(heard, freed bool)) {
 	leave(s.group, to, node.Request{Op: node.Release, Name: w.name, Place: w.place(core.Release)}, done)
 }

@@ -1,0 +1,12 @@
+package command
+
+import "time"
+
+// What a server is believed: a lease of another program may end in millions of
+// years, and no number may be one that cannot be computed with.
+const (
+	mostRemaining = 365 * 24 * time.Hour
+	mostClock     = 1 << 52 // in microseconds, the year 2112
+)
+
+func bound(n, most int64) int64 { return min(max(n, 0), most) }
