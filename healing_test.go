@@ -142,7 +142,7 @@ func TestReleasesAreRepeatedSparingly(t *testing.T) {
 			t.Errorf("%d releases in a TTL", n)
 		}
 		if forever {
-			time.Sleep(10 * time.Minute)
+			time.Sleep(30 * ttl)
 		} else {
 			stopped.heal()
 			before = len(stopped.times(release))

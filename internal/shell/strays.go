@@ -38,8 +38,8 @@ type stray struct {
 
 const (
 	maxStrays = 1024 // of a node: what can be under way to it when it stops, and more
-	// longestStray is how long the end of an outage is waited for.
-	longestStray = 10 * time.Minute
+	// longestStray is for how many TTLs the end of an outage is waited for.
+	longestStray = 30
 )
 
 // add takes a release that was not answered. Settled: no lease can turn up any more that is
@@ -49,7 +49,8 @@ func (s *strays) add(peer int, r node.Request, settled bool) {
 	now := s.env.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
+	again := func(t *stray) bool { return t.request.Holder == r.Holder }
+	if s.over || slices.ContainsFunc(s.peers[peer], again) {
 		return
 	}
 	if len(s.peers[peer]) == maxStrays {
@@ -75,7 +76,7 @@ func (s *strays) wake() {
 	s.timer = nil
 	for peer, all := range s.peers {
 		all = slices.DeleteFunc(all, func(t *stray) bool {
-			return t.until != 0 && now >= t.until || now-t.since >= longestStray
+			return t.until != 0 && now >= t.until || now-t.since >= longestStray*s.ttl
 		})
 		s.peers[peer] = all
 		asked := false

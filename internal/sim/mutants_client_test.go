@@ -71,7 +71,7 @@ var validityMutants = []mutant{
 	{name: "the validity has no drift", checks: is("validity"), seeds: 2000, broken: startLater(1), where: cuts},
 	{name: "the drift is added to the validity", seen: "redlock-py #3", checks: is("validity"), seeds: 80, broken: startLater(2), where: cuts},
 	{name: "the validity counts from the replies", seen: "node-redlock #274", checks: is("validity"), seeds: 250, broken: breaking(fromTheReply(false)), where: pausedTrying},
-	{name: "the validity counts from the last retry", seen: "node-redlock #276", checks: is("validity"), seeds: 1500, broken: breaking(fromTheReply(true)), where: pausedHolding},
+	{name: "the validity counts from the last retry", seen: "node-redlock #276", checks: is("validity"), seeds: 4000, broken: breaking(fromTheReply(true)), where: pausedHolding},
 	{name: "an extension counts from its replies", seen: "node-redlock #369", checks: is("validity"), seeds: 2000, broken: all(longExtensions, breaking(extendedFromTheReply)), where: lateCuts},
 	{name: "the lease ends at a time of the client's wall clock", seen: "rueidislock", checks: is("validity"), seeds: 20, broken: asking(func(c *client, q *node.Request) { q.TTL = c.ttl + c.wall - 1000*time.Hour })},
 	{name: "a context outlives the lease by the interval of extensions", seen: "rueidislock", checks: is("tenure"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
