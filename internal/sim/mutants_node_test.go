@@ -113,7 +113,7 @@ var nodeMutants = []mutant{
 		losses(p)
 		p.pace, p.trip, p.hold = 600*time.Millisecond, 500*time.Microsecond, 10*time.Second
 	}},
-	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 60, broken: func(r *rules) {
+	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 600, broken: func(r *rules) {
 		r.merge = func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error) {
 			result, err := rebuild.Merge(n, self, answers)
 			result.Tokens = nil
