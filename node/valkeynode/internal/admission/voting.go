@@ -55,8 +55,9 @@ type Server struct {
 	dial   uint64
 	RunID  string // of the server; another after each start
 	replID string
-	terms  command.Terms // as recorded
-	stale  atomic.Bool   // it has to be looked at again
+	terms  command.Terms              // as recorded
+	stale  atomic.Bool                // it has to be looked at again
+	agreed atomic.Pointer[membership] // the terms were compared with this one's: not for each request
 }
 
 // Ready returns the server if requests can be sent to it at once, else nil.
@@ -139,11 +140,12 @@ func (s *Server) current() bool { return !s.stale.Load() && s.voting.link.Up(s.d
 // check refuses a server whose group is another one than this client's, and one that is
 // another node of the group.
 func (v *Voting) check(s *Server) error {
-	if to := v.joined.Load(); to != nil {
+	if to := v.joined.Load(); to != nil && s.agreed.Load() != to {
 		if err := s.terms.Check(to.terms); err != nil {
 			s.stale.Store(true) // the record may be set right
 			return v.errors.Describe(err)
 		}
+		s.agreed.Store(to)
 	}
 	return v.checkDuplicate(s)
 }

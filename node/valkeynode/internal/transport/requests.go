@@ -1,9 +1,9 @@
 package transport
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 )
 
@@ -62,8 +62,17 @@ func (a *asked) pop() {
 // slots keep it far lower.
 const maxOutstanding = 1 << 12
 
-// manyOf are the commands whose replies may be long.
-var manyOf = map[string]bool{"INFO": true, "HGETALL": true, "EXEC": true, "SCAN": true, "HELLO": true, "CONFIG": true}
+// verb is a kind of command: what is read of its reply depends on it.
+type verb uint8
+
+const (
+	other verb = iota
+	hello
+	subscribe
+	long // its reply may be long
+)
+
+var verbs = map[string]verb{"HELLO": hello, "SUBSCRIBE": subscribe, "INFO": long, "HGETALL": long, "EXEC": long, "SCAN": long, "CONFIG": long}
 
 // requestScan follows what the library writes: arrays of strings.
 type requestScan struct {
@@ -74,7 +83,7 @@ type requestScan struct {
 	nth    int   // argument of the command
 	body   int64 // bytes of it to come, with the line's end
 	word   []byte
-	name   string
+	first  verb // what the command is, as far as that matters
 }
 
 func (s *requestScan) scan(p []byte) error {
@@ -121,23 +130,23 @@ func (s *requestScan) add(b byte) error {
 
 // argument takes note of one that was written.
 func (s *requestScan) argument() error {
-	word, _, _ := strings.Cut(string(s.word[:min(len(s.word), 16)]), "\r")
+	word, _, _ := bytes.Cut(s.word[:min(len(s.word), 16)], []byte{'\r'})
 	switch {
 	case s.nth == 1:
-		s.name = word
-	case s.nth == 2 && s.name == "HELLO" && word == "2":
+		s.first = verbs[string(word)] // which makes no string
+	case s.nth == 2 && s.first == hello && string(word) == "2":
 		s.asked.resp2 = true
 	}
 	if int64(s.nth) < s.args {
 		return nil
 	}
 	switch {
-	case s.name == "SUBSCRIBE" && s.asked.resp2:
+	case s.first == subscribe && s.asked.resp2:
 		// Messages could not be told from replies, nor could a wrong one.
 		return errors.New("the server does not speak RESP3, which notifications need")
-	case s.name == "SUBSCRIBE":
+	case s.first == subscribe:
 		return s.asked.push(confirmation)
-	case manyOf[s.name]:
+	case s.first == long, s.first == hello:
 		return s.asked.push(many)
 	}
 	return s.asked.push(little)
