@@ -260,7 +260,7 @@ func TestTenThousandLocks(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, member := range nodes {
-			wantErr(t, member.Engine().(node.Admin).List(t.Context(), func(l node.Lease) bool {
+			wantErr(t, member.Engine().(node.Admin).List(t.Context(), "", func(l node.Lease) bool {
 				t.Errorf("node %s has a lease of %q left", member, l.Name)
 				return false
 			}))

@@ -7,23 +7,64 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// Admin is an engine that shows its leases to an operator, who may break one by the
-// operation ForceRelease.
+// Admin is an engine that shows its leases and queues to an operator, who may break a
+// lock by the operation ForceRelease. To look changes nothing.
 type Admin interface {
-	// Inspect returns the lease of a name and the register of its stripe. A name
-	// without a lease has Remaining 0.
+	// Inspect returns the lease of a name and the register of its stripe.
 	Inspect(ctx context.Context, name string) (Lease, error)
 
-	// List calls yield for every lease until yield returns false. Leases that
-	// come or go meanwhile may or may not be listed.
-	List(ctx context.Context, yield func(Lease) bool) error
+	// Waiting returns the first waiters in the queue of a name, in order, at most limit
+	// of them, and how many there are. Nobody waits on an engine that is no Queuer.
+	Waiting(ctx context.Context, name string, limit int) (first []Waiter, all int, err error)
+
+	// List calls yield for the lease of every name with a prefix, in any order, until
+	// yield returns false. Leases that come or go meanwhile may or may not be listed. It
+	// reads a bounded number of them at a time, so that it keeps nobody else waiting.
+	List(ctx context.Context, prefix string, yield func(Lease) bool) error
 }
 
 // Lease is what an operator sees of a name on one node. The holder's identity
 // is left out on purpose: whoever knows it can release the lease.
 type Lease struct {
-	Name      string
-	Label     string // empty for a lease of another Redlock client
-	Remaining time.Duration
-	Register  fence.Token // of the name's stripe
+	Name string
+	// Leased reports whether anybody has it. If not, only Name and Register are set.
+	Leased bool
+	Label  string // empty for a lease of another Redlock client
+	// Holder is the holder's Fingerprint: equal on all nodes where it is the same one's.
+	Holder uint64
+	// Reserved reports that the name is kept for a waiter that was notified, for a
+	// second. Label is NextInQueue then.
+	Reserved bool
+	// Since is when its attempt began, on its own wall clock; zero if that is not known.
+	Since time.Time
+	// Token is the holder's, 0 as long as the node has not been told. Then, if a quorum has
+	// one Origin, that is it: an attempt that finds so many equal has not to tell anybody.
+	Token     fence.Token
+	Origin    fence.Token   // what R was when the lease was created; 0 if it is not fenlock's
+	Remaining time.Duration // 0 for a lease that has no end
+	Register  fence.Token   // R: of the name's stripe
+}
+
+// Waiter is what an operator sees of a waiter in a queue of one node.
+type Waiter struct {
+	Label  string        // empty if it has none
+	Waited time.Duration // since it came, by the clock of the node that shows it
+	// ID tells waiters apart, on all nodes, and tells nothing about them: a hash.
+	ID uint64
+}
+
+// LeaseOf returns what an operator sees of the lease of a holder, who may be nobody, for
+// engines. Label, Holder, Reserved and Since come from the holder.
+func LeaseOf(name string, h Holder) Lease {
+	return Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(), Since: h.Since()}
+}
+
+// WaiterOf returns what an operator sees of the waiter at a place, when the clock that
+// its stamp is of shows now.
+func WaiterOf(at Place, now time.Duration) Waiter {
+	return Waiter{
+		Label:  WaiterLabel(at.Waiter),
+		Waited: max(now-time.Duration(at.Stamp)*time.Microsecond, 0),
+		ID:     Holder(at.Waiter).Fingerprint(),
+	}
 }

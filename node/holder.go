@@ -1,20 +1,33 @@
 package node
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// Holder is the identity of one acquisition attempt: 128 random bits in hex,
-// a colon, and a label for people. Whoever knows it can release the lease, so
-// it is not for display; Label is.
+// Holder is the identity of one acquisition attempt: 128 random bits in hex, when it
+// began, and a label for people, as NewHolder makes it. Whoever knows it can release the
+// lease, so it is not for display; Label and Since are.
 type Holder string
 
-// IDLength is the number of hexadecimal digits of a Holder before the colon, and of
-// the client in a Place.Waiter.
+// NewHolder returns the holder with these random digits: they, an at sign, when the
+// attempt began on the client's wall clock, in milliseconds since 1970, a colon, and the
+// label. No promise rests on the time: it is for people.
+func NewHolder(id [IDLength]byte, since time.Time, label string) Holder {
+	var space [256]byte
+	b := append(space[:0], id[:]...)
+	b = strconv.AppendInt(append(b, '@'), max(since.UnixMilli(), 0), 10)
+	return Holder(append(append(b, ':'), label...))
+}
+
+// IDLength is the number of hexadecimal digits that a Holder begins with, and the
+// client in a Place.Waiter.
 const IDLength = 32
 
 // Label returns the readable part, NextInQueue if h reserves the name for a waiter,
@@ -23,13 +36,51 @@ func (h Holder) Label() string {
 	if h.Reserves() {
 		return NextInQueue
 	}
-	if len(h) <= IDLength || h[IDLength] != ':' {
-		return ""
+	_, label, _ := h.parts()
+	return label
+}
+
+// Since returns when the attempt began, by the wall clock of the client that made it, to
+// the millisecond; the zero Time if that is not part of h.
+func (h Holder) Since() time.Time {
+	since, _, _ := h.parts()
+	if ms, err := strconv.ParseInt(since, 10, 64); err == nil && ms > 0 && ms < maxMillis {
+		return time.UnixMilli(ms)
 	}
-	if strings.Trim(string(h[:IDLength]), "0123456789abcdef") != "" {
-		return ""
+	return time.Time{}
+}
+
+// maxMillis is the year 10000, which no text form of a time reaches.
+const maxMillis = 253402300800000
+
+// parts splits what NewHolder puts together. The time may be missing: then a colon
+// follows the digits.
+func (h Holder) parts() (since, label string, ok bool) {
+	if len(h) <= IDLength || strings.Trim(string(h[:IDLength]), "0123456789abcdef") != "" {
+		return "", "", false
 	}
-	return string(h[IDLength+1:])
+	rest := string(h[IDLength:])
+	if rest[0] == '@' {
+		since, label, ok = strings.Cut(rest[1:], ":")
+		if ok = ok && since != "" && strings.Trim(since, "0123456789") == ""; ok {
+			return since, label, true
+		}
+		return "", "", false
+	}
+	if rest[0] != ':' {
+		return "", "", false
+	}
+	return "", rest[1:], true
+}
+
+// Fingerprint tells the leases of one holder from those of others, on all nodes: a hash
+// of the identity, from which nobody finds that again. 0 is nobody's.
+func (h Holder) Fingerprint() uint64 {
+	if h == "" {
+		return 0
+	}
+	sum := sha256.Sum256([]byte(h))
+	return max(binary.BigEndian.Uint64(sum[:]), 1)
 }
 
 // Format keeps the identity out of logs and errors, whatever the verb.

@@ -48,7 +48,8 @@ const (
 	// (the proposal), and is Granted with R. Held if the name is leased, to whomever.
 	Acquire Op = 1 + iota
 	// Confirm sets R to Token while the lease is Holder's. Outrun, with R, if that
-	// is larger already; Lost if the lease is not the holder's.
+	// is larger already; Lost if the lease is not the holder's. Token is then the
+	// lease's, as OwnToken is.
 	Confirm
 	// Extend renews the lease of Holder to TTL from now, and creates it again if
 	// nobody has one, or the name is reserved for a waiter. Lost otherwise. Then it sets R to the larger of R and Token (the
@@ -85,7 +86,10 @@ type Request struct {
 	Holder Holder
 	TTL    time.Duration // whole milliseconds count; engines round down
 	Token  fence.Token
-	Place  Place // for a Queuer: see there
+	// OwnToken is, in an Extend, the holder's fencing token, 0 if it has none yet. The
+	// node keeps it with the lease, for those who look at it (Admin). It decides nothing.
+	OwnToken fence.Token
+	Place    Place // for a Queuer: see there
 }
 
 // Status is the kind of an Answer.

@@ -1,8 +1,10 @@
 package node_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -45,5 +47,45 @@ func TestWrapper(t *testing.T) {
 	_, shows := w.Engine().(node.Admin)
 	if !queues || !rejoins || !shows {
 		t.Errorf("the engine keeps queues %v, rejoins %v, shows %v; want all", queues, rejoins, shows)
+	}
+}
+
+func TestHolder(t *testing.T) {
+	const id = "0123456789abcdef0123456789abcdef"
+	since := time.UnixMilli(1_700_000_000_123)
+	made := node.NewHolder([node.IDLength]byte([]byte(id)), since.Add(999*time.Microsecond), "host/42")
+	if made != id+"@1700000000123:host/42" {
+		t.Errorf("made %q", string(made))
+	}
+	for h, want := range map[node.Holder]struct {
+		label string
+		since time.Time
+	}{
+		made:                           {"host/42", since},
+		id + "@1:":                     {"", time.UnixMilli(1)},
+		id + ":host:42@7":              {"host:42@7", time.Time{}}, // as it was before
+		id + "@0:a":                    {"a", time.Time{}},
+		id + "@253402300800000:a":      {"a", time.Time{}},
+		id + "@99999999999999999999:a": {"a", time.Time{}},
+		id + "@-1:a":                   {},
+		id + "@:a":                     {},
+		id + "@1":                      {},
+		id + "@1 :a":                   {},
+		id:                             {},
+		"":                             {},
+		id + "x:a":                     {},
+		node.Holder("g" + id[1:] + "@1700000000123:abc"): {},
+		node.Reserved(id + ":1:abc"):                     {node.NextInQueue, time.Time{}},
+	} {
+		if h.Label() != want.label || !h.Since().Equal(want.since) {
+			t.Errorf("%q: %q since %v; want %q since %v", string(h), h.Label(), h.Since(), want.label, want.since)
+		}
+	}
+	if fmt.Sprint(made) != "holder(host/42)" {
+		t.Errorf("printed as %v", made)
+	}
+	other := node.NewHolder([node.IDLength]byte([]byte(id)), since, "host/43")
+	if made.Fingerprint() == other.Fingerprint() || made.Fingerprint() == 0 || node.Holder("").Fingerprint() != 0 {
+		t.Errorf("fingerprints %x, %x", made.Fingerprint(), other.Fingerprint())
 	}
 }

@@ -1,6 +1,9 @@
 package node
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Queuer is an engine that keeps the waiters for a name in a queue, in the order of
 // their stamps (equal ones: of the waiters' bytes), and notifies the one whose turn it
@@ -37,8 +40,9 @@ type Queuer interface {
 	// they are, or why they are not by the time that ctx is done; in both cases
 	// it goes on in the background, through broken connections too.
 	//
-	// It calls notify with each waiter that is notified, and with "" when that may
-	// have been missed: when the waiters have become reachable again, or late.
+	// It calls notify with each waiter that is notified, with or without its label, and
+	// with "" when that may have been missed: when the waiters have become reachable
+	// again, or late.
 	// Notify returns at once. A Locker calls Listen once; Lockers that share the
 	// node are different clients.
 	Listen(ctx context.Context, client string, notify func(waiter string)) error
@@ -48,10 +52,22 @@ type Queuer interface {
 type Place struct {
 	// Waiter is the identity of one wait, the same on all nodes and for all of its
 	// attempts: the client's, IDLength lower-case hexadecimal digits, then a colon and a
-	// number of 1 to 19 digits. Empty is nobody, who is never in a queue.
+	// number of 1 to 19 digits. A colon and a label for people may follow, at most
+	// MaxWaiterLabel bytes of UTF-8 without control characters. Empty is nobody, who is
+	// never in a queue.
 	Waiter string
 	// Stamp is when the wait began, in microseconds of the nodes' time: the same
 	// on all nodes, so that they agree about who is next. At most 2^53. In a Release, 0
 	// means that the wait is over.
 	Stamp int64
+}
+
+// MaxWaiterLabel is how long the label of a waiter may be, in bytes.
+const MaxWaiterLabel = 128
+
+// WaiterLabel returns the label of a waiter, "" if it has none.
+func WaiterLabel(waiter string) string {
+	_, rest, _ := strings.Cut(waiter, ":")
+	_, label, _ := strings.Cut(rest, ":")
+	return label
 }

@@ -20,6 +20,7 @@ type brokenQueues struct {
 	key       func(name string) string
 	reachable func(q *brokenQueue, waiter string) bool
 	tell      func(s *served) []string
+	shown     func(first []node.Waiter) ([]node.Waiter, int)
 	expiry    time.Duration
 
 	renewed, listens, anybody, nervous, slow bool
@@ -50,6 +51,7 @@ func newBrokenQueues() brokenQueues {
 		key:       func(name string) string { return name },
 		reachable: func(q *brokenQueue, waiter string) bool { return len(q.n.listenersOf(waiter)) > 0 },
 		tell:      func(s *served) []string { return []string{s.notify} },
+		shown:     func(first []node.Waiter) ([]node.Waiter, int) { return first, len(first) },
 		expiry:    rule.QueueExpiry, renewed: true,
 	}
 }
@@ -118,7 +120,7 @@ func (c *queuer) Listen(_ context.Context, client string, notify func(string)) e
 	if c.closed.Load() && !c.queues.listens {
 		return c.wrap(errClosed, node.Request{})
 	}
-	if rule.CheckPlace(node.Place{Waiter: client + ":0"}) != nil && !c.queues.anybody {
+	if rule.CheckClient(client) != nil && !c.queues.anybody {
 		return c.wrap(node.ErrInvalid, node.Request{})
 	}
 	c.queues.listeners = append(c.queues.listeners, listener{c, client, notify})

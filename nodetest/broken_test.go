@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,8 @@ type broken struct {
 	left   func(time.Duration) time.Duration
 	wrap   func(err error, r node.Request) error
 	list   func(all []node.Lease) []node.Lease
+	show   func(l node.Lease) node.Lease
+	begins func(name, prefix string) bool
 
 	torn, deaf, immortal, leaky, mute bool
 
@@ -113,6 +116,8 @@ func newBroken() *broken {
 		left:   func(d time.Duration) time.Duration { return d },
 		wrap:   func(err error, _ node.Request) error { return fmt.Errorf("broken node: %w", err) },
 		list:   func(all []node.Lease) []node.Lease { return all },
+		show:   func(l node.Lease) node.Lease { return l },
+		begins: strings.HasPrefix,
 	}
 }
 
@@ -187,14 +192,29 @@ func (c *client) Inspect(ctx context.Context, name string) (node.Lease, error) {
 }
 
 func (n *broken) lease(name string, e rule.Entry) node.Lease {
-	l := node.Lease{Name: name, Register: e.Register}
-	if now := time.Duration(n.now.Load()); e.Leased(now) {
-		l.Label, l.Remaining = n.label(e.Holder), n.left(e.Expires-now)
+	l := e.Lease(name, time.Duration(n.now.Load()))
+	if l.Leased {
+		l.Label, l.Remaining = n.label(e.Holder), n.left(l.Remaining)
 	}
-	return l
+	return n.show(l)
 }
 
-func (c *client) List(ctx context.Context, yield func(node.Lease) bool) error {
+// Waiting implements node.Admin.
+func (c *client) Waiting(_ context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.queues.byName[c.queues.key(name)]
+	if q == nil {
+		return nil, 0, nil
+	}
+	for _, at := range q.Waiters {
+		first = append(first, node.WaiterOf(at, time.Duration(c.now.Load())))
+	}
+	first, all = c.queues.shown(first)
+	return first[:min(limit, len(first))], all, nil
+}
+
+func (c *client) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
 	if err := c.refuse(ctx); err != nil {
 		return c.wrap(err, node.Request{})
 	}
@@ -203,7 +223,7 @@ func (c *client) List(ctx context.Context, yield func(node.Lease) bool) error {
 	var all []node.Lease
 	for name, e := range c.leases {
 		e.Register = c.registers[c.stripe(name)]
-		if l := c.lease(name, e); l.Remaining != 0 {
+		if l := c.lease(name, e); l.Leased && c.begins(name, prefix) {
 			all = append(all, l)
 		}
 	}

@@ -67,8 +67,7 @@
 //     true of now: a list of clients that were there once makes each one that has
 //     ended cost everybody behind it a second. Of the waiters of a client, all can be
 //     told or none: the client is what is before the colon.
-//  3. Listen refuses a client that could have no waiters: rule.CheckPlace of its name and
-//     ":0". It outlives its context, broken connections and restarts of the store,
+//  3. Listen refuses a client that could have no waiters: rule.CheckClient. It outlives its context, broken connections and restarts of the store,
 //     and ends with Close. Whenever the waiters were out of reach for a moment,
 //     notify("") follows, after they are in reach again, and never otherwise.
 //  4. Forget a queue rule.QueueExpiry after rule.Queue.Renew, or a second earlier, and

@@ -37,13 +37,20 @@ func (e *listener) event(waiter string) {
 	if waiter == "" {
 		e.missed++
 	} else {
-		e.events = append(e.events, waiter)
+		e.events = append(e.events, unlabelled(waiter))
 	}
 	e.mu.Unlock()
 	select {
 	case e.more <- struct{}{}:
 	default:
 	}
+}
+
+// unlabelled is a waiter without its label: an engine need not tell that.
+func unlabelled(waiter string) string {
+	client, rest, _ := strings.Cut(waiter, ":")
+	number, _, _ := strings.Cut(rest, ":")
+	return client + ":" + number
 }
 
 // heard checks that these waiters and no others of this try have been notified
@@ -58,7 +65,7 @@ func (q *queueSuite) heard(want ...waiter) {
 		var expected []string
 		for _, w := range want {
 			if strings.HasPrefix(w.Waiter, e.client) {
-				expected = append(expected, w.Waiter)
+				expected = append(expected, unlabelled(w.Waiter))
 			}
 		}
 		sentinel := q.notify(e)

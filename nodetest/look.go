@@ -50,7 +50,7 @@ func listShowsEveryLeaseOnce(s *suite) {
 	}
 
 	calls := 0
-	if err := s.other.List(s.ctx, func(node.Lease) bool { calls++; return calls < 3 }); err != nil || calls != 3 {
+	if err := s.other.List(s.ctx, "", func(node.Lease) bool { calls++; return calls < 3 }); err != nil || calls != 3 {
 		s.Fatalf("yield returned false at its third call, and was called %d times; error %v", calls, err)
 	}
 }
@@ -62,7 +62,7 @@ func (s *suite) list() map[string]node.Lease {
 	if !s.other.admin() {
 		return all
 	}
-	err := s.other.List(s.ctx, func(l node.Lease) bool {
+	err := s.other.List(s.ctx, "", func(l node.Lease) bool {
 		if _, twice := all[l.Name]; twice {
 			s.Errorf("%q is listed twice", l.Name)
 		}

@@ -190,6 +190,28 @@ var queueMutants = append(reserveMutants, []mutant{
 			l.notify("")
 		}
 	})},
+	{"shown in another order", "WaitingShowsTheQueue", func(n *broken) {
+		n.queues.shown = func(first []node.Waiter) ([]node.Waiter, int) {
+			slices.Reverse(first)
+			return first, len(first)
+		}
+	}},
+	{"shown as if nobody waited", "WaitingShowsTheQueue", func(n *broken) {
+		n.queues.shown = func([]node.Waiter) ([]node.Waiter, int) { return nil, 0 }
+	}},
+	{"shown without the label", "WaitingShowsTheQueue", func(n *broken) {
+		n.queues.shown = func(first []node.Waiter) ([]node.Waiter, int) {
+			for i := range first {
+				first[i].Label = ""
+			}
+			return first, len(first)
+		}
+	}},
+	{"who has a label cannot be told", "LabelledWaiterIsNotified", func(n *broken) {
+		n.queues.reachable = func(q *brokenQueue, waiter string) bool {
+			return strings.Count(waiter, ":") == 1 && len(q.n.listenersOf(waiter)) > 0
+		}
+	}},
 	{"rules that take long", "", func(n *broken) { n.queues.slow = true }},
 }...)
 

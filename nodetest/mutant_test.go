@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -200,6 +201,29 @@ var mutants = []mutant{
 			return all
 		}
 	}},
+	{"list looks anywhere in the name", "ListShowsNamesWithAPrefix", func(n *broken) { n.begins = strings.Contains }},
+	{"list takes a prefix for a pattern", "ListShowsNamesWithAPrefix", func(n *broken) {
+		n.begins = func(name, prefix string) bool {
+			match, _ := path.Match(prefix+"*", name)
+			return match || strings.HasPrefix(name, prefix)
+		}
+	}},
+	{"shown without a token", "LeaseShowsItsHolder", showing(func(l *node.Lease) { l.Token = 0 })},
+	{"shown without an origin", "LeaseShowsItsHolder", showing(func(l *node.Lease) { l.Origin = 0 })},
+	{"shown since now", "LeaseShowsItsHolder", showing(func(l *node.Lease) { l.Since = time.Now() })},
+	{"shown as everybody's", "LeaseShowsItsHolder", showing(func(l *node.Lease) { l.Holder = min(l.Holder, 1) })},
+	{"shown with the token of the lease before", "LeaseShowsItsHolder", after(func(s *served) {
+		if s.a.Status == node.Granted {
+			s.Entry.Token = s.was.Token
+		}
+	}, node.Acquire)},
+	{"shown without what an extension tells", "LeaseShowsItsHolder",
+		before(func(s *served) { s.r.OwnToken = 0 }, node.Extend)},
+	{"shown without the token if an extension tells none", "LeaseShowsItsHolder", after(func(s *served) {
+		if s.a.Status == node.Granted {
+			s.Entry.Token = s.r.OwnToken
+		}
+	}, node.Extend)},
 	{"label is the whole holder", "AcquireRefusesWhileLeased", func(n *broken) {
 		n.label = func(holder node.Holder) string { return string(holder) }
 	}},
@@ -237,6 +261,18 @@ var mutants = []mutant{
 	{"leaves a goroutine", "LeaseEndsByItself", func(n *broken) { n.leaky = true }},
 }
 
+// showing has an operator see leases otherwise.
+func showing(change func(l *node.Lease)) func(*broken) {
+	return func(n *broken) {
+		n.show = func(l node.Lease) node.Lease {
+			if l.Leased && !l.Reserved {
+				change(&l)
+			}
+			return l
+		}
+	}
+}
+
 // Which mutant TestMutant runs the suite on, and whether that is no node.Admin.
 const (
 	mutantVariable = "FENLOCK_NODETEST_MUTANT"
@@ -255,7 +291,7 @@ func (h hidden) Engine() any {
 
 // onlyShown reports whether a mutant does wrong what only an operator would see.
 func (m mutant) onlyShown() bool {
-	prefixes := []string{"force release", "list ", "bookkeeping"}
+	prefixes := []string{"force release", "list ", "shown ", "bookkeeping"}
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(m.name, prefix) })
 }
 

@@ -112,7 +112,7 @@ func queuesNeverMix(q *queueSuite) {
 func badPlaceChangesNothing(q *queueSuite) {
 	const client = "0123456789abcdef0123456789abcdef"
 	var bad []node.Place
-	for _, w := range []string{" ", "1", client, client + ":", client + ":a", client + ":-1", client + ":1 ", client + ":1\n", client + ":1:1",
+	for _, w := range []string{" ", "1", client, client + ":", client + ":a", client + ":-1", client + ":1 ", client + ":1\n", client + ":1:a\n", client + ":1:\xff", client + ":1:" + strings.Repeat("x", node.MaxWaiterLabel+1), client + ":a:1",
 		client + "::1", client[1:] + ":1", client + "0:1", strings.ToUpper(client) + ":1", "g" + client[1:] + ":1", client + ":" + strings.Repeat("1", 20)} {
 		bad = append(bad, node.Place{Waiter: w, Stamp: 1}, node.Place{Waiter: w})
 	}

@@ -129,7 +129,7 @@ var cases = []func(*suite){
 // adminCases are those for a node.Admin.
 var adminCases = []func(*suite){
 	forceReleaseShutsOutTheOldHolder, forceReleaseRespectsTheFloor,
-	listShowsEveryLeaseOnce,
+	leaseShowsItsHolder, listShowsEveryLeaseOnce, listShowsNamesWithAPrefix,
 }
 
 // startCases are those for a node.Starter.
@@ -144,6 +144,7 @@ var queueCases = []func(*queueSuite){
 	reservedNameRefusesOthers, reservedNameIsNotTheOldHolders, reservedNameGivesWayToAnExtension, reservingMovesNoRegister,
 	reservedNameShowsTheNextInQueue, reservationEnds, leavingIsFinal, leavingPassesOnWhatIsReserved,
 	failedAttemptIsQueuedAgain, failedAttemptNotifiesAnEarlierOne, failedAttemptGivesUpWhatIsReserved,
+	waitingShowsTheQueue, labelledWaiterIsNotified,
 }
 
 // slowQueueCases are only where Harness.Fast.
@@ -177,7 +178,7 @@ func (s *suite) outwait() { s.wait(short + short/2) }
 
 // request is one holder's request, with ttl long.
 func request(name, label string, token fence.Token) node.Request {
-	return node.Request{Name: name, Holder: node.Holder(identity() + ":" + label), TTL: long, Token: token}
+	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(identity())), time.Now(), label), TTL: long, Token: token}
 }
 
 // identity returns random digits, as a holder or a client has them.

@@ -160,7 +160,7 @@ func everyOperation(ctx context.Context, n *watched, r node.Request) map[string]
 	if n.admin() {
 		_, errs["force release"] = n.ForceRelease(ctx, r.Name, 0)
 		_, errs["inspect"] = n.Inspect(ctx, r.Name)
-		errs["list"] = n.List(ctx, func(node.Lease) bool { return true })
+		errs["list"] = n.List(ctx, "", func(node.Lease) bool { return true })
 	}
 	return errs
 }

@@ -38,6 +38,7 @@ func (w *watched) check(op string, result any, err error) {
 // Do makes a request in the way that the rules are run.
 func (w *watched) Do(ctx context.Context, r node.Request) (a node.Answer, err error) {
 	id, _, _ := strings.Cut(string(r.Holder), ":")
+	id, _, _ = strings.Cut(id, "@")
 	w.in.mu.Lock()
 	w.in.ids = append(w.in.ids, id)
 	w.in.mu.Unlock()
@@ -122,7 +123,7 @@ func (w *watched) peekTaken(ctx context.Context, name string) (node.Lease, error
 	if err != nil {
 		return l, err
 	}
-	l.Label, l.Remaining = a.HeldBy, a.Remaining
+	l.Leased, l.Label, l.Remaining = true, a.HeldBy, a.Remaining
 	for i := 0; ; i++ { // the register, by another name of its stripe
 		if neighbour := fmt.Sprintf("neighbour %d of %q", i, name); node.Stripe(neighbour) == node.Stripe(name) {
 			l.Register, _, err = w.vacant(ctx, neighbour)
@@ -131,13 +132,19 @@ func (w *watched) peekTaken(ctx context.Context, name string) (node.Lease, error
 	}
 }
 
-func (w *watched) List(ctx context.Context, yield func(node.Lease) bool) error {
-	err := w.Engine().(node.Admin).List(ctx, func(l node.Lease) bool {
+func (w *watched) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
+	err := w.Engine().(node.Admin).List(ctx, prefix, func(l node.Lease) bool {
 		w.check("list", l, nil)
 		return yield(l)
 	})
 	w.check("list", nil, err)
 	return err
+}
+
+func (w *watched) Waiting(ctx context.Context, name string, limit int) ([]node.Waiter, int, error) {
+	first, all, err := w.Engine().(node.Admin).Waiting(ctx, name, limit)
+	w.check("waiting", first, err)
+	return first, all, err
 }
 
 // Listen is there for the rules of waiter queues, which no other node is asked.

@@ -321,7 +321,7 @@ func (h *home) leases() (leases []node.Lease) {
 		h.t.Fatal(err)
 	}
 	defer n.Close()
-	err = n.List(h.t.Context(), func(l node.Lease) bool {
+	err = n.List(h.t.Context(), "", func(l node.Lease) bool {
 		leases = append(leases, l)
 		return true
 	})

@@ -117,8 +117,8 @@ func (e *extensions) end(f Failure) {
 func (l *Lock) begin(g *group, of owner, name string, values context.Context, start time.Duration) {
 	l.group, l.of, l.name, l.values, l.start = g, of, name, values, start
 	l.ticking.of = l
-	id := g.Env.ID()
-	l.holder = node.Holder(string(id[:]) + ":" + g.Label)
+	wall := g.Env.WallMicros()
+	l.holder = node.NewHolder(g.Env.ID(), time.UnixMicro(wall), g.Label)
 	l.peers = make([]peerState, len(g.Peers))
 	l.mu.Lock()
 	if l.cancelled { // nothing was sent
@@ -132,7 +132,7 @@ func (l *Lock) begin(g *group, of owner, name string, values context.Context, st
 		TTL:      g.TTL,
 		MaxHold:  max(g.MaxHold, 0),
 		Start:    start,
-		Proposal: core.Proposal(g.Env.WallMicros(), fence.Token(g.seen.Load())),
+		Proposal: core.Proposal(wall, fence.Token(g.seen.Load())),
 		Ordered:  g.ordered,
 	})
 	l.attempt = attempt
@@ -250,5 +250,8 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 	}
 	f.group, f.of, f.action = g, l, action
 	f.request = node.Request{Op: node.Op(action.Op), Name: l.name, Holder: l.holder, TTL: g.TTL, Token: action.Token, Place: l.of.place(action.Op)}
+	if action.Op == core.Extend {
+		f.request.OwnToken = l.Token()
+	}
 	f.send(l.values, now)
 }

@@ -138,6 +138,7 @@ func (s *waiters) notified(i int, id string) {
 		return
 	}
 	text, ok := strings.CutPrefix(id, s.client+":")
+	text, _, _ = strings.Cut(text, ":") // its label
 	number, err := strconv.ParseUint(text, 10, 64)
 	if !ok || err != nil {
 		return
@@ -175,8 +176,11 @@ func (s *waiters) enter(w *waiter) bool {
 	w.number = s.last
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var id [node.IDLength + 21]byte
+	var id [node.IDLength + 22 + node.MaxWaiterLabel]byte
 	waiter := strconv.AppendUint(append(append(id[:0], s.client...), ':'), w.number, 10)
+	if s.group.Label != "" {
+		waiter = append(append(waiter, ':'), s.group.Label...)
+	}
 	w.at = node.Place{Waiter: string(waiter), Stamp: min(max(stamp.Microseconds(), 1), maxStamp)}
 	return true
 }

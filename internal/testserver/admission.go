@@ -10,7 +10,7 @@ import (
 
 // Format is the number of what fenlock keeps on a server, in the registers' field
 // "format". The engine's own tests compare it with theirs.
-const Format = "2"
+const Format = "3"
 
 // RegistersKey is the key of the registers of the locks with a prefix.
 func RegistersKey(prefix string) string { return "fenlock-registers:" + prefix }

@@ -21,7 +21,7 @@ type listener struct {
 // could have no waiters is ErrInvalid. Notify is called in the goroutine whose
 // operation notified the waiter, before that returns.
 func (n *Node) Listen(_ context.Context, client string, notify func(waiter string)) error {
-	if err := rule.CheckPlace(node.Place{Waiter: client + ":0"}); err != nil {
+	if err := rule.CheckClient(client); err != nil {
 		return n.errorf("listen", fmt.Errorf("%w: %w", node.ErrInvalid, err))
 	}
 	s := n.store

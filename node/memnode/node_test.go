@@ -157,7 +157,7 @@ func TestJoinTwice(t *testing.T) {
 func TestListMayCallTheNode(t *testing.T) {
 	n, ctx := New("a"), context.Background()
 	must(t, node.Granted)(n.Do(ctx, as(node.Acquire, request("x", "one", 0))))
-	err := n.List(ctx, func(l node.Lease) bool {
+	err := n.List(ctx, "", func(l node.Lease) bool {
 		_, err := n.Inspect(ctx, l.Name)
 		return err == nil
 	})

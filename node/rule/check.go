@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
@@ -19,7 +21,7 @@ func Check(r node.Request) (err error) {
 	case node.Confirm, node.ForceRelease:
 		err = checkToken(r.Token)
 	case node.Extend:
-		err = errors.Join(checkTTL(r.TTL), checkToken(r.Token), checkHolder(r.Holder))
+		err = errors.Join(checkTTL(r.TTL), checkToken(r.Token), checkToken(r.OwnToken), checkHolder(r.Holder))
 	case node.Release:
 		err = CheckPlace(r.Place)
 	default:
@@ -78,7 +80,8 @@ const maxStamp = 1 << 53
 // CheckPlace refuses what is no waiter, and a stamp that some engine could not
 // keep exactly: nodes that rounded differently would disagree about who is next.
 // A waiter is 32 hexadecimal digits in lower case, a colon and 1 to 19 digits:
-// some engines make the name of a channel of it. Nobody, the empty waiter, is fine.
+// some engines make the name of a channel of it. A colon and a label may follow.
+// Nobody, the empty waiter, is fine.
 func CheckPlace(p node.Place) error {
 	if p.Stamp < 0 || p.Stamp > maxStamp {
 		return fmt.Errorf("the stamp %d is not between 0 and 2^53; nothing was done", p.Stamp)
@@ -86,10 +89,27 @@ func CheckPlace(p node.Place) error {
 	if p.Waiter == "" {
 		return nil
 	}
-	client, number, _ := strings.Cut(p.Waiter, ":")
-	if len(client) != 32 || strings.Trim(client, "0123456789abcdef") != "" ||
+	client, rest, _ := strings.Cut(p.Waiter, ":")
+	number, label, _ := strings.Cut(rest, ":")
+	if !isClient(client) ||
 		len(number) < 1 || len(number) > 19 || strings.Trim(number, "0123456789") != "" {
 		return fmt.Errorf("the waiter %.60q is not 32 hexadecimal digits, a colon and a number; nothing was done", p.Waiter)
 	}
+	if len(label) > node.MaxWaiterLabel || !utf8.ValidString(label) || strings.ContainsFunc(label, unicode.IsControl) {
+		return fmt.Errorf("the waiter's label %.60q is not at most %d bytes of UTF-8 without control characters; nothing was done", label, node.MaxWaiterLabel)
+	}
 	return nil
+}
+
+// CheckClient refuses what could have no waiters: a client is 32 hexadecimal digits in
+// lower case. The error matches node.ErrInvalid.
+func CheckClient(client string) error {
+	if !isClient(client) {
+		return fmt.Errorf("%w: the client %.60q is not %d hexadecimal digits; nothing was done", node.ErrInvalid, client, node.IDLength)
+	}
+	return nil
+}
+
+func isClient(s string) bool {
+	return len(s) == node.IDLength && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
@@ -233,7 +236,7 @@ func fuzzToken(b byte) fence.Token {
 func FuzzChecks(f *testing.F) {
 	const client = "0123456789abcdef0123456789abcdef"
 	for _, s := range []string{
-		"", ":", "1", ":1", " ", client, client + ":", client + ":1", client + ":a", client + ":1\n", client + "::1", client + ":1:2",
+		"", ":", "1", ":1", " ", client, client + ":", client + ":1", client + ":a", client + ":1\n", client + "::1", client + ":1:2", client + ":1:", client + ":a:1", client + ":1:é\u0085", client + ":1:\xff", client + ":1:" + strings.Repeat("x", 128), client + ":1:" + strings.Repeat("x", 129),
 		client + ":-1", client + ":+1", client + ": 1", client + ":١", client[1:] + ":1", client + "0:1", strings.ToUpper(client) + ":1",
 		"g" + client[1:] + ":1", client[:31] + "/:1", client[:31] + "\x00:1", client[:30] + "..:1", strings.Repeat("é", 16) + ":1",
 		client + ":" + strings.Repeat("0", 19), client + ":" + strings.Repeat("0", 20), client + ":" + strings.Repeat("9", 19),
@@ -246,13 +249,10 @@ func FuzzChecks(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, s string, n int64) {
-		good := s == ""
-		if len(s) >= 34 && len(s) <= 52 && s[32] == ':' {
-			good = true
-			for i, b := range []byte(s) {
-				hex := b >= '0' && b <= '9' || i < 32 && b >= 'a' && b <= 'f'
-				good = good && (hex || i == 32)
-			}
+		good, labelled := s == "", regexp.MustCompile(`^[0-9a-f]{32}:[0-9]{1,19}(:.*)?$`).FindStringSubmatch(s)
+		if labelled != nil {
+			label := strings.TrimPrefix(labelled[1], ":")
+			good = utf8.ValidString(s) && len(label) <= 128 && !strings.ContainsFunc(label, unicode.IsControl)
 		}
 		if err := CheckPlace(node.Place{Waiter: s, Stamp: n}); (err == nil) != (good && n >= 0 && n <= 1<<53) {
 			t.Errorf("place %q, %d: %v", s, n, err)

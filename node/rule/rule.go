@@ -30,6 +30,7 @@ type Entry struct {
 	Holder   node.Holder   // empty: never leased, or removed
 	Expires  time.Duration // on the node's clock; from this moment on the lease is gone
 	Origin   fence.Token   // the lease's: the register when it was created
+	Token    fence.Token   // the holder's, as far as it has told; nothing is decided by it
 	Register fence.Token   // highest token ever promised for the stripe
 	Out      bool          // not admitted: the node refuses, see node.Rejoining
 }
@@ -43,9 +44,13 @@ func (e *Entry) leasedTo(holder node.Holder, now time.Duration) bool {
 
 // Lease returns what an operator sees of the entry of name at now.
 func (e *Entry) Lease(name string, now time.Duration) node.Lease {
-	l := node.Lease{Name: name, Register: e.Register}
-	if e.Leased(now) {
-		l.Label, l.Remaining = e.Holder.Label(), e.Expires-now
+	if !e.Leased(now) {
+		return node.Lease{Name: name, Register: e.Register}
+	}
+	l := node.LeaseOf(name, e.Holder)
+	l.Register, l.Remaining = e.Register, e.Expires-now
+	if !l.Reserved {
+		l.Token, l.Origin = e.Token, e.Origin
 	}
 	return l
 }
@@ -103,7 +108,7 @@ func acquire(e *Entry, now time.Duration, r node.Request) node.Answer {
 	}
 	e.Register = max(e.Register+1, r.Token)
 	e.take(now, r)
-	e.Origin = e.Register
+	e.Origin, e.Token = e.Register, 0
 	return node.Answer{Status: node.Granted, Register: e.Register}
 }
 
@@ -118,7 +123,7 @@ func confirm(e *Entry, now time.Duration, r node.Request) node.Answer {
 	case e.Register > r.Token:
 		return node.Answer{Status: node.Outrun, Register: e.Register}
 	}
-	e.Register = r.Token
+	e.Register, e.Token = r.Token, r.Token
 	return node.Answer{Status: node.Granted, Register: r.Token}
 }
 
@@ -133,12 +138,15 @@ func extend(e *Entry, now time.Duration, r node.Request) node.Answer {
 	case e.leasedTo(r.Holder, now):
 		// It keeps its origin.
 	case !e.Leased(now), e.Holder.Reserves():
-		e.Origin = e.Register
+		e.Origin, e.Token = e.Register, 0
 	default:
 		return node.Answer{Status: node.Lost}
 	}
 	e.take(now, r)
 	e.Register = max(e.Register, r.Token)
+	if r.OwnToken > 0 {
+		e.Token = r.OwnToken
+	}
 	return node.Answer{Status: node.Granted, Register: e.Origin}
 }
 

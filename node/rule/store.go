@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -32,6 +33,7 @@ type Lease struct {
 	Holder  node.Holder
 	Expires time.Duration
 	Origin  fence.Token // as in Entry
+	Token   fence.Token // as in Entry
 }
 
 // QueueRecord is who waits for a name in a Store, and until when that is remembered.
@@ -71,7 +73,7 @@ func (s *Store) Begin(name string, now time.Duration, reachable func(waiter stri
 
 func (s *Store) entry(name string) Entry {
 	l := s.Leases[name]
-	return Entry{l.Holder, l.Expires, l.Origin, s.Registers[node.Stripe(name)], s.Out}
+	return Entry{l.Holder, l.Expires, l.Origin, l.Token, s.Registers[node.Stripe(name)], s.Out}
 }
 
 // Renew implements Queue.
@@ -88,7 +90,7 @@ func (o *Operation) Commit() {
 		s.Registers[node.Stripe(o.name)] = o.Register
 	}
 	if o.Leased(o.now) {
-		s.Leases[o.name] = Lease{o.Holder, o.Entry.Expires, o.Origin}
+		s.Leases[o.name] = Lease{o.Holder, o.Entry.Expires, o.Origin, o.Token}
 	} else {
 		delete(s.Leases, o.name)
 	}
@@ -106,11 +108,24 @@ func (s *Store) Lease(name string, now time.Duration) node.Lease {
 	return e.Lease(name, now)
 }
 
-// All returns what an operator sees of all names that are leased at now, in the order
-// of the names.
-func (s *Store) All(now time.Duration) (all []node.Lease) {
+// Waiting returns what an operator sees of the first waiters in the queue of a name, at
+// most limit of them, and how many there are.
+func (s *Store) Waiting(name string, now time.Duration, limit int) (first []node.Waiter, all int) {
+	queue := s.Queues[name]
+	if now >= queue.Expires {
+		return nil, 0
+	}
+	for _, at := range queue.Waiters[:min(limit, len(queue.Waiters))] {
+		first = append(first, node.WaiterOf(at, now))
+	}
+	return first, len(queue.Waiters)
+}
+
+// All returns what an operator sees of all names with a prefix that are leased at now,
+// in the order of the names.
+func (s *Store) All(prefix string, now time.Duration) (all []node.Lease) {
 	for name := range s.Leases {
-		if l := s.Lease(name, now); l.Remaining > 0 {
+		if l := s.Lease(name, now); l.Leased && strings.HasPrefix(name, prefix) {
 			all = append(all, l)
 		}
 	}

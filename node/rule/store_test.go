@@ -48,10 +48,10 @@ func TestStoreKeepsNamesApart(t *testing.T) {
 		t.Errorf("%q was notified", notify)
 	}
 	want := []node.Lease{
-		{Name: other, Remaining: time.Minute, Register: 1},
-		{Name: "a", Label: node.NextInQueue, Remaining: ReservationTTL, Register: 2},
+		{Name: other, Leased: true, Holder: node.Holder("h").Fingerprint(), Origin: 1, Remaining: time.Minute, Register: 1},
+		{Name: "a", Leased: true, Label: node.NextInQueue, Holder: node.Reserved("w").Fingerprint(), Reserved: true, Remaining: ReservationTTL, Register: 2},
 	}
-	if all := s.All(0); !reflect.DeepEqual(all, want) {
+	if all := s.All("", 0); !reflect.DeepEqual(all, want) {
 		t.Errorf("%+v; want %+v", all, want)
 	}
 	if l := s.Lease(same[1], 0); l != (node.Lease{Name: same[1], Register: 2}) {

@@ -49,12 +49,13 @@ func (n *Node) serve(ctx context.Context, a access, r node.Request) (node.Answer
 // is stored.
 func (s *step) load(name string) (e rule.Entry, stored bool) {
 	var holder []byte
-	var expires, origin int64
+	var expires, origin, token int64
 	var boot string
-	stored = s.row(s.node.stmt.lease, []any{[]byte(name)}, &holder, &expires, &boot, &origin)
+	stored = s.row(s.node.stmt.lease, []any{[]byte(name)}, &holder, &expires, &boot, &origin, &token)
 	if stored && boot == s.node.boot {
 		e.Holder, e.Expires = node.Holder(holder), time.Duration(expires)*time.Millisecond
 		e.Origin = s.number("the origin of a lease", origin)
+		e.Token = s.number("the token of a lease", token)
 	}
 	e.Register = s.register(name)
 	return e, stored
@@ -89,8 +90,8 @@ func (s *step) store(name string, before, after rule.Entry, stored bool, now tim
 	switch {
 	case !after.Leased(now) && stored:
 		s.exec(n.stmt.dropLease, []byte(name))
-	case after.Leased(now) && (after.Holder != before.Holder || after.Expires != before.Expires):
-		s.exec(n.stmt.setLease, []byte(name), []byte(after.Holder), after.Expires.Milliseconds(), n.boot, int64(after.Origin))
+	case after.Leased(now) && (after.Holder != before.Holder || after.Expires != before.Expires || after.Token != before.Token):
+		s.exec(n.stmt.setLease, []byte(name), []byte(after.Holder), after.Expires.Milliseconds(), n.boot, int64(after.Origin), int64(after.Token))
 		s.exec(n.stmt.purge, now.Milliseconds(), purgeSize)
 	}
 }

@@ -59,7 +59,7 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 			_, release := n.Do(t.Context(), as(node.Release, r))
 			_, acquire := n.Do(t.Context(), as(node.Acquire, request("b", "", 0)))
 			_, inspect := n.Inspect(t.Context(), "a")
-			list := n.List(t.Context(), func(node.Lease) bool { return true })
+			list := n.List(t.Context(), "", func(node.Lease) bool { return true })
 			for _, err := range []error{release, acquire, inspect, list} {
 				problem(t, err, path, "while it was open")
 				if !errors.Is(err, node.ErrMisconfigured) {
@@ -160,7 +160,7 @@ func TestOpenRefuses(t *testing.T) {
 
 func TestNewerFormatIsRefused(t *testing.T) {
 	n, path := newNode(t)
-	for value, says := range map[string]string{"3": "newer fenlock (format 3", "soon": "no fenlock wrote", "0": "no fenlock wrote"} {
+	for value, says := range map[string]string{"4": "newer fenlock (format 4", "soon": "no fenlock wrote", "0": "no fenlock wrote"} {
 		if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = ?`, value); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,8 @@ func TestFirstFormatIsMigrated(t *testing.T) {
 	n, path := newNode(t)
 	old := request("a", "old", 7)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, old)))
-	if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = '1'; ALTER TABLE fenlock_leases DROP COLUMN origin`); err != nil {
+	if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = '1'; ALTER TABLE fenlock_leases DROP COLUMN origin;
+		ALTER TABLE fenlock_leases DROP COLUMN token`); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Close(); err != nil {
@@ -191,6 +192,25 @@ func TestFirstFormatIsMigrated(t *testing.T) {
 	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r))).Register
 	if again := want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r))).Register; again != first || first != 8 {
 		t.Errorf("the origin is %d after a grant of %d", again, first)
+	}
+}
+
+// A lease of format 2 has no token of its holder's. It goes on being extended.
+func TestSecondFormatIsMigrated(t *testing.T) {
+	n, path := newNode(t)
+	r := request("a", "old", 7)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	if _, err := n.db.Exec(`UPDATE fenlock_meta SET value = '2'; ALTER TABLE fenlock_leases DROP COLUMN token`); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = open(t, path)
+	r.Token, r.OwnToken = 0, 7
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
+	if l, err := n.Inspect(t.Context(), "a"); err != nil || l.Origin != 7 || l.Token != 7 {
+		t.Errorf("%+v, %v", l, err)
 	}
 }
 

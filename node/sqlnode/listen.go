@@ -28,7 +28,7 @@ const (
 // mend, and fenlock.ErrInvalid if the client is none or listens already. Where
 // there are no named pipes (Windows), it matches errors.ErrUnsupported.
 func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
-	if err := rule.CheckPlace(node.Place{Waiter: client + ":0"}); err != nil {
+	if err := rule.CheckClient(client); err != nil {
 		return n.errorf("listen", invalidf("%q is no client", client))
 	}
 	l := &listener{node: n, client: client, event: event, lstat: os.Lstat,
@@ -131,7 +131,7 @@ func (l *listener) read(file *os.File) {
 			return
 		}
 		waiter := l.client + ":" + strings.TrimSuffix(string(text), "\n")
-		if !skip && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
+		if !skip && rule.CheckPlace(node.Place{Waiter: waiter}) == nil && node.WaiterLabel(waiter) == "" {
 			l.event(waiter)
 		}
 		skip = false

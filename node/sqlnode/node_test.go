@@ -177,7 +177,7 @@ func TestLeaseOfAnotherBootIsVoid(t *testing.T) {
 	if l, err := after.Inspect(t.Context(), "a"); err != nil || l.Remaining != 0 || l.Label != "" || l.Register != 7 {
 		t.Errorf("inspect: %+v, %v", l, err)
 	}
-	if err := after.List(t.Context(), func(l node.Lease) bool { t.Errorf("listed: %+v", l); return true }); err != nil {
+	if err := after.List(t.Context(), "", func(l node.Lease) bool { t.Errorf("listed: %+v", l); return true }); err != nil {
 		t.Error(err)
 	}
 	want(t, node.Lost)(after.Do(t.Context(), as(node.Confirm, old)))

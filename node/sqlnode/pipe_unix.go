@@ -61,6 +61,7 @@ func (n *Node) reach(waiter string) *pipe {
 		return nil
 	}
 	_, number, _ := strings.Cut(waiter, ":")
+	number, _, _ = strings.Cut(number, ":") // without the label
 	return &pipe{fd, number + "\n"}
 }
 
@@ -227,7 +228,7 @@ func (n *Node) sweep() {
 	names, _ := folder.Readdirnames(sweepSize)
 	for _, name := range names {
 		path := filepath.Join(n.pipes(), name)
-		if rule.CheckPlace(node.Place{Waiter: name + ":0"}) != nil {
+		if rule.CheckClient(name) != nil {
 			info, err := os.Lstat(path)
 			if !strings.HasPrefix(name, draftPrefix) || err != nil || time.Since(info.ModTime()) < draftAge {
 				continue

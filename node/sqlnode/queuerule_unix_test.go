@@ -79,6 +79,9 @@ func againstMemory(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 		}
 		r := node.Request{Name: name, Holder: node.Holder(fmt.Sprint("h", rng.IntN(3))), Place: p,
 			TTL: time.Duration(1+rng.IntN(3000)) * time.Millisecond, Token: fence.Token(rng.IntN(50))}
+		if rng.IntN(2) == 0 {
+			r.OwnToken = fence.Token(1 + rng.IntN(3))
+		}
 		switch rng.IntN(10) {
 		case 0, 1, 2, 3:
 			r.Op = node.Acquire
@@ -107,7 +110,8 @@ func againstMemory(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 		log = append(log, fmt.Sprintf("%v: %v %+v %s: %+v", *now, r.Op, r, string(r.Holder), got))
 		stored, queued := entry(t, n, name), inTable(t, n, name)
 		same := err == nil && got == wants && slices.Equal(queued, o.Waiters) &&
-			stored.Register == o.Register && stored.Leased(*now) == o.Leased(*now)
+			stored.Register == o.Register && stored.Leased(*now) == o.Leased(*now) &&
+			(!o.Leased(*now) || stored.Holder == o.Holder && stored.Origin == o.Origin && stored.Token == o.Token)
 		if o.Leased(*now) {
 			same = same && stored.Holder == o.Holder && stored.Expires == o.Entry.Expires
 		}

@@ -13,9 +13,9 @@ import (
 // format is the version of the tables. A program that finds a larger one must not
 // touch them: it does not know what they promise.
 //
-// Since 2, a lease has an origin. Leases of format 1 stay as they are: their holders
-// are programs of that time, which do not look at it.
-const format = 2
+// Since 2, a lease has an origin, and since 3 its holder's token. Leases of before stay
+// as they are: their holders are programs of that time, which do not look at it.
+const format = 3
 
 // Names and holders are BLOBs, since any bytes are allowed in them and they are
 // equal only if all bytes are. Times are integers, in milliseconds on the clock
@@ -27,7 +27,8 @@ var schema = []string{
 		holder  BLOB NOT NULL,
 		expires INTEGER NOT NULL,
 		boot    TEXT NOT NULL,
-		origin  INTEGER NOT NULL DEFAULT 0
+		origin  INTEGER NOT NULL DEFAULT 0,
+		token   INTEGER NOT NULL DEFAULT 0
 	) WITHOUT ROWID`,
 	`CREATE INDEX IF NOT EXISTS fenlock_leases_expires ON fenlock_leases (expires)`,
 	`CREATE TABLE IF NOT EXISTS fenlock_registers (stripe INTEGER PRIMARY KEY NOT NULL, token INTEGER NOT NULL)`,
@@ -49,7 +50,7 @@ var schema = []string{
 // statements are prepared once; database/sql prepares them again on a
 // connection that replaces a broken one.
 type statements struct {
-	lease, register, page                   *sql.Stmt
+	lease, register, page, waiting          *sql.Stmt
 	setLease, dropLease, setRegister, purge *sql.Stmt
 
 	queue, head, stamp, before, all                                       *sql.Stmt
@@ -73,12 +74,14 @@ func (n *Node) prepare(ctx context.Context) error {
 		to   **sql.Stmt
 		text string
 	}{
-		{&n.stmt.lease, `SELECT holder, expires, boot, origin FROM fenlock_leases WHERE name = ?`},
+		{&n.stmt.lease, `SELECT holder, expires, boot, origin, token FROM fenlock_leases WHERE name = ?`},
 		{&n.stmt.register, `SELECT token FROM fenlock_registers WHERE stripe = ?`},
-		{&n.stmt.page, `SELECT name, holder, expires FROM fenlock_leases WHERE name > ? AND expires > ? AND boot = ? ORDER BY name LIMIT ?`},
-		{&n.stmt.setLease, `INSERT INTO fenlock_leases (name, holder, expires, boot, origin) VALUES (?, ?, ?, ?, ?)
+		{&n.stmt.page, `SELECT name, holder, expires, origin, token FROM fenlock_leases
+			WHERE name >= ? AND name > ? AND substr(name, 1, ?) = ? AND expires > ? AND boot = ? ORDER BY name LIMIT ?`},
+		{&n.stmt.waiting, `SELECT stamp, waiter FROM fenlock_waiters WHERE name = ? ORDER BY stamp, waiter LIMIT ?`},
+		{&n.stmt.setLease, `INSERT INTO fenlock_leases (name, holder, expires, boot, origin, token) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires, boot = excluded.boot,
-				origin = excluded.origin`},
+				origin = excluded.origin, token = excluded.token`},
 		{&n.stmt.dropLease, `DELETE FROM fenlock_leases WHERE name = ?`},
 		{&n.stmt.setRegister, `INSERT INTO fenlock_registers (stripe, token) VALUES (?, ?)
 			ON CONFLICT (stripe) DO UPDATE SET token = excluded.token`},
@@ -144,7 +147,10 @@ func (s *step) migrate() {
 	}
 	if found < format {
 		s.changed = true
-		exec(`ALTER TABLE fenlock_leases ADD COLUMN origin INTEGER NOT NULL DEFAULT 0`)
+		if found < 2 {
+			exec(`ALTER TABLE fenlock_leases ADD COLUMN origin INTEGER NOT NULL DEFAULT 0`)
+		}
+		exec(`ALTER TABLE fenlock_leases ADD COLUMN token INTEGER NOT NULL DEFAULT 0`)
 		exec(`UPDATE fenlock_meta SET value = ? WHERE key = 'format'`, strconv.Itoa(format))
 	}
 	boot := s.node.boot

@@ -19,7 +19,7 @@ import (
 const leastPermissions = "~fenlock:* ~fenlock-registers:fenlock:* ~fenlock-line:fenlock:* &fenlock-wake:* " +
 	"+info +config|get +script|exists +script|load +eval +evalsha +multi +exec " +
 	"+get +getrange +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hsetnx +hdel +time +scan " +
-	"+zadd +zcard +zrank +zrem +zpopmin +publish +pubsub|numsub +subscribe"
+	"+zadd +zcard +zrange +zrank +zrem +zpopmin +publish +pubsub|numsub +subscribe"
 
 const (
 	aclUser     = "lock-user"
@@ -108,10 +108,11 @@ func exercise(t *testing.T, server *testserver.Server) error {
 		}
 	}
 	_, inspect := n.Inspect(ctx, r.Name)
-	list := n.List(ctx, func(node.Lease) bool { return true })
+	_, _, waiting := n.Waiting(ctx, r.Name, 10)
+	list := n.List(ctx, "", func(node.Lease) bool { return true })
 	_, registers := n.Registers(ctx)
-	if got := server.Do("HMGET", registersKey, "durable", "format"); got != "[1 2]" {
+	if got := server.Do("HMGET", registersKey, "durable", "format"); got != "[1 "+testserver.Format+"]" {
 		return fmt.Errorf("fsync always, or the format, is not recorded: %s", got)
 	}
-	return errors.Join(inspect, list, registers)
+	return errors.Join(inspect, waiting, list, registers)
 }

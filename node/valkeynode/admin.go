@@ -5,6 +5,7 @@ import (
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/valkey-io/valkey-go"
 )
 
 // Inspect implements node.Admin. It reads in one transaction.
@@ -14,26 +15,48 @@ func (n *Node) Inspect(ctx context.Context, name string) (lease node.Lease, err 
 	if err != nil {
 		return lease, err
 	}
-	if _, err := n.voting.Look(ctx); err != nil {
-		return lease, err
-	}
-	replies, err := n.conn.DoMulti(ctx, commands...)
+	replies, err := n.read(ctx, commands)
 	if err != nil {
 		return lease, err
 	}
 	return command.ParseInspect(name, replies)
 }
 
-// List implements node.Admin. With an empty prefix every string on the server
-// could be a lock's key; then only values that fenlock wrote are listed.
-func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) (err error) {
+// Waiting implements node.Admin. It reads in one transaction.
+func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
+	defer func() { err = n.errors.Fail(err) }()
+	commands, err := n.keys.Waiting(n.conn.B(), name, limit)
+	if err != nil {
+		return nil, 0, err
+	}
+	replies, err := n.read(ctx, commands)
+	if err != nil {
+		return nil, 0, err
+	}
+	return command.ParseWaiting(replies)
+}
+
+// read sends commands to a server that was looked at.
+func (n *Node) read(ctx context.Context, commands []valkey.Completed) ([]valkey.ValkeyResult, error) {
+	if _, err := n.voting.Look(ctx); err != nil {
+		return nil, err
+	}
+	return n.conn.DoMulti(ctx, commands...)
+}
+
+// listAtOnce bounds how many leases are read with one write.
+const listAtOnce = 100
+
+// List implements node.Admin. With an empty prefix of the keys (WithPrefix) every string
+// on the server could be a lock's; then only values that fenlock wrote are listed.
+func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) bool) (err error) {
 	defer func() { err = n.errors.Fail(err) }()
 	if _, err := n.voting.Look(ctx); err != nil {
 		return err
 	}
 	seen := make(map[string]bool) // SCAN may return a key twice
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
-		reply, err := n.conn.Do(ctx, n.keys.Scan(n.conn.B(), cursor))
+		reply, err := n.conn.Do(ctx, n.keys.Scan(n.conn.B(), prefix, cursor))
 		if err != nil {
 			return err
 		}
@@ -42,24 +65,42 @@ func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) (err error
 			return err
 		}
 		cursor = page.Cursor
-		for _, key := range page.Elements {
-			name, commands := n.keys.Listed(n.conn.B(), key)
-			if seen[key] || commands == nil {
-				continue
-			}
-			seen[key] = true
-			replies, err := n.conn.DoMulti(ctx, commands...)
-			if err != nil {
+		for keys := page.Elements; len(keys) > 0; keys = keys[min(listAtOnce, len(keys)):] {
+			if more, err := n.list(ctx, keys[:min(listAtOnce, len(keys))], seen, yield); err != nil || !more {
 				return err
-			}
-			lease, listed, err := n.keys.ParseListed(name, replies)
-			if err != nil {
-				return err
-			}
-			if listed && !yield(lease) {
-				return nil
 			}
 		}
 	}
 	return nil
+}
+
+// list yields the leases among some keys that were not seen before.
+func (n *Node) list(ctx context.Context, keys []string, seen map[string]bool, yield func(node.Lease) bool) (more bool, err error) {
+	var names []string
+	var commands []valkey.Completed
+	for _, key := range keys {
+		name, ask := n.keys.Listed(n.conn.B(), key)
+		if ask == nil || seen[name] {
+			continue
+		}
+		seen[name] = true
+		names, commands = append(names, name), append(commands, ask...)
+	}
+	if len(names) == 0 {
+		return true, nil
+	}
+	replies, err := n.conn.DoMulti(ctx, commands...)
+	if err != nil {
+		return false, err
+	}
+	for i, name := range names {
+		lease, listed, err := n.keys.ParseListed(name, replies[i*command.PerListed:][:command.PerListed])
+		if err != nil {
+			return false, err
+		}
+		if listed && !yield(lease) {
+			return false, nil
+		}
+	}
+	return true, nil
 }

@@ -115,7 +115,7 @@ func TestServerInTrouble(t *testing.T) {
 			}
 			// A list of locks leaves it out, and lists the others.
 			names := 0
-			if err := n.List(bounded(t), func(node.Lease) bool { names++; return true }); err != nil || names != 1 {
+			if err := n.List(bounded(t), "", func(node.Lease) bool { names++; return true }); err != nil || names != 1 {
 				t.Errorf("%d listed, %v", names, err)
 			}
 		})

@@ -13,9 +13,9 @@ import (
 )
 
 // Servers that were admitted before there was a number have none, which is the first.
-// Admission writes the second, and a lease from before, which has no origin, is a
+// Admission writes the newest, and a lease from before, which has no origin, is a
 // stranger's until it ends.
-func TestFirstFormatIsTurnedIntoTheSecond(t *testing.T) {
+func TestFirstFormatIsTurnedIntoTheNewest(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		for i, before := range []string{"1", ""} {
@@ -34,7 +34,7 @@ func TestFirstFormatIsTurnedIntoTheSecond(t *testing.T) {
 			if a := want(t, node.Held)(n.Do(bounded(t), as(node.Acquire, long(name, "new")))); a.HeldBy != "old" {
 				t.Errorf("held by %q", a.HeldBy)
 			}
-			if got := server.Do("HGET", registersKey, "format"); got != "2" {
+			if got := server.Do("HGET", registersKey, "format"); got != testserver.Format {
 				t.Errorf("the format is %s after the admission", got)
 			}
 			for _, op := range []node.Op{node.Confirm, node.Extend, node.Release} {
@@ -44,13 +44,48 @@ func TestFirstFormatIsTurnedIntoTheSecond(t *testing.T) {
 	})
 }
 
+// In the second format a lease had no token, and a waiter no label. A holder of then that
+// goes on with this program goes on holding.
+func TestSecondFormatIsTakenOver(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		server.MarkAdmitted("fenlock:", time.Minute)
+		server.Do("HSET", registersKey, "format", "2")
+		r := long("a", "old")
+		r.Holder = node.Holder(strings.Repeat("1", 32) + ":old 5") // as it was made then
+		server.Do("SET", "fenlock:a", string(r.Holder)+" 17", "PX", "60000")
+		n := joined(t, server.URL(), time.Minute)
+		if a := want(t, node.Held)(n.Do(bounded(t), as(node.Acquire, long("a", "new")))); a.HeldBy != "old 5" {
+			t.Errorf("held by %q", a.HeldBy)
+		}
+		if got := server.Do("HGET", registersKey, "format"); got != testserver.Format {
+			t.Errorf("the format is %s after the admission", got)
+		}
+		shows := func(token int) {
+			t.Helper()
+			l, err := n.Inspect(bounded(t), "a")
+			if err != nil || l.Label != "old 5" || l.Origin != 17 || int(l.Token) != token || !l.Since.IsZero() {
+				t.Errorf("inspected %+v, %v", l, err)
+			}
+		}
+		shows(0)
+		if a := want(t, node.Granted)(n.Do(bounded(t), as(node.Extend, r))); a.Register != 17 {
+			t.Errorf("the origin is %d", a.Register)
+		}
+		r.OwnToken = 17
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Extend, r)))
+		shows(17)
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Release, r)))
+	})
+}
+
 func TestOtherFormatsAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
 		server.MarkAdmitted("fenlock:", groupTTL)
 		for format, says := range map[string]string{
-			"3":  "format 3, and this program knows formats up to 2: a newer fenlock wrote them; upgrade this program",
-			"17": "format 17, and this program knows formats up to 2",
+			"4":  "format 4, and this program knows formats up to 3: a newer fenlock wrote them; upgrade this program",
+			"17": "format 17, and this program knows formats up to 3",
 			"0":  "no fenlock wrote", "soon": "no fenlock wrote", "-1": "no fenlock wrote", "01": "no fenlock wrote",
 			"99999999999999999999": "no fenlock wrote",
 		} {
@@ -78,7 +113,7 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 		n := joined(t, server.URL(), time.Minute)
 		held, other := long("held", "one"), long("other", "one")
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, held)))
-		server.Do("HSET", registersKey, "format", "3")
+		server.Do("HSET", registersKey, "format", "4")
 		before := server.Do("HGETALL", registersKey)
 		for op, r := range map[node.Op]node.Request{
 			node.Acquire: other, node.Confirm: held, node.Extend: held, node.ForceRelease: {Name: "held", Token: 9},
@@ -92,7 +127,7 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 			}
 			for way, do := range ways {
 				a, err := do()
-				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "format 3") || !strings.Contains(fmt.Sprint(err), "upgrade") {
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "format 4") || !strings.Contains(fmt.Sprint(err), "upgrade") {
 					t.Errorf("%v, %s: %+v, %v; want ErrMisconfigured that says why", op, way, a, err)
 				}
 			}
@@ -105,7 +140,7 @@ func TestNewerFormatInTheMiddle(t *testing.T) {
 		}
 		// What it made itself it may remove: that promises nothing.
 		want(t, node.Granted)(n.Do(bounded(t), as(node.Release, held)))
-		server.Do("HSET", registersKey, "format", "2")
+		server.Do("HSET", registersKey, "format", testserver.Format)
 		want(t, node.Granted)(startTogether(t, n, node.Acquire, other))
 	})
 }

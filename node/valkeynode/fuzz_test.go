@@ -182,7 +182,7 @@ func FuzzServer(f *testing.F) {
 				checkLease(t, input, l)
 			}
 		case 6:
-			err = n.List(ctx, func(l node.Lease) bool { checkLease(t, input, l); return true })
+			err = n.List(ctx, "", func(l node.Lease) bool { checkLease(t, input, l); return true })
 		case 7:
 			var r node.Registers
 			if r, err = n.Registers(ctx); err == nil {

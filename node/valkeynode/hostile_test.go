@@ -141,7 +141,7 @@ func meet(t testing.TB, replies [][]byte) (held uint64) {
 			return n.Listen(ctx, "0123456789abcdef0123456789abcdef", func(string) {})
 		},
 		func(ctx context.Context) error { _, err := n.Inspect(ctx, "a"); return err },
-		func(ctx context.Context) error { return n.List(ctx, func(node.Lease) bool { return true }) },
+		func(ctx context.Context) error { return n.List(ctx, "", func(node.Lease) bool { return true }) },
 		func(ctx context.Context) error { _, err := n.Registers(ctx); return err },
 	} {
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
@@ -232,7 +232,7 @@ func TestListedValuesAreNotReadWhole(t *testing.T) {
 	}
 	defer n.Close()
 	var listed []node.Lease
-	if err := n.List(t.Context(), func(l node.Lease) bool { listed = append(listed, l); return true }); err != nil {
+	if err := n.List(t.Context(), "", func(l node.Lease) bool { listed = append(listed, l); return true }); err != nil {
 		t.Fatal(err)
 	}
 	if len(listed) != 1 || listed[0].Name != "large" || listed[0].Label != "" {

@@ -24,7 +24,7 @@ const (
 // connection. An error of the first attempt to subscribe is returned at once,
 // whatever ctx allows.
 func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
-	if err := rule.CheckPlace(node.Place{Waiter: client + ":0"}); err != nil {
+	if err := rule.CheckClient(client); err != nil {
 		return n.errors.Fail(fmt.Errorf("%w: %w", node.ErrInvalid, err))
 	}
 	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1)}
@@ -89,7 +89,7 @@ func (l *listener) receive(ctx context.Context) (subscribed bool, _ error) {
 	}
 	err := l.node.conn.Subscribe(ctx, command.NotifyPrefix+l.client, confirm, func(message string) {
 		waiter := l.client + ":" + message
-		if rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
+		if rule.CheckPlace(node.Place{Waiter: waiter}) == nil && node.WaiterLabel(waiter) == "" {
 			l.notify(waiter)
 		}
 	})

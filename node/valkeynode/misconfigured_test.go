@@ -25,7 +25,7 @@ func refused(t *testing.T, url, name, says string) {
 	ctx := bounded(t)
 	_, acquire := n.Do(ctx, as(node.Acquire, request("a", "one")))
 	_, inspect := n.Inspect(ctx, "a")
-	list := n.List(ctx, func(node.Lease) bool { return true })
+	list := n.List(ctx, "", func(node.Lease) bool { return true })
 	for op, err := range map[string]error{"acquire": acquire, "inspect": inspect, "list": list} {
 		if !errors.Is(err, fenlock.ErrMisconfigured) {
 			t.Errorf("%s: %v does not match ErrMisconfigured", op, err)

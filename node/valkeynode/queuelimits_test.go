@@ -70,7 +70,7 @@ func TestNoLockHasTheKeyOfAQueue(t *testing.T) {
 		}
 		s.Do("SET", "fenlock-line:fake", strings.Repeat("0", 32)+":label")
 		var names []string
-		if err := n.List(bounded(t), func(l node.Lease) bool { names = append(names, l.Name); return true }); err != nil {
+		if err := n.List(bounded(t), "", func(l node.Lease) bool { names = append(names, l.Name); return true }); err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(names) != "[fenlock-line]" {

@@ -107,6 +107,9 @@ func (c *comparison) request() node.Request {
 	r := node.Request{Op: ops[c.random.IntN(len(ops))], Name: theName, Token: fence.Token(max(0, near)),
 		TTL: time.Minute + time.Duration(c.random.Int64N(int64(time.Minute)))}
 	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two", "another program's"}[c.random.IntN(3)])
+	if r.Op == node.Extend && c.random.IntN(2) == 0 {
+		r.OwnToken = fence.Token(1 + c.random.IntN(3))
+	}
 	if r.Op == node.Release && c.random.IntN(4) == 0 {
 		r.Holder = ""
 	}
@@ -118,7 +121,7 @@ func (c *comparison) request() node.Request {
 
 func (c *comparison) place() node.Place {
 	stamps := []int64{0, 1, 2, 3, 1<<53 - 1, 1 << 53}
-	return node.Place{Waiter: fmt.Sprintf("%s:%d", clientName(c.random.IntN(3)), c.random.IntN(3)), Stamp: stamps[c.random.IntN(len(stamps))]}
+	return node.Place{Waiter: fmt.Sprintf("%s:%d%s", clientName(c.random.IntN(3)), c.random.IntN(3), []string{"", ":x"}[c.random.IntN(2)]), Stamp: stamps[c.random.IntN(len(stamps))]}
 }
 
 // enqueue puts a waiter into the queue by hand, even one that is notified: whoever is
@@ -173,7 +176,7 @@ func (c *comparison) serve(r node.Request) {
 		c.fail("%+v; want %+v", got, want)
 	}
 	if notify != "" {
-		if event := next(c.t, c.events[notify[0]-'a']); event != notify {
+		if event := next(c.t, c.events[notify[0]-'a']); event != unlabelled(notify) {
 			c.fail("%q was notified; want %q", event, notify)
 		}
 	}
@@ -245,6 +248,9 @@ func (c *comparison) compare() {
 	value := string(lease.Holder)
 	if value != "" && !lease.Holder.Reserves() {
 		value += " " + lease.Origin.String()
+		if lease.Token > 0 {
+			value += "/" + lease.Token.String()
+		}
 	}
 	c.same("the lease", c.server.Do("GET", theKey), orNil(value))
 	var words []string
@@ -269,6 +275,9 @@ func (c *comparison) compare() {
 	c.same("all there is", fmt.Sprint(stored), fmt.Sprint(keys))
 	c.same("the register", c.server.Do("HGET", registersKey, strconv.Itoa(node.Stripe(theName))), orNil(register))
 }
+
+// unlabelled is a waiter as it is told: without its label.
+func unlabelled(waiter string) string { return strings.TrimSuffix(waiter, ":x") }
 
 func orNil(s string) string {
 	if s == "" {

@@ -302,7 +302,7 @@ func TestChangesInMidAdmission(t *testing.T) {
 		server.Do("FLUSHALL")
 		for _, c := range []struct{ candidate, format, maxTTL, members, says string }{
 			{"another", "2", "500", "a b c", "changed"},
-			{"seen before", "3", "500", "a b c", "format 3"},
+			{"seen before", "4", "500", "a b c", "format 4"},
 			{"seen before", "2", "600", "a b c", "changed"},
 			{"seen before", "2", "500", "a b d", "changed"},
 			{"seen before", "2", "500", "a b c", "admitted"}, // as it would have been without the changes

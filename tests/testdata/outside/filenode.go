@@ -77,11 +77,20 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 	return l, n.errorf("inspect", err)
 }
 
+// Waiting implements node.Admin.
+func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
+	err = n.transact(ctx, func(s *rule.Store) bool {
+		first, all = s.Waiting(name, n.now(), limit)
+		return false
+	})
+	return first, all, n.errorf("waiting", err)
+}
+
 // List implements node.Admin.
-func (n *Node) List(ctx context.Context, yield func(node.Lease) bool) error {
+func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
 	var all []node.Lease
 	err := n.transact(ctx, func(s *rule.Store) bool {
-		all = s.All(n.now())
+		all = s.All(prefix, n.now())
 		return false
 	})
 	for _, l := range all {

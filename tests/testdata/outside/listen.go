@@ -21,7 +21,7 @@ type listener struct {
 
 // Listen implements node.Queuer.
 func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
-	if err := rule.CheckPlace(node.Place{Waiter: client + ":0"}); err != nil {
+	if err := rule.CheckClient(client); err != nil {
 		return n.errorf("listen", fmt.Errorf("%w: %w", node.ErrInvalid, err))
 	}
 	n.mu.Lock()

@@ -6,19 +6,20 @@ import "strconv"
 // it knows. It is a field of the registers, written at admission: the scripts admit.lua
 // and admitted.lua have the number too. A program that changes what is kept there
 // counts on, and writes the larger number in the same step in which it changes it.
-const format = 2
+const format = 3
 
 // formatField is the field of the registers.
 const formatField = "format"
 
 // checkFormat returns why a server whose registers have this format cannot be used, or
-// nil. None is 1, which admission turns into 2.
+// nil. None is 1. Admission turns older ones into this one.
 func checkFormat(text string) error {
-	if text == "" || text == "1" || text == strconv.Itoa(format) {
+	found, err := strconv.Atoi(text)
+	if text == "" || err == nil && found >= 1 && found <= format && text == strconv.Itoa(found) {
 		return nil
 	}
 	// A newer program may have promised what this one does not know.
-	if found, err := strconv.Atoi(text); err == nil && found > format {
+	if err == nil && found > format {
 		return Misconfigured("the registers on this server have the format %d, and this program knows formats up to %d: a newer fenlock wrote them; upgrade this program", found, format)
 	}
 	return quoteValue(Misconfigured("the registers on this server have a format that no fenlock wrote: set the field %q of their hash right", formatField), text)

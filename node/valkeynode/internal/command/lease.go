@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -27,14 +28,17 @@ func ParseInspect(name string, replies []valkey.ValkeyResult) (node.Lease, error
 	if err != nil {
 		return node.Lease{}, err
 	}
-	lease, _, err := parseLease(name, values)
-	return lease, err
+	return parseLease(name, values)
 }
 
-// Scan reads a page of the keys that may be leases: strings with the prefix.
-func (k *Keys) Scan(build valkey.Builder, cursor uint64) valkey.Completed {
-	return build.Scan().Cursor(cursor).Match(escapeGlob(k.prefix) + "*").Count(500).Type("string").Build()
+// Scan reads a page of the keys that may be leases of names with a prefix: strings. The
+// server looks at 500 keys for it, which takes it some hundred microseconds.
+func (k *Keys) Scan(build valkey.Builder, names string, cursor uint64) valkey.Completed {
+	return build.Scan().Cursor(cursor).Match(escapeGlob(k.prefix+names) + "*").Count(500).Type("string").Build()
 }
+
+// PerListed is the number of commands of Listed.
+const PerListed = 3
 
 // Listed reads what Scan found at a key. There are no commands if that is no lock's.
 func (k *Keys) Listed(build valkey.Builder, key string) (name string, commands []valkey.Completed) {
@@ -55,11 +59,11 @@ func (k *Keys) ParseListed(name string, replies []valkey.ValkeyResult) (lease no
 			return lease, false, err
 		}
 	}
-	lease, listed, err = parseLease(name, values)
+	lease, err = parseLease(name, values)
 	if err != nil {
 		return lease, false, fmt.Errorf("%q: %w", name, describe(err))
 	}
-	return lease, listed && (k.prefix != "" || lease.Label != ""), nil
+	return lease, lease.Leased && (k.prefix != "" || lease.Label != ""), nil
 }
 
 // missing is the lifetime of a key that is not there.
@@ -78,19 +82,21 @@ func (k *Keys) leaseOf(build valkey.Builder, key, name string) []valkey.Complete
 }
 
 // parseLease reads the replies to leaseOf.
-func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, leased bool, err error) {
-	lease.Name = name
-	holder, err := values[0].ToString()
+func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, err error) {
+	value, err := values[0].ToString()
 	if err != nil && !valkey.IsValkeyNil(err) {
-		return lease, false, err
+		return lease, err
 	}
-	lease.Label = label(holder)
 	left, err := values[1].AsInt64()
 	if err != nil {
-		return lease, false, err
+		return lease, err
 	}
-	leased = left != missing
-	lease.Remaining = time.Duration(bound(left, mostRemaining.Milliseconds())) * time.Millisecond
+	if lease = (node.Lease{Name: name}); left != missing {
+		holder, origin, token := splitValue(value)
+		lease = node.LeaseOf(name, holder)
+		lease.Leased, lease.Origin, lease.Token = true, origin, token
+		lease.Remaining = time.Duration(bound(left, mostRemaining.Milliseconds())) * time.Millisecond
+	}
 	fields, err := values[2].AsStrSlice()
 	if err == nil && len(fields) != 2 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))
@@ -99,19 +105,92 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, l
 		err = checkFormat(fields[1])
 	}
 	if err != nil || fields[0] == "" {
-		return lease, leased, err
+		return lease, err
 	}
 	lease.Register, err = fence.Parse(fields[0])
-	return lease, leased, err
+	return lease, err
 }
 
-// label returns the label of a lease's holder. Its origin follows it.
-func label(value string) string {
-	holder := node.Holder(value)
-	if end := strings.LastIndexByte(value, ' '); end > 0 && !holder.Reserves() {
-		holder = holder[:end]
+// splitValue splits the value of a lease: the holder, a space, the origin and, if it is
+// known, a slash and the token. What somebody else wrote is all holder.
+func splitValue(value string) (h node.Holder, origin, token fence.Token) {
+	h = node.Holder(value)
+	end := strings.LastIndexByte(value, ' ')
+	if end <= 0 || h.Reserves() {
+		return h, 0, 0
 	}
+	first, second, known := strings.Cut(value[end+1:], "/")
+	origin, ok := number(first)
+	if ok && known {
+		token, ok = number(second)
+	}
+	if !ok {
+		return h, 0, 0
+	}
+	return h[:end], origin, token
+}
+
+// number reads an origin, which may be 0, or a token.
+func number(text string) (fence.Token, bool) {
+	if text == "0" {
+		return 0, true
+	}
+	n, err := fence.Parse(text)
+	return n, err == nil
+}
+
+// label returns the label of a lease's holder.
+func label(value string) string {
+	holder, _, _ := splitValue(value)
 	return holder.Label()
+}
+
+// Waiting reads the first waiters in the queue of a name, and the server's clock, by
+// which they came.
+func (k *Keys) Waiting(build valkey.Builder, name string, limit int) ([]valkey.Completed, error) {
+	key, err := k.lease(name)
+	if err != nil {
+		return nil, err
+	}
+	queue := queuePrefix + key
+	return []valkey.Completed{
+		build.Multi().Build(),
+		build.Zcard().Key(queue).Build(),
+		build.Zrange().Key(queue).Min("0").Max(strconv.Itoa(limit - 1)).Withscores().Build(),
+		build.Time().Build(),
+		build.Exec().Build(),
+	}, nil
+}
+
+// ParseWaiting reads the replies to Waiting.
+func ParseWaiting(replies []valkey.ValkeyResult) (first []node.Waiter, all int, err error) {
+	values, err := exec(replies)
+	if err != nil {
+		return nil, 0, err
+	}
+	count, err := values[0].AsInt64()
+	if err != nil {
+		return nil, 0, err
+	}
+	places, err := values[1].AsZScores()
+	if err != nil {
+		return nil, 0, err
+	}
+	clock, err := values[2].AsIntSlice()
+	if err == nil && len(clock) != 2 {
+		err = fmt.Errorf("unexpected reply of %d values", len(clock))
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	now := time.Duration(bound(clock[0], mostClock/1_000_000))*time.Second + time.Duration(bound(clock[1], 999_999))*time.Microsecond
+	for _, p := range places {
+		at := node.Place{Waiter: p.Member, Stamp: int64(max(min(p.Score, 1<<53), 0))}
+		if rule.CheckPlace(at) == nil { // else somebody else wrote it
+			first = append(first, node.WaiterOf(at, now))
+		}
+	}
+	return first, int(bound(count, rule.MaxQueue)), nil
 }
 
 // escapeGlob makes a prefix match only itself in a pattern.

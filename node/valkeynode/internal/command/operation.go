@@ -33,11 +33,14 @@ func (k *Keys) Operation(build valkey.Builder, r *node.Request, replID string, l
 		b = strconv.AppendInt(b, int64(node.Stripe(r.Name)), 10)
 	}
 	s := len(b)
-	if r.Place.Waiter != "" {
+	switch {
+	case r.Op == node.Extend:
+		b = strconv.AppendUint(b, uint64(r.OwnToken), 10)
+	case r.Place.Waiter != "":
 		b = strconv.AppendInt(b, r.Place.Stamp, 10)
 	}
 	text := string(b)
-	token, stripe, stamp := text[q:t], text[t:s], text[s:]
+	token, stripe, own, stamp := text[q:t], text[t:s], text[s:], text[s:]
 	if !known {
 		*last = Last{r.Name, text[:q]}
 	}
@@ -53,7 +56,7 @@ func (k *Keys) Operation(build valkey.Builder, r *node.Request, replID string, l
 		args = append(args, confirmScript.SHA, "2", key, k.registers, string(r.Holder), stripe, token, replID)
 	case node.Extend:
 		args = append(args, extendScript.SHA, "2", key, k.registers,
-			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID, own)
 	case node.Release:
 		args = append(args, releaseScript.SHA, "2", key, queue, string(r.Holder))
 	default:

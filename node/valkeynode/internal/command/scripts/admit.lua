@@ -18,7 +18,8 @@
 -- Returns "admitted"; else nothing was done: "changed", or "format N" if the registers
 -- have a newer format than the one that is written here. It is the number of all
 -- that is on a server: keys, their types, and what they mean. Format 1, or none, is
--- what was written before leases had an origin: such a lease is a stranger's.
+-- what was written before leases had an origin: such a lease is a stranger's. In format 2
+-- leases had no token and waiters no label; that is as good.
 if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) or
     redis.call('HGET', KEYS[1], 'candidate') ~= ARGV[2] then
   return 'changed'
@@ -29,7 +30,7 @@ if terms[1] and terms[1] ~= ARGV[3] or terms[2] and terms[2] ~= ARGV[6] then
   return 'changed'
 end
 local format = redis.call('HGET', KEYS[1], 'format') or '1'
-if format ~= '1' and format ~= '2' then
+if format ~= '1' and format ~= '2' and format ~= '3' then
   return 'format ' .. format
 end
 for i = 7, #ARGV, 2 do
@@ -38,7 +39,7 @@ for i = 7, #ARGV, 2 do
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
   end
 end
-redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '2')
+redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '3')
 redis.call('HSETNX', KEYS[1], 'members', ARGV[6])
 redis.call('HDEL', KEYS[1], 'noticed')
 return 'admitted'

@@ -15,6 +15,6 @@ if known == '' then
 end
 -- A newer program writes a newer format. From that moment on older ones are out, in
 -- the middle of their lives, and find the reason where they want to admit the server.
-if not known or mark[1] ~= known or mark[2] ~= '2' then
+if not known or mark[1] ~= known or mark[2] ~= '3' then
   return 'rejoining'
 end

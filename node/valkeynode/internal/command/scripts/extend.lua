@@ -8,6 +8,7 @@
 -- ARGV[3]  stripe
 -- ARGV[4]  floor: the register is at least this afterwards
 -- ARGV[5]  the replication id, if the client checks it; else empty
+-- ARGV[6]  the holder's token, for those who look at the lease; 0: it has none yet
 --
 -- Returns the lease's origin, which tells the holder what the acceptance proves;
 -- "lost"; "rejoining"; "maxttl N" if the lease would be too long.
@@ -19,18 +20,23 @@ if tonumber(ARGV[2]) > tonumber(mark[3]) then
 end
 local register = mark[4] or '0'
 --@register
-local value, origin = redis.call('GET', KEYS[1]), nil
+local value, origin, token = redis.call('GET', KEYS[1]), nil, ''
 if not value or string.sub(value, 1, 5) == 'next:' then
   origin = register
-  redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. origin, 'PX', ARGV[2])
 elseif string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
-  origin = string.sub(value, #ARGV[1] + 2)
-  if not string.find(origin, '^%d+$') or #origin > 16 then
+  origin, token = string.match(string.sub(value, #ARGV[1] + 2), '^(%d+)/?(%d*)$')
+  if not origin or #origin > 16 then
     return redis.error_reply('FENLOCK the lease ' .. KEYS[1] .. ' has no origin: it was changed by hand')
   end
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
 else
   return 'lost'
+end
+local own = ARGV[6] ~= '0' and ARGV[6] or token
+local new = ARGV[1] .. ' ' .. origin .. (own ~= '' and '/' .. own or '')
+if new == value then
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+else
+  redis.call('SET', KEYS[1], new, 'PX', ARGV[2])
 end
 if tonumber(ARGV[4]) > tonumber(register) then
   redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])

@@ -1,8 +1,8 @@
 -- queue: who waits for a name, in order. This file is put where an operation says
 -- --@queue, which is where it may change one. The rules are package rule's.
 --
--- The queue is a sorted set: a waiter is "CLIENT:NUMBER", 32 hexadecimal digits
--- and decimal ones, its score is its stamp. Equal stamps are in the order of
+-- The queue is a sorted set: a waiter is "CLIENT:NUMBER:LABEL", 32 hexadecimal digits,
+-- decimal ones and, if it has one, a text for people. Its score is its stamp. Equal stamps are in the order of
 -- the waiters' bytes, here as there.
 
 -- reserved: the holder of a lease that reserves a name for a waiter.
@@ -36,7 +36,7 @@ local function notify(lease, queue, self)
     -- What PUBLISH returns counts those too who listen to patterns: a monitor.
     local channel = 'fenlock-wake:' .. string.sub(waiter, 1, 32)
     if redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
-      redis.call('PUBLISH', channel, string.sub(waiter, 34))
+      redis.call('PUBLISH', channel, string.match(waiter, '^%d+', 34))
       redis.call('SET', lease, reserved(waiter), 'PX', 1000)
       return true
     end
