@@ -115,11 +115,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if err := checkNodes(c.Nodes); err != nil {
+		return c, err
+	}
 	switch {
-	case len(c.Nodes) == 0:
-		return c, invalidf("Config.Nodes is empty: a lock needs at least one node")
-	case len(c.Nodes) > MaxNodes:
-		return c, invalidf("Config.Nodes has %d nodes, at most %d are possible", len(c.Nodes), MaxNodes)
 	case c.TTL < MinTTL:
 		return c, invalidf("Config.TTL is %v, at least %v is needed", c.TTL, MinTTL)
 	case c.TTL%time.Millisecond != 0:
@@ -135,19 +134,30 @@ func (c Config) withDefaults() (Config, error) {
 	case c.MaxHold > 0 && c.MaxHold < c.TTL:
 		return c, invalidf("Config.MaxHold is %v, shorter than Config.TTL, %v", c.MaxHold, c.TTL)
 	}
-	for i, n := range c.Nodes {
+	return c, checkText("Config.Label", c.Label, MaxLabelLength)
+}
+
+// checkNodes refuses what is no group.
+func checkNodes(nodes []Node) error {
+	switch {
+	case len(nodes) == 0:
+		return invalidf("Config.Nodes is empty: a lock needs at least one node")
+	case len(nodes) > MaxNodes:
+		return invalidf("Config.Nodes has %d nodes, at most %d are possible", len(nodes), MaxNodes)
+	}
+	for i, n := range nodes {
 		if n == nil {
-			return c, invalidf("Config.Nodes[%d] is nil", i)
+			return invalidf("Config.Nodes[%d] is nil", i)
 		}
-		for j, other := range c.Nodes[:i] {
+		for j, other := range nodes[:i] {
 			// Two lockers may have nodes of one name; the nodes of one group are
 			// told apart by it, in errors too.
 			if n.String() == other.String() {
-				return c, invalidf("Config.Nodes[%d] and [%d] are the same node, %s: it would vote twice", j, i, n)
+				return invalidf("Config.Nodes[%d] and [%d] are the same node, %s: it would vote twice", j, i, n)
 			}
 		}
 	}
-	return c, checkText("Config.Label", c.Label, MaxLabelLength)
+	return nil
 }
 
 // CheckName reports whether name can be locked: 1 to MaxNameLength bytes of

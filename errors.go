@@ -80,7 +80,7 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 // QuorumError is the error for an operation that too few nodes answered, or
 // answered too late. It matches ErrNoQuorum, and whatever its nodes' errors match.
 type QuorumError struct {
-	Op    string // "acquire", "extend" or "release"
+	Op    string // "acquire", "extend", "release", "inspect", "list" or "force release"
 	Name  string
 	Nodes int // N
 	Need  int // the quorum

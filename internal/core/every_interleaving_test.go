@@ -32,6 +32,7 @@ func TestEveryInterleaving(t *testing.T) {
 		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1, reserves: true}, 9_900_000},
 		{"two extensions each", model{proposals: []uint8{1}, rounds: 2, reserves: true}, 10_700_000},
 		{"a forced release", model{attempts: 1, proposals: []uint8{1}, bumps: 1, rounds: 2, force: true, reserves: true}, 750_000},
+		{"a forced release that jumps ahead", model{attempts: 1, proposals: []uint8{1}, rounds: 2, force: true, jumps: 2, reserves: true}, 1_700_000},
 	}
 	if raceEnabled || testing.Short() {
 		t.Log("REDUCED: no loss of memory, one extension each, one proposal")

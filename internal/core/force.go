@@ -9,7 +9,9 @@ import "github.com/fenlock/fenlock/fence"
 // tokens from then on are larger.
 //
 // One pass is not enough: a node that was asked first answers less than the others,
-// and a holder may raise its mark to a number in between.
+// and a holder may raise its mark to a number in between. A larger floor does as well,
+// for nodes that have answered too: what counts is that a quorum's last answers are the
+// same.
 func ForceNext(answers []fence.Token) (to Set, floor fence.Token) {
 	same := 0
 	for _, answer := range answers {

@@ -74,6 +74,8 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		case m.broken.noFloor:
 			floor = 0
 		}
+		floor += fence.Token(mv.arg) // a jump
+		s.jumps -= mv.arg
 		e := s.entry(n)
 		reply := serve(&e, node.ForceRelease, "", floor)
 		s.setEntry(n, e)

@@ -141,7 +141,7 @@ func (e *encoder) inOrder(s *state, order []int) hash128 {
 	}
 	blocks := e.blocks // the buffers stay where they are
 	slices.SortFunc(blocks[:], bytes.Compare)
-	b := append(e.buf[:0], s.bumps, s.losses, s.rebuilt, s.floor)
+	b := append(e.buf[:0], s.bumps, s.losses, s.rebuilt, s.floor, s.jumps)
 	for _, i := range order {
 		b = append(b, e.keys[i]...)
 		after := byte(0)

@@ -42,6 +42,7 @@ type model struct {
 	losses    int             // how often a node loses its memory, one at a time
 	rounds    int             // extensions per attempt
 	force     bool            // an operator may force the release, once
+	jumps     int             // how often it may ask any node for one more than the largest answer
 	reserves  bool            // a free name may be reserved for a waiter, see kept
 	inTurn    bool            // an attempt begins only after those before have held
 	broken    broken
@@ -83,6 +84,7 @@ type state struct {
 	losses   uint8 // left
 	rebuilt  uint8 // largest register read for the node that is out
 	floor    uint8 // largest register that the operator saw before, see onePass
+	jumps    uint8 // left
 }
 
 // node is a rule.Entry in few bytes, and what is going on around it.
@@ -210,7 +212,7 @@ func (m *model) initialStates() []state {
 	states := make([]state, len(registers))
 	for i, of := range registers {
 		s := &states[i]
-		s.bumps, s.losses = uint8(m.bumps), uint8(m.losses)
+		s.bumps, s.losses, s.jumps = uint8(m.bumps), uint8(m.losses), uint8(m.jumps)
 		for n := range s.nodes {
 			s.nodes[n] = modelNode{lease: vacant, register: of[n]}
 		}
@@ -331,8 +333,13 @@ func (m *model) nodeMoves(s *state, moves []move) []move {
 			if !forced {
 				moves = m.with(s, n, at(forceRelease, 0, n, 0), false, true, moves)
 			}
-		case again.Has(n):
-			moves = m.with(s, n, at(forceRelease, 0, n, 0), false, true, moves)
+		default:
+			if again.Has(n) {
+				moves = m.with(s, n, at(forceRelease, 0, n, 0), false, true, moves)
+			}
+			if again != 0 && s.jumps > 0 {
+				moves = m.with(s, n, at(forceRelease, 0, n, 1), false, true, moves)
+			}
 		}
 	}
 	return moves

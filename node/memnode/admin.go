@@ -8,7 +8,6 @@ import (
 
 // Inspect implements node.Admin. A node that is not admitted shows what it has.
 func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
-	n.tryRejoin(ctx)
 	if err := n.enter(ctx, "inspect"); err != nil {
 		return node.Lease{}, err
 	}

@@ -153,10 +153,15 @@ func (k *Keys) Waiting(build valkey.Builder, name string, limit int) ([]valkey.C
 		return nil, err
 	}
 	queue := queuePrefix + key
+	first, last := 0, limit-1
+	if limit < 1 {
+		first = 1 // "0 to -1" would be all of them
+		last = 0
+	}
 	return []valkey.Completed{
 		build.Multi().Build(),
 		build.Zcard().Key(queue).Build(),
-		build.Zrange().Key(queue).Min("0").Max(strconv.Itoa(limit - 1)).Withscores().Build(),
+		build.Zrange().Key(queue).Min(strconv.Itoa(first)).Max(strconv.Itoa(last)).Withscores().Build(),
 		build.Time().Build(),
 		build.Exec().Build(),
 	}, nil

@@ -1,0 +1,308 @@
+package fenlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// Admin shows an operator the locks of a quorum group, and breaks one. It looks at all
+// nodes at once; what it says holds for a moment only. To look changes nothing, and
+// needs neither the group's MaxTTL nor an admission: no node is let in by it. It is safe
+// for concurrent use.
+type Admin struct {
+	nodes []Node
+	names []string
+}
+
+// NewAdmin returns the Admin of the nodes of a group: all of them, and no others, since
+// majorities are counted among them. They remain the caller's, who closes them in the
+// end. The error matches ErrInvalid.
+func NewAdmin(nodes []Node) (*Admin, error) {
+	if err := checkNodes(nodes); err != nil {
+		return nil, err
+	}
+	return newAdmin(nodes), nil
+}
+
+func newAdmin(nodes []Node) *Admin {
+	a := &Admin{nodes: slices.Clone(nodes)}
+	for _, n := range nodes {
+		a.names = append(a.names, n.String())
+	}
+	return a
+}
+
+// Admin returns the Admin of the Locker's nodes. It can be used until Close.
+func (l *Locker) Admin() *Admin { return newAdmin(l.config.Nodes) }
+
+// How long a node is waited for: at most patience; and, once a majority has answered, only
+// grace more. A node that hangs keeps nobody from what the others say.
+const (
+	patience = 2 * time.Second
+	grace    = 500 * time.Millisecond
+)
+
+// errPatience is the error of a node that was not waited for.
+var errPatience = errors.New("no answer in time")
+
+// most is how many waiters Inspect shows.
+const most = 100
+
+// Inspect shows one name: who has the lock, since when, with which token, what each node
+// says of it, and who waits, at most the first 100. A name that was never locked is free.
+//
+// The error matches ErrInvalid or ctx's own; or ErrNoQuorum if too few nodes answered, and
+// then what they said is returned with it.
+func (a *Admin) Inspect(ctx context.Context, name string) (LockInfo, error) {
+	if err := CheckName(name); err != nil {
+		return LockInfo{}, err
+	}
+	said, err := a.look(ctx, "inspect", name)
+	return judge(name, a.names, said), err
+}
+
+// look asks all nodes about a name, for an operation.
+func (a *Admin) look(ctx context.Context, op, name string) ([]seen, error) {
+	all := ask(ctx, a, a.all(), func(ctx context.Context, i int) (s seen, err error) {
+		admin, err := a.admin(i)
+		if err != nil {
+			return s, err
+		}
+		if s.lease, err = admin.Inspect(ctx, name); err != nil {
+			return s, err
+		}
+		s.waiters, s.waiting, err = admin.Waiting(ctx, name, most)
+		return s, err
+	})
+	var flat []seen
+	for _, s := range all {
+		s.value.err = s.err
+		flat = append(flat, s.value)
+	}
+	return flat, a.missing(ctx, op, name, failures(all))
+}
+
+func (a *Admin) admin(i int) (node.Admin, error) {
+	admin, ok := a.nodes[i].Engine().(node.Admin)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w: it cannot show its leases", a.names[i], errors.ErrUnsupported)
+	}
+	return admin, nil
+}
+
+// Page is a part of a list of locks.
+type Page struct {
+	Locks []LockInfo // in the order of the names' bytes; without Waiters
+	// After is what to call List with for the next page, "" if this is the last one.
+	After string
+	// Errors are of the nodes that did not tell all. What they have may be missing.
+	Errors []NodeError
+}
+
+// MaxPage is the largest number of locks on a page.
+const MaxPage = 10_000
+
+// List shows the names with a prefix that any node has a lease of, in pages: at most limit
+// names that come after a name in the order of their bytes. 0 is 100, more than MaxPage is
+// MaxPage. Every page looks through all keys of the nodes, a few at a time, so that a
+// server with millions of others is busy for moments only.
+//
+// A node that fails in the middle is named in Errors. If fewer than a quorum are left, the
+// error matches ErrNoQuorum, and the page has what they told. Other errors are ctx's.
+func (a *Admin) List(ctx context.Context, prefix, after string, limit int) (Page, error) {
+	limit = min(cmp.Or(max(limit, 0), 100), MaxPage)
+	c := collection{after: after, limit: limit, nodes: len(a.nodes), byName: map[string][]seen{}}
+	// No grace: who has more to tell takes longer.
+	var running sync.WaitGroup
+	failed := make([]error, len(a.nodes))
+	for i := range a.nodes {
+		running.Go(func() {
+			admin, err := a.admin(i)
+			if err == nil {
+				err = admin.List(ctx, prefix, func(l node.Lease) bool {
+					c.add(i, l)
+					return ctx.Err() == nil
+				})
+			}
+			failed[i] = cmp.Or(err, ctx.Err())
+		})
+	}
+	running.Wait()
+	names, more := c.names()
+	a.count(ctx, names, c.byName)
+	page := Page{Errors: a.errors(failed)}
+	for _, name := range names {
+		said := c.byName[name]
+		for i := range said {
+			said[i].err = cmp.Or(failed[i], said[i].err)
+		}
+		page.Locks = append(page.Locks, judge(name, a.names, said))
+	}
+	if more {
+		page.After = names[len(names)-1]
+	}
+	return page, a.missing(ctx, "list", prefix, failed)
+}
+
+// count asks how many wait for some names. A node that does not tell has none.
+func (a *Admin) count(ctx context.Context, names []string, of map[string][]seen) {
+	var running sync.WaitGroup
+	for i := range a.nodes {
+		running.Go(func() {
+			admin, err := a.admin(i)
+			for _, name := range names {
+				if err != nil || ctx.Err() != nil {
+					return
+				}
+				_, of[name][i].waiting, err = admin.Waiting(ctx, name, 0)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// collection is the part of a list that comes after a name.
+type collection struct {
+	after        string
+	limit, nodes int
+
+	mu     sync.Mutex
+	byName map[string][]seen // by node
+	bound  string            // what comes after it is on a later page; "" while it is not known
+}
+
+// add takes what a node lists.
+func (c *collection) add(i int, l node.Lease) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.Name <= c.after || c.bound != "" && l.Name > c.bound {
+		return
+	}
+	said := c.byName[l.Name]
+	if said == nil {
+		said = make([]seen, c.nodes)
+		for i := range said {
+			said[i].lease.Name = l.Name
+		}
+		c.byName[l.Name] = said
+	}
+	said[i].lease = l
+	if len(c.byName) > 2*c.limit+64 {
+		c.cut()
+	}
+}
+
+// cut drops what is not on this page, but for one name that tells that there are more.
+func (c *collection) cut() {
+	all := c.sorted()
+	for _, name := range all[c.limit+1:] {
+		delete(c.byName, name)
+	}
+	c.bound = all[c.limit]
+}
+
+func (c *collection) sorted() []string {
+	names := make([]string, 0, len(c.byName))
+	for name := range c.byName {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// names returns those of the page, and whether there are more.
+func (c *collection) names() (page []string, more bool) {
+	all := c.sorted()
+	return all[:min(len(all), c.limit)], len(all) > c.limit
+}
+
+// said is what a node answered.
+type said[T any] struct {
+	value T
+	err   error
+}
+
+// all is every node.
+func (a *Admin) all() (all []int) {
+	for i := range a.nodes {
+		all = append(all, i)
+	}
+	return all
+}
+
+// ask asks nodes at once, and returns what they said, by node, when all have answered, or
+// when a majority of the group has and the others were waited for a little longer. A node
+// that was not asked has said nothing, without an error.
+func ask[T any](ctx context.Context, a *Admin, which []int, f func(ctx context.Context, i int) (T, error)) []said[T] {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	all := make([]said[T], len(a.nodes))
+	type answer struct {
+		i int
+		said[T]
+	}
+	answers := make(chan answer, len(which))
+	for _, i := range which {
+		all[i].err = fmt.Errorf("%s: %w", a.names[i], errPatience)
+		go func() {
+			value, err := f(ctx, i)
+			answers <- answer{i, said[T]{value, err}}
+		}()
+	}
+	var up <-chan time.Time
+	for left, good := len(which), 0; left > 0; left-- {
+		select {
+		case got := <-answers:
+			all[got.i] = got.said
+			if got.err == nil {
+				good++
+			}
+			if good >= node.Quorum(len(a.nodes)) && up == nil {
+				timer := time.NewTimer(grace)
+				defer timer.Stop()
+				up = timer.C
+			}
+		case <-up:
+			return all
+		case <-ctx.Done():
+			return all
+		}
+	}
+	return all
+}
+
+func failures[T any](all []said[T]) (errs []error) {
+	for _, s := range all {
+		errs = append(errs, s.err)
+	}
+	return errs
+}
+
+func (a *Admin) errors(failed []error) (errs []NodeError) {
+	for i, err := range failed {
+		if err != nil {
+			errs = append(errs, NodeError{Node: a.names[i], Err: err})
+		}
+	}
+	return errs
+}
+
+// missing is the error of an operation that so many nodes failed that the others are no
+// quorum, or nil.
+func (a *Admin) missing(ctx context.Context, op, name string, failed []error) error {
+	errs := a.errors(failed)
+	if len(a.nodes)-len(errs) >= node.Quorum(len(a.nodes)) {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("fenlock: %s %q: %w", op, name, context.Cause(ctx))
+	}
+	return &QuorumError{Op: op, Name: name, Nodes: len(a.nodes), Need: node.Quorum(len(a.nodes)), Errors: errs}
+}

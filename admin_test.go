@@ -1,0 +1,353 @@
+package fenlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
+)
+
+// shown is a node that shows what it has, unless a fault of "look" is in the way.
+type shown struct{ *faulty }
+
+func (s shown) Engine() any { return s }
+
+func (s shown) reach(ctx context.Context) error {
+	s.mu.Lock()
+	how := s.faults["look"]
+	s.mu.Unlock()
+	if how.hang {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	time.Sleep(how.request)
+	return how.err
+}
+
+func (s shown) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	if err := s.reach(ctx); err != nil {
+		return node.Lease{}, err
+	}
+	return s.view.Inspect(ctx, name)
+}
+
+func (s shown) Waiting(ctx context.Context, name string, limit int) ([]node.Waiter, int, error) {
+	if err := s.reach(ctx); err != nil {
+		return nil, 0, err
+	}
+	return s.view.Waiting(ctx, name, limit)
+}
+
+func (s shown) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
+	if err := s.reach(ctx); err != nil {
+		return err
+	}
+	return s.view.List(ctx, prefix, yield)
+}
+
+func (c *cluster) admin() *fenlock.Admin {
+	c.t.Helper()
+	var nodes []node.Node
+	for _, f := range c.nodes {
+		nodes = append(nodes, shown{f})
+	}
+	a, err := fenlock.NewAdmin(nodes)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return a
+}
+
+// Who holds it, since when, with which token, for how long, and who waits.
+func TestInspect(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		a := c.admin()
+		look := func() fenlock.LockInfo {
+			t.Helper()
+			l, err := a.Inspect(t.Context(), name)
+			wantErr(t, err)
+			if l.Name != name || len(l.Votes) != 5 || l.Votes[4].Node != c.nodes[4].String() {
+				t.Errorf("%+v", l)
+			}
+			return l
+		}
+		if l := look(); l.State != fenlock.Free || l.Label != "" || l.Token != 0 || l.Left != 0 || !l.Since.IsZero() || l.Waiting != 0 {
+			t.Errorf("never locked: %+v", l)
+		}
+		began := time.Now()
+		lock := take(t, c.lockerOn((*faulty).queuer, label("host/1")), name)
+		time.Sleep(time.Microsecond) // the nodes that no majority needed
+		holds := func(l fenlock.LockInfo) {
+			t.Helper()
+			if l.State != fenlock.Held || l.Label != "host/1" || l.Token != lock.Token() || !l.Since.Equal(began.Truncate(time.Millisecond)) ||
+				l.Left < lock.Remaining() || l.Left > ttl {
+				t.Errorf("%+v; the token is %d", l, lock.Token())
+			}
+			for _, v := range l.Votes {
+				if !v.Holds || !v.Leased || v.Label != "host/1" || v.Err != nil || v.Reserved {
+					t.Errorf("%+v", v)
+				}
+			}
+		}
+		holds(look())
+		var waiting []*fenlock.Lock
+		for i := range 3 {
+			time.Sleep(time.Second)
+			l := c.lockerOn((*faulty).queuer, label(fmt.Sprint("waiter ", i)))
+			go func() {
+				if lock, err := l.Acquire(t.Context(), name); err == nil {
+					waiting = append(waiting, lock)
+				}
+			}()
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(10 * time.Second)
+		l := look()
+		holds(l)
+		if len(l.Waiters) != 3 || l.Waiting != 3 {
+			t.Fatalf("%+v", l)
+		}
+		for i, w := range l.Waiters {
+			if since := 10*time.Second + time.Duration(2-i)*1001*time.Millisecond; w.Label != fmt.Sprint("waiter ", i) || w.Waited < since || w.Waited > since+time.Second || w.Nodes != 5 {
+				t.Errorf("waiter %d: %+v", i, w)
+			}
+		}
+		wantErr(t, lock.Release(t.Context()))
+		synctest.Wait()
+		if l := look(); l.State != fenlock.Held || l.Label != "waiter 0" || l.Waiting != 2 || len(waiting) != 1 || l.Token != waiting[0].Token() {
+			t.Errorf("after the release: %+v", l)
+		}
+		for range 3 {
+			wantErr(t, waiting[len(waiting)-1].Release(t.Context()))
+			synctest.Wait()
+		}
+	})
+}
+
+// The nodes tell the token also where they had to be told, and where every lease was lost
+// and made again.
+func TestInspectedTokenIsTheHolders(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.admin()
+		token := func() fence.Token {
+			t.Helper()
+			l, err := a.Inspect(t.Context(), name)
+			wantErr(t, err)
+			return l.Token
+		}
+		// Other numbers on each node: it has to confirm.
+		for i, f := range c.nodes {
+			f.view.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name, Token: fence.Token(time.Now().UnixMicro()) + fence.Token(1000*(i+1))})
+		}
+		lock := take(t, c.locker(), name)
+		time.Sleep(time.Millisecond)
+		if got := token(); got != lock.Token() {
+			t.Errorf("the token is %d; want %d", got, lock.Token())
+		}
+		stop := c.moves()
+		for _, f := range c.nodes {
+			f.view.Crash()
+			f.view.Restart()
+			time.Sleep(ttl + drift)
+			registers, err := c.nodes[0].view.Registers(t.Context())
+			wantErr(t, err)
+			f.view.Admit(map[int]fence.Token(registers.Tokens))
+			time.Sleep(ttl)
+		}
+		stop()
+		if got := token(); got != lock.Token() {
+			t.Errorf("the token is %d; want %d", got, lock.Token())
+		}
+		wantErr(t, lock.Release(t.Context()))
+	})
+}
+
+// Nodes that are down, and one that hangs: the others tell what they know, soon.
+func TestInspectWithNodesMissing(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		a := c.admin()
+		lock := take(t, c.locker(), name)
+		time.Sleep(time.Millisecond)
+		c.nodes[0].set("look", down)
+		c.nodes[1].set("look", fault{hang: true})
+		began := time.Now()
+		l, err := a.Inspect(t.Context(), name)
+		wantErr(t, err)
+		if l.State != fenlock.Held || l.Token != lock.Token() || !errors.Is(l.Votes[0].Err, errDown) || l.Votes[1].Err == nil || l.Votes[1].Holds {
+			t.Errorf("%+v", l)
+		}
+		if spent := time.Since(began); spent != 500*time.Millisecond {
+			t.Errorf("a node that hangs was waited for for %v", spent)
+		}
+		c.nodes[2].set("look", down)
+		l, err = a.Inspect(t.Context(), name)
+		wantErr(t, err, fenlock.ErrNoQuorum, errDown)
+		if l.State != fenlock.Unclear || !l.Votes[3].Holds || l.Label == "" {
+			t.Errorf("%+v", l)
+		}
+		if text := err.Error(); !strings.Contains(text, `inspect "orders/42": no quorum: 3 of 5 nodes failed`) || !strings.Contains(text, "b: no answer in time") {
+			t.Error(text)
+		}
+		wantErr(t, lock.Release(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = a.Inspect(ctx, name)
+		wantErr(t, err, context.DeadlineExceeded)
+		_, err = a.Inspect(t.Context(), "")
+		wantErr(t, err, fenlock.ErrInvalid)
+	})
+}
+
+// Leases of several holders on the nodes, and what they come to.
+func TestInspectedState(t *testing.T) {
+	for _, c := range []struct {
+		nodes string // the holder on each; - for nobody, x for no answer
+		state fenlock.LockState
+		label string
+	}{
+		{"---", fenlock.Free, ""}, {"a--", fenlock.Free, "a"}, {"aa-", fenlock.Held, "a"}, {"aaa", fenlock.Held, "a"},
+		{"ab-", fenlock.Free, "a"}, {"abb", fenlock.Held, "b"}, {"ax-", fenlock.Unclear, "a"}, {"aax", fenlock.Held, "a"}, {"--x", fenlock.Free, ""},
+		{"xx-", fenlock.Unclear, ""}, {"xxa", fenlock.Unclear, "a"}, {"xxx", fenlock.Unclear, ""},
+		{"aabb-", fenlock.Free, "a"}, {"aabbx", fenlock.Unclear, "a"}, {"a-bbx", fenlock.Unclear, "b"}, {"abc-x", fenlock.Free, "a"}, {"aabbb", fenlock.Held, "b"},
+		{"aa--", fenlock.Free, "a"}, {"aaa-", fenlock.Held, "a"}, {"a", fenlock.Held, "a"}, {"x", fenlock.Unclear, ""}, {"-", fenlock.Free, ""},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var nodes []node.Node
+			for i, holder := range c.nodes {
+				n := memnode.New(fmt.Sprint(i))
+				nodes = append(nodes, n)
+				switch holder {
+				case 'x':
+					n.Crash()
+				case '-':
+				default:
+					id := [node.IDLength]byte([]byte(strings.Repeat(fmt.Sprintf("%x", holder-'a'), node.IDLength)))
+					n.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, TTL: time.Minute, Holder: node.NewHolder(id, time.Now(), string(holder))})
+				}
+			}
+			a, err := fenlock.NewAdmin(nodes)
+			wantErr(t, err)
+			l, err := a.Inspect(t.Context(), name)
+			if 2*strings.Count(c.nodes, "x") >= len(c.nodes) != (err != nil) || err != nil && !errors.Is(err, fenlock.ErrNoQuorum) {
+				t.Errorf("%s: %v", c.nodes, err)
+			}
+			if l.State != c.state || l.Label != c.label || (l.Left > 0) != (c.state == fenlock.Held) {
+				t.Errorf("%s: %+v; want %v, %q", c.nodes, l, c.state, c.label)
+			}
+		})
+	}
+}
+
+// A lease that has no end, of another program, outlives the others.
+func TestInspectedValidityIsTheMajoritys(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		holder := node.Holder("another program's")
+		for i, lasts := range []time.Duration{3 * time.Second, time.Second, 2 * time.Second} {
+			c.nodes[i].view.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, TTL: lasts, Holder: holder})
+		}
+		l, err := c.admin().Inspect(t.Context(), name)
+		wantErr(t, err)
+		if l.State != fenlock.Held || l.Left != 2*time.Second || l.Label != "" || l.Token != 1 {
+			t.Errorf("%+v", l)
+		}
+	})
+}
+
+// Pages, beside a list that is made in one piece.
+func TestListInPages(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		random := rand.New(rand.NewPCG(1, 2))
+		all := map[string]int{}
+		for i := range 500 {
+			of := fmt.Sprintf("%c/%d", "abc"[random.IntN(3)], i)
+			for n := range c.nodes {
+				if random.IntN(3) > 0 {
+					c.nodes[n].view.Do(t.Context(), node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
+					all[of]++
+				}
+			}
+		}
+		a := c.admin()
+		for _, prefix := range []string{"", "a/", "b/1", "b/17", "d", "c/499x"} {
+			for _, limit := range []int{0, 1, 7, 100, 499, 10_000, 20_000} {
+				var got []string
+				after, pages := "", 0
+				for pages == 0 || after != "" {
+					page, err := a.List(t.Context(), prefix, after, limit)
+					wantErr(t, err)
+					if limit > 0 && len(page.Locks) > limit || len(page.Locks) == 0 && pages > 0 {
+						t.Fatalf("%d locks on a page of %d", len(page.Locks), limit)
+					}
+					for _, l := range page.Locks {
+						got = append(got, l.Name)
+						if (l.State == fenlock.Held) != (all[l.Name] >= 2) || len(l.Votes) != 3 {
+							t.Errorf("%+v has %d leases", l, all[l.Name])
+						}
+					}
+					after = page.After
+					pages++
+				}
+				var want []string
+				for of := range all {
+					if strings.HasPrefix(of, prefix) {
+						want = append(want, of)
+					}
+				}
+				slices.Sort(want)
+				if !slices.Equal(got, want) {
+					t.Errorf("prefix %q, pages of %d: %d names; want %d", prefix, limit, len(got), len(want))
+				}
+				if limit > 0 && pages != max(1, (len(want)+limit-1)/limit) {
+					t.Errorf("prefix %q, pages of %d: %d pages for %d names", prefix, limit, pages, len(want))
+				}
+				if limit == 1 {
+					break // once is enough
+				}
+			}
+		}
+	})
+}
+
+// A node that fails is named, and the rest is shown.
+func TestListWithNodesMissing(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.admin()
+		wait := c.lockerOn((*faulty).queuer)
+		lock := take(t, c.lockerOn((*faulty).queuer), name)
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := make(chan bool)
+		go func() {
+			wait.Acquire(ctx, name)
+			close(gone)
+		}()
+		time.Sleep(time.Second)
+		c.nodes[1].set("look", down)
+		page, err := a.List(t.Context(), "", "", 0)
+		wantErr(t, err)
+		if len(page.Locks) != 1 || len(page.Errors) != 1 || page.Errors[0].Node != "b" || !errors.Is(page.Errors[0].Err, errDown) {
+			t.Fatalf("%+v", page)
+		}
+		if l := page.Locks[0]; l.State != fenlock.Held || l.Waiting != 1 || l.Votes[1].Err == nil || l.Token != lock.Token() || l.Waiters != nil {
+			t.Errorf("%+v", l)
+		}
+		c.nodes[2].set("look", down)
+		page, err = a.List(t.Context(), "", "", 0)
+		wantErr(t, err, fenlock.ErrNoQuorum)
+		if len(page.Locks) != 1 || page.Locks[0].State != fenlock.Unclear {
+			t.Errorf("%+v", page)
+		}
+		cancel()
+		<-gone
+		wantErr(t, lock.Release(t.Context()))
+	})
+}

@@ -1,0 +1,98 @@
+package fenlock
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+)
+
+// Broken is what a ForceRelease came to.
+type Broken struct {
+	// Lock is what was there before, a moment ago: who held it, since when, with which token.
+	Lock LockInfo
+	// Token is larger than every token of the broken holder's, and smaller than every one
+	// that is given from now on; 0 if there was nothing to break.
+	Token fence.Token
+}
+
+// passes bounds how often the nodes are asked for the same number. It is larger than what
+// they have answered, by so much more each time that others, who take the registers of the
+// stripe further at the same moment, do not come past it.
+const (
+	passes = 8
+	ahead  = 1 << 10
+)
+
+// ForceRelease breaks a lock: it takes the lease from whoever has it, and sees to it that
+// the old holder cannot extend it any more, whatever it does. That one hears of it with
+// its next extension, at most a third of its TTL later; what it writes until then is for
+// its token to stop. The next waiter is notified.
+//
+// Where no node has a lease it does nothing, and the Broken has no token.
+//
+// An error matches ErrInvalid, ctx's own or, if too few nodes answer or vote, ErrNoQuorum.
+// If that is known before, nothing was sent to break it; a majority that fails in the
+// middle leaves the holder in doubt: some nodes have its lease no more, and it may make
+// them again. Then it is to be repeated, which does no harm.
+func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
+	if err := CheckName(name); err != nil {
+		return Broken{}, err
+	}
+	said, err := a.look(ctx, "force release", name)
+	b := Broken{Lock: judge(name, a.names, said)}
+	if err != nil || untaken(said) {
+		return b, err
+	}
+	var known fence.Token
+	for _, s := range said {
+		if s.lease.Register <= node.MaxRegister {
+			known = max(known, s.lease.Register)
+		}
+	}
+	answers, failed, asked := make([]fence.Token, len(a.nodes)), make([]error, len(a.nodes)), a.all()
+	for pass := range passes {
+		all := ask(ctx, a, asked, func(ctx context.Context, i int) (fence.Token, error) {
+			return a.force(ctx, i, name, known+ahead<<pass)
+		})
+		asked = nil // who has not answered is not waited for again
+		for i, s := range all {
+			if failed[i] = cmp.Or(s.err, failed[i]); failed[i] == nil {
+				answers[i], asked = s.value, append(asked, i)
+				known = max(known, s.value)
+			}
+		}
+		if err := a.missing(ctx, "force release", name, failed); err != nil {
+			return b, err
+		}
+		if to, same := core.ForceNext(answers); to == 0 {
+			b.Token = same
+			return b, nil
+		}
+	}
+	return b, fmt.Errorf("fenlock: force release %q: after %d passes the nodes still have different numbers, since others take locks all the time: try again", name, passes)
+}
+
+// untaken reports whether all nodes have answered that nobody has the name.
+func untaken(all []seen) bool {
+	return !slices.ContainsFunc(all, func(s seen) bool { return s.err != nil || s.lease.Leased })
+}
+
+func (a *Admin) force(ctx context.Context, i int, name string, floor fence.Token) (fence.Token, error) {
+	answer, err := a.nodes[i].Do(ctx, node.Request{Op: node.ForceRelease, Name: name, Token: floor})
+	switch {
+	case err != nil:
+		return 0, err
+	case answer.Status == node.Rejoining:
+		return 0, fmt.Errorf("%s: it does not vote: %s", a.names[i], answer.Detail)
+	case answer.Status != node.Granted:
+		return 0, fmt.Errorf("%s: unexpected answer: %v", a.names[i], answer.Status)
+	case answer.Register > node.MaxRegister:
+		return 0, fmt.Errorf("%s: %w: it answers with the number %d, which fenlock has not made: its register was changed by hand", a.names[i], ErrMisconfigured, answer.Register)
+	}
+	return answer.Register, nil
+}

@@ -1,0 +1,173 @@
+package fenlock
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+)
+
+// LockInfo is what an operator sees of one name, on all nodes of a group.
+type LockInfo struct {
+	Name  string
+	State LockState
+
+	// Label, Since and Token are of the holder, or of whoever has most leases if nobody
+	// has a majority. Label is empty for another Redlock client's. Since is when its
+	// attempt began, on its own wall clock; zero if that is not known. Token is 0 if the
+	// nodes do not tell it (yet).
+	Label string
+	Since time.Time
+	Token fence.Token
+	// Left is for how long a majority still has the lease, unless it is extended; 0 if
+	// none has, or if it has no end. The holder itself counts a little less.
+	Left time.Duration
+
+	Votes []Vote // one for each node, in the order of the configuration
+
+	// Waiters are the first in the queue, in order, as far as they were asked for, and
+	// Waiting is how many there are: on the node that knows of most.
+	Waiters []WaiterInfo
+	Waiting int
+}
+
+// LockState is what a majority of nodes says of a name.
+type LockState uint8
+
+// The states of a name.
+const (
+	// Unclear: somebody may hold it. So few nodes answered that it cannot be told.
+	Unclear LockState = iota
+	// Free: nobody holds it. There may be leases on some nodes, as long as somebody tries
+	// to take it, or if an attempt left them.
+	Free
+	// Held: a majority of the nodes has the lease of one holder. It holds the lock, unless
+	// it has not heard of that yet, or not any more.
+	Held
+)
+
+// String returns the state in lower case.
+func (s LockState) String() string {
+	names := [...]string{"unclear", "free", "held"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return "unknown"
+}
+
+// Vote is what one node says of a name.
+type Vote struct {
+	Node string // as Node.String has it
+	// Holds reports that the node has the lease that the LockInfo is about.
+	Holds bool
+	// Leased reports that it has any lease. Then Label, Since and Left describe it; a Left
+	// of 0 has no end.
+	Leased   bool
+	Reserved bool // it is kept for the next in the queue, for a second
+	Label    string
+	Since    time.Time
+	Left     time.Duration
+	Err      error // why the node has not told; nil if it has
+}
+
+// WaiterInfo is one who waits.
+type WaiterInfo struct {
+	Label  string        // empty if it is not known
+	Waited time.Duration // since it came, by the clock of a node
+	Nodes  int           // that have it in their queue
+}
+
+// seen is what one node has said of a name.
+type seen struct {
+	lease   node.Lease
+	waiters []node.Waiter
+	waiting int
+	err     error
+}
+
+// judge makes one picture of what the nodes have said: names are theirs, of all nodes.
+func judge(name string, names []string, said []seen) LockInfo {
+	l := LockInfo{Name: name}
+	votes, answered := map[uint64]int{}, 0
+	for _, s := range said {
+		if s.err == nil {
+			answered++
+		}
+		if s.err == nil && s.lease.Leased && !s.lease.Reserved {
+			votes[s.lease.Holder]++
+		}
+	}
+	// The one with most leases; of two, the one that will have them for longer.
+	var most uint64
+	for _, s := range said {
+		if h := s.lease.Holder; votes[h] > votes[most] && s.err == nil {
+			most = h
+		}
+	}
+	unknown, quorum := len(said)-answered, node.Quorum(len(said))
+	switch {
+	case votes[most] >= quorum:
+		l.State = Held
+	case votes[most]+unknown < quorum:
+		l.State = Free
+	}
+	var left []time.Duration
+	origins := map[fence.Token]int{}
+	for i, s := range said {
+		v := Vote{Node: names[i], Err: s.err}
+		if s.err == nil && s.lease.Leased {
+			v.Leased, v.Reserved, v.Label, v.Since, v.Left = true, s.lease.Reserved, s.lease.Label, s.lease.Since, s.lease.Remaining
+			v.Holds = votes[most] > 0 && s.lease.Holder == most && !s.lease.Reserved
+		}
+		l.Votes = append(l.Votes, v)
+		if !v.Holds {
+			continue
+		}
+		l.Label, l.Since, l.Token = v.Label, v.Since, max(l.Token, s.lease.Token)
+		origins[s.lease.Origin]++
+		left = append(left, v.Left)
+	}
+	for origin, n := range origins {
+		if l.Token == 0 && n >= quorum {
+			l.Token = origin // nobody had to be told: so many have granted this number
+		}
+	}
+	if l.State == Held {
+		endless := func(d time.Duration) int { return min(int(d), 1) } // 0 has no end
+		slices.SortFunc(left, func(a, b time.Duration) int {
+			return cmp.Or(cmp.Compare(endless(a), endless(b)), cmp.Compare(b, a))
+		})
+		l.Left = left[quorum-1]
+	}
+	l.Waiters, l.Waiting = queued(said)
+	return l
+}
+
+// queued merges the queues of the nodes. Each has the same order, by stamps; how long
+// somebody has waited differs by the nodes' clocks, so the longest counts.
+func queued(said []seen) (all []WaiterInfo, count int) {
+	byID := map[uint64]*WaiterInfo{}
+	var ids []uint64
+	for _, s := range said {
+		if s.err != nil {
+			continue
+		}
+		count = max(count, s.waiting)
+		for _, w := range s.waiters {
+			known := byID[w.ID]
+			if known == nil {
+				known = &WaiterInfo{Label: w.Label}
+				byID[w.ID], ids = known, append(ids, w.ID)
+			}
+			known.Nodes++
+			known.Waited = max(known.Waited, w.Waited)
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b uint64) int { return cmp.Compare(byID[b].Waited, byID[a].Waited) })
+	for _, id := range ids {
+		all = append(all, *byID[id])
+	}
+	return all, max(count, len(all))
+}
