@@ -31,6 +31,8 @@ type Lock struct {
 	// reasons has the newest reason to wait; nil if nobody wants to hear of it.
 	reasons chan *shell.Failure
 
+	watched *watched // for the Observer
+
 	acquisition shell.Acquisition
 }
 
@@ -112,6 +114,7 @@ func (x *extension) Extended(f shell.Failure) {
 // ErrNoQuorum: too few nodes answered; the leases there end by themselves
 // within a TTL.
 func (k *Lock) Release(ctx context.Context) error {
+	k.watched.releasing(k.Remaining)
 	why, before := k.acquisition.Lock().Release()
 	if before {
 		return fmt.Errorf("%w before: %q", ErrReleased, k.name)
@@ -134,6 +137,7 @@ type owner Lock
 // Waiting implements shell.Owner. The caller's goroutine tells the observer: this one
 // may be an engine's, for which others wait.
 func (o *owner) Waiting(why *shell.Failure) {
+	o.watched.waits()
 	if o.reasons == nil {
 		return
 	}
@@ -151,7 +155,17 @@ func (o *owner) Waiting(why *shell.Failure) {
 }
 
 // Held implements shell.Owner.
-func (o *owner) Held() { o.ctx, o.cancel = context.WithCancelCause(o.base) }
+func (o *owner) Held(token fence.Token) {
+	o.ctx, o.cancel = context.WithCancelCause(o.base)
+	o.watched.acquired(token, nil)
+}
+
+// Extended implements shell.Owner.
+func (o *owner) Extended(left time.Duration, why shell.Failure) {
+	if o.watched != nil {
+		o.watched.extended(left, (*Lock)(o).errorOf(&why))
+	}
+}
 
 // Done implements shell.Owner.
 func (o *owner) Done(f shell.Failure) {
@@ -164,14 +178,28 @@ func (o *owner) Done(f shell.Failure) {
 // a lock.
 func (o *owner) Ended(why shell.Failure) {
 	k := (*Lock)(o)
-	k.cancel(k.errorOf(&why))
-	if why.Reason != core.LetGo {
+	err := k.errorOf(&why)
+	k.cancel(err)
+	if why.Reason == core.LetGo {
+		err = nil
+	} else {
 		go k.lost()
 	}
+	k.watched.end(err)
 }
 
 // Freed implements shell.Owner.
-func (o *owner) Freed(f shell.Failure) { o.Done(f) }
+func (o *owner) Freed(f shell.Failure) {
+	if o.watched != nil {
+		k := (*Lock)(o)
+		err := k.errorOf(&f)
+		if cause := context.Cause(k.ctx); err == nil && !errors.Is(cause, ErrReleased) {
+			err = cause
+		}
+		k.watched.freed(err)
+	}
+	o.Done(f)
+}
 
 func (k *Lock) lost() {
 	k.locker.config.Logger.Warn("fenlock: not held any more", "name", k.name, "error", context.Cause(k.ctx))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/shell"
@@ -16,6 +17,7 @@ type Locker struct {
 	config  Config
 	client  *shell.Client
 	running running // goroutines that wait for nodes
+	events  events
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
@@ -28,10 +30,16 @@ func New(config Config) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{config: config}
+	l.events = events{observer: &l.config.Observer, clock: config.Clock, spawn: l.running.Go}
 	c := shell.Config{Env: world{config.Clock}, TTL: config.TTL, NodeTimeout: config.NodeTimeout, MaxHold: config.MaxHold, Label: config.Label,
 		CannotNotify: func(i int, err error) {
 			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(), "error", err)
 		}, HealthChanged: func(h shell.HealthChange) { healthChanged(&l.config, h) }}
+	if tell := config.Observer.Request; tell != nil {
+		c.Answered = func(peer int, op node.Op, a node.Answer, err error, took time.Duration) {
+			tell(RequestEvent{Node: config.Nodes[peer].String(), Op: op.String(), Took: took, Status: a.Status, Err: err})
+		}
+	}
 	group := node.Group{Nodes: config.Nodes, MaxTTL: config.MaxTTL, New: config.NewServers, Warn: func(n node.Node, message string) {
 		config.Logger.Warn(message, "node", n.String())
 	}}
@@ -96,10 +104,13 @@ func (l *Locker) acquire(ctx context.Context, name string, begin func(*shell.Acq
 	if l.config.Observer.Waiting != nil {
 		k.reasons = make(chan *shell.Failure, 1)
 	}
+	k.watched = l.events.watch(ctx, name)
 	begin(&k.acquisition, k.base, name, (*owner)(k))
 	k.await(ctx)
 	if k.failure.Failed() {
-		return nil, k.errorOf(&k.failure)
+		err := k.errorOf(&k.failure)
+		k.watched.acquired(0, err)
+		return nil, err
 	}
 	return k, nil
 }

@@ -3,12 +3,35 @@ package fenlock
 import (
 	"context"
 	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
 )
 
-// Observer is told what happens to the callers of a Locker, and to its nodes, for logs
-// and metrics. Each field may be nil. The functions are called from many goroutines
-// at once, and must return soon.
+// Observer is told what happens to the callers of a Locker, to its locks and to its nodes,
+// for logs, metrics and traces. Each field may be nil, and costs nothing then. The
+// functions must return soon. Waiting and Request are called from many goroutines at once;
+// Acquire, Extend, Lost and Release one at a time, in the order in which it happened, a
+// moment later. Ctx is the one that was passed to Acquire, which may have ended by then.
+// Close waits until all were told.
+//
+// What a guard refuses, package fence's for example, its own field Refused is told.
 type Observer struct {
+	// Acquire is called when an acquisition has ended, with the lock or without. It hears
+	// nothing of a name or a context that was refused before anything was sent.
+	Acquire func(ctx context.Context, e AcquireEvent)
+	// Extend is called when an extension has ended: each third of a TTL of each lock, and
+	// more often where something fails.
+	Extend func(ctx context.Context, e ExtendEvent)
+	// Lost is called when a lock ends that nobody has released.
+	Lost func(ctx context.Context, e LostEvent)
+	// Release is called when a release has ended, of a lost lock too.
+	Release func(ctx context.Context, e ReleaseEvent)
+	// Request is called for each request to a node, by whoever has its answer: others may
+	// be waiting for that.
+	Request func(e RequestEvent)
+
 	// Waiting is called when an Acquire begins to wait, and again when the reason
 	// changes: another holder, or another number of waiters ahead. Ctx is the
 	// one that was passed to Acquire. Why is a *HeldError or a *QuorumError, the
@@ -22,6 +45,51 @@ type Observer struct {
 	// that comes and goes is told of at most once a minute after the first few times.
 	// Close waits until it has returned. The Logger hears the same.
 	Node func(change NodeChange)
+}
+
+// AcquireEvent is the end of an Acquire, a TryAcquire or a Do's.
+type AcquireEvent struct {
+	Name  string
+	Token fence.Token   // 0 if the lock was not acquired
+	Took  time.Duration // from the call on, waiting included
+	// Waited reports that it was refused at first, and tried again.
+	Waited bool
+	Err    error // what the caller got; nil if the lock was acquired
+}
+
+// ExtendEvent is the end of an extension, by itself or by Lock.Extend.
+type ExtendEvent struct {
+	Name  string
+	Token fence.Token
+	Left  time.Duration // the validity; 0 if the lock is not held any more
+	Err   error         // ErrNoQuorum: it failed, and the lock is still held; nil if it was extended
+}
+
+// LostEvent is the end of a lock that nobody released.
+type LostEvent struct {
+	Name  string
+	Token fence.Token
+	Held  time.Duration // since it was acquired
+	Err   error         // matches ErrLost or ErrMaxHold
+}
+
+// ReleaseEvent is the end of a Lock.Release, or a Do's.
+type ReleaseEvent struct {
+	Name  string
+	Token fence.Token
+	Held  time.Duration // from the acquisition to the call, or to the loss
+	Left  time.Duration // the validity when it was called; 0 if the lock was lost before
+	Err   error         // as Lock.Release has it, without the caller's context; nil if it was released
+}
+
+// RequestEvent is one request to a node that was answered, or whose time is up.
+type RequestEvent struct {
+	Node string // as Node.String has it
+	Op   string // "acquire", "confirm", "extend" or "release"
+	Took time.Duration
+	// Status is what the node answered: node.Unknown if it did not, and then Err says why.
+	Status node.Status
+	Err    error
 }
 
 // NodeChange says how a node does from now on, as far as its answers tell.

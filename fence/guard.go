@@ -43,6 +43,11 @@ func (e *StaleError) Unwrap() error { return ErrStale }
 // Guard itself is dropped: to forget a resource is to accept its old tokens
 // again. Do not use it with names that an attacker can invent.
 type Guard struct {
+	// Refused is told of each write that is refused for its token, before Do returns; ctx
+	// is Do's. Nil: nobody is. It is set before the Guard is used, and must be safe for
+	// concurrent use.
+	Refused func(ctx context.Context, e *StaleError)
+
 	mu        sync.Mutex // never held while a write runs or is waited for
 	resources map[string]*entry
 }
@@ -86,7 +91,11 @@ func (g *Guard) Do(ctx context.Context, resource string, t Token, write func() e
 		return waitError(ctx, resource)
 	}
 	if newest := g.raise(e, t); newest > t {
-		return &StaleError{Resource: resource, Token: t, Newest: newest}
+		stale := &StaleError{Resource: resource, Token: t, Newest: newest}
+		if g.Refused != nil {
+			g.Refused(ctx, stale)
+		}
+		return stale
 	}
 	return write()
 }

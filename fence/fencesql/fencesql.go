@@ -79,6 +79,9 @@ type Guard struct {
 	// means DefaultTable. Letters, digits and underscores only: the name goes into
 	// the statements as it is, without quotes.
 	Table string
+	// Refused is told of each write that is refused for its token, before Check returns;
+	// ctx is Check's. Nil: nobody is. It must be safe for concurrent use.
+	Refused func(ctx context.Context, e *fence.StaleError)
 }
 
 // Check records that the transaction writes resource under t, or refuses. It
@@ -124,7 +127,11 @@ func (g Guard) Check(ctx context.Context, tx *sql.Tx, resource string, t fence.T
 	if err != nil {
 		return fmt.Errorf("fencesql: token %d for %q was not recorded; reading the newest: %w", uint64(t), resource, err)
 	}
-	return &fence.StaleError{Resource: resource, Token: t, Newest: fence.Token(newest)}
+	stale := &fence.StaleError{Resource: resource, Token: t, Newest: fence.Token(newest)}
+	if g.Refused != nil {
+		g.Refused(ctx, stale)
+	}
+	return stale
 }
 
 // Schema returns the statement that creates the table, for both dialects the

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 )
 
@@ -43,14 +44,16 @@ const (
 	over
 )
 
-// Owner is who is told what becomes of an Acquisition. Held, Ended and Freed are called
+// Owner is who is told what becomes of an Acquisition. Held, Extended, Ended and Freed are called
 // with a mutex of the lock held: they return at once, and call nothing of it.
 type Owner interface {
 	// Waiting tells why the caller waits, when it begins to, and when the reason
 	// changes.
 	Waiting(why *Failure)
 	// Held tells that the lock is held, before Done.
-	Held()
+	Held(token fence.Token)
+	// Extended tells what an extension has come to, and the validity that is left.
+	Extended(left time.Duration, why Failure)
 	// Done tells that the acquisition is over. If it did not fail, Lock is held.
 	Done(f Failure)
 	// Ended tells why the lock is not held any more.
@@ -330,10 +333,13 @@ func (a *Acquisition) told(why *Failure) {
 }
 
 // held implements owner.
-func (a *Acquisition) held(*Lock) {
+func (a *Acquisition) held(token fence.Token) {
 	a.stop()
-	a.owner.Held()
+	a.owner.Held(token)
 }
+
+// extended implements owner.
+func (a *Acquisition) extended(left time.Duration, why Failure) { a.owner.Extended(left, why) }
 
 // enqueued implements owner: a node may have put the waiter into its queue after it
 // was told that the wait is over.

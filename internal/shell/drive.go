@@ -109,7 +109,7 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 	if !l.decided {
 		l.decided, decided = true, true
 		if phase == core.Holding {
-			l.of.held(l)
+			l.of.held(l.attempt.Token())
 			l.setTick(now)
 		} else {
 			l.failure, l.refusals = l.failed(), refusals(l.peers)
@@ -144,6 +144,11 @@ func (l *Lock) settleExtension(now time.Duration) {
 		f = l.notExtended(core.NoQuorum)
 	}
 	l.inRound = false
+	left := max(l.attempt.Until()-now, 0)
+	if l.attempt.Phase() != core.Holding {
+		left = 0
+	}
+	l.of.extended(left, f)
 	l.extending.end(f)
 	if l.attempt.Phase() != core.Holding {
 		l.next.end(f)

@@ -116,6 +116,9 @@ func (c *call) Done(a node.Answer, err error) {
 		// This process was paused: answers may be waiting.
 		ours = ours || g.Env.Now()-f.sent > 2*f.timeout
 	}
+	if g.Answered != nil {
+		g.Answered(c.node, f.request.Op, a, err, g.Env.Now()-f.sent)
+	}
 	if !ours {
 		g.health.answered(c.node, &f.request, &a, err)
 	}

@@ -27,7 +27,10 @@ type Config struct {
 	// node in order, and without any mutex held. Close waits until it has returned. nil:
 	// nobody is.
 	HealthChanged func(HealthChange)
-	Rules         Rules // nil: Shipped
+	// Answered is told of each request that was answered, or whose time is up, by whoever
+	// has the answer. nil: nobody is.
+	Answered func(peer int, op node.Op, a node.Answer, err error, took time.Duration)
+	Rules    Rules // nil: Shipped
 }
 
 // group is what all locks of a Client share.

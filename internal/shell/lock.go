@@ -44,11 +44,13 @@ type Lock struct {
 	wasFreed   bool // the owner was told what came of that
 }
 
-// owner is whose lock it is. The first four are called with the lock's mutex held:
+// owner is whose lock it is. The first five are called with the lock's mutex held:
 // they return at once, and call nothing of the lock.
 type owner interface {
-	// held tells that the attempt has succeeded.
-	held(l *Lock)
+	// held tells that the attempt has succeeded, with the token.
+	held(token fence.Token)
+	// extended tells what an extension has come to, and the validity that is left.
+	extended(left time.Duration, why Failure)
 	// ended tells why the lock is not held any more.
 	ended(why Failure)
 	// freed tells what the release came to.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -125,7 +126,17 @@ func (s *onceOwner) Waiting(why *Failure) {
 		s.t.Error("waits for no reason")
 	}
 }
-func (s *onceOwner) Held() { once(s.t, "held", &s.held) }
+func (s *onceOwner) Held(token fence.Token) {
+	once(s.t, "held", &s.held)
+	if !token.Valid() {
+		s.t.Errorf("held with the token %d", token)
+	}
+}
+func (s *onceOwner) Extended(left time.Duration, f Failure) {
+	if left == 0 && !f.Failed() {
+		s.t.Error("extended, and not held")
+	}
+}
 func (s *onceOwner) Done(f Failure) {
 	once(s.t, "done", &s.done)
 	if f.Failed() == (s.held.Load() == 1) {

@@ -121,7 +121,10 @@ func (a *acquisition) cancel() {
 func (a *acquisition) Waiting(*shell.Failure) {}
 
 // Held implements shell.Owner.
-func (a *acquisition) Held() {}
+func (a *acquisition) Held(fence.Token) {}
+
+// Extended implements shell.Owner.
+func (a *acquisition) Extended(time.Duration, shell.Failure) {}
 
 // Done implements shell.Owner.
 func (a *acquisition) Done(f shell.Failure) {

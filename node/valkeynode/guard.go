@@ -20,6 +20,11 @@ import (
 // checked. A server that evicts the second key, or is set back to an old snapshot,
 // forgets tokens too. A second key that holds no token refuses every write.
 type Guard struct {
+	// Refused is told of each write that is refused for its token, before Set returns; ctx
+	// is Set's. Nil: nobody is. It is set before the Guard is used, and must be safe for
+	// concurrent use.
+	Refused func(ctx context.Context, e *fence.StaleError)
+
 	errors command.Errors
 	conn   *transport.Conn
 	script *valkey.Lua
@@ -38,7 +43,7 @@ func OpenGuard(rawURL string) (*Guard, error) {
 	}
 	// The library falls back from EVALSHA to EVAL. For a node that would be
 	// wrong; here nothing depends on who loaded the script.
-	return &Guard{command.Errors{Name: name, Secret: opt.Password}, conn, valkey.NewLuaScript(command.Guard)}, nil
+	return &Guard{errors: command.Errors{Name: name, Secret: opt.Password}, conn: conn, script: valkey.NewLuaScript(command.Guard)}, nil
 }
 
 // Set sets key to value if token is at least the largest token that the key was
@@ -62,7 +67,11 @@ func (g *Guard) Set(ctx context.Context, key, value string, token fence.Token) e
 	}
 	newest, err := reply.AsInt64()
 	if err == nil && newest != 0 {
-		return &fence.StaleError{Resource: key, Token: token, Newest: fence.Token(newest)}
+		stale := &fence.StaleError{Resource: key, Token: token, Newest: fence.Token(newest)}
+		if g.Refused != nil {
+			g.Refused(ctx, stale)
+		}
+		return stale
 	}
 	return g.errors.Fail(err)
 }

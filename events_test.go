@@ -1,0 +1,191 @@
+package fenlock_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+)
+
+type eavesdropKey struct{}
+
+// eavesdropper writes down what an Observer hears.
+type eavesdropper struct {
+	t      *testing.T
+	mu     sync.Mutex
+	events []string
+	nodes  map[string]int // requests, by operation and answer
+	took   time.Duration  // the longest of them
+	token  fence.Token
+}
+
+func (o *eavesdropper) heard(ctx context.Context, format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if ctx.Value(eavesdropKey{}) != "caller" {
+		o.t.Errorf("%s: not the caller's context", format)
+	}
+	o.events = append(o.events, fmt.Sprintf(format, args...))
+}
+
+// reason is which of the errors for deciding it is.
+func reason(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	for _, is := range []error{fenlock.ErrLost, fenlock.ErrMaxHold, fenlock.ErrHeld, fenlock.ErrNoQuorum, fenlock.ErrReleased, context.DeadlineExceeded} {
+		if errors.Is(err, is) {
+			return strings.TrimPrefix(is.Error(), "fenlock: ")
+		}
+	}
+	return err.Error()
+}
+
+func (o *eavesdropper) observer() fenlock.Observer {
+	o.nodes = map[string]int{}
+	return fenlock.Observer{
+		Acquire: func(ctx context.Context, e fenlock.AcquireEvent) {
+			o.token = max(o.token, e.Token)
+			o.heard(ctx, "acquire %s: %s, token %v, waited %v, %v", e.Name, reason(e.Err), e.Token > 0, e.Waited, e.Took)
+		},
+		Extend: func(ctx context.Context, e fenlock.ExtendEvent) {
+			o.heard(ctx, "extend %s: %s, %v left, token %v", e.Name, reason(e.Err), e.Left, e.Token == o.token)
+		},
+		Lost: func(ctx context.Context, e fenlock.LostEvent) {
+			o.heard(ctx, "lost %s: %s after %v, token %v", e.Name, reason(e.Err), e.Held, e.Token == o.token)
+		},
+		Release: func(ctx context.Context, e fenlock.ReleaseEvent) {
+			o.heard(ctx, "release %s: %s after %v, %v left, token %v", e.Name, reason(e.Err), e.Held, e.Left, e.Token == o.token)
+		},
+		Request: func(e fenlock.RequestEvent) {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if e.Node != "a" && e.Node != "b" && e.Node != "c" || (e.Err == nil) != (e.Status != node.Unknown) {
+				o.t.Errorf("%+v", e)
+			}
+			o.nodes[e.Op+" "+e.Status.String()]++
+			o.took = max(o.took, e.Took)
+		},
+	}
+}
+
+// wants compares what was heard, and forgets it.
+func (o *eavesdropper) wants(want ...string) {
+	o.t.Helper()
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if got := strings.Join(o.events, "\n"); got != strings.Join(want, "\n") {
+		o.t.Errorf("heard\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+	o.events = nil
+}
+
+func TestEvents(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		o := &eavesdropper{t: t}
+		l := c.lockerOn((*faulty).queuer, func(c *fenlock.Config) { c.Observer = o.observer() })
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), eavesdropKey{}, "caller"))
+		defer cancel()
+		lock, err := l.Acquire(ctx, "a")
+		wantErr(t, err)
+		o.wants("acquire a: ok, token true, waited false, 0s")
+		time.Sleep(ttl / 2)
+		o.wants(fmt.Sprintf("extend a: ok, %v left, token true", validity))
+		wantErr(t, lock.Extend(ctx))
+		o.wants(fmt.Sprintf("extend a: ok, %v left, token true", validity))
+		if o.nodes["acquire granted"] != 3 || o.nodes["extend granted"] != 6 || len(o.nodes) != 2 {
+			t.Errorf("requests %v", o.nodes)
+		}
+
+		// Somebody waits, and somebody gives up; nobody hears of what is refused at once.
+		short, end := context.WithTimeout(ctx, time.Second)
+		_, err = l.Acquire(short, "a")
+		wantErr(t, err, context.DeadlineExceeded)
+		end()
+		o.wants("acquire a: the lock is held, token false, waited true, 1s")
+		_, err = l.TryAcquire(ctx, "a")
+		wantErr(t, err, fenlock.ErrHeld)
+		o.wants("acquire a: the lock is held, token false, waited false, 0s")
+		l.Acquire(ctx, "")
+		go func() {
+			time.Sleep(time.Second)
+			wantErr(t, lock.Release(ctx))
+			wantErr(t, lock.Release(ctx), fenlock.ErrReleased)
+		}()
+		next, err := l.Acquire(ctx, "a")
+		wantErr(t, err)
+		synctest.Wait()
+		if len(o.events) != 2 {
+			t.Errorf("heard %q", o.events)
+		}
+		o.events = nil
+
+		// It ends by itself: the nodes are gone.
+		for _, f := range c.nodes {
+			f.set(allOps, fault{hang: true})
+		}
+		o.took = 0
+		time.Sleep(ttl)
+		synctest.Wait()
+		first, last := o.events[0], o.events[len(o.events)-1]
+		if !strings.HasPrefix(first, "extend a: no quorum of nodes, 6.") || !strings.HasSuffix(first, "left, token true") {
+			t.Errorf("heard %s", first)
+		}
+		if want := fmt.Sprintf("lost a: the lock was lost after %v, token true", validity); last != want {
+			t.Errorf("heard %s; want %s", last, want)
+		}
+		if o.took != nodeTimeout || o.nodes["extend unknown"] == 0 {
+			t.Errorf("the longest request took %v; %v", o.took, o.nodes)
+		}
+		for _, f := range c.nodes {
+			f.heal()
+		}
+		o.events = nil
+		cancel() // what was acquired with a context is told with it, later too
+		wantErr(t, next.Release(t.Context()), fenlock.ErrLost)
+		o.wants(fmt.Sprintf("release a: the lock was lost after %v, 0s left, token true", validity))
+	})
+}
+
+// Close waits until all was told, and what is told after a panic of nobody's.
+func TestEventsAreToldBeforeCloseReturns(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		told := 0
+		l := c.locker(func(c *fenlock.Config) {
+			c.Observer.Acquire = func(context.Context, fenlock.AcquireEvent) {
+				time.Sleep(time.Second)
+				told++
+			}
+		})
+		for i := range 5 {
+			take(t, l, fmt.Sprint(i))
+		}
+		wantErr(t, l.Close())
+		if told != 5 {
+			t.Errorf("%d of 5 were told", told)
+		}
+	})
+}
+
+func TestGuardTellsWhatItRefuses(t *testing.T) {
+	var refused []string
+	g := fence.Guard{Refused: func(ctx context.Context, e *fence.StaleError) {
+		refused = append(refused, fmt.Sprintf("%v %v", e, ctx.Value(eavesdropKey{})))
+	}}
+	ctx := context.WithValue(t.Context(), eavesdropKey{}, "writer")
+	for _, token := range []fence.Token{3, 2, 3, 4, 1} {
+		g.Do(ctx, "r", token, func() error { return nil })
+	}
+	if fmt.Sprint(refused) != `[fence: stale token for "r": 2 is older than 3 writer fence: stale token for "r": 1 is older than 4 writer]` {
+		t.Errorf("told %q", refused)
+	}
+}
