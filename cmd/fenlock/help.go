@@ -15,7 +15,8 @@ Where the lock is
     unix:///run/valkey.sock  sqlite:///var/lib/app/locks.db
   Three or five servers that know nothing of each other are usual: the lock works
   while a majority of them answers. All clients must name the same ones. A URL with
-  a password belongs in FENLOCK_NODES: everybody can read the list of processes.
+  a password belongs in a file that only you may read, one URL on a line: --nodes-file
+  FILE or FENLOCK_NODES_FILE. Everybody can read the list of processes.
   With neither, the lock is a file of yours, for your processes on this machine
   (a FENLOCK_NODES that is set but empty is an error):
   $XDG_STATE_HOME/fenlock/fenlock.db, or in ~/.local/state/fenlock.

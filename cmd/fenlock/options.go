@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/spf13/cobra"
 )
 
@@ -33,7 +32,7 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.SetInterspersed(false) // what follows NAME is the command's
-	f.StringArrayVar(&o.nodes.urls, "node", nil, "`URL` of a node; repeat it for each node of the group")
+	o.nodes.register(cmd)
 	f.DurationVar(&o.wait, "wait", 0, "give up after this `time` (default: wait without limit)")
 	f.BoolVar(&o.noWait, "no-wait", false, "give up at once if the lock is held")
 	f.IntVarP(&o.heldStatus, "conflict-exit-code", "E", exitHeld, "exit `status` if the lock is held or the wait ran out")
@@ -41,7 +40,6 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.DurationVar(&o.maxHold, "max-hold", 0, "stop the command after this `time` (default: no limit)")
 	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
 	f.BoolVar(&o.newServers, "new-servers", false, "none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
-	f.StringVar(&o.nodes.prefix, "prefix", valkeynode.DefaultPrefix, "`text` before the name in Valkey and Redis keys; '' for what other Redlock clients use")
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
 	f.BoolVar(&o.verbose, "verbose", false, "say on stderr what happens to the lock")
 }

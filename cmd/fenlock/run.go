@@ -22,7 +22,6 @@ func runCommand() *cobra.Command {
 		Example: runExamples,
 		Args:    checkRunArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.nodes.prefixSet = cmd.Flags().Changed("prefix")
 			if o.bounded = cmd.Flags().Changed("wait"); o.bounded && o.noWait {
 				return exitf(exitUsage, "--wait and --no-wait exclude each other")
 			}
