@@ -22,7 +22,8 @@ Where the lock is
   $XDG_STATE_HOME/fenlock/fenlock.db, or in ~/.local/state/fenlock.
 
 What the command gets
-  FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock. The token grows with
+  FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock, but no FENLOCK_NODES that
+  has a password in it (--pass-nodes hands it on). The token grows with
   each holder: pass it along with every write, and let the other side refuse a token
   that is smaller than one it has seen. It stops even a holder that was paused.
   Signals to fenlock (HUP, INT, QUIT, TERM, USR1, USR2) go to the command and what

@@ -5,17 +5,12 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/fenlock/fenlock/node/secretfile"
 	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/spf13/cobra"
-)
-
-// Environment variables that name the nodes: their URLs, or the file with them.
-const (
-	nodesVariable     = "FENLOCK_NODES"
-	nodesFileVariable = "FENLOCK_NODES_FILE"
 )
 
 // nodeFlags are the flags that choose the quorum group, for every subcommand that has
@@ -70,6 +65,9 @@ type placed struct{ url, place string }
 func (f nodeFlags) list() ([]placed, error) {
 	list, listSet := os.LookupEnv(nodesVariable)
 	file, fileSet := os.LookupEnv(nodesFileVariable)
+	if fileSet && list == withheld {
+		listSet = false
+	}
 	// Somebody meant to name servers: a lock of this machine only would let every
 	// machine in.
 	const empty = "%s is set, but empty: name %s, or %s for a lock of this machine only"
@@ -77,6 +75,9 @@ func (f nodeFlags) list() ([]placed, error) {
 	case len(f.urls) > 0 && f.fileSet:
 		return nil, exitf(exitUsage, "--node and --nodes-file exclude each other: name all nodes in the same way")
 	case len(f.urls) > 0:
+		if slices.ContainsFunc(f.urls, mayHavePassword) {
+			say("a password in --node can be read by everybody on this machine, in the list of processes: put the URLs into a file, and name that with --nodes-file")
+		}
 		return inOrder("--node", f.urls), nil
 	case f.fileSet && f.file == "":
 		return nil, exitf(exitUsage, empty, "--nodes-file", "the file with the nodes", "leave it out")
@@ -88,6 +89,8 @@ func (f nodeFlags) list() ([]placed, error) {
 		return nil, exitf(exitUsage, empty, nodesVariable, "the nodes", "unset it")
 	case fileSet && file == "":
 		return nil, exitf(exitUsage, empty, nodesFileVariable, "the file with the nodes", "unset it")
+	case listSet && list == withheld:
+		return nil, exitf(exitUsage, "%s was withheld from this command by the fenlock run around it, because it has a password: name a file with the nodes (--nodes-file or %s), or run the outer one with --pass-nodes", nodesVariable, nodesFileVariable)
 	case listSet:
 		return inOrder(nodesVariable, strings.Split(list, ",")), nil
 	case fileSet:

@@ -22,6 +22,7 @@ type runOptions struct {
 	heldStatus int
 	label      string
 	verbose    bool
+	passNodes  bool
 	newServers bool
 	broken     complaints
 	identity   string // of the lock
@@ -41,6 +42,7 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
 	f.BoolVar(&o.newServers, "new-servers", false, "none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
+	f.BoolVar(&o.passNodes, "pass-nodes", false, "let the command have FENLOCK_NODES although there is a password in it")
 	f.BoolVar(&o.verbose, "verbose", false, "say on stderr what happens to the lock")
 }
 
