@@ -7,7 +7,8 @@ const runHelp = `Run a command while holding the lock NAME, and stop it if the l
 fenlock takes the lock, runs the command, extends the lock for as long as the
 command runs, and releases it when the command has ended. If somebody else has the
 lock, fenlock waits in a queue for it: first come, first served, among all machines.
-With --verbose it says who has the lock, how many are ahead, and which nodes do not work.
+It says so once; with --verbose it says who has the lock, how many are ahead, and which
+nodes do not work, with --quiet nothing but errors.
 
 Where the lock is
   --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:
@@ -45,6 +46,11 @@ If the lock cannot be extended
   watchdog is lock-watchdog there; "pkill -f fenlock" reaches both.
   Ctrl-Z does not stop the command: nobody would extend the lock.
   A command that waits, without a limit, for the lock that it runs under is refused (64).
+
+Flags and variables
+  Each flag has a variable of the environment, which it is stronger than: --max-hold has
+  FENLOCK_MAX_HOLD. As with flock(1): -n, -w SECONDS, -E STATUS, and -c 'COMMAND' after
+  NAME, which $SHELL runs. -x and -o say what is so anyway.
 
 Exit status
   that of the command; 128 plus the number of the signal that ended it

@@ -16,7 +16,7 @@ import (
 func runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:     "run [flags] NAME -- COMMAND [ARG...]",
+		Use:     "run [flags] NAME -- COMMAND [ARG...] | NAME -c COMMAND",
 		Short:   "Run a command while holding a lock",
 		Long:    runHelp,
 		Example: runExamples,
@@ -26,7 +26,7 @@ func runCommand() *cobra.Command {
 				return exitf(exitUsage, "--wait and --no-wait exclude each other")
 			}
 			o.bounded = o.bounded || o.noWait
-			return o.run(args[0], args[2:])
+			return o.run(args[0], commandOf(args))
 		},
 		DisableFlagsInUseLine: true,
 	}
