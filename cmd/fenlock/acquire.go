@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"golang.org/x/term"
 )
 
 // acquireOrSignal takes the lock. A signal ends the wait as it would end any
@@ -66,26 +65,27 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 	return lock, nil
 }
 
-// observer tells a person what the wait is for: once, and with --verbose
-// whenever that changes; then it tells of every node too. This command waits for one lock
+// observer tells what the wait is for, somebody else or nodes: once of each, since a log
+// wants to know as well, and with --verbose whenever that changes; then it tells of every
+// node too. This command waits for one lock
 // only, so that Waiting is not called twice at once.
 func (o *runOptions) observer() fenlock.Observer {
-	said := false
+	var heldSaid, nodesSaid bool
 	return fenlock.Observer{
 		Waiting: func(_ context.Context, _ string, why error) {
-			if said && !o.verbose {
-				return
-			}
 			var quorum *fenlock.QuorumError
-			switch {
-			case errors.As(why, &quorum):
-				say("waiting for nodes: %s", o.missing(quorum))
-			case o.verbose || term.IsTerminal(int(os.Stderr.Fd())):
-				say("waiting: %v", why)
-			default:
-				return // a reason to speak may come yet
+			said, nodes := &heldSaid, errors.As(why, &quorum)
+			if nodes {
+				said = &nodesSaid
 			}
-			said = true
+			switch {
+			case *said && !o.verbose:
+			case nodes:
+				say("waiting for nodes: %s", o.missing(quorum))
+			default:
+				say("waiting: %v", why)
+			}
+			*said = true
 		},
 		Node: func(change fenlock.NodeChange) {
 			text := flagNames.Replace(change.String())

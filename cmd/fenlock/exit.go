@@ -44,10 +44,10 @@ func status(err error) int {
 	var exit *exitError
 	switch {
 	case !errors.As(err, &exit):
-		say("%v (see fenlock --help)", err)
+		sayError("%v (see fenlock --help)", err)
 		return exitUsage
 	case exit.message != "":
-		say("%s", exit.message)
+		sayError("%s", exit.message)
 	}
 	return exit.status
 }

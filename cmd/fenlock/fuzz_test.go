@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
+const fuzzCommand = "/nonexistent/fenlock-fuzz"
+
 // fuzzRun is "fenlock run" with these arguments, except that the command is
 // replaced by one that does not exist: with a usage error nothing gets as far as
 // looking for it, without one it ends there, before a node is opened. It returns
@@ -34,7 +36,9 @@ func fuzzRun(args []string) (exit int, given []string, run *cobra.Command) {
 	run.RunE = func(cmd *cobra.Command, args []string) error {
 		given = slices.Clone(args)
 		args = slices.Clone(args)
-		args[2] = "/nonexistent/fenlock-fuzz"
+		if args[1] == "--" { // else it is the shell's, which does not exist
+			args[2] = fuzzCommand
+		}
 		return inner(cmd, args)
 	}
 	root.SetArgs(append([]string{"run"}, args...))
@@ -61,9 +65,13 @@ func FuzzRunArguments(f *testing.F) {
 		{"--max-hold", "0", "--max-ttl", "24h", "--ttl", "1h", "--prefix", "", "--label", "me", "--node", "valkey://a", "--node", "valkey://b", "x", "--", "true"},
 		{"--ttl", "9999999999h", "x", "--", "true"}, {"-h"}, {"--help", "x"}, {"x", "--", "--help"}, {"--wait"}, {"", "--", "true"}, {"\xff", "--", "true"}, {"--no-wait=maybe", "x", "--", "true"},
 		{"--", "--", "--", "--"}, {"-", "--", "true"}, {"---", "x", "--", "true"}, {"--=", "x", "--", "true"}, {"-E"}, {"x", "--", ""}, {"--node", "--", "x", "--", "true"}, {"-vE1", "x", "--", "true"},
+		{"x", "-c", "exit 3"}, {"x", "-c"}, {"x", "-c", "a", "b"}, {"x", "--command", ""}, {"-c", "true", "x"}, {"-w", "5", "x", "--", "true"}, {"-w.5", "x", "--", "true"}, {"--wait", "1e3", "x", "--", "true"},
+		{"-n", "x", "--", "true"}, {"-nw", "1", "x", "--", "true"}, {"-onxE3", "x", "--", "true"}, {"-s", "x", "--", "true"}, {"-q", "--verbose", "x", "--", "true"}, {"--quiet=0", "--verbose", "x", "--", "true"},
+		{"-wait", "5", "x", "--", "true"}, {"-n=false", "-w", "9999999999999999", "x", "--", "true"}, {"-q=1", "x", "--", "true"}, {"--pass-nodes", "--nodes-file", "f", "x", "--", "true"},
 	} {
 		f.Add(strings.Join(args, "\n"))
 	}
+	f.Setenv("SHELL", fuzzCommand)
 	f.Fuzz(func(t *testing.T, input string) {
 		var args []string
 		if input != "" {
@@ -103,21 +111,31 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 			break
 		}
 		name, value, has := strings.Cut(flag, "=")
-		switch {
-		case strings.HasPrefix(flag, "-E"):
-			name, value, has = "--conflict-exit-code", strings.TrimPrefix(flag[2:], "="), len(flag) > 2
-		case !strings.HasPrefix(flag, "--"):
-			return nil, "a letter that is no flag"
+		if !strings.HasPrefix(flag, "--") {
+			// Letters that take no value, and one that does, at the end.
+			letters := flag[1:]
+			for len(letters) > 1 && strings.Contains("nxoq", letters[:1]) && letters[1] != '=' {
+				values[fuzzLetters[letters[:1]]] = "true"
+				letters = letters[1:]
+			}
+			if name = fuzzLetters[letters[:1]]; name == "" {
+				return nil, "a letter that is no flag"
+			}
+			value, has = letters[1:], len(letters) > 1
+			value = strings.TrimPrefix(value, "=")
+			if has && strings.Contains("nxoq", letters[:1]) && letters[1] != '=' {
+				return nil, "cannot be"
+			}
 		}
 		switch name {
-		case "--no-wait", "--verbose", "--new-servers":
+		case "--no-wait", "--verbose", "--new-servers", "--quiet", "--exclusive", "--close", "--pass-nodes":
 			if !has {
 				value = "true"
 			}
 			if _, err := strconv.ParseBool(value); err != nil {
 				return nil, "neither true nor false"
 			}
-		case "--node", "--wait", "--conflict-exit-code", "--ttl", "--max-hold", "--max-ttl", "--prefix", "--label":
+		case "--node", "--nodes-file", "--wait", "--conflict-exit-code", "--ttl", "--max-hold", "--max-ttl", "--prefix", "--label":
 			if !has && len(rest) == 0 {
 				return nil, "a flag without its value"
 			}
@@ -128,7 +146,13 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 			return nil, "an unknown flag"
 		}
 		switch name {
-		case "--wait", "--ttl", "--max-hold", "--max-ttl":
+		case "--wait":
+			if d, ok := fuzzWait(value); !ok {
+				return nil, "no time to wait"
+			} else {
+				value = d.String()
+			}
+		case "--ttl", "--max-hold", "--max-ttl":
 			if _, err := time.ParseDuration(value); err != nil {
 				return nil, "no duration"
 			}
@@ -139,7 +163,7 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 		}
 		values[name] = value
 	}
-	if len(rest) < 3 || rest[1] != "--" {
+	if shell := len(rest) == 3 && (rest[1] == "-c" || rest[1] == "--command"); len(rest) < 3 || rest[1] != "--" && !shell {
 		return nil, "no NAME -- COMMAND"
 	}
 	duration := func(name string, otherwise time.Duration) time.Duration {
@@ -150,6 +174,8 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 	}
 	wait, waits := values["--wait"]
 	noWait, _ := strconv.ParseBool(values["--no-wait"])
+	quiet, _ := strconv.ParseBool(values["--quiet"])
+	verbose, _ := strconv.ParseBool(values["--verbose"])
 	code := int64(exitHeld)
 	if value, set := values["--conflict-exit-code"]; set {
 		code, _ = strconv.ParseInt(value, 0, 64)
@@ -157,6 +183,8 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 	switch {
 	case waits && noWait:
 		return nil, "two ways to wait"
+	case quiet && verbose:
+		return nil, "two ways to speak"
 	case code < 0 || code > 255:
 		return nil, "no exit status"
 	case duration("--wait", 0) < 0, duration("--max-hold", 0) < 0, duration("--ttl", 1) <= 0, duration("--max-ttl", 1) <= 0:
@@ -168,6 +196,22 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 		return nil, "another wait than " + wait + ": " + got
 	}
 	return rest, ""
+}
+
+var fuzzLetters = map[string]string{"n": "--no-wait", "x": "--exclusive", "o": "--close", "q": "--quiet", "w": "--wait", "E": "--conflict-exit-code"}
+
+// fuzzWait reads a time to wait: a duration, or a decimal number of seconds.
+func fuzzWait(text string) (time.Duration, bool) {
+	if d, err := time.ParseDuration(text); err == nil {
+		return d, true
+	}
+	for _, r := range text {
+		if (r < '0' || r > '9') && r != '.' && r != '-' && r != '+' {
+			return 0, false
+		}
+	}
+	d, err := time.ParseDuration(text + "s")
+	return d, err == nil
 }
 
 // FuzzRunValues: whatever the values, what can work together is accepted, and the

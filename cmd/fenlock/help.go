@@ -7,7 +7,8 @@ const runHelp = `Run a command while holding the lock NAME, and stop it if the l
 fenlock takes the lock, runs the command, extends the lock for as long as the
 command runs, and releases it when the command has ended. If somebody else has the
 lock, fenlock waits in a queue for it: first come, first served, among all machines.
-With --verbose it says who has the lock, how many are ahead, and which nodes do not work.
+It says so once; with --verbose it says who has the lock, how many are ahead, and which
+nodes do not work, with --quiet nothing but errors.
 
 Where the lock is
   --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:
@@ -15,13 +16,15 @@ Where the lock is
     unix:///run/valkey.sock  sqlite:///var/lib/app/locks.db
   Three or five servers that know nothing of each other are usual: the lock works
   while a majority of them answers. All clients must name the same ones. A URL with
-  a password belongs in FENLOCK_NODES: everybody can read the list of processes.
+  a password belongs in a file that only you may read, one URL on a line: --nodes-file
+  FILE or FENLOCK_NODES_FILE. Everybody can read the list of processes.
   With neither, the lock is a file of yours, for your processes on this machine
   (a FENLOCK_NODES that is set but empty is an error):
   $XDG_STATE_HOME/fenlock/fenlock.db, or in ~/.local/state/fenlock.
 
 What the command gets
-  FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock. The token grows with
+  FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock, but no FENLOCK_NODES that
+  has a password in it (--pass-nodes hands it on). The token grows with
   each holder: pass it along with every write, and let the other side refuse a token
   that is smaller than one it has seen. It stops even a holder that was paused.
   Signals to fenlock (HUP, INT, QUIT, TERM, USR1, USR2) go to the command and what
@@ -43,6 +46,11 @@ If the lock cannot be extended
   watchdog is lock-watchdog there; "pkill -f fenlock" reaches both.
   Ctrl-Z does not stop the command: nobody would extend the lock.
   A command that waits, without a limit, for the lock that it runs under is refused (64).
+
+Flags and variables
+  Each flag has a variable of the environment, which it is stronger than: --max-hold has
+  FENLOCK_MAX_HOLD. As with flock(1): -n, -w SECONDS, -E STATUS, and -c 'COMMAND' after
+  NAME, which $SHELL runs. -x and -o say what is so anyway.
 
 Exit status
   that of the command; 128 plus the number of the signal that ended it

@@ -22,12 +22,13 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	if within <= 0 {
 		return exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
 	}
-	w, err := watch(within)
+	env := commandEnvironment(o.passNodes)
+	w, err := watch(within, env)
 	if err != nil {
 		return exitf(exitNotExecutable, "the watchdog of the command cannot be started: %v", err)
 	}
 	defer w.close()
-	env := append(os.Environ(), "FENLOCK_NAME="+lock.Name(), fmt.Sprintf("FENLOCK_TOKEN=%d", lock.Token()), heldWith(o.identity))
+	env = append(env, nameVariable+"="+lock.Name(), fmt.Sprintf("%s=%d", tokenVariable, lock.Token()), heldWith(o.identity))
 	over, err := w.follow(lock, job{Path: path, Args: command, Env: env, TTL: o.ttl}, signals, func(r report) {
 		left := max(r.Left, 0).Round(time.Millisecond)
 		why := func() string { return stopReason(lock, clock.Now()+r.Left, limit) }

@@ -12,9 +12,19 @@ import (
 	"unicode"
 )
 
-// say prints one line on stderr, after "fenlock: ". An error is nobody's to hear:
-// stderr is what is broken.
+// quiet is --quiet: nothing is said but errors. It is set before anything is done.
+var quiet bool
+
+// say prints one line on stderr, after "fenlock: ", unless fenlock is to be quiet.
 func say(format string, args ...any) {
+	if !quiet {
+		sayError(format, args...)
+	}
+}
+
+// sayError prints a line in any case. An error is nobody's to hear: stderr is what is
+// broken.
+func sayError(format string, args ...any) {
 	stderr.print("fenlock: " + plain(fmt.Sprintf(format, args...)) + "\n")
 }
 

@@ -49,13 +49,16 @@ majority over independent Valkey or Redis servers, or, with nothing to set up,
 among the processes of one machine.
 
 Start with: fenlock run --help`,
+		Version:       versionLine(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return exitf(exitUsage, "%v (see %s --help)", err, cmd.CommandPath())
-	})
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.Flags().BoolP("version", "V", false, "print the version")
+	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing on stderr but errors")
 	root.AddCommand(runCommand(), versionCommand())
+	readVariables(root)
 	return root
 }
 
@@ -65,9 +68,13 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintf(cmd.OutOrStdout(), "fenlock %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintln(cmd.OutOrStdout(), versionLine())
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("fenlock %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version returns the version of the module that was built, "devel" for a build

@@ -16,11 +16,6 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// heldVariable names the environment variable with the locks that the fenlocks around a
-// command hold: of each an identity, a process id, and when that process was born. A
-// command that waits for one of them waits for itself.
-const heldVariable = "FENLOCK_HELD"
-
 // identify makes an identity of a lock: the nodes it is on, however they are spelled, and
 // its name there.
 func identify(nodes []fenlock.Node, prefix, name string) string {

@@ -14,48 +14,32 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// nodesVariable names the environment variable with the nodes' URLs.
-const nodesVariable = "FENLOCK_NODES"
-
 // engines says which engine serves a URL's scheme.
 var engines = map[string]string{
 	"valkey": "Valkey", "valkeys": "Valkey", "redis": "Valkey", "rediss": "Valkey", "unix": "Valkey",
 	"sqlite": "SQLite",
 }
 
-// nodeFlags are the flags that choose the quorum group.
-type nodeFlags struct {
-	urls      []string // of --node
-	prefix    string
-	prefixSet bool // --prefix was given
-}
-
-// open returns the nodes of --node, else of FENLOCK_NODES, else the user's
-// SQLite file. It sends nothing to a server. The caller closes the nodes. The error
-// says which node, by its place and without its password.
+// open returns the nodes of --node or --nodes-file, else of FENLOCK_NODES or
+// FENLOCK_NODES_FILE, else the user's SQLite file. It sends nothing to a server. The
+// caller closes the nodes. The error says which node, by its place and without its
+// password.
 func (f nodeFlags) open() ([]fenlock.Node, error) {
-	urls, source := f.urls, "--node"
-	if list, set := os.LookupEnv(nodesVariable); set && len(urls) == 0 {
-		if strings.TrimSpace(list) == "" {
-			// Somebody meant to name servers: a lock of this machine only would
-			// let every machine in.
-			return nil, exitf(exitUsage, "%s is set, but empty: name the nodes, or unset it for a lock of this machine only", nodesVariable)
-		}
-		urls, source = strings.Split(list, ","), nodesVariable
+	all, err := f.list()
+	if err != nil {
+		return nil, err
 	}
-	if len(urls) == 0 {
+	if all == nil {
 		return f.openDefault()
 	}
 	kind := ""
-	for i, raw := range urls {
-		raw = strings.TrimSpace(raw)
-		urls[i] = raw
-		engine, err := engineOf(raw)
+	for _, one := range all {
+		engine, err := engineOf(one.url)
 		if err != nil {
-			return nil, exitf(exitUsage, "%s: node %d: %v", source, i+1, err)
+			return nil, exitf(exitUsage, "%s: %v", one.place, err)
 		}
 		if kind != "" && kind != engine {
-			return nil, exitf(exitUsage, "%s: node 1 is %s and node %d is %s: a group has nodes of one engine, because a token must mean the same on all", source, kind, i+1, engine)
+			return nil, exitf(exitUsage, "%s is %s, and the first node is %s: a group has nodes of one engine, because a token must mean the same on all", one.place, engine, kind)
 		}
 		kind = engine
 	}
@@ -63,15 +47,15 @@ func (f nodeFlags) open() ([]fenlock.Node, error) {
 		return nil, err
 	}
 	var nodes []fenlock.Node
-	for i, raw := range urls {
-		node, err := f.openOne(kind, raw)
+	for _, one := range all {
+		node, err := f.openOne(kind, one.url)
 		if err != nil {
 			closeAll(nodes)
 			status := exitNoQuorum
 			if isUsage(err) {
 				status = exitUsage
 			}
-			return nil, exitf(status, "%s: node %d: %s", source, i+1, flagNames.Replace(err.Error()))
+			return nil, exitf(status, "%s: %s", one.place, flagNames.Replace(err.Error()))
 		}
 		nodes = append(nodes, node)
 	}

@@ -33,7 +33,7 @@ func TestOpenNodes(t *testing.T) {
 		{name: "unknown scheme", variable: "http://u:secret@a:1", status: 64, said: `unknown scheme "http"`},
 		{name: "a comma in a password", variable: "valkey://u:x,secret@a:1", status: 64, said: "%2C"},
 		{name: "port", variable: "valkey://u:secret@a:port", status: 64, said: "cannot be parsed"},
-		{name: "mixed", variable: file + ",valkey://u:secret@a:1", status: 64, said: "node 1 is SQLite and node 2 is Valkey"},
+		{name: "mixed", variable: file + ",valkey://u:secret@a:1", status: 64, said: "node 2 is Valkey, and the first node is SQLite"},
 		{name: "no such folder", flags: nodeFlags{urls: []string{"sqlite://" + t.TempDir() + "/typo/a.db"}}, status: 69, said: "/typo does not exist"},
 		{name: "prefix", flags: nodeFlags{urls: []string{file}, prefixSet: true}, status: 64, said: "--prefix"},
 		{name: "prefix with the default file", flags: nodeFlags{prefixSet: true}, status: 64, said: "--prefix"},

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/spf13/cobra"
 )
 
@@ -23,6 +22,7 @@ type runOptions struct {
 	heldStatus int
 	label      string
 	verbose    bool
+	passNodes  bool
 	newServers bool
 	broken     complaints
 	identity   string // of the lock
@@ -33,41 +33,63 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.SetInterspersed(false) // what follows NAME is the command's
-	f.StringArrayVar(&o.nodes.urls, "node", nil, "`URL` of a node; repeat it for each node of the group")
-	f.DurationVar(&o.wait, "wait", 0, "give up after this `time` (default: wait without limit)")
-	f.BoolVar(&o.noWait, "no-wait", false, "give up at once if the lock is held")
+	o.nodes.register(cmd)
+	f.VarP(waitValue{&o.wait}, "wait", "w", "give up after this `time`, or number of seconds (default: wait without limit)")
+	f.Lookup("wait").DefValue = "0" // which the help leaves out
+	f.BoolVarP(&o.noWait, "no-wait", "n", false, "give up at once if the lock is held")
 	f.IntVarP(&o.heldStatus, "conflict-exit-code", "E", exitHeld, "exit `status` if the lock is held or the wait ran out")
 	f.DurationVar(&o.ttl, "ttl", fenlock.DefaultTTL, "`time` that the lock stays taken if this machine dies")
 	f.DurationVar(&o.maxHold, "max-hold", 0, "stop the command after this `time` (default: no limit)")
 	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
 	f.BoolVar(&o.newServers, "new-servers", false, "none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
-	f.StringVar(&o.nodes.prefix, "prefix", valkeynode.DefaultPrefix, "`text` before the name in Valkey and Redis keys; '' for what other Redlock clients use")
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
+	f.BoolVar(&o.passNodes, "pass-nodes", false, "let the command have FENLOCK_NODES although there is a password in it")
 	f.BoolVar(&o.verbose, "verbose", false, "say on stderr what happens to the lock")
+	byHand(cmd, "new-servers")
+	registerFlock(cmd)
 }
 
-// checkRunArgs insists on the "--": without it, a flag that was put after the
+const runForm = "fenlock run [flags] NAME -- COMMAND [ARG...]"
+
+// checkRunArgs insists on the "--" or "-c": without it, a flag that was put after the
 // name would silently be the command's.
 func checkRunArgs(_ *cobra.Command, args []string) error {
-	const form = "fenlock run [flags] NAME -- COMMAND [ARG...]"
 	switch {
 	case len(args) == 0:
-		return exitf(exitUsage, "no NAME and no COMMAND: %s", form)
+		return exitf(exitUsage, "no NAME and no COMMAND: %s", runForm)
+	case len(args) > 1 && isShell(args[1]):
+		if len(args) != 3 {
+			return exitf(exitUsage, "%s takes one COMMAND for the shell, not %d: fenlock run [flags] NAME -c 'COMMAND'", args[1], len(args)-2)
+		}
+		return nil
 	case len(args) > 1 && args[1] != "--" && strings.HasPrefix(args[1], "-"):
-		return exitf(exitUsage, "%s comes after NAME: flags go before it: %s", args[1], form)
+		return exitf(exitUsage, "%s comes after NAME: flags go before it: %s", args[1], runForm)
 	case len(args) > 1 && args[1] != "--":
-		return exitf(exitUsage, "expected -- after NAME %q, not %q: %s", args[0], args[1], form)
+		return exitf(exitUsage, "expected -- after NAME %q, not %q: %s", args[0], args[1], runForm)
 	case len(args) < 3:
-		return exitf(exitUsage, "no COMMAND: %s", form)
+		return exitf(exitUsage, "no COMMAND: %s", runForm)
 	}
 	return nil
+}
+
+// isShell reports whether the argument after NAME says that the shell is to run the next.
+func isShell(arg string) bool { return arg == "-c" || arg == "--command" }
+
+// commandOf returns the command of arguments that were checked.
+func commandOf(args []string) []string {
+	if isShell(args[1]) {
+		return shellCommand(args[2])
+	}
+	return args[2:]
 }
 
 // check refuses what the library cannot know about.
 func (o *runOptions) check(name string) error {
 	switch {
+	case quiet && o.verbose:
+		return exitf(exitUsage, "--quiet and --verbose exclude each other")
 	case o.heldStatus < 0 || o.heldStatus > 255:
-		return exitf(exitUsage, "-E is %d, it must be 0 to 255", o.heldStatus)
+		return exitf(exitUsage, "--conflict-exit-code is %d, it must be 0 to 255", o.heldStatus)
 	case o.wait < 0:
 		return exitf(exitUsage, "--wait is %v, it must not be negative", o.wait)
 	case o.maxHold < 0:

@@ -16,18 +16,17 @@ import (
 func runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:     "run [flags] NAME -- COMMAND [ARG...]",
+		Use:     "run [flags] NAME -- COMMAND [ARG...] | NAME -c COMMAND",
 		Short:   "Run a command while holding a lock",
 		Long:    runHelp,
 		Example: runExamples,
 		Args:    checkRunArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o.nodes.prefixSet = cmd.Flags().Changed("prefix")
 			if o.bounded = cmd.Flags().Changed("wait"); o.bounded && o.noWait {
 				return exitf(exitUsage, "--wait and --no-wait exclude each other")
 			}
 			o.bounded = o.bounded || o.noWait
-			return o.run(args[0], args[2:])
+			return o.run(args[0], commandOf(args))
 		},
 		DisableFlagsInUseLine: true,
 	}

@@ -56,7 +56,8 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"x", "true"}, 64, "expected -- after NAME"},
 		{[]string{"x", "--no-wait", "--", "true"}, 64, "flags go before it"},
 		{[]string{"--frob", "x", "--", "true"}, 64, "unknown flag: --frob"},
-		{[]string{"--wait", "3", "x", "--", "true"}, 64, "missing unit"},
+		{[]string{"--wait", "soon", "x", "--", "true"}, 64, "neither a time"},
+		{[]string{"--quiet", "--verbose", "x", "--", "true"}, 64, "exclude each other"},
 		{[]string{"--wait", "-1s", "x", "--", "true"}, 64, "negative"},
 		{[]string{"--wait", "1s", "--no-wait", "x", "--", "true"}, 64, "exclude each other"},
 		{[]string{"-E", "256", "x", "--", "true"}, 64, "0 to 255"},
@@ -94,6 +95,7 @@ func TestHelpAndVersion(t *testing.T) {
 	h := newHome(t)
 	for _, test := range []struct{ command, out string }{
 		{"version", "fenlock devel (go"},
+		{"--version", "fenlock devel (go"},
 		{"help", "fenlock run --help"},
 		{"run --help", "FENLOCK_TOKEN"},
 		{"completion bash", "bash completion"},

@@ -48,9 +48,9 @@ type watched struct {
 // nothing else ends the wait: until it has become this program, and after a signal.
 const startPatience = 3 * time.Second
 
-// watch starts a watchdog for a command that has to run within some time. The caller
-// closes it.
-func watch(within time.Duration) (*watched, error) {
+// watch starts a watchdog, in an environment, for a command that has to run within some
+// time. The caller closes it.
+func watch(within time.Duration, environment []string) (*watched, error) {
 	adoptOrphans() // those of a watchdog that is killed
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -63,7 +63,7 @@ func watch(within time.Duration) (*watched, error) {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path: program, Args: []string{watchdogName, strconv.Itoa(int(theirs.Fd()))}, Env: os.Environ(),
+		Path: program, Args: []string{watchdogName, strconv.Itoa(int(theirs.Fd()))}, Env: environment,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		// A group of its own: what is done to fenlock's is not done to it.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},

@@ -1,0 +1,44 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"net/url"
+	"os"
+	"strings"
+)
+
+// withheld is what a command finds where fenlock has a URL with a password. Not nothing:
+// to a fenlock in the command, and to any program that wants the nodes, nothing would
+// mean that there are none, and a lock of this machine only.
+const withheld = "withheld-because-of-a-password"
+
+// commandEnvironment returns fenlock's environment without the passwords in it. It ends
+// up in crash reports, logs and what a command starts in its turn.
+func commandEnvironment(passNodes bool) []string {
+	all := os.Environ()
+	for i, entry := range all {
+		name, value, _ := strings.Cut(entry, "=")
+		if !passNodes && strings.HasPrefix(name, variablePrefix) && strings.Contains(value, "://") && mayHavePassword(value) {
+			all[i] = name + "=" + withheld
+		}
+	}
+	return all
+}
+
+// mayHavePassword reports whether there may be a password in a list of URLs: unless each
+// is understood, and has none.
+func mayHavePassword(list string) bool {
+	for raw := range strings.SplitSeq(list, ",") {
+		u, err := url.Parse(strings.TrimSpace(raw))
+		if err != nil || u.Scheme == "" {
+			return true
+		}
+		_, has := u.User.Password()
+		// An @ further on may be the end of a password that was not escaped.
+		if has || strings.Contains(u.Opaque+u.Path+u.RawQuery+u.Fragment, "@") {
+			return true
+		}
+	}
+	return false
+}
