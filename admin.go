@@ -131,7 +131,7 @@ func (a *Admin) List(ctx context.Context, prefix, after string, limit int) (Page
 					return ctx.Err() == nil
 				})
 			}
-			failed[i] = cmp.Or(err, ctx.Err())
+			failed[i] = a.late(ctx, i, cmp.Or(err, ctx.Err()))
 		})
 	}
 	running.Wait()
@@ -241,7 +241,7 @@ func (a *Admin) all() (all []int) {
 // when a majority of the group has and the others were waited for a little longer. A node
 // that was not asked has said nothing, without an error.
 func ask[T any](ctx context.Context, a *Admin, which []int, f func(ctx context.Context, i int) (T, error)) []said[T] {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	inner, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	all := make([]said[T], len(a.nodes))
 	type answer struct {
@@ -252,8 +252,8 @@ func ask[T any](ctx context.Context, a *Admin, which []int, f func(ctx context.C
 	for _, i := range which {
 		all[i].err = fmt.Errorf("%s: %w", a.names[i], errPatience)
 		go func() {
-			value, err := f(ctx, i)
-			answers <- answer{i, said[T]{value, err}}
+			value, err := f(inner, i)
+			answers <- answer{i, said[T]{value, a.late(ctx, i, err)}}
 		}()
 	}
 	var up <-chan time.Time
@@ -271,11 +271,19 @@ func ask[T any](ctx context.Context, a *Admin, which []int, f func(ctx context.C
 			}
 		case <-up:
 			return all
-		case <-ctx.Done():
+		case <-inner.Done():
 			return all
 		}
 	}
 	return all
+}
+
+// late is the error of a node, in words where it is only that its time is up.
+func (a *Admin) late(ctx context.Context, i int, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %w", a.names[i], errPatience)
+	}
+	return err
 }
 
 func failures[T any](all []said[T]) (errs []error) {

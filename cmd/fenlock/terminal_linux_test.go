@@ -141,3 +141,22 @@ func TestTheTerminalsModesAreRestored(t *testing.T) {
 	s.expect(" icanon ")
 	s.expect("done")
 }
+
+// Who breaks a lock is shown what, and asked.
+func TestReleaseAsks(t *testing.T) {
+	h := newHome(t)
+	end := h.hold("x", "--label", "host/42", "--ttl", "30s") // it hears of it after this test
+	for _, c := range []struct{ answer, says, status string }{
+		{"", "nothing was broken", "status 75"},
+		{"no", "nothing was broken", "status 75"},
+		{"y", "broken: x, held by host/42", "status 0"},
+	} {
+		s := h.session("fenlock release --force x; echo status $?")
+		s.expect("x is held by host/42")
+		s.expect("nobody waits")
+		fmt.Fprintln(s.master, c.answer)
+		s.expect(c.says)
+		s.expect(c.status)
+	}
+	end()
+}

@@ -1,0 +1,101 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// The documents of --json, as docs/json.md has them. A field that is not known is left
+// out. Fields may be added; none changes its meaning.
+
+type listDoc struct {
+	Locks []lockDoc      `json:"locks"`
+	Nodes []nodeErrorDoc `json:"node_errors"`
+	More  bool           `json:"more"`
+}
+
+type nodeErrorDoc struct {
+	Node  string `json:"node"`
+	Error string `json:"error"`
+}
+
+type lockDoc struct {
+	Name      string      `json:"name"`
+	State     string      `json:"state"`
+	Holder    string      `json:"holder,omitempty"`
+	Since     *time.Time  `json:"since,omitempty"`
+	HeldMS    int64       `json:"held_ms,omitempty"`
+	Token     uint64      `json:"token,omitempty"`
+	LeftMS    int64       `json:"left_ms,omitempty"`
+	Endless   bool        `json:"endless,omitempty"`
+	VotesFor  int         `json:"votes_for"`
+	VotesNeed int         `json:"votes_needed"`
+	Votes     []voteDoc   `json:"votes"`
+	Waiting   int         `json:"waiting"`
+	Waiters   []waiterDoc `json:"waiters,omitempty"`
+}
+
+type voteDoc struct {
+	Node     string `json:"node"`
+	Holds    bool   `json:"holds"`
+	Leased   bool   `json:"leased"`
+	Reserved bool   `json:"reserved,omitempty"`
+	Label    string `json:"label,omitempty"`
+	LeftMS   int64  `json:"left_ms,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+type waiterDoc struct {
+	Label    string `json:"label,omitempty"`
+	WaitedMS int64  `json:"waited_ms"`
+	Nodes    int    `json:"nodes"`
+}
+
+// brokenDoc is what a forced release came to.
+type brokenDoc struct {
+	Lock   lockDoc `json:"lock"`
+	Broken bool    `json:"broken"`
+	Token  uint64  `json:"token,omitempty"`
+}
+
+func lockOf(l fenlock.LockInfo, now time.Time) lockDoc {
+	d := lockDoc{
+		Name: l.Name, State: l.State.String(), Holder: l.Label, Token: uint64(l.Token), LeftMS: l.Left.Milliseconds(),
+		Endless: l.State == fenlock.Held && l.Left == 0, VotesNeed: len(l.Votes)/2 + 1, Votes: []voteDoc{}, Waiting: l.Waiting,
+	}
+	if !l.Since.IsZero() {
+		since := l.Since.UTC()
+		d.Since, d.HeldMS = &since, max(now.Sub(since).Milliseconds(), 0)
+	}
+	for _, v := range l.Votes {
+		vote := voteDoc{Node: v.Node, Holds: v.Holds, Leased: v.Leased, Reserved: v.Reserved, Label: v.Label, LeftMS: v.Left.Milliseconds()}
+		if v.Err != nil {
+			vote.Error = reason(v.Node, v.Err)
+		}
+		if v.Holds {
+			d.VotesFor++
+		}
+		d.Votes = append(d.Votes, vote)
+	}
+	for _, w := range l.Waiters {
+		d.Waiters = append(d.Waiters, waiterDoc{w.Label, w.Waited.Milliseconds(), w.Nodes})
+	}
+	return d
+}
+
+func nodeErrors(errs []fenlock.NodeError) []nodeErrorDoc {
+	all := []nodeErrorDoc{}
+	for _, e := range errs {
+		all = append(all, nodeErrorDoc{e.Node, reason(e.Node, e.Err)})
+	}
+	return all
+}
+
+// reason is a node's error without the node's name, which stands beside it.
+func reason(node string, err error) string {
+	return strings.TrimPrefix(flagNames.Replace(err.Error()), node+": ")
+}
