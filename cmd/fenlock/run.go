@@ -16,11 +16,12 @@ import (
 func runCommand() *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
-		Use:     "run [flags] NAME -- COMMAND [ARG...] | NAME -c COMMAND",
-		Short:   "Run a command while holding a lock",
-		Long:    runHelp,
-		Example: runExamples,
-		Args:    checkRunArgs,
+		Use:               "run [flags] NAME -- COMMAND [ARG...] | NAME -c COMMAND",
+		Short:             "Run a command while holding a lock",
+		Long:              runHelp,
+		Example:           runExamples,
+		Args:              checkRunArgs,
+		ValidArgsFunction: completeNames(&o.nodes),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.bounded = cmd.Flags().Changed("wait"); o.bounded && o.noWait {
 				return exitf(exitUsage, "--wait and --no-wait exclude each other")
