@@ -119,8 +119,9 @@ func (e *extensions) end(f Failure) {
 func (l *Lock) begin(g *group, of owner, name string, values context.Context, start time.Duration) {
 	l.group, l.of, l.name, l.values, l.start = g, of, name, values, start
 	l.ticking.of = l
+	id := g.Env.ID()
 	wall := g.Env.WallMicros()
-	l.holder = node.NewHolder(g.Env.ID(), time.UnixMicro(wall), g.Label)
+	l.holder = node.NewHolder(id, time.UnixMicro(wall), g.Label)
 	l.peers = make([]peerState, len(g.Peers))
 	l.mu.Lock()
 	if l.cancelled { // nothing was sent

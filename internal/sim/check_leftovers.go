@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -62,8 +61,8 @@ func (w *world) leftovers(inMemory func(*client) int) {
 }
 
 func (r *remains) recent(p node.Place) bool {
-	client, text, _ := strings.Cut(p.Waiter, ":")
-	number, err := strconv.ParseUint(text, 10, 64)
+	client, _, _ := strings.Cut(p.Waiter, ":")
+	number, err := waiterNumber(p.Waiter)
 	last, alive := r.lastWaiter[client]
 	return err == nil && alive && number > last
 }

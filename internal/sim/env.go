@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/shell"
@@ -15,12 +16,20 @@ import (
 type env struct {
 	c      *client
 	newest string // ID
+	wall   int64  // when it was new
+	again  bool   // it is used again: all of a holder is
 }
 
 func (e *env) Now() time.Duration { return e.c.now() }
-func (e *env) WallMicros() int64  { return (e.c.w.now + e.c.wall).Microseconds() }
 func (e *env) Go(f func())        { e.c.spawn(f) }
 func (e *env) Random() float64    { return e.c.w.rng.Float64() }
+
+func (e *env) WallMicros() int64 {
+	if !e.again {
+		e.wall = (e.c.w.now + e.c.wall).Microseconds()
+	}
+	return e.wall
+}
 
 func (e *env) ID() (id [node.IDLength]byte) {
 	w := e.c.w
@@ -29,7 +38,9 @@ func (e *env) ID() (id [node.IDLength]byte) {
 	if e.newest != "" { // it is not the process's own
 		n = w.rules.identity(e.c, n)
 	}
+	before := e.newest
 	e.newest = identity(n)
+	e.again = e.newest == before
 	copy(id[:], e.newest)
 	return id
 }
@@ -41,7 +52,7 @@ func identity(n int) string {
 }
 
 func number(holder node.Holder) (n int, ok bool) {
-	if len(holder) <= node.IDLength || holder[node.IDLength] != ':' {
+	if len(holder) <= node.IDLength || holder[node.IDLength] != '@' {
 		return 0, false
 	}
 	parsed, err := strconv.ParseInt(string(holder[:node.IDLength]), 16, 64)
@@ -107,7 +118,7 @@ func (p *peer) Start(values context.Context, r node.Request, _ time.Duration, ca
 	c, w := p.c, p.c.w
 	if a, ok := values.Value(acquisitionKey{}).(*acquisition); ok && r.Place.Waiter != "" {
 		a.waiter = r.Place.Waiter
-		newest, _ := strconv.ParseUint(r.Place.Waiter[node.IDLength+1:], 10, 64)
+		newest, _ := waiterNumber(r.Place.Waiter)
 		c.newest = max(c.newest, newest)
 	}
 	send := func() {
@@ -149,4 +160,10 @@ func (p *peer) Listen(_ string, timeout time.Duration, notify func(string), done
 		})
 	})
 	c.after(timeout, func() { tell(errNoAnswer) })
+}
+
+// waiterNumber returns the number of a waiter among its client's.
+func waiterNumber(waiter string) (uint64, error) {
+	text, _, _ := strings.Cut(waiter[node.IDLength+1:], ":") // its label
+	return strconv.ParseUint(text, 10, 64)
 }
