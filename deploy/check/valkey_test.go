@@ -1,10 +1,13 @@
 package check
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -83,6 +86,33 @@ func TestUsers(t *testing.T) {
 	})
 }
 
+// A new password takes the place of the old one while a lock is held, as docs/deploy.md
+// has it.
+func TestChangeOfPassword(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		c := newCluster(t, kind, 3)
+		held := takes(t, c.client(t, newServers), "orders/42")
+		_, old, _ := strings.Cut(strings.Split(c.nodes, "@")[0], "lock-user:")
+		hash := func(password string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(password))) }
+		for _, s := range c.servers {
+			s.operate("ACL", "SETUSER", "lock-user", "#"+hash("new-one"))
+		}
+		changed := cluster{c.servers, strings.ReplaceAll(c.nodes, old, "new-one")}
+		takes(t, changed.client(t, nil), "with the new password")
+		for _, s := range c.servers {
+			s.operate("ACL", "SETUSER", "lock-user", "!"+hash(old))
+		}
+		if err := held.Extend(t.Context()); err != nil {
+			t.Errorf("who is connected goes on: %v", err)
+		}
+		if _, err := c.client(t, nil).TryAcquire(t.Context(), "b"); !errors.Is(err, fenlock.ErrMisconfigured) || strings.Contains(err.Error(), old) {
+			t.Errorf("with the old password: %v; want ErrMisconfigured, without the password", err)
+		}
+		takes(t, changed.client(t, nil), "with the new password alone")
+	})
+}
+
 // The users' file is what credentials.sh makes of the example, and the example has what
 // docs/valkey.md says.
 func TestPermissionsAreTheDocuments(t *testing.T) {
@@ -142,9 +172,11 @@ func TestServerWithoutUsers(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		for _, users := range []string{"/nonexistent/users.acl", absolute(t, "valkey/users.acl.example")} {
-			s := &server{t: t, kind: kind, port: "0", folder: t.TempDir(), users: users}
-			if err := s.try(s.arguments()...); err == nil || !strings.Contains(err.Error(), "ended") {
-				t.Errorf("%s-server with %s: %v; want it to end", kind, users, err)
+			s := &server{t: t, kind: kind, port: strconv.Itoa(testserver.FreePort(t)), folder: t.TempDir(), users: users}
+			err := s.try(s.arguments()...)
+			said := s.Log()
+			if err == nil || !strings.Contains(said, "ACL") || !strings.Contains(said, "hash must be exactly 64") && !strings.Contains(said, "No such file") {
+				t.Errorf("%s-server with %s: %v; want it to end for its users; its log:\n%s", kind, users, err, said)
 			}
 		}
 	})
