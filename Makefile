@@ -2,7 +2,7 @@
 # same targets as a person.
 SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
-MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench
+MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench deploy/check
 
 .PHONY: help build setup test race interop search-three sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy
@@ -13,7 +13,7 @@ help: ## list the targets
 build: ## the command, as bin/fenlock
 	cd cmd/fenlock && go build -o $(CURDIR)/bin/fenlock .
 
-setup: ## install the servers that the tests start, from the distribution's packages, if missing
+setup: ## install what the tests start, from the distribution's packages, if missing
 	@scripts/install-servers.sh
 
 test: setup ## all tests of all modules

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the servers that the tests run on, as far as they are missing, from the
-# packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL; and a C compiler, for the
-# library that sets the clocks of running servers. As root or through sudo.
+# packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL; a C compiler, for the library
+# that sets the clocks of running servers; and systemd-analyze, which checks the units of
+# deploy/systemd. As root or through sudo.
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -18,6 +19,7 @@ newest_postgres() { # the newest server's path
 }
 have() {
 	case $1 in
+	systemd-analyze) command -v systemd-analyze >/dev/null && [ -e /lib/systemd/system/multi-user.target ] ;;
 	postgresql) newest_postgres >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
@@ -31,7 +33,7 @@ report() {
 }
 
 missing=()
-for server in redis-server valkey-server postgresql cc; do
+for server in redis-server valkey-server postgresql cc systemd-analyze; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -128,6 +130,10 @@ for server in "${missing[@]}"; do
 	cc)
 		install libc6-dev
 		install gcc
+		;;
+	systemd-analyze)
+		# The program and systemd's units, not an init system: that is systemd-sysv.
+		install systemd
 		;;
 	esac
 done

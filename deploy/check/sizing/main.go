@@ -1,0 +1,213 @@
+// Command sizing measures what locks and waiters cost one server that runs with
+// deploy/valkey/fenlock.conf: docs/operations.md, Sizing, has its figures. It takes about
+// a minute, in deploy/check:
+//
+//	go run ./sizing
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+func main() {
+	locks := flag.Int("locks", 20000, "how many locks are held at once")
+	waiters := flag.Int("waiters", 500, "how many processes wait for one lock")
+	cycles := flag.Int("cycles", 500, "how many locks are taken and released one after the other")
+	held := flag.Duration("held", 20*time.Second, "how long the locks are held")
+	flag.Parse()
+	var out testserver.Outside
+	defer out.Close()
+	err := testserver.Try(func() error { return measure(&out, *locks, *waiters, *cycles, *held) })
+	if err != nil {
+		out.Close()
+		fmt.Fprintln(os.Stderr, "sizing:", err)
+		os.Exit(1)
+	}
+}
+
+// server is the one that is measured.
+type server struct{ port, folder string }
+
+func start(out *testserver.Outside) (*server, error) {
+	s := &server{strconv.Itoa(testserver.FreePort(out)), out.TempDir()}
+	conf, err := filepath.Abs("../valkey/fenlock.conf")
+	if err != nil {
+		return nil, err
+	}
+	path, err := exec.LookPath("valkey-server")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	// Nobody but this machine, for a minute: no passwords.
+	p, err := testserver.Launch(ctx, out, s.folder, path, []string{conf, "--aclfile", "", "--port", s.port, "--dir", s.folder, "--maxmemory", "0"},
+		func() error { _, err := s.info("used_memory"); return err })
+	out.Cleanup(p.Kill)
+	return s, err
+}
+
+// info returns a number of the server's INFO.
+func (s *server) info(field string) (float64, error) {
+	said, err := exec.Command("valkey-cli", "-p", s.port, "INFO").CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s", err, said)
+	}
+	return strconv.ParseFloat(testserver.Field(string(said), field), 64)
+}
+
+// keys returns how many keys there are.
+func (s *server) keys() (int, error) {
+	said, err := exec.Command("valkey-cli", "-p", s.port, "DBSIZE").Output()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(said)))
+}
+
+// figures are what is read before and after.
+type figures struct{ memory, cpu, file, clients float64 }
+
+func (s *server) figures() (f figures, err error) {
+	time.Sleep(time.Second) // buffers are given back
+	var errs [5]error
+	var user, system float64
+	f.memory, errs[0] = s.info("used_memory")
+	user, errs[1] = s.info("used_cpu_user")
+	system, errs[2] = s.info("used_cpu_sys")
+	f.file, errs[3] = s.info("aof_current_size")
+	f.clients, errs[4] = s.info("connected_clients")
+	f.cpu = user + system
+	return f, errors.Join(errs[:]...)
+}
+
+func (s *server) client() (*fenlock.Locker, error) {
+	n, err := valkeynode.Open("valkey://127.0.0.1:" + s.port)
+	if err != nil {
+		return nil, err
+	}
+	return fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, NewServers: true})
+}
+
+func measure(out *testserver.Outside, locks, waiters, cycles int, held time.Duration) error {
+	s, err := start(out)
+	if err != nil {
+		return err
+	}
+	l, err := s.client()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	ctx := context.Background()
+	cycle := func(name string) error {
+		lock, err := l.Acquire(ctx, name)
+		if err != nil {
+			return err
+		}
+		return lock.Release(ctx)
+	}
+	// All registers there are: they stay.
+	if err := inParallel(locks, func(i int) error { return cycle(fmt.Sprint("registers/", i)) }); err != nil {
+		return err
+	}
+	empty, err := s.figures()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("a server with its registers: %.1f MiB\n", empty.memory/(1<<20))
+
+	began := time.Now()
+	for i := range cycles {
+		if err := cycle(fmt.Sprint("one/", i)); err != nil {
+			return err
+		}
+	}
+	took := time.Since(began)
+	after, err := s.figures()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("acquire and release, one after the other, each on the disk: %v, %.0f bytes of the append-only file\n",
+		(took / time.Duration(cycles)).Round(time.Microsecond), (after.file-empty.file)/float64(cycles))
+
+	if err := inParallel(locks, func(i int) error {
+		_, err := l.Acquire(ctx, fmt.Sprintf("held/with-a-name-of-thirty-two-%05d", i))
+		return err
+	}); err != nil {
+		return err
+	}
+	full, err := s.figures()
+	if err != nil {
+		return err
+	}
+	time.Sleep(held)
+	later, err := s.figures()
+	if err != nil {
+		return err
+	}
+	if keys, err := s.keys(); err != nil || keys != locks+1 {
+		return fmt.Errorf("%d keys for %d locks: this machine is too slow to hold so many (%v)", keys, locks, err)
+	}
+	fmt.Printf("%d locks held by one process, names of 32 bytes, TTL 10 s: %.0f bytes a lock, %.1f %% of a core, %.1f kB of file a second\n",
+		locks, (full.memory-empty.memory)/float64(locks), 100*(later.cpu-full.cpu)/(held.Seconds()+1), (later.file-full.file)/(held.Seconds()+1)/1000)
+	fmt.Printf("connections of one process: %.0f\n", full.clients-1) // valkey-cli has one
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for range waiters {
+		other, err := s.client()
+		if err != nil {
+			return err
+		}
+		wg.Go(func() {
+			defer other.Close()
+			other.Acquire(waiting, "held/with-a-name-of-thirty-two-00000")
+		})
+	}
+	time.Sleep(15 * time.Second)
+	crowded, err := s.figures()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%d processes that wait for one lock: %.1f kB each, with their %.1f connections\n",
+		waiters, (crowded.memory-later.memory)/float64(waiters)/1000, (crowded.clients-later.clients)/float64(waiters))
+	return nil
+}
+
+// inParallel calls f for each number below n, 64 at a time.
+func inParallel(n int, f func(i int) error) error {
+	var mu sync.Mutex
+	var first error
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 64)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if err := f(i); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				first = errors.Join(first, err)
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}

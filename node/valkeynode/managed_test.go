@@ -1,0 +1,203 @@
+package valkeynode_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
+)
+
+// One Redis with a replica behind one address, which is what most managed services are:
+// a group of one node, whose address moves to the replica when that is promoted.
+// docs/valkey.md says what it promises.
+
+const (
+	managedTTL = 500 * time.Millisecond
+	// managedMaxTTL is longer than the TTL, as it is by default, so that there is time
+	// in which the holder's lease has ended and nobody may have the lock yet.
+	managedMaxTTL = 1500 * time.Millisecond
+)
+
+// managed is such a service.
+type managed struct {
+	primary, replica *testserver.Server
+	address          *proxy.Proxy // what clients know
+	replication      *proxy.Proxy // between the two servers
+}
+
+// manage starts a service whose replica is in step and which has served a client.
+func manage(t *testing.T, kind testserver.Kind) *managed {
+	t.Helper()
+	m := &managed{
+		primary: testserver.Start(t, kind, "repl-diskless-sync-delay 0"),
+		replica: testserver.Start(t, kind),
+	}
+	m.address, m.replication = proxy.New(m.primary.Addr(), nil), proxy.New(m.primary.Addr(), nil)
+	t.Cleanup(m.address.Close)
+	t.Cleanup(m.replication.Close)
+	host, port, _ := strings.Cut(m.replication.Addr(0), ":")
+	m.replica.Do("REPLICAOF", host, port)
+	eventually(t, func() error {
+		if infoField(t, m.replica, "master_link_status") != "up" {
+			return errors.New("not in step yet")
+		}
+		return nil
+	})
+	m.primary.MarkAdmitted("fenlock:", managedMaxTTL) // how a service begins is not what this is about
+	first := takes(t, m.client(t), "before")
+	if err := first.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.hasReplicated(t, first.Token())
+	grownUp(t, m.replica) // or it would be out for its start alone
+	return m
+}
+
+func (m *managed) client(t *testing.T) *fenlock.Locker {
+	t.Helper()
+	short := func(c *fenlock.Config) { c.TTL = managedTTL }
+	return client(t, managedMaxTTL, short, "valkey://"+m.address.Addr(0))
+}
+
+// hasReplicated waits until the replica knows that a token was promised.
+func (m *managed) hasReplicated(t *testing.T, token fence.Token) {
+	t.Helper()
+	eventually(t, func() error {
+		if !strings.Contains(m.replica.Do("HVALS", registersKey), fmt.Sprint(token)) {
+			return errors.New("the replica is behind")
+		}
+		return nil
+	})
+}
+
+// promote ends the primary and moves the address to the replica. It returns a time
+// before anybody can have reached that.
+func (m *managed) promote() time.Time {
+	m.primary.Kill()
+	m.replica.Do("REPLICAOF", "NO", "ONE")
+	before := time.Now()
+	m.address.Retarget(m.replica.Addr())
+	return before
+}
+
+// isTold waits until a holder is told that its lock is lost.
+func isTold(t *testing.T, held *fenlock.Lock) {
+	t.Helper()
+	select {
+	case <-held.Context().Done():
+	case <-time.After(30 * time.Second):
+		t.Fatal("the holder was not told within 30 s")
+	}
+	if cause := context.Cause(held.Context()); !errors.Is(cause, fenlock.ErrLost) {
+		t.Errorf("the holder was told %v; want ErrLost", cause)
+	}
+	if err := held.Extend(t.Context()); !errors.Is(err, fenlock.ErrLost) {
+		t.Errorf("the old holder extends: %v; want ErrLost", err)
+	}
+}
+
+// On a promotion the holder is told, the node is out for the longest lease, and then it
+// goes on, with a larger token; also where the replica had never heard of the lock.
+func TestPromotionBehindOneAddress(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		for _, c := range []struct {
+			name   string
+			behind bool
+		}{{"replica in step", false}, {"replica behind", true}} {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				m := manage(t, kind)
+				holder, other := m.client(t), m.client(t)
+				if c.behind {
+					m.replication.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
+				}
+				held := takes(t, holder, "orders/42")
+				if !c.behind {
+					m.hasReplicated(t, held.Token())
+				} else if m.replica.Do("EXISTS", "fenlock:orders/42") != "0" {
+					t.Fatal("the replica is in step: this tests nothing")
+				}
+
+				before := m.promote()
+				var lock *fenlock.Lock
+				eventually(t, func() (err error) {
+					lock, err = other.TryAcquire(t.Context(), "orders/42")
+					if err != nil && !errors.Is(err, fenlock.ErrNoQuorum) {
+						t.Fatalf("while the node is out: %v; want ErrNoQuorum", err)
+					}
+					return err
+				})
+				if out := time.Since(before); out < managedMaxTTL {
+					t.Errorf("taken %v after the promotion: leases of %v may be unknown to the replica", out, managedMaxTTL)
+				}
+				if left := held.Remaining(); left > 0 {
+					t.Errorf("two hold at once: the old one for another %v", left)
+				}
+				isTold(t, held)
+				if lock.Token() <= held.Token() {
+					t.Errorf("token %d after %d", lock.Token(), held.Token())
+				}
+				if err := lock.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+				// The clients that were there go on without anybody's help.
+				again := takes(t, holder, "orders/42")
+				if again.Token() <= lock.Token() {
+					t.Errorf("token %d after %d", again.Token(), lock.Token())
+				}
+				if err := again.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
+// A planned change of roles: for a while the address leads to the old primary, which
+// is a replica already. It grants nothing, and says why.
+func TestAddressOfAPrimaryThatBecameAReplica(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		m := manage(t, kind)
+		l := m.client(t)
+		held := takes(t, l, "orders/42")
+		m.hasReplicated(t, held.Token())
+		m.replica.Do("REPLICAOF", "NO", "ONE")
+		host, port, _ := strings.Cut(m.replica.Addr(), ":")
+		m.primary.Do("REPLICAOF", host, port)
+		isTold(t, held)
+		if _, err := l.TryAcquire(t.Context(), "orders/42"); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "replica") {
+			t.Errorf("from a replica: %v; want ErrMisconfigured, and that it is a replica", err)
+		}
+		m.address.Retarget(m.replica.Addr())
+		eventually(t, func() error {
+			again, err := l.TryAcquire(t.Context(), "orders/42")
+			if err == nil && again.Token() <= held.Token() {
+				t.Errorf("token %d after %d", again.Token(), held.Token())
+			}
+			return err
+		})
+	})
+}
+
+// A primary that is cut off from its service, but not from a client, must stop before its
+// replica votes: the servers' own setting does that.
+func TestPrimaryWithoutItsReplicaRefuses(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		m := manage(t, kind)
+		l := m.client(t)
+		held := takes(t, l, "orders/42")
+		m.primary.Do("CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1")
+		m.replication.Impose(proxy.Rule{Cut: true})
+		isTold(t, held)
+		if _, err := l.TryAcquire(t.Context(), "orders/42"); !errors.Is(err, fenlock.ErrNoQuorum) || !strings.Contains(err.Error(), "NOREPLICAS") {
+			t.Errorf("from a primary without its replica: %v; want ErrNoQuorum, and NOREPLICAS", err)
+		}
+	})
+}
