@@ -50,12 +50,10 @@ func IsAdmitted(ask func(args ...string) (string, error), prefix string) bool {
 // MarkAdmitted is the function of that name, on the test's goroutine.
 func (s *Server) MarkAdmitted(prefix string, maxTTL time.Duration) {
 	s.t.Helper()
-	if err := MarkAdmitted(s.ask, prefix, maxTTL, false); err != nil {
+	if err := MarkAdmitted(s.operate, prefix, maxTTL, false); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
 // IsAdmitted is the function of that name, safe for concurrent use.
-func (s *Server) IsAdmitted(prefix string) bool { return IsAdmitted(s.ask, prefix) }
-
-func (s *Server) ask(args ...string) (string, error) { return s.Ask("", "", callTimeout, args...) }
+func (s *Server) IsAdmitted(prefix string) bool { return IsAdmitted(s.operate, prefix) }

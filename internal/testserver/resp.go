@@ -23,7 +23,7 @@ const callTimeout = 5 * time.Second
 // assertions do not share the traps of what they check.
 func (s *Server) Do(args ...string) string {
 	s.t.Helper()
-	reply, err := s.Ask("", "", callTimeout, args...)
+	reply, err := s.operate(args...)
 	if err != nil {
 		s.t.Fatalf("%s: %s: %v", s.Addr(), args[0], err)
 	}

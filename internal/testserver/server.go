@@ -88,7 +88,7 @@ func (s *Server) startOnPort() error {
 	} else {
 		lines = append(lines, fmt.Sprint("port ", s.port))
 	}
-	lines = append(lines, s.config...)
+	lines = append(append(lines, s.config...), s.users()...)
 	file := filepath.Join(s.dir, "conf")
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		return err

@@ -14,18 +14,31 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// leastPermissions are all that a node's user needs, for the default prefix. A
-// URL with a database number needs +select too. docs/valkey.md has the same line.
-const leastPermissions = "~fenlock:* ~fenlock-registers:fenlock:* ~fenlock-line:fenlock:* &fenlock-wake:* " +
-	"+info +config|get +script|exists +script|load +eval +evalsha +multi +exec " +
-	"+get +getrange +set +del +pttl +pexpire +hget +hmget +hgetall +hset +hsetnx +hdel +time +scan " +
-	"+zadd +zcard +zrange +zrank +zrem +zpopmin +publish +pubsub|numsub +subscribe"
-
 const (
 	aclUser     = "lock-user"
 	aclPassword = "lock-secret"
 	aclMaxTTL   = 200 * time.Millisecond
 )
+
+// permissions are those that a client of the locks with a prefix needs.
+func permissions(t *testing.T, prefix string) []string {
+	t.Helper()
+	all, err := valkeynode.Permissions(prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// allow has a server allow whoever does not log in what the locks with a prefix need, and
+// no more.
+func allow(t *testing.T, server *testserver.Server, prefix string) {
+	t.Helper()
+	line := append([]string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all"}, permissions(t, prefix)...)
+	if reply := server.Do(line...); reply != "OK" {
+		t.Fatalf("%q: %s", line, reply)
+	}
+}
 
 func TestLeastPermissions(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
@@ -36,7 +49,7 @@ func TestLeastPermissions(t *testing.T) {
 				t.Fatalf("%q: %s", line, reply)
 			}
 		}
-		all := strings.Fields(leastPermissions)
+		all := permissions(t, valkeynode.DefaultPrefix)
 		setUser(all)
 		if err := exercise(t, server); err != nil {
 			t.Fatalf("with all of them: %v", err)
@@ -115,4 +128,85 @@ func exercise(t *testing.T, server *testserver.Server) error {
 		return fmt.Errorf("fsync always, or the format, is not recorded: %s", got)
 	}
 	return errors.Join(inspect, waiting, list, registers)
+}
+
+// A client that only looks can see everything, and take nothing.
+func TestReadPermissions(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server, n := admitted(t, kind, groupTTL)
+		held := granted(t, n, "held")
+		all, err := valkeynode.ReadPermissions(valkeynode.DefaultPrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look := func() (*valkeynode.Node, error) {
+			ctx := bounded(t)
+			n := joined(t, strings.Replace(server.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), groupTTL)
+			lease, inspect := n.Inspect(ctx, held.Name)
+			_, _, waiting := n.Waiting(ctx, held.Name, 10)
+			listed := 0
+			list := n.List(ctx, "", func(node.Lease) bool { listed++; return true })
+			_, registers := n.Registers(ctx)
+			err := errors.Join(inspect, waiting, list, registers)
+			if err == nil && (lease.Label == "" || listed == 0) {
+				t.Fatalf("%+v, %d listed", lease, listed)
+			}
+			return n, err
+		}
+		for i := -1; i < len(all); i++ {
+			missing, rules := "", slices.Clone(all)
+			if i >= 0 {
+				missing, rules = all[i], slices.Delete(rules, i, i+1)
+			}
+			server.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, rules...)...)
+			reader, err := look()
+			if (err != nil) != (missing != "") {
+				t.Errorf("without %q: %v", missing, err)
+			}
+			if missing != "" {
+				continue
+			}
+			before := server.Do("HGETALL", registersKey)
+			for _, op := range []node.Op{node.Acquire, node.Confirm, node.Extend, node.Release, node.ForceRelease} {
+				if a, err := reader.Do(bounded(t), as(op, held)); !errors.Is(err, fenlock.ErrMisconfigured) {
+					t.Errorf("%v: %+v, %v; want ErrMisconfigured", op, a, err)
+				}
+			}
+			if after := server.Do("HGETALL", registersKey); after != before || server.Do("EXISTS", "fenlock:held") != "1" {
+				t.Errorf("the registers were %s and are %s", before, after)
+			}
+		}
+	})
+}
+
+// The keys of a prefix are those, whatever characters it has.
+func TestPermissionsOfAPrefix(t *testing.T) {
+	for prefix, want := range map[string]string{
+		"":           "~* &fenlock-wake:*",
+		"app1:":      "~app1:* ~fenlock-registers:app1: ~fenlock-line:app1:* &fenlock-wake:*",
+		"a*b[c]?\\:": `~a\*b\[c\]\?\\:* ~fenlock-registers:a\*b\[c\]\?\\: ~fenlock-line:a\*b\[c\]\?\\:* &fenlock-wake:*`,
+		"a b\t":      "~a?b?* ~fenlock-registers:a?b? ~fenlock-line:a?b?* &fenlock-wake:*",
+	} {
+		if got := strings.Join(permissions(t, prefix), " "); !strings.HasPrefix(got, want+" +info") {
+			t.Errorf("%q: %s", prefix, got)
+		}
+	}
+	if rules, err := valkeynode.Permissions("fenlock-line:x"); !errors.Is(err, fenlock.ErrInvalid) {
+		t.Errorf("%q, %v", rules, err)
+	}
+	if rules, err := valkeynode.ReadPermissions("fenlock-registers:"); !errors.Is(err, fenlock.ErrInvalid) {
+		t.Errorf("%q, %v", rules, err)
+	}
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		const prefix = "a *[b]?\\: "
+		server := testserver.Start(t, kind)
+		server.MarkAdmitted(prefix, groupTTL)
+		allow(t, server, prefix)
+		n := joined(t, server.URL(), groupTTL, valkeynode.WithPrefix(prefix))
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Acquire, request("x", "one"))))
+		other := joined(t, server.URL(), groupTTL, valkeynode.WithPrefix("a x[b]?\\: "))
+		if a, err := other.Do(bounded(t), as(node.Acquire, request("x", "one"))); !errors.Is(err, fenlock.ErrMisconfigured) {
+			t.Errorf("another prefix: %+v, %v", a, err)
+		}
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
@@ -44,7 +43,7 @@ func send(t *testing.T, s *testserver.Server, args ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	fmt.Fprintf(conn, "*%d\r\n", len(args))
+	fmt.Fprintf(conn, "AUTH %s any\r\n*%d\r\n", testserver.Operator, len(args))
 	for _, arg := range args {
 		fmt.Fprint(conn, bulk(arg))
 	}
@@ -135,7 +134,7 @@ func TestServerChanges(t *testing.T) {
 
 		s, n = admitted(t, kind, groupTTL)
 		s.Do("CONFIG", "SET", "requirepass", "new-secret")
-		s.Ask("", "new-secret", time.Minute, "CLIENT", "KILL", "TYPE", "normal")
+		s.Do("CLIENT", "KILL", "TYPE", "normal")
 		eventually(t, func() error {
 			_, err := n.Do(bounded(t), as(node.Acquire, request("a", "one")))
 			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "password") {

@@ -2,6 +2,7 @@ package valkeynode
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -27,7 +28,7 @@ import (
 func FuzzURL(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"valkey://", "ann", "", "", "host:7000/1"}, {"redis://", "", "", "", "host"}, {"valkeys://", "ann", "", "", "[::1]:7000"}, {"valkeys://", "ann", "", "", "host?ca=/nowhere"},
-		{"rediss://", "", "", "", "host?cert=x&key=y"}, {"unix://", "", "", "", "/run/valkey.sock?db=2"},
+		{"rediss://", "", "", "", "host?cert=x&key=y"}, {"unix://", "", "", "", "/run/valkey.sock?db=2"}, {"valkey://", "ann", "", "", "host?passwordfile=/nowhere"},
 		{"valkey://", "ann", "", "", ""}, {"unix://", "ann", "", "", "host/run/x"},
 		{"valkey://", "ann", "@", "/", "host"}, {"valkey://", "ann", ":", "@x", "host"}, {"valkey://", "ann", "/", "#", "host"}, {"valkey://", "", "?", "&", "host"},
 		{"valkey://", "ann", "%", "%41", "host"}, {"valkey://", "ann", "%2f", "%40", "host"}, {"valkey://", "", "[", "]", ":7000"}, {"valkey://", "ann", " ", "\n", "host"},
@@ -63,8 +64,10 @@ func FuzzURL(f *testing.F) {
 		checkOpen(t, scheme+password+"@"+rest, secret, "")
 		n := checkOpen(t, scheme+url.UserPassword(user, password).String()+"@"+rest, secret, password)
 		plain := strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz") == "://" && !strings.Contains(rest, "@")
-		if n != nil && plain && n.errors.Secret != password {
-			t.Errorf("the password %q was read as %q", password, n.errors.Secret)
+		if n != nil && plain {
+			if server, err := transport.ParseURL(scheme + url.UserPassword(user, password).String() + "@" + rest); err != nil || server.Option.Password != password {
+				t.Errorf("the password %q was read as %q, %v", password, server.Option.Password, err)
+			}
 		}
 		if good := "valkey://host:7000/1"; scheme+rest == good && (n == nil || n.String() != good) {
 			t.Errorf("with the password %q, escaped, the node is %v", password, n)
@@ -77,7 +80,7 @@ func checkOpen(t *testing.T, raw, secret, password string) *Node {
 	t.Helper()
 	if u, err := url.Parse(raw); err == nil {
 		query := u.Query()
-		for _, file := range slices.Concat(query["ca"], query["cert"], query["key"]) {
+		for _, file := range slices.Concat(query["ca"], query["cert"], query["key"], query["passwordfile"]) {
 			if !slices.Contains([]string{"", "a", "b", "x", "y", "/nowhere"}, file) {
 				return nil // no input may say which file is read
 			}
@@ -94,15 +97,22 @@ func checkOpen(t *testing.T, raw, secret, password string) *Node {
 		return nil
 	}
 	defer n.Close()
-	opt, name, _, err := transport.ParseURL(raw)
+	server, err := transport.ParseURL(raw)
+	opt, name := server.Option, server.Name
 	if err != nil || name != n.String() {
 		t.Fatalf("%q: the node is called %q; the URL says %q, %v", raw, n, name, err)
 	}
 	if strings.Contains(name, secret) {
 		t.Errorf("Open(%q): the password is in the name %q", raw, name)
 	}
-	if opt.TLSConfig != nil && opt.TLSConfig.InsecureSkipVerify || (opt.TLSConfig != nil) != (strings.HasPrefix(name, "valkeys://") || strings.HasPrefix(name, "rediss://")) {
-		t.Errorf("%q: TLS %+v for the node %s", raw, opt.TLSConfig, name)
+	var config *tls.Config
+	if server.TLS != nil {
+		if config, err = server.TLS(); err != nil || config.InsecureSkipVerify {
+			t.Errorf("%q: TLS %+v, %v", raw, config, err)
+		}
+	}
+	if (config != nil) != (strings.HasPrefix(name, "valkeys://") || strings.HasPrefix(name, "rediss://")) {
+		t.Errorf("%q: TLS %+v for the node %s", raw, config, name)
 	}
 	if len(opt.InitAddress) != 1 || !strings.Contains(name, opt.InitAddress[0]) || opt.SelectDB < 0 {
 		t.Fatalf("%q: addresses %q, database %d, name %q", raw, opt.InitAddress, opt.SelectDB, name)
@@ -160,7 +170,7 @@ func FuzzServer(f *testing.F) {
 		}
 		defer nobody.Close()
 		replies := &replier{builder: nobody.conn.B(), rest: slices.Concat([]byte(info+"*2\r\n$4\r\n1000\r\n$-1\r\n"), input)} // it is looked at first
-		n := newNode(command.Errors{Name: "valkey://host", Secret: secret}, nobody.keys, transport.Over(replies))
+		n := newNode(command.Errors{Name: "valkey://host", Secrets: command.NewSecrets(secret)}, nobody.keys, transport.Over(replies))
 		defer n.Close()
 		n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Second, Warn: func(_ node.Node, message string) {
 			if strings.Contains(message, secret) {

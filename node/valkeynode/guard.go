@@ -32,18 +32,18 @@ type Guard struct {
 
 // OpenGuard returns a guard for the keys of the server at a URL, which has the
 // form of Open's. It connects when it is first used.
-func OpenGuard(rawURL string) (*Guard, error) {
-	opt, name, _, err := transport.ParseURL(rawURL)
+func OpenGuard(rawURL string, with ...Option) (*Guard, error) {
+	o := apply(with)
+	if o.prefixSet {
+		return nil, command.Invalid("a guard has no prefix: it writes the keys that it is told")
+	}
+	_, conn, errors, err := o.connect(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := transport.Open(opt)
-	if err != nil {
-		return nil, command.Invalid("%s: %v", name, err)
-	}
 	// The library falls back from EVALSHA to EVAL. For a node that would be
 	// wrong; here nothing depends on who loaded the script.
-	return &Guard{errors: command.Errors{Name: name, Secret: opt.Password}, conn: conn, script: valkey.NewLuaScript(command.Guard)}, nil
+	return &Guard{errors: errors, conn: conn, script: valkey.NewLuaScript(command.Guard)}, nil
 }
 
 // Set sets key to value if token is at least the largest token that the key was

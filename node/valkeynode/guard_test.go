@@ -14,6 +14,7 @@ import (
 func TestGuardRefusesAStaleWrite(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
+		allow(t, server, "") // any key, and no command that a node does not need
 		g, err := valkeynode.OpenGuard(server.URL())
 		if err != nil {
 			t.Fatal(err)
@@ -66,6 +67,7 @@ func TestGuardRefusesAStaleWrite(t *testing.T) {
 func TestGuardFailsClosed(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
+		allow(t, server, "") // any key, and no command that a node does not need
 		g, err := valkeynode.OpenGuard(server.URL())
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -120,7 +121,7 @@ func TestListenToAHungServer(t *testing.T) {
 // userWithout returns the node of a user who lacks a permission.
 func userWithout(t *testing.T, s *testserver.Server, missing string) *valkeynode.Node {
 	t.Helper()
-	grants := strings.Fields(strings.ReplaceAll(leastPermissions, missing, ""))
+	grants := slices.DeleteFunc(permissions(t, valkeynode.DefaultPrefix), func(p string) bool { return p == missing })
 	s.Do(append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, grants...)...)
 	return joined(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1), time.Hour)
 }

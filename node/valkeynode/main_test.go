@@ -4,8 +4,13 @@ import (
 	"flag"
 	"os"
 	"testing"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
+// All tests are allowed what the nodes need, and nothing else.
+//
 // Most tests wait for quarantines to pass, so that more of them can run at once
 // than there are cores, unless -parallel says otherwise. Fuzzing waits for nothing: one
 // worker for each core is enough.
@@ -16,5 +21,10 @@ func TestMain(m *testing.M) {
 	if !given {
 		flag.Set("test.parallel", "8")
 	}
+	rules, err := valkeynode.Permissions(valkeynode.DefaultPrefix)
+	if err != nil {
+		panic(err)
+	}
+	testserver.Restrict(rules...)
 	os.Exit(m.Run())
 }

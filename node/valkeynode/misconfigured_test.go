@@ -75,6 +75,7 @@ func TestServersThatCannotBeNodes(t *testing.T) {
 		})
 		t.Run("database", func(t *testing.T) {
 			s := testserver.Start(t, kind, "databases 2")
+			s.Do("ACL", "SETUSER", "default", "+select")
 			refused(t, s.URL()+"/5", s.Addr(), "database")
 		})
 		t.Run("TLS to a port without", func(t *testing.T) {
@@ -122,6 +123,7 @@ func TestSameServerTwice(t *testing.T) {
 		servers := testserver.Group(t, kind, 2)
 		for _, s := range servers {
 			s.MarkAdmitted("fenlock:", groupTTL)
+			s.Do("ACL", "SETUSER", "default", "+select")
 		}
 		url := servers[0].URL()
 		for _, alias := range []string{strings.Replace(url, "127.0.0.1", "localhost", 1), url + "/1", url} {

@@ -7,9 +7,6 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
 )
 
-// DefaultPrefix is put before a lock's name to make its key.
-const DefaultPrefix = command.DefaultPrefix
-
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
 // node.Rejoiner, node.Admin, node.Ordered and node.Finisher, and is safe for concurrent use.
 type Node struct {
@@ -29,17 +26,6 @@ var (
 	_ node.Finisher = (*Node)(nil)
 )
 
-// Option changes how Open sets a node up.
-type Option func(*options)
-
-type options struct{ prefix string }
-
-// WithPrefix sets what is put before a lock's name to make its key on the
-// server, instead of DefaultPrefix. All clients of a group must agree. With ""
-// the key is the name itself and the value is opaque, which is the format of other
-// Redlock clients: theirs and fenlock's then exclude each other.
-func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
-
 // Open returns the node at a URL:
 //
 //	valkey://[user:password@]host[:6379][/db]    also redis://
@@ -47,32 +33,27 @@ func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = pre
 //	unix:///path/to/socket
 //
 // TLS verifies the server's certificate against the system's roots, or against
-// the PEM file that the parameter ca names; cert and key name the client's own. All
-// clients of a group name the same nodes, by host, port and database; where they reach
+// the PEM file that the parameter ca names; cert and key name the client's own, and
+// servername the name that the server's is for. The parameter passwordfile names a file
+// that has the password in its only line, and that nobody else may read. These files are
+// read anew for each connection. All clients of a group name the same nodes, by host, port and database; where they reach
 // a server by different addresses, the parameter name says what it is called.
 //
 // Open sends nothing and connects to nothing: a server that is down is no reason
 // to fail. The error is about the URL, matches node.ErrInvalid, and
 // contains no password.
 func Open(rawURL string, with ...Option) (*Node, error) {
-	opt, name, member, err := transport.ParseURL(rawURL)
+	o := apply(with)
+	keys, err := command.NewKeys(o.prefix)
 	if err != nil {
 		return nil, err
 	}
-	o := options{prefix: DefaultPrefix}
-	for _, set := range with {
-		set(&o)
-	}
-	keys, err := command.NewKeys(o.prefix)
+	server, conn, errors, err := o.connect(rawURL)
 	if err != nil {
-		return nil, command.Invalid("node %s: %v", name, err)
+		return nil, err
 	}
-	conn, err := transport.Open(opt)
-	if err != nil {
-		return nil, command.Invalid("node %s: %v", name, err)
-	}
-	n := newNode(command.Errors{Name: name, Secret: opt.Password}, keys, conn)
-	n.member = member
+	n := newNode(errors, keys, conn)
+	n.member = server.Member
 	return n, nil
 }
 

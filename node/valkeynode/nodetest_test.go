@@ -30,6 +30,7 @@ func conformance(t *testing.T, of func(*valkeynode.Node) node.Node) {
 			opened++
 			prefix := fmt.Sprintf("test-%d:", opened)
 			server.MarkAdmitted(prefix, time.Hour)
+			allow(t, server, prefix)
 			open := func() node.Node { return of(joined(t, server.URL(), time.Hour, valkeynode.WithPrefix(prefix))) }
 			return nodetest.Harness{Node: open(), Other: open(), Wait: time.Sleep}
 		})

@@ -57,6 +57,7 @@ func TestNoLockHasTheKeyOfAQueue(t *testing.T) {
 			t.Fatalf("%v, %v; want ErrInvalid", n, err)
 		}
 		s.MarkAdmitted("", time.Hour)
+		allow(t, s, "")
 		n := joined(t, s.URL(), time.Hour, valkeynode.WithPrefix(""))
 		if a, err := n.Do(bounded(t), as(node.Acquire, request("fenlock-line:orders", "one"))); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Fatalf("%+v, %v; want ErrInvalid", a, err)

@@ -25,7 +25,7 @@ var advice = []struct {
 	{[]string{"NOAUTH"}, true, "the server wants a password"},
 	// The phrases are the same from within a script: Valkey's words, and Redis's.
 	{[]string{"NOPERM", "ACL failure in script", "The user executing the script"}, true,
-		"the server's ACL denies a command, a key or a channel to this user (docs/valkey.md lists what is needed)"},
+		"the server's ACL denies a command, a key or a channel to this user (fenlock acl prints what is needed)"},
 	{[]string{"READONLY"}, true, "this is a read-only replica: use its primary"},
 	{[]string{"MOVED", "CLUSTERDOWN"}, true, "this is part of a cluster: a node must be an independent primary"},
 	{[]string{"WRONGTYPE"}, true, "the key of this lock holds something else than a lock: use another name or a prefix"},
@@ -41,8 +41,8 @@ var advice = []struct {
 
 // Errors makes errors fit for people.
 type Errors struct {
-	Name   string // of the node
-	Secret string // the password, to keep it out of them
+	Name    string   // of the node
+	Secrets *Secrets // to keep them out; nil: there are none
 }
 
 // Fail makes an error fit for leaving the node: readable, and with the node's name.
@@ -60,7 +60,7 @@ func (e Errors) Fail(err error) error {
 func (e Errors) Describe(err error) error {
 	err = describe(err)
 	var q *quoting
-	if e.Secret != "" && errors.As(err, &q) && strings.Contains(q.words, e.Secret) {
+	if errors.As(err, &q) && e.Secrets.In(q.words) {
 		return q.plain
 	}
 	return err

@@ -21,10 +21,13 @@ func TestDescribe(t *testing.T) {
 		{"hunter22", "REFUSED AUTH ann hunter22", "the server refused a command; what it says has the password in it", false},
 		{"hunter22", "ERR unknown command `X`, with args beginning with: `hunter22`", "the server does not have a command that a node needs", true},
 		{"hunter22", "REFUSED", "REFUSED", false},
+		// Servers cut what they repeat, and a token is long.
+		{"hunter22-and-more", "ERR unknown command `X`, with args beginning with: `hunter22-a", "the server does not have a command that a node needs", true},
+		{"hunter22-and-more", "REFUSED hunter2", "REFUSED hunter2", false},
 		{"", "REFUSED", "REFUSED", false},
 	} {
 		m, _ := replytest.Message([]byte("-" + c.said + "\r\n"))
-		err := Errors{Name: "n", Secret: c.secret}.Fail(replytest.Result(m).Error())
+		err := Errors{Name: "n", Secrets: NewSecrets(c.secret)}.Fail(replytest.Result(m).Error())
 		want := "n: " + c.want
 		if c.permanent {
 			want = "n: misconfigured: " + c.want
@@ -33,8 +36,25 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("the password %q, %q said: %q, want %q", c.secret, c.said, err, want)
 		}
 	}
-	err := Errors{Name: "n", Secret: "the"}.Fail(Invalid("the prefix"))
+	err := Errors{Name: "n", Secrets: NewSecrets("the")}.Fail(Invalid("the prefix"))
 	if !errors.Is(err, node.ErrInvalid) || err.Error() != "n: fenlock: invalid argument: the prefix" {
 		t.Errorf("%v", err)
+	}
+}
+
+// A password that was changed is still kept out of what comes late.
+func TestSecretsOfEarlierConnections(t *testing.T) {
+	s := NewSecrets("one")
+	for _, next := range []string{"two", "three", "three", "", "four"} {
+		s.Add(next)
+	}
+	for words, want := range map[string]bool{"is one": true, "four": true, "": false, "five": false} {
+		if got := s.In(words); got != want {
+			t.Errorf("%q: %v", words, got)
+		}
+	}
+	s.Add("five")
+	if s.In("is one") || !s.In("two") || len(s.newest) != maxSecrets {
+		t.Errorf("there are %d", len(s.newest))
 	}
 }

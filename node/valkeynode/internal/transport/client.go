@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -27,13 +29,20 @@ var errNotYet = errors.New("not connected yet")
 // newClient sets the client library up as one pipelined connection, without
 // retries: a request that is sent twice could be executed twice. Each new
 // connection goes through watch, and none is made when life has ended.
-func newClient(opt valkey.ClientOption, life context.Context, watch func(net.Conn) net.Conn) (valkey.Client, error) {
+func newClient(s *Server, secrets *command.Secrets, life context.Context, watch func(net.Conn) net.Conn) (valkey.Client, error) {
+	opt := s.Option
 	network := "tcp"
 	if strings.HasPrefix(opt.InitAddress[0], "/") {
 		network = "unix"
 	}
+	secrets.Add(opt.Password)
+	var newest atomic.Pointer[valkey.AuthCredentials]
+	if s.Credentials != nil {
+		// They were asked for before the server was dialled: here is no context.
+		opt.AuthCredentialsFn = func(valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) { return *newest.Load(), nil }
+	}
 	var opened atomic.Bool
-	opt.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	opt.DialCtxFn = func(ctx context.Context, address string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		// NewClient dials at once. It must not: Open has no context to bound it.
 		if !opened.Load() {
 			return nil, errNotYet
@@ -41,7 +50,21 @@ func newClient(opt valkey.ClientOption, life context.Context, watch func(net.Con
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(life, cancel)()
-		d := &diagnosis{network: network, address: address, config: config}
+		d := &diagnosis{network: network, address: address}
+		if s.Credentials != nil {
+			user, password, err := s.Credentials(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("no credentials: %w", err)
+			}
+			secrets.Add(password)
+			newest.Store(&valkey.AuthCredentials{Username: user, Password: password})
+		}
+		if s.TLS != nil {
+			var err error
+			if d.config, err = s.TLS(); err != nil {
+				return nil, err
+			}
+		}
 		conn, err := d.dial(ctx, dialer)
 		if err == nil {
 			conn = watch(newFramed(conn, d.explain))

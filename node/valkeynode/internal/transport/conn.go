@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node/valkeynode/internal/admission"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -31,11 +32,12 @@ type Conn struct {
 
 var _ admission.Link = (*Conn)(nil)
 
-// Open returns a connection, which is made when it is first used.
-func Open(opt valkey.ClientOption) (*Conn, error) {
+// Open returns a connection, which is made when it is first used. The passwords of all
+// that it makes are added to secrets.
+func Open(s *Server, secrets *command.Secrets) (*Conn, error) {
 	c := Over(nil)
 	var err error
-	c.client, err = newClient(opt, c.life, c.watch)
+	c.client, err = newClient(s, secrets, c.life, c.watch)
 	return c, err
 }
 

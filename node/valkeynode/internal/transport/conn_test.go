@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
 )
 
 // A subscription takes a place in the library's ring until it is confirmed, and
 // none afterwards, however often it is lost and renewed.
 func TestSubscriptionGivesItsSlotBack(t *testing.T) {
 	s := testserver.Start(t, testserver.Kinds(t)[0])
-	opt, _, _, err := ParseURL(s.URL())
+	server, err := ParseURL(s.URL())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Open(opt)
+	c, err := Open(server, command.NewSecrets(""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,11 +46,11 @@ func (o outcome) Done(_ node.Answer, err error) { o <- err }
 // What comes when the connection was closed is answered, each of it: no goroutine is
 // there that would take it.
 func TestPipelineOfAClosedConnection(t *testing.T) {
-	opt, _, _, err := ParseURL("valkey://127.0.0.1:1")
+	server, err := ParseURL("valkey://127.0.0.1:1")
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := Open(opt)
+	conn, err := Open(server, command.NewSecrets(""))
 	if err != nil {
 		t.Fatal(err)
 	}

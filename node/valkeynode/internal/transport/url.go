@@ -2,6 +2,7 @@ package transport
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -12,19 +13,38 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fenlock/fenlock/node/secretfile"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
 	"github.com/valkey-io/valkey-go"
 )
 
 // parameters are the query parameters that a URL may have.
-var parameters = []string{"ca", "cert", "key", "servername", "db", "name"}
+var parameters = []string{"passwordfile", "ca", "cert", "key", "servername", "db", "name"}
 
-// ParseURL reads a node's URL. It returns the options of the connection, a
-// name for people that has no password in it, and what all clients of its group call
-// the node. valkey.ParseURL would do most of
+// Server is what a node's URL says of a server, and how to connect to it. What comes from
+// files is read anew for each connection, so that it can be changed while a program runs.
+type Server struct {
+	Name   string // for people, with no password in it
+	Member string // what all clients of its group call the node
+	Option valkey.ClientOption
+
+	// Credentials returns user and password for a connection. Nil: they are in Option.
+	Credentials func(ctx context.Context) (user, password string, err error)
+	TLS         func() (*tls.Config, error) // nil: without
+}
+
+// ParseURL reads a node's URL. valkey.ParseURL would do most of
 // it, but it repeats passwords in its errors, ignores parameters that it does
 // not know, and lets a parameter turn the verification of certificates off.
-func ParseURL(raw string) (opt valkey.ClientOption, name, member string, err error) {
+func ParseURL(raw string) (*Server, error) {
+	s := &Server{}
+	if err := s.parse(raw); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) parse(raw string) error {
 	u, err := url.Parse(raw)
 	// An @ behind the host means that a character of the password was taken for
 	// the end of the host; whatever is printed of such a URL may be the
@@ -32,73 +52,93 @@ func ParseURL(raw string) (opt valkey.ClientOption, name, member string, err err
 	// password that was cut at a comma.
 	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		// url.Error repeats the URL, with its password.
-		return opt, "", "", command.Invalid("the node's URL cannot be parsed (the form is valkey://user:password@host:port/db; characters such as @ / : # in a password are written %%40 %%2F %%3A %%23)")
+		return command.Invalid("the node's URL cannot be parsed (the form is valkey://user:password@host:port/db; characters such as @ / : # in a password are written %%40 %%2F %%3A %%23)")
 	}
 	switch u.Scheme {
 	case "valkey", "redis", "valkeys", "rediss":
 		port := cmp.Or(u.Port(), "6379")
-		opt.InitAddress = []string{net.JoinHostPort(u.Hostname(), port)}
-		name = u.Scheme + "://" + opt.InitAddress[0]
+		s.Option.InitAddress = []string{net.JoinHostPort(u.Hostname(), port)}
+		s.Name = u.Scheme + "://" + s.Option.InitAddress[0]
 		if u.Hostname() == "" {
-			return opt, "", "", command.Invalid("the node's URL has no host: the form is %s://host:port", u.Scheme)
+			return command.Invalid("the node's URL has no host: the form is %s://host:port", u.Scheme)
 		}
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return opt, "", "", command.Invalid("the node's URL %s has a port that does not exist: 1 to 65535 do", name)
+			return command.Invalid("the node's URL %s has a port that does not exist: 1 to 65535 do", s.Name)
 		}
 	case "unix":
-		opt.InitAddress = []string{u.Path}
-		name = "unix://" + u.Path
+		s.Option.InitAddress = []string{u.Path}
+		s.Name = "unix://" + u.Path
 		if u.Path == "" || u.Host != "" {
-			return opt, "", "", command.Invalid("the node's URL must have the form unix:///path/to/socket")
+			return command.Invalid("the node's URL must have the form unix:///path/to/socket")
 		}
 	case "":
-		return opt, "", "", command.Invalid("the node's URL has no scheme: the form is valkey://host:port")
+		return command.Invalid("the node's URL has no scheme: the form is valkey://host:port")
 	default:
-		return opt, "", "", command.Invalid("the node's URL has the scheme %q: valkey, valkeys, redis, rediss and unix are known", u.Scheme)
+		return command.Invalid("the node's URL has the scheme %q: valkey, valkeys, redis, rediss and unix are known", u.Scheme)
 	}
-	opt.Username = u.User.Username()
-	opt.Password, _ = u.User.Password()
-	if opt.Username != "" && opt.Password == "" {
-		return opt, "", "", command.Invalid("the node's URL %s has a user but no password (a password alone is written valkey://:password@host)", name)
-	}
-
 	if u.Fragment != "" {
-		return opt, "", "", command.Invalid("the node's URL %s has a fragment (a # in a password is written %%23)", name)
+		return command.Invalid("the node's URL %s has a fragment (a # in a password is written %%23)", s.Name)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return opt, "", "", command.Invalid("the parameters of the node's URL %s cannot be parsed", name)
+		return command.Invalid("the parameters of the node's URL %s cannot be parsed", s.Name)
 	}
 	for key, values := range query {
 		if !slices.Contains(parameters, key) {
-			return opt, "", "", command.Invalid("the node's URL %s has the unknown parameter %q: known are %s", name, key, strings.Join(parameters, ", "))
+			return command.Invalid("the node's URL %s has the unknown parameter %q: known are %s", s.Name, key, strings.Join(parameters, ", "))
 		}
 		if len(values) > 1 {
-			return opt, "", "", command.Invalid("the node's URL %s has the parameter %q twice", name, key)
+			return command.Invalid("the node's URL %s has the parameter %q twice", s.Name, key)
 		}
 	}
-	if opt.SelectDB, err = database(u, query); err != nil {
-		return opt, "", "", command.Invalid("the node's URL %s: %v", name, err)
+	if s.Option.SelectDB, err = database(u, query); err != nil {
+		return command.Invalid("the node's URL %s: %v", s.Name, err)
 	}
-	if opt.SelectDB != 0 {
-		name = fmt.Sprintf("%s/%d", name, opt.SelectDB)
+	if s.Option.SelectDB != 0 {
+		s.Name = fmt.Sprintf("%s/%d", s.Name, s.Option.SelectDB)
+	}
+	if err := s.credentials(u, query); err != nil {
+		return err
 	}
 	if u.Scheme == "valkeys" || u.Scheme == "rediss" {
-		opt.TLSConfig, err = tlsConfig(u.Hostname(), query)
-		if err != nil {
-			return opt, "", "", command.Invalid("the node's URL %s: %v", name, err)
+		s.TLS = func() (*tls.Config, error) { return tlsConfig(u.Hostname(), query) }
+		if _, err := s.TLS(); err != nil {
+			return command.Invalid("the node's URL %s: %v", s.Name, err)
 		}
 	} else if query.Has("ca") || query.Has("cert") || query.Has("key") || query.Has("servername") {
-		return opt, "", "", command.Invalid("the node's URL %s has parameters of TLS but no TLS: the scheme is valkeys or rediss", name)
+		return command.Invalid("the node's URL %s has parameters of TLS but no TLS: the scheme is valkeys or rediss", s.Name)
 	}
 	// Whether it is reached with TLS, and by which of the schemes, makes no other server.
-	_, member, _ = strings.Cut(name, "://")
+	_, s.Member, _ = strings.Cut(s.Name, "://")
 	if query.Has("name") {
-		if member = query.Get("name"); member == "" || strings.ContainsFunc(member, func(r rune) bool { return r <= ' ' || r == 0x7f }) || member == command.AnyMembers {
-			return opt, "", "", command.Invalid("the node's URL %s has a name that is empty, has spaces or is *", name)
+		if s.Member = query.Get("name"); s.Member == "" || strings.ContainsFunc(s.Member, func(r rune) bool { return r <= ' ' || r == 0x7f }) || s.Member == command.AnyMembers {
+			return command.Invalid("the node's URL %s has a name that is empty, has spaces or is *", s.Name)
 		}
 	}
-	return opt, name, member, nil
+	return nil
+}
+
+// credentials reads who the client is: a user and a password, or the file that has it.
+func (s *Server) credentials(u *url.URL, query url.Values) error {
+	user := u.User.Username()
+	password, _ := u.User.Password()
+	file := query.Get("passwordfile")
+	switch {
+	case query.Has("passwordfile") && password != "":
+		return command.Invalid("the node's URL %s has a password and a passwordfile: one is enough", s.Name)
+	case query.Has("passwordfile"):
+		s.Credentials = func(context.Context) (string, string, error) {
+			password, err := secretfile.ReadPassword(file)
+			return user, password, err
+		}
+		if _, _, err := s.Credentials(context.Background()); err != nil {
+			return command.Invalid("the node's URL %s: passwordfile: %v", s.Name, err)
+		}
+	case user != "" && password == "":
+		return command.Invalid("the node's URL %s has a user but no password (a password alone is written valkey://:password@host, one in a file valkey://user@host?passwordfile=/path)", s.Name)
+	}
+	s.Option.Username, s.Option.Password = user, password
+	return nil
 }
 
 func database(u *url.URL, query url.Values) (int, error) {

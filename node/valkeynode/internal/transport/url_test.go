@@ -28,15 +28,16 @@ func TestParseURL(t *testing.T) {
 		{raw: "unix:///run/valkey.sock", name: "unix:///run/valkey.sock", address: "/run/valkey.sock"},
 		{raw: "unix://ann:pw@/run/valkey.sock?db=2", name: "unix:///run/valkey.sock/2", address: "/run/valkey.sock", user: "ann", password: "pw", db: 2},
 	} {
-		opt, name, _, err := ParseURL(c.raw)
+		server, err := ParseURL(c.raw)
 		if err != nil {
 			t.Errorf("%s: %v", c.raw, err)
 			continue
 		}
+		opt, name := server.Option, server.Name
 		if name != c.name || opt.InitAddress[0] != c.address || opt.Username != c.user || opt.Password != c.password ||
-			opt.SelectDB != c.db || (opt.TLSConfig != nil) != c.tls {
+			opt.SelectDB != c.db || (server.TLS != nil) != c.tls {
 			t.Errorf("%s: name %q, address %q, user %q, password %q, db %d, TLS %v",
-				c.raw, name, opt.InitAddress[0], opt.Username, opt.Password, opt.SelectDB, opt.TLSConfig != nil)
+				c.raw, name, opt.InitAddress[0], opt.Username, opt.Password, opt.SelectDB, server.TLS != nil)
 		}
 	}
 }
@@ -51,7 +52,7 @@ func TestPasswordIsNeverInAnError(t *testing.T) {
 		} {
 			raw := fmt.Sprintf(form, password)
 			for _, piece := range append(strings.Split(raw, ","), raw) {
-				if _, _, _, err := ParseURL(piece); err != nil && strings.Contains(err.Error(), "cr") {
+				if _, err := ParseURL(piece); err != nil && strings.Contains(err.Error(), "cr") {
 					t.Errorf("%q: the password is in %q", piece, err)
 				}
 			}
@@ -63,6 +64,10 @@ func TestParseURLRefuses(t *testing.T) {
 	folder := t.TempDir()
 	noPEM := filepath.Join(folder, "text")
 	if err := os.WriteFile(noPEM, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	readable := filepath.Join(folder, "readable")
+	if err := errors.Join(os.WriteFile(readable, []byte("secret"), 0o600), os.Chmod(readable, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ raw, says string }{
@@ -78,7 +83,7 @@ func TestParseURLRefuses(t *testing.T) {
 		{"valkey://host/1/2", "not a number"},
 		{"valkey://host?db=1", "written as the path"},
 		{"valkey://host?protocol=2", `"protocol"`},
-		{"valkey://host?tls=true", "ca, cert, key, servername, db"},
+		{"valkey://host?tls=true", "passwordfile, ca, cert, key, servername, db"},
 		{"valkeys://host?skip_verify=true", `"skip_verify"`},
 		{"valkeys://host?ca=a&ca=b", "twice"},
 		{"valkeys://host?ca=/nowhere/ca.pem", "/nowhere/ca.pem"},
@@ -89,11 +94,16 @@ func TestParseURLRefuses(t *testing.T) {
 		{"valkey://host?%zz", "parameters"},
 		{"valkey://host#1", "fragment"},
 		{"valkey://ann@host", "no password"},
+		{"valkey://ann@host?passwordfile=/nowhere/p", "passwordfile: /nowhere/p does not exist"},
+		{"valkey://ann:pw@host?passwordfile=/nowhere/p", "has a password and a passwordfile"},
+		{"valkey://host?passwordfile=", "passwordfile: the file's name is empty"},
+		{"valkey://host?passwordfile=" + folder, "is a directory"},
+		{"valkey://host?passwordfile=" + readable, "chmod 600"},
 		{"unix://", "unix:///path"},
 		{"unix://run/x", "unix:///path"},
 		{"unix:/run/x?db=a", "not a number"},
 	} {
-		_, _, _, err := ParseURL(c.raw)
+		_, err := ParseURL(c.raw)
 		if !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%q: %v; want ErrInvalid with %q", c.raw, err, c.says)
 		}
@@ -110,13 +120,13 @@ func TestMemberName(t *testing.T) {
 		"unix:///run/valkey.sock":          "/run/valkey.sock",
 		"unix:///run/valkey.sock?name=a:1": "a:1",
 	} {
-		if _, _, member, err := ParseURL(raw); err != nil || member != want {
-			t.Errorf("%s: %q, %v; want %q", raw, member, err, want)
+		if server, err := ParseURL(raw); err != nil || server.Member != want {
+			t.Errorf("%s: %+v, %v; want %q", raw, server, err, want)
 		}
 	}
 	for _, name := range []string{"", "*", "a+b", "a%0Ab", "a%20b"} {
-		if _, _, member, err := ParseURL("valkey://host?name=" + name); err == nil {
-			t.Errorf("the name %q was taken as %q", name, member)
+		if server, err := ParseURL("valkey://host?name=" + name); err == nil {
+			t.Errorf("the name %q was taken as %q", name, server.Member)
 		}
 	}
 }

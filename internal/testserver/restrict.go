@@ -1,0 +1,44 @@
+//go:build unix
+
+package testserver
+
+import "strings"
+
+// restriction is what whoever does not log in may do; nil: all.
+var restriction []string
+
+// Operator is the user that restricted servers have beside, who may do anything, with any
+// password.
+const Operator = "testserver-operator"
+
+// Restrict has all servers that are started from now on give these permissions, in the
+// words of ACL SETUSER, to whoever does not log in, or logs in as the default user. What
+// goes through the Server itself (Do, Info, MarkAdmitted, a replica's connection) may do
+// anything. It is for TestMain.
+func Restrict(permissions ...string) { restriction = permissions }
+
+// users are the lines of a configuration that make them.
+func (s *Server) users() []string {
+	if restriction == nil {
+		return nil
+	}
+	password := "nopass"
+	for _, line := range s.config {
+		if value, ok := strings.CutPrefix(line, "requirepass "); ok {
+			password = ">" + value
+		}
+	}
+	return []string{
+		"user default on " + password + " " + strings.Join(restriction, " "),
+		"user " + Operator + " on nopass ~* &* +@all",
+		"masteruser " + Operator, "masterauth any",
+	}
+}
+
+// operate is Ask as the user who may do anything.
+func (s *Server) operate(args ...string) (string, error) {
+	if restriction == nil {
+		return s.Ask("", "", callTimeout, args...)
+	}
+	return s.Ask(Operator, "any", callTimeout, args...)
+}

@@ -1,0 +1,46 @@
+package command
+
+import (
+	"strings"
+	"unicode"
+)
+
+// The commands that a client of a server sends, itself or in its scripts, in the words of
+// an access control list.
+var (
+	looks = []string{"+info", "+multi", "+exec", "+getrange", "+pttl", "+hmget", "+hgetall", "+scan", "+zcard", "+zrange", "+time"}
+	locks = []string{
+		"+config|get", "+script|exists", "+script|load", "+eval", "+evalsha",
+		"+get", "+set", "+del", "+pexpire", "+hget", "+hset", "+hsetnx", "+hdel",
+		"+zadd", "+zrank", "+zrem", "+zpopmin", "+publish", "+pubsub|numsub", "+subscribe",
+	}
+)
+
+// Permissions returns what a client that locks may do: keys, channels, commands.
+func (k *Keys) Permissions() []string {
+	rules := append(k.patterns("~"), "&"+NotifyPrefix+"*")
+	return append(append(rules, looks...), locks...)
+}
+
+// ReadPermissions returns what a client that only looks may do.
+func (k *Keys) ReadPermissions() []string { return append(k.patterns("%R~"), looks...) }
+
+// patterns returns the keys of a group of locks.
+func (k *Keys) patterns(sign string) []string {
+	if k.prefix == "" {
+		return []string{sign + "*"} // a lock's key may be any
+	}
+	prefix := aclGlob(k.prefix)
+	return []string{sign + prefix + "*", sign + registersPrefix + prefix, sign + queuePrefix + prefix + "*"}
+}
+
+// aclGlob makes a prefix match itself in a pattern of an access control list. That cannot
+// have spaces: there any character is taken for one.
+func aclGlob(prefix string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, escapeGlob(prefix))
+}

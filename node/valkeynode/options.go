@@ -1,0 +1,75 @@
+package valkeynode
+
+import (
+	"context"
+
+	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
+)
+
+// DefaultPrefix is put before a lock's name to make its key.
+const DefaultPrefix = command.DefaultPrefix
+
+// Option changes how Open or OpenGuard sets up what it opens.
+type Option func(*options)
+
+type options struct {
+	prefix      string
+	prefixSet   bool
+	credentials func(context.Context) (user, password string, err error)
+}
+
+// WithPrefix sets what is put before a lock's name to make its key on the
+// server, instead of DefaultPrefix. All clients of a group must agree. With ""
+// the key is the name itself and the value is opaque, which is the format of other
+// Redlock clients: theirs and fenlock's then exclude each other. A guard has no prefix.
+func WithPrefix(prefix string) Option {
+	return func(o *options) { o.prefix, o.prefixSet = prefix, true }
+}
+
+// WithCredentials has a function asked for user and password before each connection is
+// made, so that they may change while the program runs; the URL then has neither. With
+// the user "" the password is the default user's, and with both "" there is no
+// authentication. A connection that is there is kept when they change.
+//
+// The function is called by one connection at a time, but those of several nodes may call
+// it at once. Its context ends when the connection is given up, after two seconds at most:
+// what takes longer, such as a secrets service far away, belongs into a cache that is kept
+// fresh beside it. Its error is the reason why the node cannot be used, until the next
+// attempt, and must have no secret in it. The passwords that it has returned are kept out
+// of all other errors.
+//
+// For a password in a file no function is needed: the URL's parameter passwordfile.
+func WithCredentials(credentials func(ctx context.Context) (user, password string, err error)) Option {
+	return func(o *options) { o.credentials = credentials }
+}
+
+// apply returns the options that were given.
+func apply(with []Option) options {
+	o := options{prefix: DefaultPrefix}
+	for _, set := range with {
+		set(&o)
+	}
+	return o
+}
+
+// connect returns the server at a URL, the connection to it, which is not made yet, and
+// what makes its errors.
+func (o *options) connect(rawURL string) (*transport.Server, *transport.Conn, command.Errors, error) {
+	server, err := transport.ParseURL(rawURL)
+	if err != nil {
+		return nil, nil, command.Errors{}, err
+	}
+	if o.credentials != nil {
+		if server.Credentials != nil || server.Option.Password != "" {
+			return nil, nil, command.Errors{}, command.Invalid("the node's URL %s has a password, and WithCredentials was given: one is enough", server.Name)
+		}
+		server.Credentials = o.credentials
+	}
+	errors := command.Errors{Name: server.Name, Secrets: command.NewSecrets("")}
+	conn, err := transport.Open(server, errors.Secrets)
+	if err != nil {
+		return nil, nil, command.Errors{}, command.Invalid("node %s: %v", server.Name, err)
+	}
+	return server, conn, errors, nil
+}
