@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/sqlnode node/valkeynode cmd/fenlock tests bench deploy/check
 
-.PHONY: help build setup test race interop search-three sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man setup test race interop search-three sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy
 
 help: ## list the targets
@@ -12,6 +12,9 @@ help: ## list the targets
 
 build: ## the command, as bin/fenlock
 	cd cmd/fenlock && go build -o $(CURDIR)/bin/fenlock .
+
+man: ## the manual pages, in bin/man
+	mkdir -p bin/man && cd cmd/fenlock && go run . man $(CURDIR)/bin/man
 
 setup: ## install what the tests start, from the distribution's packages, if missing
 	@scripts/install-servers.sh

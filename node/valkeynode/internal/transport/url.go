@@ -54,6 +54,9 @@ func (s *Server) parse(raw string) error {
 		// url.Error repeats the URL, with its password.
 		return command.Invalid("the node's URL cannot be parsed (the form is valkey://user:password@host:port/db; characters such as @ / : # in a password are written %%40 %%2F %%3A %%23)")
 	}
+	if strings.Contains(u.Host, ",") {
+		return command.Invalid("the node's URL has a comma in its host: each node has a URL of its own")
+	}
 	switch u.Scheme {
 	case "valkey", "redis", "valkeys", "rediss":
 		port := cmp.Or(u.Port(), "6379")

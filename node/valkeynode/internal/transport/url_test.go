@@ -76,6 +76,8 @@ func TestParseURLRefuses(t *testing.T) {
 		{"10.0.0.1:6379", "cannot be parsed"},
 		{"http://host", `"http"`},
 		{"valkey://", "no host"},
+		{"valkey://host:1,host:2", "comma"},
+		{"valkey://host,valkey://other", "comma"},
 		{"valkey://:7000", "no host"},
 		{"valkey://host:port", "cannot be parsed"},
 		{"valkey://host/one", "not a number"},
