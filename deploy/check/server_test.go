@@ -2,12 +2,14 @@ package check
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,7 +45,7 @@ func newCluster(t testing.TB, kind testserver.Kind, n int) cluster {
 	var c cluster
 	var addresses []string
 	for range n {
-		s := &server{t: t, kind: kind, port: strconv.Itoa(testserver.FreePort(t)), folder: t.TempDir()}
+		s := &server{t: t, kind: kind, port: freePort(t), folder: t.TempDir()}
 		c.servers, addresses = append(c.servers, s), append(addresses, s.addr())
 	}
 	folder := t.TempDir()
@@ -115,9 +117,36 @@ func (s *server) try(arguments ...string) error {
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
-	s.Program, err = testserver.Launch(ctx, s.t, s.folder, path, arguments, s.refusesStrangers)
+	before := s.timesReady()
+	s.Program, err = testserver.Launch(ctx, s.t, s.folder, path, arguments, func() error {
+		// Who answers might be somebody else, if the port was taken.
+		if s.timesReady() == before {
+			return errors.New("it has not logged that it is ready")
+		}
+		return s.refusesStrangers()
+	})
 	s.t.Cleanup(s.Kill)
 	return err
+}
+
+// timesReady is how often it has been ready, by its log.
+func (s *server) timesReady() int {
+	text, _ := os.ReadFile(filepath.Join(s.folder, "log"))
+	return strings.Count(strings.ToLower(string(text)), "ready to accept connections")
+}
+
+// ports are those that a server of this test has or will have. The next one to look
+// for a port must not find it free meanwhile.
+var ports sync.Map
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	for {
+		port := strconv.Itoa(testserver.FreePort(t))
+		if _, taken := ports.LoadOrStore(port, true); !taken {
+			return port
+		}
+	}
 }
 
 // refusesStrangers is the containers' health check: it returns nil if the server answers,

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -172,7 +171,7 @@ func TestServerWithoutUsers(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
 		for _, users := range []string{"/nonexistent/users.acl", absolute(t, "valkey/users.acl.example")} {
-			s := &server{t: t, kind: kind, port: strconv.Itoa(testserver.FreePort(t)), folder: t.TempDir(), users: users}
+			s := &server{t: t, kind: kind, port: freePort(t), folder: t.TempDir(), users: users}
 			err := s.try(s.arguments()...)
 			said := s.Log()
 			if err == nil || !strings.Contains(said, "ACL") || !strings.Contains(said, "hash must be exactly 64") && !strings.Contains(said, "No such file") {
