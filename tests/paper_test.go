@@ -270,7 +270,7 @@ func TestDelayedRestart(t *testing.T) {
 func TestCrashWithFsyncAlways(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		servers := testserver.Group(t, kind, 3, "appendonly yes", "appendfsync always")
+		servers := testserver.Group(t, kind, 3, "appendonly yes", "appendfsync always", "aof-load-truncated no")
 		l := newLocker(t, urls(servers))
 		release(t, acquire(t, l, "orders/42")) // a real admission, which records the fsync
 		lock := acquire(t, l, "orders/42")

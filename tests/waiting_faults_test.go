@@ -80,7 +80,7 @@ func handOver(t *testing.T, servers []*testserver.Server, holder, waiter *fenloc
 func TestWaitersWhileServersAreRestarted(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
-		servers := group(t, kind, 3, "appendonly yes", "appendfsync always")
+		servers := group(t, kind, 3, "appendonly yes", "appendfsync always", "aof-load-truncated no")
 		for _, s := range servers {
 			s.Do("HSET", "fenlock-registers:fenlock:", "durable", "1")
 		}

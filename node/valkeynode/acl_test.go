@@ -42,7 +42,7 @@ func allow(t *testing.T, server *testserver.Server, prefix string) {
 
 func TestLeastPermissions(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always")
+		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always", "aof-load-truncated no")
 		setUser := func(permissions []string) {
 			line := append([]string{"ACL", "SETUSER", aclUser, "reset", "on", ">" + aclPassword}, permissions...)
 			if reply := server.Do(line...); reply != "OK" {

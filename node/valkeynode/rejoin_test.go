@@ -88,7 +88,7 @@ func TestRestartWithoutPersistence(t *testing.T) {
 // With fsync on every write nothing is lost, and nobody has to wait.
 func TestRestartOfADurableServer(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
-		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always")
+		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always", "aof-load-truncated no")
 		// A long lease, which is there still however slow the machine is.
 		n := joined(t, server.URL(), time.Hour)
 		server.MarkAdmitted("fenlock:", time.Hour)
@@ -122,8 +122,10 @@ func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 			config  []string
 		}{
 			{"fsync every second", "0", []string{"appendonly yes", "appendfsync everysec"}},
-			{"fsync always since then", "0", []string{"appendonly yes", "appendfsync always"}},
-			{"not while rewriting", "1", []string{"appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite yes"}},
+			{"fsync always since then", "0", []string{"appendonly yes", "appendfsync always", "aof-load-truncated no"}},
+			{"not while rewriting", "1", []string{"appendonly yes", "appendfsync always", "aof-load-truncated no", "no-appendfsync-on-rewrite yes"}},
+			{"reads a file that is torn off", "1", []string{"appendonly yes", "appendfsync always"}},
+			{"something is denied", "1", []string{"appendonly yes", "appendfsync always", "aof-load-truncated no"}},
 			{"snapshots", "0", []string{"save 3600 1"}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
@@ -135,6 +137,12 @@ func TestRestartOfAServerThatMayHaveLostWrites(t *testing.T) {
 				server.Do("HSET", registersKey, "durable", c.durable)
 				server.Stop()
 				server.Restart()
+				if c.name == "something is denied" { // as to a default user without permissions
+					server.Do("ACL", "SETUSER", "nobody", "on", ">secret", "-@all")
+					if said, err := server.Ask("nobody", "secret", 10*time.Second, "GET", "a"); err == nil && !strings.Contains(said, "NOPERM") {
+						t.Fatal(said)
+					}
+				}
 				if got := server.Do("HGET", registersKey, "admitted"); len(got) != 40 {
 					t.Fatalf("the old mark is not in the file: %q", got)
 				}

@@ -91,7 +91,7 @@ func configuration(p Persistence) []string {
 	}
 	switch p {
 	case Always:
-		config = append(config, "appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite no")
+		config = append(config, "appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite no", "aof-load-truncated no")
 	case Everysec:
 		config = append(config, "appendonly yes", "appendfsync everysec")
 	}

@@ -39,7 +39,7 @@ func decide(f command.Facts, maxTTL time.Duration) (verdict, time.Duration) {
 		return waitNow, 0
 	}
 	// From here on the server has been started since it was admitted last.
-	if f.Marked != "" && f.WasDurable && f.Durable() {
+	if f.Kept() {
 		return admit, 0
 	}
 	if left := quarantine(max(maxTTL, f.MaxTTL)) + uptimeSlack - f.Uptime; left > 0 {

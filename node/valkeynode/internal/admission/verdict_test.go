@@ -30,6 +30,7 @@ func TestDecide(t *testing.T) {
 		{"admitted after a promotion", command.Facts{ReplID: "b", Marked: "b", Promoted: true, Uptime: long}, admit, 0},
 
 		{"durable before and after", command.Facts{ReplID: "b", Marked: "a", WasDurable: true, AOF: true, FsyncAlways: true}, admit, 0},
+		{"durable, but something was denied", command.Facts{ReplID: "b", Marked: "a", WasDurable: true, AOF: true, FsyncAlways: true, Denied: true}, waitRun, out},
 		{"durable before, fsync every second now", command.Facts{ReplID: "b", Marked: "a", WasDurable: true, AOF: true}, waitRun, out},
 		{"durable before, no file now", command.Facts{ReplID: "b", Marked: "a", WasDurable: true, FsyncAlways: true}, waitRun, out},
 		{"durable only now", command.Facts{ReplID: "b", Marked: "a", AOF: true, FsyncAlways: true}, waitRun, out},

@@ -26,9 +26,14 @@ type Facts struct {
 	// ScriptsEverLoaded: since the start somebody loaded a script, not
 	// necessarily one of this version of fenlock, or of fenlock at all.
 	ScriptsEverLoaded bool
-	// FsyncAlways: appendfsync is "always", also while the file is rewritten.
-	// False if CONFIG is denied.
+	// FsyncAlways: appendfsync is "always", also while the file is rewritten, and a file
+	// whose end is torn off is not read on, which would leave a transaction open that
+	// swallows what is written later (aof-load-truncated no). False if CONFIG is denied.
 	FsyncAlways bool
+	// Denied: since the start a command was refused for lack of permissions. It may have
+	// been read from the append-only file: a default user without permissions has a server
+	// leave out transactions there, without another word.
+	Denied bool
 	// ScriptsLoaded: the operations' scripts are in the cache.
 	ScriptsLoaded bool
 
@@ -73,6 +78,7 @@ func ParseInfo(info string) (Facts, error) {
 	_, flushed := fields["cmdstat_script|flush"]
 	_, reset := fields["cmdstat_config|resetstat"]
 	f.ScriptsFlushed = flushed || reset
+	_, f.Denied = fields["errorstat_NOPERM"]
 	_, f.ScriptsEverLoaded = fields["cmdstat_script|load"]
 	return f, f.check()
 }
@@ -98,3 +104,7 @@ func (f Facts) check() error {
 
 // Durable reports whether every write is on disk before it is answered.
 func (f Facts) Durable() bool { return f.AOF && f.FsyncAlways }
+
+// Kept reports whether the server, which was restarted, has read all that it had before:
+// it was durable then, and is, and nothing tells that it has left something out.
+func (f Facts) Kept() bool { return f.Marked != "" && f.WasDurable && f.Durable() && !f.Denied }

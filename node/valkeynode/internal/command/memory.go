@@ -32,7 +32,7 @@ func (k *Keys) Gather(build valkey.Builder, candidate string) []valkey.Completed
 		build.Info().Build(),
 		build.Info().Section("commandstats").Build(),
 		build.ScriptExists().Sha1(shas...).Build(),
-		build.ConfigGet().Parameter("appendfsync", "no-appendfsync-on-rewrite").Build(),
+		build.ConfigGet().Parameter("appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated").Build(),
 	}
 }
 
@@ -72,7 +72,7 @@ func ParseFacts(replies []valkey.ValkeyResult, err error) (Facts, error) {
 	f.ScriptsLoaded = slices.Contains(loaded, 1)
 	// Managed servers deny CONFIG. Then nobody can know, and the safe answer is no.
 	if config, err := replies[5].AsStrMap(); err == nil {
-		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no"
+		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no" && config["aof-load-truncated"] == "no"
 	}
 	return f, nil
 }
