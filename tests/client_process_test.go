@@ -15,6 +15,8 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // client is a process of its own that holds a lock, so that it can be stopped
@@ -112,6 +114,13 @@ func TestMain(m *testing.M) {
 	// Most tests wait, so that more of them can run at once than there are cores.
 	flag.Parse()
 	flag.Set("test.parallel", "6")
+	// Whoever is on the servers, other libraries too, may do what nodes need, and nothing
+	// else. The prefix of some is "", so that this is about any key.
+	rules, err := valkeynode.Permissions("")
+	if err != nil {
+		panic(err)
+	}
+	testserver.Restrict(rules...)
 	os.Exit(m.Run())
 }
 

@@ -19,7 +19,7 @@ import (
 // when it ends.
 func startRun(t *testing.T, fenlock string, servers []*testserver.Server, ttl time.Duration, who, log string) *client {
 	t.Helper()
-	arguments := []string{"run", "--ttl", ttl.String(), "--max-ttl", ttl.String(), "--wait", "60s"}
+	arguments := []string{"run", "--quiet", "--ttl", ttl.String(), "--max-ttl", ttl.String(), "--wait", "60s"}
 	for _, s := range servers {
 		arguments = append(arguments, "--node", s.URL())
 	}

@@ -41,6 +41,7 @@ func main() {
 }
 
 func rootCommand() *cobra.Command {
+	var printVersion bool
 	root := &cobra.Command{
 		Use:   "fenlock",
 		Short: "A distributed lock, for the command line",
@@ -49,13 +50,19 @@ majority over independent Valkey or Redis servers, or, with nothing to set up,
 among the processes of one machine.
 
 Start with: fenlock run --help`,
-		Version:       versionLine(),
+		// Not by cobra's Version, whose template brings a library that doubles the program.
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if printVersion {
+				fmt.Fprintln(cmd.OutOrStdout(), versionLine())
+				return nil
+			}
+			return cmd.Help()
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.Flags().BoolP("version", "V", false, "print the version")
+	root.Flags().BoolVarP(&printVersion, "version", "V", false, "print the version")
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing on stderr but errors")
 	root.AddCommand(runCommand(), lsCommand(), inspectCommand(), releaseCommand(), aclCommand(), manCommand(), versionCommand())
 	readVariables(root)

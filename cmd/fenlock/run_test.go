@@ -98,7 +98,12 @@ func TestHelpAndVersion(t *testing.T) {
 		{"--version", "fenlock devel (go"},
 		{"help", "fenlock run --help"},
 		{"run --help", "FENLOCK_TOKEN"},
+		{"", "Available Commands:"},
+		{"-V", "fenlock devel (go"},
 		{"completion bash", "bash completion"},
+		{"completion zsh", "#compdef fenlock"},
+		{"completion fish", "complete -c fenlock"},
+		{"__complete run --no-w", "--no-wait\t"},
 	} {
 		r := h.start(append([]string{"fenlock"}, strings.Fields(test.command)...)...)
 		out := r.rest()
