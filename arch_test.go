@@ -136,7 +136,7 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"node/sqlnode", "node/valkeynode", "cmd/fenlock"} {
+	for _, dir := range []string{"node/sqlnode", "node/valkeynode", "integration/otel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}
@@ -148,6 +148,28 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 					t.Errorf("%s imports %s, which the next version of the root module may not have", f.file, p)
 				}
 			}
+		}
+	}
+}
+
+// Who measures locks chooses what becomes of the figures: the module has OpenTelemetry's API
+// and no SDK, not for its tests either, because go.mod does not tell those apart.
+func TestTelemetryNeedsTheAPIOnly(t *testing.T) {
+	const api = "go.opentelemetry.io/otel"
+	for _, f := range importsOf(t, "integration/otel") {
+		for _, p := range f.paths {
+			if strings.HasPrefix(p, api) && !slices.Contains([]string{api + "/attribute", api + "/codes", api + "/metric", api + "/metric/noop", api + "/trace", api + "/trace/noop"}, p) {
+				t.Errorf("%s imports %s, which is not the API", f.file, p)
+			}
+		}
+	}
+	text, err := os.ReadFile("integration/otel/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, api+"/") && !strings.Contains(line, api+"/metric v") && !strings.Contains(line, api+"/trace v") {
+			t.Errorf("go.mod has the line %q", strings.TrimSpace(line))
 		}
 	}
 }
@@ -247,6 +269,7 @@ var circles = []struct {
 	{"node/valkeynode/internal/admission", nil},
 	{"node/valkeynode/internal/command", nil},
 	{"node/valkeynode/internal/transport", nil},
+	{"integration/otel", nil},
 	{"cmd/fenlock", nil},
 }
 

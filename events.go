@@ -51,7 +51,7 @@ func (e *events) drain() {
 // watch begins to watch an acquisition that begins now; nil if nobody wants to hear of it.
 func (e *events) watch(ctx context.Context, name string) *watched {
 	o := e.observer
-	if o.Acquire == nil && o.Extend == nil && o.Lost == nil && o.Release == nil {
+	if o.Acquire == nil && o.Wait == nil && o.Extend == nil && o.Lost == nil && o.Release == nil {
 		return nil
 	}
 	return &watched{events: e, ctx: ctx, name: name, began: e.clock()}
@@ -67,20 +67,29 @@ type watched struct {
 
 	mu       sync.Mutex
 	waited   bool
+	decided  bool // the acquisition has ended
 	token    fence.Token
 	held     time.Duration // when it was acquired
 	ended    time.Duration // when it was lost or released; 0 while it is held
 	released ReleaseEvent
 }
 
-// waits notes that the caller waits.
+// waits notes that the caller waits, and tells of it the first time. Who is told why by
+// others of its process may have the lock by then.
 func (w *watched) waits() {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.waited || w.decided {
+		return
+	}
 	w.waited = true
+	if tell := w.events.observer.Wait; tell != nil {
+		e := WaitEvent{Name: w.name}
+		w.events.tell(func() { tell(w.ctx, e) })
+	}
 }
 
 // acquired tells of an acquisition that has ended.
@@ -90,7 +99,7 @@ func (w *watched) acquired(token fence.Token, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.token, w.held = token, w.events.clock()
+	w.token, w.held, w.decided = token, w.events.clock(), true
 	if tell := w.events.observer.Acquire; tell != nil {
 		e := AcquireEvent{Name: w.name, Token: token, Took: w.held - w.began, Waited: w.waited, Err: err}
 		w.events.tell(func() { tell(w.ctx, e) })

@@ -56,6 +56,7 @@ func (o *eavesdropper) observer() fenlock.Observer {
 			o.token = max(o.token, e.Token)
 			o.heard(ctx, "acquire %s: %s, token %v, waited %v, %v", e.Name, reason(e.Err), e.Token > 0, e.Waited, e.Took)
 		},
+		Wait: func(ctx context.Context, e fenlock.WaitEvent) { o.heard(ctx, "wait %s", e.Name) },
 		Extend: func(ctx context.Context, e fenlock.ExtendEvent) {
 			o.heard(ctx, "extend %s: %s, %v left, token %v", e.Name, reason(e.Err), e.Left, e.Token == o.token)
 		},
@@ -111,7 +112,7 @@ func TestEvents(t *testing.T) {
 		_, err = l.Acquire(short, "a")
 		wantErr(t, err, context.DeadlineExceeded)
 		end()
-		o.wants("acquire a: the lock is held, token false, waited true, 1s")
+		o.wants("wait a", "acquire a: the lock is held, token false, waited true, 1s")
 		_, err = l.TryAcquire(ctx, "a")
 		wantErr(t, err, fenlock.ErrHeld)
 		o.wants("acquire a: the lock is held, token false, waited false, 0s")
@@ -124,7 +125,7 @@ func TestEvents(t *testing.T) {
 		next, err := l.Acquire(ctx, "a")
 		wantErr(t, err)
 		synctest.Wait()
-		if len(o.events) != 2 {
+		if len(o.events) != 3 || o.events[0] != "wait a" { // the order of the others is theirs
 			t.Errorf("heard %q", o.events)
 		}
 		o.events = nil
@@ -133,7 +134,9 @@ func TestEvents(t *testing.T) {
 		for _, f := range c.nodes {
 			f.set(allOps, fault{hang: true})
 		}
+		o.mu.Lock()
 		o.took = 0
+		o.mu.Unlock()
 		time.Sleep(ttl)
 		synctest.Wait()
 		first, last := o.events[0], o.events[len(o.events)-1]
@@ -146,14 +149,133 @@ func TestEvents(t *testing.T) {
 		if o.took != nodeTimeout || o.nodes["extend unknown"] == 0 {
 			t.Errorf("the longest request took %v; %v", o.took, o.nodes)
 		}
-		for _, f := range c.nodes {
-			f.heal()
-		}
 		o.events = nil
 		cancel() // what was acquired with a context is told with it, later too
 		wantErr(t, next.Release(t.Context()), fenlock.ErrLost)
 		o.wants(fmt.Sprintf("release a: the lock was lost after %v, 0s left, token true", validity))
 	})
+}
+
+// A wait is told once, and its end follows, whatever becomes of it: a count of those who
+// wait comes back to 0.
+func TestWaitsAreToldOnce(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var mu sync.Mutex
+		waiting, begun, panics := 0, 0, true
+		l := c.lockerOn((*faulty).queuer, func(c *fenlock.Config) {
+			c.Observer = fenlock.Observer{
+				Wait: func(context.Context, fenlock.WaitEvent) {
+					mu.Lock()
+					defer mu.Unlock()
+					waiting++
+					begun++
+				},
+				Acquire: func(_ context.Context, e fenlock.AcquireEvent) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e.Waited {
+						waiting--
+					}
+				},
+				Waiting: func(context.Context, string, error) {
+					if panics {
+						panic("an observer")
+					}
+				},
+			}
+		})
+		wants := func(now, all int) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if waiting != now || begun != all {
+				t.Errorf("%d wait, of %d; want %d of %d", waiting, begun, now, all)
+			}
+		}
+		held := take(t, l, "a")
+		wants(0, 0)
+		func() {
+			defer func() { recover() }()
+			l.Acquire(t.Context(), "a")
+		}()
+		wants(0, 1)
+		panics = false
+		for i := range 5 { // four of them in the local queue
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i+1)*time.Minute)
+				defer cancel()
+				lock, err := l.Acquire(ctx, "a")
+				if err == nil {
+					wantErr(t, lock.Release(t.Context()))
+				}
+			}()
+		}
+		wants(5, 6)
+		for _, f := range c.nodes { // and then they wait for nodes
+			f.set(acquire, fault{hang: true})
+		}
+		time.Sleep(10 * time.Second)
+		wants(5, 6)
+		for _, f := range c.nodes {
+			f.heal()
+		}
+		time.Sleep(80 * time.Second)
+		wants(4, 6)
+		wantErr(t, held.Release(t.Context()))
+		time.Sleep(time.Minute)
+		wants(0, 6)
+	})
+}
+
+// Who is told why it waits, by another caller of its process, may have the lock by then.
+func TestWaitIsNotToldAfterItsEnd(t *testing.T) {
+	var heard []string
+	fenlock.LateReason(&fenlock.Observer{
+		Wait:    func(context.Context, fenlock.WaitEvent) { heard = append(heard, "wait") },
+		Acquire: func(_ context.Context, e fenlock.AcquireEvent) { heard = append(heard, fmt.Sprint(e.Waited)) },
+	})
+	if fmt.Sprint(heard) != "[false]" {
+		t.Errorf("heard %q", heard)
+	}
+}
+
+func TestOutcomes(t *testing.T) {
+	held, none := &fenlock.HeldError{Name: "a"}, &fenlock.QuorumError{Name: "a"}
+	none.Errors = []fenlock.NodeError{{Node: "n", Err: fmt.Errorf("%w %w", context.Canceled, context.DeadlineExceeded)}}
+	gaveUp := func(why, last error) error { return fmt.Errorf("gave up: %w: %w", why, last) }
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, "acquired"},
+		{held, "held"},
+		{none, "no_quorum"},
+		{gaveUp(context.DeadlineExceeded, held), "held"},
+		{gaveUp(context.DeadlineExceeded, &fenlock.QuorumError{}), "no_quorum"},
+		{gaveUp(context.Canceled, held), "cancelled"},
+		{gaveUp(context.Canceled, none), "cancelled"},
+		{fmt.Errorf("no time: %w", context.DeadlineExceeded), "cancelled"},
+		{fenlock.ErrClosed, "error"},
+	} {
+		if got := (fenlock.AcquireEvent{Err: c.err}).Outcome(); got != c.want {
+			t.Errorf("%v: %q; want %q", c.err, got, c.want)
+		}
+	}
+	for err, want := range map[error]string{fenlock.ErrLost: "lost", fenlock.ErrMaxHold: "max_hold"} {
+		err = fmt.Errorf("%w: why", err)
+		if got := (fenlock.LostEvent{Err: err}).Cause(); got != want {
+			t.Errorf("%v: %q", err, got)
+		}
+		if e := (fenlock.ReleaseEvent{Err: err}); !e.Lost() {
+			t.Errorf("%v: not lost", err)
+		}
+	}
+	for _, err := range []error{nil, none} {
+		if e := (fenlock.ReleaseEvent{Err: err}); e.Lost() {
+			t.Errorf("%v: lost", err)
+		}
+	}
 }
 
 // Close waits until all was told, and what is told after a panic of nobody's.

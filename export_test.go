@@ -1,6 +1,11 @@
 package fenlock
 
-import "github.com/fenlock/fenlock/fence"
+import (
+	"context"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
 
 // SetSeen makes a Locker propose more than token, as if its wall clock were far
 // ahead.
@@ -14,3 +19,14 @@ func InFlight(l *Locker) int { return l.client.Counts().InFlight }
 
 // Ticking returns how many locks a Locker is to wake.
 func Ticking(l *Locker) int { return l.client.Counts().Held }
+
+// LateReason has an Observer hear of an acquisition whose reason to wait is told after its
+// end.
+func LateReason(o *Observer) {
+	var drain func()
+	e := events{observer: o, clock: func() time.Duration { return 0 }, spawn: func(f func()) { drain = f }}
+	w := e.watch(context.Background(), "a")
+	w.acquired(1, nil)
+	w.waits()
+	drain()
+}

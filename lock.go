@@ -193,8 +193,8 @@ func (o *owner) Freed(f shell.Failure) {
 	if o.watched != nil {
 		k := (*Lock)(o)
 		err := k.errorOf(&f)
-		if cause := context.Cause(k.ctx); err == nil && !errors.Is(cause, ErrReleased) {
-			err = cause
+		if cause := context.Cause(k.ctx); !errors.Is(cause, ErrReleased) {
+			err = cause // as Release has it, whatever came of the leases that were left
 		}
 		k.watched.freed(err)
 	}

@@ -148,9 +148,11 @@ func (k *Lock) observe(why *shell.Failure) {
 func (k *Lock) abandon() {
 	k.acquisition.Cancel()
 	<-k.done
-	if !k.failure.Failed() {
-		k.acquisition.Lock().Release()
+	if k.failure.Failed() {
+		k.watched.acquired(0, k.errorOf(&k.failure))
+		return
 	}
+	k.acquisition.Lock().Release()
 }
 
 // Do runs work while it holds the lock of name. It waits for the lock as

@@ -2,6 +2,7 @@ package fenlock
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -12,15 +13,18 @@ import (
 // Observer is told what happens to the callers of a Locker, to its locks and to its nodes,
 // for logs, metrics and traces. Each field may be nil, and costs nothing then. The
 // functions must return soon. Waiting and Request are called from many goroutines at once;
-// Acquire, Extend, Lost and Release one at a time, in the order in which it happened, a
-// moment later. Ctx is the one that was passed to Acquire, which may have ended by then.
-// Close waits until all were told.
+// the others one at a time, in the order in which it happened, a moment later. Ctx is the
+// one that was passed to Acquire, which may have ended by then. Close waits until all were
+// told. JoinObservers makes one of several.
 //
 // What a guard refuses, package fence's for example, its own field Refused is told.
 type Observer struct {
 	// Acquire is called when an acquisition has ended, with the lock or without. It hears
 	// nothing of a name or a context that was refused before anything was sent.
 	Acquire func(ctx context.Context, e AcquireEvent)
+	// Wait is called when an Acquire begins to wait: once, before the Acquire that has
+	// Waited then.
+	Wait func(ctx context.Context, e WaitEvent)
 	// Extend is called when an extension has ended: each third of a TTL of each lock, and
 	// more often where something fails.
 	Extend func(ctx context.Context, e ExtendEvent)
@@ -57,6 +61,39 @@ type AcquireEvent struct {
 	Err    error // what the caller got; nil if the lock was acquired
 }
 
+// Outcome says in a word what came of it, for a metric: "acquired"; "held", if somebody
+// else had the lock until the caller's deadline; "no_quorum", if nodes did not answer until
+// then; "cancelled", if the caller gave up, or its deadline left no time for an attempt;
+// or "error".
+func (e AcquireEvent) Outcome() string {
+	var held *HeldError
+	var quorum *QuorumError
+	switch e.Err.(type) {
+	case nil:
+		return "acquired"
+	case *HeldError:
+		return "held"
+	case *QuorumError: // its nodes' errors may match anything
+		return "no_quorum"
+	}
+	switch {
+	case errors.Is(e.Err, context.Canceled):
+		return "cancelled"
+	case errors.As(e.Err, &held):
+		return "held"
+	case errors.As(e.Err, &quorum):
+		return "no_quorum"
+	case errors.Is(e.Err, context.DeadlineExceeded):
+		return "cancelled"
+	}
+	return "error"
+}
+
+// WaitEvent is the beginning of a wait.
+type WaitEvent struct {
+	Name string
+}
+
 // ExtendEvent is the end of an extension, by itself or by Lock.Extend.
 type ExtendEvent struct {
 	Name  string
@@ -73,6 +110,14 @@ type LostEvent struct {
 	Err   error         // matches ErrLost or ErrMaxHold
 }
 
+// Cause is "lost" or "max_hold".
+func (e LostEvent) Cause() string {
+	if errors.Is(e.Err, ErrMaxHold) {
+		return "max_hold"
+	}
+	return "lost"
+}
+
 // ReleaseEvent is the end of a Lock.Release, or a Do's.
 type ReleaseEvent struct {
 	Name  string
@@ -81,6 +126,9 @@ type ReleaseEvent struct {
 	Left  time.Duration // the validity when it was called; 0 if the lock was lost before
 	Err   error         // as Lock.Release has it, without the caller's context; nil if it was released
 }
+
+// Lost reports that the lock had been lost before, which a LostEvent has told.
+func (e ReleaseEvent) Lost() bool { return errors.Is(e.Err, ErrLost) || errors.Is(e.Err, ErrMaxHold) }
 
 // RequestEvent is one request to a node that was answered, or whose time is up.
 type RequestEvent struct {
