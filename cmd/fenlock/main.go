@@ -56,6 +56,7 @@ Start with: fenlock run --help`,
 		return exitf(exitUsage, "%v (see %s --help)", err, cmd.CommandPath())
 	})
 	root.AddCommand(runCommand(), versionCommand())
+	root.AddCommand(demoCommand())
 	return root
 }
 
