@@ -93,14 +93,36 @@ func (c *client) listen(from io.Reader, log string) {
 func (c *client) tell(o order) { c.stage.must(c.orders.Encode(o)) }
 
 // do gives an order, and waits until it is done.
-func (c *client) do(o order, want ...heard) said {
+func (c *client) do(o order, want heard) said {
 	c.tell(o)
-	return c.await(want...)
+	return c.await(want)
 }
 
-// await returns the next report of the client that is one of these. Others stay.
-func (c *client) await(want ...heard) said {
-	return c.hear(c.name, func(r said) bool { return r.client == c && slices.Contains(want, r.What) })
+// await returns the next report of the client that is of this kind. It ends the scene if
+// the answer to an order is another one.
+func (c *client) await(want heard) said {
+	r := c.hear(c.name, func(r said) bool { return r.client == c && (r.What == want || !r.What.unasked()) })
+	if r.What != want {
+		c.stage.fail("%s reports %q, and not %q. %s", c.name, r.What, want, r.Text)
+	}
+	return r
+}
+
+// mustHold ends the scene if the client has been told that it lost the lock.
+func (c *client) mustHold() {
+	for more := true; more; {
+		select {
+		case r := <-c.inbox:
+			c.backlog = append(c.backlog, r)
+		default:
+			more = false
+		}
+	}
+	for _, r := range c.backlog {
+		if r.client == c && r.What == lost {
+			c.stage.fail("%s has lost the lock. %s", c.name, r.Text)
+		}
+	}
 }
 
 // hear returns the next report that is wanted, and keeps the others. Somebody is who

@@ -57,17 +57,20 @@ type heard string
 
 const (
 	opened   heard = "opened"
-	waiting  heard = "waiting" // unasked, while it waits for the lock
+	waiting  heard = "waiting" // while it waits for the lock
 	acquired heard = "acquired"
 	refused  heard = "refused"  // somebody else has the lock
 	noQuorum heard = "noquorum" // too few nodes answered
 	extended heard = "extended"
 	checked  heard = "checked"
 	released heard = "released"
-	lost     heard = "lost" // unasked
-	unwell   heard = "node" // unasked: a node does not work, or works again
+	lost     heard = "lost"
+	unwell   heard = "node" // a node does not work, or works again
 	got      heard = "got"
 	wrote    heard = "wrote"
 	stale    heard = "stale"  // the resource refused the write
 	failed   heard = "failed" // anything else
 )
+
+// unasked reports whether it may come at any time.
+func (h heard) unasked() bool { return h == waiting || h == lost || h == unwell }

@@ -100,7 +100,15 @@ var (
 func (p Player) Play(ctx context.Context, scenes ...Scene) error {
 	s := setting{client: p.Client, beat: p.Beat, binary: findBinary()}
 	otherwise, lacking := false, false
-	for _, scene := range scenes {
+	for i, scene := range scenes {
+		if i > 0 {
+			// For what the last one has shown.
+			select {
+			case <-time.After(8 * p.Beat):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
 		began := time.Now()
 		end := func(what What, text string) {
 			p.Emit(Event{At: time.Since(began), Scene: scene.Name, What: what, Text: text})

@@ -23,7 +23,10 @@ func rolling(st *stage) {
 		s.restart()
 		back := time.Now()
 		st.say(s.name, Started, "killed, started again empty. Client 1's leases: %s", g.leases(name, one))
-		st.until(s.name+" votes, and has the lease", func() bool { return g.votes(s) && g.hasLease(s, name, one) })
+		st.until(s.name+" votes, and has the lease", func() bool {
+			one.mustHold()
+			return g.votes(s) && g.hasLease(s, name, one)
+		})
 		healed := time.Now()
 		st.say(s.name, Does, "votes again after %s. Client 1's leases: %s", short(healed.Sub(back)), g.leases(name, one))
 		// What the promise asks for before the next one goes.
