@@ -271,6 +271,7 @@ var circles = []struct {
 	{"node/valkeynode/internal/transport", nil},
 	{"integration/otel", nil},
 	{"cmd/fenlock", nil},
+	{"cmd/fenlock/internal/demo", nil},
 }
 
 // circle is files that use each other, at most three.
