@@ -59,6 +59,8 @@ var never = []struct {
 		"what is said to a server, and what it means, is decided without I/O"},
 	{"node/valkeynode/internal/admission", []string{"net", "net/...", "os", module + "/node/valkeynode/internal/transport"},
 		"whether a server may vote is asked by whoever carries requests: the connection is an interface there"},
+	{"node/valkeynode/internal/examine", []string{"net/http", module + "/node/valkeynode/internal/transport"},
+		"what is wrong with a server is decided without I/O"},
 	{"node/memnode", []string{"net", "net/...", "os", "syscall"},
 		"a node in memory has no outside"},
 }
@@ -272,6 +274,8 @@ var circles = []struct {
 	{"integration/otel", nil},
 	{"cmd/fenlock", nil},
 	{"cmd/fenlock/internal/demo", nil},
+	{"cmd/fenlock/internal/doctor", nil},
+	{"node/valkeynode/internal/examine", nil},
 }
 
 // circle is files that use each other, at most three.

@@ -15,13 +15,14 @@
 //   - Finisher: it does not keep its Locker waiting, when that is closed, for a server
 //     that was never reached.
 //   - Admin: an operator can look at its leases, and break one.
+//   - Examiner: it can say how its store does, and why it does not vote.
 //   - Starter: its operations can be begun without a goroutine for each. An
 //     Ordered one carries them out in the order in which they were begun.
 //
 // # A wrapper
 //
 // A wrapper embeds a Node, and overrides what it changes. It need not know what it
-// wraps: Queuer, Rejoiner, Finisher and Admin are looked for on Node.Engine, which it has from
+// wraps: Queuer, Rejoiner, Finisher, Admin and Examiner are looked for on Node.Engine, which it has from
 // the node that it embeds. Starter and Ordered are about how operations are sent,
 // so they are looked for on the wrapper alone: one that overrides Do only is
 // asked by Do, always.

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -113,16 +112,6 @@ func lookError(err error) error {
 		return usageError(err)
 	}
 	return exitf(exitNoQuorum, "%s", flagNames.Replace(err.Error()))
-}
-
-// printable is a text that others chose, as it can be printed: whoever may write to the nodes
-// must not be able to write to the terminal.
-func printable(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return r == '�' || !isPrint(r) }) {
-		quoted := fmt.Sprintf("%+q", text)
-		return quoted[1 : len(quoted)-1]
-	}
-	return text
 }
 
 // completeNames completes the name of a lock, from what is locked now.

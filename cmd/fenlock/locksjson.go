@@ -3,6 +3,8 @@
 package main
 
 import (
+	"encoding/json"
+	"io"
 	"strings"
 	"time"
 
@@ -98,4 +100,11 @@ func nodeErrors(errs []fenlock.NodeError) []nodeErrorDoc {
 // reason is a node's error without the node's name, which stands beside it.
 func reason(node string, err error) string {
 	return strings.TrimPrefix(flagNames.Replace(err.Error()), node+": ")
+}
+
+// encode prints one document on one line: with --watch each look is one.
+func encode(w io.Writer, doc any) {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.Encode(doc)
 }

@@ -4,14 +4,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/fenlock/fenlock"
 	"github.com/spf13/cobra"
@@ -116,94 +114,4 @@ func compile(pattern string) (prefix string, matches func(string) bool) {
 	text := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(pattern))
 	re := regexp.MustCompile(`(?s)^` + text + `$`)
 	return pattern[:i], re.MatchString
-}
-
-func isPrint(r rune) bool { return unicode.IsPrint(r) }
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-func count(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n)
-}
-
-// heldBy is who has the lock, or has most of it.
-func heldBy(l fenlock.LockInfo) string {
-	leases := 0
-	for _, v := range l.Votes {
-		switch {
-		case v.Holds:
-			leases++
-		case v.Reserved && l.State == fenlock.Free:
-			return v.Label
-		}
-	}
-	switch {
-	case l.Label != "":
-		return l.Label
-	case leases > 0:
-		return "(another program)"
-	}
-	return ""
-}
-
-func since(l fenlock.LockInfo, now time.Time) string {
-	if l.Since.IsZero() {
-		return "-"
-	}
-	return ago(now.Sub(l.Since))
-}
-
-func left(l fenlock.LockInfo) string {
-	switch {
-	case l.State != fenlock.Held:
-		return "-"
-	case l.Left == 0:
-		return "no end"
-	}
-	return l.Left.Round(100 * time.Millisecond).String()
-}
-
-func tokenText(l fenlock.LockInfo) string {
-	if l.Token == 0 {
-		return ""
-	}
-	return l.Token.String()
-}
-
-func votes(l fenlock.LockInfo) string {
-	n := 0
-	for _, v := range l.Votes {
-		if v.Holds {
-			n++
-		}
-	}
-	return fmt.Sprintf("%d/%d", n, len(l.Votes))
-}
-
-// ago is a time that has passed, in two units at most.
-func ago(d time.Duration) string {
-	switch d = max(d, 0); {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
-}
-
-// encode prints one document on one line: with --watch each look is one.
-func encode(w io.Writer, doc any) {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.Encode(doc)
 }

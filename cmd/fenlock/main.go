@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -64,32 +63,7 @@ Start with: fenlock run --help`,
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVarP(&printVersion, "version", "V", false, "print the version")
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing on stderr but errors")
-	root.AddCommand(runCommand(), lsCommand(), inspectCommand(), releaseCommand(), aclCommand(), demoCommand(), manCommand(), versionCommand())
+	root.AddCommand(runCommand(), lsCommand(), inspectCommand(), releaseCommand(), nodesCommand(), doctorCommand(), aclCommand(), demoCommand(), manCommand(), versionCommand())
 	readVariables(root)
 	return root
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  cobra.NoArgs,
-		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), versionLine())
-		},
-	}
-}
-
-func versionLine() string {
-	return fmt.Sprintf("fenlock %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// version returns the version of the module that was built, "devel" for a build
-// from a working tree.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "devel"
-	}
-	return info.Main.Version
 }

@@ -17,7 +17,7 @@ var (
 	ErrClosed = errors.New("the node is closed")
 )
 
-// Node is a node.Node, node.Queuer, node.Rejoiner and node.Admin in memory. It is
+// Node is a node.Node, node.Queuer, node.Rejoiner, node.Admin and node.Examiner in memory. It is
 // safe for concurrent use. Make one with New; the zero Node is not usable.
 type Node struct {
 	name   string
@@ -31,6 +31,7 @@ var (
 	_ node.Queuer   = (*Node)(nil)
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
+	_ node.Examiner = (*Node)(nil)
 )
 
 // store is what the clients of a node share. The fields below mu are guarded by it.

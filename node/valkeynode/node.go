@@ -8,10 +8,11 @@ import (
 )
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
-// node.Rejoiner, node.Admin, node.Ordered and node.Finisher, and is safe for concurrent use.
+// node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
 type Node struct {
 	errors    command.Errors
 	member    string // the node's name in its group
+	access    access
 	keys      *command.Keys
 	conn      *transport.Conn
 	voting    *admission.Voting
@@ -24,7 +25,15 @@ var (
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)
+	_ node.Examiner = (*Node)(nil)
 )
+
+// access is how the node comes to its server.
+type access struct {
+	user     string // empty: the default one, or what a function says
+	password bool
+	tls      bool
+}
 
 // Open returns the node at a URL:
 //
@@ -54,6 +63,7 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	}
 	n := newNode(errors, keys, conn)
 	n.member = server.Member
+	n.access = access{server.Option.Username, server.Option.Password != "" || server.Credentials != nil, server.TLS != nil}
 	return n, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
@@ -106,6 +107,10 @@ func exec(replies []valkey.ValkeyResult) ([]valkey.ValkeyMessage, error) {
 
 // describe makes an error of the client library readable.
 func describe(err error) error {
+	// The client library quotes what it could not read.
+	if number := new(strconv.NumError); errors.As(err, &number) {
+		return quoteValue(errors.New("a reply is no number"), number.Num)
+	}
 	reply, ok := valkey.IsValkeyErr(err)
 	if !ok {
 		return describeTLS(err)

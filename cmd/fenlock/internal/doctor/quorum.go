@@ -1,0 +1,91 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// quorum finds a group that cannot lock, or only just.
+func (g Group) quorum(all []Standing, of report) {
+	n := len(g.Nodes)
+	need := node.Quorum(n)
+	usable, later, longest, fresh, weak := 0, 0, time.Duration(0), 0, false
+	for i, s := range all {
+		switch {
+		case s.Usable():
+			usable++
+			weak = weak || s.weak
+		case s.State == Out && !s.pending && g.foreign(i) < 0:
+			later++
+			longest = max(longest, s.Wait)
+		}
+		if e := g.Nodes[i].Examination; g.Nodes[i].Err == nil && !e.Admitted && e.MaxTTL == 0 && len(e.Members) == 0 {
+			fresh++
+		}
+	}
+	count := fmt.Sprintf("%d of %d nodes vote, and %d are needed", usable, n, need)
+	if n == 1 {
+		count = "The only node does not vote"
+	}
+	switch {
+	case usable < need && usable+later >= need:
+		f := node.Found("quorum", node.Error, "%s: no lock can be taken or extended. In %s it will be enough, if nothing else happens.", count, Seconds(longest)).
+			Do("Wait.")
+		if fresh == n {
+			f = f.Do("Wait; the servers could have been used before. If you know that they are new: fenlock run --new-servers NAME -- true (docs/operations.md, “New servers”).")
+		}
+		of(f)
+	case usable < need:
+		of(node.Found("quorum", node.Error, "%s: no lock can be taken or extended.", count).
+			Do("Bring %d more back, those that need least first. What is wrong with each is said below.", need-usable))
+	case usable == need && usable < n:
+		of(node.Found("margin", node.Warning, "%s: if one more fails, no lock can be taken or extended.", count).
+			Do("Bring the others back before you touch any of these."))
+	}
+	switch {
+	case fresh == n && usable >= need:
+		of(node.Found("new-group", node.Note, "No server has anything recorded: the group is new, or all of them have lost their memory at once."))
+	case weak:
+		of(node.Found("memory-lost", node.Warning, "A majority of the servers has lost its memory at once. New tokens are larger than old ones only as far as the clocks of the clients agree.").
+			Do("Find out why they went at the same time: servers that fail independently have power, racks and upgrades of their own."))
+	}
+}
+
+// waiting finds nodes that only have to wait.
+func (g Group) waiting(all []Standing, of report) {
+	byWhy := map[string][]int{}
+	for i, s := range all {
+		if s.State == Out && !s.pending {
+			byWhy[s.Why] = append(byWhy[s.Why], i)
+		}
+	}
+	for _, why := range slices.Sorted(maps.Keys(byWhy)) {
+		var names []string
+		longest := time.Duration(0)
+		for _, i := range byWhy[why] {
+			names = append(names, g.Nodes[i].Node)
+			longest = max(longest, all[i].Wait)
+		}
+		of(node.Found("out", node.Warning, "It does not vote for another %s: %s.", Seconds(longest), why).
+			Do("Wait, and restart no other server until it votes. It counts for those who ask for a lock: where nobody does, do it yourself, now and after that time (fenlock run some-name -- true)."), names...)
+	}
+}
+
+// size finds groups that are smaller than they look.
+func (g Group) size(of report) {
+	n := len(g.Nodes)
+	switch {
+	case n == 1 && g.Nodes[0].Examination.Role != "file":
+		of(node.Found("one-node", node.Note, "There is one node: while it is down, no lock can be taken, and a lock rests on its memory.").
+			Do("Three servers that fail independently survive the loss of one."))
+	case n == 2:
+		of(node.Found("even", node.Warning, "There are two nodes, and both are needed: a lock fails more often than with one.").
+			Do("Add a third one (docs/operations.md)."))
+	case n%2 == 0:
+		of(node.Found("even", node.Note, "There are %d nodes, and %d are needed: they survive the loss of %d, as %d do.", n, node.Quorum(n), n-node.Quorum(n), n-1))
+	}
+}
