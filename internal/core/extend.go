@@ -89,11 +89,17 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 			a.hurry(now)
 			return a.raise(now) // what was heard of meanwhile
 		}
+		if a.floor > a.mark && (a.raised|a.waiting&a.votes.yes).Len() < a.quorum() {
+			a.due = min(a.due, now+a.params.TTL/12) // too few are left to agree
+		}
 		return Action{}
 	}
 	switch {
 	case a.Accepts(r):
 		a.votes.yes = a.votes.yes.With(node)
+		if a.floor > a.mark {
+			return a.raiseAt(Set(0).With(node)) // the others may be too few: an answer can be lost
+		}
 	case r.Status == Granted:
 		a.votes.no = a.votes.no.With(node)
 		a.highest = max(a.highest, r.Register)
@@ -146,8 +152,13 @@ func (a *Attempt) raise(now time.Duration) Action {
 	}
 	a.floor, a.raised = a.highest, 0
 	a.due = now + a.params.TTL/4
-	a.waiting |= a.votes.yes
-	return Action{Op: Extend, To: a.votes.yes, Token: a.floor, Round: a.round}
+	return a.raiseAt(a.votes.yes)
+}
+
+// raiseAt asks nodes whose leases count to raise their registers.
+func (a *Attempt) raiseAt(nodes Set) Action {
+	a.waiting |= nodes
+	return Action{Op: Extend, To: nodes, Token: a.floor, Round: a.round}
 }
 
 // onRaise takes a node's answer to an extend that raises the mark. It counts by

@@ -123,6 +123,34 @@ func TestRaise(t *testing.T) {
 	late.OnExtend(1, round, 9, granted(7), late.Until())
 	wantOver(t, &late, core.Expired)
 
+	// Who answers only when the raise has begun is asked too, since the answer of one of the
+	// others may be lost. When too few are left to agree, the next round begins soon.
+	lossy := holding(t, 5)
+	round = lossy.StartExtend(later).Round
+	for n := range 3 {
+		lossy.OnExtend(n, round, 0, granted(7), later)
+	}
+	wantAction(t, lossy.OnExtend(3, round, 0, granted(9), later), core.Action{Op: core.Extend, To: set(0, 1, 2), Token: 9, Round: round})
+	without := lossy
+	wantAction(t, lossy.OnExtend(4, round, 0, granted(7), later), core.Action{Op: core.Extend, To: set(4), Token: 9, Round: round})
+	for _, n := range []int{0, 1, 4} {
+		if mark, _ := lossy.Mark(); mark != 7 {
+			t.Errorf("the mark is %d", mark)
+		}
+		lossy.OnExtend(2, round, 9, unknown, later)
+		lossy.OnExtend(n, round, 9, granted(7), later)
+	}
+	if mark, _ := lossy.Mark(); mark != 9 {
+		t.Errorf("the mark is %d", mark)
+	}
+	if due, _ := without.ExtendDue(); due != later+testTTL/4 {
+		t.Errorf("the next round is due at %v, while the raise is under way", due)
+	}
+	without.OnExtend(2, round, 9, unknown, later)
+	if due, _ := without.ExtendDue(); due != later+testTTL/12 {
+		t.Errorf("the next round is due at %v, when the raise has failed", due)
+	}
+
 	// Another node with a still larger origin: one raise at a time, and the next one when
 	// that is done. Answers to the first tell nothing then.
 	more := holding(t, 5)
