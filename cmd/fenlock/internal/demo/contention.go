@@ -20,11 +20,14 @@ func contention(st *stage) {
 
 	first := clients[0].do(order{Do: doAcquire, Name: name}, acquired)
 	first.says(Holds, "asks, and has the lock after %s, token %d", short(first.Waited), first.Token)
+	looks := g.locker(false)
+	st.atEnd(func() { looks.Close() })
 	for i, c := range clients[1:] {
-		// The next one comes when this one is in the queue: who came first is no chance.
 		c.tell(order{Do: doAcquire, Name: name})
-		c.await(waiting).says(Waits, "asks, and waits: number %d in the queue", i+1)
-		st.pause(50 * time.Millisecond)
+		waits := c.await(waiting)
+		// The next one comes when this one is in the queue: then it is known who came first.
+		st.until(c.name+" is in the queue", func() bool { return g.waiters(looks, name) > i })
+		waits.says(Waits, "asks, and waits: number %d in the queue", i+1)
 	}
 
 	holder, had := clients[0], []said{first}

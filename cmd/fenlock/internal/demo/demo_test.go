@@ -33,7 +33,11 @@ func TestMain(m *testing.M) {
 // if something is left in the folder for temporary files, or a line is too long.
 func play(t *testing.T, names ...string) ([]Event, error) {
 	t.Helper()
-	t.Setenv("TMPDIR", t.TempDir())
+	folder := filepath.Join(t.TempDir(), "a folder, 100% 'temporary'")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", folder)
 	var scenes []Scene
 	for _, name := range names {
 		s, err := Find(name)
@@ -134,7 +138,7 @@ func TestOutage(t *testing.T) {
 	want(t, events, "started demo", "holds client 1", "killed demo", "extends client 1", "gives client 1", "holds client 2",
 		"killed demo", "refused client 2", "waits client 3", "lost client 2", "started demo", "holds client 3", "checked demo")
 	growing(t, only(events, Holds))
-	for _, e := range only(events, Refused, Waits) {
+	for _, e := range only(events, Refused) {
 		if !strings.Contains(e.Text, "no quorum: 3 of 5 nodes failed, 3 are needed") {
 			t.Errorf("%s is not told why: %s", e.Actor, e.Text)
 		}
@@ -160,8 +164,8 @@ func checkPaused(t *testing.T, events []Event) {
 	if first, then := guarded[3], guarded[7]; first.Value != 50 || then.Value != 20 {
 		t.Errorf("guarded: the balance is %d and then %d, want 50 and 20", first.Value, then.Value)
 	}
-	if first, second, stale := guarded[0], guarded[2], guarded[5]; stale.Token != first.Token || stale.Token >= second.Token {
-		t.Errorf("the token %d was refused, client 1's is %d, client 2's %d", stale.Token, first.Token, second.Token)
+	if first, second, stale := guarded[0], guarded[2], guarded[5]; stale.Value != 70 || stale.Token != first.Token || stale.Token >= second.Token {
+		t.Errorf("%d with the token %d was refused, client 1's is %d, client 2's %d", stale.Value, stale.Token, first.Token, second.Token)
 	}
 }
 

@@ -4,7 +4,9 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,7 +49,8 @@ func (st *stage) newGroupOrFile(n int, maxTTL time.Duration) *group {
 		return st.newGroup(n, false, maxTTL)
 	}
 	st.say("demo", Does, "finds no valkey-server, no redis-server: the lock is in a SQLite file")
-	return &group{cast: newCast(st, []string{"sqlite://" + filepath.Join(st.folder, "locks.db")}, maxTTL)}
+	file := url.URL{Scheme: "sqlite", Path: filepath.Join(st.folder, "locks.db")}
+	return &group{cast: newCast(st, []string{file.String()}, maxTTL)}
 }
 
 // clientWithout starts a client that cannot reach one of the servers: it has another
@@ -61,14 +64,7 @@ func (g *group) clientWithout(s *server, name string, ttl time.Duration) *client
 // found has the servers vote at once. They need not wait, because the demo knows what
 // they cannot know: that they are new.
 func (g *group) found() {
-	var nodes []fenlock.Node
-	for _, url := range g.nodes {
-		n, err := valkeynode.Open(url)
-		g.stage.must(err)
-		nodes = append(nodes, n)
-	}
-	locker, err := fenlock.New(fenlock.Config{Nodes: nodes, TTL: g.longest, MaxTTL: g.longest, NodeTimeout: nodeTimeout(g.longest), NewServers: true})
-	g.stage.must(err)
+	locker := g.locker(true)
 	defer locker.Close()
 	g.stage.until("new servers vote", func() bool {
 		if lock, err := locker.TryAcquire(g.stage.ctx, "demo/found"); err == nil {
@@ -76,6 +72,31 @@ func (g *group) found() {
 		}
 		return !slices.ContainsFunc(g.servers, func(s *server) bool { return !g.votes(s) })
 	})
+}
+
+// waiters returns how many wait for a lock that somebody has, as a majority of the nodes
+// answers the demo itself; 0 if it does not.
+func (g *group) waiters(locker *fenlock.Locker, name string) int {
+	_, err := locker.TryAcquire(g.stage.ctx, name)
+	g.stage.require(err != nil, "somebody has %q, and the demo got it too", name)
+	var held *fenlock.HeldError
+	if !errors.As(err, &held) {
+		return 0
+	}
+	return held.Ahead
+}
+
+// locker returns the demo's own locker for the group.
+func (g *group) locker(newServers bool) *fenlock.Locker {
+	var nodes []fenlock.Node
+	for _, url := range g.nodes {
+		n, err := open(url)
+		g.stage.must(err)
+		nodes = append(nodes, n)
+	}
+	l, err := fenlock.New(fenlock.Config{Nodes: nodes, TTL: g.longest, MaxTTL: g.longest, NodeTimeout: nodeTimeout(g.longest), NewServers: newServers})
+	g.stage.must(err)
+	return l
 }
 
 // votes reports whether a server is admitted.

@@ -2,7 +2,10 @@
 
 package demo
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // outage: with two of five servers down the lock works; with three it does not.
 func outage(st *stage) {
@@ -31,7 +34,8 @@ func outage(st *stage) {
 	r.says(Refused, "cannot extend: %s", st.plain(r.Text))
 	three.tell(order{Do: doAcquire, Name: name})
 	r = three.await(waiting)
-	r.says(Waits, "wants it: %s. It waits", st.plain(r.Text))
+	st.require(strings.Contains(r.Text, "no quorum"), "client 3 was told: %s", r.Text)
+	r.says(Waits, "wants the lock, is told that there is no quorum, and waits")
 	two.await(lost).says(Lost, "is told that it has lost the lock: not extended in time")
 	s[2].restart()
 	st.say("demo", Started, "starts s3 again, which reads its file: three of five")

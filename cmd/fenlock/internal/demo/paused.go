@@ -48,7 +48,7 @@ func (w withdrawals) unguarded(a *account) {
 	w.one.await(lost).says(Lost, "is told that it has lost the lock: too late")
 	w.two.do(order{Do: doRelease}, released)
 	w.require(a.balance.Load() == 70, "the account has %d, and not 70", a.balance.Load())
-	w.say("demo", Harm, "30 and 50 were withdrawn from 100, and 70 are left. No lock can prevent that: client 1 could not know")
+	w.say("demo", Harm, "30 and 50 were withdrawn from 100: 20 should be left, and 70 are. No lock can prevent that: client 1 could not know")
 }
 
 func (w withdrawals) guarded(a *account) {

@@ -43,7 +43,7 @@ func Scenes() []Scene {
 				"every write to it goes through the guard, and the resource keeps the largest token with the data"}}},
 		{Name: "restart", Title: "a server crashes, and comes back empty", play: restart, servers: true,
 			Shown: "A server that has forgotten its locks must not vote on them. fenlock keeps it out until every " +
-				"lock that it may have forgotten has ended; plain Redlock does not notice.",
+				"lock that it may have forgotten has ended. Plain Redlock leaves that to whoever starts the server.",
 			Promises: [][2]string{{"A node that lost its memory votes for nothing that was live before",
 				"clocks run at about the same rate, and the server's is not set forward by more than a moment in its first seconds"}}},
 		{Name: "clock", Title: "clocks jump", play: jump,

@@ -13,7 +13,8 @@ import (
 )
 
 // redlock is Redlock as it is usually written: SET NX PX on all servers, and who has a
-// majority holds. It does not know that a server can forget.
+// majority holds. That a server must stay down for a TTL, if it
+// forgets, is left to whoever starts it.
 type redlock struct {
 	addresses []string
 	value     string // tells its keys from another client's

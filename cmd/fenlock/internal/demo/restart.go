@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/fenlock/fenlock"
 )
 
 // restart: a server forgets its locks. Plain Redlock lets it vote at once, and has two
@@ -23,9 +25,9 @@ func restart(st *stage) {
 	plainB := newRedlock(s[0].address(), s[1].address(), s[2].address())
 
 	began := time.Now()
-	said, held := plainA.acquire(st.ctx, name, ttl)
-	st.require(held, "A did not get the lock of plain Redlock: %q", said)
-	st.say("client A", Holds, "Redlock: %s: has the lock, for %s", votes(said), short(ttl))
+	votes, held := plainA.acquire(st.ctx, name, ttl)
+	st.require(held, "A did not get the lock of plain Redlock: %q", votes)
+	st.say("client A", Holds, "Redlock: %s: has the lock, for %s", row(votes), short(ttl))
 	first := a.do(order{Do: doAcquire, Name: name}, acquired)
 	st.require(g.leases(name, a) == "s1 s2 --", "A has leases on %s", g.leases(name, a))
 	first.says(Holds, "fenlock: s1 OK, s2 OK, s3 cut off: has the lock, for %s", short(first.Left))
@@ -35,29 +37,25 @@ func restart(st *stage) {
 	s[1].restart()
 	st.say("s2", Started, "is back, and has forgotten both locks")
 
-	said, held = plainB.acquire(st.ctx, name, ttl)
-	st.require(held && said[1] == "OK", "B did not get the lock of plain Redlock: %q", said)
+	votes, held = plainB.acquire(st.ctx, name, ttl)
+	st.require(held && votes[1] == "OK", "B did not get the lock of plain Redlock: %q", votes)
 	st.require(plainA.count(st.ctx, name) > 0 && time.Since(began) < ttl, "A's lock of plain Redlock has ended")
-	st.say("client B", Harm, "Redlock: %s: has the lock as well. A's is valid for another %s: TWO HOLDERS", votes(said), short(ttl-time.Since(began)))
+	st.say("client B", Harm, "Redlock: %s: has the lock as well. A's is valid for another %s: TWO HOLDERS", row(votes), short(ttl-time.Since(began)))
 
 	tried := b.do(order{Do: doTry, Name: name}, refused)
-	out := b.await(unwell)
-	tried.says(Refused, "fenlock: refused. s1 says that A has it, and s2 does not vote: %s", why(out.Text))
+	s2 := b.hear("s2", func(r said) bool { return r.client == b && r.What == unwell && strings.Contains(r.Text, isOut) })
+	_, why, _ := strings.Cut(s2.Text, isOut)
+	tried.says(Refused, "fenlock: refused. s1 says that A has it, and s2 does not vote: %s", why)
 	left := a.do(order{Do: doCheck}, checked)
 	left.says(Extends, "fenlock: still has the lock, for %s, and nobody else has", short(left.Left))
 	st.say("demo", Checked, "checked: same servers, same crash: plain Redlock had two holders, fenlock one")
 }
 
-// votes are the answers of s1, s2 and s3.
-func votes(said []string) string {
-	return fmt.Sprintf("s1 %s, s2 %s, s3 %s", said[0], said[1], said[2])
+// row shows what s1, s2 and s3 have answered.
+func row(votes []string) string {
+	return fmt.Sprintf("s1 %s, s2 %s, s3 %s", votes[0], votes[1], votes[2])
 }
 
-// why is the reason in what is told of a node.
-func why(change string) string {
-	_, text, found := strings.Cut(change, ": ")
-	if !found {
-		return change
-	}
-	return text
-}
+// isOut is between the name of a node that may not vote and the reason, in what a client
+// hears of its nodes.
+var isOut = " " + fenlock.NodeOut.String() + ": "

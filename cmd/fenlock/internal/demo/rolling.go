@@ -14,6 +14,8 @@ func rolling(st *stage) {
 	one, two := g.client("client 1", ttl), g.client("client 2", ttl)
 
 	first := one.do(order{Do: doAcquire, Name: name}, acquired)
+	// It is held as soon as a majority has granted; the third one comes at once.
+	st.until("all servers have the lease", func() bool { return g.leases(name, one) == "s1 s2 s3" })
 	first.says(Holds, "has the lock, token %d, leases on %s", first.Token, g.leases(name, one))
 	two.tell(order{Do: doAcquire, Name: name})
 	two.await(waiting).says(Waits, "asks, and waits")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ type abort struct{ err error }
 func perform(ctx context.Context, s setting, scene string, emit func(Event), play func(*stage)) (err error) {
 	folder, err := os.MkdirTemp("", "fenlock-demo-")
 	if err != nil {
+		return err
+	}
+	if folder, err = filepath.Abs(folder); err != nil { // TMPDIR may be relative, and servers run elsewhere
 		return err
 	}
 	st := &stage{setting: s, ctx: ctx, scene: scene, began: time.Now(), folder: folder, emit: emit}

@@ -203,7 +203,7 @@ func (w *worker) write(o order) report {
 	if r.What == got {
 		r.What = wrote
 	}
-	r.Token = w.lock.Token()
+	r.Token, r.Value = w.lock.Token(), o.Value
 	return r
 }
 
