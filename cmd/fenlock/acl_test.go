@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -118,7 +119,7 @@ func TestSecretsOnServers(t *testing.T) {
 			{env: "FENLOCK_NODES_FILE=" + write("urls", strings.Join(inURL, "\n"))},
 			{flag: "--nodes-file=" + write("files", strings.Join(inFile, "\n"))},
 		} {
-			h := &home{t: t, env: append(h.env[:len(h.env):len(h.env)], "FENLOCK_TTL=1s")}
+			h := &home{t: t, env: slices.Clone(h.env)}
 			args := []string{"fenlock", "run", "--verbose"}
 			if test.env != "" {
 				h.env = append(h.env, test.env)

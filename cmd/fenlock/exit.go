@@ -44,7 +44,9 @@ func status(err error) int {
 	var exit *exitError
 	switch {
 	case !errors.As(err, &exit):
-		sayError("%v (see fenlock --help)", err)
+		// Cobra's suggestions are for several lines.
+		text, suggestions, _ := strings.Cut(err.Error(), "\n\nDid you mean this?\n")
+		sayError("%s%s (see fenlock --help)", text, didYouMean("", strings.Fields(suggestions)))
 		return exitUsage
 	case exit.message != "":
 		sayError("%s", exit.message)

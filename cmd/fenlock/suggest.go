@@ -4,29 +4,10 @@ package main
 
 import (
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-// nearest returns the words that somebody may have meant who wrote this one, by cobra's
-// measure for mistyped commands.
-func nearest(typed string, words []string) []string {
-	measure := &cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, word := range words {
-		measure.AddCommand(&cobra.Command{Use: word, Run: func(*cobra.Command, []string) {}})
-	}
-	return measure.SuggestionsFor(typed)
-}
-
-// didYouMean is the end of a sentence that tells of suggestions. Many help nobody.
-func didYouMean(dashes string, suggestions []string) string {
-	if len(suggestions) == 0 || len(suggestions) > 3 {
-		return ""
-	}
-	return "; did you mean " + dashes + strings.Join(suggestions, " or "+dashes) + "?"
-}
 
 // flagError makes an error of package pflag one of the usage.
 func flagError(cmd *cobra.Command, err error) error {
