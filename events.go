@@ -9,42 +9,73 @@ import (
 )
 
 // events are what the Observer hears about locks: of all locks in order, one at a time.
-// Those who have something to tell do not wait for it, since they may have the mutex of
-// a lock.
+// Those who have something to tell have the mutex of a lock, so that it is told later: by
+// the caller whom it is about, who has a goroutine that runs anyway, or by one of its own.
 type events struct {
 	observer *Observer
-	clock    func() time.Duration
-	spawn    func(func()) // runs it in a goroutine, which Close waits for
+	clock    func() time.Duration // a cheap one: nothing is decided by it
+	running  *running             // counts what is to be told: Close waits for it
 
 	mu    sync.Mutex
 	queue []func()
-	busy  bool // a goroutine tells what is in the queue
+	next  int  // of the queue: what is before it was told
+	busy  bool // somebody tells
 }
 
-// tell has f run after all that was told before.
-func (e *events) tell(f func()) {
+// later has f run after all that was told before, by whoever calls drain next.
+func (e *events) later(f func()) {
+	e.running.add(1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.next > 0 && len(e.queue) == cap(e.queue) { // it need not grow
+		n := copy(e.queue, e.queue[e.next:])
+		clear(e.queue[n:])
+		e.queue, e.next = e.queue[:n], 0
+	}
 	e.queue = append(e.queue, f)
-	if !e.busy {
-		e.busy = true
-		e.spawn(e.drain)
+}
+
+// tell is for what no caller will drain.
+func (e *events) tell(f func()) {
+	e.later(f)
+	go e.drain()
+}
+
+// drain tells what is in the queue, unless somebody is at it. What comes meanwhile is left
+// to a goroutine: a caller has other things to do than to tell of all others.
+func (e *events) drain() {
+	e.mu.Lock()
+	n := len(e.queue) - e.next
+	if e.busy || n == 0 {
+		e.mu.Unlock()
+		return
+	}
+	e.busy = true
+	e.mu.Unlock()
+	defer e.drained() // also if the observer panics, which the caller may recover from
+	for range n {
+		e.tellNext()
 	}
 }
 
-func (e *events) drain() {
-	for {
-		e.mu.Lock()
-		all := e.queue
-		e.queue = nil
-		if e.busy = len(all) > 0; !e.busy {
-			e.mu.Unlock()
-			return
-		}
-		e.mu.Unlock()
-		for _, f := range all {
-			f()
-		}
+func (e *events) tellNext() {
+	defer e.running.add(-1)
+	e.mu.Lock()
+	f := e.queue[e.next]
+	e.queue[e.next] = nil
+	if e.next++; e.next == len(e.queue) {
+		e.queue, e.next = e.queue[:0], 0
+	}
+	e.mu.Unlock()
+	f()
+}
+
+func (e *events) drained() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.busy = false
+	if len(e.queue) > 0 {
+		go e.drain()
 	}
 }
 
@@ -63,14 +94,13 @@ type watched struct {
 	events *events
 	ctx    context.Context // of Acquire
 	name   string
-	began  time.Duration // the call of Acquire, on the Locker's clock
+	began  time.Duration // the call of Acquire
 
 	mu       sync.Mutex
 	waited   bool
 	decided  bool // the acquisition has ended
 	token    fence.Token
 	held     time.Duration // when it was acquired
-	ended    time.Duration // when it was lost or released; 0 while it is held
 	released ReleaseEvent
 }
 
@@ -102,7 +132,14 @@ func (w *watched) acquired(token fence.Token, err error) {
 	w.token, w.held, w.decided = token, w.events.clock(), true
 	if tell := w.events.observer.Acquire; tell != nil {
 		e := AcquireEvent{Name: w.name, Token: token, Took: w.held - w.began, Waited: w.waited, Err: err}
-		w.events.tell(func() { tell(w.ctx, e) })
+		w.events.later(func() { tell(w.ctx, e) })
+	}
+}
+
+// drain tells what the caller of Acquire or Release is about to hear itself.
+func (w *watched) drain() {
+	if w != nil {
+		w.events.drain()
 	}
 }
 
@@ -119,37 +156,18 @@ func (w *watched) extended(left time.Duration, err error) {
 	}
 }
 
-// end notes when the lock ended, and tells of a loss.
-func (w *watched) end(lost error) {
+// end notes what is to be told of the release when it has ended, and tells of a loss.
+func (w *watched) end(lost error, left time.Duration) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended == 0 {
-		w.ended = w.events.clock()
-	}
+	w.released = ReleaseEvent{Name: w.name, Token: w.token, Held: w.events.clock() - w.held, Left: left}
 	if tell := w.events.observer.Lost; tell != nil && lost != nil {
-		e := LostEvent{Name: w.name, Token: w.token, Held: w.ended - w.held, Err: lost}
+		e := LostEvent{Name: w.name, Token: w.token, Held: w.released.Held, Err: lost}
 		w.events.tell(func() { tell(w.ctx, e) })
 	}
-}
-
-// releasing notes what is to be told of the first release when it has ended.
-func (w *watched) releasing(left func() time.Duration) {
-	if w == nil {
-		return
-	}
-	validity, now := left(), w.events.clock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.released.Name != "" {
-		return
-	}
-	if w.ended != 0 {
-		now = w.ended
-	}
-	w.released = ReleaseEvent{Name: w.name, Token: w.token, Held: now - w.held, Left: validity}
 }
 
 // freed tells of a release that has ended.
@@ -162,6 +180,6 @@ func (w *watched) freed(err error) {
 		e := w.released
 		w.mu.Unlock()
 		e.Err = err
-		w.events.tell(func() { tell(w.ctx, e) })
+		w.events.later(func() { tell(w.ctx, e) })
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
 )
 
 type eavesdropKey struct{}
@@ -226,6 +227,117 @@ func TestWaitsAreToldOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		wants(0, 6)
 	})
+}
+
+// An observer that panics when it is told of an acquisition does so in its caller's
+// goroutine, which may recover: it has no lock then, and others are told as before.
+func TestObserverThatPanicsWhenItIsAcquired(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var heard []string
+		l := c.locker(func(c *fenlock.Config) {
+			c.Observer.Acquire = func(_ context.Context, e fenlock.AcquireEvent) {
+				heard = append(heard, e.Outcome())
+				if len(heard) == 1 {
+					panic("an observer")
+				}
+			}
+			c.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { heard = append(heard, "released") }
+		})
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("Acquire did not panic")
+				}
+			}()
+			l.Acquire(t.Context(), "a")
+		}()
+		synctest.Wait()
+		_, err := l.TryAcquire(t.Context(), "a")
+		wantErr(t, err)
+		wantErr(t, l.Close())
+		if fmt.Sprint(heard) != "[acquired released acquired]" {
+			t.Errorf("heard %q", heard)
+		}
+	})
+}
+
+// A release whose caller does not wait for it is told all the same.
+func TestReleaseIsToldWithoutItsCaller(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		told := 0
+		l := c.locker(func(c *fenlock.Config) {
+			c.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { told++ }
+		})
+		lock := take(t, l, "a")
+		for _, f := range c.nodes {
+			f.set(release, fault{hang: true})
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		wantErr(t, lock.Release(ctx), context.Canceled)
+		time.Sleep(ttl)
+		synctest.Wait()
+		if told != 1 {
+			t.Errorf("told %d times", told)
+		}
+	})
+}
+
+// While an observer is slow, one caller waits for it and the others do not; what is about
+// them is told after that.
+func TestSlowObserver(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var heard []string
+		l := c.locker(func(c *fenlock.Config) {
+			c.Observer.Acquire = func(_ context.Context, e fenlock.AcquireEvent) {
+				time.Sleep(time.Second)
+				heard = append(heard, e.Name)
+			}
+		})
+		go l.TryAcquire(t.Context(), "a")
+		synctest.Wait()
+		began := time.Now()
+		take(t, l, "b")
+		take(t, l, "c")
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the others waited for %v", took)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if fmt.Sprint(heard) != "[a b c]" {
+			t.Errorf("heard %q", heard)
+		}
+	})
+}
+
+// Many callers at once, of whom each tells what others have queued: nothing is lost, and no
+// two are told at once.
+func TestEventsOfManyCallers(t *testing.T) {
+	const callers, cycles = 16, 50
+	var config fenlock.Config
+	for _, name := range []string{"a", "b", "c"} {
+		config.Nodes = append(config.Nodes, memnode.New(name))
+	}
+	acquired, released := 0, 0 // the race detector would tell
+	config.Observer.Acquire = func(context.Context, fenlock.AcquireEvent) { acquired++ }
+	config.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { released++ }
+	l, err := fenlock.New(config)
+	wantErr(t, err)
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for range cycles {
+				lock, err := l.Acquire(context.Background(), fmt.Sprint(i))
+				wantErr(t, err)
+				wantErr(t, lock.Release(context.Background()))
+			}
+		})
+	}
+	all.Wait()
+	wantErr(t, l.Close())
+	if acquired != callers*cycles || released != callers*cycles {
+		t.Errorf("%d were acquired, %d released; want %d", acquired, released, callers*cycles)
+	}
 }
 
 // Who is told why it waits, by another caller of its process, may have the lock by then.

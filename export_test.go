@@ -23,10 +23,10 @@ func Ticking(l *Locker) int { return l.client.Counts().Held }
 // LateReason has an Observer hear of an acquisition whose reason to wait is told after its
 // end.
 func LateReason(o *Observer) {
-	var drain func()
-	e := events{observer: o, clock: func() time.Duration { return 0 }, spawn: func(f func()) { drain = f }}
+	e := events{observer: o, clock: func() time.Duration { return 0 }, running: &running{}}
 	w := e.watch(context.Background(), "a")
 	w.acquired(1, nil)
 	w.waits()
-	drain()
+	e.drain()
+	e.running.Wait()
 }

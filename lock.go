@@ -114,7 +114,6 @@ func (x *extension) Extended(f shell.Failure) {
 // ErrNoQuorum: too few nodes answered; the leases there end by themselves
 // within a TTL.
 func (k *Lock) Release(ctx context.Context) error {
-	k.watched.releasing(k.Remaining)
 	why, before := k.acquisition.Lock().Release()
 	if before {
 		return fmt.Errorf("%w before: %q", ErrReleased, k.name)
@@ -122,13 +121,23 @@ func (k *Lock) Release(ctx context.Context) error {
 	lost := k.errorOf(&why)
 	select {
 	case <-k.done:
+		k.watched.drain()
 	case <-ctx.Done():
+		if k.watched != nil {
+			go k.drainWhenFreed()
+		}
 		return errors.Join(lost, fmt.Errorf("fenlock: release %q: %w", k.name, ctx.Err()))
 	}
 	if lost != nil {
 		return lost
 	}
 	return k.errorOf(&k.failure)
+}
+
+// drainWhenFreed is for a release whose caller does not wait for it.
+func (k *Lock) drainWhenFreed() {
+	<-k.done
+	k.watched.drain()
 }
 
 // owner is a Lock as the shell's callbacks see it.
@@ -176,7 +185,7 @@ func (o *owner) Done(f shell.Failure) {
 // Ended implements shell.Owner. A loss is logged after the holder was told, and
 // without the shell's mutex: a log that blocks must not keep anybody writing without
 // a lock.
-func (o *owner) Ended(why shell.Failure) {
+func (o *owner) Ended(why shell.Failure, left time.Duration) {
 	k := (*Lock)(o)
 	err := k.errorOf(&why)
 	k.cancel(err)
@@ -185,7 +194,7 @@ func (o *owner) Ended(why shell.Failure) {
 	} else {
 		go k.lost()
 	}
-	k.watched.end(err)
+	k.watched.end(err, left)
 }
 
 // Freed implements shell.Owner.

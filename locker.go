@@ -30,12 +30,15 @@ func New(config Config) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{config: config}
-	l.events = events{observer: &l.config.Observer, clock: config.Clock, spawn: l.running.Go}
+	began := time.Now()
+	stopwatch := func() time.Duration { return time.Since(began) }
+	l.events = events{observer: &l.config.Observer, clock: stopwatch, running: &l.running}
 	c := shell.Config{Env: world{config.Clock}, TTL: config.TTL, NodeTimeout: config.NodeTimeout, MaxHold: config.MaxHold, Label: config.Label,
 		CannotNotify: func(i int, err error) {
 			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(), "error", err)
 		}, HealthChanged: func(h shell.HealthChange) { healthChanged(&l.config, h) }}
 	if tell := config.Observer.Request; tell != nil {
+		c.Stopwatch = stopwatch
 		c.Answered = func(peer int, op node.Op, a node.Answer, err error, took time.Duration) {
 			tell(RequestEvent{Node: config.Nodes[peer].String(), Op: op.String(), Took: took, Status: a.Status, Err: err})
 		}
@@ -110,8 +113,10 @@ func (l *Locker) acquire(ctx context.Context, name string, begin func(*shell.Acq
 	if k.failure.Failed() {
 		err := k.errorOf(&k.failure)
 		k.watched.acquired(0, err)
+		k.watched.drain()
 		return nil, err
 	}
+	k.told()
 	return k, nil
 }
 
@@ -144,15 +149,33 @@ func (k *Lock) observe(why *shell.Failure) {
 	returned = true
 }
 
+// told tells the observer that the lock is held. If that panics, nobody has the lock.
+func (k *Lock) told() {
+	if k.watched == nil {
+		return
+	}
+	returned := false
+	defer func() {
+		if !returned {
+			go k.Release(k.base)
+		}
+	}()
+	k.watched.drain()
+	returned = true
+}
+
 // abandon ends an acquisition that nobody waits for.
 func (k *Lock) abandon() {
 	k.acquisition.Cancel()
 	<-k.done
 	if k.failure.Failed() {
 		k.watched.acquired(0, k.errorOf(&k.failure))
+		k.watched.drain()
 		return
 	}
 	k.acquisition.Lock().Release()
+	<-k.done
+	k.watched.drain()
 }
 
 // Do runs work while it holds the lock of name. It waits for the lock as

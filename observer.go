@@ -11,11 +11,14 @@ import (
 )
 
 // Observer is told what happens to the callers of a Locker, to its locks and to its nodes,
-// for logs, metrics and traces. Each field may be nil, and costs nothing then. The
-// functions must return soon. Waiting and Request are called from many goroutines at once;
-// the others one at a time, in the order in which it happened, a moment later. Ctx is the
-// one that was passed to Acquire, which may have ended by then. Close waits until all were
-// told. JoinObservers makes one of several.
+// for logs, metrics and traces. Each field may be nil, and costs nothing then. Waiting,
+// Request and Node are called from many goroutines at once; the others one at a time, in the
+// order in which it happened, a moment later. Of an acquisition and a release the goroutine of
+// a caller tells, of what comes by itself one of the Locker's: the functions must return
+// soon, and may panic only if callers may. Ctx is the one that was passed to Acquire, which may
+// have ended by then. Close waits until all were told. Durations are by Go's monotonic
+// clock, but for the validity: on Linux that clock does not count time for which the machine
+// was suspended. JoinObservers makes one Observer of several.
 //
 // What a guard refuses, package fence's for example, its own field Refused is told.
 type Observer struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bsm/redislock"
+	"github.com/fenlock/fenlock"
 	"github.com/redis/go-redis/v9"
 	"github.com/valkey-io/valkey-go"
 	"github.com/valkey-io/valkey-go/valkeylock"
@@ -45,6 +46,8 @@ var (
 var (
 	// everybody is who is measured, in the order of the tables.
 	everybody = []contender{fenlocks, redsyncs, redsyncs2, etcds, valkeylocks, valkeylockOne, redislocks, floors, floorsOfAll}
+	// anybody is also who is compared with fenlock by itself.
+	anybody = slices.Concat(everybody, listeners[1:])
 	// who can wait for a lock that somebody else has. Redsync polls, whatever it
 	// is connected with.
 	patient = []contender{fenlocks, redsyncs, valkeylocks, valkeylockOne}
@@ -108,8 +111,10 @@ func (l library) acquire(ctx context.Context, name string) (func() error, error)
 
 func (l library) close() { l.end() }
 
-func openFenlock(b *bench) (client, error) {
-	l, err := b.locker()
+func openFenlock(b *bench) (client, error) { return openObserved(b, fenlock.Observer{}) }
+
+func openObserved(b *bench, o fenlock.Observer) (client, error) {
+	l, err := newLocker(b.urls(), b.ttl, o)
 	return library{func(ctx context.Context, name string) (func() error, error) {
 		lock, err := l.Acquire(ctx, name)
 		if err != nil {

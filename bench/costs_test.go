@@ -28,6 +28,17 @@ func TestCosts(t *testing.T) {
 		checkLoad(t, r, b, rivals, 2)
 		checkPanel(t, table.panel, len(rivals), []float64{1, 64})
 	})
+	t.Run("listeners", func(t *testing.T) {
+		r, _ := measure(ctx, t, b, runListeners, listeners, 2*len(listeners), 2)
+		for i, lockers := range []int{1, 4} {
+			for _, c := range listeners {
+				o := r.cycles[i][c.name]
+				if len(o.wall) != b.size.rounds || len(o.cpu) != len(o.wall) || median(o.wall) <= 0 || median(o.cpu) <= 0 {
+					t.Errorf("%d lockers, %s: %+v", lockers, c.name, o)
+				}
+			}
+		}
+	})
 	t.Run("single", func(t *testing.T) {
 		who := []contender{fenlocks, redislocks, valkeylockOne, floors}
 		r, _ := measure(ctx, t, b, runSingle, who, len(who), 2)

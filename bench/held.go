@@ -88,7 +88,7 @@ func inUse() int64 {
 }
 
 func (task heldTask) do(ctx context.Context) (*heldResult, error) {
-	locker, err := newLocker(task.URLs, task.TTL)
+	locker, err := newLocker(task.URLs, task.TTL, fenlock.Observer{})
 	if err != nil {
 		return nil, err
 	}

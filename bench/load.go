@@ -39,6 +39,7 @@ const (
 
 // loadRun is one measurement.
 type loadRun struct {
+	cycles   float64 // of all lockers
 	rate     float64 // cycles per second, from the start until the last locker has released
 	failures int     // of acquire or release
 	hung     int     // lockers that did not end
@@ -95,7 +96,7 @@ func measureLoad(ctx context.Context, c client, names []string, length time.Dura
 	if run.hung > 0 { // the others ended about then, and their cycles count
 		elapsed = length
 	}
-	run.rate = float64(total) / elapsed.Seconds()
+	run.cycles, run.rate = float64(total), float64(total)/elapsed.Seconds()
 	if total == 0 {
 		return run, first
 	}

@@ -49,6 +49,7 @@ var figures = []measurement{
 	{"memory", ourselves, figure(runMemory)},
 	{"slow", []contender{fenlocks, redsyncs, floors}, figure(runSlow)},
 	{"command", ourselves, figure(runCommand)},
+	{"listeners", listeners, figure(runListeners)},
 }
 
 var (
@@ -99,14 +100,14 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	for _, f := range figures {
 		known = append(known, f.name)
 	}
-	for _, c := range everybody {
+	for _, c := range anybody {
 		contenders = append(contenders, c.name)
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	which := flags.String("figures", strings.Join(known, ","), "what to measure")
 	with := flags.String("with", strings.Join(contenders, ","), "whom to measure")
 	kind := flags.String("server", "", "valkey or redis (default: the first that is installed)")
-	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, slow and command, or of -old and -new (default: by the size)")
+	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, slow, command and listeners, or of -old and -new (default: by the size)")
 	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
 	giveUp := flags.Duration("give-up", 20*time.Second, "how long a contender may hang before a figure goes on without it")
 	ttl := flags.Duration("ttl", 10*time.Second, "everybody's TTL, and fenlock's MaxTTL; it takes so long until the servers vote")
@@ -171,7 +172,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		about := machine(b)
 		fmt.Fprintln(out, about)
-		for _, c := range b.present(everybody) {
+		for _, c := range b.present(anybody) {
 			if !slices.Contains(whom, c.name) {
 				continue
 			}

@@ -157,10 +157,12 @@ func (b *bench) urls() []string {
 func (b *bench) theirTTL() time.Duration { return max(b.ttl, 8*time.Second) }
 
 // locker returns a Locker with connections of its own.
-func (b *bench) locker() (*fenlock.Locker, error) { return newLocker(b.urls(), b.ttl) }
+func (b *bench) locker() (*fenlock.Locker, error) {
+	return newLocker(b.urls(), b.ttl, fenlock.Observer{})
+}
 
-func newLocker(urls []string, ttl time.Duration) (*fenlock.Locker, error) {
-	config := fenlock.Config{TTL: ttl, MaxTTL: ttl}
+func newLocker(urls []string, ttl time.Duration, o fenlock.Observer) (*fenlock.Locker, error) {
+	config := fenlock.Config{TTL: ttl, MaxTTL: ttl, Observer: o}
 	if ttl < 4*time.Second {
 		// The default is a twentieth, which is too short for a busy machine.
 		config.NodeTimeout = ttl / 4

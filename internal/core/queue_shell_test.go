@@ -292,5 +292,5 @@ func (c *shellClient) Waiting(*shell.Failure)                {}
 func (c *shellClient) Held(fence.Token)                      { c.held = true }
 func (c *shellClient) Done(shell.Failure)                    {}
 func (c *shellClient) Extended(time.Duration, shell.Failure) {}
-func (c *shellClient) Ended(shell.Failure)                   {}
+func (c *shellClient) Ended(shell.Failure, time.Duration)    {}
 func (c *shellClient) Freed(shell.Failure)                   {}

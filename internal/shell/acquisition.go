@@ -56,8 +56,9 @@ type Owner interface {
 	Extended(left time.Duration, why Failure)
 	// Done tells that the acquisition is over. If it did not fail, Lock is held.
 	Done(f Failure)
-	// Ended tells why the lock is not held any more.
-	Ended(why Failure)
+	// Ended tells why the lock is not held any more, and the validity that was left if it
+	// is being released.
+	Ended(why Failure, left time.Duration)
 	// Freed tells what its release came to.
 	Freed(f Failure)
 }
@@ -350,7 +351,7 @@ func (a *Acquisition) enqueued(node int) {
 }
 
 // ended implements owner.
-func (a *Acquisition) ended(why Failure) { a.owner.Ended(why) }
+func (a *Acquisition) ended(why Failure, left time.Duration) { a.owner.Ended(why, left) }
 
 // freed implements owner.
 func (a *Acquisition) freed(f Failure) { a.owner.Freed(f) }

@@ -122,7 +122,11 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 	if phase == core.Over && !l.over {
 		l.lost, l.over = l.end(), true
 		l.group.ticks.remove(&l.ticking)
-		l.of.ended(l.lost)
+		left := time.Duration(0)
+		if l.lost.Reason == core.LetGo {
+			left = max(l.attempt.Until()-now, 0)
+		}
+		l.of.ended(l.lost, left)
 	}
 	if l.inRound {
 		l.settleExtension(now)

@@ -20,6 +20,7 @@ type fanout struct {
 	action  core.Action
 	request node.Request
 	sent    time.Duration
+	stamp   time.Duration // the same by the stopwatch, if somebody wants to hear
 	timeout time.Duration
 	left    atomic.Int32 // calls that are not over; the last one ends the fanout
 	calls   calls
@@ -75,6 +76,9 @@ func (c *calls) of(node int) *call {
 func (f *fanout) send(values context.Context, now time.Duration) {
 	g := f.group
 	f.sent = now
+	if g.Answered != nil {
+		f.stamp = g.Stopwatch()
+	}
 	f.timeout = g.Rules.Timeout(f.action.Op, g.NodeTimeout)
 	f.left.Store(int32(f.action.To.Len()))
 	g.inflight.add(1)
@@ -117,7 +121,7 @@ func (c *call) Done(a node.Answer, err error) {
 		ours = ours || g.Env.Now()-f.sent > 2*f.timeout
 	}
 	if g.Answered != nil {
-		g.Answered(c.node, f.request.Op, a, err, g.Env.Now()-f.sent)
+		g.Answered(c.node, f.request.Op, a, err, g.Stopwatch()-f.stamp)
 	}
 	if !ours {
 		g.health.answered(c.node, &f.request, &a, err)

@@ -28,9 +28,12 @@ type Config struct {
 	// nobody is.
 	HealthChanged func(HealthChange)
 	// Answered is told of each request that was answered, or whose time is up, by whoever
-	// has the answer. nil: nobody is.
+	// has the answer, and how long it took by Stopwatch. nil: nobody is.
 	Answered func(peer int, op node.Op, a node.Answer, err error, took time.Duration)
-	Rules    Rules // nil: Shipped
+	// Stopwatch is a clock for Answered, and for nothing that matters: Env's may be a
+	// system call each time.
+	Stopwatch func() time.Duration
+	Rules     Rules // nil: Shipped
 }
 
 // group is what all locks of a Client share.

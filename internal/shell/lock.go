@@ -51,8 +51,9 @@ type owner interface {
 	held(token fence.Token)
 	// extended tells what an extension has come to, and the validity that is left.
 	extended(left time.Duration, why Failure)
-	// ended tells why the lock is not held any more.
-	ended(why Failure)
+	// ended tells why the lock is not held any more, and the validity that was left if it
+	// is being released.
+	ended(why Failure, left time.Duration)
 	// freed tells what the release came to.
 	freed(f Failure)
 	// place is the waiter's that goes with a request.

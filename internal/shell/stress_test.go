@@ -144,7 +144,7 @@ func (s *onceOwner) Done(f Failure) {
 	}
 	s.over <- f
 }
-func (s *onceOwner) Ended(Failure) {
+func (s *onceOwner) Ended(Failure, time.Duration) {
 	once(s.t, "ended", &s.ended)
 	if s.held.Load() != 1 {
 		s.t.Error("ended, and was not held")

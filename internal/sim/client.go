@@ -145,7 +145,7 @@ func (a *acquisition) Done(f shell.Failure) {
 }
 
 // Ended implements shell.Owner.
-func (a *acquisition) Ended(shell.Failure) {
+func (a *acquisition) Ended(shell.Failure, time.Duration) {
 	l := a.lock
 	l.ended = true
 	a.c.w.endedBy(l)

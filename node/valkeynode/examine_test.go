@@ -277,6 +277,7 @@ func TestExamineEntries(t *testing.T) {
 			t.Errorf("%v, %v", checks, err)
 		}
 		// With an empty prefix, all keys are somebody's.
+		allow(t, s, "")
 		all := open(t, s.URL(), valkeynode.WithPrefix(""))
 		if e, err := all.Examine(bounded(t), closely); err != nil {
 			t.Error(err)
