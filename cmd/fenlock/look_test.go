@@ -8,8 +8,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -244,5 +246,57 @@ func TestNodesAreWatched(t *testing.T) {
 	r.signal(syscall.SIGINT)
 	if err := r.cmd.Wait(); err == nil || !strings.Contains(err.Error(), "interrupt") {
 		t.Error(errors.Join(err, errors.New("it was not ended by the signal")))
+	}
+}
+
+// Programs and --ignore go by the words of the checks: docs/json.md has all of them, and
+// no others.
+func TestChecksAreDocumented(t *testing.T) {
+	named := regexp.MustCompile(`(?:node\.Found|found)\("([a-z-]+)"|^\s*\{"([a-z-]+)", \[\]string\{"`)
+	inCode := map[string]bool{}
+	for _, folder := range []string{"internal/doctor", "../../node/valkeynode/internal/examine", "../../node/sqlnode"} {
+		files, err := filepath.Glob(folder + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatal(folder, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			for line := range strings.Lines(string(text)) {
+				for _, match := range named.FindAllStringSubmatch(line, -1) {
+					inCode[match[1]+match[2]] = true
+				}
+			}
+		}
+	}
+	text, err := os.ReadFile("../../docs/json.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| check | finds |")
+	inDocs := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if columns := strings.Split(line, "|"); len(columns) > 1 {
+			for _, match := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(columns[1], -1) {
+				inDocs[match[1]] = true
+			}
+		}
+	}
+	if len(inCode) < 40 || !maps.Equal(inCode, inDocs) {
+		for check := range inCode {
+			if !inDocs[check] {
+				t.Errorf("docs/json.md lacks %s", check)
+			}
+		}
+		for check := range inDocs {
+			if !inCode[check] {
+				t.Errorf("docs/json.md has %s, which nothing finds", check)
+			}
+		}
 	}
 }

@@ -16,5 +16,6 @@
 //
 // The package has the API. internal/transport carries requests to the server,
 // internal/admission answers whether that may vote, internal/command builds commands
-// and reads replies: each uses those after it only.
+// and reads replies: each uses those after it only. internal/examine says what is wrong
+// with a server, by the last two.
 package valkeynode

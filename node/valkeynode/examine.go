@@ -79,18 +79,34 @@ func (x *examiner) server(ctx context.Context) (s examine.Server, err error) {
 		return s, err
 	}
 	s.Reached = examine.Reached{Address: x.conn.Remote(), TLS: x.access.tls, User: x.access.user, Password: x.access.password}
+	if x.access.any {
+		s.Reached.User = "USER"
+	}
 	s.MaxTTL, s.Now = x.look.MaxTTL, x.clock.Store
 	if s.Refused != nil {
 		return s, nil
 	}
-	if err := x.permissions(ctx, &s); err != nil {
-		return s, err
+	if !s.Fragile() {
+		if err := x.closer(ctx, &s); err != nil {
+			return s, err
+		}
 	}
 	if x.look.Thorough && s.Unusable() == nil {
 		s.Close = new(examine.Close)
-		err = x.closely(ctx, s.Close, s.CannotTell == nil)
+		err = x.thoroughly(ctx, &s)
 	}
 	return s, err
+}
+
+// closer asks what somebody who only looks need not be allowed.
+func (x *examiner) closer(ctx context.Context, s *examine.Server) error {
+	err := x.ask(ctx, func(ctx context.Context) error {
+		return s.AddCloser(x.conn.DoMulti(ctx, x.keys.LookCloser(x.conn.B())...))
+	})
+	if err != nil {
+		return err
+	}
+	return x.permissions(ctx, s)
 }
 
 // ask sends something and waits for the answer, for as long as a server may take.
@@ -134,18 +150,20 @@ func fatal(reply *valkey.ValkeyError) bool {
 	return false
 }
 
-// closely looks at who is there, at entries and, if there are transactions, at registers.
-func (x *examiner) closely(ctx context.Context, c *examine.Close, transactions bool) error {
-	if err := x.account(ctx, c); err != nil {
-		return err
+// thoroughly looks at who may be there, at entries and at registers.
+func (x *examiner) thoroughly(ctx context.Context, s *examine.Server) error {
+	if !s.Fragile() && !x.access.any {
+		if err := x.account(ctx, s.Close); err != nil {
+			return err
+		}
 	}
-	if err := x.entries(ctx, c); err != nil {
-		return err
+	if err := x.entries(ctx, s.Close); err != nil || s.CannotTell != nil {
+		return err // without transactions, the registers cannot be read either
 	}
-	for from := 0; transactions && from < node.Stripes; from += command.RegistersAtOnce {
+	for from := 0; from < node.Stripes; from += command.RegistersAtOnce {
 		err := x.ask(ctx, func(ctx context.Context) error {
 			replies, err := x.conn.DoMulti(ctx, x.keys.SomeRegisters(x.conn.B(), from)...)
-			return c.Damage.Add(from, replies, err)
+			return s.Close.Damage.Add(from, replies, err)
 		})
 		if err != nil {
 			return ignoreRefusal(err) // what is not permitted is found by then
@@ -165,9 +183,9 @@ func (x *examiner) permissions(ctx context.Context, s *examine.Server) error {
 	})
 	if err == nil { // without transactions what follows would be carried out
 		err = x.ask(ctx, func(ctx context.Context) error {
-			commands, all := x.keys.AskPermissions(x.conn.B(), rand.Text())
+			commands, all := x.keys.Probe(x.conn.B(), rand.Text())
 			replies, err := x.conn.DoMulti(ctx, commands...)
-			s.Permissions, err = command.ParsePermissions(all, replies, err)
+			s.Allowed, err = command.ParseProbe(all, replies, err)
 			return err
 		})
 	}
@@ -179,15 +197,24 @@ func (x *examiner) permissions(ctx context.Context, s *examine.Server) error {
 
 // account asks for all that the user may do, and whether it can be notified.
 func (x *examiner) account(ctx context.Context, c *examine.Close) error {
-	err := x.ask(ctx, func(ctx context.Context) error {
-		a, err := command.ParseUser(x.conn.Do(ctx, command.User(x.conn.B(), cmp.Or(x.access.user, "default"))))
-		if err == nil {
-			c.Account = &a
+	for _, who := range []struct {
+		name string
+		to   **command.Account
+	}{{x.access.user, &c.Account}, {"default", &c.Default}} {
+		err := x.ask(ctx, func(ctx context.Context) error {
+			a, err := command.ParseUser(x.conn.Do(ctx, command.User(x.conn.B(), who.name)))
+			if err == nil {
+				*who.to = &a
+			}
+			return ignoreRefusal(err)
+		})
+		if err != nil {
+			return err
 		}
-		return ignoreRefusal(err)
-	})
-	if err != nil {
-		return err
+		if c.Account == nil || x.access.user == "default" {
+			c.Default = c.Account
+			break
+		}
 	}
 	return x.ask(ctx, func(ctx context.Context) error {
 		ctx, heard := context.WithCancel(ctx)

@@ -85,6 +85,43 @@ func TestExamineChangesNothing(t *testing.T) {
 	})
 }
 
+// A server that was restarted with all its data votes at once, unless it has denied a
+// command since, which counts: so nobody who only looks asks what it may not know.
+func TestExamineIsNotDenied(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		readers, err := valkeynode.ReadPermissions(valkeynode.DefaultPrefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, rules := range map[string][]string{"looks": readers, "locks": permissions(t, valkeynode.DefaultPrefix)} {
+			s := testserver.Start(t, kind, "appendonly yes", "appendfsync always", "aof-load-truncated no",
+				fmt.Sprintf("user %s on >%s %s", aclUser, aclPassword, strings.Join(rules, " ")))
+			acquire(t, joined(t, s.URL(), groupTTL), request("a", "one"))
+			s.Kill()
+			s.Restart()
+			n := open(t, strings.Replace(s.URL(), "://", "://"+aclUser+":"+aclPassword+"@", 1))
+			for _, look := range []node.Look{closely, {}} {
+				e, err := n.Examine(bounded(t), look)
+				if err != nil || e.Admitted || e.Wait != 0 || e.Rebuild || !strings.Contains(e.Why, "finds out") {
+					t.Errorf("%s: %+v, %v", what, e, err)
+				}
+			}
+			if denied := s.Info("errorstats", "errorstat_NOPERM"); denied != "" {
+				t.Errorf("%s: the server has denied commands: %s", what, denied)
+			}
+			want(t, node.Granted)(joined(t, s.URL(), groupTTL).Do(bounded(t), as(node.Acquire, request("b", "one"))))
+			// From now on it does not matter.
+			e, err := n.Examine(bounded(t), closely)
+			if err != nil || !e.Admitted {
+				t.Errorf("%s, admitted: %+v, %v", what, e, err)
+			}
+			if checks, text := found(e); slices.Contains(checks, "permissions-unknown") != (what == "looks") || slices.Contains(checks, "permissions") {
+				t.Errorf("%s: found %s", what, text)
+			}
+		}
+	})
+}
+
 func infoOf(s *testserver.Server, field string) string { return s.Info("commandstats", field) }
 
 // A node of a Locker is looked at without harm to its locks, and admitted by nobody who
@@ -144,6 +181,9 @@ func TestExaminePermissions(t *testing.T) {
 			case "+config|get":
 				refused = false
 				sees(t, e, "crash", "+config|get")
+				if slices.Contains(checks, "permissions") {
+					t.Errorf("without %s: %s", word, text)
+				}
 			case "+multi", "+exec":
 				refused = false
 				sees(t, e, "permissions-unknown", word[1:])

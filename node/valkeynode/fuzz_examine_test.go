@@ -22,7 +22,7 @@ func FuzzExamine(f *testing.F) {
 	clock := "*2\r\n" + bulk("1800000000") + bulk("1")
 	looked := bulk(replytest.Info("used_memory", "1")) + bulk("") + "*7\r\n" + bulk("4567def") + bulk("1000") + bulk("1") + bulk("a") + bulk("3") + bulk("b") + bulk("4567def 5") +
 		"*1\r\n:1\r\n%2\r\n" + bulk("appendfsync") + bulk("always") + bulk("client-output-buffer-limit") + bulk("pubsub 1 2 3")
-	multi := "+OK\r\n*0\r\n+OK\r\n-ERR wrong number of arguments\r\n" + strings.Repeat("+QUEUED\r\n", 24) + "-EXECABORT x\r\n"
+	multi := "+OK\r\n*0\r\n+OK\r\n-ERR wrong number of arguments\r\n" + strings.Repeat("+QUEUED\r\n", 26) + "-EXECABORT x\r\n"
 	account := "%2\r\n" + bulk("flags") + "*1\r\n" + bulk("nopass") + bulk("commands") + bulk("+@all")
 	page := "*2\r\n" + bulk("0") + "*1\r\n" + bulk("fenlock:a") + bulk("x") + ":-1\r\n" + "+OK\r\n+QUEUED\r\n*1\r\n*2\r\n" + bulk("5") + bulk("x")
 	for _, s := range []string{

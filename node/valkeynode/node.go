@@ -1,6 +1,8 @@
 package valkeynode
 
 import (
+	"cmp"
+
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/admission"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
@@ -30,7 +32,8 @@ var (
 
 // access is how the node comes to its server.
 type access struct {
-	user     string // empty: the default one, or what a function says
+	user     string
+	any      bool // a function says who it is, for each connection
 	password bool
 	tls      bool
 }
@@ -63,7 +66,8 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	}
 	n := newNode(errors, keys, conn)
 	n.member = server.Member
-	n.access = access{server.Option.Username, server.Option.Password != "" || server.Credentials != nil, server.TLS != nil}
+	n.access = access{cmp.Or(server.Option.Username, "default"), o.credentials != nil,
+		server.Option.Password != "" || server.Credentials != nil, server.TLS != nil}
 	return n, nil
 }
 

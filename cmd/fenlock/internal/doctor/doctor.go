@@ -23,11 +23,14 @@ func (g Group) Examine() []Finding {
 	g.places(of)
 	g.timing(of)
 	g.clocks(of)
-	for i, info := range g.Nodes {
-		standings[i].findings(info, of)
+	for _, info := range g.Nodes {
 		for _, f := range info.Examination.Findings {
 			of(f, info.Node)
 		}
+	}
+	// Last, because a node that waits for others is mended with them.
+	for i, info := range g.Nodes {
+		standings[i].findings(info, of)
 	}
 	found = merge(found)
 	slices.SortStableFunc(found, func(a, b Finding) int {

@@ -173,7 +173,9 @@ func TestExamine(t *testing.T) {
 		{"quorum", node.Error, group(3).at(down, 0, 1), "", group(3).at(down, 0), "1 of 3 nodes vote, and 2 are needed"},
 		{"quorum", node.Error, group(3).at(waits(10*second), 0).at(waits(20*second), 1), "", group(3).at(due, 0, 1), "In 20s it will be enough"},
 		{"quorum", node.Error, group(3).at(fresh, 0, 1, 2).at(waits(20*second), 0, 1, 2), "", group(3).at(fresh, 0, 1, 2), "--new-servers"},
-		{"quorum", node.Error, group(3).at(waits(10*second), 0, 1).at(belongs("c", "x"), 2), "", group(3), "Bring 2 more back"},
+		{"quorum", node.Error, group(3).at(waits(10*second), 0, 1).at(belongs("c", "x"), 2), "", group(3), "Waiting alone does not help"},
+		{"quorum", node.Error, group(3).at(waits(10*second), 0).at(down, 1), "", group(3).at(waits(10*second), 0), "Waiting alone does not help"},
+		{"quorum", node.Error, group(5).at(waits(10*second), 0, 1, 2), "", group(5).at(waits(10*second), 0), "In 10s it will be enough"},
 		{"quorum", node.Error, group(1).at(down, 0), "", group(1), "The only node does not vote"},
 		{"margin", node.Warning, group(5).at(down, 0).at(misconfigured, 1), "", group(5).at(down, 0), "if one more fails"},
 		{"margin", node.Warning, group(3).at(waits(second), 0), "", group(3).at(due, 0), "2 of 3 nodes vote"},
@@ -206,6 +208,7 @@ func TestExamine(t *testing.T) {
 		{"ready", node.Note, group(3).at(due, 0, 2), "a c", group(3), "nobody has asked it"},
 		{"rebuild", node.Error, group(3).at(due, 0).at(down, 1), "a", group(3).at(due, 0), "must be rebuilt from 2 other nodes"},
 		{"rebuild", node.Error, group(3).at(due, 0).at(belongs("x", "y", "z"), 1), "a", group(3).at(due, 0), "b belongs to another group"},
+		{"rebuild", node.Error, group(3).at(waits(10*second), 0).at(down, 1), "a", group(3).at(waits(10*second), 0), "and when it has waited, its registers must be rebuilt from 2"},
 		{"down", node.Warning, group(3).at(down, 0), "a", group(3).at(down, 0).at(finding(node.Found("hangs", node.Warning, "It hangs.")), 0), "Connection refused."},
 		{"misconfigured", node.Error, group(3).at(misconfigured, 0), "a", group(3).at(misconfigured, 0).at(finding(node.Found("password", node.Error, "It is wrong.")), 0), "The password is wrong."},
 	} {
@@ -254,7 +257,7 @@ func TestOrder(t *testing.T) {
 		for _, f := range g.Examine() {
 			order = append(order, fmt.Sprintf("%v %s %s", f.Severity, f.Check, strings.Join(f.Nodes, "")))
 		}
-		if got := strings.Join(order, ", "); got != "error y c, warning margin , warning down a, warning x bd, note even , note z d" {
+		if got := strings.Join(order, ", "); got != "error y c, warning margin , warning x bd, warning down a, note even , note z d" {
 			t.Fatal(got)
 		}
 	}

@@ -14,13 +14,17 @@ func (g Group) quorum(all []Standing, of report) {
 	n := len(g.Nodes)
 	need := node.Quorum(n)
 	usable, later, longest, fresh, weak := 0, 0, time.Duration(0), 0, false
+	for _, s := range g.later().standings() {
+		if s.Usable() {
+			later++
+		}
+	}
 	for i, s := range all {
 		switch {
 		case s.Usable():
 			usable++
 			weak = weak || s.weak
-		case s.State == Out && !s.pending && g.foreign(i) < 0:
-			later++
+		case s.State == Out && !s.blocked:
 			longest = max(longest, s.Wait)
 		}
 		if e := g.Nodes[i].Examination; g.Nodes[i].Err == nil && !e.Admitted && e.MaxTTL == 0 && len(e.Members) == 0 {
@@ -32,7 +36,7 @@ func (g Group) quorum(all []Standing, of report) {
 		count = "The only node does not vote"
 	}
 	switch {
-	case usable < need && usable+later >= need:
+	case usable < need && later >= need:
 		f := node.Found("quorum", node.Error, "%s: no lock can be taken or extended. In %s it will be enough, if nothing else happens.", count, Seconds(longest)).
 			Do("Wait.")
 		if fresh == n {
@@ -40,8 +44,8 @@ func (g Group) quorum(all []Standing, of report) {
 		}
 		of(f)
 	case usable < need:
-		of(node.Found("quorum", node.Error, "%s: no lock can be taken or extended.", count).
-			Do("Bring %d more back, those that need least first. What is wrong with each is said below.", need-usable))
+		of(node.Found("quorum", node.Error, "%s: no lock can be taken or extended. Waiting alone does not help.", count).
+			Do("Mend the nodes below, those that need least first, until %d vote.", need))
 	case usable == need && usable < n:
 		of(node.Found("margin", node.Warning, "%s: if one more fails, no lock can be taken or extended.", count).
 			Do("Bring the others back before you touch any of these."))
@@ -59,7 +63,7 @@ func (g Group) quorum(all []Standing, of report) {
 func (g Group) waiting(all []Standing, of report) {
 	byWhy := map[string][]int{}
 	for i, s := range all {
-		if s.State == Out && !s.pending {
+		if s.State == Out && !s.blocked {
 			byWhy[s.Why] = append(byWhy[s.Why], i)
 		}
 	}

@@ -31,6 +31,7 @@ type Standing struct {
 	Why   string        // it does not vote; without the node's name
 	Wait  time.Duration // Out: for how long still; 0 if that is not a matter of time
 
+	blocked bool     // what it waits for does not come by itself
 	empty   []string // as in node.Registers, once it is admitted
 	pending bool     // its registers have to be rebuilt from the others', which cannot be yet
 	weak    bool     // it would be admitted without the registers of a majority
@@ -42,6 +43,29 @@ func (s Standing) Usable() bool { return s.State == Votes || s.State == Ready }
 
 // Standings returns how each node does.
 func (g Group) Standings() []Standing {
+	now, later := g.standings(), g.later().standings()
+	for i := range now {
+		if now[i].State == Out && later[i].pending {
+			now[i].blocked = true
+			if now[i].Wait > 0 {
+				now[i].Why += "; and when it has waited, " + later[i].Why
+			}
+		}
+	}
+	return now
+}
+
+// later is the group when all have waited as long as they have to, and nothing else has
+// happened.
+func (g Group) later() Group {
+	g.Nodes = slices.Clone(g.Nodes)
+	for i := range g.Nodes {
+		g.Nodes[i].Examination.Wait = 0
+	}
+	return g
+}
+
+func (g Group) standings() []Standing {
 	all := make([]Standing, len(g.Nodes))
 	for i, info := range g.Nodes {
 		all[i] = g.alone(i, info)
@@ -140,7 +164,7 @@ func (s Standing) findings(info fenlock.NodeInfo, of report) {
 		of(node.Found("misconfigured", node.Error, "%s", sentence).Do("Change it: waiting does not help."), info.Node)
 	case s.State == Down && !said:
 		of(node.Found("down", node.Warning, "%s", sentence).Do("Look at the node."), info.Node)
-	case s.pending:
+	case s.blocked:
 		of(node.Found("rebuild", node.Error, "It does not vote: %s.", s.Why).
 			Do("Mend the other servers first. If one of them is lost for good, start an empty one at its address (docs/operations.md, “The loss of one server while another restarts”)."), info.Node)
 	case s.State == Ready:

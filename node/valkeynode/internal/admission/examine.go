@@ -23,6 +23,10 @@ func LookAhead(l command.Looked, now time.Time, maxTTL time.Duration) Outlook {
 	if marked(l.Facts) && l.Current() {
 		return Outlook{Admitted: true}
 	}
+	if l.Fragile() {
+		return Outlook{Untouched: untouched(l.Facts),
+			Why: "it was started again, and whether it has all its data the next who asks it for a lock finds out: then it votes at once, or after MaxTTL"}
+	}
 	if l.MaxTTL != 0 {
 		maxTTL = l.MaxTTL
 	}
@@ -30,10 +34,8 @@ func LookAhead(l command.Looked, now time.Time, maxTTL time.Duration) Outlook {
 	o := Outlook{Why: because(l.Facts), Untouched: untouched(l.Facts)}
 	v, left := decide(l.Facts, maxTTL)
 	switch v {
-	case admit:
-		if o.Why = "it was started again with all its data" + next; marked(l.Facts) {
-			o.Why = "its registers have the format of an older fenlock; the next who asks it for a lock changes that"
-		}
+	case admit: // as it is marked: whether a server has kept its memory is not asked (Fragile)
+		o.Why = "its registers have the format of an older fenlock; the next who asks it for a lock changes that"
 	case rebuildFirst:
 		if o.Rebuild, o.Why = true, "it was started again without its newest data"+next; l.Marked == "" && l.Terms == (command.Terms{}) {
 			o.Why = "nobody has asked it for a lock yet; the first who does has it admitted"

@@ -14,9 +14,8 @@ import (
 type Looked struct {
 	Facts
 	Info     map[string]string // all fields of INFO
-	Settings map[string]string // as CONFIG GET has them; nil if it is denied
+	Settings map[string]string // as CONFIG GET has them; nil if it was not asked, or is denied
 	Format   string            // of the registers; empty if it is not recorded
-	Denied   []string          // what this user was not allowed to ask, as words of the ACL
 	Key      string            // of the hash of registers
 
 	// Refused is why the server cannot be a node, nil if it can.
@@ -29,22 +28,17 @@ type Looked struct {
 
 // settings are those that matter for locks.
 var settings = []string{
-	"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "maxmemory", "maxmemory-policy", "maxclients",
+	"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated", "save", "maxmemory", "maxmemory-policy", "maxclients",
 	"timeout", "client-output-buffer-limit", "repl-backlog-ttl", "min-replicas-to-write",
 }
 
-// Look asks for all of Looked. Unlike Gather it writes nothing.
+// Look asks for what a client that only looks may ask, and writes nothing. The rest is
+// what LookCloser asks.
 func (k *Keys) Look(build valkey.Builder) []valkey.Completed {
-	shas := make([]string, len(Operations))
-	for i, s := range Operations {
-		shas[i] = s.SHA
-	}
 	return []valkey.Completed{
 		build.Info().Build(),
 		build.Info().Section("commandstats").Build(),
 		build.Hmget().Key(k.registers).Field("admitted", "maxttl", "durable", "empty", formatField, "members", "noticed").Build(),
-		build.ScriptExists().Sha1(shas...).Build(),
-		build.ConfigGet().Parameter(settings...).Build(),
 	}
 }
 
@@ -61,18 +55,43 @@ func (k *Keys) ParseLooked(replies []valkey.ValkeyResult, err error) (l Looked, 
 	l.Facts, l.Refused = ParseInfo(info + stats)
 	l.Info = fieldsOf(info)
 	l.Unreadable = cmp.Or(l.parseRegisters(replies[2]), statsErr)
-	if loaded, err := replies[3].AsIntSlice(); err == nil {
-		l.ScriptsLoaded = slices.Contains(loaded, 1)
-	} else {
-		l.deny(err, "+script|exists")
-		l.Unreadable = cmp.Or(l.Unreadable, err)
-	}
-	if l.Settings, err = replies[4].AsStrMap(); err != nil {
-		l.Settings = nil
-		l.deny(err, "+config|get")
-	}
-	l.FsyncAlways = l.Settings["appendfsync"] == "always" && l.Settings["no-appendfsync-on-rewrite"] == "no"
 	return l, nil
+}
+
+// Fragile reports whether a command that the server denies would change what becomes of
+// it: it was restarted with all that it had, as far as can be seen, and admission
+// believes that only where nothing was denied since (Facts.Kept). So whoever only looks must
+// not ask what this user may not know.
+func (l *Looked) Fragile() bool {
+	return l.Marked != "" && l.Marked != l.ReplID && l.WasDurable && l.AOF && !l.Denied
+}
+
+// LookCloser asks for the rest.
+func (k *Keys) LookCloser(build valkey.Builder) []valkey.Completed {
+	shas := make([]string, len(Operations))
+	for i, s := range Operations {
+		shas[i] = s.SHA
+	}
+	return []valkey.Completed{
+		build.ScriptExists().Sha1(shas...).Build(),
+		build.ConfigGet().Parameter(settings...).Build(),
+	}
+}
+
+// AddCloser reads the replies to LookCloser. What is denied is not known: the scripts are
+// taken for not loaded, as after a start, and nothing for durable.
+func (l *Looked) AddCloser(replies []valkey.ValkeyResult, err error) error {
+	if err != nil {
+		return err
+	}
+	if loaded, err := replies[0].AsIntSlice(); err == nil {
+		l.ScriptsLoaded = slices.Contains(loaded, 1)
+	}
+	if l.Settings, err = replies[1].AsStrMap(); err != nil {
+		l.Settings = nil
+	}
+	l.FsyncAlways = l.Settings["appendfsync"] == "always" && l.Settings["no-appendfsync-on-rewrite"] == "no" && l.Settings["aof-load-truncated"] == "no"
+	return nil
 }
 
 func (l *Looked) parseRegisters(reply valkey.ValkeyResult) error {
@@ -87,12 +106,6 @@ func (l *Looked) parseRegisters(reply valkey.ValkeyResult) error {
 	l.Terms = Terms{parseMilliseconds(fields[1]), fields[5]}
 	l.Format, l.noticed = fields[4], fields[6]
 	return checkFormat(l.Format)
-}
-
-func (l *Looked) deny(err error, word string) {
-	if IsDenied(err) {
-		l.Denied = append(l.Denied, word)
-	}
 }
 
 // Current reports whether the registers have the format that this program writes.

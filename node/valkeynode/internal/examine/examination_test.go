@@ -56,6 +56,8 @@ func TestFindings(t *testing.T) {
 		{"crash", node.Note, both(info("aof_enabled", "1"), set("appendfsync", "always"), set("no-appendfsync-on-rewrite", "yes")),
 			both(info("aof_enabled", "1"), set("appendfsync", "always")), "no-appendfsync-on-rewrite no"},
 		{"crash", node.Note, both(info("aof_enabled", "1"), func(m *made) { m.noConfig = true }), both(info("aof_enabled", "1"), set("appendfsync", "always")), "+config|get"},
+		{"crash", node.Note, both(info("aof_enabled", "1"), set("appendfsync", "always"), set("aof-load-truncated", "yes")),
+			both(info("aof_enabled", "1"), set("appendfsync", "always")), "CONFIG SET aof-load-truncated no"},
 		{"durable-once", node.Warning, func(m *made) { m.registers[2] = "1" }, both(func(m *made) { m.registers[2] = "1" }, info("aof_enabled", "1"), set("appendfsync", "always")),
 			"HSET fenlock-registers:fenlock: durable 0"},
 		{"durable-once", node.Warning, both(func(m *made) { m.registers[2], m.noConfig = "1", true }),
@@ -75,6 +77,11 @@ func TestFindings(t *testing.T) {
 		{"permissions", node.Error, func(m *made) { m.permit.Missing = []string{"+hset", "~fenlock:*"} }, info(), "ACL SETUSER default +hset ~fenlock:*, and save it"},
 		{"permissions", node.Warning, closely(Close{Notify: errors.New("NOPERM")}), closely(Close{}), "may not subscribe"},
 		{"permissions-unknown", node.Note, func(m *made) { m.unknown = errors.New("no MULTI") }, info(), "no MULTI"},
+		{"permissions-unknown", node.Note, func(m *made) { m.permit.OnlyLooks = true }, info(), "may look and take no lock"},
+		{"replay", node.Warning, both(info("aof_enabled", "1"), closely(Close{Default: &command.Account{Commands: "-@all", Keys: ""}})),
+			both(info("aof_enabled", "1"), closely(Close{Default: &command.Account{Commands: "+@all", Keys: "~*"}})), "ACL SETUSER default off ~* &* +@all"},
+		{"replay", node.Warning, both(info("aof_enabled", "1"), closely(Close{Default: &command.Account{Commands: "+@all -flushall", Keys: "~*"}})),
+			closely(Close{Default: &command.Account{Commands: "-@all"}}), "without a word"},
 		{"permissions-more", node.Note, closely(Close{Account: &command.Account{Commands: "+@all", Keys: "~*"}}), closely(Close{}), `"+@all"`},
 		{"disabled-command", node.Error, func(m *made) { m.permit.Disabled = []string{"EVAL", "SCRIPT"} }, info(), "EVAL, SCRIPT"},
 		{"writes", node.Error, func(m *made) { m.permit.Refuses = errors.New("it cannot save") }, info(), "it cannot save"},
@@ -152,10 +159,15 @@ func TestOutlook(t *testing.T) {
 		}, "a short time ago", 26*time.Second + 302*time.Millisecond, true},
 		"restarted long ago":    {func(m *made) { m.registers[0], m.loaded = "before", false }, "nobody has asked it for a lock since", 0, true},
 		"restarted, longer TTL": {func(m *made) { m.registers[0], m.registers[1], m.loaded = "before", "120000", false }, "a short time ago", 32*time.Second + 202*time.Millisecond, true},
+		// Whoever asks more may be denied it, which would count.
 		"restarted, durable": {func(m *made) {
 			m.registers[0], m.registers[2], m.loaded = "before", "1", false
 			m.info, m.settings["appendfsync"] = append(m.info, "aof_enabled", "1"), "always"
-		}, "with all its data", 0, false},
+		}, "the next who asks it for a lock finds out", 0, false},
+		"restarted, durable, denied": {func(m *made) {
+			m.registers[0], m.registers[2], m.loaded = "before", "1", false
+			m.info, m.settings["appendfsync"] = append(m.info, "aof_enabled", "1", "errorstat_NOPERM", "count=1"), "always"
+		}, "nobody has asked it for a lock since", 0, true},
 		"new": {func(m *made) {
 			m.registers, m.loaded = [7]string{}, false
 			m.info = append(m.info, "uptime_in_seconds", "1")

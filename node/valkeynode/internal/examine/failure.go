@@ -42,7 +42,7 @@ var refusals = []struct {
 		"Correct the user and the password in this node's URL (@ / : # are written %40 %2F %3A %23), or set them on the server: ACL SETUSER."},
 	{"protected-mode", []string{"DENIED"},
 		"Give the server a user with a password, and an address to listen at (bind): without either it answers to its own machine only."},
-	{"permissions", []string{"NOPERM"}, "Allow the user what docs/valkey.md lists: ACL SETUSER, and save it."},
+	{"permissions", []string{"NOPERM"}, "Allow the user what fenlock acl prints: ACL SETUSER, and save it."},
 	{"loading", []string{"LOADING"}, "Wait. With a large file that belongs to something else, give the locks a server of their own."},
 	{"busy", []string{"BUSY", "UNKILLABLE"}, "Find out whose script it is (its log, SLOWLOG GET), and end it: SCRIPT KILL."},
 	{"replica", []string{"MASTERDOWN"}, "Name the primary instead, or make this a server of its own: REPLICAOF NO ONE, after which it is out for MaxTTL."},

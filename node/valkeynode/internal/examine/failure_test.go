@@ -32,7 +32,7 @@ func TestFailure(t *testing.T) {
 		{said("NOAUTH Authentication required."), "password", node.Error, "ACL SETUSER"},
 		{said("ERR invalid password"), "password", node.Error, "%40"},
 		{said("DENIED Redis is running in protected mode"), "protected-mode", node.Error, "bind"},
-		{said("NOPERM User u has no permissions to run the 'info' command"), "permissions", node.Error, "docs/valkey.md"},
+		{said("NOPERM User u has no permissions to run the 'info' command"), "permissions", node.Error, "fenlock acl"},
 		{said("LOADING Valkey is loading the dataset in memory"), "loading", node.Warning, "Wait"},
 		{said("BUSY Valkey is busy running a script."), "busy", node.Warning, "SCRIPT KILL"},
 		{said("MASTERDOWN Link with MASTER is down"), "replica", node.Error, "REPLICAOF NO ONE"},

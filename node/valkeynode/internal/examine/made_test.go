@@ -22,7 +22,7 @@ type made struct {
 	settings  map[string]string
 	noConfig  bool
 	reached   Reached
-	permit    command.Permissions
+	permit    command.Allowed
 	unknown   error // whether the user may do all
 	close     *Close
 	maxTTL    time.Duration
@@ -35,10 +35,10 @@ func healthy() made {
 		registers: [7]string{"4567def", "30000", "0", "", format, "a:1 b:1 c:1", ""},
 		loaded:    true,
 		settings: map[string]string{
-			"appendfsync": "everysec", "no-appendfsync-on-rewrite": "no", "timeout": "0", "repl-backlog-ttl": "3600", "min-replicas-to-write": "0",
+			"appendfsync": "everysec", "no-appendfsync-on-rewrite": "no", "aof-load-truncated": "no", "timeout": "0", "repl-backlog-ttl": "3600", "min-replicas-to-write": "0",
 			"maxmemory": "0", "maxmemory-policy": "noeviction", "client-output-buffer-limit": "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
 		},
-		reached: Reached{Address: "127.0.0.1"},
+		reached: Reached{Address: "127.0.0.1", User: "default"},
 		maxTTL:  30 * time.Second,
 	}
 }
@@ -74,11 +74,14 @@ func (m made) server(t testing.TB) Server {
 		message, _ := replytest.Message([]byte(text))
 		replies = append(replies, replytest.Result(message))
 	}
-	looked, err := keys.ParseLooked(replies, nil)
+	looked, err := keys.ParseLooked(replies[:3], nil)
+	if err == nil && !looked.Fragile() {
+		err = looked.AddCloser(replies[3:], nil)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Server{Looked: looked, Reached: m.reached, MaxTTL: m.maxTTL, Now: now, Permissions: m.permit, CannotTell: m.unknown, Close: m.close}
+	return Server{Looked: looked, Reached: m.reached, MaxTTL: m.maxTTL, Now: now, Allowed: m.permit, CannotTell: m.unknown, Close: m.close}
 }
 
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }

@@ -16,8 +16,8 @@ type Server struct {
 	MaxTTL  time.Duration // as in node.Look
 	Now     time.Time     // on the server's clock
 
-	Permissions command.Permissions
-	CannotTell  error // what the user may do, nil if it is known
+	Allowed    command.Allowed
+	CannotTell error // what the user may do, nil if it is known
 
 	Close *Close // nil if only a quick look was taken
 }
@@ -25,7 +25,8 @@ type Server struct {
 // Close is what a closer look has found.
 type Close struct {
 	Notify  error            // why the client cannot be notified, nil if it can
-	Account *command.Account // nil if the user may not ask
+	Account *command.Account // of the user, nil if it may not ask
+	Default *command.Account // of the default user, likewise
 	Entries []command.Entry
 	Damage  command.Damage
 }
@@ -33,7 +34,7 @@ type Close struct {
 // Unusable returns why the server cannot be a node at present, or nil. The error matches
 // node.ErrMisconfigured if waiting does not help.
 func (s Server) Unusable() error {
-	p := s.Permissions
+	p := s.Allowed
 	switch {
 	case s.Refused != nil:
 		return s.Refused
@@ -53,8 +54,8 @@ func (s Server) Unusable() error {
 type Reached struct {
 	Address  string // of the server, without a port; empty for a unix socket
 	TLS      bool
-	User     string // empty: the default one
-	Password bool   // the client has one
+	User     string
+	Password bool // the client has one
 }
 
 // near reports how far a connection goes.
@@ -65,14 +66,6 @@ func (r Reached) near() (loopback, private bool) {
 	}
 	ip = ip.Unmap()
 	return ip.IsLoopback(), ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()
-}
-
-// user is the name that the server knows.
-func (r Reached) user() string {
-	if r.User == "" {
-		return "default"
-	}
-	return r.User
 }
 
 func (s Server) product() string {

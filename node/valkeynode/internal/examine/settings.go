@@ -94,31 +94,37 @@ func (s Server) disk() (found []node.Finding) {
 
 // crash says what is lost when the server ends.
 func (s Server) crash() (found []node.Finding) {
+	if s.Fragile() {
+		return nil // its settings were not asked
+	}
 	aof := s.Info["aof_enabled"] == "1"
-	always := s.FsyncAlways
 	if s.WasDurable && !s.Durable() && (s.Settings != nil || !aof) {
 		found = append(found, node.Found("durable-once", node.Warning,
 			"The server was admitted as one that has each write on disk before it answers, and that has been changed since. If it is changed back and restarted, clients believe what it has lost.").
 			Do("HSET %s durable 0 on this server; the next admission sets it right.", s.Key))
 	}
 	switch {
-	case aof && always:
+	case s.Durable():
 	case aof && s.Settings == nil:
 		found = append(found, node.Found("crash", node.Note,
 			"The server has an append-only file, and this user may not ask whether it is written before each answer. So that is not believed: after a restart it stays out for MaxTTL.").
 			Do("Allow the user +config|get if appendfsync is always."))
-	case aof && s.Settings["appendfsync"] == "always":
+	case aof && s.Settings["appendfsync"] == "always" && s.Settings["no-appendfsync-on-rewrite"] != "no":
 		found = append(found, node.Found("crash", node.Note,
 			"appendfsync is always, but no-appendfsync-on-rewrite is yes, so that the newest writes may be lost all the same. After a restart the server stays out for MaxTTL.").
 			Do("CONFIG SET no-appendfsync-on-rewrite no, if it shall vote at once."))
+	case aof && s.Settings["appendfsync"] == "always":
+		found = append(found, node.Found("crash", node.Note,
+			"appendfsync is always, but aof-load-truncated is yes: after a loss of power the server may leave out a part of its file without a word. So it is not believed, and after a restart it stays out for MaxTTL.").
+			Do("CONFIG SET aof-load-truncated no, and write it into the server's configuration too (docs/valkey.md, “Files that are read in part”)."))
 	case aof:
 		found = append(found, node.Found("crash", node.Note,
 			"The server would lose the newest writes in a crash (appendfsync %.20s). After a restart it stays out for MaxTTL; that is safe.", s.Settings["appendfsync"]).
-			Do("If it shall vote at once instead: CONFIG SET appendfsync always. That costs a disk write for each acquisition."))
+			Do("If it shall vote at once instead: CONFIG SET appendfsync always, and aof-load-truncated no. That costs a disk write for each acquisition."))
 	default:
 		found = append(found, node.Found("crash", node.Note,
 			"The server would forget its locks in a restart (appendonly no), and stay out for MaxTTL after it; that is safe.").
-			Do("If it shall vote at once instead: appendonly yes and appendfsync always. That costs a disk write for each acquisition."))
+			Do("If it shall vote at once instead: appendonly yes, appendfsync always and aof-load-truncated no. That costs a disk write for each acquisition."))
 	}
 	return found
 }

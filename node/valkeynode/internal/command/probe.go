@@ -1,30 +1,36 @@
 package command
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/valkey-io/valkey-go"
 )
 
-// Permission is a command that a node's user needs, and what the server says to it.
-type Permission struct {
-	Needs string // the command, as a word of the ACL: "+hset"
-	On    string // the keys or the channel that it is about, likewise; empty if none
+// Probe is a command that a client needs to be allowed, in the words of an access control
+// list.
+type Probe struct {
+	Needs string // "+hset"
+	On    string // the keys or the channel that it is about; empty if none
 	ask   []string
 }
 
-// permissions are the commands of docs/valkey.md, as they would be sent about keys that
-// nobody uses, so that they would change nothing even if they were carried out: their
-// arguments contradict each other, or there is nothing to change. They never are:
-// see AskPermissions.
+// probes are the commands of Permissions, as they would be sent about keys that nobody
+// uses, so that they would change nothing even if they were carried out: their
+// arguments contradict each other, or there is nothing to change. They never are: see
+// Probe.
 //
 // SCRIPT LOAD is not among them. A server counts a command that it refused, and that it
 // ever counted this one is how admission tells a server that was flushed
 // (Facts.ScriptsEverLoaded). INFO, MULTI and EXEC have answered by then.
-func (k *Keys) permissions(unused string) []Permission {
+func (k *Keys) probes(unused string) []Probe {
 	lease, queue := k.prefix+unused, queuePrefix+k.prefix+unused
-	onLease, onRegisters, onQueue := "~"+k.prefix+"*", "~"+k.registers+"*", "~"+queuePrefix+k.prefix+"*"
-	return []Permission{
+	patterns := k.patterns("~")
+	onLease, onRegisters, onQueue := patterns[0], patterns[0], patterns[0]
+	if len(patterns) == 3 {
+		onRegisters, onQueue = patterns[1], patterns[2]
+	}
+	return []Probe{
 		{"+evalsha", onLease, []string{"EVALSHA", strings.Repeat("0", 40), "1", lease}},
 		{"+eval", onRegisters, []string{"EVAL", "return 0", "1", k.registers}},
 		{"+get", onLease, []string{"GET", lease}},
@@ -48,24 +54,25 @@ func (k *Keys) permissions(unused string) []Permission {
 		{"+publish", "&" + NotifyPrefix + "*", []string{"PUBLISH", NotifyPrefix + unused, ""}},
 		{"+pubsub|numsub", "", []string{"PUBSUB", "NUMSUB", NotifyPrefix + unused}},
 		{"+script|exists", "", []string{"SCRIPT", "EXISTS", strings.Repeat("0", 40)}},
+		{"+config|get", "", []string{"CONFIG", "GET", "appendfsync"}},
 		{"+scan", "", []string{"SCAN", "0", "COUNT", "1"}},
 		{"+time", "", []string{"TIME"}},
 	}
 }
 
 // Transactions asks whether the server knows transactions and lets this user have them.
-// That has to be known before AskPermissions is sent.
+// That has to be known before a Probe is sent.
 func Transactions(build valkey.Builder) []valkey.Completed {
 	return []valkey.Completed{build.Multi().Build(), build.Exec().Build()}
 }
 
-// AskPermissions asks a server what it would say to each command that a node needs,
-// without having any of them executed: they are put into a transaction that the server
-// must discard, because one of its commands is malformed. A server looks at a user's
-// permissions, at the names of commands, at its memory and at its disk when a command is
-// put into a transaction, and refuses it there. Unused is part of names that nobody uses.
-func (k *Keys) AskPermissions(build valkey.Builder, unused string) (commands []valkey.Completed, all []Permission) {
-	all = k.permissions(unused)
+// Probe asks a server what it would say to each command that a node needs, without having
+// any of them executed: they are put into a transaction that the server must discard,
+// because one of its commands is malformed. A server looks at a user's permissions, at the
+// names of commands, at its memory and at its disk when a command is put into a
+// transaction, and refuses it there. Unused is part of names that nobody uses.
+func (k *Keys) Probe(build valkey.Builder, unused string) (commands []valkey.Completed, all []Probe) {
+	all = k.probes(unused)
 	commands = append(commands, build.Multi().Build())
 	// First of all the malformed one: what follows is in a transaction that is lost.
 	commands = append(commands, build.Arbitrary("GET").Build())
@@ -75,46 +82,57 @@ func (k *Keys) AskPermissions(build valkey.Builder, unused string) (commands []v
 	return append(commands, build.Exec().Build()), all
 }
 
-// Permissions is what a server said to AskPermissions.
-type Permissions struct {
-	Missing  []string // words of the ACL, each once, in the order of docs/valkey.md
+// Allowed is what a server said to a Probe.
+type Allowed struct {
+	Missing  []string // words of the ACL, each once
 	Disabled []string // commands that the server does not have
+	// OnlyLooks: the user is one that takes no locks (ReadPermissions), so that nothing is
+	// missing.
+	OnlyLooks bool
 	// Refuses is why the server refuses all writes at present, nil if it does not.
 	Refuses error
 }
 
-// ParsePermissions reads the replies to AskPermissions.
-func ParsePermissions(all []Permission, replies []valkey.ValkeyResult, err error) (p Permissions, _ error) {
+// ParseProbe reads the replies to a Probe.
+func ParseProbe(all []Probe, replies []valkey.ValkeyResult, err error) (a Allowed, _ error) {
 	if err != nil {
-		return p, err
+		return a, err
 	}
 	add := func(list *[]string, word string) {
-		for _, known := range *list {
-			if known == word {
-				return
-			}
+		if !slices.Contains(*list, word) {
+			*list = append(*list, word)
 		}
-		*list = append(*list, word)
 	}
-	for i, permission := range all {
+	for i, p := range all {
 		reply, refused := valkey.IsValkeyErr(replies[i+2].Error())
-		switch text := ""; {
+		switch {
 		case !refused:
 		case unknownCommand.MatchString(reply.Error()):
-			add(&p.Disabled, strings.ToUpper(permission.ask[0]))
-		case IsDenied(replies[i+2].Error()):
+			add(&a.Disabled, strings.ToUpper(p.ask[0]))
+		case IsDenied(reply):
 			// "... to access a key", "... to access one of the keys used as arguments"
-			text = reply.Error()
-			word := permission.Needs
-			if strings.Contains(text, "access") && permission.On != "" {
-				word = permission.On
+			word := p.Needs
+			if strings.Contains(reply.Error(), "access") && p.On != "" {
+				word = p.On
 			}
-			add(&p.Missing, word)
-		case p.Refuses == nil:
-			p.Refuses = describe(reply)
+			add(&a.Missing, word)
+		case a.Refuses == nil:
+			a.Refuses = describe(reply)
 		}
 	}
-	return p, nil
+	a.OnlyLooks = len(a.Missing) > 0
+	for _, p := range all {
+		// Whoever may not do one of all that only locks need, needs none.
+		if slices.Contains(locks, p.Needs) != slices.Contains(a.Missing, p.Needs) {
+			a.OnlyLooks = false
+		}
+	}
+	if a.OnlyLooks {
+		a.Missing = nil
+	}
+	// Without this one everything works; what it would tell is not believed.
+	a.Missing = slices.DeleteFunc(a.Missing, func(word string) bool { return word == "+config|get" })
+	return a, nil
 }
 
 // User asks what a user may do. Most users may not ask.
