@@ -248,6 +248,7 @@ var circles = []struct {
 	{"node/valkeynode/internal/command", nil},
 	{"node/valkeynode/internal/transport", nil},
 	{"cmd/fenlock", nil},
+	{"cmd/fenlock/internal/ui", nil},
 }
 
 // circle is files that use each other, at most three.

@@ -57,7 +57,7 @@ Start with: fenlock run --help`,
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolP("version", "V", false, "print the version")
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing on stderr but errors")
-	root.AddCommand(runCommand(), lsCommand(), inspectCommand(), releaseCommand(), versionCommand())
+	root.AddCommand(runCommand(), lsCommand(), inspectCommand(), releaseCommand(), uiCommand(), versionCommand())
 	readVariables(root)
 	return root
 }
