@@ -276,6 +276,7 @@ var circles = []struct {
 	{"cmd/fenlock/internal/demo", nil},
 	{"cmd/fenlock/internal/doctor", nil},
 	{"node/valkeynode/internal/examine", nil},
+	{"cmd/fenlock/internal/ui", nil},
 }
 
 // circle is files that use each other, at most three.

@@ -70,12 +70,25 @@ func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *
 	}
 }
 
-// admin opens the nodes for somebody who looks. It makes no file: one that is not there
-// has no locks.
+// admin opens the nodes for somebody who looks.
 func (f nodeFlags) admin() (a *fenlock.Admin, done func(), err error) {
-	all, err := f.list()
+	nodes, err := f.existing()
 	if err != nil {
 		return nil, nil, err
+	}
+	if a, err = fenlock.NewAdmin(nodes); err != nil {
+		closeAll(nodes)
+		return nil, nil, usageError(err)
+	}
+	return a, func() { closeAll(nodes) }, nil
+}
+
+// existing is open for somebody who looks. It makes no file: one that is not there has no
+// locks.
+func (f nodeFlags) existing() ([]fenlock.Node, error) {
+	all, err := f.list()
+	if err != nil {
+		return nil, err
 	}
 	path := ""
 	for _, one := range all {
@@ -85,21 +98,13 @@ func (f nodeFlags) admin() (a *fenlock.Admin, done func(), err error) {
 	}
 	if all == nil {
 		if path, err = defaultFile(); err != nil {
-			return nil, nil, exitf(exitUsage, "no nodes: set %s (%v)", nodesVariable, err)
+			return nil, exitf(exitUsage, "no nodes: set %s (%v)", nodesVariable, err)
 		}
 	}
 	if _, err := os.Stat(path); path != "" && errors.Is(err, os.ErrNotExist) {
-		return nil, nil, exitf(exitNoQuorum, "there is no file %s: nobody has locked anything in it (--node or %s name other nodes)", path, nodesVariable)
+		return nil, exitf(exitNoQuorum, "there is no file %s: nobody has locked anything in it (--node or %s name other nodes)", path, nodesVariable)
 	}
-	nodes, err := f.open()
-	if err != nil {
-		return nil, nil, err
-	}
-	if a, err = fenlock.NewAdmin(nodes); err != nil {
-		closeAll(nodes)
-		return nil, nil, usageError(err)
-	}
-	return a, func() { closeAll(nodes) }, nil
+	return f.open()
 }
 
 // lookError is the error of a look, with its status. What was seen all the same has been

@@ -1,0 +1,165 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// event is something that has happened, as the trail tells it.
+type event struct {
+	number uint64 // from 1 on, without gaps
+	at     time.Time
+	kind   kind
+	lock   string // that it is about, or
+	node   string
+	text   string // what happened to it, or, where it is about neither, all there is to say
+}
+
+// kind is what an event looks like.
+type kind string
+
+const (
+	taken   kind = "taken"
+	moved   kind = "moved" // to another holder
+	freed   kind = "freed"
+	waits   kind = "waits"
+	dropped kind = "left" // the queue
+	down    kind = "down"
+	up      kind = "up"
+	broke   kind = "broke"
+	noticed kind = "noticed" // about the page itself
+)
+
+// changes bounds what one picture adds to the trail: what is more is counted.
+const mostChanges = 50
+
+// changes tells what has happened between two pictures.
+func changes(prev, next *picture) (all []event) {
+	all = append(all, nodeChanges(prev, next)...)
+	all = append(all, quorumChanges(prev, next)...)
+	all = append(all, holderChanges(prev, next)...)
+	all = append(all, queueChanges(prev, next)...)
+	if more := len(all) - mostChanges; more > 0 {
+		all = append(all[:mostChanges], event{kind: noticed, text: plural(more, "more change", "more changes") + " at the same moment"})
+	}
+	for i := range all {
+		all[i].at = next.at
+	}
+	return all
+}
+
+func nodeChanges(prev, next *picture) (all []event) {
+	for i, n := range next.nodes {
+		if i >= len(prev.nodes) || prev.nodes[i].State == n.State {
+			continue
+		}
+		e := event{kind: up, node: n.Name, text: "works again"}
+		if n.State != fenlock.NodeWorks {
+			e.kind, e.text = down, stateText(n.State)
+			if n.Err != nil {
+				e.text += ": " + reason(n.Name, n.Err)
+			}
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// stateText is how a node does, after its name.
+func stateText(s fenlock.NodeState) string {
+	switch s {
+	case fenlock.NodeWorks:
+		return "answers"
+	case fenlock.NodeDown:
+		return "does not answer"
+	}
+	return s.String()
+}
+
+func quorumChanges(prev, next *picture) []event {
+	before, now := errors.Is(prev.err, fenlock.ErrNoQuorum), errors.Is(next.err, fenlock.ErrNoQuorum)
+	switch {
+	case now && !before:
+		return []event{{kind: down, text: "So few nodes answer that no lock can be taken or extended."}}
+	case before && !now && next.err == nil:
+		return []event{{kind: up, text: "A majority of the nodes answers again."}}
+	}
+	return nil
+}
+
+func holderChanges(prev, next *picture) (all []event) {
+	for _, name := range sorted(next.held) {
+		now, before := next.held[name], prev.held[name]
+		switch _, was := prev.held[name]; {
+		case !was && prev.beyond(name): // it was there perhaps
+		case !was:
+			all = append(all, event{kind: taken, lock: name, text: "taken by " + who(now.label) + withToken(now)})
+		case !now.same(before):
+			all = append(all, event{kind: moved, lock: name, text: fmt.Sprintf("went from %s to %s%s", who(before.label), who(now.label), withToken(now))})
+		}
+	}
+	for _, name := range sorted(prev.held) {
+		if _, is := next.held[name]; !is && !next.beyond(name) {
+			h := prev.held[name]
+			all = append(all, event{kind: freed, lock: name, text: "free; " + who(h.label) + " had it"})
+		}
+	}
+	return all
+}
+
+// beyond reports whether the list ends before a name.
+func (p *picture) beyond(name string) bool { return p.bound != "" && name > p.bound }
+
+func queueChanges(prev, next *picture) (all []event) {
+	before := prev.byName()
+	for _, l := range next.locks {
+		if !l.queued {
+			continue // who waits is not known
+		}
+		was := before[l.Name]
+		gone := slices.Clone(was.waiters)
+		for i, w := range l.waiters {
+			at := slices.Index(gone, w)
+			switch {
+			case at >= 0:
+				gone = slices.Delete(gone, at, at+1)
+			case w.since.After(prev.at.Add(-jitter)): // else it was only not seen before
+				all = append(all, event{kind: waits, lock: l.Name, text: fmt.Sprintf("%s waits, %s in the queue", who(w.label), ordinal(i+1))})
+			}
+		}
+		if len(l.waiters) < l.Waiting {
+			continue // who is gone may only be far back
+		}
+		for _, w := range gone {
+			if l.State == fenlock.Free || l.State == fenlock.Held && w.label != l.Label {
+				all = append(all, event{kind: dropped, lock: l.Name, text: who(w.label) + " waits no more"})
+			}
+		}
+	}
+	return all
+}
+
+// who is a label, or that there is none.
+func who(label string) string {
+	if strings.TrimSpace(label) == "" {
+		return "another program"
+	}
+	return short(label, fenlock.MaxLabelLength)
+}
+
+func withToken(h holding) string {
+	if h.token == 0 {
+		return ""
+	}
+	return ", token " + h.token.String()
+}
+
+func sorted(held map[string]holding) []string {
+	return slices.Sorted(maps.Keys(held))
+}

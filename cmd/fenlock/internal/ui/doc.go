@@ -1,0 +1,25 @@
+// Package ui serves one page that shows a quorum group live: its nodes, its locks with
+// their votes and waiters, and a trail of what has changed.
+//
+// It is a viewer. One poller looks at the group as long as somebody looks at the page,
+// however many browsers do; what it sees is a picture. What differs between a picture and
+// the next one is told in the trail, and each open page is sent the parts that have
+// changed, as HTML that was made by the same templates as the page itself: a browser
+// without the script shows the same, only not live.
+//
+// From the bottom up:
+//
+//	text.go       names, times and reasons as a person reads them
+//	source.go     where pictures come from; group.go and probe.go: from real nodes
+//	picture.go    what was seen at one moment; changes.go: what has happened since
+//	trail.go      the last changes
+//	poller.go     looks while somebody looks
+//	part.go       a piece of a page that changes by itself
+//	rows.go, status.go   lines of it; overview.go, lockpage.go: the two pages; query.go: which locks
+//	render.go     the templates
+//	update.go     what an open page has to be sent; stream.go sends it
+//	release.go    breaks a lock, after it was confirmed
+//	guard.go      what every request has to pass; signin.go: the token
+//	listen.go     the address
+//	server.go     all together
+package ui

@@ -1,0 +1,83 @@
+package ui
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// policy lets a page have its own script and style, and send its own forms, and nothing
+// else. HTML that the script makes must come through the one door that it has for that.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types fenlock"
+
+// maxForm is the size of the largest form, in bytes: a name of a lock, with every byte
+// escaped, and a little more.
+const maxForm = 8 << 10
+
+// guard is what every request has to pass first: it sets the headers of every answer, and
+// refuses requests that were not meant for this program.
+type guard struct {
+	hosts []string // names, beside the loopback's and all addresses
+	next  http.Handler
+}
+
+// newGuard returns one that also keeps other sites from sending forms.
+func newGuard(hosts []string, next http.Handler) *guard {
+	cross := http.NewCrossOriginProtection()
+	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		say(w, http.StatusForbidden, message{Class: "bad", Head: "That came from another site", Text: []string{"Nothing was done."}})
+	}))
+	g := &guard{next: cross.Handler(next)}
+	for _, h := range hosts {
+		g.hosts = append(g.hosts, canonical(h))
+	}
+	return g
+}
+
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	// Not no-referrer: a browser would leave the origin out of the page's own forms.
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	switch {
+	case !g.meant(r.Host):
+		say(w, http.StatusForbidden, message{
+			Class: "bad", Head: "This is not called like that",
+			Text: []string{"fenlock ui was asked for as " + short(r.Host, 100) + ". It answers to addresses and to localhost, and to the names that --host gives it: any site could give a name of its own to this address."},
+		})
+		return
+	case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
+		h.Set("Allow", "GET, HEAD, POST")
+		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	g.next.ServeHTTP(w, r)
+}
+
+// meant reports whether a Host header is one that leads here. A site can have a name of
+// its own lead to this address, and read the answers then; it cannot do that with an
+// address, nor with localhost.
+func (g *guard) meant(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil {
+		name = host // without a port
+		if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {
+			name = host[1 : n-1]
+		}
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	name = canonical(name)
+	return name == "localhost" || slices.Contains(g.hosts, name)
+}
+
+func canonical(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }

@@ -1,0 +1,68 @@
+package ui
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// lockPage is the page of one lock.
+type lockPage struct {
+	Now    time.Time
+	Name   string
+	Status status
+	Lock   lockRow
+	Facts  facts
+	Break  bool
+}
+
+// facts is what the page of a lock says of it first.
+type facts struct {
+	Class string
+	Head  string
+	Row   lockRow
+}
+
+func newLockPage(p *picture, l lock, mayBreak bool) lockPage {
+	now := time.Now()
+	row := lockRowOf(l, now, len(l.waiters), mayBreak)
+	v := lockPage{Now: now, Name: visible(l.Name), Status: statusOf(p), Lock: row, Break: mayBreak}
+	v.Facts = facts{Class: row.State, Row: row}
+	switch {
+	case l.State == fenlock.Held:
+		v.Facts.Head = "Held by " + row.Holder
+	case l.State == fenlock.Unclear:
+		v.Facts.Head = "Too few nodes answer: it cannot be said who has it"
+	case row.Holder != "":
+		v.Facts.Head = fmt.Sprintf("Free: %s has leases on too few nodes. It tries to take it, or an attempt has left them", row.Holder)
+	case row.Tag != "":
+		v.Facts.Head = "Free, and " + row.Tag
+	default:
+		v.Facts.Head = "Free: nobody has it"
+	}
+	return v
+}
+
+// screen returns the pieces of the page.
+func (v lockPage) screen() screen {
+	s := screen{
+		at: v.Now, title: v.Title(), until: map[string]until{}, texts: map[string]string{},
+		parts: []part{{"status", "status", v.Status}, {"facts", "facts", v.Facts}, {"queue", "queue", v.Lock}},
+	}
+	if v.Lock.Until.At != 0 {
+		s.until["left-"+v.Lock.ID] = v.Lock.Until
+	}
+	votes := list{id: "votes"}
+	for _, n := range v.Lock.Votes {
+		votes.items = append(votes.items, part{fmt.Sprintf("vote-%d", n.Number), "vote", n})
+		if n.LeftID != "" {
+			s.until["left-"+n.LeftID] = n.Until
+		}
+	}
+	s.lists = []list{votes}
+	return s
+}
+
+// Title is what the window is called.
+func (v lockPage) Title() string { return windowTitle(v.Status, v.Name) }

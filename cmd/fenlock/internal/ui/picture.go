@@ -1,0 +1,234 @@
+package ui
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+// What a look at the group is bounded by.
+const (
+	// MaxLocks is how many locks are looked at: the first ones, by name.
+	MaxLocks = 2000
+	// maxQueues is how many of them are asked who waits, one by one, beside those that
+	// somebody looks at.
+	maxQueues = 50
+	atOnce    = 8 // of these questions
+
+	lookLimit = 10 * time.Second
+)
+
+// picture is the group as it was seen at one moment. It is not changed any more.
+type picture struct {
+	at    time.Time
+	took  time.Duration // without the time for nodes that do not answer
+	nodes []Node
+	state []time.Time // since when each node does as it does, as far as was seen
+	// locks are those of the source's list, in the order of their names. There were more
+	// after them if bound is not empty: then it is the last one's name.
+	locks []lock
+	bound string
+	err   error // why the list is not whole
+	// single are the locks that somebody looks at, free or not.
+	single map[string]lock
+	// held is who holds what, as far as it is known: while too few nodes answer, it is
+	// what was known before.
+	held map[string]holding
+}
+
+// lock is one lock in a picture.
+type lock struct {
+	fenlock.LockInfo
+	at time.Time // of the question: Left counts from it
+	// span is the longest Left that was seen of this holder. A holder that lives does not
+	// come under half of it: it extends each third of its TTL.
+	span    time.Duration
+	waiters []waiter // as many as Waiters
+	queued  bool     // who waits was asked
+}
+
+// late reports whether the holder should have extended its lease long ago.
+func (l lock) late() bool { return l.State == fenlock.Held && l.Left > 0 && l.Left < l.span/2 }
+
+// waiter is one who waits.
+type waiter struct {
+	label string
+	since time.Time
+}
+
+// holding is what tells one holder of a lock from the next: the nodes know more, but
+// nothing that may leave them.
+type holding struct {
+	label string
+	since time.Time // by the holder's clock
+	token fence.Token
+	seen  time.Time // first
+}
+
+func (h holding) same(other holding) bool {
+	return h.label == other.label && h.since.Equal(other.since) && (h.token == other.token || h.token == 0 || other.token == 0)
+}
+
+// look takes a picture of the locks with a prefix, and of those with some names. Prev is the
+// one before, nil if there is none: what only seems to have changed, by the time that a
+// question takes, is as it was there.
+func look(ctx context.Context, source Source, prefix string, names []string, prev *picture) *picture {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	p := &picture{nodes: source.Nodes(ctx), single: map[string]lock{}}
+	start := time.Now()
+	page, err := source.Locks(ctx, prefix, MaxLocks)
+	p.at, p.err = time.Now(), err
+	var ask []string
+	for _, l := range page.Locks {
+		p.locks = append(p.locks, lock{LockInfo: l, at: p.at})
+		if l.Waiting > 0 && len(ask) < maxQueues {
+			ask = append(ask, l.Name)
+		}
+	}
+	if page.After != "" {
+		p.bound = page.After
+	}
+	for _, name := range names {
+		if !slices.Contains(ask, name) {
+			ask = append(ask, name)
+		}
+	}
+	p.put(inspect(ctx, source, ask), names)
+	p.took = time.Since(start)
+	if prev == nil {
+		prev = &picture{}
+	}
+	p.steady(prev)
+	return p
+}
+
+// inspect asks for some locks one by one.
+func inspect(ctx context.Context, source Source, names []string) map[string]lock {
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	seen, next := map[string]lock{}, make(chan string)
+	for range min(atOnce, len(names)) {
+		running.Go(func() {
+			for name := range next {
+				info, err := source.Inspect(ctx, name)
+				info.Name = name // which a refused one lacks
+				mu.Lock()
+				seen[name] = lock{LockInfo: info, at: time.Now(), queued: err == nil}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, name := range names {
+		next <- name
+	}
+	close(next)
+	running.Wait()
+	return seen
+}
+
+// put takes what was seen of locks that were asked one by one, which is more than the list
+// has: of a few names to show, and of others that are in the list.
+func (p *picture) put(seen map[string]lock, names []string) {
+	for _, name := range names {
+		p.single[name] = seen[name]
+	}
+	for i, l := range p.locks {
+		if s, found := seen[l.Name]; found && s.queued {
+			p.locks[i] = s
+		}
+	}
+}
+
+// steady has what follows from the picture before.
+func (p *picture) steady(prev *picture) {
+	before := prev.byName()
+	for i := range p.locks {
+		p.locks[i].steady(before)
+	}
+	for name, l := range p.single {
+		l.steady(before)
+		p.single[name] = l
+	}
+	for i, n := range p.nodes {
+		since := p.at
+		if i < len(prev.nodes) && prev.nodes[i].State == n.State {
+			since = prev.state[i]
+		}
+		p.state = append(p.state, since)
+	}
+	p.held = p.holdings(prev)
+}
+
+func (p *picture) byName() map[string]lock {
+	all := map[string]lock{}
+	maps.Copy(all, p.single)
+	for _, l := range p.locks {
+		all[l.Name] = l
+	}
+	return all
+}
+
+// jitter is what the time of a question makes of a moment that is told as a time that has
+// passed.
+const jitter = 1500 * time.Millisecond
+
+func (l *lock) steady(before map[string]lock) {
+	prev := before[l.Name]
+	l.span = l.Left
+	if l.State == fenlock.Held && l.holder().same(prev.holder()) {
+		l.span = max(l.span, prev.span)
+	}
+	l.waiters = nil
+	known := slices.Clone(prev.waiters)
+	for _, w := range l.Waiters {
+		here := waiter{w.Label, l.at.Add(-w.Waited)}
+		i := slices.IndexFunc(known, func(k waiter) bool {
+			return k.label == w.Label && k.since.Sub(here.since).Abs() < jitter
+		})
+		if i >= 0 {
+			here = known[i]
+			known = slices.Delete(known, i, i+1)
+		}
+		l.waiters = append(l.waiters, here)
+	}
+}
+
+func (l lock) holder() holding { return holding{label: l.Label, since: l.Since, token: l.Token} }
+
+// holdings is who holds what. Where it cannot be told, it is who did.
+func (p *picture) holdings(prev *picture) map[string]holding {
+	held := map[string]holding{}
+	listed := map[string]bool{}
+	for _, l := range p.locks {
+		listed[l.Name] = true
+		known, found := prev.held[l.Name]
+		switch l.State {
+		case fenlock.Held:
+			h := l.holder()
+			h.seen = p.at
+			if found && h.same(known) {
+				h.seen, h.token = known.seen, cmp.Or(h.token, known.token)
+			}
+			held[l.Name] = h
+		case fenlock.Unclear:
+			if found {
+				held[l.Name] = known
+			}
+		}
+	}
+	if p.err != nil { // what is not listed may be there
+		for name, h := range prev.held {
+			if !listed[name] && len(held) < 2*MaxLocks {
+				held[name] = h
+			}
+		}
+	}
+	return held
+}

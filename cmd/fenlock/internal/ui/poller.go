@@ -1,0 +1,170 @@
+package ui
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// How often the group is looked at.
+const (
+	every = time.Second
+	// Looking takes at most one part in so many of the time: with thousands of locks, or
+	// millions of other keys, a look costs the servers something.
+	share = 5
+	rest  = 30 * time.Second // at most
+	// linger is how long it goes on when nobody looks any more: a page may be reloaded, or
+	// reload itself because it has no script.
+	linger = 15 * time.Second
+)
+
+// poller takes pictures as long as somebody looks, for all of them together. It is safe
+// for concurrent use.
+type poller struct {
+	source Source
+	prefix string
+	trail  *trail
+	ctx    context.Context
+	ended  *sync.WaitGroup
+
+	mu      sync.Mutex
+	names   map[string]int // how many look at a lock by itself
+	viewers int
+	touched time.Time // when somebody looked last who does not go on
+	running bool
+	picture *picture      // nil if there is none yet, or nobody looks
+	changed chan struct{} // closed when there is another picture
+	hurry   chan struct{}
+}
+
+// newPoller returns one that ends with ctx, and is waited for with ended.
+func newPoller(ctx context.Context, ended *sync.WaitGroup, source Source, prefix string, t *trail) *poller {
+	return &poller{
+		source: source, prefix: prefix, trail: t, ctx: ctx, ended: ended,
+		names: map[string]int{}, changed: make(chan struct{}), hurry: make(chan struct{}, 1),
+	}
+}
+
+// watch tells that somebody looks until leave is called: at a lock, or at all if name is
+// empty.
+func (p *poller) watch(name string) (leave func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.viewers++
+	if name != "" {
+		p.names[name]++
+	}
+	p.run()
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.viewers--
+		p.touched = time.Now()
+		if p.names[name]--; p.names[name] <= 0 {
+			delete(p.names, name)
+		}
+	}
+}
+
+// now returns the newest picture. It waits for the first one.
+func (p *poller) now(ctx context.Context) (*picture, error) {
+	for {
+		p.mu.Lock()
+		p.touched = time.Now()
+		p.run()
+		picture, changed := p.picture, p.changed
+		p.mu.Unlock()
+		if picture != nil {
+			return picture, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-p.ctx.Done():
+			return nil, p.ctx.Err()
+		}
+	}
+}
+
+// current returns the newest picture, nil if there is none, and what is closed when there
+// is another.
+func (p *poller) current() (*picture, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.picture, p.changed
+}
+
+// soon has the next picture taken now.
+func (p *poller) soon() {
+	select {
+	case p.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// run starts looking, if nobody does. The caller has the mutex.
+func (p *poller) run() {
+	if p.running || p.ctx.Err() != nil {
+		return
+	}
+	p.running = true
+	p.ended.Go(p.loop)
+}
+
+func (p *poller) loop() {
+	_, before := p.trail.after(0)
+	var prev *picture
+	for p.stays() {
+		next := look(p.ctx, p.source, p.prefix, p.watched(), prev)
+		if p.ctx.Err() != nil {
+			break
+		}
+		switch {
+		case prev != nil:
+			p.trail.add(changes(prev, next)...)
+		case before == 0:
+			p.trail.add(event{kind: noticed, at: next.at, text: "What changes from now on is told here."})
+		default:
+			p.trail.add(event{kind: noticed, at: next.at, text: "Nobody looked until now: what happened meanwhile is not known."})
+		}
+		p.publish(next)
+		prev = next
+		select {
+		case <-time.After(min(max(every, (share-1)*next.took), rest)):
+		case <-p.hurry:
+		case <-p.ctx.Done():
+		}
+	}
+}
+
+// stays reports whether somebody looks. If not, the loop has ended by that.
+func (p *poller) stays() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx.Err() == nil && (p.viewers > 0 || time.Since(p.touched) < linger) {
+		return true
+	}
+	p.running, p.picture = false, nil
+	return false
+}
+
+func (p *poller) watched() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var names []string
+	for name := range p.names {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (p *poller) publish(next *picture) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.picture = next
+	close(p.changed)
+	p.changed = make(chan struct{})
+}

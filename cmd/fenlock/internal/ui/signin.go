@@ -1,0 +1,116 @@
+package ui
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// MinToken is the length of the shortest token, in bytes: it is all that keeps others
+// out, and nothing keeps them from trying.
+const MinToken = 16
+
+// NewToken returns a token that nobody guesses.
+func NewToken() string { return rand.Text() }
+
+// signin lets those in who know the token. They have it from a URL or type it in; from then
+// on their browser has a cookie, which is worth nothing to another program and ends with
+// this one.
+type signin struct {
+	token  string // "" if everybody is let in
+	cookie string // its value
+	name   string
+	next   http.Handler
+}
+
+// newSignin returns one for a port: the browser sends the cookies of one machine to all of
+// its ports.
+func newSignin(token, port string, next http.Handler) *signin {
+	return &signin{token: token, cookie: rand.Text(), name: "fenlock-ui-" + port, next: next}
+}
+
+func (s *signin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case s.token == "" || s.known(r):
+		if r.Method == http.MethodGet && r.URL.Query().Has("token") {
+			forget(w, r) // a bookmark of before
+			return
+		}
+		if r.URL.Path == "/signin" {
+			http.Redirect(w, r, "/", http.StatusSeeOther)
+			return
+		}
+		s.next.ServeHTTP(w, r)
+	case r.URL.Path == "/signin" && r.Method == http.MethodPost:
+		s.typed(w, r)
+	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
+		if !same(r.URL.Query().Get("token"), s.token) {
+			s.ask(w, r, "That is not the token. A new one is made each time that fenlock ui begins, unless it has --token-file.")
+			return
+		}
+		s.welcome(w)
+		forget(w, r)
+	default:
+		s.ask(w, r, "")
+	}
+}
+
+// known reports whether the browser has the cookie.
+func (s *signin) known(r *http.Request) bool {
+	for _, c := range r.CookiesNamed(s.name) {
+		if same(c.Value, s.cookie) {
+			return true
+		}
+	}
+	return false
+}
+
+// same compares without telling by the time it takes how much is right.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+func (s *signin) welcome(w http.ResponseWriter) {
+	http.SetCookie(w, &http.Cookie{Name: s.name, Value: s.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+}
+
+// forget has the browser ask again without the token, so that it is in no history.
+func forget(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	v.Del("token")
+	// With one slash: //host would lead elsewhere.
+	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/"), RawQuery: v.Encode()}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Location", to.RequestURI())
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+func (s *signin) typed(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil || !same(r.PostForm.Get("token"), s.token) {
+		s.ask(w, r, "That is not the token.")
+		return
+	}
+	s.welcome(w)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Location", "/")
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// ask asks for the token.
+func (s *signin) ask(w http.ResponseWriter, r *http.Request, wrong string) {
+	if r.URL.Path == "/events" {
+		http.Error(w, "the token is wanted", http.StatusForbidden)
+		return
+	}
+	p := page{Title: "fenlock", View: struct{ Wrong string }{wrong}}
+	if r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		// From a link on another site, the browser sends no cookie. It does where the page
+		// itself goes.
+		p.Go = "/"
+	}
+	show(w, http.StatusForbidden, "signin.html", p)
+}

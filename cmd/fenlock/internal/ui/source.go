@@ -1,0 +1,29 @@
+package ui
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// Source is where the page has from what it shows. It is safe for concurrent use.
+type Source interface {
+	// Nodes tells how each node of the group does, in order. It returns soon: a node that
+	// hangs is not waited for.
+	Nodes(ctx context.Context) []Node
+	// Locks returns the first locks with a prefix, as fenlock.Admin.List does.
+	Locks(ctx context.Context, prefix string, limit int) (fenlock.Page, error)
+	// Inspect and ForceRelease are as fenlock.Admin has them.
+	Inspect(ctx context.Context, name string) (fenlock.LockInfo, error)
+	ForceRelease(ctx context.Context, name string) (fenlock.Broken, error)
+}
+
+// Node is how one node does.
+type Node struct {
+	Name      string // as fenlock.Node.String has it
+	State     fenlock.NodeState
+	Err       error         // why it does not work, nil if it does
+	RoundTrip time.Duration // of one question; 0 if it is not known
+	Note      string        // what else there is to say, in a few words
+}

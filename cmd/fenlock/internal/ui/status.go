@@ -1,0 +1,107 @@
+package ui
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fenlock/fenlock"
+)
+
+// status is what a person has to know first.
+type status struct {
+	Class string // good, warn or bad
+	Head  string
+	Text  string
+	Short string // in the title of the window
+}
+
+func statusOf(p *picture) status {
+	down, all := 0, len(p.nodes)
+	for _, n := range p.nodes {
+		if n.State != fenlock.NodeWorks {
+			down++
+		}
+	}
+	spare := (all - 1) / 2 // so many may be down
+	switch {
+	case down > spare:
+		s := status{Class: "bad", Head: working(down, all), Text: "No lock can be taken or extended, and who holds what cannot be told.", Short: "no majority"}
+		if all == 1 {
+			s.Short = "the node is down"
+		}
+		return s
+	case p.err != nil:
+		s := status{Class: "warn", Head: "The list is not whole.", Text: sentence(p.err), Short: "list not whole"}
+		if errors.Is(p.err, fenlock.ErrNoQuorum) {
+			s.Class = "bad"
+		}
+		return s
+	case down > 0:
+		s := status{Class: "warn", Head: working(down, all), Short: fmt.Sprintf("%d of %d nodes down", down, all)}
+		switch more := spare - down; more {
+		case 0:
+			s.Text = "Locks still work. If one more goes, none can be taken or extended."
+		default:
+			s.Text = fmt.Sprintf("Locks still work, and would with %d fewer.", more)
+		}
+		s.Text += " " + counted(p)
+		return s
+	}
+	s := status{Class: "good", Head: fmt.Sprintf("All %d nodes answer.", all), Text: counted(p)}
+	if all == 1 {
+		s.Head = "The node answers."
+	}
+	return s
+}
+
+func working(down, all int) string {
+	switch {
+	case all == 1:
+		return "The node does not work."
+	case down == all:
+		return fmt.Sprintf("None of %d nodes works.", all)
+	case down == 1:
+		return fmt.Sprintf("1 of %d nodes does not work.", all)
+	}
+	return fmt.Sprintf("%d of %d nodes do not work.", down, all)
+}
+
+// counted says how many locks are held, and who waits.
+func counted(p *picture) string {
+	held, waiting, late := 0, 0, 0
+	for _, l := range p.locks {
+		if l.State == fenlock.Held {
+			held++
+		}
+		if l.late() {
+			late++
+		}
+		waiting += l.Waiting
+	}
+	text := "Nothing is locked."
+	if held > 0 {
+		text = plural(held, "lock is held", "locks are held")
+		if p.bound != "" {
+			text = "More than " + text
+		}
+		switch waiting {
+		case 0:
+			text += ", nobody waits."
+		case 1:
+			text += ", and 1 waits."
+		default:
+			text += ", and " + thousands(waiting) + " wait."
+		}
+	} else if waiting > 0 {
+		text = "Nothing is held, and " + thousands(waiting) + " wait."
+	}
+	switch late {
+	case 0:
+		return text
+	case 1:
+		return text + " 1 is not being extended."
+	}
+	return text + fmt.Sprintf(" %s are not being extended.", thousands(late))
+}
+
+func sentence(err error) string { return reason("", err) + "." }
