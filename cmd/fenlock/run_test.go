@@ -87,7 +87,7 @@ func TestExitStatus(t *testing.T) {
 			}
 		}
 	}
-	h.start("fenlock", "rum").want(64, `unknown command "rum" for "fenlock"; did you mean run? (see fenlock --help)`)
+	h.start("fenlock", "runn").want(64, `unknown command "runn" for "fenlock"; did you mean run? (see fenlock --help)`)
 	h.start("fenlock", "frobnify").want(64, `unknown command "frobnify" for "fenlock" (see fenlock --help)`)
 	h.start("fenlock", "--frob").want(64, "unknown flag")
 }
