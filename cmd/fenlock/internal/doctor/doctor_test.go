@@ -178,6 +178,7 @@ func TestExamine(t *testing.T) {
 		{"quorum", node.Error, group(5).at(waits(10*second), 0, 1, 2), "", group(5).at(waits(10*second), 0), "In 10s it will be enough"},
 		{"quorum", node.Error, group(1).at(down, 0), "", group(1), "The only node does not vote"},
 		{"margin", node.Warning, group(5).at(down, 0).at(misconfigured, 1), "", group(5).at(down, 0), "if one more fails"},
+		{"margin", node.Warning, group(4).at(down, 0), "", group(2), "3 of 4 nodes vote"},
 		{"margin", node.Warning, group(3).at(waits(second), 0), "", group(3).at(due, 0), "2 of 3 nodes vote"},
 		{"new-group", node.Note, group(3).at(fresh, 0, 1, 2), "", group(3).at(fresh, 0), "has anything recorded"},
 		{"memory-lost", node.Warning, group(3).at(due, 0, 1), "", group(3).at(due, 0), "lost its memory at once"},
