@@ -99,7 +99,7 @@ func TestDoctorInAnOutage(t *testing.T) {
 		evicting.Do("CONFIG", "SET", "maxmemory-policy", "noeviction")
 		clock.Step(-clock.Off())
 		given[2] = strings.Replace(names[2], "://", "://:right-one@", 1)
-		d = diagnose(t, fenlock, given, "--for", "0s", "--ignore", "known-holes")
+		d = diagnose(t, fenlock, given, "--for", "0s", "--ignore", "known-holes", "--ttl", "30s")
 		if d.Status != 0 || d.Usable != 5 {
 			t.Errorf("status %d, %d usable: %+v", d.Status, d.Usable, d)
 		}
