@@ -72,7 +72,7 @@ func (s *server) launch() error {
 	}
 	defer log.Close()
 	cmd := exec.Command(s.stage.binary.path, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.folder,
-		"--daemonize", "no", "--save", "", "--appendonly", disk, "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no")
+		"--daemonize", "no", "--save", "", "--appendonly", disk, "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--aof-load-truncated", "no")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.folder, log, log
 	run, err := s.stage.keeper.launch(cmd)
 	if err != nil {
