@@ -18,6 +18,7 @@ func want(t *testing.T, violation, text string) {
 
 // What is left over, made by hand, and beside it what may be.
 func TestLeftovers(t *testing.T) {
+	who := strings.Repeat("c", node.IDLength)
 	for name, test := range map[string]struct {
 		holder       int
 		waiter       string
@@ -30,15 +31,15 @@ func TestLeftovers(t *testing.T) {
 		"an old lease":     {holder: 7, lease: time.Second},
 		"a new lease":      {holder: 8, lease: time.Second, want: "still leased"},
 		"an endless lease": {holder: 7, lease: time.Hour, want: "does not end"},
-		"an old waiter":    {waiter: "c0.0:3", queue: time.Second},
-		"a new waiter":     {waiter: "c0.0:4", queue: time.Second, want: "still in the queue"},
-		"an endless queue": {waiter: "c0.0:3", queue: time.Hour, want: "kept for ever"},
+		"an old waiter":    {waiter: who + ":3:", queue: time.Second},
+		"a new waiter":     {waiter: who + ":4:", queue: time.Second, want: "still in the queue"},
+		"an endless queue": {waiter: who + ":3:label", queue: time.Hour, want: "kept for ever"},
 		"a waiter":         {inMemory: 1, want: "not forgotten"},
 		"a held lock":      {held: []*lock{{}}, want: "have not ended"},
 	} {
 		w := &world{clients: []*client{{held: test.held}}}
 		w.now = 1000 * time.Second
-		w.remains = remains{longest: 10 * time.Second, lastIdentity: 7, lastWaiter: map[string]uint64{"c0.0": 3}}
+		w.remains = remains{longest: 10 * time.Second, lastIdentity: 7, lastWaiter: map[string]uint64{who: 3}}
 		n := &server{w: w}
 		w.nodes = []*server{n}
 		n.store.Leases = map[string]rule.Lease{"a": {Holder: identityOf(test.holder), Expires: w.now + test.lease}}
