@@ -10,11 +10,11 @@ while [[ "${1:-}" == -* ]]; do
 done
 # What is installed has to be tested: without this, a test would make do with one
 # kind of server.
-FENLOCK_REQUIRE_SERVERS=""
+TESTSERVER_REQUIRE=""
 for kind in valkey redis; do
-	command -v "$kind-server" >/dev/null && FENLOCK_REQUIRE_SERVERS+=" $kind"
+	command -v "$kind-server" >/dev/null && TESTSERVER_REQUIRE+=" $kind"
 done
-export FENLOCK_REQUIRE_SERVERS
+export TESTSERVER_REQUIRE
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 status=0

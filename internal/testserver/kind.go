@@ -23,7 +23,7 @@ const howToInstall = "run scripts/install-servers.sh (make setup)"
 
 // RequireVariable names the environment variable that lists, separated by
 // spaces, the kinds that must be installed ("valkey redis"). Empty: at least one.
-const RequireVariable = "FENLOCK_REQUIRE_SERVERS"
+const RequireVariable = "TESTSERVER_REQUIRE"
 
 // Kinds returns the installed kinds, Valkey first. It fails the test if there is
 // none, or if one is missing that RequireVariable lists.
