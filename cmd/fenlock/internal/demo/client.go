@@ -90,7 +90,13 @@ func (c *client) listen(from io.Reader, log string) {
 }
 
 // tell gives an order. What comes of it is reported when it is done.
-func (c *client) tell(o order) { c.stage.must(c.orders.Encode(o)) }
+func (c *client) tell(o order) {
+	if c.orders.Encode(o) != nil {
+		// It has ended, and whoever reads what it says knows why.
+		r := c.await(failed)
+		c.stage.fail("%s: %s", c.name, r.Text)
+	}
+}
 
 // do gives an order, and waits until it is done.
 func (c *client) do(o order, want heard) said {
