@@ -197,7 +197,7 @@ func TestALockInsideItself(t *testing.T) {
 	r.want(0)
 	r.stdin.Close()
 	if out := r.rest(); out != "mine\n" {
-		t.Errorf("stdout: %q", out)
+		t.Errorf("stdout: %q, stderr: %s", out, &r.stderr)
 	}
 }
 
