@@ -191,4 +191,4 @@ func TestAgendaIsInOrder(t *testing.T) {
 	}
 }
 
-func identityOf(n int) node.Holder { return node.Holder(identity(n) + ":label") }
+func identityOf(n int) node.Holder { return node.Holder(identity(n) + "@1:label") }
