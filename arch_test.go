@@ -274,6 +274,7 @@ var circles = []struct {
 	{"integration/otel", nil},
 	{"cmd/fenlock", nil},
 	{"cmd/fenlock/internal/demo", nil},
+	{"cmd/fenlock/internal/demopage", nil},
 	{"cmd/fenlock/internal/doctor", nil},
 	{"node/valkeynode/internal/examine", nil},
 	{"cmd/fenlock/internal/ui", nil},

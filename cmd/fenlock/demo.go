@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/demo"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/demopage"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/ui"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -19,8 +21,12 @@ import (
 // readingTime is what a reader gets for half a line.
 const readingTime = 400 * time.Millisecond
 
+// openingTime is what somebody has to open the page before the first scene.
+const openingTime = time.Minute
+
 func demoCommand() *cobra.Command {
 	var list bool
+	var page string
 	cmd := &cobra.Command{
 		Use:   "demo [flags] [SCENE]",
 		Short: "Play what people argue about, with real servers and processes",
@@ -36,13 +42,17 @@ touches nothing else: no lock of yours, and no FENLOCK_NODES.
 It needs valkey-server, or redis-server from version 7 on, in the PATH. Without,
 it plays what can be played without.
 
+With --page it prints an address, waits up to a minute until that is opened in a
+browser, and draws what happens there, too: who has the lock, and who believes so.
+
 Exit status
   0   each scene went as told: the demo checks what it claims
   1   one did not, or could not be played
   64  wrong usage; 128 plus the number of the signal that ended it`,
 		Example: `  fenlock demo           # all scenes, in about a minute and a half
   fenlock demo --list
-  fenlock demo paused    # what a fencing token is for`,
+  fenlock demo paused    # what a fencing token is for
+  fenlock demo --page    # the same in a browser`,
 		Args: cobra.MaximumNArgs(1),
 		ValidArgsFunction: func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 			for _, s := range demo.Scenes() {
@@ -65,11 +75,24 @@ Exit status
 				}
 				scenes = []demo.Scene{scene}
 			}
-			return playDemo(scenes)
+			var on *demopage.Page
+			if cmd.Flags().Changed("page") {
+				l, err := demopage.Listen(page)
+				if err != nil {
+					return exitf(exitUsage, "--page: %v", err)
+				}
+				on = demopage.New(scenes)
+				defer on.Serve(l)()
+				fmt.Fprintf(cmd.OutOrStdout(), "The page is %s\n\n", ui.URL(l.Addr(), "", ""))
+			}
+			return playDemo(scenes, on)
 		},
 		DisableFlagsInUseLine: true,
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list the scenes")
+	cmd.Flags().StringVar(&page, "page", "", "draw it on a page, too, at this loopback `address`; by default any port that is free")
+	cmd.Flags().Lookup("page").NoOptDefVal = demopage.DefaultAddress
+	byHand(cmd, "page")
 	cmd.AddCommand(&cobra.Command{
 		Use: "client", Hidden: true, Args: cobra.NoArgs,
 		Short: "A client process of a scene, which fenlock demo starts",
@@ -83,7 +106,8 @@ Exit status
 	return cmd
 }
 
-func playDemo(scenes []demo.Scene) error {
+// playDemo plays scenes in the terminal, and on a page if there is one.
+func playDemo(scenes []demo.Scene, page *demopage.Page) error {
 	self, err := os.Executable()
 	if err != nil {
 		return exitf(1, "%v", err)
@@ -102,12 +126,25 @@ func playDemo(scenes []demo.Scene) error {
 		Client: []string{self, "demo", "client"},
 		Beat:   readingTime,
 		Emit: func(e demo.Event) {
+			if page != nil {
+				page.Emit(e)
+			}
 			if screen.Show(e); screen.Err != nil {
 				cancel(screen.Err) // nobody sees it
 			}
 		},
 	}
+	if page != nil {
+		select {
+		case <-page.Opened():
+		case <-time.After(openingTime):
+		case <-ctx.Done():
+		}
+	}
 	err = player.Play(ctx, scenes...)
+	if page != nil {
+		page.Finish(ctx)
+	}
 	var end endedBy
 	switch {
 	case err == nil:

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -42,4 +44,29 @@ func TestDemoIntoAClosedPipe(t *testing.T) {
 	t.Parallel()
 	r := newHome(t, "TMPDIR="+t.TempDir()).start("sh", "-c", "(fenlock demo clock; echo $? >&3) 3>&2 | head -n 1")
 	r.want(0, "broken pipe", "\n1\n")
+}
+
+// The page says where it is before anything is played, and has what the terminal has.
+func TestDemoOnAPage(t *testing.T) {
+	t.Parallel()
+	h := newHome(t, "TMPDIR="+t.TempDir())
+	r := h.start("fenlock", "demo", "--page", "clock")
+	_, url, found := strings.Cut(r.line(), "The page is ")
+	if !found || !strings.HasPrefix(url, "http://127.0.0.1:") {
+		t.Fatalf("it begins with %q", url)
+	}
+	events, err := http.Get(url + "events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	text, err := io.ReadAll(events.Body)
+	if err != nil || !strings.Contains(string(text), `"what":"promise"`) || !strings.HasSuffix(string(text), "event: over\ndata: over\n\n") {
+		t.Errorf("%v: %s", err, text)
+	}
+	if out := r.rest(); !strings.Contains(out, "It went as told.") {
+		t.Errorf("the terminal shows %s", out)
+	}
+	r.want(0)
+	h.start("fenlock", "demo", "--page=0.0.0.0:0", "clock").want(exitUsage, "--page: 0.0.0.0:0 can be reached from other machines")
 }

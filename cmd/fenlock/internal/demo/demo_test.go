@@ -152,7 +152,7 @@ func checkPaused(t *testing.T, events []Event) {
 	events = only(events, Holds, Stopped, GoesOn, Wrote, Stale, Harm, Lost, Checked)
 	want(t, events,
 		"holds client 1", "stopped demo", "holds client 2", "wrote account", "goes on demo", "harm account", "lost client 1", "harm demo",
-		"holds client 1", "stopped demo", "holds client 2", "wrote account", "goes on demo", "stale account", "holds client 1", "wrote account", "checked demo")
+		"holds client 1", "stopped demo", "holds client 2", "wrote account", "goes on demo", "stale account", "lost client 1", "holds client 1", "wrote account", "checked demo")
 	if t.Failed() {
 		return
 	}
@@ -161,7 +161,7 @@ func checkPaused(t *testing.T, events []Event) {
 	if first, then := unguarded[3], unguarded[5]; first.Value != 50 || then.Value != 70 {
 		t.Errorf("unguarded: the balance is %d and then %d, want 50 and 70", first.Value, then.Value)
 	}
-	if first, then := guarded[3], guarded[7]; first.Value != 50 || then.Value != 20 {
+	if first, then := guarded[3], guarded[8]; first.Value != 50 || then.Value != 20 {
 		t.Errorf("guarded: the balance is %d and then %d, want 50 and 20", first.Value, then.Value)
 	}
 	if first, second, stale := guarded[0], guarded[2], guarded[5]; stale.Value != 70 || stale.Token != first.Token || stale.Token >= second.Token {

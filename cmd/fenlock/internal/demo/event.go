@@ -9,7 +9,7 @@ import (
 )
 
 // Event is one thing that happened in a scene, in the order in which it is to be
-// shown. As JSON it is what a page would get.
+// shown. As JSON it is what the page gets.
 type Event struct {
 	At    time.Duration `json:"at"`    // since the scene began, in nanoseconds
 	Scene string        `json:"scene"` // its name
@@ -17,7 +17,12 @@ type Event struct {
 	// Empty where the narrator speaks.
 	Actor string `json:"actor,omitempty"`
 	What  What   `json:"what"`
-	Text  string `json:"text"` // one line, for people
+	// Whom it was done to, if that is not the actor: servers that were started or killed, a
+	// client that was stopped.
+	Whom []string `json:"whom,omitempty"`
+	// Text is one line for people. Without one an event is no news, and for those who draw:
+	// where a lock's time ends.
+	Text string `json:"text,omitempty"`
 	// Token is of what an actor has got or brought, 0 without one.
 	Token fence.Token `json:"token,omitempty"`
 	// Value is what was read, written or refused, 0 without one.

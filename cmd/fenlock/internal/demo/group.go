@@ -27,9 +27,10 @@ type group struct {
 // newGroup starts so many servers, which all vote at once.
 func (st *stage) newGroup(n int, durable bool, maxTTL time.Duration) *group {
 	g := &group{}
-	var urls []string
+	var urls, names []string
 	for i := range n {
 		s := st.newServer(fmt.Sprintf("s%d", i+1), durable)
+		names = append(names, s.name)
 		g.servers = append(g.servers, s)
 		urls = append(urls, s.url())
 		n, err := valkeynode.Open(s.url())
@@ -39,7 +40,7 @@ func (st *stage) newGroup(n int, durable bool, maxTTL time.Duration) *group {
 	}
 	g.cast = newCast(st, urls, maxTTL)
 	g.found()
-	st.say("demo", Started, "starts %d %s servers, s1 to s%d, on 127.0.0.1", n, st.binary, n)
+	st.did(names, "demo", Started, "starts %d %s servers, s1 to s%d, on 127.0.0.1", n, st.binary, n)
 	return g
 }
 

@@ -47,7 +47,7 @@ func jump(st *stage) {
 	soon, cancel := context.WithTimeout(st.ctx, ttl/6)
 	defer cancel()
 	second, err := two.Acquire(soon, name)
-	st.say("n3 n4 n5", Does, "their clocks jump ahead: three of five")
+	st.did([]string{"n3", "n4", "n5"}, "demo", Does, "has the clocks of n3 and n4 jump ahead, too: three of five")
 	st.must(err)
 	st.holds("client 2", second, "tries, and has the lock, token %d", second.Token())
 	left := first.Remaining()
@@ -64,14 +64,17 @@ func jump(st *stage) {
 	st.require(errors.Is(err, fenlock.ErrLost), "client 1 extended: %v", err)
 	st.say("client 1", Lost, "extends its lease, and is told that it has lost the lock")
 	st.must(second.Release(st.ctx))
+	st.note("client 2", Gives)
 
 	ahead := nodes.ahead(st, name, ttl, 365*24*time.Hour)
 	st.show(Event{Actor: "client 3", What: Holds, Token: ahead, Text: fmt.Sprintf("has a clock that is a year ahead (its requests are made by hand): takes the lock, token %d, and gives it back", ahead)})
+	st.note("client 3", Gives)
 	third, err := two.TryAcquire(st.ctx, name)
 	st.must(err)
 	st.holds("client 2", third, "has the right time, and a larger token all the same: %d", third.Token())
 	st.require(second.Token() < ahead && ahead < third.Token(), "the tokens are %d, %d and %d", second.Token(), ahead, third.Token())
 	st.must(third.Release(st.ctx))
+	st.note("client 2", Gives)
 	st.say("demo", Checked, "checked: the clocks of a majority jumped, and there were two holders; the tokens grew, and the guard refused the old one")
 }
 

@@ -20,7 +20,7 @@ func outage(st *stage) {
 	r.says(Holds, "has the lock after %s, token %d", short(r.Waited), r.Token)
 	s[3].kill()
 	s[4].kill()
-	st.say("demo", Killed, "kills s4 and s5: two of five are down")
+	st.did([]string{"s4", "s5"}, "demo", Killed, "kills s4 and s5: two of five are down")
 	r = one.do(order{Do: doExtend}, extended)
 	r.says(Extends, "extends its lease: s1, s2 and s3 are enough")
 	one.do(order{Do: doRelease}, released).says(Gives, "gives the lock back")
@@ -29,7 +29,7 @@ func outage(st *stage) {
 	before := r.Token
 
 	s[2].kill()
-	st.say("demo", Killed, "kills s3 as well: three of five are down")
+	st.did([]string{"s3"}, "demo", Killed, "kills s3 as well: three of five are down")
 	r = two.do(order{Do: doExtend}, noQuorum)
 	r.says(Refused, "cannot extend: %s", st.plain(r.Text))
 	three.tell(order{Do: doAcquire, Name: name})
@@ -38,7 +38,7 @@ func outage(st *stage) {
 	r.says(Waits, "wants the lock, is told that there is no quorum, and waits")
 	two.await(lost).says(Lost, "is told that it has lost the lock: not extended in time")
 	s[2].restart()
-	st.say("demo", Started, "starts s3 again, which reads its file: three of five")
+	st.did([]string{"s3"}, "demo", Started, "starts s3 again, which reads its file: three of five")
 	r = three.await(acquired)
 	r.says(Holds, "has the lock (waited %s), token %d", short(r.Waited), r.Token)
 	st.require(r.Token > before, "client 3 has the token %d, and client 2 had %d", r.Token, before)

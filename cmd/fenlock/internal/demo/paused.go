@@ -46,7 +46,7 @@ func (w withdrawals) unguarded(a *account) {
 	w.write(w.two, a, 50, wrote).shows("account", Wrote, "100 -> 50, written by client 2")
 	w.wake(a, wrote).shows("account", Harm, "50 -> 70, written by client 1, over what client 2 wrote")
 	w.one.await(lost).says(Lost, "is told that it has lost the lock: too late")
-	w.two.do(order{Do: doRelease}, released)
+	w.give(w.two)
 	w.require(a.balance.Load() == 70, "the account has %d, and not 70", a.balance.Load())
 	w.say("demo", Harm, "30 and 50 were withdrawn from 100: 20 should be left, and 70 are. No lock can prevent that: client 1 could not know")
 }
@@ -63,18 +63,24 @@ func (w withdrawals) guarded(a *account) {
 	w.write(w.two, a, 50, wrote).shows("account", Wrote, "100 -> 50, written by client 2. Remembers the token")
 	w.wake(a, stale).shows("account", Stale, "refuses 70 from client 1: %d is smaller than %d. The balance stays 50", first.Token, then.Token)
 	w.one.await(lost)
-	w.two.do(order{Do: doRelease}, released)
+	w.note(w.one.name, Lost)
+	w.give(w.two)
 	again := w.take(w.one)
 	w.read(w.one, a, 50)
 	again.says(Holds, "starts over: has the lock, token %d, and reads 50", again.Token)
 	w.write(w.one, a, 20, wrote).shows("account", Wrote, "50 -> 20, written by client 1")
-	w.one.do(order{Do: doRelease}, released)
+	w.give(w.one)
 	w.require(a.balance.Load() == 20, "the account has %d, and not 20", a.balance.Load())
 	w.say("demo", Checked, "checked: 30 and 50 were withdrawn from 100, and 20 are left: nothing is lost")
 }
 
 func (withdrawals) take(c *client) said {
 	return c.do(order{Do: doAcquire, Name: lockName}, acquired)
+}
+
+func (w withdrawals) give(c *client) {
+	c.do(order{Do: doRelease}, released)
+	w.note(c.name, Gives)
 }
 
 func (w withdrawals) read(c *client, a *account, want int) {
@@ -90,14 +96,14 @@ func (withdrawals) write(c *client, a *account, value int, want heard) said {
 func (w withdrawals) stop() said {
 	w.one.run.signal(syscall.SIGSTOP)
 	w.two.tell(order{Do: doAcquire, Name: lockName})
-	w.say("demo", Stopped, "stops client 1 before it writes (SIGSTOP to process %d)", w.one.run.pid)
+	w.did([]string{w.one.name}, "demo", Stopped, "stops client 1 before it writes (SIGSTOP to process %d)", w.one.run.pid)
 	return w.two.await(acquired)
 }
 
 // wake lets client 1 go on. The first thing it does is what it was about to do.
 func (w withdrawals) wake(a *account, want heard) said {
 	w.one.tell(order{Do: doWrite, URL: a.url, Value: 70})
-	w.say("demo", GoesOn, "lets client 1 go on (SIGCONT): it does not know, and writes")
+	w.did([]string{w.one.name}, "demo", GoesOn, "lets client 1 go on (SIGCONT): it does not know, and writes")
 	w.one.run.signal(syscall.SIGCONT)
 	return w.one.await(want)
 }

@@ -22,6 +22,7 @@ func rolling(st *stage) {
 
 	for _, s := range g.servers {
 		s.kill()
+		st.note(s.name, Killed)
 		s.restart()
 		back := time.Now()
 		st.say(s.name, Started, "killed, started again empty. Client 1's leases: %s", g.leases(name, one))

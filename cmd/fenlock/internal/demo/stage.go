@@ -95,6 +95,14 @@ func (st *stage) say(actor string, what What, format string, args ...any) {
 	st.show(Event{Actor: actor, What: what, Text: fmt.Sprintf(format, args...)})
 }
 
+// did says what somebody did to others just now.
+func (st *stage) did(whom []string, actor string, what What, format string, args ...any) {
+	st.show(Event{Actor: actor, What: what, Whom: whom, Text: fmt.Sprintf(format, args...)})
+}
+
+// note says what is no news.
+func (st *stage) note(actor string, what What) { st.show(Event{Actor: actor, What: what}) }
+
 // tell has the narrator speak.
 func (st *stage) tell(format string, args ...any) { st.say("", Tell, format, args...) }
 
@@ -110,6 +118,9 @@ func (st *stage) show(e Event) {
 	st.last = max(st.last, e.At)
 	e.At = st.last
 	st.emit(e)
+	if e.Text == "" {
+		return
+	}
 	st.pause(st.beat * time.Duration(30+len(e.Text)) / 60)
 }
 

@@ -26,6 +26,9 @@ const (
 
 // Show prints an event.
 func (t *Terminal) Show(e Event) {
+	if e.Text == "" {
+		return
+	}
 	switch e.What {
 	case Begin:
 		t.scenes++
