@@ -352,3 +352,63 @@ func TestListWithNodesMissing(t *testing.T) {
 		wantErr(t, lock.Release(t.Context()))
 	})
 }
+
+// A page has the names that match, whatever lies between them.
+func TestListMatching(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range 300 {
+			for n := range c.nodes {
+				of := fmt.Sprintf("a/%03d", i)
+				c.nodes[n].view.Do(t.Context(), node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
+			}
+		}
+		a := c.admin()
+		nines := func(name string) bool { return strings.HasSuffix(name, "9") }
+		var got []string
+		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+			page, err := a.ListMatching(t.Context(), "a/", nines, after, 7)
+			wantErr(t, err)
+			for _, l := range page.Locks {
+				got = append(got, l.Name)
+			}
+			if want := min(7, 30-7*pages); len(page.Locks) != want || (page.After != "") != (pages < 4) {
+				t.Fatalf("page %d has %d locks and goes on after %q", pages, len(page.Locks), page.After)
+			}
+			after = page.After
+		}
+		if len(got) != 30 || got[0] != "a/009" || got[29] != "a/299" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// endless is a node that never comes to the end of its list.
+type endless struct{ shown }
+
+func (e endless) Engine() any { return e }
+
+func (e endless) List(ctx context.Context, _ string, yield func(node.Lease) bool) error {
+	for i := 0; yield(node.Lease{Name: fmt.Sprint("x", i), Leased: true, Holder: 1, Label: "x"}); i++ {
+		time.Sleep(time.Millisecond)
+	}
+	return ctx.Err()
+}
+
+// A node that lists without end keeps nobody from what the majority says.
+func TestListWithoutEnd(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), name)
+		a, err := fenlock.NewAdmin([]node.Node{shown{c.nodes[0]}, endless{shown{c.nodes[1]}}, shown{c.nodes[2]}})
+		wantErr(t, err)
+		page, err := a.List(t.Context(), name, "", 0)
+		wantErr(t, err)
+		if len(page.Errors) != 1 || page.Errors[0].Node != "b" || !strings.Contains(page.Errors[0].Err.Error(), "no answer in time") {
+			t.Errorf("%+v", page.Errors)
+		}
+		i := slices.IndexFunc(page.Locks, func(l fenlock.LockInfo) bool { return l.Name == name })
+		if i < 0 || page.Locks[i].State != fenlock.Held {
+			t.Errorf("%d locks, without the one that is held", len(page.Locks))
+		}
+		wantErr(t, lock.Release(t.Context()))
+	})
+}
