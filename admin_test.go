@@ -412,3 +412,64 @@ func TestListWithoutEnd(t *testing.T) {
 		wantErr(t, lock.Release(t.Context()))
 	})
 }
+
+// crowded is a node with a queue of its own.
+type crowded struct {
+	shown
+	from uint64
+}
+
+func (c crowded) Engine() any { return c }
+
+func (c crowded) Waiting(_ context.Context, _ string, limit int) (first []node.Waiter, all int, err error) {
+	for i := range uint64(limit) {
+		first = append(first, node.Waiter{ID: c.from + i, Waited: time.Duration(i) * time.Second})
+	}
+	return first, limit, nil
+}
+
+// However the queues of the nodes differ, the first hundred are shown.
+func TestInspectedWaitersAreBounded(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var nodes []node.Node
+		for i, f := range c.nodes {
+			nodes = append(nodes, crowded{shown{f}, uint64(1 + 1000*i)})
+		}
+		a, err := fenlock.NewAdmin(nodes)
+		wantErr(t, err)
+		l, err := a.Inspect(t.Context(), name)
+		if wantErr(t, err); len(l.Waiters) != 100 || l.Waiting != 300 {
+			t.Errorf("%d waiters are shown of %d", len(l.Waiters), l.Waiting)
+		}
+	})
+}
+
+// skewed is a node by whose clock the one waiter came another time ago.
+type skewed struct {
+	shown
+	waited time.Duration
+}
+
+func (s skewed) Engine() any { return s }
+
+func (s skewed) Waiting(context.Context, string, int) ([]node.Waiter, int, error) {
+	return []node.Waiter{{ID: 1, Label: "w", Waited: s.waited}}, 1, nil
+}
+
+// A clock that is an hour off, whichever way, does not tell how long somebody has waited.
+func TestInspectedWaitIsTheMajoritys(t *testing.T) {
+	for _, off := range []time.Duration{0, time.Hour} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			var nodes []node.Node
+			for i, waited := range []time.Duration{off, 5 * time.Second, 6 * time.Second} {
+				nodes = append(nodes, skewed{shown{c.nodes[i]}, waited})
+			}
+			a, err := fenlock.NewAdmin(nodes)
+			wantErr(t, err)
+			l, err := a.Inspect(t.Context(), name)
+			if wantErr(t, err); len(l.Waiters) != 1 || l.Waiters[0].Waited < 5*time.Second || l.Waiters[0].Waited > 6*time.Second || l.Waiters[0].Nodes != 3 {
+				t.Errorf("%+v", l.Waiters)
+			}
+		})
+	}
+}
