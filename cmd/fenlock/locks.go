@@ -136,7 +136,10 @@ func completeNames(f *nodeFlags) func(*cobra.Command, []string, string) ([]strin
 		page, _ := a.List(ctx, begun, "", 100)
 		var names []string
 		for _, l := range page.Locks {
-			names = append(names, cobra.CompletionWithDesc(l.Name, printable(heldBy(l))))
+			// Others choose names: what a shell could not print as it is, it does not get.
+			if fenlock.CheckName(l.Name) == nil && printable(l.Name) == l.Name {
+				names = append(names, cobra.CompletionWithDesc(l.Name, printable(heldBy(l))))
+			}
 		}
 		return names, no
 	}

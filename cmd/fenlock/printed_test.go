@@ -10,10 +10,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/sqlnode"
 )
+
+// wild has everything in a text that whoever writes to the nodes may choose.
+const wild = "a\x1b]0;x\a\u009b2J\u0085\x7fb\u202ec\u00a0d\U000e0001<&>\u2028"
 
 // store leases names in the default file, for a minute.
 func (h *home) store(holder string, names ...string) {
@@ -33,6 +37,42 @@ func (h *home) store(holder string, names ...string) {
 			h.t.Fatalf("%q: %+v, %v", name, a, err)
 		}
 	}
+}
+
+// Nothing that others wrote reaches the terminal as it is, in the documents for programs
+// either, which mean the same.
+func TestNothingControlsTheTerminal(t *testing.T) {
+	h := newHome(t)
+	h.store(strings.Repeat("0", node.IDLength)+":"+wild, wild)
+	for _, args := range []string{"ls", "ls --json", "__complete inspect a", "__completeNoDesc inspect a"} {
+		r := h.start(append([]string{"fenlock"}, strings.Fields(args)...)...)
+		text := r.rest()
+		r.want(0)
+		for _, r := range text + r.stderr.String() {
+			if !unicode.IsPrint(r) && r != '\n' && r != '\t' {
+				t.Errorf("%s prints %U", args, r)
+			}
+		}
+		if args != "ls --json" {
+			continue
+		}
+		var list listDoc
+		if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Locks) != 1 || list.Locks[0].Name != wild || list.Locks[0].Holder != wild {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// A name that others chose is completed if it can be one, and nothing else is.
+func TestNamesAreCompleted(t *testing.T) {
+	h := newHome(t)
+	h.store(strings.Repeat("0", node.IDLength)+":host/42", "a/1", "a b/ü", "a\n:4", "a\x1b[2J")
+	r := h.start("fenlock", "__complete", "release", "--force", "")
+	text := r.rest()
+	if want := "a b/ü\thost/42\na/1\thost/42\n:4\n"; text != want {
+		t.Errorf("%q; want %q", text, want)
+	}
+	r.want(0)
 }
 
 // A pattern finds the locks that it matches, however many others lie between them, and
