@@ -55,7 +55,7 @@ func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *
 			fmt.Fprintf(cmd.OutOrStdout(), "\x1b[H\x1b[2J%s  every %v, Ctrl-C ends\n\n", time.Now().Format(time.TimeOnly), f.watch)
 		}
 		if _, failed := cmd.OutOrStdout().Write(page.Bytes()); failed != nil {
-			return exitf(exitNoQuorum, "cannot print: %v", failed)
+			return cannotPrint(failed)
 		}
 		if f.watch == 0 {
 			return err

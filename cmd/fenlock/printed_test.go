@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -100,4 +102,33 @@ func TestPatternsAndLimits(t *testing.T) {
 		r.want(0)
 	}
 	h.start("fenlock", "ls", "x\xff*").want(exitUsage, "not valid UTF-8")
+}
+
+// What cannot be printed is not said to have been.
+func TestOutputThatIsFull(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		return // there is none on this system
+	}
+	h := newHome(t)
+	h.store(strings.Repeat("0", node.IDLength)+":host/42", "a")
+	for _, c := range []struct{ args, said string }{
+		{"acl", "cannot print"}, {"version", "cannot print"}, {"ls", "cannot print"},
+		{"release --force --yes a", "broken all the same: a, held by host/42"},
+		{"release --force --yes a", "cannot print"},
+	} {
+		h.start("sh", "-c", "exec fenlock "+c.args+" >/dev/full").want(exitNoQuorum, c.said)
+	}
+	// Where nobody reads any more, that is no error to speak of.
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read.Close()
+	defer write.Close()
+	var said strings.Builder
+	closed := exec.Command(program, "acl", "--quiet")
+	closed.Stdout, closed.Stderr = write, &said
+	if closed.Run(); closed.ProcessState.ExitCode() != exitSignal+int(syscall.SIGPIPE) || said.String() != "" {
+		t.Errorf("%v: %s", closed.ProcessState, &said)
+	}
 }
