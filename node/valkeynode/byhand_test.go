@@ -2,6 +2,7 @@ package valkeynode_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,32 @@ func TestOriginThatIsNoNumber(t *testing.T) {
 			if got := s.Do("PTTL", key); got != "-1" {
 				t.Errorf("with the origin %q it was extended: it ends in %s ms", text, got)
 			}
+		}
+	})
+}
+
+// One register that was damaged hides no locks but its own from who asks about that.
+func TestListBesideADamagedRegister(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		for _, name := range []string{"bad", "good"} {
+			s.Do("SET", "fenlock:"+name, "me 7", "PX", "60000")
+		}
+		s.Do("HSET", registersKey, fmt.Sprint(node.Stripe("bad")), "abc")
+		var listed []string
+		err := n.List(t.Context(), "", func(l node.Lease) bool {
+			listed = append(listed, l.Name)
+			return true
+		})
+		if slices.Sort(listed); err != nil || !slices.Equal(listed, []string{"bad", "before", "good"}) {
+			t.Errorf("%q, %v", listed, err)
+		}
+		if l, err := n.Inspect(t.Context(), "bad"); err == nil || !strings.Contains(err.Error(), "changed by hand") {
+			t.Errorf("%+v, %v", l, err)
+		}
+		s.Do("HSET", registersKey, fmt.Sprint(node.Stripe("bad")), "0")
+		if l, err := n.Inspect(t.Context(), "bad"); err != nil || !l.Leased {
+			t.Errorf("%+v, %v", l, err)
 		}
 	})
 }
