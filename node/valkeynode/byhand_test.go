@@ -1,6 +1,7 @@
 package valkeynode_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,6 +54,21 @@ func TestOriginThatIsNoNumber(t *testing.T) {
 			if got := s.Do("PTTL", key); got != "-1" {
 				t.Errorf("with the origin %q it was extended: it ends in %s ms", text, got)
 			}
+		}
+	})
+}
+
+// A forced release takes a lease away, not somebody else's data.
+func TestForceReleaseLeavesOtherData(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		s.Do("RPUSH", "fenlock:x", "data")
+		a, err := n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "x", Token: 7})
+		if !errors.Is(err, node.ErrMisconfigured) {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if of, register := s.Do("TYPE", "fenlock:x"), s.Do("HGET", registersKey, fmt.Sprint(node.Stripe("x"))); of != "list" || register != "(nil)" {
+			t.Errorf("it has left a %s, and the register %s", of, register)
 		}
 	})
 }
