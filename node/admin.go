@@ -18,8 +18,9 @@ type Admin interface {
 	Waiting(ctx context.Context, name string, limit int) (first []Waiter, all int, err error)
 
 	// List calls yield for the lease of every name with a prefix, in any order, until
-	// yield returns false. Leases that come or go meanwhile may or may not be listed. It
-	// reads a bounded number of them at a time, so that it keeps nobody else waiting.
+	// yield returns false. Leases that come or go meanwhile may or may not be listed, and
+	// where there are very many, one may be listed twice. It reads a bounded number of them
+	// at a time, so that it keeps nobody else waiting.
 	List(ctx context.Context, prefix string, yield func(Lease) bool) error
 }
 
