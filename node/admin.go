@@ -44,6 +44,9 @@ type Lease struct {
 	Origin    fence.Token   // what R was when the lease was created; 0 if it is not fenlock's
 	Remaining time.Duration // 0 for a lease that has no end
 	Register  fence.Token   // R: of the name's stripe
+	// Members are the nodes of the group as this one has them recorded, sorted, with spaces
+	// between; empty if it has not, or the lease is one of a list.
+	Members string
 }
 
 // Waiter is what an operator sees of a waiter in a queue of one node.

@@ -98,3 +98,16 @@ func TestListBesideADamagedRegister(t *testing.T) {
 		}
 	})
 }
+
+// Whose group a server is in is shown with a lease, unless it is anybody's.
+func TestInspectedMembers(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		for record, want := range map[string]string{"b:1 a:1  c:1": "a:1 b:1 c:1", "*": "", "": ""} {
+			s.Do("HSET", registersKey, "members", record)
+			if l, err := n.Inspect(t.Context(), "x"); err != nil || l.Members != want {
+				t.Errorf("%q is shown as %q, %v", record, l.Members, err)
+			}
+		}
+	})
+}

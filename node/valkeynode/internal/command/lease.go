@@ -19,7 +19,7 @@ func (k *Keys) Inspect(build valkey.Builder, name string) ([]valkey.Completed, e
 	if err != nil {
 		return nil, err
 	}
-	commands := append([]valkey.Completed{build.Multi().Build()}, k.leaseOf(build, key, name)...)
+	commands := append([]valkey.Completed{build.Multi().Build()}, k.leaseOf(build, key, name, "members")...)
 	return append(commands, build.Exec().Build()), nil
 }
 
@@ -108,7 +108,7 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, e
 		lease.Remaining = time.Duration(bound(left, mostRemaining.Milliseconds())) * time.Millisecond
 	}
 	fields, err := values[2].AsStrSlice()
-	if err == nil && len(fields) != 2 {
+	if err == nil && len(fields) != 2 && len(fields) != 3 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))
 	}
 	if err == nil {
@@ -116,6 +116,9 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, e
 	}
 	if err != nil {
 		return lease, err
+	}
+	if len(fields) == 3 && fields[2] != AnyMembers {
+		lease.Members = strings.Join(sorted(fields[2]), " ")
 	}
 	if fields[0] == "" || fields[0] == "0" {
 		return lease, nil
