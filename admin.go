@@ -117,24 +117,16 @@ const MaxPage = 10_000
 // A node that fails in the middle is named in Errors. If fewer than a quorum are left, the
 // error matches ErrNoQuorum, and the page has what they told. Other errors are ctx's.
 func (a *Admin) List(ctx context.Context, prefix, after string, limit int) (Page, error) {
+	return a.ListMatching(ctx, prefix, nil, after, limit)
+}
+
+// ListMatching is List of the names for which match returns true. One look through the
+// nodes fills a page, however few of the names match. Match is not called concurrently; nil
+// matches all.
+func (a *Admin) ListMatching(ctx context.Context, prefix string, match func(name string) bool, after string, limit int) (Page, error) {
 	limit = min(cmp.Or(max(limit, 0), 100), MaxPage)
-	c := collection{after: after, limit: limit, nodes: len(a.nodes), byName: map[string][]seen{}}
-	// No grace: who has more to tell takes longer.
-	var running sync.WaitGroup
-	failed := make([]error, len(a.nodes))
-	for i := range a.nodes {
-		running.Go(func() {
-			admin, err := a.admin(i)
-			if err == nil {
-				err = admin.List(ctx, prefix, func(l node.Lease) bool {
-					c.add(i, l)
-					return ctx.Err() == nil
-				})
-			}
-			failed[i] = a.late(ctx, i, cmp.Or(err, ctx.Err()))
-		})
-	}
-	running.Wait()
+	c := collection{after: after, match: match, limit: limit, nodes: len(a.nodes), byName: map[string][]seen{}}
+	failed := a.collect(ctx, prefix, &c)
 	names, more := c.names()
 	a.count(ctx, names, c.byName)
 	page := Page{Errors: a.errors(failed)}
@@ -149,6 +141,43 @@ func (a *Admin) List(ctx context.Context, prefix, after string, limit int) (Page
 		page.After = names[len(names)-1]
 	}
 	return page, a.missing(ctx, "list", prefix, failed)
+}
+
+// collect has all nodes list what they have, and returns their errors.
+func (a *Admin) collect(ctx context.Context, prefix string, c *collection) []error {
+	inner, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make([]error, len(a.nodes))
+	listed := make(chan int, len(a.nodes))
+	for i := range a.nodes {
+		go func() {
+			admin, err := a.admin(i)
+			if err == nil {
+				err = admin.List(inner, prefix, func(l node.Lease) bool {
+					c.add(i, l)
+					return inner.Err() == nil
+				})
+			}
+			if err = cmp.Or(err, inner.Err()); inner.Err() != nil && ctx.Err() == nil {
+				err = fmt.Errorf("%s: %w", a.names[i], errPatience)
+			}
+			failed[i] = a.late(ctx, i, err)
+			listed <- i
+		}()
+	}
+	// Who has more to tell takes longer. But a majority waits for nobody else for longer
+	// than it took itself, and patience: one that never ends keeps nobody from what they say.
+	began, left := time.Now(), node.Quorum(len(a.nodes))
+	for range a.nodes {
+		if failed[<-listed] != nil {
+			continue
+		}
+		if left--; left == 0 {
+			rest := time.AfterFunc(time.Since(began)+patience, cancel)
+			defer rest.Stop()
+		}
+	}
+	return failed
 }
 
 // count asks how many wait for some names. A node that does not tell has none.
@@ -171,6 +200,7 @@ func (a *Admin) count(ctx context.Context, names []string, of map[string][]seen)
 // collection is the part of a list that comes after a name.
 type collection struct {
 	after        string
+	match        func(name string) bool // nil: all
 	limit, nodes int
 
 	mu     sync.Mutex
@@ -186,6 +216,9 @@ func (c *collection) add(i int, l node.Lease) {
 		return
 	}
 	said := c.byName[l.Name]
+	if said == nil && c.match != nil && !c.match(l.Name) {
+		return
+	}
 	if said == nil {
 		said = make([]seen, c.nodes)
 		for i := range said {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
@@ -35,10 +36,11 @@ const (
 //
 // Where no node has a lease it does nothing, and the Broken has no token.
 //
-// An error matches ErrInvalid, ctx's own or, if too few nodes answer or vote, ErrNoQuorum.
-// If that is known before, nothing was sent to break it; a majority that fails in the
-// middle leaves the holder in doubt: some nodes have its lease no more, and it may make
-// them again. Then it is to be repeated, which does no harm.
+// An error matches ErrInvalid, ctx's own, ErrMisconfigured if the nodes have recorded another
+// group than the Admin's or, if too few nodes answer or vote, ErrNoQuorum. If that is known
+// before, nothing was sent to break it; a majority that fails in the middle leaves the holder
+// in doubt: some nodes have its lease no more, and it may make them again. Then it is to be
+// repeated, which does no harm.
 func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 	if err := CheckName(name); err != nil {
 		return Broken{}, err
@@ -48,6 +50,9 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 	if err != nil || untaken(said) {
 		return b, err
 	}
+	if err := a.sameGroup(said); err != nil {
+		return b, fmt.Errorf("fenlock: force release %q: %w", name, err)
+	}
 	var known fence.Token
 	for _, s := range said {
 		if s.lease.Register <= node.MaxRegister {
@@ -56,8 +61,9 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 	}
 	answers, failed, asked := make([]fence.Token, len(a.nodes)), make([]error, len(a.nodes)), a.all()
 	for pass := range passes {
+		floor := known + ahead<<pass // known changes while who hangs is still asked
 		all := ask(ctx, a, asked, func(ctx context.Context, i int) (fence.Token, error) {
-			return a.force(ctx, i, name, known+ahead<<pass)
+			return a.force(ctx, i, name, floor)
 		})
 		asked = nil // who has not answered is not waited for again
 		for i, s := range all {
@@ -67,7 +73,7 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 			}
 		}
 		if err := a.missing(ctx, "force release", name, failed); err != nil {
-			return b, err
+			return b, fmt.Errorf("%w; some nodes may have dropped the lease, and its holder may make it again: do it once more when a majority votes", err)
 		}
 		if to, same := core.ForceNext(answers); to == 0 {
 			b.Token = same
@@ -75,6 +81,24 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 		}
 	}
 	return b, fmt.Errorf("fenlock: force release %q: after %d passes the nodes still have different numbers, since others take locks all the time: try again", name, passes)
+}
+
+// sameGroup refuses what is not the group that the nodes have recorded: a majority of some
+// of its nodes is none, and would leave the old holder with the others.
+func (a *Admin) sameGroup(all []seen) error {
+	members, of := "", 0
+	for i, s := range all {
+		switch n := len(strings.Fields(s.lease.Members)); {
+		case s.err != nil || n == 0:
+		case n != len(a.nodes):
+			return fmt.Errorf("%w: %s has recorded a group of %d, and %d are named here: nothing was sent; name all nodes of the group, and no others", ErrMisconfigured, a.names[i], n, len(a.nodes))
+		case members != "" && members != s.lease.Members:
+			return fmt.Errorf("%w: %s and %s have recorded different groups: nothing was sent; name all nodes of one group, and no others", ErrMisconfigured, a.names[of], a.names[i])
+		default:
+			members, of = s.lease.Members, i
+		}
+	}
+	return nil
 }
 
 // untaken reports whether all nodes have answered that nobody has the name.

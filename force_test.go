@@ -1,6 +1,7 @@
 package fenlock_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -102,6 +103,9 @@ func TestForceReleaseWithoutAMajority(t *testing.T) {
 		c.nodes[1].set("look", down)
 		_, err := a.ForceRelease(t.Context(), name)
 		wantErr(t, err, fenlock.ErrNoQuorum, errDown)
+		if err != nil && strings.Contains(err.Error(), "may have dropped") {
+			t.Error(err)
+		}
 		for _, f := range c.nodes {
 			if n := len(f.times("force release")); n != 0 {
 				t.Errorf("node %v was asked %d times", f, n)
@@ -116,7 +120,7 @@ func TestForceReleaseWithoutAMajority(t *testing.T) {
 		c.nodes[0].view.Restart()
 		_, err = a.ForceRelease(t.Context(), name)
 		wantErr(t, err, fenlock.ErrNoQuorum)
-		if err == nil || !strings.Contains(err.Error(), "it does not vote") {
+		if err == nil || !strings.Contains(err.Error(), "it does not vote") || !strings.Contains(err.Error(), "some nodes may have dropped the lease") {
 			t.Error(err)
 		}
 		_, err = a.ForceRelease(t.Context(), "a\n")
@@ -156,5 +160,54 @@ func TestAdminNeedsNodesThatShow(t *testing.T) {
 		l := c.locker()
 		_, err = l.Admin().Inspect(t.Context(), name)
 		wantErr(t, err, fenlock.ErrNoQuorum)
+	})
+}
+
+// recorded is a node that has recorded whose group it is in.
+type recorded struct {
+	shown
+	members string
+}
+
+func (r recorded) Engine() any { return r }
+
+func (r recorded) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	l, err := r.shown.Inspect(ctx, name)
+	l.Members = r.members
+	return l, err
+}
+
+// A majority of some of a group's nodes, or of nodes of two groups, breaks nothing.
+func TestForceReleaseInAnotherGroup(t *testing.T) {
+	bubbles(t, 3, map[string]struct {
+		members []string
+		refused bool
+	}{
+		"as recorded":            {[]string{"a b c", "a b c", "a b c"}, false},
+		"one has nothing":        {[]string{"a b c", "", "a b c"}, false},
+		"two of a group":         {[]string{"a b c", "a b c"}, true},
+		"one that is no member":  {[]string{"a b c", "a b c", "d e f"}, true},
+		"one of a smaller group": {[]string{"a b c", "a b c", "d"}, true},
+	}, func(t *testing.T, c *cluster, of struct {
+		members []string
+		refused bool
+	}) {
+		lock := take(t, c.locker(), name)
+		var nodes []node.Node
+		for i, m := range of.members {
+			nodes = append(nodes, recorded{shown{c.nodes[i]}, m})
+		}
+		a, err := fenlock.NewAdmin(nodes)
+		wantErr(t, err)
+		b, err := a.ForceRelease(t.Context(), name)
+		if of.refused {
+			wantErr(t, err, fenlock.ErrMisconfigured)
+		} else {
+			wantErr(t, err)
+		}
+		if n := c.requests("force release"); (n == 0) != of.refused || (b.Token == 0) != of.refused {
+			t.Errorf("%d requests: %+v", n, b)
+		}
+		lock.Release(t.Context())
 	})
 }

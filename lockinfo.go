@@ -146,10 +146,15 @@ func judge(name string, names []string, said []seen) LockInfo {
 }
 
 // queued merges the queues of the nodes. Each has the same order, by stamps; how long
-// somebody has waited differs by the nodes' clocks, so the longest counts.
+// somebody has waited differs by the nodes' clocks, one of which may be an hour off, so
+// that the median counts.
 func queued(said []seen) (all []WaiterInfo, count int) {
-	byID := map[uint64]*WaiterInfo{}
-	var ids []uint64
+	type waiter struct {
+		label  string
+		waited []time.Duration
+	}
+	byID := map[uint64]*waiter{}
+	var order []*waiter
 	for _, s := range said {
 		if s.err != nil {
 			continue
@@ -158,16 +163,16 @@ func queued(said []seen) (all []WaiterInfo, count int) {
 		for _, w := range s.waiters {
 			known := byID[w.ID]
 			if known == nil {
-				known = &WaiterInfo{Label: w.Label}
-				byID[w.ID], ids = known, append(ids, w.ID)
+				known = &waiter{label: w.Label}
+				byID[w.ID], order = known, append(order, known)
 			}
-			known.Nodes++
-			known.Waited = max(known.Waited, w.Waited)
+			known.waited = append(known.waited, w.Waited)
 		}
 	}
-	slices.SortStableFunc(ids, func(a, b uint64) int { return cmp.Compare(byID[b].Waited, byID[a].Waited) })
-	for _, id := range ids {
-		all = append(all, *byID[id])
+	for _, w := range order {
+		slices.Sort(w.waited)
+		all = append(all, WaiterInfo{Label: w.label, Waited: w.waited[(len(w.waited)-1)/2], Nodes: len(w.waited)})
 	}
-	return all, max(count, len(all))
+	slices.SortStableFunc(all, func(a, b WaiterInfo) int { return cmp.Compare(b.Waited, a.Waited) })
+	return all[:min(len(all), most)], max(count, len(all))
 }

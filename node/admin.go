@@ -18,8 +18,9 @@ type Admin interface {
 	Waiting(ctx context.Context, name string, limit int) (first []Waiter, all int, err error)
 
 	// List calls yield for the lease of every name with a prefix, in any order, until
-	// yield returns false. Leases that come or go meanwhile may or may not be listed. It
-	// reads a bounded number of them at a time, so that it keeps nobody else waiting.
+	// yield returns false. Leases that come or go meanwhile may or may not be listed, and
+	// where there are very many, one may be listed twice. It reads a bounded number of them
+	// at a time, so that it keeps nobody else waiting.
 	List(ctx context.Context, prefix string, yield func(Lease) bool) error
 }
 
@@ -43,6 +44,9 @@ type Lease struct {
 	Origin    fence.Token   // what R was when the lease was created; 0 if it is not fenlock's
 	Remaining time.Duration // 0 for a lease that has no end
 	Register  fence.Token   // R: of the name's stripe
+	// Members are the nodes of the group as this one has them recorded, sorted, with spaces
+	// between; empty if it has not, or the lease is one of a list.
+	Members string
 }
 
 // Waiter is what an operator sees of a waiter in a queue of one node.

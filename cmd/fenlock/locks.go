@@ -55,7 +55,7 @@ func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *
 			fmt.Fprintf(cmd.OutOrStdout(), "\x1b[H\x1b[2J%s  every %v, Ctrl-C ends\n\n", time.Now().Format(time.TimeOnly), f.watch)
 		}
 		if _, failed := cmd.OutOrStdout().Write(page.Bytes()); failed != nil {
-			return exitf(exitNoQuorum, "cannot print: %v", failed)
+			return cannotPrint(failed)
 		}
 		if f.watch == 0 {
 			return err
@@ -136,7 +136,10 @@ func completeNames(f *nodeFlags) func(*cobra.Command, []string, string) ([]strin
 		page, _ := a.List(ctx, begun, "", 100)
 		var names []string
 		for _, l := range page.Locks {
-			names = append(names, cobra.CompletionWithDesc(l.Name, printable(heldBy(l))))
+			// Others choose names: what a shell could not print as it is, it does not get.
+			if fenlock.CheckName(l.Name) == nil && printable(l.Name) == l.Name {
+				names = append(names, cobra.CompletionWithDesc(l.Name, printable(heldBy(l))))
+			}
 		}
 		return names, no
 	}

@@ -4,9 +4,12 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/fenlock/fenlock"
 )
@@ -104,7 +107,27 @@ func reason(node string, err error) string {
 
 // encode prints one document on one line: with --watch each look is one.
 func encode(w io.Writer, doc any) {
-	e := json.NewEncoder(w)
+	var b strings.Builder
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.Encode(doc)
+	io.WriteString(w, harmless(b.String()))
+}
+
+// harmless escapes what package encoding/json leaves as it is and a terminal may obey, such
+// as U+009B, which begins an escape sequence. To a program it is the same document.
+func harmless(document string) string {
+	var b strings.Builder
+	for _, r := range document {
+		switch {
+		case unicode.IsPrint(r) || r == '\n':
+			b.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		}
+	}
+	return b.String()
 }

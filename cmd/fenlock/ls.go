@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/fenlock/fenlock"
 	"github.com/spf13/cobra"
@@ -47,6 +48,9 @@ func lsCommand() *cobra.Command {
 		if len(args) > 0 {
 			pattern = args[0]
 		}
+		if !utf8.ValidString(pattern) {
+			return exitf(exitUsage, "PATTERN is not valid UTF-8: %q", pattern)
+		}
 		return f.look(cmd, func(ctx context.Context, a *fenlock.Admin, w io.Writer) error {
 			return f.list(ctx, a, w, pattern, limit)
 		})
@@ -58,18 +62,8 @@ func lsCommand() *cobra.Command {
 
 func (f *lookFlags) list(ctx context.Context, a *fenlock.Admin, w io.Writer, pattern string, limit int) error {
 	prefix, matches := compile(pattern)
-	var shown []fenlock.LockInfo
-	var page fenlock.Page
-	var err error
-	for after, first := "", true; (first || after != "") && len(shown) < limit && err == nil; first = false {
-		page, err = a.List(ctx, prefix, after, limit)
-		for _, l := range page.Locks {
-			if matches(l.Name) && len(shown) < limit {
-				shown = append(shown, l)
-			}
-		}
-		after = page.After
-	}
+	page, err := a.ListMatching(ctx, prefix, matches, "", limit)
+	shown := page.Locks
 	now := time.Now()
 	if f.json {
 		doc := listDoc{Locks: []lockDoc{}, Nodes: nodeErrors(page.Errors), More: page.After != ""}

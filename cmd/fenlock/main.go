@@ -34,7 +34,13 @@ func main() {
 	// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored:
 	// the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	code := status(rootCommand().Execute())
+	root, out := rootCommand(), &printed{w: os.Stdout}
+	root.SetOut(out)
+	err := root.Execute()
+	if err == nil && out.err != nil {
+		err = cannotPrint(out.err)
+	}
+	code := status(err)
 	stderr.flush()
 	os.Exit(code)
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -73,7 +74,11 @@ func (f *lookFlags) release(cmd *cobra.Command, name string, yes bool) error {
 	if err != nil {
 		return lookError(err)
 	}
-	if !yes && heldBy(found) != "" {
+	if !yes {
+		if heldBy(found) == "" {
+			// Not broken all the same: somebody may have it by now, whom nobody has seen.
+			return f.nobody(cmd, found)
+		}
 		describe(os.Stderr, found, time.Now())
 		fmt.Fprintf(os.Stderr, "Break it? [y/N] ")
 		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
@@ -96,15 +101,32 @@ func (f *lookFlags) broke(cmd *cobra.Command, ctx context.Context, a *fenlock.Ad
 	if err != nil {
 		return lookError(err)
 	}
-	out := cmd.OutOrStdout()
-	switch {
-	case f.json:
-		encode(out, brokenDoc{lockOf(b.Lock, time.Now()), b.Token != 0, uint64(b.Token)})
-	case b.Token == 0:
-		fmt.Fprintf(out, "%s: nobody has it\n", printable(name))
-	default:
-		fmt.Fprintf(out, "broken: %s\n", summary(b.Lock))
-		fmt.Fprintf(out, "Every token from now on is larger than %s, the old holder's smaller.\n", b.Token)
+	if b.Token == 0 {
+		return f.nobody(cmd, b.Lock)
+	}
+	what := summary(b.Lock)
+	if heldBy(b.Lock) == "" {
+		what = printable(name) + ", which nobody has as far as the nodes tell"
+	}
+	var text strings.Builder
+	if f.json {
+		encode(&text, brokenDoc{lockOf(b.Lock, time.Now()), true, uint64(b.Token)})
+	} else {
+		fmt.Fprintf(&text, "broken: %s\n", what)
+		fmt.Fprintf(&text, "Every token from now on is larger than %s, the old holder's smaller.\n", b.Token)
+	}
+	if _, err := io.WriteString(cmd.OutOrStdout(), text.String()); err != nil {
+		return exitf(exitNoQuorum, "cannot print: %v; broken all the same: %s; every token from now on is larger than %s", err, what, b.Token)
+	}
+	return nil
+}
+
+// nobody says that there was nothing to break.
+func (f *lookFlags) nobody(cmd *cobra.Command, l fenlock.LockInfo) error {
+	if f.json {
+		encode(cmd.OutOrStdout(), brokenDoc{Lock: lockOf(l, time.Now())})
+	} else {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: nobody has it\n", printable(l.Name))
 	}
 	return nil
 }

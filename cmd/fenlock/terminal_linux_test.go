@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"golang.org/x/sys/unix"
 )
 
@@ -159,4 +161,30 @@ func TestReleaseAsks(t *testing.T) {
 		s.expect(c.status)
 	}
 	end()
+}
+
+// Where nobody is seen to have the lock, nobody is asked, and nothing is broken: not that of
+// somebody who has come meanwhile either.
+func TestNothingToBreak(t *testing.T) {
+	servers, h := three(t)
+	h.start("fenlock", "run", "b", "--", "true").want(0)
+	servers[2].Kill() // it might have something
+	registers := func() (all []string) {
+		for _, server := range servers[:2] {
+			all = append(all, server.Do("HGETALL", testserver.RegistersKey("fenlock:")))
+		}
+		return all
+	}
+	before := registers()
+	s := h.session("fenlock release --force a; echo status $?")
+	s.expect("a: nobody has it")
+	s.expect("status 0")
+	if after := registers(); !slices.Equal(before, after) {
+		t.Errorf("the registers were %q, and are %q", before, after)
+	}
+	r := h.start("fenlock", "release", "--force", "--yes", "a")
+	if text := r.rest(); !strings.HasPrefix(text, "broken: a, which nobody has as far as the nodes tell\n") {
+		t.Error(text)
+	}
+	r.want(0)
 }

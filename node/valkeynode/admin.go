@@ -54,7 +54,7 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 	if _, err := n.voting.Look(ctx); err != nil {
 		return err
 	}
-	seen := make(map[string]bool) // SCAN may return a key twice
+	var seen recent // SCAN may return a key twice
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		reply, err := n.conn.Do(ctx, n.keys.Scan(n.conn.B(), prefix, cursor))
 		if err != nil {
@@ -66,7 +66,7 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 		}
 		cursor = page.Cursor
 		for keys := page.Elements; len(keys) > 0; keys = keys[min(listAtOnce, len(keys)):] {
-			if more, err := n.list(ctx, keys[:min(listAtOnce, len(keys))], seen, yield); err != nil || !more {
+			if more, err := n.list(ctx, keys[:min(listAtOnce, len(keys))], &seen, yield); err != nil || !more {
 				return err
 			}
 		}
@@ -74,16 +74,33 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 	return nil
 }
 
+// recent remembers names. A server that lists new ones without end does not use up the
+// memory: what is forgotten may be listed twice.
+type recent map[string]bool
+
+const mostRecent = 1 << 17
+
+// first reports whether the name is not remembered, and remembers it.
+func (r *recent) first(name string) bool {
+	if (*r)[name] {
+		return false
+	}
+	if *r == nil || len(*r) == mostRecent {
+		*r = make(recent)
+	}
+	(*r)[name] = true
+	return true
+}
+
 // list yields the leases among some keys that were not seen before.
-func (n *Node) list(ctx context.Context, keys []string, seen map[string]bool, yield func(node.Lease) bool) (more bool, err error) {
+func (n *Node) list(ctx context.Context, keys []string, seen *recent, yield func(node.Lease) bool) (more bool, err error) {
 	var names []string
 	var commands []valkey.Completed
 	for _, key := range keys {
 		name, ask := n.keys.Listed(n.conn.B(), key)
-		if ask == nil || seen[name] {
+		if ask == nil || !seen.first(name) {
 			continue
 		}
-		seen[name] = true
 		names, commands = append(names, name), append(commands, ask...)
 	}
 	if len(names) == 0 {

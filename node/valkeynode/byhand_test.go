@@ -1,7 +1,9 @@
 package valkeynode_test
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +53,60 @@ func TestOriginThatIsNoNumber(t *testing.T) {
 			}
 			if got := s.Do("PTTL", key); got != "-1" {
 				t.Errorf("with the origin %q it was extended: it ends in %s ms", text, got)
+			}
+		}
+	})
+}
+
+// A forced release takes a lease away, not somebody else's data.
+func TestForceReleaseLeavesOtherData(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		s.Do("RPUSH", "fenlock:x", "data")
+		a, err := n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "x", Token: 7})
+		if !errors.Is(err, node.ErrMisconfigured) {
+			t.Errorf("%+v, %v", a, err)
+		}
+		if of, register := s.Do("TYPE", "fenlock:x"), s.Do("HGET", registersKey, fmt.Sprint(node.Stripe("x"))); of != "list" || register != "(nil)" {
+			t.Errorf("it has left a %s, and the register %s", of, register)
+		}
+	})
+}
+
+// One register that was damaged hides no locks but its own from who asks about that.
+func TestListBesideADamagedRegister(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		for _, name := range []string{"bad", "good"} {
+			s.Do("SET", "fenlock:"+name, "me 7", "PX", "60000")
+		}
+		s.Do("HSET", registersKey, fmt.Sprint(node.Stripe("bad")), "abc")
+		var listed []string
+		err := n.List(t.Context(), "", func(l node.Lease) bool {
+			listed = append(listed, l.Name)
+			return true
+		})
+		if slices.Sort(listed); err != nil || !slices.Equal(listed, []string{"bad", "before", "good"}) {
+			t.Errorf("%q, %v", listed, err)
+		}
+		if l, err := n.Inspect(t.Context(), "bad"); err == nil || !strings.Contains(err.Error(), "changed by hand") {
+			t.Errorf("%+v, %v", l, err)
+		}
+		s.Do("HSET", registersKey, fmt.Sprint(node.Stripe("bad")), "0")
+		if l, err := n.Inspect(t.Context(), "bad"); err != nil || !l.Leased {
+			t.Errorf("%+v, %v", l, err)
+		}
+	})
+}
+
+// Whose group a server is in is shown with a lease, unless it is anybody's.
+func TestInspectedMembers(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		for record, want := range map[string]string{"b:1 a:1  c:1": "a:1 b:1 c:1", "*": "", "": ""} {
+			s.Do("HSET", registersKey, "members", record)
+			if l, err := n.Inspect(t.Context(), "x"); err != nil || l.Members != want {
+				t.Errorf("%q is shown as %q, %v", record, l.Members, err)
 			}
 		}
 	})

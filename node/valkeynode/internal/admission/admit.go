@@ -70,7 +70,7 @@ func (a *absence) detail() string {
 func (a *admitter) Admit(ctx context.Context, runID string) (detail string, err error) {
 	to := a.joined.Load()
 	if to == nil {
-		return "the node was not joined to a group; fenlock.New does it", nil
+		return "it is not admitted, or its scripts are gone, and only who takes locks admits it (fenlock.New, fenlock run)", nil
 	}
 	if out := a.out.Load(); out != nil && out.runID == runID && time.Now().Before(out.until) {
 		return out.detail(), nil

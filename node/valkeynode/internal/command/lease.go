@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ func (k *Keys) Inspect(build valkey.Builder, name string) ([]valkey.Completed, e
 	if err != nil {
 		return nil, err
 	}
-	commands := append([]valkey.Completed{build.Multi().Build()}, k.leaseOf(build, key, name)...)
+	commands := append([]valkey.Completed{build.Multi().Build()}, k.leaseOf(build, key, name, "members")...)
 	return append(commands, build.Exec().Build()), nil
 }
 
@@ -55,12 +56,17 @@ func (k *Keys) ParseListed(name string, replies []valkey.ValkeyResult) (lease no
 	values := make([]valkey.ValkeyMessage, len(replies))
 	for i, r := range replies {
 		values[i], err = r.ToMessage()
+		if reply, refused := valkey.IsValkeyErr(err); refused && strings.HasPrefix(reply.Error(), "WRONGTYPE") {
+			return lease, false, nil // somebody has replaced it since it was found
+		}
 		if err != nil && !valkey.IsValkeyNil(err) {
 			return lease, false, err
 		}
 	}
 	lease, err = parseLease(name, values)
-	if err != nil {
+	// One damaged register is not to hide all locks of the server: who asks about that lock
+	// is told (Inspect), and so is who asks what is wrong (Damage).
+	if err != nil && !errors.Is(err, errRegister) {
 		return lease, false, fmt.Errorf("%q: %w", name, describe(err))
 	}
 	return lease, lease.Leased && (k.prefix != "" || lease.Label != ""), nil
@@ -73,11 +79,15 @@ const missing = -2
 // is somebody else's, and is not read whole, since it may have any length.
 const maxHolder = 1024
 
-func (k *Keys) leaseOf(build valkey.Builder, key, name string) []valkey.Completed {
+// errRegister is the error of a register that is no number.
+var errRegister = errors.New("the register of this stripe is no number: it was changed by hand")
+
+// leaseOf reads a lease, its register, and more fields of the registers.
+func (k *Keys) leaseOf(build valkey.Builder, key, name string, more ...string) []valkey.Completed {
 	return []valkey.Completed{
 		build.Getrange().Key(key).Start(0).End(maxHolder - 1).Build(),
 		build.Pttl().Key(key).Build(),
-		build.Hmget().Key(k.registers).Field(strconv.Itoa(node.Stripe(name)), formatField).Build(),
+		build.Hmget().Key(k.registers).Field(strconv.Itoa(node.Stripe(name)), formatField).Field(more...).Build(),
 	}
 }
 
@@ -98,16 +108,24 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, e
 		lease.Remaining = time.Duration(bound(left, mostRemaining.Milliseconds())) * time.Millisecond
 	}
 	fields, err := values[2].AsStrSlice()
-	if err == nil && len(fields) != 2 {
+	if err == nil && len(fields) != 2 && len(fields) != 3 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))
 	}
 	if err == nil {
 		err = checkFormat(fields[1])
 	}
-	if err != nil || fields[0] == "" {
+	if err != nil {
 		return lease, err
 	}
-	lease.Register, err = fence.Parse(fields[0])
+	if len(fields) == 3 && fields[2] != AnyMembers {
+		lease.Members = strings.Join(sorted(fields[2]), " ")
+	}
+	if fields[0] == "" || fields[0] == "0" {
+		return lease, nil
+	}
+	if lease.Register, err = fence.Parse(fields[0]); err != nil {
+		err = fmt.Errorf("%w (%w)", errRegister, err)
+	}
 	return lease, err
 }
 

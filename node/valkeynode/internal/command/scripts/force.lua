@@ -17,6 +17,8 @@ register = math.max(tonumber(register) + 1, tonumber(ARGV[2]))
 if register > 9007199254740991 then
   return redis.error_reply('FENLOCK the register of this stripe is used up')
 end
+-- What is no string is somebody else's: an error, instead of data that are gone.
+redis.call('GETRANGE', KEYS[1], 0, 0)
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[2], ARGV[1], string.format('%.0f', register))
 --@queue
