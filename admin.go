@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -180,17 +181,34 @@ func (a *Admin) collect(ctx context.Context, prefix string, c *collection) []err
 	return failed
 }
 
+// countAtOnce is how many names a node is asked about at once: where nodes are far, each
+// costs a way there and back.
+const countAtOnce = 32
+
 // count asks how many wait for some names. A node that does not tell has none.
 func (a *Admin) count(ctx context.Context, names []string, of map[string][]seen) {
 	var running sync.WaitGroup
 	for i := range a.nodes {
+		admin, err := a.admin(i)
+		if err != nil {
+			continue
+		}
 		running.Go(func() {
-			admin, err := a.admin(i)
-			for _, name := range names {
-				if err != nil || ctx.Err() != nil {
+			for some := range slices.Chunk(names, countAtOnce) {
+				var failed atomic.Bool
+				var asking sync.WaitGroup
+				for _, name := range some {
+					asking.Go(func() {
+						_, waiting, err := admin.Waiting(ctx, name, 0)
+						of[name][i].waiting = waiting
+						if err != nil {
+							failed.Store(true)
+						}
+					})
+				}
+				if asking.Wait(); failed.Load() || ctx.Err() != nil {
 					return
 				}
-				_, of[name][i].waiting, err = admin.Waiting(ctx, name, 0)
 			}
 		})
 	}

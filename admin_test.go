@@ -382,6 +382,29 @@ func TestListMatching(t *testing.T) {
 	})
 }
 
+// Of nodes that are far, a list of many locks takes a few round trips, not one for each.
+func TestListOfFarNodes(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for i := range 100 {
+			for n := range c.nodes {
+				of := fmt.Sprint("a", i)
+				c.nodes[n].view.Do(t.Context(), node.Request{Op: node.Acquire, Name: of, TTL: time.Minute, Holder: node.Holder("h" + of)})
+			}
+		}
+		for _, f := range c.nodes {
+			f.set("look", fault{request: 50 * time.Millisecond})
+		}
+		began := time.Now()
+		page, err := c.admin().List(t.Context(), "a", "", 1000)
+		if wantErr(t, err); len(page.Locks) != 100 {
+			t.Errorf("%d locks", len(page.Locks))
+		}
+		if took := time.Since(began); took != 250*time.Millisecond { // the list, and 100 names by 32
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
 // endless is a node that never comes to the end of its list.
 type endless struct{ shown }
 

@@ -36,9 +36,8 @@ const (
 //
 // Where no node has a lease it does nothing, and the Broken has no token.
 //
-// An error matches ErrInvalid, ctx's own, ErrMisconfigured if the nodes have recorded another
-// group than the Admin's or, if too few nodes answer or vote, ErrNoQuorum. If that is known
-// before, nothing was sent to break it; a majority that fails in the middle leaves the holder
+// An error matches ErrInvalid, ctx's own or, if too few nodes answer and vote, and are of this
+// group as they have recorded it, ErrNoQuorum. If that is known before, nothing was sent to break it; a majority that fails in the middle leaves the holder
 // in doubt: some nodes have its lease no more, and it may make them again. Then it is to be
 // repeated, which does no harm.
 func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
@@ -50,8 +49,9 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 	if err != nil || untaken(said) {
 		return b, err
 	}
-	if err := a.sameGroup(said); err != nil {
-		return b, fmt.Errorf("fenlock: force release %q: %w", name, err)
+	answers, failed := make([]fence.Token, len(a.nodes)), a.strangers(said)
+	if err := a.missing(ctx, "force release", name, failed); err != nil {
+		return b, err
 	}
 	var known fence.Token
 	for _, s := range said {
@@ -59,7 +59,7 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 			known = max(known, s.lease.Register)
 		}
 	}
-	answers, failed, asked := make([]fence.Token, len(a.nodes)), make([]error, len(a.nodes)), a.all()
+	asked := slices.DeleteFunc(a.all(), func(i int) bool { return failed[i] != nil })
 	for pass := range passes {
 		floor := known + ahead<<pass // known changes while who hangs is still asked
 		all := ask(ctx, a, asked, func(ctx context.Context, i int) (fence.Token, error) {
@@ -83,22 +83,27 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 	return b, fmt.Errorf("fenlock: force release %q: after %d passes the nodes still have different numbers, since others take locks all the time: try again", name, passes)
 }
 
-// sameGroup refuses what is not the group that the nodes have recorded: a majority of some
-// of its nodes is none, and would leave the old holder with the others.
-func (a *Admin) sameGroup(all []seen) error {
-	members, of := "", 0
-	for i, s := range all {
-		switch n := len(strings.Fields(s.lease.Members)); {
-		case s.err != nil || n == 0:
-		case n != len(a.nodes):
-			return fmt.Errorf("%w: %s has recorded a group of %d, and %d are named here: nothing was sent; name all nodes of the group, and no others", ErrMisconfigured, a.names[i], n, len(a.nodes))
-		case members != "" && members != s.lease.Members:
-			return fmt.Errorf("%w: %s and %s have recorded different groups: nothing was sent; name all nodes of one group, and no others", ErrMisconfigured, a.names[of], a.names[i])
-		default:
-			members, of = s.lease.Members, i
+// strangers returns the errors of nodes that have recorded another group than this one: a
+// majority of some of a group's nodes is none, and would leave the old holder with the
+// others. They are not asked. Which group it is, most of those say that have as many nodes.
+func (a *Admin) strangers(all []seen) []error {
+	named := map[string]int{}
+	group := ""
+	for _, s := range all {
+		if of := s.lease.Members; len(strings.Fields(of)) == len(a.nodes) {
+			if named[of]++; named[of] > named[group] {
+				group = of
+			}
 		}
 	}
-	return nil
+	errs := make([]error, len(a.nodes))
+	for i, s := range all {
+		if of := s.lease.Members; s.err == nil && of != "" && of != group {
+			errs[i] = fmt.Errorf("%s: %w: it has recorded a group of %d nodes that is not the one named here: name all nodes of the group, and no others; nothing was sent to it",
+				a.names[i], ErrMisconfigured, len(strings.Fields(of)))
+		}
+	}
+	return errs
 }
 
 // untaken reports whether all nodes have answered that nobody has the name.

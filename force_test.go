@@ -177,7 +177,8 @@ func (r recorded) Inspect(ctx context.Context, name string) (node.Lease, error) 
 	return l, err
 }
 
-// A majority of some of a group's nodes, or of nodes of two groups, breaks nothing.
+// A majority of some of a group's nodes, or of nodes of several groups, breaks nothing, and a
+// node of another group has no part in it.
 func TestForceReleaseInAnotherGroup(t *testing.T) {
 	bubbles(t, 3, map[string]struct {
 		members []string
@@ -185,9 +186,12 @@ func TestForceReleaseInAnotherGroup(t *testing.T) {
 	}{
 		"as recorded":            {[]string{"a b c", "a b c", "a b c"}, false},
 		"one has nothing":        {[]string{"a b c", "", "a b c"}, false},
+		"one of a group":         {[]string{"a b c"}, true},
 		"two of a group":         {[]string{"a b c", "a b c"}, true},
-		"one that is no member":  {[]string{"a b c", "a b c", "d e f"}, true},
-		"one of a smaller group": {[]string{"a b c", "a b c", "d"}, true},
+		"one of another group":   {[]string{"a b c", "d e f", "a b c"}, false},
+		"the first of another":   {[]string{"d e f", "a b c", "a b c"}, false},
+		"one of a smaller group": {[]string{"a b c", "a b c", "d"}, false},
+		"three groups":           {[]string{"a b c", "d e f", "g h i"}, true},
 	}, func(t *testing.T, c *cluster, of struct {
 		members []string
 		refused bool
@@ -200,13 +204,19 @@ func TestForceReleaseInAnotherGroup(t *testing.T) {
 		a, err := fenlock.NewAdmin(nodes)
 		wantErr(t, err)
 		b, err := a.ForceRelease(t.Context(), name)
+		want := 0
 		if of.refused {
-			wantErr(t, err, fenlock.ErrMisconfigured)
+			wantErr(t, err, fenlock.ErrNoQuorum, fenlock.ErrMisconfigured)
 		} else {
 			wantErr(t, err)
+			for _, m := range of.members {
+				if m == "a b c" || m == "" {
+					want++
+				}
+			}
 		}
-		if n := c.requests("force release"); (n == 0) != of.refused || (b.Token == 0) != of.refused {
-			t.Errorf("%d requests: %+v", n, b)
+		if n := c.requests("force release"); n != want || (b.Token == 0) != of.refused {
+			t.Errorf("%d requests, want %d: %+v", n, want, b)
 		}
 		lock.Release(t.Context())
 	})
