@@ -12,7 +12,7 @@ import (
 // whoever knows it not sees nothing.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 1)
+	servers := newGroup(t, 1, ttl)
 	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
 	const token = "correct horse & battery"
 	file := filepath.Join(t.TempDir(), "token")
@@ -29,7 +29,7 @@ func TestSignIn(t *testing.T) {
 	w := newWindow(t)
 	w.expect("403")
 	w.open(page + "lock?name=orders/42")
-	w.shows("h1", "Who looks needs the token")
+	w.shows("h1", "This page needs a token")
 	if text := eval[string](w, `document.documentElement.outerHTML`); strings.Contains(text, "web-1") {
 		t.Errorf("who has no token sees %s", text)
 	}
@@ -47,7 +47,7 @@ func TestSignIn(t *testing.T) {
 	other := newWindow(t)
 	other.expect("403")
 	other.open(page)
-	other.shows("h1", "Who looks needs the token")
+	other.shows("h1", "This page needs a token")
 	other.open(page + "?token=" + url.QueryEscape(token))
 	other.shows("#locks", "orders/42", "web-1")
 	if at := eval[string](other, `location.href`); at != page {
@@ -59,7 +59,7 @@ func TestSignIn(t *testing.T) {
 // the place, never reaches a browser.
 func TestNoIdentityInTheBrowser(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
 	wait(t, newLocker(t, servers, "web-2"), "orders/42")
 	w := newWindow(t)

@@ -17,23 +17,30 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// groupTTL is for how long a server is out that has lost its memory.
-const groupTTL = 3 * time.Second
+// ttl is that of the locks. A server that has lost its memory is out for as long, or for
+// longTTL where a test has time to look at it.
+const (
+	ttl     = 3 * time.Second
+	longTTL = 30 * time.Second
+)
 
 // newGroup starts n servers that are admitted already.
-func newGroup(t *testing.T, n int) []*testserver.Server {
+func newGroup(t *testing.T, n int, maxTTL time.Duration) []*testserver.Server {
 	t.Helper()
 	servers := testserver.Group(t, testserver.Kinds(t)[0], n)
 	for _, s := range servers {
-		s.MarkAdmitted(valkeynode.DefaultPrefix, groupTTL)
+		s.MarkAdmitted(valkeynode.DefaultPrefix, maxTTL)
 	}
 	return servers
 }
 
 // newLocker returns a client of its own, of a person or a program with this label.
-func newLocker(t *testing.T, servers []*testserver.Server, label string) *fenlock.Locker {
+func newLocker(t *testing.T, servers []*testserver.Server, label string, change ...func(*fenlock.Config)) *fenlock.Locker {
 	t.Helper()
-	config := fenlock.Config{TTL: groupTTL, MaxTTL: groupTTL, NodeTimeout: groupTTL / 4, Label: label}
+	config := fenlock.Config{TTL: ttl, MaxTTL: ttl, NodeTimeout: ttl / 4, Label: label}
+	for _, f := range change {
+		f(&config)
+	}
 	for _, s := range servers {
 		node, err := valkeynode.Open(s.URL())
 		if err != nil {

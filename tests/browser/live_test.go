@@ -26,7 +26,7 @@ func row(w *window, name string) string {
 // What there is to be seen is seen, and what changes changes on the page that is open.
 func TestPageIsLive(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	w := newWindow(t)
 	w.open(serve(t, servers).url)
 	w.shows("#pager", "Nothing is locked.")
@@ -78,6 +78,7 @@ func TestPageIsLive(t *testing.T) {
 	w.shows("#node-3", "down", "To do:", "Start the server")
 	w.shows(orders, "2 of 3")
 	w.until(fmt.Sprintf(`document.querySelector(%q) !== null`, orders+" .marks .mute"))
+	w.picture("ui") // docs/ui.png
 	servers[2].Restart()
 	w.shows("#node-3", "does not vote for another", " s")
 	w.shows("#node-3", "To do:", "restart no other server")
@@ -95,7 +96,7 @@ func TestPageIsLive(t *testing.T) {
 // The page of one lock says of it what there is to say.
 func TestPageOfALock(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	lock := acquire(t, newLocker(t, servers, "web-1"), "orders/42")
 	second := wait(t, newLocker(t, servers, "web-2"), "orders/42")
 	acquire(t, newLocker(t, servers, "else"), "something else")
@@ -129,7 +130,7 @@ func TestPageOfALock(t *testing.T) {
 // program is there again.
 func TestPageComesBack(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
 	address := fmt.Sprintf("127.0.0.1:%d", testserver.FreePort(t))
 	first := serve(t, servers, "--listen", address)

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/page"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
@@ -117,31 +118,41 @@ func (w *window) picture(name string) {
 }
 
 // crowded is a group in which there is everything to be seen: names without a place to
-// break, queues, a lock on two nodes of three, a node that is down and one that is out.
-func crowded(t *testing.T) (servers []*testserver.Server) {
-	servers = newGroup(t, 5)
-	long := strings.Repeat("a-name-without-an-end/", 20)
-	acquire(t, newLocker(t, servers, strings.Repeat("host-with-a-long-name.", 5)), long)
-	acquire(t, newLocker(t, servers, "web-1.example.com/4711"), "orders/42")
+// break them, a queue, a node that is down, and one that came back without its memory.
+func crowded(t *testing.T) []*testserver.Server {
+	servers := newGroup(t, 5, longTTL)
+	long := func(c *fenlock.Config) { c.MaxTTL = longTTL }
+	acquire(t, newLocker(t, servers, strings.Repeat("host-with-a-long-name.", 5), long), longName)
+	acquire(t, newLocker(t, servers, "web-1.example.com/4711", long), "orders/42")
 	for i := range 5 {
-		wait(t, newLocker(t, servers, fmt.Sprintf("waiter-%d.%s", i, strings.Repeat("x", 50))), "orders/42")
+		wait(t, newLocker(t, servers, fmt.Sprintf("waiter-%d.%s", i, strings.Repeat("x", 50)), long), "orders/42")
 	}
+	servers[3].Kill()
 	servers[4].Kill()
+	servers[4].Restart()
 	return servers
 }
+
+var longName = strings.Repeat("a-name-without-an-end/", 20)
 
 // Every page fits the window and can be read, wide and narrow, light and dark.
 func TestPagesLookRight(t *testing.T) {
 	t.Parallel()
-	servers := crowded(t)
-	s := serve(t, servers, "--allow-release")
 	w := newWindow(t)
 	w.expect("403")
 	w.expect("404")
+	w.open(serve(t, newGroup(t, 3, ttl)).url)
+	w.shows("#pager", "Nothing is locked.")
+	w.shows("#pulse", "live")
+	w.looksRight("nothing is locked")
+	servers := crowded(t)
+	s := serve(t, servers, "--allow-release")
 	w.open(s.url)
 	orders := row(w, "orders/42")
 	w.shows(orders+" .queue", "and 2 more")
-	w.shows("#node-5", "down")
+	w.shows("#node-4", "down")
+	w.shows("#node-5", "does not vote for another")
+	w.shows("#pulse", "live")
 	w.looksRight("all locks")
 	at := eval[string](w, `location.origin`)
 	for what, path := range map[string]string{
@@ -152,7 +163,7 @@ func TestPagesLookRight(t *testing.T) {
 		w.shows("main", " ")
 		w.looksRight(what)
 	}
-	w.open(at + "/lock?name=" + strings.Repeat("a-name-without-an-end/", 20))
+	w.open(at + "/lock?name=" + longName)
 	w.shows("h1", "a-name-without-an-end/")
 	w.looksRight("a lock with a long name")
 	stranger := newWindow(t)
@@ -162,7 +173,7 @@ func TestPagesLookRight(t *testing.T) {
 	stranger.looksRight("signing in")
 
 	// Now it cannot be said who has what.
-	servers[3].Kill()
+	servers[1].Kill()
 	servers[2].Kill()
 	w.open(at + "/")
 	w.shows("#status", "No lock can be taken or extended")
@@ -203,7 +214,7 @@ func (w *window) tree() (all []said, live []string) {
 // Who does not see the page has names for all that is on it.
 func TestPageIsSaid(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
 	wait(t, newLocker(t, servers, "web-2"), "orders/42")
 	servers[2].Kill()

@@ -18,7 +18,7 @@ import (
 // one has it.
 func TestBreakALock(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	lock := acquire(t, newLocker(t, servers, "stuck"), "orders/42")
 	wait(t, newLocker(t, servers, "next"), "orders/42")
 	s := serve(t, servers, "--allow-release")
@@ -54,7 +54,7 @@ func TestBreakALock(t *testing.T) {
 // Somebody else took the lock while the page was asking: that one is not broken.
 func TestBreakOnlyWhatWasShown(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	lock := acquire(t, newLocker(t, servers, "stuck"), "orders/42")
 	w := newWindow(t)
 	w.expect("409")
@@ -74,7 +74,7 @@ func TestBreakOnlyWhatWasShown(t *testing.T) {
 // Without --allow-release nothing on the page breaks a lock, and no address does.
 func TestPageIsForLooking(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	lock := acquire(t, newLocker(t, servers, "stuck"), "orders/42")
 	s := serve(t, servers)
 	w := newWindow(t)
@@ -109,7 +109,7 @@ func TestPageIsForLooking(t *testing.T) {
 // that has a name of its own lead here.
 func TestOtherSitesBreakNothing(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3)
+	servers := newGroup(t, 3, ttl)
 	lock := acquire(t, newLocker(t, servers, "busy"), "orders/42")
 	s := serve(t, servers, "--allow-release")
 	w := newWindow(t)
