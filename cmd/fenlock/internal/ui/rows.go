@@ -57,7 +57,7 @@ func nodeRows(p *picture, now time.Time) (rows []nodeRow) {
 			row.Wait = leftAt(row.Until, now)
 		}
 		if !n.Usable() {
-			row.Since = momentOf(p.state[i], now)
+			row.Since, row.Trip = momentOf(p.state[i], now), ""
 		} else {
 			row.Class = "good"
 			if leases[i] < held {
