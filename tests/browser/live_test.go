@@ -143,6 +143,8 @@ func TestPageComesBack(t *testing.T) {
 	w.shows("#pulse", "live")
 	first.end(syscall.SIGKILL)
 	w.shows("#pulse", "Not live: nothing was heard since")
+	w.until(`document.title.startsWith("not live")`)
+	w.looksRight("not live")
 	w.shows(row(w, "orders/42"), "web-1") // but it shows what was so
 	serve(t, servers, "--listen", address)
 	w.until(`document.getElementById("pulse").textContent === "live"`)
