@@ -17,12 +17,18 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// ttl is that of the locks. A server that has lost its memory is out for as long, or for
-// longTTL where a test has time to look at it.
+// A lock that is looked at lives through the pauses of a slow machine. A server that has lost
+// its memory is out for as long.
 const (
-	ttl     = 3 * time.Second
-	longTTL = 30 * time.Second
+	ttl      = 10 * time.Second
+	shortTTL = 6 * time.Second // where a test waits until a server votes again
+	longTTL  = 30 * time.Second
 )
+
+// with has a client use leases of this length, the longest of its group.
+func with(ttl time.Duration) func(*fenlock.Config) {
+	return func(c *fenlock.Config) { c.TTL, c.MaxTTL, c.NodeTimeout = ttl, ttl, ttl/4 }
+}
 
 // newGroup starts n servers that are admitted already.
 func newGroup(t *testing.T, n int, maxTTL time.Duration) []*testserver.Server {
@@ -37,7 +43,8 @@ func newGroup(t *testing.T, n int, maxTTL time.Duration) []*testserver.Server {
 // newLocker returns a client of its own, of a person or a program with this label.
 func newLocker(t *testing.T, servers []*testserver.Server, label string, change ...func(*fenlock.Config)) *fenlock.Locker {
 	t.Helper()
-	config := fenlock.Config{TTL: ttl, MaxTTL: ttl, NodeTimeout: ttl / 4, Label: label}
+	config := fenlock.Config{Label: label}
+	with(ttl)(&config)
 	for _, f := range change {
 		f(&config)
 	}

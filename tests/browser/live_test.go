@@ -26,7 +26,7 @@ func row(w *window, name string) string {
 // What there is to be seen is seen, and what changes changes on the page that is open.
 func TestPageIsLive(t *testing.T) {
 	t.Parallel()
-	servers := newGroup(t, 3, ttl)
+	servers := newGroup(t, 3, shortTTL)
 	w := newWindow(t)
 	w.open(serve(t, servers).url)
 	w.shows("#pager", "Nothing is locked.")
@@ -38,7 +38,7 @@ func TestPageIsLive(t *testing.T) {
 	}
 
 	// A lock is taken, and two wait for it.
-	lock := acquire(t, newLocker(t, servers, "web-1"), "orders/42")
+	lock := acquire(t, newLocker(t, servers, "web-1", with(shortTTL)), "orders/42")
 	orders := row(w, "orders/42")
 	w.shows(orders, "orders/42", "web-1", "for", "token "+lock.Token().String(), "3 of 3", "nobody")
 	w.until(fmt.Sprintf(`(() => {
@@ -50,9 +50,9 @@ func TestPageIsLive(t *testing.T) {
 		t.Errorf("%d marks of votes", marks)
 	}
 	w.shows("#trail", "orders/42", "taken by web-1, token "+lock.Token().String())
-	wait(t, newLocker(t, servers, "web-2"), "orders/42")
+	wait(t, newLocker(t, servers, "web-2", with(shortTTL)), "orders/42")
 	w.shows(orders+" .queue", "web-2")
-	wait(t, newLocker(t, servers, "web-3"), "orders/42")
+	wait(t, newLocker(t, servers, "web-3", with(shortTTL)), "orders/42")
 	w.shows(orders+" .queue", "web-2", "web-3")
 	w.shows("#trail", "web-3 waits, 2nd in the queue", "web-2 waits, 1st in the queue")
 	w.shows("#status", "1 lock is held, and 2 wait.")
@@ -66,7 +66,7 @@ func TestPageIsLive(t *testing.T) {
 	servers[1].Pause()
 	w.shows("#node-2", "down")
 	w.shows("#status", "1 of 3 nodes does not vote.", "Locks still work. If one more goes, none can be taken or extended.")
-	acquire(t, newLocker(t, servers, "cron"), "report")
+	acquire(t, newLocker(t, servers, "cron", with(shortTTL)), "report")
 	w.shows(row(w, "report"), "cron", "2 of 3")
 	w.shows("#node-2", "down", "does not answer", "To do:", "kill -CONT")
 	servers[1].Resume()

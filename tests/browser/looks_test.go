@@ -121,7 +121,7 @@ func (w *window) picture(name string) {
 // break them, a queue, a node that is down, and one that came back without its memory.
 func crowded(t *testing.T) []*testserver.Server {
 	servers := newGroup(t, 5, longTTL)
-	long := func(c *fenlock.Config) { c.MaxTTL = longTTL }
+	long := func(c *fenlock.Config) { c.MaxTTL = longTTL } // so that the latter is out for a while
 	acquire(t, newLocker(t, servers, strings.Repeat("host-with-a-long-name.", 5), long), longName)
 	acquire(t, newLocker(t, servers, "web-1.example.com/4711", long), "orders/42")
 	for i := range 5 {

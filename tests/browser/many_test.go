@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"github.com/fenlock/fenlock"
 )
 
 // Names and labels are text, whatever is in them, and lead to their own pages.
@@ -53,7 +51,7 @@ func TestManyLocks(t *testing.T) {
 	t.Parallel()
 	const many = 1000
 	servers := newGroup(t, 3, longTTL)
-	l := newLocker(t, servers, "many", func(c *fenlock.Config) { c.TTL, c.MaxTTL = longTTL, longTTL })
+	l := newLocker(t, servers, "many", with(longTTL))
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
 	var running sync.WaitGroup

@@ -29,7 +29,7 @@ type probe struct {
 const (
 	// grace is how long the other nodes are waited for when a majority has answered, so that
 	// one that hangs does not hold up the picture of the others. One that is slow and
-	// works has twice as long as it took before.
+	// works has twice as long as it took before, up to doubtful.
 	grace = 300 * time.Millisecond
 	// firstTime is how long an examination takes as long as nobody knows.
 	firstTime = 500 * time.Millisecond
@@ -53,7 +53,7 @@ func newProbe(n fenlock.Node) (*probe, error) {
 func (p *probe) begin(ctx context.Context, running *sync.WaitGroup) (answered <-chan struct{}, due time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	due = max(grace, 2*p.took)
+	due = min(max(grace, 2*p.took), doubtful)
 	if p.question != nil {
 		return p.question, due
 	}
