@@ -1,10 +1,14 @@
 package browser_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
 )
@@ -139,6 +143,7 @@ func TestPageComesBack(t *testing.T) {
 	w.expect("ERR_INCOMPLETE_CHUNKED_ENCODING")
 	w.expect("ERR_EMPTY_RESPONSE")
 	w.expect("ERR_CONNECTION_RESET")
+	w.expect("503")
 	w.open(first.url)
 	w.shows("#pulse", "live")
 	first.end(syscall.SIGKILL)
@@ -146,8 +151,43 @@ func TestPageComesBack(t *testing.T) {
 	w.until(`document.title.startsWith("not live")`)
 	w.looksRight("not live")
 	w.shows(row(w, "orders/42"), "web-1") // but it shows what was so
+	refuse(t, address)
 	serve(t, servers, "--listen", address)
 	w.until(`document.getElementById("pulse").textContent === "live"`)
 	acquire(t, newLocker(t, servers, "web-2"), "a new one")
 	w.shows(row(w, "a new one"), "web-2")
+}
+
+// refuse answers what the page asks for as a proxy does that has lost what is behind it,
+// until the page has heard of it: a browser does not try by itself again after that.
+func refuse(t *testing.T, address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{}, 1)
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+	})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.Serve(l)
+	}()
+	select {
+	case <-asked:
+	case <-time.After(bound):
+		t.Error("the page does not try again")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
+	<-ended
 }
