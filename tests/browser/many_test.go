@@ -15,8 +15,8 @@ func TestNamesAreText(t *testing.T) {
 		`<img src=x onerror="window.pwned=1">`, `"><script>window.pwned=1</script>`, `</tbody></table><h1>gone</h1>`,
 		`'-alert(1)-'`, `javascript:alert(1)`, `a&b?c=d#e/../%2f+%00`, `{{.}}`, `id: 1`,
 	}
-	w := newWindow(t)
 	s := serve(t, servers)
+	w := newWindow(t)
 	acquire(t, newLocker(t, servers, `<b onclick=alert(1)>bold</b>`), evil[0]) // as the page is made
 	w.open(s.url)
 	row(w, evil[0])
@@ -66,8 +66,9 @@ func TestManyLocks(t *testing.T) {
 	}
 	running.Wait()
 
+	s := serve(t, servers)
 	w := newWindow(t)
-	w.open(serve(t, servers).url)
+	w.open(s.url)
 	w.shows("#pager", "Page 1 of 10, 1,000 locks", "Next")
 	w.shows("#pulse", "live")
 	w.shows("#status", "1,000 locks are held")

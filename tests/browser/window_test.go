@@ -33,6 +33,8 @@ type window struct {
 // bound is for a test that hangs, and no claim about speed.
 const bound = 30 * time.Second
 
+// newWindow is called after all that the window will look at was started: it is closed
+// before that ends, about which it would complain.
 func newWindow(t *testing.T) *window {
 	t.Helper()
 	w := &window{t: t}
