@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the servers that the tests run on, as far as they are missing, from the
 # packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL; a C compiler, for the library
-# that sets the clocks of running servers; and systemd-analyze, which checks the units of
-# deploy/systemd. As root or through sudo.
+# that sets the clocks of running servers; systemd-analyze, which checks the units of
+# deploy/systemd; and Chromium, for the page of "fenlock ui". As root or through sudo.
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -33,7 +33,7 @@ report() {
 }
 
 missing=()
-for server in redis-server valkey-server postgresql cc systemd-analyze; do
+for server in redis-server valkey-server postgresql cc systemd-analyze chromium; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -134,6 +134,11 @@ for server in "${missing[@]}"; do
 	systemd-analyze)
 		# The program and systemd's units, not an init system: that is systemd-sysv.
 		install systemd
+		;;
+	chromium)
+		# Ubuntu has it as a snap only: there it is to be installed by hand.
+		if known chromium; then install chromium || true; fi
+		have chromium || echo "Chromium is not to be had on this system: the tests of the page in a browser fail without it"
 		;;
 	esac
 done

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
 // event is something that has happened, as the trail tells it.
@@ -56,14 +57,17 @@ func changes(prev, next *picture) (all []event) {
 
 func nodeChanges(prev, next *picture) (all []event) {
 	for i, n := range next.nodes {
-		if i >= len(prev.nodes) || prev.nodes[i].State == n.State {
+		if i >= len(prev.nodes) || prev.nodes[i].State == n.State || prev.nodes[i].Usable() && n.Usable() {
 			continue
 		}
-		e := event{kind: up, node: n.Name, text: "works again"}
-		if n.State != fenlock.NodeWorks {
+		e := event{kind: up, node: n.Name, text: "votes again"}
+		if !n.Usable() {
 			e.kind, e.text = down, stateText(n.State)
-			if n.Err != nil {
-				e.text += ": " + reason(n.Name, n.Err)
+			if n.Wait > 0 {
+				e.text += " for another " + doctor.Seconds(n.Wait)
+			}
+			if n.Why != "" {
+				e.text += ": " + short(n.Why, maxReason)
 			}
 		}
 		all = append(all, e)
@@ -72,23 +76,25 @@ func nodeChanges(prev, next *picture) (all []event) {
 }
 
 // stateText is how a node does, after its name.
-func stateText(s fenlock.NodeState) string {
+func stateText(s doctor.State) string {
 	switch s {
-	case fenlock.NodeWorks:
-		return "answers"
-	case fenlock.NodeDown:
-		return "does not answer"
+	case doctor.Votes:
+		return "votes"
+	case doctor.Ready:
+		return "is ready"
+	case doctor.Out:
+		return "does not vote"
 	}
-	return s.String()
+	return "is " + string(s)
 }
 
 func quorumChanges(prev, next *picture) []event {
-	before, now := errors.Is(prev.err, fenlock.ErrNoQuorum), errors.Is(next.err, fenlock.ErrNoQuorum)
-	switch {
+	mute := func(p *picture) bool { return !p.works() || errors.Is(p.err, fenlock.ErrNoQuorum) }
+	switch before, now := mute(prev), mute(next); {
 	case now && !before:
-		return []event{{kind: down, text: "So few nodes answer that no lock can be taken or extended."}}
-	case before && !now && next.err == nil:
-		return []event{{kind: up, text: "A majority of the nodes answers again."}}
+		return []event{{kind: down, text: "So few nodes vote that no lock can be taken or extended."}}
+	case before && !now:
+		return []event{{kind: up, text: "A majority of the nodes votes again."}}
 	}
 	return nil
 }

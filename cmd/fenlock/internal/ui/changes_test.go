@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
 // told returns what the trail tells of a change, each as "subject: text".
@@ -69,26 +69,31 @@ func TestChanges(t *testing.T) {
 			f.locks["b"] = l
 		}, nil},
 		{"a node is down", func() {
-			f.nodes[1].State, f.nodes[1].Err = fenlock.NodeDown, errors.New("valkey://10.0.0.2:6379: refused")
+			f.nodes[1].State, f.nodes[1].Why = doctor.Down, "refused"
 		},
-			[]string{"down valkey://10.0.0.2:6379: does not answer: refused"}},
-		{"a node works again", func() { f.nodes[2].State, f.nodes[2].Err = fenlock.NodeWorks, nil }, []string{"up valkey://10.0.0.3:6379: works again"}},
-		{"a node is down in another way", func() { f.nodes[2].State = fenlock.NodeOut }, []string{"down valkey://10.0.0.3:6379: is out: gone"}},
-		{"the same reason in other words", func() { f.nodes[2].Err = errors.New("timeout") }, nil},
+			[]string{"down valkey://10.0.0.2:6379: is down: refused", "down : So few nodes vote that no lock can be taken or extended."}},
+		{"a node votes again", func() { f.nodes[2].State, f.nodes[2].Why = doctor.Votes, "" }, []string{"up valkey://10.0.0.3:6379: votes again"}},
+		{"a node would vote again", func() { f.nodes[2].State = doctor.Ready }, []string{"up valkey://10.0.0.3:6379: votes again"}},
+		{"a node was never asked", func() { f.nodes[1].State = doctor.Ready }, nil},
+		{"a node is down in another way", func() { f.nodes[2].State = doctor.Misconfigured }, []string{"down valkey://10.0.0.3:6379: is misconfigured: gone"}},
+		{"a node is out", func() {
+			f.nodes[2].State, f.nodes[2].Why, f.nodes[2].Wait = doctor.Out, "it lost its memory", 1500*time.Millisecond
+		}, []string{"down valkey://10.0.0.3:6379: does not vote for another 2s: it lost its memory"}},
+		{"the same reason in other words", func() { f.nodes[2].Why = "timeout" }, nil},
 		{"no majority, and nothing is listed", func() { clear(f.locks); f.err = f.noQuorum() },
-			[]string{"down : So few nodes answer that no lock can be taken or extended."}},
+			[]string{"down : So few nodes vote that no lock can be taken or extended."}},
 		{"no majority, and all is unclear", func() {
 			f.err = f.noQuorum()
 			for name, l := range f.locks {
 				l.State = fenlock.Unclear
 				f.locks[name] = l
 			}
-		}, []string{"down : So few nodes answer that no lock can be taken or extended."}},
+		}, []string{"down : So few nodes vote that no lock can be taken or extended."}},
 		{"the list is not whole", func() { clear(f.locks); f.err = context.DeadlineExceeded }, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f = newFake(3)
-			f.nodes[2].State, f.nodes[2].Err = fenlock.NodeDown, errors.New("gone")
+			f.nodes[2].State, f.nodes[2].Why = doctor.Down, "gone"
 			f.hold("a", "host-a", 10, "w1")
 			f.hold("b", "host-b", 0)
 			f.hold("c", "host-c", 30, "w1", "w2")

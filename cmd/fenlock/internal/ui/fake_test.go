@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/fence"
 )
 
@@ -33,7 +34,7 @@ type fake struct {
 func newFake(nodes int) *fake {
 	f := &fake{locks: map[string]fenlock.LockInfo{}}
 	for i := range nodes {
-		f.nodes = append(f.nodes, Node{Name: fmt.Sprintf("valkey://10.0.0.%d:6379", i+1), RoundTrip: time.Millisecond})
+		f.nodes = append(f.nodes, Node{Name: fmt.Sprintf("valkey://10.0.0.%d:6379", i+1), Standing: doctor.Standing{State: doctor.Votes}, RoundTrip: time.Millisecond})
 	}
 	return f
 }

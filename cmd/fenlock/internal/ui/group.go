@@ -2,17 +2,19 @@ package ui
 
 import (
 	"context"
-	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/node"
 )
 
 // Group is the Source of real nodes.
 type Group struct {
-	admin  *fenlock.Admin // of the probes: who does not answer a probe is not asked
+	admin  *fenlock.Admin // of the probes: a node that cannot be used is not asked
 	probes []*probe
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -22,14 +24,17 @@ type Group struct {
 // NewGroup returns the Source of a group of nodes, which remain the caller's. Close it
 // before them. The error is fenlock.NewAdmin's.
 func NewGroup(nodes []fenlock.Node) (*Group, error) {
+	if _, err := fenlock.NewAdmin(nodes); err != nil {
+		return nil, err
+	}
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	var probed []fenlock.Node
 	for _, n := range nodes {
-		if n == nil {
-			return nil, errors.New("a node is nil")
+		p, err := newProbe(n)
+		if err != nil {
+			return nil, err
 		}
-		p := &probe{Node: n}
 		g.probes, probed = append(g.probes, p), append(probed, p)
 	}
 	var err error
@@ -43,16 +48,14 @@ func (g *Group) Close() {
 	g.ended.Wait()
 }
 
-// grace is how long the other nodes are waited for when a majority has answered, so that
-// one that hangs does not hold up the picture of the others.
-const grace = 300 * time.Millisecond
-
 // Nodes implements Source.
 func (g *Group) Nodes(ctx context.Context) []Node {
 	answers, stop := make(chan bool, len(g.probes)), make(chan struct{})
 	var waiting sync.WaitGroup
+	var longest time.Duration
 	for _, p := range g.probes {
-		answered := p.begin(g.ctx, &g.ended)
+		answered, due := p.begin(g.ctx, &g.ended)
+		longest = max(longest, due)
 		waiting.Go(func() {
 			select {
 			case <-answered:
@@ -61,18 +64,18 @@ func (g *Group) Nodes(ctx context.Context) []Node {
 			}
 		})
 	}
-	g.await(ctx, answers)
+	g.await(ctx, answers, longest)
 	close(stop)
 	waiting.Wait()
-	var nodes []Node
+	var seen doctor.Group
 	for _, p := range g.probes {
-		nodes = append(nodes, p.result())
+		seen.Nodes = append(seen.Nodes, p.result())
 	}
-	return nodes
+	return nodesOf(seen)
 }
 
-// await waits until all nodes have answered, or a majority has and its time is up.
-func (g *Group) await(ctx context.Context, answers <-chan bool) {
+// await waits until all nodes have answered, or a majority has and the others' time is up.
+func (g *Group) await(ctx context.Context, answers <-chan bool, longest time.Duration) {
 	var up <-chan time.Time
 	for good, all := 0, 0; all < len(g.probes); all++ {
 		select {
@@ -81,7 +84,7 @@ func (g *Group) await(ctx context.Context, answers <-chan bool) {
 				good++
 			}
 			if good >= node.Quorum(len(g.probes)) && up == nil {
-				timer := time.NewTimer(grace)
+				timer := time.NewTimer(longest)
 				defer timer.Stop()
 				up = timer.C
 			}
@@ -91,6 +94,40 @@ func (g *Group) await(ctx context.Context, answers <-chan bool) {
 			return
 		}
 	}
+}
+
+// nodesOf says how nodes do, from what they say of themselves and of each other.
+func nodesOf(g doctor.Group) (nodes []Node) {
+	var found []doctor.Finding
+	for i, s := range g.Standings() {
+		e := g.Nodes[i].Examination
+		n := Node{Name: g.Nodes[i].Node, Standing: s, RoundTrip: e.RoundTrip, Note: strings.TrimSpace(e.Product + " " + e.Version)}
+		if e.Role == "replica" {
+			n.Note += ", a replica"
+		}
+		if !s.Usable() {
+			if found == nil {
+				found = g.Examine()
+			}
+			n.Advice = advice(found, n.Name, e.Findings)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// decisive are what the doctor finds that keeps a node from voting, beside what is wrong
+// with the node by itself.
+var decisive = []string{"same-server", "members", "max-ttl", "rebuild", "out"}
+
+// advice is what to do about a node that does not vote.
+func advice(found []doctor.Finding, name string, own []node.Finding) string {
+	for _, f := range found {
+		if slices.Contains(f.Nodes, name) && (slices.Contains(decisive, f.Check) || f.Severity > node.Note && slices.Contains(own, f.Finding)) {
+			return f.Advice
+		}
+	}
+	return ""
 }
 
 // Locks implements Source.

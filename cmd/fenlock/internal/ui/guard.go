@@ -44,10 +44,12 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Frame-Options", "DENY")
 	// Not no-referrer: a browser would leave the origin out of the page's own forms.
 	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if r.Header.Get("Sec-Fetch-Site") != "" { // else the browser says on its console that it is of no use here
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	switch {
-	case !g.meant(r.Host):
+	case !g.meant(r.Host) && r.URL.Path != "/assets/style.css": // which what is said here is shown with
 		say(w, http.StatusForbidden, message{
 			Class: "bad", Head: "This is not called like that",
 			Text: []string{"fenlock ui was asked for as " + short(r.Host, 100) + ". It answers to addresses and to localhost, and to the names that --host gives it: any site could give a name of its own to this address."},

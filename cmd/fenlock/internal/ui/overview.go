@@ -72,6 +72,9 @@ func (v overview) screen() screen {
 	for _, n := range v.Nodes {
 		nodes.items = append(nodes.items, part{n.ID, "node", n})
 		s.texts["trip-"+n.ID] = n.Trip
+		if n.WaitID != "" {
+			s.until[n.WaitID] = n.Until
+		}
 	}
 	for _, l := range v.Locks {
 		locks.items = append(locks.items, part{l.ID, "row", l})

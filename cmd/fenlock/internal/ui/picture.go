@@ -29,6 +29,7 @@ type picture struct {
 	at    time.Time
 	took  time.Duration // without the time for nodes that do not answer
 	nodes []Node
+	asked time.Time   // when they had said how they do
 	state []time.Time // since when each node does as it does, as far as was seen
 	// locks are those of the source's list, in the order of their names. There were more
 	// after them if bound is not empty: then it is the last one's name.
@@ -81,8 +82,7 @@ func (h holding) same(other holding) bool {
 func look(ctx context.Context, source Source, prefix string, names []string, prev *picture) *picture {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	p := &picture{nodes: source.Nodes(ctx), single: map[string]lock{}}
-	start := time.Now()
+	p := &picture{nodes: source.Nodes(ctx), asked: time.Now(), single: map[string]lock{}}
 	page, err := source.Locks(ctx, prefix, MaxLocks)
 	p.at, p.err = time.Now(), err
 	var ask []string
@@ -101,7 +101,7 @@ func look(ctx context.Context, source Source, prefix string, names []string, pre
 		}
 	}
 	p.put(inspect(ctx, source, ask), names)
-	p.took = time.Since(start)
+	p.took = time.Since(p.asked)
 	if prev == nil {
 		prev = &picture{}
 	}

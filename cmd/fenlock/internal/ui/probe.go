@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -11,91 +10,80 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// probe is a node that is asked first whether it answers. While it does not, those who
-// list and inspect locks are told so at once: a server that hangs would hold up each of
-// their questions anew. It is a fenlock.Node, for an Admin.
+// probe is a node that is examined first. While it cannot be used, those who list and
+// inspect locks are told so at once: a server that hangs would hold up each of their
+// questions anew. It is a fenlock.Node, for an Admin.
 type probe struct {
 	fenlock.Node
+	alone *fenlock.Admin // of this node, to examine it
 
 	mu       sync.Mutex
 	question chan struct{} // closed when the one under way is answered; nil if there is none
-	took     time.Duration
-	err      error
-	at       time.Time // of the answer, or of when it was not waited for any more
+	begun    time.Time     // when that was asked
+	info     fenlock.NodeInfo
+	late     bool          // it was not waited for
+	at       time.Time     // of the answer, or of when it was not waited for any more
+	took     time.Duration // the last examination that went well; firstTime before one
 }
 
-// patience is how long a node has for an answer.
-const patience = 2 * time.Second
+const (
+	// grace is how long the other nodes are waited for when a majority has answered, so that
+	// one that hangs does not hold up the picture of the others. One that is slow and
+	// works has twice as long as it took before, up to doubtful.
+	grace = 300 * time.Millisecond
+	// firstTime is how long an examination takes as long as nobody knows.
+	firstTime = 500 * time.Millisecond
+	// doubtful is how long one that voted may be silent until it is said to be down: a
+	// machine that is busy for a moment is no news.
+	doubtful = 2 * time.Second
+	// believed is how long a failed examination keeps others from asking.
+	believed = 10 * time.Second
+)
 
 // errNoAnswer is the error of a node that was not waited for.
-var errNoAnswer = errors.New("nothing came within 2 s")
+var errNoAnswer = errors.New("it was asked, and has not answered yet")
 
-// A failed probe keeps others from asking for so long.
-const believed = 10 * time.Second
+func newProbe(n fenlock.Node) (*probe, error) {
+	alone, err := fenlock.NewAdmin([]fenlock.Node{n})
+	return &probe{Node: n, alone: alone, took: firstTime}, err
+}
 
-// asked is a name to ask for: what is said of it does not matter.
-const asked = "fenlock-ui"
-
-// begin asks the node, unless it is being asked already, and returns what is closed when
-// it has answered.
-func (p *probe) begin(ctx context.Context, running *sync.WaitGroup) <-chan struct{} {
+// begin examines the node, unless that is under way already. It returns what is closed
+// when it has answered, and how long that may take before it is taken for one that hangs.
+func (p *probe) begin(ctx context.Context, running *sync.WaitGroup) (answered <-chan struct{}, due time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	due = min(max(grace, 2*p.took), doubtful)
 	if p.question != nil {
-		return p.question
+		return p.question, due
 	}
 	question := make(chan struct{})
-	p.question = question
+	p.question, p.begun = question, time.Now()
 	running.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		start := time.Now()
-		err := p.look(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = errNoAnswer
-		}
+		info := p.alone.Nodes(ctx)[0]
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.took, p.err, p.at, p.question = time.Since(start), err, time.Now(), nil
+		p.info, p.at, p.question, p.late, p.took = info, time.Now(), nil, false, 0
+		if info.Err == nil {
+			p.took = time.Since(p.begun)
+		}
 		close(question)
 	})
-	return question
-}
-
-func (p *probe) look(ctx context.Context) error {
-	admin, err := p.admin()
-	if err != nil {
-		return err
-	}
-	_, err = admin.Inspect(ctx, asked)
-	return err
-}
-
-func (p *probe) admin() (node.Admin, error) {
-	admin, ok := p.Node.Engine().(node.Admin)
-	if !ok {
-		return nil, fmt.Errorf("%w: it cannot show its leases", errors.ErrUnsupported)
-	}
-	return admin, nil
+	return question, due
 }
 
 // result is how the node does, as far as is known by now.
-func (p *probe) result() Node {
+func (p *probe) result() fenlock.NodeInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.question != nil {
-		p.err, p.at = errNoAnswer, time.Now()
+		p.late, p.at = true, time.Now()
+		known := p.info.Node != "" && time.Since(p.begun) < doubtful
+		if p.info.Err == nil && !known {
+			p.info = fenlock.NodeInfo{Node: p.String(), Err: errNoAnswer, Examination: node.Examination{Member: p.info.Examination.Member}}
+		}
 	}
-	n := Node{Name: p.String(), Err: p.err}
-	switch {
-	case p.err == nil:
-		n.RoundTrip = p.took
-	case errors.Is(p.err, fenlock.ErrMisconfigured):
-		n.State = fenlock.NodeMisconfigured
-	default:
-		n.State = fenlock.NodeDown
-	}
-	return n
+	return p.info
 }
 
 // Engine implements fenlock.Node.
@@ -104,7 +92,10 @@ func (p *probe) Engine() any { return p }
 // answering returns the node's Admin, or why it is not to be asked.
 func (p *probe) answering() (node.Admin, error) {
 	p.mu.Lock()
-	err := p.err
+	err := p.info.Err
+	if err == nil && p.late {
+		err = errNoAnswer
+	}
 	if time.Since(p.at) > believed {
 		err = nil
 	}
@@ -112,7 +103,11 @@ func (p *probe) answering() (node.Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.admin()
+	admin, ok := p.Node.Engine().(node.Admin)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return admin, nil
 }
 
 // Inspect implements node.Admin.

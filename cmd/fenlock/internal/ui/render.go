@@ -6,18 +6,22 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"sync"
 )
 
 //go:embed assets
 var assets embed.FS
 
-var templates = template.Must(template.ParseFS(assets, "assets/*.html"))
+// templates are parsed when the first page is made: every other command would wait for it.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.ParseFS(assets, "assets/*.html"))
+})
 
 // html is a template's text. The templates and what they show are fixed, so that only a
 // mistake in them can fail.
 func html(name string, view any) string {
 	var b bytes.Buffer
-	if err := templates.ExecuteTemplate(&b, name, view); err != nil {
+	if err := templates().ExecuteTemplate(&b, name, view); err != nil {
 		panic(fmt.Sprint("template ", name, ": ", err))
 	}
 	return b.String()

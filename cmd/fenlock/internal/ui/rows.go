@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
 // nodeRow shows one node.
@@ -18,8 +19,12 @@ type nodeRow struct {
 	Address string
 	Class   string // how it looks: good, warn or bad
 	State   string
-	Since   moment // if it does not work
+	Since   moment // if it does not vote
 	Why     string
+	Advice  string // what to do
+	WaitID  string // of the time until it votes, "" if that is not known
+	Wait    string `json:"-"`
+	Until   until  `json:"-"`
 	Note    string
 	Trip    string `json:"-"`
 	Leases  string // of how many of the locks that are held it has a lease, if not of all
@@ -41,13 +46,18 @@ func nodeRows(p *picture, now time.Time) (rows []nodeRow) {
 	for i, n := range p.nodes {
 		row := nodeRow{
 			ID: fmt.Sprintf("node-%d", i+1), Number: i + 1, Name: visible(n.Name), Address: address(n.Name),
-			Class: "bad", State: stateText(n.State), Note: visible(n.Note), Trip: roundTrip(n.RoundTrip),
+			Class: "bad", State: strings.TrimPrefix(stateText(n.State), "is "), Why: short(n.Why, maxReason), Advice: visible(n.Advice),
+			Note: visible(n.Note), Trip: roundTrip(n.RoundTrip),
 		}
-		if n.Err != nil {
-			row.Why = reason(n.Name, n.Err)
+		if n.State == doctor.Out {
+			row.Class = "warn"
 		}
-		if n.State != fenlock.NodeWorks {
-			row.Since = momentOf(p.state[i], now)
+		if n.Wait > 0 {
+			row.WaitID, row.Until = "wait-"+row.ID, untilOf(p.asked, n.Wait, 0)
+			row.Wait = leftAt(row.Until, now)
+		}
+		if !n.Usable() {
+			row.Since, row.Trip = momentOf(p.state[i], now), ""
 		} else {
 			row.Class = "good"
 			if leases[i] < held {
@@ -161,7 +171,7 @@ func voteRowOf(number int, v fenlock.Vote, id string, at, now time.Time) voteRow
 	row := voteRow{Number: number, Address: address(v.Node), Class: "no", Title: "has no lease"}
 	switch {
 	case v.Err != nil:
-		row.Class, row.Title = "mute", "does not answer: "+reason(v.Node, v.Err)
+		row.Class, row.Title = "mute", "cannot be asked: "+reason(v.Node, v.Err)
 		return row
 	case v.Holds:
 		row.Class, row.Title = "holds", "has the lease"

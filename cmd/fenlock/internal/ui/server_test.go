@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
 // asking is a browser of a test.
@@ -94,7 +95,10 @@ func TestHeaders(t *testing.T) {
 		for _, token := range []string{"", "0123456789abcdef"} {
 			a := browse(t, Config{Source: f, Token: token, AllowRelease: true})
 			for _, path := range []string{"/", "/lock?name=a", "/break?name=a", "/none", "/assets/style.css", "/assets/live.js", "/assets/icon.svg", "/assets/parts.html", "/?page=x", "/lock", "/events?page=0", "//", "/../x"} {
-				r := a.get(path)
+				if own := a.get(path).header.Get("Cross-Origin-Opener-Policy"); own != "" {
+					t.Errorf("%s: a browser that does not trust the address is told of %q", path, own)
+				}
+				r := a.get(path, "Sec-Fetch-Site", "none")
 				for name, want := range map[string]string{
 					"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
 					"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
@@ -124,6 +128,9 @@ func TestHost(t *testing.T) {
 			"evil.example": 403, "evil.example:5625": 403, "127.0.0.1.evil.example": 403, "localhost.evil.example": 403, "xlocks.example.com": 403, "127.0.0.1.nip.io:5625": 403, "0x7f000001": 403, "127.1": 403, "2130706433": 403, "localhost:x:y": 403, "<script>": 403, "[::1": 403,
 		} {
 			a.host = host
+			if r := a.get("/assets/style.css"); r.status != 200 && r.status != 400 {
+				t.Errorf("%q: the style of what it is told: %d", host, r.status)
+			}
 			for _, path := range []string{"/", "/assets/live.js"} {
 				r := a.get(path)
 				if r.status != want && (want != 403 || r.status != 400) {
@@ -189,7 +196,7 @@ func TestEscaping(t *testing.T) {
 		f.hold("bytes \xff\xfe", "\xff", 3)
 		f.hold("javascript:alert(1)", "x", 4)
 		f.change(func() {
-			f.nodes[1].State, f.nodes[1].Err, f.nodes[1].Note = fenlock.NodeDown, fmt.Errorf("%s\x1b", evil), evil
+			f.nodes[1].State, f.nodes[1].Why, f.nodes[1].Note, f.nodes[1].Advice = doctor.Down, evil+"\x1b", evil, evil+"\x1b"
 		})
 		a := browse(t, Config{Source: f, AllowRelease: true})
 		all := ""
@@ -277,18 +284,20 @@ func TestStatus(t *testing.T) {
 		{"all well", 5, func(*fake) {}, "good", "All 5 nodes answer. Nothing is locked."},
 		{"one node", 1, func(f *fake) { f.hold("a", "x", 1) }, "good", "The node answers. 1 lock is held, nobody waits."},
 		{"waiters", 3, func(f *fake) { f.hold("a", "x", 1, "w"); f.hold("b", "x", 1) }, "good", "All 3 nodes answer. 2 locks are held, and 1 waits."},
-		{"one down", 5, func(f *fake) { f.nodes[0].State = fenlock.NodeDown }, "warn", "1 of 5 nodes does not work. Locks still work, and would with 1 fewer. Nothing is locked."},
-		{"two down", 5, func(f *fake) { f.nodes[0].State, f.nodes[1].State = fenlock.NodeDown, fenlock.NodeOut }, "warn", "2 of 5 nodes do not work. Locks still work. If one more goes, none can be taken or extended."},
+		{"one down", 5, func(f *fake) { f.nodes[0].State = doctor.Down }, "warn", "1 of 5 nodes does not vote. Locks still work, and would with 1 fewer. Nothing is locked."},
+		{"two down", 5, func(f *fake) { f.nodes[0].State, f.nodes[1].State = doctor.Down, doctor.Out }, "warn", "2 of 5 nodes do not vote. Locks still work. If one more goes, none can be taken or extended."},
 		{"no majority", 3, func(f *fake) {
-			f.nodes[0].State, f.nodes[1].State, f.err = fenlock.NodeDown, fenlock.NodeDown, f.noQuorum()
-		}, "bad", "2 of 3 nodes do not work. No lock can be taken or extended, and who holds what cannot be told."},
-		{"two of two", 2, func(f *fake) { f.nodes[0].State = fenlock.NodeDown }, "bad", "1 of 2 nodes does not work. No lock can be taken"},
+			f.nodes[0].State, f.nodes[1].State, f.err = doctor.Down, doctor.Down, f.noQuorum()
+		}, "bad", "2 of 3 nodes do not vote. No lock can be taken or extended, and who holds what cannot be told."},
+		{"out", 3, func(f *fake) { f.nodes[0].State, f.nodes[1].State = doctor.Out, doctor.Out }, "bad", "2 of 3 nodes do not vote. No lock can be taken or extended."},
+		{"ready", 3, func(f *fake) { f.nodes[0].State = doctor.Ready }, "good", "All 3 nodes answer."},
+		{"two of two", 2, func(f *fake) { f.nodes[0].State = doctor.Down }, "bad", "1 of 2 nodes does not vote. No lock can be taken"},
 		{"none", 3, func(f *fake) {
 			for i := range f.nodes {
-				f.nodes[i].State = fenlock.NodeMisconfigured
+				f.nodes[i].State = doctor.Misconfigured
 			}
-		}, "bad", "None of 3 nodes works."},
-		{"the only one", 1, func(f *fake) { f.nodes[0].State = fenlock.NodeDown }, "bad", "The node does not work."},
+		}, "bad", "None of 3 nodes votes."},
+		{"the only one", 1, func(f *fake) { f.nodes[0].State = doctor.Down }, "bad", "The node does not vote."},
 		{"while listing", 3, func(f *fake) { f.err = f.noQuorum() }, "bad", "The list is not whole."},
 		{"too slow", 3, func(f *fake) { f.slow = time.Hour }, "warn", "The list is not whole. context deadline exceeded."},
 	} {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
 // Source is where the page has from what it shows. It is safe for concurrent use.
@@ -21,9 +22,9 @@ type Source interface {
 
 // Node is how one node does.
 type Node struct {
-	Name      string // as fenlock.Node.String has it
-	State     fenlock.NodeState
-	Err       error         // why it does not work, nil if it does
+	Name string // as fenlock.Node.String has it
+	doctor.Standing
+	Advice    string        // what to do if it does not vote, "" if that is not known
 	RoundTrip time.Duration // of one question; 0 if it is not known
 	Note      string        // what else there is to say, in a few words
 }

@@ -16,29 +16,30 @@ type status struct {
 }
 
 func statusOf(p *picture) status {
-	down, all := 0, len(p.nodes)
-	for _, n := range p.nodes {
-		if n.State != fenlock.NodeWorks {
-			down++
-		}
-	}
-	spare := (all - 1) / 2 // so many may be down
+	mute, all := p.mute(), len(p.nodes)
+	silent := errors.Is(p.err, fenlock.ErrNoQuorum)
 	switch {
-	case down > spare:
-		s := status{Class: "bad", Head: working(down, all), Text: "No lock can be taken or extended, and who holds what cannot be told.", Short: "no majority"}
+	case !p.works():
+		s := status{Class: "bad", Head: working(mute, all), Text: "No lock can be taken or extended.", Short: "no majority"}
+		if silent {
+			s.Text = "No lock can be taken or extended, and who holds what cannot be told."
+		}
 		if all == 1 {
-			s.Short = "the node is down"
+			s.Short = "the node does not vote"
 		}
 		return s
 	case p.err != nil:
 		s := status{Class: "warn", Head: "The list is not whole.", Text: sentence(p.err), Short: "list not whole"}
-		if errors.Is(p.err, fenlock.ErrNoQuorum) {
+		if silent {
 			s.Class = "bad"
 		}
 		return s
-	case down > 0:
-		s := status{Class: "warn", Head: working(down, all), Short: fmt.Sprintf("%d of %d nodes down", down, all)}
-		switch more := spare - down; more {
+	case mute > 0:
+		s := status{Class: "warn", Head: working(mute, all), Short: fmt.Sprintf("%d of %d nodes do not vote", mute, all)}
+		if mute == 1 {
+			s.Short = fmt.Sprintf("1 of %d nodes does not vote", all)
+		}
+		switch more := p.spare() - mute; more {
 		case 0:
 			s.Text = "Locks still work. If one more goes, none can be taken or extended."
 		default:
@@ -54,16 +55,32 @@ func statusOf(p *picture) status {
 	return s
 }
 
-func working(down, all int) string {
+// mute is how many nodes do not vote.
+func (p *picture) mute() (n int) {
+	for _, one := range p.nodes {
+		if !one.Usable() {
+			n++
+		}
+	}
+	return n
+}
+
+// spare is how many nodes need not vote.
+func (p *picture) spare() int { return (len(p.nodes) - 1) / 2 }
+
+// works reports whether locks can be taken and extended.
+func (p *picture) works() bool { return p.mute() <= p.spare() }
+
+func working(mute, all int) string {
 	switch {
 	case all == 1:
-		return "The node does not work."
-	case down == all:
-		return fmt.Sprintf("None of %d nodes works.", all)
-	case down == 1:
-		return fmt.Sprintf("1 of %d nodes does not work.", all)
+		return "The node does not vote."
+	case mute == all:
+		return fmt.Sprintf("None of %d nodes votes.", all)
+	case mute == 1:
+		return fmt.Sprintf("1 of %d nodes does not vote.", all)
 	}
-	return fmt.Sprintf("%d of %d nodes do not work.", down, all)
+	return fmt.Sprintf("%d of %d nodes do not vote.", mute, all)
 }
 
 // counted says how many locks are held, and who waits.

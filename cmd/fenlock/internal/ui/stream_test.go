@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
 // listening is a page of a test that is open.
@@ -102,9 +102,9 @@ func TestStream(t *testing.T) {
 		if l := u.Lists["locks"]; len(l.Order) != 1 || len(l.Items) != 0 || len(u.Texts) != 1 || u.Texts["trip-node-1"] != "9.0 ms" {
 			t.Errorf("a lock is free: %+v", u)
 		}
-		f.change(func() { f.nodes[2].State, f.nodes[2].Err = fenlock.NodeDown, context.DeadlineExceeded })
+		f.change(func() { f.nodes[2].State, f.nodes[2].Why = doctor.Down, "no answer" })
 		u = s.next()
-		if n := u.Lists["nodes"].Items; len(n) != 1 || !strings.Contains(n["node-3"], "does not answer") || !strings.HasPrefix(u.Title, "1 of 3 nodes down") {
+		if n := u.Lists["nodes"].Items; len(n) != 1 || !strings.Contains(n["node-3"], "no answer") || !strings.HasPrefix(u.Title, "1 of 3 nodes does not vote") {
 			t.Errorf("a node is down: %+v", u)
 		}
 	})

@@ -117,11 +117,14 @@ func ordinal(n int) string {
 	return fmt.Sprint(n) + end
 }
 
+// maxReason is how much is shown of what a node says, in bytes.
+const maxReason = 400
+
 // reason is an error in a line, without the name of the node that it is shown beside.
 func reason(node string, err error) string {
 	text := strings.ReplaceAll(strings.TrimPrefix(err.Error(), "fenlock: "), ": fenlock: ", ": ")
 	text = strings.TrimPrefix(text, node+": ")
-	return short(text, 400)
+	return short(text, maxReason)
 }
 
 // address is the name of a node without the scheme, which all nodes of a group share.

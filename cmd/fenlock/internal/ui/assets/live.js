@@ -117,15 +117,17 @@
   // Whether what is shown is what is so.
   const pulse = byId("pulse");
   let heard = 0;
+  let title = document.title;
   const say = (live, text) => {
     pulse.hidden = false;
     pulse.classList.toggle("still", !live);
     body.classList.toggle("stale", !live);
     write(pulse, text);
   };
-  const lost = () => say(false, heard
-    ? `Not live: nothing was heard since ${new Date(heard).toLocaleTimeString()}`
-    : "Not live yet");
+  const lost = () => {
+    say(false, heard ? `Not live: nothing was heard since ${new Date(heard).toLocaleTimeString([], { hour12: false })}` : "Not live yet");
+    document.title = `not live – ${title}`;
+  };
 
   let last = body.dataset.last;
   let first = true;
@@ -138,7 +140,7 @@
     heard = Date.now();
     ahead = heard - news.at;
     last = m.lastEventId.split("-")[1] || last;
-    document.title = news.title;
+    document.title = title = news.title;
     for (const [id, text] of Object.entries(news.parts || {})) fillPart(id, text);
     for (const [id, list] of Object.entries(news.lists || {})) fillList(id, list, first);
     for (const [id, u] of Object.entries(news.until || {})) {

@@ -1,0 +1,97 @@
+package browser_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+)
+
+// Names and labels are text, whatever is in them, and lead to their own pages.
+func TestNamesAreText(t *testing.T) {
+	t.Parallel()
+	servers := newGroup(t, 3, ttl)
+	evil := []string{
+		`<img src=x onerror="window.pwned=1">`, `"><script>window.pwned=1</script>`, `</tbody></table><h1>gone</h1>`,
+		`'-alert(1)-'`, `javascript:alert(1)`, `a&b?c=d#e/../%2f+%00`, `{{.}}`, `id: 1`,
+	}
+	s := serve(t, servers)
+	w := newWindow(t)
+	acquire(t, newLocker(t, servers, `<b onclick=alert(1)>bold</b>`), evil[0]) // as the page is made
+	w.open(s.url)
+	row(w, evil[0])
+	for _, name := range evil[1:] { // as it is changed
+		acquire(t, newLocker(t, servers, `<b>`+name), name)
+	}
+	const clean = `window.pwned === undefined && document.querySelectorAll("main img, main script, main b[onclick], main h1").length === 1`
+	paths := map[string]string{} // of their pages
+	for i, name := range evil {
+		label := "<b>" + name
+		if i == 0 {
+			label = "<b onclick=alert(1)>bold</b>"
+		}
+		at := row(w, name)
+		w.shows(at+" .holder", label)
+		if i > 0 { // since the page was opened
+			w.shows("#trail", name+" taken by")
+		}
+		paths[name] = eval[string](w, fmt.Sprintf(`document.querySelector(%q).getAttribute("href")`, at+" th a"))
+	}
+	w.until(clean)
+	for _, name := range evil {
+		w.open(eval[string](w, `location.origin`) + paths[name])
+		w.until(fmt.Sprintf(`document.querySelector("h1") !== null && document.querySelector("h1").textContent === %s`, quote(name)))
+		w.until(clean)
+	}
+}
+
+// A thousand locks: a hundred of them are in the page, what has not changed stays, and who
+// types can type.
+func TestManyLocks(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	servers := newGroup(t, 3, longTTL)
+	l := newLocker(t, servers, "many", with(longTTL))
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	var running sync.WaitGroup
+	for first := range 20 {
+		running.Go(func() {
+			for i := first; i < many; i += 20 {
+				if _, err := l.Acquire(ctx, fmt.Sprintf("item/%04d", i)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+
+	s := serve(t, servers)
+	w := newWindow(t)
+	w.open(s.url)
+	w.shows("#pager", "Page 1 of 10, 1,000 locks", "Next")
+	w.shows("#pulse", "live")
+	w.shows("#status", "1,000 locks are held")
+	eval[bool](w, `document.querySelectorAll("#locks tr").forEach((r) => { r.kept = true; }) || true`)
+	if n := eval[int](w, `document.querySelectorAll("#locks tr").length`); n != 100 {
+		t.Errorf("%d rows", n)
+	}
+	// While the news come, somebody types what to look for.
+	w.tab("filter")
+	w.press("item/09")
+	if _, err := l.Acquire(ctx, "a new one"); err != nil {
+		t.Fatal(err)
+	}
+	w.shows(row(w, "a new one"), "many")
+	w.press("9")
+	w.until(`document.activeElement.id === "filter" && document.activeElement.value === "item/099"`)
+	if n := eval[int](w, `[...document.querySelectorAll("#locks tr")].filter((r) => r.kept).length`); n != 99 {
+		t.Errorf("%d rows of 99 are still the same", n)
+	}
+	if n := eval[int](w, `document.querySelectorAll("*").length`); n > 5000 {
+		t.Errorf("the page has %d elements", n)
+	}
+	w.press("\r")
+	w.shows("#pager", "10 locks")
+	w.shows("#locks", "item/0990", "item/0999")
+}

@@ -1,0 +1,143 @@
+package browser_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+)
+
+// A stuck lock is broken with the keyboard alone; its holder hears of it, and the next
+// one has it.
+func TestBreakALock(t *testing.T) {
+	t.Parallel()
+	servers := newGroup(t, 3, ttl)
+	lock := acquire(t, newLocker(t, servers, "stuck"), "orders/42")
+	wait(t, newLocker(t, servers, "next"), "orders/42")
+	s := serve(t, servers, "--allow-release")
+	w := newWindow(t)
+	w.open(s.url)
+	w.shows(row(w, "orders/42")+" .queue", "next")
+	w.tab("Break… orders/42")
+	w.press("\r")
+	w.shows("h1", "Break orders/42?")
+	w.shows("main", "Held by", "stuck", "Since", "Token", lock.Token().String(), "Votes", "3 of 3", "Waiting", "next",
+		"stuck loses the lock for good", "only a resource that checks tokens is safe", "next is the next in the queue")
+	w.tab("Break orders/42")
+	w.press("\r")
+	w.shows("h1", "orders/42 is broken")
+	w.shows("main", "stuck had it", "Every token from now on is larger")
+	select {
+	case <-lock.Context().Done():
+		if err := context.Cause(lock.Context()); !errors.Is(err, fenlock.ErrLost) {
+			t.Errorf("the holder is told %v", err)
+		}
+	case <-time.After(bound):
+		t.Error("the holder is not told")
+	}
+	w.tab("See who has it now")
+	w.press("\r")
+	w.shows("#facts", "Held by next")
+	w.shows("#trail", "broken on this page; stuck had it")
+	if said := eval[string](w, `location.href + document.cookie`); strings.Contains(said, "token") || strings.Contains(said, "fenlock-ui") {
+		t.Errorf("the page has its secrets in %s", said)
+	}
+}
+
+// Somebody else took the lock while the page was asking: that one is not broken.
+func TestBreakOnlyWhatWasShown(t *testing.T) {
+	t.Parallel()
+	servers := newGroup(t, 3, ttl)
+	lock := acquire(t, newLocker(t, servers, "stuck"), "orders/42")
+	s := serve(t, servers, "--allow-release")
+	w := newWindow(t)
+	w.expect("409")
+	w.open(s.url)
+	row(w, "orders/42")
+	w.tab("Break… orders/42")
+	w.press("\r")
+	w.shows("h1", "Break orders/42?")
+	release(t, lock)
+	lock = acquire(t, newLocker(t, servers, "another"), "orders/42")
+	w.tab("Break orders/42")
+	w.press("\r")
+	w.shows("main", "Nothing was broken: meanwhile somebody else has it", "another")
+	release(t, lock) // it is held still
+}
+
+// Without --allow-release nothing on the page breaks a lock, and no address does.
+func TestPageIsForLooking(t *testing.T) {
+	t.Parallel()
+	servers := newGroup(t, 3, ttl)
+	lock := acquire(t, newLocker(t, servers, "stuck"), "orders/42")
+	s := serve(t, servers)
+	w := newWindow(t)
+	w.expect("403")
+	w.open(s.url)
+	w.shows(row(w, "orders/42"), "stuck")
+	const breaks = `[...document.querySelectorAll("a, button, form")].filter((e) => /break/i.test(e.textContent + (e.href || "") + (e.action || ""))).length`
+	if n := eval[int](w, breaks); n != 0 {
+		t.Errorf("%d controls break something", n)
+	}
+	w.open(s.url + "lock?name=orders/42")
+	w.shows("#facts", "Held by stuck")
+	if n := eval[int](w, breaks); n != 0 {
+		t.Errorf("%d controls of the lock's page break something", n)
+	}
+	w.open(s.url + "break?name=orders/42")
+	w.shows("main", "Locks can only be looked at here")
+	status := eval[int](w, `(() => {
+	  const r = new XMLHttpRequest();
+	  r.open("POST", "/break", false);
+	  r.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
+	  r.send("name=orders%2F42&seen=");
+	  return r.status;
+	})()`)
+	if status != 403 {
+		t.Errorf("a form that was sent all the same: %d", status)
+	}
+	release(t, lock)
+}
+
+// Another site that a person who may break locks has open breaks none, and neither does one
+// that has a name of its own lead here.
+func TestOtherSitesBreakNothing(t *testing.T) {
+	t.Parallel()
+	servers := newGroup(t, 3, ttl)
+	lock := acquire(t, newLocker(t, servers, "busy"), "orders/42")
+	s := serve(t, servers, "--allow-release")
+	w := newWindow(t)
+	w.expect("403")
+	w.open(s.url)
+	row(w, "orders/42")
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the page would send: the attacker may have guessed it.
+	w.open("http://" + at.Host + "/break?name=orders/42")
+	w.shows("h1", "Break orders/42?")
+	seen := eval[string](w, `document.querySelector("[name=seen]").value`)
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, `<form method="post" action="http://%s/break"><input name="name" value="orders/42"><input name="seen" value="%s"></form>`, at.Host, seen)
+	}))
+	defer site.Close()
+	w.open(site.URL)
+	eval[bool](w, `document.forms[0].submit() || true`)
+	w.shows("main", "That came from another site", "Nothing was done.")
+	w.expect("Failed to load resource")
+	w.open("http://elsewhere.example:" + at.Port() + "/?" + at.RawQuery)
+	w.shows("main", "This is not called like that")
+	if text := eval[string](w, `document.documentElement.textContent`); strings.Contains(text, "orders/42") || strings.Contains(text, "busy") {
+		t.Errorf("a site of another name sees %s", text)
+	}
+	release(t, lock)
+}
