@@ -260,7 +260,7 @@ func TestPageIsSaid(t *testing.T) {
 	if text := eval[string](w, `document.querySelector("#locks .votes .hidden").textContent`); !strings.Contains(text, "leased on node 1, 2; no answer of node 3") {
 		t.Errorf("the votes are said as %q", text)
 	}
-	// On a telephone a table is laid out as cards, which browsers take for no table.
+	// On a telephone a table is laid out as cards, which some browsers take for no table.
 	w.size(390, 800)
 	has(said{"table", "Locks"}, said{"columnheader", "Holder"}, said{"rowheader", "orders/42"}, said{"link", "orders/42"})
 	w.open(eval[string](w, `location.origin`) + "/lock?name=orders/42")
