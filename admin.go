@@ -53,9 +53,6 @@ const (
 // errPatience is the error of a node that was not waited for.
 var errPatience = errors.New("no answer in time")
 
-// most is how many waiters Inspect shows.
-const most = 100
-
 // Inspect shows one name: who has the lock, since when, with which token, what each node
 // says of it, and who waits, at most the first 100. A name that was never locked is free.
 //

@@ -145,6 +145,9 @@ func judge(name string, names []string, said []seen) LockInfo {
 	return l
 }
 
+// most is how many waiters Inspect shows.
+const most = 100
+
 // queued merges the queues of the nodes. Each has the same order, by stamps; how long
 // somebody has waited differs by the nodes' clocks, one of which may be an hour off, so
 // that the median counts.

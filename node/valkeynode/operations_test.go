@@ -67,6 +67,14 @@ func TestLossOfOneWhileAnotherRestarts(t *testing.T) {
 		servers := testserver.Group(t, kind, 3)
 		l := client(t, groupTTL, nil, urls(servers...)...)
 		before := takes(t, l, "a").Token()
+		eventually(t, func() error { // a majority was enough for the lock
+			for _, s := range servers {
+				if !s.IsAdmitted("fenlock:") {
+					return errors.Join(errors.New("not admitted yet"), takes(t, l, "b").Release(t.Context()))
+				}
+			}
+			return nil
+		})
 		servers[0].Kill()
 		servers[1].Kill()
 		servers[1].Restart()
