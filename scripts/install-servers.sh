@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the servers that the tests run on, as far as they are missing, from the
 # packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL; a C compiler, for the library
-# that sets the clocks of running servers; and systemd-analyze, which checks the units of
-# deploy/systemd. As root or through sudo.
+# that sets the clocks of running servers; systemd-analyze, which checks the units of
+# deploy/systemd; and Prometheus with promtool, for deploy/prometheus and deploy/grafana. As
+# root or through sudo.
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -21,6 +22,7 @@ have() {
 	case $1 in
 	systemd-analyze) command -v systemd-analyze >/dev/null && [ -e /lib/systemd/system/multi-user.target ] ;;
 	postgresql) newest_postgres >/dev/null ;;
+	prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
@@ -29,11 +31,12 @@ report() {
 	if have redis-server; then line+="Redis $(redis-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have valkey-server; then line+="Valkey $(valkey-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have postgresql; then line+="PostgreSQL $("$(newest_postgres)" --version | awk '{print $3}'), "; fi
+	if have prometheus; then line+="Prometheus $(prometheus --version 2>&1 | awk 'NR == 1 {sub(/\+.*/, "", $3); print $3}'), "; fi
 	echo "servers for the tests: ${line%, }"
 }
 
 missing=()
-for server in redis-server valkey-server postgresql cc systemd-analyze; do
+for server in redis-server valkey-server postgresql cc systemd-analyze prometheus; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -134,6 +137,9 @@ for server in "${missing[@]}"; do
 	systemd-analyze)
 		# The program and systemd's units, not an init system: that is systemd-sysv.
 		install systemd
+		;;
+	prometheus)
+		install prometheus
 		;;
 	esac
 done
