@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -115,19 +116,21 @@ func (f *family) change(values []string, do func(*series)) {
 	if len(values) != len(f.labels) {
 		panic(fmt.Sprintf("%s has %d labels, not %d", f.name, len(f.labels), len(values)))
 	}
-	key := ""
+	var room [128]byte
+	key := room[:0]
 	for _, v := range values {
-		key += fmt.Sprintf("%d,%s", len(v), v)
+		key = append(strconv.AppendInt(key, int64(len(v)), 10), ',')
+		key = append(key, v...)
 	}
 	f.set.mu.Lock()
 	defer f.set.mu.Unlock()
-	s := f.series[key]
+	s := f.series[string(key)]
 	if s == nil {
 		s = &series{values: slices.Clone(values)}
 		if f.kind == "histogram" {
 			s.buckets = make([]uint64, len(f.bounds)+1)
 		}
-		f.series[key] = s
+		f.series[string(key)] = s
 	}
 	do(s)
 }
