@@ -276,6 +276,7 @@ var circles = []struct {
 	{"cmd/fenlock/internal/demo", nil},
 	{"cmd/fenlock/internal/demopage", nil},
 	{"cmd/fenlock/internal/doctor", nil},
+	{"cmd/fenlock/internal/metrics", nil},
 	{"node/valkeynode/internal/examine", nil},
 	{"cmd/fenlock/internal/ui", nil},
 }

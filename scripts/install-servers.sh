@@ -2,7 +2,8 @@
 # Installs the servers that the tests run on, as far as they are missing, from the
 # packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL; a C compiler, for the library
 # that sets the clocks of running servers; systemd-analyze, which checks the units of
-# deploy/systemd; and Chromium, for the page of "fenlock ui". As root or through sudo.
+# deploy/systemd; Chromium, for the page of "fenlock ui"; and Prometheus with promtool, for
+# deploy/prometheus and deploy/grafana. As root or through sudo.
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -21,6 +22,7 @@ have() {
 	case $1 in
 	systemd-analyze) command -v systemd-analyze >/dev/null && [ -e /lib/systemd/system/multi-user.target ] ;;
 	postgresql) newest_postgres >/dev/null ;;
+	prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
@@ -29,11 +31,12 @@ report() {
 	if have redis-server; then line+="Redis $(redis-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have valkey-server; then line+="Valkey $(valkey-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have postgresql; then line+="PostgreSQL $("$(newest_postgres)" --version | awk '{print $3}'), "; fi
+	if have prometheus; then line+="Prometheus $(prometheus --version 2>&1 | awk 'NR == 1 {sub(/\+.*/, "", $3); print $3}'), "; fi
 	echo "servers for the tests: ${line%, }"
 }
 
 missing=()
-for server in redis-server valkey-server postgresql cc systemd-analyze chromium; do
+for server in redis-server valkey-server postgresql cc systemd-analyze chromium prometheus; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -139,6 +142,9 @@ for server in "${missing[@]}"; do
 		# Ubuntu has it as a snap only: there it is to be installed by hand.
 		if known chromium; then install chromium || true; fi
 		have chromium || echo "Chromium is not to be had on this system: the tests of the page in a browser fail without it"
+		;;
+	prometheus)
+		install prometheus
 		;;
 	esac
 done

@@ -240,7 +240,7 @@ func FuzzRunValues(f *testing.F) {
 		}
 		t.Setenv(nodesVariable, "")
 		o := runOptions{nodes: nodeFlags{urls: []string{"valkey://127.0.0.1:1"}}, ttl: time.Duration(ttl), maxTTL: time.Duration(maxTTL), maxHold: time.Duration(maxHold), label: label}
-		locker, err := o.open("x")
+		locker, err := o.open("x", fenlock.Observer{})
 		if err == nil {
 			locker.Close()
 		}

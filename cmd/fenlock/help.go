@@ -47,6 +47,11 @@ If the lock cannot be extended
   Ctrl-Z does not stop the command: nobody would extend the lock.
   A command that waits, without a limit, for the lock that it runs under is refused (64).
 
+Metrics
+  --metrics 127.0.0.1:5626 answers Prometheus there at /metrics, from before the lock is
+  asked for until it is released. An address that other machines reach needs a
+  --metrics-token-file. The command is never waited for, or held up, by who asks.
+
 Flags and variables
   Each flag has a variable of the environment, which it is stronger than: --max-hold has
   FENLOCK_MAX_HOLD. As with flock(1): -n, -w SECONDS, -E STATUS, and -c 'COMMAND' after

@@ -24,6 +24,7 @@ type runOptions struct {
 	verbose    bool
 	passNodes  bool
 	newServers bool
+	metrics    metricsOptions
 	broken     complaints
 	identity   string // of the lock
 }
@@ -45,6 +46,7 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
 	f.BoolVar(&o.passNodes, "pass-nodes", false, "let the command have FENLOCK_NODES although there is a password in it")
 	f.BoolVar(&o.verbose, "verbose", false, "say on stderr what happens to the lock")
+	o.metrics.register(f)
 	byHand(cmd, "new-servers")
 	registerFlock(cmd)
 }

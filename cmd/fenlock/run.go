@@ -44,7 +44,12 @@ func (o *runOptions) run(name string, command []string) error {
 	if err != nil {
 		return err
 	}
-	locker, err := o.open(name)
+	served, err := o.metrics.serve(name)
+	if err != nil {
+		return err
+	}
+	defer served.close()
+	locker, err := o.open(name, served.observer)
 	if err != nil {
 		return err
 	}
@@ -74,8 +79,8 @@ func notify(c chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-// open makes the Locker, which owns the nodes.
-func (o *runOptions) open(name string) (*fenlock.Locker, error) {
+// open makes the Locker, which owns the nodes. Whoever else wants to hear of it is also.
+func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, error) {
 	nodes, err := o.nodes.open()
 	if err != nil {
 		return nil, err
@@ -91,7 +96,7 @@ func (o *runOptions) open(name string) (*fenlock.Locker, error) {
 	}
 	locker, err := fenlock.New(fenlock.Config{
 		Nodes: nodes, TTL: o.ttl, MaxTTL: o.maxTTL, MaxHold: maxHold, Label: o.label, NewServers: o.newServers,
-		Logger: slog.New(lineHandler{said: new(sync.Map)}), Observer: o.observer(),
+		Logger: slog.New(lineHandler{said: new(sync.Map)}), Observer: fenlock.JoinObservers(o.observer(), also),
 	})
 	if err != nil {
 		closeAll(nodes)

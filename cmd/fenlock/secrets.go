@@ -5,6 +5,7 @@ package main
 import (
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -13,8 +14,9 @@ import (
 // mean that there are none, and a lock of this machine only.
 const withheld = "withheld-because-of-a-password"
 
-// commandEnvironment returns fenlock's environment without the passwords in it. It ends
-// up in crash reports, logs and what a command starts in its turn.
+// commandEnvironment returns fenlock's environment without the passwords in it, which ends
+// up in crash reports, logs and what a command starts in its turn; and without the address
+// of --metrics, which a fenlock in the command could not have.
 func commandEnvironment(passNodes bool) []string {
 	all := os.Environ()
 	for i, entry := range all {
@@ -23,7 +25,7 @@ func commandEnvironment(passNodes bool) []string {
 			all[i] = name + "=" + withheld
 		}
 	}
-	return all
+	return slices.DeleteFunc(all, func(entry string) bool { return strings.HasPrefix(entry, metricsVariable+"=") })
 }
 
 // mayHavePassword reports whether there may be a password in a list of URLs: unless each

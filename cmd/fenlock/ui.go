@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/ui"
-	"github.com/fenlock/fenlock/node/secretfile"
 	"github.com/spf13/cobra"
 )
 
@@ -27,6 +26,10 @@ Who may look
   a proxy in front or, better, come through ssh -L 5625:localhost:5625.
   The page is asked for by address or as localhost. Where it has another name, --host
   tells that: any web site could give a name of its own to this machine.
+
+Prometheus
+  /metrics has how nodes and locks do, without names of locks, for who sends the token, if
+  there is one, as Authorization: Bearer TOKEN.
 
 Who may break locks
   Nobody, unless --allow-release is given; then everybody who looks, and there is a token on
@@ -125,14 +128,7 @@ func (o *uiOptions) token() (string, error) {
 	case o.fromFile && o.makeToken:
 		return "", exitf(exitUsage, "--token-file and --make-token exclude each other")
 	case o.fromFile:
-		token, err := secretfile.ReadPassword(o.tokenFile)
-		if err != nil {
-			return "", exitf(exitUsage, "--token-file: %v", err)
-		}
-		if len(token) < ui.MinToken {
-			return "", exitf(exitUsage, "--token-file: the token has %d bytes, at least %d are needed: nothing else keeps others out", len(token), ui.MinToken)
-		}
-		return token, nil
+		return readToken("--token-file", o.tokenFile)
 	case o.makeToken, o.allowRelease:
 		// Every user of this machine reaches the loopback, and none of them should be able
 		// to break a lock by that alone.

@@ -150,7 +150,7 @@ func TestPlacesAtTheDemo(t *testing.T) {
 
 func TestDemoListensHere(t *testing.T) {
 	for address, text := range map[string]string{
-		"0.0.0.0:0":   "can be reached from other machines: the demo's page is for a loopback address",
+		"0.0.0.0:0":   "whoever reaches it could look on: ssh -L leads to the page from elsewhere, or listen at a loopback address such as 127.0.0.1:5626",
 		"5626":        "is no address: HOST:PORT is wanted",
 		"192.0.2.1:0": "is no address of this machine",
 	} {

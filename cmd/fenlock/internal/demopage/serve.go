@@ -5,14 +5,13 @@ package demopage
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"time"
 
-	"github.com/fenlock/fenlock/cmd/fenlock/internal/ui"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 )
 
 // DefaultAddress is any free port that only this machine reaches.
@@ -20,15 +19,10 @@ const DefaultAddress = "127.0.0.1:0"
 
 // Listen listens at an address of the loopback, host:port.
 func Listen(address string) (net.Listener, error) {
-	l, err := ui.Listen(address, true)
-	if err != nil {
-		return nil, err
-	}
-	if !ui.Loopback(l.Addr()) {
-		l.Close()
-		return nil, fmt.Errorf("%s can be reached from other machines: the demo's page is for a loopback address such as 127.0.0.1:5626. From elsewhere, ssh -L 5626:127.0.0.1:5626 leads to it", address)
-	}
-	return l, nil
+	return listen.TCP(address, listen.Purpose{
+		Example: "127.0.0.1:5626", Others: "demo",
+		Refusal: "look on: ssh -L leads to the page from elsewhere",
+	})
 }
 
 // Serve answers requests until end is called, which waits for what is under way.

@@ -90,6 +90,7 @@ func newHandler(ctx context.Context, running *sync.WaitGroup, c Config, port str
 	for _, name := range []string{"style.css", "live.js", "icon.svg"} {
 		public.Handle("GET /assets/"+name, newAsset(name))
 	}
+	public.Handle("GET /metrics", newExposition(poller, c.Token))
 	public.Handle("/", newSignin(c.Token, port, private))
 	return newGuard(c.Hosts, public)
 }

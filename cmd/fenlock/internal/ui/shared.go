@@ -1,9 +1,6 @@
 package ui
 
-import (
-	"net"
-	"net/http"
-)
+import "net/http"
 
 // What another page of this program needs to look and to behave like this one.
 
@@ -16,6 +13,3 @@ func Style() http.Handler { return newAsset("style.css") }
 
 // Icon returns what answers with the icon.
 func Icon() http.Handler { return newAsset("icon.svg") }
-
-// Loopback reports whether an address can be reached from this machine only.
-func Loopback(a net.Addr) bool { return loopback(a) }

@@ -1,0 +1,127 @@
+package metrics
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Server answers with metrics until it is closed.
+type Server struct{ http *http.Server }
+
+// MaxConnections is how many connections there are at most. One more is closed at once: a
+// Prometheus has one.
+const MaxConnections = 16
+
+// Serve has a handler answer at a listener, which is closed with the Server. It takes no more
+// from the program than a few connections, of which none is waited for, however slow they
+// are. The callback is told why it has ended before it was closed.
+func Serve(l net.Listener, h http.Handler, failed func(error)) *Server {
+	s := &Server{&http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       5 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       2 * time.Minute, // Prometheus asks again after its interval
+		MaxHeaderBytes:    8 << 10,
+		ErrorLog:          log.New(io.Discard, "", 0), // of what clients do
+	}}
+	go func() {
+		if err := s.http.Serve(bounded{l, make(chan struct{}, MaxConnections)}); err != http.ErrServerClosed {
+			failed(err)
+		}
+	}()
+	return s
+}
+
+// Close ends all connections, and waits for none.
+func (s *Server) Close() { s.http.Close() }
+
+// Handler answers GET /metrics with a text, which is not written before it is whole, or with
+// an error. Who asks has to know the token (Authorization: Bearer) if it is not empty.
+func Handler(token string, text func(*http.Request) ([]byte, error)) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		b, err := text(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", ContentType)
+		w.Write(b)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		switch {
+		case token != "" && !known(r, token):
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "the token is wanted: Authorization: Bearer TOKEN", http.StatusUnauthorized)
+		case token == "" && !local(r.Host):
+			// A site can have a name of its own lead here, and its pages read the answers then.
+			http.Error(w, "ask for this by address or as localhost", http.StatusForbidden)
+		default:
+			mux.ServeHTTP(w, r)
+		}
+	})
+}
+
+// known reports whether who asks knows the token, without telling by the time it takes how
+// much of it is right.
+func known(r *http.Request, token string) bool {
+	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	x, y := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// local reports whether a Host header has an address, or localhost.
+func local(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil { // without a port
+		name = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	_, err = netip.ParseAddr(name)
+	return err == nil || strings.EqualFold(strings.TrimSuffix(name, "."), "localhost")
+}
+
+// bounded is a listener that has as many connections at once as its channel takes.
+type bounded struct {
+	net.Listener
+	open chan struct{}
+}
+
+// Accept implements net.Listener.
+func (b bounded) Accept() (net.Conn, error) {
+	for {
+		c, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case b.open <- struct{}{}:
+			return &counted{Conn: c, open: b.open}, nil
+		default:
+			c.Close()
+		}
+	}
+}
+
+// counted is a connection of a bounded listener.
+type counted struct {
+	net.Conn
+	open   chan struct{}
+	closed sync.Once
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	defer c.closed.Do(func() { <-c.open })
+	return c.Conn.Close()
+}
