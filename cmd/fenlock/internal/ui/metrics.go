@@ -16,18 +16,6 @@ const fresh = time.Second
 // states are those of nodes, in the words of "fenlock nodes".
 var states = []doctor.State{doctor.Votes, doctor.Ready, doctor.Out, doctor.Down, doctor.Misconfigured}
 
-func stateOf(n Node) doctor.State {
-	switch n.State {
-	case fenlock.NodeWorks:
-		return doctor.Votes
-	case fenlock.NodeOut:
-		return doctor.Out
-	case fenlock.NodeMisconfigured:
-		return doctor.Misconfigured
-	}
-	return doctor.Down
-}
-
 // exposition tells Prometheus how the group does: what a page shows, without names of locks.
 type exposition struct {
 	poller *poller
@@ -79,7 +67,7 @@ func (e *exposition) text(r *http.Request) ([]byte, error) {
 	for _, n := range p.nodes {
 		for _, s := range states {
 			is := 0.0
-			if stateOf(n) == s {
+			if n.State == s {
 				is = 1
 			}
 			state.Set(is, n.Name, string(s))

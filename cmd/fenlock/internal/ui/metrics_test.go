@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/metrics"
 )
 
@@ -15,8 +15,8 @@ func TestMetrics(t *testing.T) {
 		f := newFake(3)
 		f.hold("secret-name", "secret-label", 1, "a waiter", "another")
 		f.hold("other", "secret-label", 2)
-		f.nodes[1].State, f.nodes[1].RoundTrip = fenlock.NodeOut, 0
-		f.nodes[2].State, f.nodes[2].RoundTrip = fenlock.NodeDown, 0
+		f.nodes[1].State, f.nodes[1].RoundTrip = doctor.Out, 0
+		f.nodes[2].State, f.nodes[2].RoundTrip = doctor.Down, 0
 		a := browse(t, Config{Source: f})
 		r := a.get("/metrics")
 		r.want(t, 200,
