@@ -2,6 +2,7 @@ package browser_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -213,6 +214,36 @@ func (w *window) tree() (all []said, live []string) {
 	return all, live
 }
 
+// lacks says what the page has not, or has no name for.
+func (w *window) lacks(want []said) error {
+	w.t.Helper()
+	all, live := w.tree()
+	var errs []error
+	for _, one := range want {
+		if !slices.Contains(all, one) {
+			names := []string{}
+			for _, other := range all {
+				if other.role == one.role {
+					names = append(names, other.name)
+				}
+			}
+			errs = append(errs, fmt.Errorf("there is no %s %q, but %q", one.role, one.name, names))
+		}
+	}
+	named := []string{"button", "link", "textbox", "searchbox", "checkbox", "heading", "table", "columnheader", "rowheader", "log", "region"}
+	for _, one := range all {
+		if one.name == "" && slices.Contains(named, one.role) {
+			errs = append(errs, fmt.Errorf("a %s has no name", one.role))
+		}
+	}
+	for _, region := range []string{"log Trail polite", "status  polite"} {
+		if !slices.Contains(live, region) {
+			errs = append(errs, fmt.Errorf("there is no live region %q in %q", region, live))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Who does not see the page has names for all that is on it.
 func TestPageIsSaid(t *testing.T) {
 	t.Parallel()
@@ -228,38 +259,12 @@ func TestPageIsSaid(t *testing.T) {
 	has := func(want ...said) {
 		t.Helper()
 		w.shows("#pulse", "live")
-		all, live := w.tree()
-		for _, one := range want {
-			if !slices.Contains(all, one) {
-				names := []string{}
-				for _, other := range all {
-					if other.role == one.role {
-						names = append(names, other.name)
-					}
-				}
-				t.Errorf("there is no %s %q, but %q", one.role, one.name, names)
-			}
-		}
-		for _, one := range all {
-			switch one.role {
-			case "button", "link", "textbox", "searchbox", "checkbox", "heading", "table", "columnheader", "rowheader", "log", "region", "search", "main", "banner":
-				if one.name == "" && one.role != "search" && one.role != "main" && one.role != "banner" {
-					t.Errorf("a %s has no name", one.role)
-				}
-			}
-		}
-		for _, region := range []string{"log Trail polite", "status  polite"} {
-			if !slices.Contains(live, region) {
-				t.Errorf("there is no live region %q in %q", region, live)
-			}
-		}
+		eventually(t, func() error { return w.lacks(want) })
 	}
 	has(said{"heading", "Locks"}, said{"heading", "Nodes"}, said{"heading", "Trail"}, said{"log", "Trail"}, said{"table", "Locks"},
 		said{"searchbox", "Name contains"}, said{"checkbox", "somebody waits"}, said{"button", "Show"},
 		said{"columnheader", "Holder"}, said{"rowheader", "orders/42"}, said{"link", "orders/42"}, said{"link", "Break… orders/42"})
-	if text := eval[string](w, `document.querySelector("#locks .votes .hidden").textContent`); !strings.Contains(text, "leased on node 1, 2; no answer of node 3") {
-		t.Errorf("the votes are said as %q", text)
-	}
+	w.until(`document.querySelector("#locks .votes .hidden").textContent.includes("leased on node 1, 2; no answer of node 3")`)
 	// On a telephone a table is laid out as cards, which some browsers take for no table.
 	w.size(390, 800)
 	has(said{"table", "Locks"}, said{"columnheader", "Holder"}, said{"rowheader", "orders/42"}, said{"link", "orders/42"})
