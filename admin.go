@@ -123,7 +123,7 @@ func (a *Admin) List(ctx context.Context, prefix, after string, limit int) (Page
 // matches all.
 func (a *Admin) ListMatching(ctx context.Context, prefix string, match func(name string) bool, after string, limit int) (Page, error) {
 	limit = min(cmp.Or(max(limit, 0), 100), MaxPage)
-	c := collection{after: after, match: match, limit: limit, nodes: len(a.nodes), byName: map[string][]seen{}}
+	c := collection{after: after, match: match, limit: limit, nodes: len(a.nodes), byName: map[string][]seen{}, out: make([]bool, len(a.nodes))}
 	failed := a.collect(ctx, prefix, &c)
 	names, more := c.names()
 	a.count(ctx, names, c.byName)
@@ -132,6 +132,7 @@ func (a *Admin) ListMatching(ctx context.Context, prefix string, match func(name
 		said := c.byName[name]
 		for i := range said {
 			said[i].err = cmp.Or(failed[i], said[i].err)
+			said[i].lease.Out = c.out[i]
 		}
 		page.Locks = append(page.Locks, judge(name, a.names, said))
 	}
@@ -151,10 +152,16 @@ func (a *Admin) collect(ctx context.Context, prefix string, c *collection) []err
 		go func() {
 			admin, err := a.admin(i)
 			if err == nil {
+				var voting node.Lease
+				var unseen error
+				var asking sync.WaitGroup
+				asking.Go(func() { voting, unseen = admin.Inspect(inner, anyName) })
 				err = admin.List(inner, prefix, func(l node.Lease) bool {
 					c.add(i, l)
 					return inner.Err() == nil
 				})
+				asking.Wait()
+				err, c.out[i] = cmp.Or(err, unseen), voting.Out
 			}
 			if err = cmp.Or(err, inner.Err()); inner.Err() != nil && ctx.Err() == nil {
 				err = fmt.Errorf("%s: %w", a.names[i], errPatience)
@@ -177,6 +184,9 @@ func (a *Admin) collect(ctx context.Context, prefix string, c *collection) []err
 	}
 	return failed
 }
+
+// anyName is a name to ask about where the answer is about the node.
+const anyName = "fenlock"
 
 // countAtOnce is how many names a node is asked about at once: where nodes are far, each
 // costs a way there and back.
@@ -217,6 +227,7 @@ type collection struct {
 	after        string
 	match        func(name string) bool // nil: all
 	limit, nodes int
+	out          []bool // of each node: it does not vote, and may have forgotten what it does not list
 
 	mu     sync.Mutex
 	byName map[string][]seen // by node

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
@@ -212,7 +213,7 @@ func TestInspectWithNodesMissing(t *testing.T) {
 // Leases of several holders on the nodes, and what they come to.
 func TestInspectedState(t *testing.T) {
 	for _, c := range []struct {
-		nodes string // the holder on each; - for nobody, x for no answer
+		nodes string // the holder on each, in capitals if it is out; - for nobody, o if it is out, x for no answer
 		state fenlock.LockState
 		label string
 	}{
@@ -220,6 +221,9 @@ func TestInspectedState(t *testing.T) {
 		{"ab-", fenlock.Free, "a"}, {"abb", fenlock.Held, "b"}, {"ax-", fenlock.Unclear, "a"}, {"aax", fenlock.Held, "a"}, {"--x", fenlock.Free, ""},
 		{"xx-", fenlock.Unclear, ""}, {"xxa", fenlock.Unclear, "a"}, {"xxx", fenlock.Unclear, ""},
 		{"aabb-", fenlock.Free, "a"}, {"aabbx", fenlock.Unclear, "a"}, {"a-bbx", fenlock.Unclear, "b"}, {"abc-x", fenlock.Free, "a"}, {"aabbb", fenlock.Held, "b"},
+		// Who does not vote may have forgotten a lease, but has not made one up.
+		{"oo-", fenlock.Unclear, ""}, {"aoo", fenlock.Unclear, "a"}, {"o--", fenlock.Free, ""}, {"aao", fenlock.Held, "a"}, {"aA-", fenlock.Held, "a"},
+		{"ao-", fenlock.Unclear, "a"}, {"A--", fenlock.Free, "a"}, {"oox", fenlock.Unclear, ""},
 		{"aa--", fenlock.Free, "a"}, {"aaa-", fenlock.Held, "a"}, {"a", fenlock.Held, "a"}, {"x", fenlock.Unclear, ""}, {"-", fenlock.Free, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -227,10 +231,13 @@ func TestInspectedState(t *testing.T) {
 			for i, holder := range c.nodes {
 				n := memnode.New(fmt.Sprint(i))
 				nodes = append(nodes, n)
-				switch holder {
+				if holder == 'o' || holder == 'A' {
+					nodes[i] = forgetful{n}
+				}
+				switch holder = unicode.ToLower(holder); holder {
 				case 'x':
 					n.Crash()
-				case '-':
+				case '-', 'o':
 				default:
 					id := [node.IDLength]byte([]byte(strings.Repeat(fmt.Sprintf("%x", holder-'a'), node.IDLength)))
 					n.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, TTL: time.Minute, Holder: node.NewHolder(id, time.Now(), string(holder))})
@@ -245,8 +252,25 @@ func TestInspectedState(t *testing.T) {
 			if l.State != c.state || l.Label != c.label || (l.Left > 0) != (c.state == fenlock.Held) {
 				t.Errorf("%s: %+v; want %v, %q", c.nodes, l, c.state, c.label)
 			}
+			page, _ := a.List(t.Context(), "", "", 0) // the error is the same
+			for _, l := range page.Locks {
+				if l.State != c.state {
+					t.Errorf("%s: it is listed as %v; want %v", c.nodes, l.State, c.state)
+				}
+			}
 		})
 	}
+}
+
+// forgetful is a node that does not vote.
+type forgetful struct{ *memnode.Node }
+
+func (f forgetful) Engine() any { return f }
+
+func (f forgetful) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	l, err := f.Node.Inspect(ctx, name)
+	l.Out = true
+	return l, err
 }
 
 // A lease that has no end, of another program, outlives the others.

@@ -108,7 +108,7 @@ func (a *Admin) strangers(all []seen) []error {
 
 // untaken reports whether all nodes have answered that nobody has the name.
 func untaken(all []seen) bool {
-	return !slices.ContainsFunc(all, func(s seen) bool { return s.err != nil || s.lease.Leased })
+	return !slices.ContainsFunc(all, func(s seen) bool { return s.err != nil || s.lease.Leased || s.lease.Out })
 }
 
 func (a *Admin) force(ctx context.Context, i int, name string, floor fence.Token) (fence.Token, error) {

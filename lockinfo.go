@@ -38,7 +38,7 @@ type LockState uint8
 
 // The states of a name.
 const (
-	// Unclear: somebody may hold it. So few nodes answered that it cannot be told.
+	// Unclear: somebody may hold it. So few nodes that vote answered that it cannot be told.
 	Unclear LockState = iota
 	// Free: nobody holds it. There may be leases on some nodes, as long as somebody tries
 	// to take it, or if an attempt left them.
@@ -69,7 +69,10 @@ type Vote struct {
 	Label    string
 	Since    time.Time
 	Left     time.Duration
-	Err      error // why the node has not told; nil if it has
+	// Out reports that the node does not vote, and may have forgotten a lease: Admin.Nodes
+	// has the reason.
+	Out bool
+	Err error // why the node has not told; nil if it has
 }
 
 // WaiterInfo is one who waits.
@@ -87,12 +90,15 @@ type seen struct {
 	err     error
 }
 
+// forgetful reports that the node does not know whether somebody has a lease.
+func (s seen) forgetful() bool { return s.lease.Out && !s.lease.Leased }
+
 // judge makes one picture of what the nodes have said: names are theirs, of all nodes.
 func judge(name string, names []string, said []seen) LockInfo {
 	l := LockInfo{Name: name}
 	votes, answered := map[uint64]int{}, 0
 	for _, s := range said {
-		if s.err == nil {
+		if s.err == nil && !s.forgetful() {
 			answered++
 		}
 		if s.err == nil && s.lease.Leased && !s.lease.Reserved {
@@ -116,7 +122,7 @@ func judge(name string, names []string, said []seen) LockInfo {
 	var left []time.Duration
 	origins := map[fence.Token]int{}
 	for i, s := range said {
-		v := Vote{Node: names[i], Err: s.err}
+		v := Vote{Node: names[i], Out: s.err == nil && s.lease.Out, Err: s.err}
 		if s.err == nil && s.lease.Leased {
 			v.Leased, v.Reserved, v.Label, v.Since, v.Left = true, s.lease.Reserved, s.lease.Label, s.lease.Since, s.lease.Remaining
 			v.Holds = votes[most] > 0 && s.lease.Holder == most && !s.lease.Reserved

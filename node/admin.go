@@ -47,6 +47,9 @@ type Lease struct {
 	// Members are the nodes of the group as this one has them recorded, sorted, with spaces
 	// between; empty if it has not, or the lease is one of a list.
 	Members string
+	// Out reports that the node does not vote, since it may have forgotten leases: that it has
+	// none means nothing then. False if the lease is one of a list.
+	Out bool
 }
 
 // Waiter is what an operator sees of a waiter in a queue of one node.

@@ -15,8 +15,8 @@ import (
 
 const inspectHelp = `Show one lock: who has it, since when, with which token, what each node says, who waits.
 
-To look changes nothing. Exit status: 0; 69 if so few nodes answered that it cannot be said
-who has the lock; 64 wrong usage.`
+To look changes nothing. Exit status: 0; 69 if so few nodes answer and vote that it
+cannot be said who has the lock; 64 wrong usage.`
 
 func inspectCommand() *cobra.Command {
 	var f lookFlags
@@ -38,6 +38,9 @@ func inspectCommand() *cobra.Command {
 				encode(w, lockOf(l, time.Now()))
 			} else {
 				describe(w, l, time.Now())
+			}
+			if err == nil && l.State == fenlock.Unclear {
+				return exitf(exitNoQuorum, "inspect %q: so few nodes vote that somebody may have the lock whose lease they have forgotten", printable(l.Name))
 			}
 			return lookError(err)
 		})
@@ -69,7 +72,7 @@ func describe(w io.Writer, l fenlock.LockInfo, now time.Time) {
 	case l.State == fenlock.Free:
 		fmt.Fprintf(w, "%s is free: %s has leases on too few nodes (it tries to take it, or an attempt has left them)\n", printable(l.Name), printable(heldBy(l)))
 	default:
-		fmt.Fprintf(w, "%s: so few nodes answer that it cannot be said who has it\n", printable(l.Name))
+		fmt.Fprintf(w, "%s: so few nodes answer and vote that it cannot be said who has it\n", printable(l.Name))
 	}
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	if !l.Since.IsZero() {
@@ -121,6 +124,8 @@ func vote(v fenlock.Vote) string {
 		return "keeps it for the next in the queue, for a second"
 	case v.Leased:
 		return fmt.Sprintf("has a lease of %s%s", printable(orDash(v.Label)), lasts)
+	case v.Out:
+		return "has no lease, and does not vote: it may have forgotten one (fenlock nodes says why)"
 	}
 	return "has no lease"
 }

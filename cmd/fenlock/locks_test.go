@@ -100,7 +100,7 @@ func TestDescribe(t *testing.T) {
     n1  has the lease, which has no end
   nobody waits in the queue
 `},
-		{votes(fenlock.LockInfo{Name: "a", State: fenlock.Unclear, Label: "x\x1b"}, fenlock.Vote{Node: "n1", Leased: true, Label: "y"}), `a: so few nodes answer that it cannot be said who has it
+		{votes(fenlock.LockInfo{Name: "a", State: fenlock.Unclear, Label: "x\x1b"}, fenlock.Vote{Node: "n1", Leased: true, Label: "y"}), `a: so few nodes answer and vote that it cannot be said who has it
   votes  0/1
     n1  has a lease of y, which has no end
   nobody waits in the queue

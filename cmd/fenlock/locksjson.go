@@ -51,6 +51,7 @@ type voteDoc struct {
 	Reserved bool   `json:"reserved,omitempty"`
 	Label    string `json:"label,omitempty"`
 	LeftMS   int64  `json:"left_ms,omitempty"`
+	Out      bool   `json:"out,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
 
@@ -77,7 +78,7 @@ func lockOf(l fenlock.LockInfo, now time.Time) lockDoc {
 		d.Since, d.HeldMS = &since, max(now.Sub(since).Milliseconds(), 0)
 	}
 	for _, v := range l.Votes {
-		vote := voteDoc{Node: v.Node, Holds: v.Holds, Leased: v.Leased, Reserved: v.Reserved, Label: v.Label, LeftMS: v.Left.Milliseconds()}
+		vote := voteDoc{Node: v.Node, Holds: v.Holds, Leased: v.Leased, Reserved: v.Reserved, Label: v.Label, LeftMS: v.Left.Milliseconds(), Out: v.Out}
 		if v.Err != nil {
 			vote.Error = reason(v.Node, v.Err)
 		}

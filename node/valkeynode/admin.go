@@ -15,11 +15,15 @@ func (n *Node) Inspect(ctx context.Context, name string) (lease node.Lease, err 
 	if err != nil {
 		return lease, err
 	}
-	replies, err := n.read(ctx, commands)
+	server, err := n.voting.Look(ctx)
 	if err != nil {
 		return lease, err
 	}
-	return command.ParseInspect(name, replies)
+	replies, err := n.conn.DoMulti(ctx, commands...)
+	if err != nil {
+		return lease, err
+	}
+	return command.ParseInspect(name, replies, server.Marked)
 }
 
 // Waiting implements node.Admin. It reads in one transaction.

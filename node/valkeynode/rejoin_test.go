@@ -246,6 +246,35 @@ func TestPromotedReplica(t *testing.T) {
 	})
 }
 
+// Whoever asks a server that does not vote is told, so that "no lease" is not taken for
+// "nobody has the lock".
+func TestInspectedServerIsOut(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		out := func(n *valkeynode.Node) bool {
+			t.Helper()
+			lease, err := n.Inspect(t.Context(), "orders/42")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lease.Out
+		}
+		s, n := admitted(t, kind, time.Minute)
+		if out(n) {
+			t.Error("a server that votes is out")
+		}
+		s.Do("FLUSHALL")
+		if !out(n) {
+			t.Error("one that was flushed is not out")
+		}
+		s.MarkAdmitted(valkeynode.DefaultPrefix, time.Minute)
+		s.Kill()
+		s.Restart()
+		if looks := open(t, s.URL()); !out(looks) {
+			t.Error("one that is new is not out")
+		}
+	})
+}
+
 // All memory is lost at once: the locks work again after the longest lease, and
 // an operator is told that tokens rest on clocks. Should one server never come back, the
 // others come back one after the other, and must not wait for it.

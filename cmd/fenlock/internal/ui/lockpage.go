@@ -33,7 +33,7 @@ func newLockPage(p *picture, l lock, mayBreak bool) lockPage {
 	case l.State == fenlock.Held:
 		v.Facts.Head = "Held by " + row.Holder
 	case l.State == fenlock.Unclear:
-		v.Facts.Head = "Too few nodes answer: it cannot be said who has it"
+		v.Facts.Head = "Too few nodes answer and vote: it cannot be said who has it"
 	case row.Holder != "":
 		v.Facts.Head = fmt.Sprintf("Free: %s has leases on too few nodes. It tries to take it, or an attempt has left them", row.Holder)
 	case row.Tag != "":

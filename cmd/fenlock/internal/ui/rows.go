@@ -140,7 +140,7 @@ func lockRowOf(l lock, now time.Time, waiters int, mayBreak bool) lockRow {
 		row.Left, row.Width = leftAt(row.Until, now), row.Until.width(now)
 		row.Late = l.late()
 	case l.State == fenlock.Unclear:
-		row.Tag = "too few nodes answer"
+		row.Tag = "too few nodes answer and vote"
 	case kept:
 		row.Tag = "kept for the next in the queue"
 	case leases > 0:
@@ -180,6 +180,9 @@ func voteRowOf(number int, v fenlock.Vote, id string, at, now time.Time) voteRow
 		return row
 	case v.Leased:
 		row.Class, row.Title = "other", "has a lease of "+who(v.Label)
+	case v.Out:
+		row.Title = "has no lease, and does not vote: it may have forgotten one"
+		return row
 	default:
 		return row
 	}

@@ -60,6 +60,9 @@ type Server struct {
 	agreed atomic.Pointer[membership] // the terms were compared with this one's: not for each request
 }
 
+// Marked reports whether a mark of admission is of what the server was when it was looked at.
+func (s *Server) Marked(mark string) bool { return mark == s.replID }
+
 // Ready returns the server if requests can be sent to it at once, else nil.
 func (v *Voting) Ready() *Server {
 	if s := v.server.Load(); s != nil && s.current() && s.Founded() && v.check(s) == nil {

@@ -19,17 +19,24 @@ func (k *Keys) Inspect(build valkey.Builder, name string) ([]valkey.Completed, e
 	if err != nil {
 		return nil, err
 	}
-	commands := append([]valkey.Completed{build.Multi().Build()}, k.leaseOf(build, key, name, "members")...)
+	commands := append([]valkey.Completed{build.Multi().Build()}, k.leaseOf(build, key, name, "members", "admitted")...)
 	return append(commands, build.Exec().Build()), nil
 }
 
-// ParseInspect reads the replies to Inspect.
-func ParseInspect(name string, replies []valkey.ValkeyResult) (node.Lease, error) {
+// ParseInspect reads the replies to Inspect. A server whose mark of admission is not one
+// does not vote.
+func ParseInspect(name string, replies []valkey.ValkeyResult, marked func(mark string) bool) (node.Lease, error) {
 	values, err := exec(replies)
 	if err != nil {
 		return node.Lease{}, err
 	}
-	return parseLease(name, values)
+	lease, err := parseLease(name, values)
+	if err != nil {
+		return lease, err
+	}
+	fields, err := values[2].AsStrSlice()
+	lease.Out = err != nil || len(fields) != 4 || !marked(fields[3])
+	return lease, err
 }
 
 // Scan reads a page of the keys that may be leases of names with a prefix: strings. The
@@ -108,7 +115,7 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, e
 		lease.Remaining = time.Duration(bound(left, mostRemaining.Milliseconds())) * time.Millisecond
 	}
 	fields, err := values[2].AsStrSlice()
-	if err == nil && len(fields) != 2 && len(fields) != 3 {
+	if err == nil && len(fields) != 2 && len(fields) != 4 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))
 	}
 	if err == nil {
@@ -117,7 +124,7 @@ func parseLease(name string, values []valkey.ValkeyMessage) (lease node.Lease, e
 	if err != nil {
 		return lease, err
 	}
-	if len(fields) == 3 && fields[2] != AnyMembers {
+	if len(fields) == 4 && fields[2] != AnyMembers {
 		lease.Members = strings.Join(sorted(fields[2]), " ")
 	}
 	if fields[0] == "" || fields[0] == "0" {
