@@ -105,7 +105,7 @@ func judge(name string, names []string, said []seen) LockInfo {
 			votes[s.lease.Holder]++
 		}
 	}
-	// The one with most leases; of two, the one that will have them for longer.
+	// The one with most leases; of two with as many, the one of the first node.
 	var most uint64
 	for _, s := range said {
 		if h := s.lease.Holder; votes[h] > votes[most] && s.err == nil {
