@@ -28,7 +28,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	debug.SetGCPercent(400) // a run keeps little
+	debug.SetGCPercent(1000) // a run keeps little
 	var total sim.Total
 	began, progress := time.Now(), time.Now()
 	tell := func(r sim.Result) bool {
