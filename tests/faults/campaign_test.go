@@ -97,13 +97,17 @@ func TestMajorityGoes(t *testing.T) {
 			return errors.Join(s.Cluster.Members[0].Thaw(), s.Cluster.Members[1].Thaw(), s.Cluster.Members[2].Thaw())
 		}, nil
 	}}}
-	s := c.make(t)
-	if err := s.verdict(); err != nil {
-		t.Error(err)
+	// Whether a lock is held for long enough at that moment is chance, one time in many not.
+	for range 4 {
+		s := c.make(t)
+		if err := s.verdict(); err != nil {
+			t.Fatal(err)
+		}
+		if s.outcomes[0].Report.Gone > 0 {
+			return
+		}
 	}
-	if s.outcomes[0].Report.Gone == 0 {
-		t.Error("no lock was lost")
-	}
+	t.Error("no lock was lost")
 }
 
 // The rivals lock when nothing fails.
