@@ -21,9 +21,11 @@ type metricsOptions struct {
 	address   string
 	names     bool
 	tokenFile string
+	flags     *pflag.FlagSet
 }
 
 func (o *metricsOptions) register(f *pflag.FlagSet) {
+	o.flags = f
 	f.StringVar(&o.address, "metrics", "", "`address`, HOST:PORT, that Prometheus is answered at while this runs: /metrics")
 	f.BoolVar(&o.names, "metrics-names", false, "let metrics have the lock's name, as a label")
 	f.StringVar(&o.tokenFile, "metrics-token-file", "", "`file` with the token that Prometheus has to know, which only its owner may read; for an address that other machines reach")
@@ -42,7 +44,8 @@ func (o *metricsOptions) serve(name string) (s serving, err error) {
 	}
 	token := ""
 	p := listen.Purpose{Example: "127.0.0.1:5626", Others: "fenlock run"}
-	if o.tokenFile == "" {
+	// A name that is empty, as that of a variable that is not set, is no leave to do without.
+	if !o.flags.Changed("metrics-token-file") {
 		p.Refusal = "read how the lock does: say --metrics-token-file"
 	} else if token, err = readToken("--metrics-token-file", o.tokenFile); err != nil {
 		return s, err

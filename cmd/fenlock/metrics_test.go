@@ -114,6 +114,7 @@ func TestRunMetricsAddress(t *testing.T) {
 		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", short}, "--metrics-token-file: the token has 15 bytes"},
 		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", open}, "--metrics-token-file: "},
 		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", filepath.Join(folder, "none")}, "does not exist"},
+		{nil, []string{"--metrics", "127.0.0.1:0", "--metrics-token-file", ""}, "--metrics-token-file: "},
 	} {
 		h := newHome(t, c.env...)
 		r := h.start(append(append([]string{"fenlock", "run"}, c.args...), "a", "--", "echo", "it ran")...)

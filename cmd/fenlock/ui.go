@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/ui"
@@ -81,6 +82,11 @@ func uiCommand() *cobra.Command {
 }
 
 func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
+	for _, name := range o.hosts {
+		if strings.Trim(name, ".") == "" || strings.ContainsAny(name, ":/*[]@ ") {
+			return exitf(exitUsage, "--host: %q is no name of a host: it has no port, no scheme and no *; addresses need not be given", name)
+		}
+	}
 	token, err := o.token()
 	if err != nil {
 		return err
@@ -114,7 +120,7 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	ctx, stop := untilSignal()
 	defer stop()
 	err = ui.Serve(ctx, listener, ui.Config{
-		Source: group, Prefix: prefix, Token: token, AllowRelease: o.allowRelease, Hosts: o.hosts, Log: say,
+		Source: group, Prefix: prefix, Token: token, AllowRelease: o.allowRelease, Hosts: o.hosts, Log: sayError,
 	})
 	if err != nil {
 		return exitf(exitNoQuorum, "the page has ended: %v", err)

@@ -128,6 +128,8 @@ func TestUIUsage(t *testing.T) {
 	}{
 		{[]string{"--listen", taken.Addr().String()}, 64, "fenlock: --listen: " + taken.Addr().String() + " is in use by another program"},
 		{[]string{"--listen", "0.0.0.0:0"}, 64, "can be reached from other machines"},
+		{[]string{"--host", "example.com:5625"}, 64, "is no name of a host"},
+		{[]string{"--host", ""}, 64, "is no name of a host"},
 		{[]string{"--listen", ":0"}, 64, "say --make-token or --token-file"},
 		{[]string{"--listen", "5625"}, 64, "HOST:PORT is wanted"},
 		{[]string{"--make-token", "--token-file", file("t", "0123456789abcdef", 0o600)}, 64, "exclude each other"},

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
 	"strconv"
 	"sync"
@@ -169,7 +170,7 @@ func (p *Page) stream(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	sent := 0
-	if last, err := strconv.Atoi(r.Header.Get("Last-Event-ID")); err == nil && last >= 0 {
+	if last, err := strconv.Atoi(r.Header.Get("Last-Event-ID")); err == nil && last >= 0 && last < math.MaxInt {
 		sent = last + 1
 	}
 	for {

@@ -88,6 +88,9 @@ func TestEventsOfTheDemo(t *testing.T) {
 		t.Errorf("who came back got\n%s\nwant\n%s", got, want)
 	}
 	<-finished
+	if far := lines(t, get(t, url+"/events", "Last-Event-ID", "9223372036854775807")); len(far) != 8 {
+		t.Errorf("who has seen more than there was gets %q", far)
+	}
 	if late := lines(t, get(t, url+"/events")); len(late) != 8 {
 		t.Errorf("who comes after the end gets %q", late)
 	}

@@ -40,7 +40,7 @@ func (p *Page) Serve(l net.Listener) (end func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listen.Bounded(l, 4*maxStreams, 0)); !errors.Is(err, http.ErrServerClosed) {
 			p.change(func() { p.over = true }) // the terminal still shows it
 		}
 	}()

@@ -9,8 +9,9 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 )
 
 // Server answers with metrics until it is closed.
@@ -20,21 +21,26 @@ type Server struct{ http *http.Server }
 // Prometheus has one.
 const MaxConnections = 16
 
+// pace is the time from one request to the next. Somebody who asks without end, even without
+// the token, is not to have the CPU that the lock is extended with: a hundred times what a
+// Prometheus asks is no work.
+const pace = 10 * time.Millisecond
+
 // Serve has a handler answer at a listener, which is closed with the Server. It takes no more
-// from the program than a few connections, of which none is waited for, however slow they
-// are. The callback is told why it has ended before it was closed.
+// from the program than a few connections with a request each, of which none is waited for,
+// however slow they are. The callback is told why it has ended before it was closed.
 func Serve(l net.Listener, h http.Handler, failed func(error)) *Server {
 	s := &Server{&http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       5 * time.Second,
 		WriteTimeout:      10 * time.Second,
-		IdleTimeout:       2 * time.Minute, // Prometheus asks again after its interval
 		MaxHeaderBytes:    8 << 10,
 		ErrorLog:          log.New(io.Discard, "", 0), // of what clients do
 	}}
+	s.http.SetKeepAlivesEnabled(false) // Prometheus connects again
 	go func() {
-		if err := s.http.Serve(bounded{l, make(chan struct{}, MaxConnections)}); err != http.ErrServerClosed {
+		if err := s.http.Serve(listen.Bounded(l, MaxConnections, pace)); err != http.ErrServerClosed {
 			failed(err)
 		}
 	}()
@@ -89,39 +95,4 @@ func local(host string) bool {
 	}
 	_, err = netip.ParseAddr(name)
 	return err == nil || strings.EqualFold(strings.TrimSuffix(name, "."), "localhost")
-}
-
-// bounded is a listener that has as many connections at once as its channel takes.
-type bounded struct {
-	net.Listener
-	open chan struct{}
-}
-
-// Accept implements net.Listener.
-func (b bounded) Accept() (net.Conn, error) {
-	for {
-		c, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case b.open <- struct{}{}:
-			return &counted{Conn: c, open: b.open}, nil
-		default:
-			c.Close()
-		}
-	}
-}
-
-// counted is a connection of a bounded listener.
-type counted struct {
-	net.Conn
-	open   chan struct{}
-	closed sync.Once
-}
-
-// Close implements net.Conn.
-func (c *counted) Close() error {
-	defer c.closed.Do(func() { <-c.open })
-	return c.Conn.Close()
 }

@@ -19,6 +19,7 @@ type breaking struct {
 	poller *poller
 	log    func(format string, args ...any)
 	may    bool
+	asking turns
 }
 
 // breakLimit is how long it may take.
@@ -79,6 +80,10 @@ func (b *breaking) answer(w http.ResponseWriter, r *http.Request, status int, na
 
 // look sees what is there. If too few nodes answer, it has answered.
 func (b *breaking) look(ctx context.Context, w http.ResponseWriter, name string) (lock, bool) {
+	if !b.asking.enter(ctx) {
+		return lock{}, false
+	}
+	defer b.asking.leave()
 	info, err := b.source.Inspect(ctx, name)
 	if err != nil {
 		b.refuse(w, name, fmt.Sprintf("%s was not broken", visible(name)), err, "Nothing was sent to any node. A lock can be broken while a majority of the nodes answers.")

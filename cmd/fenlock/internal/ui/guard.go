@@ -60,6 +60,13 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
+	if r.Method != http.MethodPost && r.ContentLength != 0 || r.Method == http.MethodHead && r.URL.Path == "/events" {
+		// A body that never ends keeps the answer back, and who wants no body would be sent
+		// news without end.
+		h.Set("Connection", "close")
+		http.Error(w, "this is not asked for like that", http.StatusBadRequest)
+		return
+	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	g.next.ServeHTTP(w, r)
 }

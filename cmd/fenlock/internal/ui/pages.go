@@ -19,7 +19,24 @@ type pages struct {
 	source   Source
 	instance string
 	mayBreak bool
+	asking   turns
 }
+
+// turns bounds how many ask the nodes at a time because somebody has opened a page: who
+// opens thousands is not to be the nodes' load.
+type turns chan struct{}
+
+// enter waits for a turn; false if ctx is done before.
+func (t turns) enter(ctx context.Context) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t turns) leave() { <-t }
 
 // picture returns the newest one. If there is none, it has answered.
 func (p *pages) picture(w http.ResponseWriter, r *http.Request) (*picture, bool) {
@@ -62,6 +79,10 @@ func (p *pages) lock(w http.ResponseWriter, r *http.Request) {
 	}
 	l, found := picture.single[name]
 	if !found {
+		if !p.asking.enter(r.Context()) {
+			return
+		}
+		defer p.asking.leave()
 		l = inspect(r.Context(), p.source, []string{name})[name]
 		l.steady(picture.byName())
 	}

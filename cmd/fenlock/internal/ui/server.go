@@ -13,6 +13,8 @@ import (
 	"path"
 	"sync"
 	"time"
+
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 )
 
 // Config is what a page is about.
@@ -27,6 +29,9 @@ type Config struct {
 	// Log is told what was broken, in a line. It may be called from several goroutines.
 	Log func(format string, args ...any)
 }
+
+// maxConnections bounds what who only connects takes: a page has two.
+const maxConnections = 256
 
 // endLimit is how long what is under way has when the page ends.
 const endLimit = 3 * time.Second
@@ -50,7 +55,7 @@ func Serve(ctx context.Context, l net.Listener, c Config) error {
 		ErrorLog:          log.New(io.Discard, "", 0), // of what browsers do
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
+	go func() { failed <- server.Serve(listen.Bounded(l, maxConnections, 0)) }()
 	select {
 	case err := <-failed:
 		return err
@@ -75,8 +80,8 @@ func newHandler(ctx context.Context, running *sync.WaitGroup, c Config, port str
 	}
 	instance := rand.Text()[:8]
 	poller := newPoller(ctx, running, c.Source, c.Prefix, &trail{})
-	shown := &pages{poller: poller, source: c.Source, instance: instance, mayBreak: c.AllowRelease}
-	breaks := &breaking{source: c.Source, poller: poller, log: c.Log, may: c.AllowRelease}
+	shown := &pages{poller: poller, source: c.Source, instance: instance, mayBreak: c.AllowRelease, asking: make(turns, atOnce)}
+	breaks := &breaking{source: c.Source, poller: poller, log: c.Log, may: c.AllowRelease, asking: shown.asking}
 
 	private := http.NewServeMux()
 	private.HandleFunc("GET /{$}", shown.overview)

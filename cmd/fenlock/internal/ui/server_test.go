@@ -150,7 +150,7 @@ func TestMethods(t *testing.T) {
 		for _, c := range []struct {
 			method, path string
 			want         int
-		}{{"PUT", "/", 405}, {"DELETE", "/break?name=a", 405}, {"OPTIONS", "/", 405}, {"TRACE", "/", 405}, {"POST", "/lock", 404}, {"HEAD", "/", 200}, {"POST", "/", 404}, {"POST", "/assets/style.css", 404}} {
+		}{{"PUT", "/", 405}, {"DELETE", "/break?name=a", 405}, {"OPTIONS", "/", 405}, {"TRACE", "/", 405}, {"POST", "/lock", 404}, {"HEAD", "/", 200}, {"HEAD", "/events", 400}, {"POST", "/", 404}, {"POST", "/assets/style.css", 404}} {
 			if r := a.do(c.method, c.path, nil); r.status != c.want && r.status != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s: %d, want %d", c.method, c.path, r.status, c.want)
 			}

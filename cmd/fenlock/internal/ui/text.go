@@ -12,13 +12,14 @@ import (
 // or changes the direction of what follows, is written as an escape. Whoever may write to
 // the nodes must not be able to make one lock look like another one.
 func visible(text string) string {
-	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
-	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 && strings.Trim(text, " ") == text && !strings.Contains(text, "  ") {
 		return text
 	}
 	var b strings.Builder
 	for i, r := range text {
 		switch _, size := utf8.DecodeRuneInString(text[i:]); {
+		case r == ' ' && (i == 0 || i == len(text)-1 || text[i-1] == ' '):
+			b.WriteString(`\u0020`) // a browser shows several as one
 		case plain(r):
 			b.WriteRune(r)
 		case r == utf8.RuneError && size == 1:
@@ -30,6 +31,11 @@ func visible(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// plain reports whether a character has a picture.
+func plain(r rune) bool {
+	return unicode.IsPrint(r) && r != utf8.RuneError && r != '\u2800' && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // short is a visible text of bounded length: a name that another program made can be of

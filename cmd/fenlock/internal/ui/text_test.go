@@ -15,6 +15,8 @@ func TestVisible(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "orders/42": "orders/42", "grün 锁 🔒": "grün 锁 🔒", "a\nb": `a\u000ab`, "\x1b[2J": `\u001b[2J`, "\xffx": `\xffx`,
 		"a\u202eb": `a\u202eb`, "\u200b": `\u200b`, "\U000e0001": `\U000e0001`, "\ufffd": `\ufffd`, "<b>&": "<b>&", "a\u00a0b": `a\u00a0b`,
+		// What looks like another name in a browser.
+		"pay roll": "pay roll", "pay  roll": `pay \u0020roll`, " pay ": `\u0020pay\u0020`, "pay\u034froll": `pay\u034froll`, "pay\u3164": `pay\u3164`, "pay\u2800": `pay\u2800`, "pay\ufe0f": `pay\ufe0f`,
 	} {
 		if got := visible(text); got != want {
 			t.Errorf("%q is shown as %s; want %s", text, got, want)
