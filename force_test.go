@@ -11,6 +11,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
 )
 
 // The lock is free at once, its old holder hears of it and cannot come back, and the next
@@ -220,4 +221,21 @@ func TestForceReleaseInAnotherGroup(t *testing.T) {
 		}
 		lock.Release(t.Context())
 	})
+}
+
+// Where nodes may have forgotten a lease, "nobody has it" is no answer.
+func TestForceReleaseBesideForgetfulNodes(t *testing.T) {
+	for _, nodes := range [][]node.Node{
+		{memnode.New("a"), memnode.New("b"), memnode.New("c")},
+		{memnode.New("a"), memnode.New("b"), forgetful{memnode.New("c")}},
+	} {
+		_, forgotten := nodes[2].(forgetful)
+		a, err := fenlock.NewAdmin(nodes)
+		wantErr(t, err)
+		b, err := a.ForceRelease(t.Context(), name)
+		wantErr(t, err)
+		if (b.Token != 0) != forgotten {
+			t.Errorf("forgetful %v: %+v", forgotten, b)
+		}
+	}
 }

@@ -158,6 +158,32 @@ func TestMethods(t *testing.T) {
 	})
 }
 
+// A body that never comes would keep the answer back, and a place with it.
+func TestBodyThatIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := browse(t, Config{Source: newFake(1)})
+		for _, path := range []string{"/", "/events", "/metrics"} {
+			if r := a.do("GET", path, url.Values{"a": {"b"}}); r.status != http.StatusBadRequest {
+				t.Errorf("GET %s with a body: %d", path, r.status)
+			}
+		}
+	})
+}
+
+// Who asks the nodes by opening pages waits for a turn, for as long as its browser does.
+func TestTurns(t *testing.T) {
+	turns := make(turns, 1)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if !turns.enter(t.Context()) || turns.enter(gone) {
+		t.Error("two have a turn of one")
+	}
+	turns.leave()
+	if !turns.enter(t.Context()) {
+		t.Error("the turn of who has left is nobody's")
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(1)
