@@ -1,0 +1,36 @@
+// Package pgnode is a node in a PostgreSQL database, 15 or newer. Every operation is one
+// statement: a call of a function that the schema brings along (Schema, Migrate), which
+// applies the rules of package node/rule to the rows of the name and of its stripe. It
+// needs no session: transaction pooling by pgbouncer will do.
+//
+// # What survives what
+//
+// Leases and queues are in tables that are not logged, so that a lock costs no wait for
+// the disk. The registers are written ahead: a logged row says which number none has
+// passed yet, ten minutes of proposals further on, and is on the disk, and on the replicas
+// that the server waits for, before a number above the last one is promised. A server that
+// is stopped and started keeps everything. One that crashed, a replica that was promoted and a
+// backup that was restored find the unlogged tables empty, PostgreSQL sees to that: the
+// node answers node.Rejoining until the longest lease of the group has passed, and goes on
+// above every number that was promised. The row that says "the memory is whole" is
+// unlogged itself, and knows the transaction that wrote it, so that one out of a dump is
+// not taken for it.
+//
+// A register can go back where a logged row can: a replica that lagged behind by more than
+// ten minutes' proposals, an old backup. Tokens then are larger than before only as far
+// as the clients' wall clocks agree, since they propose these.
+//
+// # The clock
+//
+// Leases end by the server's wall clock, read in each operation, whatever now() or the
+// time zone of a session says. A step of that clock ends leases early or late; tokens
+// do not depend on it.
+//
+// # Waiting
+//
+// The schema keeps waiter queues. A client whose waiters wait has one connection of its own on
+// which it is notified (LISTEN). NOTIFY is used only when somebody is to be told, as it
+// takes a lock of the whole server for a moment. Where notifications do not
+// arrive, through pgbouncer for instance, or no connection is left, the client asks at
+// growing intervals of 20 ms to half a second, one statement for all of its waiters.
+package pgnode

@@ -1,0 +1,133 @@
+package pgnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// SQLSTATEs (PostgreSQL documentation, appendix A), and two of the schema's own.
+const (
+	insufficientPrivilege = "42501"
+	undefinedTable        = "42P01"
+	undefinedColumn       = "42703"
+	undefinedFunction     = "42883"
+	undefinedSchema       = "3F000"
+	undefinedDatabase     = "3D000"
+	undefinedStatement    = "26000" // a prepared one
+	duplicateStatement    = "42P05"
+	notSupported          = "0A000"
+	readOnly              = "25006"
+	tooManyConnections    = "53300"
+	diskFull              = "53100"
+	outOfMemory           = "53200"
+	canceled              = "57014"
+	serialization         = "40001"
+	deadlock              = "40P01"
+	lockTimeout           = "55P03"
+	badPassword           = "28P01"
+	badAuthorization      = "28000"
+	startingUp            = "57P03"
+	isolationOfOurs       = "FL001"
+)
+
+// reply returns what the server said, nil if an error is not from it.
+func reply(err error) *pgconn.PgError {
+	var said *pgconn.PgError
+	errors.As(err, &said)
+	return said
+}
+
+func hasCode(err error, code string) bool {
+	said := reply(err)
+	return said != nil && said.Code == code
+}
+
+// errorf names the node in an error, says what can be done about it, and marks those that
+// waiting does not mend, and those of requests that were certainly not carried out.
+func (n *Node) errorf(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	advice, lasting := n.advice(err)
+	named := fmt.Errorf("postgres %s: %s: %w", n.name, op, redacted{err})
+	if advice != "" {
+		named = fmt.Errorf("%w (%s)", named, advice)
+	}
+	if lasting && !errors.Is(err, node.ErrMisconfigured) {
+		named = fmt.Errorf("%w: %w", node.ErrMisconfigured, named)
+	}
+	if undone(err) {
+		return node.NotSent(named)
+	}
+	return named
+}
+
+// undone reports whether an operation was certainly not carried out, and never will be. A
+// server that answers a statement with an error has rolled it back, since the statement is
+// the transaction. Not so where it says farewell at once (FATAL): it may have committed
+// and been shut down while it waited for a replica.
+func undone(err error) bool {
+	var connecting *pgconn.ConnectError
+	if errors.As(err, &connecting) || errors.Is(err, errClosed) || pgconn.SafeToRetry(err) {
+		return true
+	}
+	said := reply(err)
+	return said != nil && said.SeverityUnlocalized == "ERROR"
+}
+
+// again reports whether an operation that was not carried out may be tried again at once:
+// it lost to another transaction.
+func again(err error) bool {
+	return undone(err) && (hasCode(err, serialization) || hasCode(err, deadlock))
+}
+
+// advice says what a person can do about an error, and whether waiting does not help.
+func (n *Node) advice(err error) (text string, lasting bool) {
+	said := reply(err)
+	if said == nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return "", false
+		}
+		return "", false
+	}
+	switch said.Code {
+	case undefinedTable, undefinedFunction, undefinedSchema, undefinedColumn:
+		return fmt.Sprintf("fenlock's schema %q is not there, or is another version's: run \"fenlock migrate\" once, as a user who may create it", n.schema), true
+	case insufficientPrivilege:
+		return fmt.Sprintf("the user lacks a right: GRANT USAGE ON SCHEMA %[1]s TO …; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO …", n.schema), true
+	case undefinedDatabase:
+		return "create the database, or name another one in the URL", true
+	case badPassword, badAuthorization:
+		return "the server refuses this user: check user, password and pg_hba.conf", true
+	case readOnly, notSupported:
+		return "this is a replica, or a database that is read only: name the primary; among several hosts target_session_attrs=read-write finds it", true
+	case isolationOfOurs:
+		return "set default_transaction_isolation to read committed for this user or database", true
+	case tooManyConnections:
+		return "the server has no connection left: raise max_connections, or put pgbouncer in front of it", false
+	case diskFull, outOfMemory:
+		return "the server is out of room", false
+	case canceled:
+		return "a statement_timeout of the server, or somebody's pg_cancel_backend", false
+	case lockTimeout:
+		return "a lock_timeout of the server", false
+	case startingUp:
+		return "the server is starting, stopping, or a replica that is catching up", false
+	}
+	return "", false
+}
+
+// redacted hides what pgx repeats of a connection string: user and password.
+type redacted struct{ error }
+
+var secrets = regexp.MustCompile(`(?i)(password|user)=\S+|//[^/@\s]*@`)
+
+func (e redacted) Error() string { return secrets.ReplaceAllString(e.error.Error(), "…") }
+
+func (e redacted) Unwrap() error { return e.error }

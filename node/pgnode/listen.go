@@ -1,0 +1,288 @@
+package pgnode
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+const (
+	// minAsk and maxAsk are between two questions of a client that cannot be notified. A
+	// reservation ends after a second.
+	minAsk = 20 * time.Millisecond
+	maxAsk = 500 * time.Millisecond
+	// relisten is after how long a client that asks tries again to be notified: there was no
+	// connection, or they do not arrive, which seldom changes.
+	relisten    = 30 * time.Second
+	neverPushed = 10 * time.Minute
+	// listenTimeout bounds what has to be sent for a client to be reachable.
+	listenTimeout = 5 * time.Second
+	// probeTimeout is how long a notification may take that the client sends itself.
+	probeTimeout = time.Second
+	// fewest is of how many connections a caller's pool must be for one to be set aside.
+	fewest = 4
+)
+
+// Listen implements node.Queuer. It tries to be notified on a connection of its own. Where
+// that does not work, the client asks again and again.
+func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
+	if err := rule.CheckClient(client); err != nil {
+		return n.errorf("listen", err)
+	}
+	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1), asked: make(chan struct{}, 1)}
+	n.mu.Lock()
+	switch {
+	case n.closed:
+		n.mu.Unlock()
+		return n.errorf("listen", errClosed)
+	case n.listeners[client] != nil:
+		n.mu.Unlock()
+		return n.errorf("listen", invalidf("this client listens already"))
+	}
+	n.listeners[client] = l
+	n.running.Add(1)
+	n.mu.Unlock()
+	go func() {
+		defer n.running.Done()
+		l.run()
+	}()
+	select {
+	case err := <-l.first:
+		return n.errorf("listen", err)
+	case <-ctx.Done():
+		l.answered.Store(true)
+		return n.errorf("listen", ctx.Err())
+	}
+}
+
+// listener is a client whose waiters can be notified.
+type listener struct {
+	node   *Node
+	client string
+	notify func(waiter string)
+	asked  chan struct{} // somebody waits: ask soon
+
+	answered atomic.Bool // Listen has its answer: from now on there are events
+	first    chan error
+}
+
+// reachable is called when the waiters of the client have become so.
+func (l *listener) reachable() {
+	if l.answered.CompareAndSwap(false, true) {
+		l.first <- nil
+		return
+	}
+	l.notify("")
+}
+
+func (l *listener) failed(err error) {
+	if l.answered.CompareAndSwap(false, true) {
+		l.first <- err
+	}
+}
+
+// run keeps the client reachable until the node is closed.
+func (l *listener) run() {
+	n := l.node
+	defer l.leave()
+	for n.closing.Err() == nil {
+		err := l.push()
+		if n.closing.Err() != nil {
+			return
+		}
+		if again := relisten; err != nil {
+			if errors.Is(err, errNoPush) {
+				again = neverPushed
+			}
+			err = l.pull(again)
+		}
+		if err != nil {
+			l.failed(err)
+			pause(n.closing, maxAsk)
+		}
+	}
+}
+
+// pause returns after a while, or when ctx is done.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// leave takes the client off the list, so that nobody reserves anything for it.
+func (l *listener) leave() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.node.closing), time.Second)
+	defer cancel()
+	var none any
+	_ = l.node.query(ctx, l.node.sql.leave, []any{[]byte(l.client)}, &none) // it is swept otherwise
+}
+
+// errNoPush says that the client cannot be notified.
+var errNoPush = errors.New("notifications do not arrive here")
+
+// push makes the client reachable by a connection of its own, and returns when that is
+// broken, or cannot be had, or is none: a pooler gives each transaction another one.
+func (l *listener) push() error {
+	n := l.node
+	if n.unnamed.Load() {
+		return errNoPush // behind a pooler
+	}
+	conn, done, err := l.connect()
+	if err != nil {
+		return err
+	}
+	defer done()
+	probe := "probe-" + rand.Text()
+	channel := "fenlock_" + l.client
+	ctx, cancel := context.WithTimeout(n.closing, listenTimeout)
+	defer cancel()
+	if _, err := conn.Exec(ctx, `LISTEN "`+channel+`"`); err != nil {
+		return err
+	}
+	var none any
+	// Sent by another connection, while this one is in no transaction.
+	if err := n.query(ctx, n.sql.notify, []any{channel, probe}, &none); err != nil {
+		return err
+	}
+	wait, end := context.WithTimeout(ctx, probeTimeout)
+	defer end()
+	for {
+		told, err := conn.WaitForNotification(wait)
+		if err != nil {
+			return errNoPush
+		}
+		if told.Payload == probe {
+			break
+		}
+	}
+	if _, err := conn.Exec(ctx, n.sql.listen, []byte(l.client), false); err != nil {
+		return err
+	}
+	l.reachable()
+	for {
+		told, err := conn.WaitForNotification(n.closing)
+		if err != nil {
+			return nil // broken: it is made again at once
+		}
+		l.tell(l.client + ":" + told.Payload)
+	}
+}
+
+// connect returns a connection for nothing else: a new one, or one of the caller's pool.
+func (l *listener) connect() (conn *pgx.Conn, done func(), err error) {
+	n := l.node
+	ctx, cancel := context.WithTimeout(n.closing, listenTimeout)
+	defer cancel()
+	if n.own != nil {
+		config := n.own.Copy()
+		if n.rejoin.password != nil {
+			if config.Password, err = n.rejoin.password(); err != nil {
+				return nil, nil, err
+			}
+		}
+		if conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+			return nil, nil, err
+		}
+		return conn, func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(n.closing), time.Second)
+			defer cancel()
+			conn.Close(ctx)
+		}, nil
+	}
+	if most := n.db.Stats().MaxOpenConnections; most > 0 && most < fewest {
+		return nil, nil, errNoPush
+	}
+	pooled, err := n.db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = pooled.Raw(func(driver any) error {
+		if c, ok := driver.(*stdlib.Conn); ok {
+			conn = c.Conn()
+			return nil
+		}
+		return errNoPush
+	})
+	if err != nil {
+		pooled.Close()
+		return nil, nil, err
+	}
+	return conn, func() {
+		// Nobody else is to be notified for it.
+		_ = pooled.Raw(func(any) error { return errors.Join(conn.Close(context.Background()), errNoPush) })
+		pooled.Close()
+	}, nil
+}
+
+// pull asks, at growing intervals, which of the client's waiters were notified. It returns
+// nil when it is time to try to be notified again.
+func (l *listener) pull(long time.Duration) error {
+	n := l.node
+	until := time.Now().Add(long)
+	var none any
+	if err := n.query(n.closing, n.sql.listen, []any{[]byte(l.client), true}, &none); err != nil {
+		return err
+	}
+	l.reachable()
+	for wait := minAsk; time.Now().Before(until); {
+		select {
+		case <-n.closing.Done():
+			return nil
+		case <-l.asked:
+			wait = minAsk
+		case <-time.After(wait):
+		}
+		var told []string
+		ctx, cancel := context.WithTimeout(n.closing, listenTimeout)
+		err := n.each(ctx, n.sql.poll, []any{[]byte(l.client)}, func(scan func(...any) error) error {
+			var waiter []byte
+			err := scan(&waiter)
+			told = append(told, string(waiter))
+			return err
+		})
+		cancel()
+		if err != nil {
+			return err
+		}
+		for _, waiter := range told {
+			l.tell(waiter)
+		}
+		if wait = min(wait*3/2, maxAsk); len(told) > 0 {
+			wait = minAsk
+		}
+	}
+	return nil
+}
+
+// tell passes on who was notified. What a database says is not trusted.
+func (l *listener) tell(waiter string) {
+	if strings.HasPrefix(waiter, l.client+":") && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
+		l.notify(waiter)
+	}
+}
+
+// hurry has a client that asks do so soon: one of its waiters was refused.
+func (n *Node) hurry(waiter string) {
+	client, _, _ := strings.Cut(waiter, ":")
+	n.mu.Lock()
+	l := n.listeners[client]
+	n.mu.Unlock()
+	if l == nil {
+		return
+	}
+	select {
+	case l.asked <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,195 @@
+package pgnode
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// Node is a node.Node, node.Queuer, node.Rejoiner, node.Admin and node.Examiner in a
+// PostgreSQL database. It is safe for concurrent use. Make one with Open or New; the zero
+// Node is not usable.
+type Node struct {
+	db     *sql.DB
+	own    *pgx.ConnConfig // nil: the pool is the caller's
+	name   string          // for people
+	member string
+	schema string
+	sql    statements
+
+	unnamed atomic.Bool // prepared statements do not outlive a transaction here
+	rejoin  rejoining
+
+	// closing ends what goes on in the background.
+	closing context.Context
+	close   context.CancelFunc
+	running sync.WaitGroup
+	swept   atomic.Int64 // when this client swept last, in Unix milliseconds
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[string]*listener // by client
+}
+
+var (
+	_ node.Node     = (*Node)(nil)
+	_ node.Queuer   = (*Node)(nil)
+	_ node.Rejoiner = (*Node)(nil)
+	_ node.Admin    = (*Node)(nil)
+	_ node.Examiner = (*Node)(nil)
+)
+
+// DefaultSchema is the schema where a URL or a call names none.
+const DefaultSchema = "fenlock"
+
+// maxConnections is how many connections a node opens, beside the one of its waiters.
+// Operations are short: more would only queue up in the server.
+const maxConnections = 8
+
+// idleTime is after how long a connection that nobody uses is closed.
+const idleTime = time.Minute
+
+// Open returns the node at a URL:
+//
+//	postgres://[user[:password]@]host[:5432]/database    also postgresql://
+//
+// with the parameters
+//
+//   - sslmode: "verify-full" unless the host is this machine (a loopback address, localhost, a
+//     socket's folder), where it is "prefer". "verify-ca", "require", "prefer" and
+//     "disable" mean what they mean to libpq: only the first two prove who the server is.
+//   - sslrootcert, sslcert, sslkey: files, as in libpq.
+//   - passwordfile: a file that has the password in its only line and that nobody else may
+//     read. It is read anew for each connection.
+//   - target_session_attrs: "read-write" to find the primary among several hosts,
+//     host1:5432,host2:5432, which have to be one cluster.
+//   - schema: where the tables are, DefaultSchema if absent.
+//   - name: what the node is called in its group, where clients reach it by different
+//     addresses.
+//
+// What the URL leaves open is taken from the environment (PGUSER, PGPASSWORD, PGPASSFILE,
+// ~/.pgpass) as by libpq. Other parameters are refused.
+//
+// Open sends nothing: a server that is down is no reason to fail. The error
+// is about the URL, matches node.ErrInvalid, and contains no password. The tables
+// have to be there, see Migrate.
+func Open(rawURL string) (*Node, error) {
+	t, err := parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	var options []stdlib.OptionOpenDB
+	if t.password != nil {
+		options = append(options, stdlib.OptionBeforeConnect(func(_ context.Context, c *pgx.ConnConfig) (err error) {
+			c.Password, err = t.password()
+			return err
+		}))
+	}
+	db := stdlib.OpenDB(*t.config, options...)
+	db.SetMaxOpenConns(maxConnections)
+	db.SetMaxIdleConns(maxConnections)
+	db.SetConnMaxIdleTime(idleTime)
+	n, err := newNode(db, t.schema)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	n.own, n.name, n.member = t.config, t.name, t.member
+	n.rejoin.password = t.password
+	return n, nil
+}
+
+// New returns the node in a database that the caller has opened, with a driver of
+// PostgreSQL, in a schema; empty is DefaultSchema. The name tells nodes apart for people, and is
+// what all clients of the group call this one.
+//
+// The pool stays the caller's: Close leaves it open, and a pool that the caller closes is an
+// error of every operation. Its transactions have to be READ COMMITTED by default. It needs
+// a connection for each operation under way, and, with pgx's driver, one more
+// while somebody waits, if it may have four or more: otherwise waiters ask again and again.
+//
+// It sends nothing. The error matches node.ErrInvalid.
+func New(db *sql.DB, name, schema string) (*Node, error) {
+	if db == nil || name == "" {
+		return nil, invalidf("a pool and a name are needed")
+	}
+	if schema == "" {
+		schema = DefaultSchema
+	}
+	n, err := newNode(db, schema)
+	if err != nil {
+		return nil, err
+	}
+	n.name, n.member = name, name
+	return n, nil
+}
+
+// identifier is what a schema may be called: nothing in it has to be quoted.
+var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func newNode(db *sql.DB, schema string) (*Node, error) {
+	if !identifier.MatchString(schema) || strings.HasPrefix(schema, "pg_") {
+		return nil, invalidf("the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_", schema)
+	}
+	n := &Node{db: db, schema: schema, sql: statementsIn(schema), listeners: make(map[string]*listener)}
+	n.closing, n.close = context.WithCancel(context.Background())
+	return n, nil
+}
+
+// String returns the node's hosts, database and schema, without user and password.
+func (n *Node) String() string { return n.name }
+
+// Member returns what all clients of the node's group call it.
+func (n *Node) Member() string { return n.member }
+
+// Engine returns n.
+func (n *Node) Engine() any { return n }
+
+// Close ends what the node has begun, and closes its connections unless they are the
+// caller's. Operations under way fail with an unknown outcome; leases stay. Its waiters
+// cannot be notified any more. A second Close does nothing.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	closed := n.closed
+	n.closed = true
+	n.mu.Unlock()
+	if closed {
+		return nil
+	}
+	n.close()
+	n.running.Wait()
+	if n.own == nil {
+		return nil
+	}
+	return n.errorf("close", n.db.Close())
+}
+
+// begin reports whether something may still be begun, which the caller ends by
+// n.running.Done.
+func (n *Node) begin() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return errClosed
+	}
+	n.running.Add(1)
+	return nil
+}
+
+var errClosed = errors.New("the node is closed")
+
+// invalidf returns an error that matches node.ErrInvalid.
+func invalidf(format string, args ...any) error {
+	return fmt.Errorf("%w: pgnode: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,150 @@
+package pgnode
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+//go:embed schema.sql
+var schema string
+
+// format is the version of the tables and functions that this program knows.
+const format = "1"
+
+// Schema returns the statements that make what a node needs, in a schema; empty is
+// DefaultSchema. They fail where it is there already.
+func Schema(in string) string {
+	if in == "" {
+		in = DefaultSchema
+	}
+	return inSchema(schema, in)
+}
+
+var (
+	qualified  = regexp.MustCompile(`\bfenlock\.`)
+	schemaName = regexp.MustCompile(`\bSCHEMA fenlock\b`)
+)
+
+func inSchema(text, name string) string {
+	text = schemaName.ReplaceAllString(text, `SCHEMA "`+name+`"`)
+	return qualified.ReplaceAllString(text, `"`+name+`".`)
+}
+
+// statements are what the node asks, for its schema.
+type statements struct {
+	serve, enter, admit, registers, listen, poll, leave, sweep               string
+	inspect, page, registersOf, waiting, facts, has, found, formatOf, notify string
+}
+
+func statementsIn(name string) statements {
+	in := func(text string) string { return inSchema(text, name) }
+	return statements{
+		serve: in(`SELECT * FROM fenlock.serve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`),
+		enter: in(`SELECT coalesce(recorded, ''), coalesce(id, ''), coalesce(admitted, false), coalesce(waited, 0), coalesce(used, false) FROM fenlock.enter($1, $2, $3)`),
+		admit: in(`SELECT fenlock.admit($1, $2::text::integer[], $3::text::bigint[], $4)`),
+		registers: in(`SELECT coalesce(c.stripe, r.stripe, -1), coalesce(c.register, r.reserved, 0),
+			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''), coalesce(m.id, ''), coalesce(m.empty, ''),
+			coalesce(m.admitted AND m.xmin::text::bigint = m.made, false), o.oid::text || ' ' || d.oid::text
+			FROM pg_namespace AS o JOIN pg_database AS d ON d.datname = current_database() AND o.nspname = $1
+			LEFT JOIN fenlock.memory AS m ON true
+			LEFT JOIN (fenlock.current AS c FULL JOIN fenlock.registers AS r ON c.stripe = r.stripe) ON true`),
+		listen: in(`SELECT fenlock.listen($1, $2)`),
+		poll:   in(`SELECT * FROM fenlock.poll($1)`),
+		leave:  in(`SELECT fenlock.leave($1)`),
+		sweep:  in(`SELECT fenlock.sweep($1)`),
+		inspect: in(`SELECT fenlock.clock(), l.holder, coalesce(l.expires, 0), coalesce(l.origin, 0), coalesce(l.token, 0),
+			coalesce((SELECT c.register FROM fenlock.current AS c WHERE c.stripe = $2), (SELECT r.reserved FROM fenlock.registers AS r WHERE r.stripe = $2), 0),
+			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''),
+			coalesce((SELECT m.admitted AND m.xmin::text::bigint = m.made FROM fenlock.memory AS m), false)
+			FROM (VALUES ($1::bytea)) AS k (name) LEFT JOIN fenlock.leases AS l ON l.name = k.name`),
+		page: in(`SELECT l.name, l.holder, l.expires, l.origin, l.token, fenlock.clock()
+			FROM fenlock.leases AS l WHERE l.name >= $1 AND l.name > $2 AND substr(l.name, 1, length($1::bytea)) = $1
+				AND l.holder IS NOT NULL AND l.expires > fenlock.clock() / 1000 ORDER BY l.name LIMIT $3`),
+		registersOf: in(`SELECT c.stripe, c.register FROM fenlock.current AS c WHERE c.stripe = ANY ($1::text::integer[])`),
+		waiting: in(`SELECT fenlock.clock(), w.stamp, w.waiter, count(*) OVER () FROM fenlock.waiters AS w
+			WHERE w.name = $1 AND EXISTS (SELECT FROM fenlock.queues AS q WHERE q.name = $1 AND q.expires > fenlock.clock() / 1000)
+			ORDER BY w.stamp, w.waiter LIMIT $2`),
+		found:    `SELECT count(*) FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)`,
+		has:      `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`,
+		formatOf: in(`SELECT value FROM fenlock.meta WHERE key = 'format'`),
+		facts: in(`SELECT version(), pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'), current_setting('transaction_isolation'),
+			extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::bigint, (SELECT count(*) FROM pg_class AS c
+				WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relkind = 'r' AND
+				(c.relpersistence = 'u') <> (c.relname NOT IN ('meta', 'registers')))`),
+		notify: `SELECT pg_notify($1, $2)`,
+	}
+}
+
+// Migrate makes the schema with its tables and functions, in one transaction, unless they
+// are there. It needs the right to create a schema in the database, or an empty one of that
+// name. What is there and is not fenlock's stays as it is: the error matches
+// node.ErrMisconfigured.
+func (n *Node) Migrate(ctx context.Context) error {
+	return n.errorf("migrate", n.migrate(ctx))
+}
+
+func (n *Node) migrate(ctx context.Context) error {
+	if err := n.begin(); err != nil {
+		return err
+	}
+	defer n.running.Done()
+	tx, err := n.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // does nothing after Commit
+	// Two that migrate at once: the second one waits, and finds what the first has made.
+	if _, err := tx.ExecContext(ctx, `LOCK TABLE pg_namespace IN SHARE ROW EXCLUSIVE MODE`); err != nil && !hasCode(err, insufficientPrivilege) {
+		return err
+	} else if err != nil {
+		tx.Rollback()
+		if tx, err = n.db.BeginTx(ctx, nil); err != nil {
+			return err
+		}
+		defer tx.Rollback()
+	}
+	var has bool
+	var objects int
+	if err := tx.QueryRowContext(ctx, n.sql.has, n.schema).Scan(&has); err != nil {
+		return err
+	}
+	if err := tx.QueryRowContext(ctx, n.sql.found, n.schema).Scan(&objects); err != nil {
+		return err
+	}
+	text := Schema(n.schema)
+	switch {
+	case objects > 0:
+		return n.checkFormat(ctx, tx)
+	case has:
+		text = createSchema.ReplaceAllString(text, "")
+	}
+	// Without arguments it is sent as it is, all statements at once.
+	if _, err := tx.ExecContext(ctx, text); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// createSchema is what only who may create schemas, or owns this one, may do.
+var createSchema = regexp.MustCompile(`(?m)^(CREATE|COMMENT ON) SCHEMA .*;$`)
+
+// checkFormat returns nil if the schema is of the format that this program knows.
+func (n *Node) checkFormat(ctx context.Context, tx *sql.Tx) error {
+	var found string
+	err := tx.QueryRowContext(ctx, n.sql.formatOf).Scan(&found)
+	switch {
+	case hasCode(err, undefinedTable), hasCode(err, undefinedColumn), errors.Is(err, sql.ErrNoRows):
+		return fmt.Errorf("%w: there is a schema %q with tables, and they are not fenlock's: choose another one by the parameter schema", node.ErrMisconfigured, n.schema)
+	case err != nil:
+		return err
+	case found != format:
+		return fmt.Errorf("%w: the schema %q has the format %.20q, and this program knows %s: update the older of the two", node.ErrMisconfigured, n.schema, found, format)
+	}
+	return nil
+}
