@@ -23,6 +23,7 @@ import (
 // test that started it.
 type Postgres struct {
 	process
+	bin string // the folder of its programs
 }
 
 // StartPostgres makes a cluster and starts a server on it, on a free loopback port
@@ -31,6 +32,20 @@ type Postgres struct {
 // cluster. If the test runs as root the server runs as the user postgres or
 // nobody, since it refuses root.
 func StartPostgres(t testing.TB) *Postgres {
+	t.Helper()
+	p := newPostgres(t)
+	initdb := p.command("initdb", "--pgdata", p.data(), "--auth", "trust",
+		"--username", "postgres", "--encoding", "UTF8", "--no-locale", "--no-sync")
+	if output, err := initdb.CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, output)
+	}
+	t.Cleanup(p.Kill)
+	p.startAnywhere(p.startOnPort)
+	return p
+}
+
+// newPostgres returns a server that has no data yet.
+func newPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	bin := postgresBin()
 	if bin == "" {
@@ -48,25 +63,23 @@ func StartPostgres(t testing.TB) *Postgres {
 	})
 	p := &Postgres{process{
 		t: t, path: filepath.Join(bin, "postgres"), dir: folder, logPath: filepath.Join(folder, "log"),
-		readyLine:  "database system is ready to accept connections",
+		readyLine:  "database system is ready to accept",
 		killSignal: syscall.SIGQUIT, // SIGKILL would leave its children running for a while
-	}}
+	}, bin}
 	if os.Getuid() == 0 {
 		p.credential = unprivileged(t)
 		if err := os.Chown(folder, int(p.credential.Uid), int(p.credential.Gid)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "--pgdata", p.data(), "--auth", "trust",
-		"--username", "postgres", "--encoding", "UTF8", "--no-locale", "--no-sync")
-	initdb.Dir = folder
-	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: p.credential}
-	if output, err := initdb.CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, output)
-	}
-	t.Cleanup(p.Kill)
-	p.startAnywhere(p.startOnPort)
 	return p
+}
+
+// command returns one of PostgreSQL's programs, as the server's user.
+func (p *Postgres) command(program string, args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(p.bin, program), args...)
+	c.Dir, c.SysProcAttr = p.dir, &syscall.SysProcAttr{Credential: p.credential}
+	return c
 }
 
 // DSN returns "postgres://postgres@127.0.0.1:port/postgres?sslmode=disable".

@@ -1,0 +1,112 @@
+//go:build unix
+
+package testserver
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Start starts a server that was killed or stopped, on the same port. After Kill it
+// recovers as from a crash.
+func (p *Postgres) Start() {
+	p.t.Helper()
+	// Children of one that was killed may have the memory in use for a moment.
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(50 * time.Millisecond) {
+		err := p.startOnPort()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("postgres: %v; its log:\n%s", err, p.Log())
+		}
+	}
+}
+
+// Stop ends the server as an administrator does: what is in memory is written, and
+// connections are closed.
+func (p *Postgres) Stop() { p.t.Helper(); p.end(syscall.SIGINT) }
+
+// Replica starts a server that follows this one.
+func (p *Postgres) Replica() *Postgres {
+	p.t.Helper()
+	r := newPostgres(p.t)
+	// A subprocess of root's makes files that the server's user may read.
+	output, err := r.command("pg_basebackup", "-D", r.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
+		"-U", "postgres", "-X", "stream", "-R", "-c", "fast", "--no-sync").CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("pg_basebackup: %v\n%s", err, output)
+	}
+	p.t.Cleanup(r.Kill)
+	r.startAnywhere(r.startOnPort)
+	return r
+}
+
+// Promote makes a replica a primary, and returns when it is one.
+func (p *Postgres) Promote() {
+	p.t.Helper()
+	if output, err := p.command("pg_ctl", "promote", "-D", p.data()).CombinedOutput(); err != nil {
+		p.t.Fatalf("pg_ctl promote: %v\n%s", err, output)
+	}
+}
+
+// Dump returns a database as SQL statements, by pg_dump.
+func (p *Postgres) Dump() []byte {
+	p.t.Helper()
+	output, err := p.command("pg_dump", "-h", "127.0.0.1", "-p", strconv.Itoa(p.port), "-U", "postgres", "postgres").Output()
+	if err != nil {
+		var exit interface{ ExitCode() int }
+		p.t.Fatalf("pg_dump: %v (%v)", err, errors.As(err, &exit))
+	}
+	return output
+}
+
+// PgBouncer is a pooler before a server, in transaction mode.
+type PgBouncer struct{ process }
+
+// StartPgBouncer starts a pooler with so many connections to the server.
+func StartPgBouncer(t testing.TB, to *Postgres, poolSize int) *PgBouncer {
+	t.Helper()
+	path := "/usr/sbin/pgbouncer"
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("pgbouncer is not installed: %s", howToInstall)
+	}
+	folder, err := os.MkdirTemp("", "fenlock-pgbouncer-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	b := &PgBouncer{process{t: t, path: path, dir: folder, logPath: filepath.Join(folder, "log"),
+		readyLine: "process up", killSignal: syscall.SIGKILL}}
+	if os.Getuid() == 0 {
+		b.credential = unprivileged(t)
+		if err := os.Chown(folder, int(b.credential.Uid), int(b.credential.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(b.Kill)
+	b.startAnywhere(func() error {
+		config := "[databases]\npostgres = host=127.0.0.1 port=" + strconv.Itoa(to.port) + "\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " +
+			strconv.Itoa(b.port) + "\nauth_type = trust\nauth_file = " + filepath.Join(folder, "users") + "\npool_mode = transaction\nmax_client_conn = 1000\nunix_socket_dir =\n" +
+			"default_pool_size = " + strconv.Itoa(poolSize) + "\n"
+		if err := os.WriteFile(filepath.Join(folder, "users"), []byte("\"postgres\" \"\"\n"), 0o644); err != nil {
+			return err
+		}
+		file := filepath.Join(folder, "ini")
+		if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+			return err
+		}
+		return b.start([]string{file}, func() error { return nil })
+	})
+	return b
+}
+
+// DSN returns a URL that leads through the pooler.
+func (b *PgBouncer) DSN() string {
+	return "postgres://postgres@" + b.Addr() + "/postgres?sslmode=disable"
+}

@@ -1,0 +1,216 @@
+package pgnode
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+)
+
+const shortTTL = 1500 * time.Millisecond
+
+// short opens a node that is the whole group, of leases that are soon over.
+func short(t testing.TB, rawURL string) *Node {
+	t.Helper()
+	n := open(t, rawURL)
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: shortTTL}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// take acquires a name for the group's longest TTL, and returns the token.
+func take(t testing.TB, n *Node, name string) (node.Request, fence.Token) {
+	t.Helper()
+	r := request(name, 0)
+	r.TTL = shortTTL
+	return r, want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r))).Register
+}
+
+// returns waits until a node votes, and returns the first token that it grants. Before
+// the time has come it must not.
+func returns(t *testing.T, n *Node, name string, lost time.Time) fence.Token {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		r := request(name, 0)
+		r.TTL = shortTTL
+		a, err := n.Do(t.Context(), as(node.Acquire, r))
+		switch {
+		case err != nil:
+			t.Logf("not yet: %v", err)
+		case a.Status == node.Granted:
+			if after := time.Since(lost); after < shortTTL {
+				t.Fatalf("granted %v after the leases were lost, of which one may last for %v", after, shortTTL)
+			}
+			return a.Register
+		case a.Status != node.Rejoining || a.Detail == "":
+			t.Fatalf("%+v from a server that has lost its leases", a)
+		}
+	}
+	t.Fatal("it never voted again")
+	return 0
+}
+
+// A server that crashes forgets its leases, and says so.
+func TestCrash(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	n := short(t, u)
+	_, first := take(t, n, "a")
+	r, second := take(t, n, "b")
+	server.Kill()
+	if a, err := n.Do(t.Context(), as(node.Extend, r)); err == nil {
+		t.Fatalf("a server that was killed answered %+v", a)
+	}
+	killed := time.Now()
+	server.Start()
+	if a := want(t, node.Rejoining)(n.Do(t.Context(), as(node.Extend, r))); !strings.Contains(a.Detail, "voting starts in") {
+		t.Errorf("the detail is %q", a.Detail)
+	}
+	want(t, node.Lost)(n.Do(t.Context(), as(node.Release, r)))
+	if r, err := n.Registers(t.Context()); err != nil || r.Admitted || r.Tokens[node.Stripe("a")] < first {
+		t.Errorf("registers after a crash: %+v, %v", r, err)
+	}
+	if token := returns(t, n, "a", killed); token <= first {
+		t.Errorf("the token %d after %d", token, first)
+	}
+	if _, token := take(t, short(t, u), "b"); token <= second {
+		t.Errorf("the token %d after %d", token, second)
+	}
+}
+
+// A server that is stopped and started keeps its leases, also after a crash long ago.
+func TestRestart(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	n := short(t, newSchema(t, server))
+	take(t, n, "a")
+	server.Kill()
+	killed := time.Now()
+	server.Start()
+	returns(t, n, "a", killed)
+	r := request("held", 0)
+	r.TTL = time.Minute
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	server.Stop()
+	server.Start()
+	var a node.Answer
+	var err error
+	for range 3 { // connections from before
+		if a, err = n.Do(t.Context(), as(node.Acquire, request("held", 0))); err == nil {
+			break
+		}
+	}
+	if want(t, node.Held)(a, err); a.HeldBy != "test" {
+		t.Errorf("held by %q", a.HeldBy)
+	}
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
+}
+
+// One backend that is killed makes the server start anew within a moment, and its memory is
+// as empty as after any crash.
+func TestBackendKilled(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	n := short(t, u)
+	_, token := take(t, n, "a")
+	var pid string
+	if err := n.db.QueryRow(`SELECT pg_backend_pid()::text`).Scan(&pid); err != nil {
+		t.Fatal(err)
+	}
+	if output, err := exec.Command("kill", "-9", pid).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	killed := time.Now()
+	if again := returns(t, n, "a", killed); again <= token {
+		t.Errorf("the token %d after %d", again, token)
+	}
+}
+
+// A replica that is promoted has no leases, and knows it.
+func TestPromotion(t *testing.T) {
+	primary := testserver.StartPostgres(t)
+	u := newSchema(t, primary)
+	n := short(t, u)
+	_, token := take(t, n, "a")
+	replica := primary.Replica()
+	path := strings.TrimPrefix(u, strings.SplitN(primary.DSN(), "?", 2)[0])
+	other := strings.SplitN(replica.DSN(), "?", 2)[0] + path
+	follower := short(t, other)
+	if a, err := follower.Do(t.Context(), as(node.Acquire, request("a", 0))); err == nil || !strings.Contains(err.Error(), "replica") {
+		t.Fatalf("a replica answered %+v, %v", a, err)
+	}
+	if _, err := follower.Examine(t.Context(), node.Look{}); err == nil || !strings.Contains(err.Error(), "replica") {
+		t.Errorf("a replica was examined: %v", err)
+	}
+	primary.Kill()
+	lost := time.Now()
+	replica.Promote()
+	if again := returns(t, follower, "a", lost); again <= token {
+		t.Errorf("the token %d after %d", again, token)
+	}
+}
+
+// A dump has the tables that are not logged in it. Restored, they are not believed.
+func TestDump(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	n := short(t, newSchema(t, server))
+	_, token := take(t, n, "a")
+	dump := server.Dump()
+	if !bytes.Contains(dump, []byte(".memory (")) {
+		t.Fatal("the dump has no row of memory in it: the test tests nothing")
+	}
+	other := testserver.StartPostgres(t)
+	restore := exec.Command("psql", "-q", "-v", "ON_ERROR_STOP=1", other.DSN())
+	restore.Stdin = bytes.NewReader(dump)
+	if output, err := restore.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	restored := short(t, in(other.DSN(), n.schema))
+	lost := time.Now()
+	if again := returns(t, restored, "a", lost); again <= token {
+		t.Errorf("the token %d after %d", again, token)
+	}
+}
+
+// A crash at any moment: tokens go up, and no name is held twice.
+func TestCrashesUnderTraffic(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	n := short(t, u)
+	ctx, cancel := context.WithCancel(t.Context())
+	tokens := make(chan fence.Token, 100_000)
+	go func() {
+		defer close(tokens)
+		for ctx.Err() == nil {
+			r := request("a", 0)
+			r.TTL = shortTTL
+			if a, err := n.Do(ctx, as(node.Acquire, r)); err == nil && a.Status == node.Granted {
+				tokens <- a.Register
+				n.Do(ctx, as(node.Release, r))
+			}
+		}
+	}()
+	for range 3 {
+		time.Sleep(300 * time.Millisecond)
+		server.Kill()
+		server.Start()
+		time.Sleep(shortTTL + 500*time.Millisecond)
+	}
+	cancel()
+	last, count := fence.Token(0), 0
+	for token := range tokens {
+		if token <= last {
+			t.Fatalf("the token %d after %d", token, last)
+		}
+		last, count = token, count+1
+	}
+	if count < 100 {
+		t.Errorf("%d acquisitions between the crashes: the test shows little", count)
+	}
+}

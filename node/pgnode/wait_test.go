@@ -1,0 +1,233 @@
+package pgnode
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+)
+
+// patience bounds what a test waits for.
+const patience = 20 * time.Second
+
+// events is who was notified.
+type events chan string
+
+func (e events) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case waiter := <-e:
+		return waiter
+	case <-time.After(patience):
+		t.Fatal("nobody was notified")
+		return ""
+	}
+}
+
+func listen(t *testing.T, n *Node, client string) events {
+	t.Helper()
+	e := make(events, 100)
+	if err := n.Listen(t.Context(), client, func(waiter string) { e <- waiter }); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func asks(name, waiter string, stamp int64) node.Request {
+	r := request(name, 0)
+	r.Place = node.Place{Waiter: waiter, Stamp: stamp}
+	return r
+}
+
+// listening returns how a client is reachable: 1 by a connection of its own, 0 by asking.
+func listening(t *testing.T, n *Node, client string) (pushed bool) {
+	t.Helper()
+	err := n.db.QueryRow(inSchema(`SELECT pid IS NOT NULL FROM fenlock.listeners WHERE client = $1`, n.schema), []byte(client)).Scan(&pushed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pushed
+}
+
+// By a connection of its own, and by asking: behind a pooler, and where the caller's pool
+// is too small to set one aside.
+func TestNotified(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	pooler := testserver.StartPgBouncer(t, server, 3)
+	_, parameters, _ := strings.Cut(u, "?")
+	pooled, _, _ := strings.Cut(pooler.DSN(), "?")
+	config, err := pgx.ParseConfig(server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	small := stdlib.OpenDB(*config)
+	defer small.Close()
+	small.SetMaxOpenConns(1)
+	schema := open(t, u).schema
+	given := func(n *Node, err error) *Node {
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		return n
+	}
+	for name, c := range map[string]struct {
+		n      *Node
+		pushed bool
+	}{
+		"a URL":        {open(t, u), true},
+		"a pooler":     {open(t, pooled+"?"+parameters), false},
+		"a pool":       {given(New(db, "pool", schema)), true},
+		"a small pool": {given(New(small, "pool", schema)), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			releases, waits := alone(t, u), c.n
+			if err := waits.Join(node.Group{Nodes: []node.Node{waits}, MaxTTL: maxTTL}); err != nil {
+				t.Fatal(err)
+			}
+			client := clients[0]
+			told := listen(t, waits, client)
+			for i := range 20 {
+				r := request(name, 0)
+				want(t, node.Granted)(releases.Do(t.Context(), as(node.Acquire, r)))
+				waiter := fmt.Sprint(client, ":", i)
+				want(t, node.Held)(waits.Do(t.Context(), as(node.Acquire, asks(name, waiter+":läbel", 1))))
+				want(t, node.Granted)(releases.Do(t.Context(), as(node.Release, r)))
+				next := told.next(t)
+				for next == "" { // something may have been missed
+					next = told.next(t)
+				}
+				if got, _, _ := strings.Cut(next, ":läbel"); got != waiter {
+					t.Fatalf("%q was notified, and not %q", next, waiter)
+				}
+				mine := asks(name, waiter+":läbel", 1)
+				want(t, node.Granted)(waits.Do(t.Context(), as(node.Acquire, mine)))
+				mine.Place.Stamp = 0 // the wait is over
+				want(t, node.Granted)(waits.Do(t.Context(), as(node.Release, mine)))
+			}
+			if got := listening(t, waits, client); got != c.pushed {
+				t.Errorf("on a connection of its own: %v, want %v", got, c.pushed)
+			}
+			waits.Close()
+		})
+	}
+}
+
+// Whose process has ended is passed over at once, and whose connection broke hears that
+// something may have been missed.
+func TestListenersThatEnd(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	holds, waits := alone(t, u), alone(t, u)
+	config, err := pgx.ParseConfig(server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gone.Exec(t.Context(), holds.sql.listen, []byte(clients[0]), false); err != nil {
+		t.Fatal(err)
+	}
+	told := listen(t, waits, clients[1])
+	r := request("a", 0)
+	want(t, node.Granted)(holds.Do(t.Context(), as(node.Acquire, r)))
+	want(t, node.Held)(holds.Do(t.Context(), as(node.Acquire, asks("a", clients[0]+":1", 1))))
+	want(t, node.Held)(waits.Do(t.Context(), as(node.Acquire, asks("a", clients[1]+":1", 2))))
+	end := func(client string) {
+		t.Helper()
+		var ended bool
+		const text = `SELECT pg_terminate_backend(pid, 5000) FROM fenlock.listeners WHERE client = $1`
+		if err := holds.db.QueryRow(inSchema(text, holds.schema), []byte(client)).Scan(&ended); err != nil || !ended {
+			t.Fatal(ended, err)
+		}
+	}
+	end(clients[0])
+	want(t, node.Granted)(holds.Do(t.Context(), as(node.Release, r)))
+	if got := told.next(t); got != clients[1]+":1" {
+		t.Errorf("%q was notified", got)
+	}
+	end(clients[1])
+	if got := told.next(t); got != "" {
+		t.Errorf("after its connection broke it heard %q", got)
+	}
+	if !listening(t, holds, clients[1]) {
+		t.Error("it has no connection of its own any more")
+	}
+}
+
+// Sixty-four lockers through a pooler with five connections: nothing is stuck, and no
+// increment is lost.
+func TestPooler(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	pooler := testserver.StartPgBouncer(t, server, 5)
+	_, parameters, _ := strings.Cut(u, "?")
+	pooled, _, _ := strings.Cut(pooler.DSN(), "?")
+	const lockers, rounds = 64, 5
+	counts := make(map[string]int)
+	var mu sync.Mutex // for the map itself, not for what is in it
+	var wait sync.WaitGroup
+	errs := make(chan error, lockers)
+	for i := range lockers {
+		wait.Go(func() {
+			n, err := Open(pooled + "?" + parameters)
+			if err != nil {
+				errs <- err
+				return
+			}
+			l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: maxTTL, MaxTTL: maxTTL})
+			if err != nil {
+				errs <- err
+				return
+			}
+			defer l.Close()
+			name := fmt.Sprint("counter ", i%8)
+			for range rounds {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				lock, err := l.Acquire(ctx, name)
+				if err != nil {
+					cancel()
+					errs <- err
+					return
+				}
+				mu.Lock()
+				count := counts[name]
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				counts[name] = count + 1
+				mu.Unlock()
+				errs2 := lock.Release(ctx)
+				cancel()
+				if errs2 != nil {
+					errs <- errs2
+					return
+				}
+			}
+		})
+	}
+	wait.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	for name, count := range counts {
+		if count != lockers/8*rounds {
+			t.Errorf("%s: %d increments, of %d", name, count, lockers/8*rounds)
+		}
+	}
+}
