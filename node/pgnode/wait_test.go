@@ -139,6 +139,7 @@ func TestListenersThatEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer gone.Close(context.Background())
 	if _, err := gone.Exec(t.Context(), holds.sql.listen, []byte(clients[0]), false); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +190,7 @@ func TestPooler(t *testing.T) {
 				errs <- err
 				return
 			}
-			l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: maxTTL, MaxTTL: maxTTL})
+			l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: time.Minute, MaxTTL: time.Minute, NodeTimeout: 10 * time.Second})
 			if err != nil {
 				errs <- err
 				return

@@ -1,0 +1,358 @@
+package pgnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
+	"github.com/fenlock/fenlock/node"
+)
+
+// through returns a URL that leads through a relay.
+func through(t *testing.T, server *testserver.Postgres, rawURL string) (*proxy.Proxy, string) {
+	t.Helper()
+	p := proxy.New(server.Addr(), nil)
+	t.Cleanup(p.Close)
+	return p, strings.Replace(rawURL, server.Addr(), p.Addr(0), 1)
+}
+
+// registerOf reads a name's register.
+func registerOf(t *testing.T, n *Node, name string) uint64 {
+	t.Helper()
+	l, err := n.Inspect(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint64(l.Register)
+}
+
+// What was sent and not answered is unknown, and is carried out once at most: by
+// database/sql, which tries again by itself, too.
+func TestLostReply(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	relay, through := through(t, server, u)
+	sees, n := alone(t, u), alone(t, through)
+	n.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
+	for what, rule := range map[string]proxy.Rule{"lost": {From: proxy.Effect{Lose: true}}, "held": {From: proxy.Effect{Hold: true}}} {
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("before "+what, 0))))
+		before := registerOf(t, sees, what)
+		lift := relay.Impose(rule)
+		r := request(what, 0)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		a, err := n.Do(ctx, as(node.Acquire, r))
+		cancel()
+		if err == nil || errors.Is(err, node.ErrNotSent) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %+v, %v", what, a, err)
+		}
+		lift()
+		if after := registerOf(t, sees, what); after != before+1 {
+			t.Errorf("%s: the register went from %d to %d", what, before, after)
+		}
+		want(t, node.Held)(sees.Do(t.Context(), as(node.Acquire, request(what, 0))))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+	}
+	// A connection that the server has closed meanwhile: nothing was sent on it.
+	if _, err := sees.db.Exec(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'`); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		before := registerOf(t, sees, fmt.Sprint("closed", i))
+		a, err := n.Do(t.Context(), as(node.Acquire, request(fmt.Sprint("closed", i), 0)))
+		if after := registerOf(t, sees, fmt.Sprint("closed", i)); after > before+1 || err == nil && (a.Status != node.Granted || after != before+1) || errors.Is(err, node.ErrNotSent) && after != before {
+			t.Errorf("%+v, %v: the register went from %d to %d", a, err, before, after)
+		}
+	}
+}
+
+// A server that hangs keeps nobody for longer than its context.
+func TestHung(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	relay, through := through(t, server, u)
+	n := alone(t, through)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
+	lift := relay.Impose(proxy.Rule{To: proxy.Effect{Hold: true}, From: proxy.Effect{Hold: true}})
+	for range 2 * maxConnections {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		done := make(chan error, 1)
+		go func() {
+			_, err := n.Do(ctx, as(node.Acquire, request("b", 0)))
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		case <-time.After(patience):
+			t.Fatal("it hangs as well")
+		}
+		cancel()
+	}
+	lift()
+}
+
+// Each error says what is wrong and what to do, whether waiting helps, and whether
+// anything may have happened.
+func TestErrors(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	admin := open(t, u)
+	exec := func(statements ...string) {
+		t.Helper()
+		for _, s := range statements {
+			if _, err := admin.db.Exec(inSchema(s, admin.schema)); err != nil {
+				t.Fatalf("%s: %v", s, err)
+			}
+		}
+	}
+	as := func(user, rawURL string) string {
+		return strings.Replace(rawURL, "//postgres@", "//"+user+":secret@", 1)
+	}
+	schema := admin.schema
+	exec(`CREATE ROLE stranger LOGIN`, `CREATE ROLE slow LOGIN`, `CREATE ROLE reader LOGIN`, `CREATE ROLE snapshot LOGIN`, `CREATE ROLE impatient LOGIN`,
+		`ALTER ROLE reader SET default_transaction_read_only = on`, `ALTER ROLE snapshot SET default_transaction_isolation = 'repeatable read'`,
+		`ALTER ROLE impatient SET lock_timeout = 1`, `ALTER ROLE slow CONNECTION LIMIT 0`, `CREATE SCHEMA theirs`, `CREATE TABLE theirs.meta (id int)`, `CREATE ROLE leasing LOGIN`)
+	for _, role := range []string{"slow", "reader", "snapshot", "impatient", "leasing"} {
+		exec(`GRANT USAGE ON SCHEMA "`+schema+`" TO `+role, `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA "`+schema+`" TO `+role)
+	}
+	ours := open(t, in(u, "theirs"))
+	if err := ours.Migrate(t.Context()); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "not fenlock's") {
+		t.Errorf("a schema of others: %v", err)
+	}
+	for what, c := range map[string]struct {
+		url      string
+		say      string
+		lasting  bool
+		executed bool
+	}{
+		"nobody has migrated":   {in(u, "absent"), "fenlock migrate", true, false},
+		"other tables":          {in(u, "theirs"), "fenlock migrate", true, false},
+		"no database":           {strings.Replace(u, "/postgres?", "/nothing?", 1), "create the database", true, false},
+		"no rights":             {as("stranger", u), "GRANT", true, false},
+		"no such user":          {as("nobody", u), "check user, password", true, false},
+		"read only":             {as("reader", u), "name the primary", true, false},
+		"other isolation":       {as("snapshot", u), "default_transaction_isolation", true, false},
+		"no connections":        {as("slow", u), "max_connections", false, false},
+		"nobody at the address": {strings.Replace(u, server.Addr(), "127.0.0.1:1", 1), "refused", false, false},
+	} {
+		n := alone(t, c.url)
+		a, err := n.Do(t.Context(), asAcquire(request("a", 0)))
+		switch {
+		case err == nil:
+			t.Errorf("%s: %+v", what, a)
+		case !strings.Contains(err.Error(), c.say) || !strings.Contains(err.Error(), n.String()) || strings.Contains(err.Error(), "secret"):
+			t.Errorf("%s: %v; want %q in it", what, err, c.say)
+		case errors.Is(err, node.ErrMisconfigured) != c.lasting || errors.Is(err, node.ErrNotSent) == c.executed:
+			t.Errorf("%s: %v: misconfigured %v, not sent %v", what, err, errors.Is(err, node.ErrMisconfigured), errors.Is(err, node.ErrNotSent))
+		}
+	}
+	// The rights that docs/postgres.md names are enough, and no more than that.
+	want(t, node.Granted)(alone(t, as("leasing", u)).Do(t.Context(), asAcquire(request("mine", 0))))
+
+	// Somebody else is in the way for longer than the server allows.
+	tx, err := admin.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	want(t, node.Granted)(alone(t, u).Do(t.Context(), asAcquire(request("a", 0))))
+	if _, err := tx.Exec(inSchema(`SELECT FROM fenlock.current WHERE stripe = $1 FOR UPDATE`, schema), node.Stripe("a")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := alone(t, as("impatient", u)).Do(t.Context(), asAcquire(request("a", 0))); err == nil || !strings.Contains(err.Error(), "lock_timeout") || !errors.Is(err, node.ErrNotSent) {
+		t.Errorf("a lock timeout: %v", err)
+	}
+}
+
+func asAcquire(r node.Request) node.Request { return as(node.Acquire, r) }
+
+// Clients that disagree about the group are told both values, and do nothing.
+func TestTerms(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	want(t, node.Granted)(alone(t, u).Do(t.Context(), asAcquire(request("a", 0))))
+	other := short(t, u)
+	a, err := other.Do(t.Context(), asAcquire(request("b", 0)))
+	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "5s") || !strings.Contains(fmt.Sprint(err), "1.5s") {
+		t.Errorf("another MaxTTL: %+v, %v", a, err)
+	}
+	n, second := open(t, u), open(t, in(u, "second"))
+	if err := n.Join(node.Group{Nodes: []node.Node{n, second}, MaxTTL: maxTTL}); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := n.Do(t.Context(), asAcquire(request("b", 0))); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "second") || !strings.Contains(fmt.Sprint(err), "alone") {
+		t.Errorf("another group: %+v, %v", a, err)
+	}
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL}); !errors.Is(err, node.ErrInvalid) {
+		t.Errorf("joined twice: %v", err)
+	}
+	// Who only looks is in no group.
+	looks := open(t, u)
+	if l, err := looks.Inspect(t.Context(), "a"); err != nil || !l.Leased || l.Out {
+		t.Errorf("inspect: %+v, %v", l, err)
+	}
+	want(t, node.Granted)(looks.Do(t.Context(), as(node.ForceRelease, node.Request{Name: "a"})))
+}
+
+// A pool that its owner closes is an error, and Close leaves it open.
+func TestPoolOfTheCaller(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	config, err := pgx.ParseConfig(server.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	n, err := New(db, "mine", open(t, u).schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, node.Granted)(n.Do(t.Context(), asAcquire(request("a", 0))))
+	listen(t, n, clients[0])
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Ping(); err != nil {
+		t.Errorf("the pool after Close: %v", err)
+	}
+	if _, err := n.Do(t.Context(), asAcquire(request("a", 0))); !errors.Is(err, node.ErrNotSent) {
+		t.Errorf("after Close: %v", err)
+	}
+	n, err = New(db, "mine", open(t, u).schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	db.Close()
+	if _, err := n.Do(t.Context(), asAcquire(request("a", 0))); err == nil || !strings.Contains(err.Error(), "closed") {
+		t.Errorf("a pool that is closed: %v", err)
+	}
+	for what, f := range map[string]func() (*Node, error){
+		"no pool":      func() (*Node, error) { return New(nil, "a", "") },
+		"no name":      func() (*Node, error) { return New(db, "", "") },
+		"a bad schema": func() (*Node, error) { return New(db, "a", `x"; DROP`) },
+	} {
+		if _, err := f(); !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Migrate can be repeated, by several at once, and needs no more than a schema of its own.
+func TestMigrate(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	n := open(t, in(server.DSN(), "fresh"))
+	done := make(chan error)
+	for range 4 {
+		go func() { done <- n.Migrate(context.Background()) }()
+	}
+	for range 4 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := n.Migrate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, s := range []string{`CREATE ROLE builder LOGIN`, `CREATE SCHEMA given AUTHORIZATION builder`} {
+		if _, err := n.db.Exec(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	builder := alone(t, strings.Replace(in(server.DSN(), "given"), "//postgres@", "//builder@", 1))
+	if err := builder.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, node.Granted)(builder.Do(t.Context(), asAcquire(request("a", 0))))
+	if _, err := n.db.Exec(`UPDATE fresh.meta SET value = '9' WHERE key = 'format'`); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Migrate(t.Context()); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "format") {
+		t.Errorf("a newer format: %v", err)
+	}
+}
+
+// What expired is removed, and nothing else.
+func TestSweep(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	n := alone(t, newSchema(t, server))
+	for i := range 300 {
+		r := request(fmt.Sprint("gone", i), 0)
+		r.TTL = time.Millisecond
+		want(t, node.Granted)(n.Do(t.Context(), asAcquire(r)))
+	}
+	held := request("held", 0)
+	want(t, node.Granted)(n.Do(t.Context(), asAcquire(held)))
+	if _, err := n.db.Exec(inSchema(`UPDATE fenlock.sweeps SET at = 0`, n.schema)); err != nil {
+		t.Fatal(err)
+	}
+	n.swept.Store(0)
+	rows := func() (count int) {
+		if err := n.db.QueryRow(inSchema(`SELECT count(*) FROM fenlock.leases`, n.schema)).Scan(&count); err != nil {
+			t.Fatal(err)
+		}
+		return count
+	}
+	want(t, node.Granted)(n.Do(t.Context(), asAcquire(request("one more", 0))))
+	for deadline := time.Now().Add(patience); rows() != 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d leases are there, and 2 have not expired", rows())
+		}
+	}
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, held)))
+}
+
+func TestURL(t *testing.T) {
+	for _, good := range []struct{ url, name string }{
+		{"postgres://u:p@db.example/app", "db.example/app"},
+		{"postgresql://u@127.0.0.1:5433/app?sslmode=disable&schema=locks", "127.0.0.1:5433/app/locks"},
+		{"postgres://u@a:1,b:2/app?target_session_attrs=read-write", "a:1,b:2/app"},
+		{"postgres://u@[::1]:5432/app?name=one", "[::1]:5432/app"},
+	} {
+		n, err := Open(good.url)
+		if err != nil {
+			t.Errorf("%s: %v", good.url, err)
+			continue
+		}
+		if n.String() != good.name {
+			t.Errorf("%s is %s", good.url, n)
+		}
+		n.Close()
+	}
+	const secret = "pa55word"
+	for _, bad := range []string{
+		"", "mysql://u:" + secret + "@h/d", "postgres:///d", "postgres:opaque", "postgres://u:" + secret + "@h/d?sslmod=disable",
+		"postgres://u:" + secret + "@h/d?sslmode=off", "postgres://u:" + secret + "@h/d?schema=a-b", "postgres://u:" + secret + "@h/d?schema=",
+		"postgres://u:" + secret + "@h/d?schema=a&schema=b", "postgres://u:" + secret + "@h:port/d", "postgres://u:" + secret + "@h/d#x",
+		"postgres://u:" + secret + "@h/d?passwordfile=/etc/x", "postgres://u@h/d?passwordfile=x", "postgres://u:" + secret + "@h/d?sslrootcert=/does/not/exist",
+		"postgres://u:" + secret + "%zz@h/d", "postgres://u:" + secret + "@h/d?options=-c%20fsync%3Doff", "postgres://u:" + secret + "@h/d?password=" + secret,
+	} {
+		n, err := Open(bad)
+		if !errors.Is(err, node.ErrInvalid) {
+			t.Errorf("%s: %v, %v", bad, n, err)
+		} else if strings.Contains(err.Error(), secret) {
+			t.Errorf("the password is in %v", err)
+		}
+	}
+	// Far away, who the server is has to be proven unless the URL says otherwise.
+	for url, verified := range map[string]bool{"postgres://u@db/a": true, "postgres://u@db/a?sslmode=require": false, "postgres://u@localhost/a": false, "postgres://u@localhost,db/a": true} {
+		n := open(t, url)
+		if c := n.own.TLSConfig; (c != nil && !c.InsecureSkipVerify) != verified {
+			t.Errorf("%s: verified %v", url, !verified)
+		}
+	}
+}
