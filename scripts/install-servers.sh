@@ -22,6 +22,7 @@ have() {
 	case $1 in
 	systemd-analyze) command -v systemd-analyze >/dev/null && [ -e /lib/systemd/system/multi-user.target ] ;;
 	postgresql) newest_postgres >/dev/null ;;
+	pgbouncer) [ -x /usr/sbin/pgbouncer ] ;;
 	prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
@@ -36,7 +37,7 @@ report() {
 }
 
 missing=()
-for server in redis-server valkey-server postgresql cc systemd-analyze chromium prometheus; do
+for server in redis-server valkey-server postgresql pgbouncer cc systemd-analyze chromium prometheus; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -142,6 +143,9 @@ for server in "${missing[@]}"; do
 		# Ubuntu has it as a snap only: there it is to be installed by hand.
 		if known chromium; then install chromium || true; fi
 		have chromium || echo "Chromium is not to be had on this system: the tests of the page in a browser fail without it"
+		;;
+	pgbouncer)
+		install pgbouncer
 		;;
 	prometheus)
 		install prometheus
