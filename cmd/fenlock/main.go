@@ -69,7 +69,7 @@ Start with: fenlock run --help`,
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVarP(&printVersion, "version", "V", false, "print the version")
 	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing on stderr but errors")
-	root.AddCommand(runCommand(), lsCommand(), inspectCommand(), releaseCommand(), nodesCommand(), doctorCommand(), uiCommand(), aclCommand(), demoCommand(), manCommand(), versionCommand())
+	root.AddCommand(runCommand(), lsCommand(), inspectCommand(), releaseCommand(), nodesCommand(), doctorCommand(), uiCommand(), aclCommand(), migrateCommand(), demoCommand(), manCommand(), versionCommand())
 	readVariables(root)
 	return root
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node/sqlnode"
-	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // identify makes an identity of a lock: the nodes it is on, however they are spelled, and
@@ -31,7 +30,7 @@ func identify(nodes []fenlock.Node, prefix, name string) string {
 // member is what a node is called by all who use it.
 func member(n fenlock.Node) string {
 	switch engine := n.Engine().(type) {
-	case *valkeynode.Node:
+	case interface{ Member() string }:
 		return engine.Member()
 	case *sqlnode.Node:
 		if path, err := filepath.EvalSymlinks(engine.String()); err == nil {

@@ -92,7 +92,7 @@ func (f nodeFlags) list() ([]placed, error) {
 	case listSet && list == withheld:
 		return nil, exitf(exitUsage, "%s was withheld from this command by the fenlock run around it, because it has a password: name a file with the nodes (--nodes-file or %s), or run the outer one with --pass-nodes", nodesVariable, nodesFileVariable)
 	case listSet:
-		return inOrder(nodesVariable, strings.Split(list, ",")), nil
+		return inOrder(nodesVariable, splitURLs(list)), nil
 	case fileSet:
 		return readNodes(nodesFileVariable, file)
 	}

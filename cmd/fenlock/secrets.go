@@ -31,7 +31,7 @@ func commandEnvironment(passNodes bool) []string {
 // mayHavePassword reports whether there may be a password in a list of URLs: unless each
 // is understood, and has none.
 func mayHavePassword(list string) bool {
-	for raw := range strings.SplitSeq(list, ",") {
+	for _, raw := range splitURLs(list) {
 		u, err := url.Parse(strings.TrimSpace(raw))
 		if err != nil || u.Scheme == "" {
 			return true

@@ -148,3 +148,6 @@ func (n *Node) checkFormat(ctx context.Context, tx *sql.Tx) error {
 	}
 	return nil
 }
+
+// Schema returns the statements that Migrate sends to a database without the schema.
+func (n *Node) Schema() string { return Schema(n.schema) }

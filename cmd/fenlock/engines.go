@@ -1,0 +1,107 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/pgnode"
+	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// engine is a kind of store that the command knows.
+type engine struct {
+	name    string
+	schemes []string
+	several bool // a URL may name several hosts, with commas between: one node all the same
+	open    func(f nodeFlags, raw string) (fenlock.Node, error)
+}
+
+// Names of engines that the command treats in a way of their own.
+const (
+	sqliteEngine = "SQLite"
+	valkeyEngine = "Valkey"
+)
+
+var engines = []engine{
+	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, func(f nodeFlags, raw string) (fenlock.Node, error) {
+		return valkeynode.Open(raw, valkeynode.WithPrefix(f.prefix))
+	}},
+	{sqliteEngine, []string{"sqlite"}, false, func(_ nodeFlags, raw string) (fenlock.Node, error) { return sqlnode.Open(raw) }},
+	{"PostgreSQL", []string{"postgres", "postgresql"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return pgnode.Open(raw) }},
+}
+
+// schemeOf returns what a URL begins with, and whether it begins as one.
+func schemeOf(raw string) (scheme string, ok bool) {
+	if strings.HasPrefix(raw, "sqlite:") { // sqlite:relative/path has no slashes
+		return "sqlite", true
+	}
+	scheme, _, ok = strings.Cut(raw, "://")
+	return scheme, ok
+}
+
+// engineOf returns the engine for a URL's scheme. Its error repeats nothing that
+// could be a part of a password, as a comma in one would make it.
+func engineOf(raw string) (*engine, error) {
+	scheme, ok := schemeOf(raw)
+	if i := slices.IndexFunc(engines, func(e engine) bool { return slices.Contains(e.schemes, scheme) }); ok && i >= 0 {
+		return &engines[i], nil
+	}
+	want := "a URL begins with valkey://, valkeys:// (TLS), redis://, rediss:// (TLS), unix://"
+	for _, e := range engines {
+		if e.name != valkeyEngine {
+			want += ", " + e.schemes[0] + "://"
+		}
+	}
+	switch {
+	case raw == "":
+		// Not left out: a group that is one node short has another majority.
+		return nil, errors.New("it is empty")
+	case !ok:
+		return nil, fmt.Errorf("it has no scheme: %s (in %s, write a comma of a password as %%2C)", want, nodesVariable)
+	case strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+") != "":
+		return nil, errors.New(want)
+	}
+	return nil, fmt.Errorf("unknown scheme %q: %s", scheme, want)
+}
+
+// splitURLs splits a list of URLs at its commas. What has no scheme after one is another host
+// of the URL before, where that may name several.
+func splitURLs(list string) (urls []string) {
+	for piece := range strings.SplitSeq(list, ",") {
+		if last := len(urls) - 1; last >= 0 && !strings.Contains(piece, "://") && !strings.HasPrefix(strings.TrimSpace(piece), "sqlite:") {
+			if e, err := engineOf(strings.TrimSpace(urls[last])); err == nil && e.several && piece != "" {
+				urls[last] += "," + piece
+				continue
+			}
+		}
+		urls = append(urls, piece)
+	}
+	return urls
+}
+
+// checkMixed refuses groups that can be none. Engines of servers go together: a node is a node.
+func checkMixed(all []*engine) error {
+	file := func(e *engine) bool { return e.name == sqliteEngine }
+	if slices.ContainsFunc(all, file) && !slices.ContainsFunc(all, func(e *engine) bool { return !file(e) }) {
+		return nil
+	}
+	if slices.ContainsFunc(all, file) {
+		return exitf(exitUsage, "a SQLite file is of this machine only, and cannot be in a group with servers that other machines use")
+	}
+	return nil
+}
+
+// checkPrefix refuses a prefix that would have no effect: who gives one expects
+// to be kept apart from, or together with, other clients.
+func (f nodeFlags) checkPrefix(all []*engine) error {
+	if f.prefixSet && !slices.ContainsFunc(all, func(e *engine) bool { return e.name == valkeyEngine }) {
+		return exitf(exitUsage, "--prefix is about the keys of Valkey and Redis: it means nothing for %s", all[0].name)
+	}
+	return nil
+}
