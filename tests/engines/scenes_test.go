@@ -18,8 +18,8 @@ type engine struct {
 
 // scene is a group that runs, and what can happen to its servers.
 type scene struct {
-	urls    []string
-	ttl     time.Duration
+	urls []string
+	ttl  time.Duration
 	// disturb does something to the servers. Where a quorum is left meanwhile, it waits for
 	// progress.
 	disturb []func(progress func())
