@@ -4,22 +4,15 @@ import (
 	"cmp"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/admission"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
+	"github.com/fenlock/fenlock/node/respnode"
 )
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
 // node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
-type Node struct {
-	errors    command.Errors
-	member    string // the node's name in its group
-	access    access
-	keys      *command.Keys
-	conn      *transport.Conn
-	voting    *admission.Voting
-	pipelines *transport.Pipelines
-}
+type Node struct{ *engine }
+
+// engine is the engine over any client library: what a Node can do is there.
+type engine = respnode.Node
 
 var (
 	_ node.Ordered  = (*Node)(nil)
@@ -29,14 +22,6 @@ var (
 	_ node.Finisher = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
 )
-
-// access is how the node comes to its server.
-type access struct {
-	user     string
-	any      bool // a function says who it is, for each connection
-	password bool
-	tls      bool
-}
 
 // Open returns the node at a URL:
 //
@@ -56,47 +41,16 @@ type access struct {
 // contains no password.
 func Open(rawURL string, with ...Option) (*Node, error) {
 	o := apply(with)
-	keys, err := command.NewKeys(o.prefix)
+	server, conn, known, err := o.connect(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	server, conn, errors, err := o.connect(rawURL)
+	known.Member, known.Prefix, known.TLS = server.Member, o.prefix, server.TLS != nil
+	known.User, known.AnyUser = cmp.Or(server.Option.Username, "default"), o.credentials != nil
+	known.Password = server.Option.Password != "" || server.Credentials != nil
+	n, err := respnode.New(conn, known)
 	if err != nil {
 		return nil, err
 	}
-	n := newNode(errors, keys, conn)
-	n.member = server.Member
-	n.access = access{cmp.Or(server.Option.Username, "default"), o.credentials != nil,
-		server.Option.Password != "" || server.Credentials != nil, server.TLS != nil}
-	return n, nil
-}
-
-// newNode puts the parts together: each knows those below it only.
-func newNode(errors command.Errors, keys *command.Keys, conn *transport.Conn) *Node {
-	n := &Node{errors: errors, keys: keys, conn: conn}
-	n.voting = admission.New(n, conn, keys, errors)
-	n.pipelines = transport.NewPipelines(transport.Sender{Conn: conn, Voting: n.voting, Keys: keys, Errors: errors})
-	return n
-}
-
-// String returns the node's address without user and password.
-func (n *Node) String() string { return n.errors.Name }
-
-// Member returns what all clients of the node's group call it: host:port, and /db if
-// that is not 0, or the parameter name of its URL.
-func (n *Node) Member() string { return n.member }
-
-// Engine returns n.
-func (n *Node) Engine() any { return n }
-
-// Finish implements node.Finisher: nobody waits any more for a connection, or for the
-// server to be admitted.
-func (n *Node) Finish() { n.voting.Finish() }
-
-// Close closes the connection. Requests under way fail, with an unknown outcome.
-// A second Close does nothing.
-func (n *Node) Close() error {
-	n.pipelines.Close()
-	n.conn.Close()
-	return nil
+	return &Node{n}, nil
 }

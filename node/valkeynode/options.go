@@ -2,13 +2,16 @@ package valkeynode
 
 import (
 	"context"
+	"fmt"
 
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
 )
 
 // DefaultPrefix is put before a lock's name to make its key.
-const DefaultPrefix = command.DefaultPrefix
+const DefaultPrefix = respnode.DefaultPrefix
 
 // Option changes how Open or OpenGuard sets up what it opens.
 type Option func(*options)
@@ -54,22 +57,26 @@ func apply(with []Option) options {
 }
 
 // connect returns the server at a URL, the connection to it, which is not made yet, and
-// what makes its errors.
-func (o *options) connect(rawURL string) (*transport.Server, *transport.Conn, command.Errors, error) {
+// what its node is to know of it, as far as a guard needs it.
+func (o *options) connect(rawURL string) (*transport.Server, *transport.Conn, respnode.Server, error) {
 	server, err := transport.ParseURL(rawURL)
 	if err != nil {
-		return nil, nil, command.Errors{}, err
+		return nil, nil, respnode.Server{}, err
 	}
 	if o.credentials != nil {
 		if server.Credentials != nil || server.Option.Password != "" {
-			return nil, nil, command.Errors{}, command.Invalid("the node's URL %s has a password, and WithCredentials was given: one is enough", server.Name)
+			return nil, nil, respnode.Server{}, invalid("the node's URL %s has a password, and WithCredentials was given: one is enough", server.Name)
 		}
 		server.Credentials = o.credentials
 	}
-	errors := command.Errors{Name: server.Name, Secrets: command.NewSecrets("")}
-	conn, err := transport.Open(server, errors.Secrets)
+	known := respnode.Server{Name: server.Name, Secrets: resp.NewSecrets("")}
+	conn, err := transport.Open(server, known.Secrets)
 	if err != nil {
-		return nil, nil, command.Errors{}, command.Invalid("node %s: %v", server.Name, err)
+		return nil, nil, respnode.Server{}, invalid("node %s: %v", server.Name, err)
 	}
-	return server, conn, errors, nil
+	return server, conn, known, nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }

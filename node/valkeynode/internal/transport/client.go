@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -29,7 +29,7 @@ var errNotYet = errors.New("not connected yet")
 // newClient sets the client library up as one pipelined connection, without
 // retries: a request that is sent twice could be executed twice. Each new
 // connection goes through watch, and none is made when life has ended.
-func newClient(s *Server, secrets *command.Secrets, life context.Context, watch func(net.Conn) net.Conn) (valkey.Client, error) {
+func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch func(net.Conn) net.Conn) (valkey.Client, error) {
 	opt := s.Option
 	network := "tcp"
 	if strings.HasPrefix(opt.InitAddress[0], "/") {

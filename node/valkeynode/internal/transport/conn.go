@@ -2,14 +2,12 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock/node/valkeynode/internal/admission"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -24,31 +22,24 @@ type Conn struct {
 	dials  atomic.Uint64
 	newest atomic.Pointer[watched] // or nil
 
-	life  context.Context // until Close
-	end   context.CancelCauseFunc
-	mu    sync.Mutex     // no task begins once life has ended
-	tasks sync.WaitGroup // goroutines that Close waits for
+	*resp.Tasks
 }
 
-var _ admission.Link = (*Conn)(nil)
+var _ resp.Link = (*Conn)(nil)
 
 // Open returns a connection, which is made when it is first used. The passwords of all
 // that it makes are added to secrets.
-func Open(s *Server, secrets *command.Secrets) (*Conn, error) {
+func Open(s *Server, secrets *resp.Secrets) (*Conn, error) {
 	c := Over(nil)
 	var err error
-	c.client, err = newClient(s, secrets, c.life, c.watch)
+	c.client, err = newClient(s, secrets, c.Life(), c.watch)
 	return c, err
 }
 
 // Over returns a connection that a client of the library has already.
 func Over(client valkey.Client) *Conn {
-	c := &Conn{client: client, slots: make(chan struct{}, maxInFlight)}
-	c.life, c.end = context.WithCancelCause(context.Background())
-	return c
+	return &Conn{client: client, slots: make(chan struct{}, maxInFlight), Tasks: resp.NewTasks()}
 }
-
-var errClosed = errors.New("the node is closed")
 
 // watched is a connection that tells whether it was closed. While there is none,
 // requests wait for a new one in admission's look at the server, where they can be
@@ -70,7 +61,7 @@ func (c *Conn) watch(conn net.Conn) net.Conn {
 	w := &watched{Conn: conn}
 	c.newest.Store(w)
 	c.dials.Add(1)
-	if c.life.Err() != nil {
+	if c.Life().Err() != nil {
 		w.Close()
 	}
 	return w
@@ -84,21 +75,21 @@ func (c *Conn) lost() *watched {
 	return nil
 }
 
-// Dial implements admission.Link.
+// Dial implements resp.Link.
 func (c *Conn) Dial() uint64 { return c.dials.Load() }
 
-// Up implements admission.Link.
+// Up implements resp.Link.
 func (c *Conn) Up(dial uint64) bool { return dial == c.dials.Load() && c.lost() == nil }
 
-// B implements admission.Link.
-func (c *Conn) B() valkey.Builder { return c.client.B() }
+// Pooled implements resp.Link: there is one connection.
+func (c *Conn) Pooled() bool { return false }
 
-// Identify implements admission.Link.
-func (c *Conn) Identify(ctx context.Context, and func() valkey.Completed, accept func(info string, other valkey.ValkeyResult, dial uint64) error) error {
+// Identify implements resp.Link.
+func (c *Conn) Identify(ctx context.Context, and resp.Command, accept func(info string, other resp.Reply, dial uint64) error) error {
 	for {
 		lost := c.lost()
 		before := c.dials.Load()
-		replies, err := c.DoMulti(ctx, c.client.B().Info().Build(), and())
+		replies, err := c.DoMulti(ctx, resp.Command{"INFO"}, and)
 		if err != nil {
 			return err
 		}
@@ -120,36 +111,53 @@ func (c *Conn) Identify(ctx context.Context, and func() valkey.Completed, accept
 	}
 }
 
-// Do implements admission.Link.
-func (c *Conn) Do(ctx context.Context, command valkey.Completed) (valkey.ValkeyMessage, error) {
-	if err := c.enter(ctx); err != nil {
-		return valkey.ValkeyMessage{}, err
-	}
-	result := c.client.Do(ctx, command)
-	c.giveBack(ctx)
-	return result.ToMessage()
+// completed returns a command as the library sends it, once: the library takes the memory
+// back. The methods that its builder has for each command would compute the slot that the
+// key would have in a cluster: a good part of what a request costs.
+func (c *Conn) completed(command resp.Command) valkey.Completed {
+	return c.client.B().Arbitrary(command...).Build()
 }
 
-// DoMulti implements admission.Link.
-func (c *Conn) DoMulti(ctx context.Context, commands ...valkey.Completed) ([]valkey.ValkeyResult, error) {
+// Do implements resp.Link.
+func (c *Conn) Do(ctx context.Context, command resp.Command) (resp.Reply, error) {
+	if err := c.enter(ctx); err != nil {
+		return resp.Reply{}, err
+	}
+	reply := replyOf(c.client.Do(ctx, c.completed(command)))
+	c.giveBack(ctx)
+	return reply, reply.Err()
+}
+
+// DoMulti implements resp.Link.
+func (c *Conn) DoMulti(ctx context.Context, commands ...resp.Command) ([]resp.Reply, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer c.giveBack(ctx)
-	return c.client.DoMulti(ctx, commands...), nil
+	return c.send(ctx, commands, nil), nil
 }
 
-// Exec runs a script that the server need not have.
-func (c *Conn) Exec(ctx context.Context, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
-	if err := c.enter(ctx); err != nil {
-		return valkey.ValkeyMessage{}, err
+// Exchange implements resp.Link: the library closes a connection that answers nothing.
+// Pipelines are few, so that they need no slots.
+func (c *Conn) Exchange(commands []resp.Command, replies []resp.Reply) []resp.Reply {
+	if len(commands) == 1 {
+		return append(replies, replyOf(c.client.Do(context.Background(), c.completed(commands[0]))))
 	}
-	defer c.giveBack(ctx)
-	return script.Exec(ctx, c.client, keys, args).ToMessage()
+	return c.send(context.Background(), commands, replies)
 }
 
-// Subscribe receives the messages on a channel, until ctx is done or the connection
-// is lost. It calls confirmed, which must not block, when the server has confirmed. The
+func (c *Conn) send(ctx context.Context, commands []resp.Command, replies []resp.Reply) []resp.Reply {
+	all := make([]valkey.Completed, len(commands))
+	for i, command := range commands {
+		all[i] = c.completed(command)
+	}
+	for _, result := range c.client.DoMulti(ctx, all...) {
+		replies = append(replies, replyOf(result))
+	}
+	return replies
+}
+
+// Subscribe implements resp.Link. The
 // connection serves requests meanwhile: in RESP3, which all servers speak that can be a
 // node, messages are told from replies.
 func (c *Conn) Subscribe(ctx context.Context, channel string, confirmed func(), message func(string)) error {
@@ -166,7 +174,7 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, confirmed func(), 
 		}
 	}
 	command := c.client.B().Subscribe().Channel(channel).Build()
-	return c.client.Receive(valkey.WithOnSubscriptionHook(ctx, hook), command, func(m valkey.PubSubMessage) { message(m.Message) })
+	return said(c.client.Receive(valkey.WithOnSubscriptionHook(ctx, hook), command, func(m valkey.PubSubMessage) { message(m.Message) }))
 }
 
 // enter takes a slot, or says why nothing can be sent.
@@ -177,8 +185,8 @@ func (c *Conn) enter(ctx context.Context) error {
 		return ctx.Err()
 	}
 	err := ctx.Err() // the library may notice late that the context is done
-	if c.life.Err() != nil {
-		err = errClosed
+	if c.Life().Err() != nil {
+		err = resp.ErrClosed
 	}
 	if err != nil {
 		c.giveBack(ctx)
@@ -186,34 +194,16 @@ func (c *Conn) enter(ctx context.Context) error {
 	return err
 }
 
-// Life returns a context that ends when Close is called. Its cause says so.
-func (c *Conn) Life() context.Context { return c.life }
-
-// Spawn implements admission.Link.
-func (c *Conn) Spawn(f func()) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.life.Err() != nil {
-		return errClosed
-	}
-	c.tasks.Go(f)
-	return nil
-}
-
 // Close closes the connection, and waits for all goroutines. Requests under way fail,
 // with an unknown outcome. A second Close does nothing.
 func (c *Conn) Close() {
-	c.mu.Lock()
-	closed := c.life.Err() != nil
-	c.end(errClosed)
-	c.mu.Unlock()
-	if closed {
+	if !c.End() {
 		return
 	}
 	// First of all: the library waits a second for a server that hangs.
 	c.cut()
 	c.client.Close()
-	c.tasks.Wait()
+	c.Wait()
 	c.client.Close()
 	c.cut() // the library does not close what a caller's goroutine is making meanwhile
 }
