@@ -140,7 +140,7 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"node/sqlnode", "node/valkeynode", "integration/otel", "cmd/fenlock"} {
+	for _, dir := range []string{"node/goredisnode", "node/sqlnode", "node/valkeynode", "integration/otel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}
@@ -275,6 +275,7 @@ var circles = []struct {
 	{"node/respnode/internal/command", nil},
 	{"node/respnode/internal/examine", nil},
 	{"node/respnode/internal/pipeline", nil},
+	{"node/goredisnode", nil},
 	{"node/valkeynode", nil},
 	{"node/valkeynode/internal/transport", nil},
 	{"integration/otel", nil},
