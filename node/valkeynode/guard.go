@@ -10,10 +10,14 @@ type Guard = respnode.Guard
 // form of Open's. It connects when it is first used.
 func OpenGuard(rawURL string, with ...Option) (*Guard, error) {
 	o := apply(with)
-	if o.prefixSet {
-		return nil, invalid("a guard has no prefix: it writes the keys that it is told")
+	if o.prefixSet || o.name != nil {
+		return nil, invalid("a guard has no prefix and no name: it writes the keys that it is told")
 	}
-	_, conn, known, err := o.connect(rawURL)
+	server, err := o.parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	conn, known, err := o.connect(server)
 	if err != nil {
 		return nil, err
 	}

@@ -2,9 +2,12 @@ package valkeynode
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/respnode"
+	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
+	"github.com/valkey-io/valkey-go"
 )
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
@@ -41,15 +44,74 @@ var (
 // contains no password.
 func Open(rawURL string, with ...Option) (*Node, error) {
 	o := apply(with)
-	server, conn, known, err := o.connect(rawURL)
+	if o.name != nil {
+		return nil, invalid("WithName is for New: the URL's parameter name says what the node is called")
+	}
+	server, err := o.parse(rawURL)
 	if err != nil {
 		return nil, err
 	}
+	return o.node(server)
+}
+
+// New returns the node at the one address of an option of valkey-go, which is for what a URL
+// does not say: a dialer, credentials for each connection, a TLS configuration.
+//
+// What a node decides itself is set here: no retries, one connection, no cache. An option
+// that says otherwise is refused with the field's name and the reason, by an error that
+// matches node.ErrInvalid; so is a field that would have no effect. There is no way to give
+// a valkey.Client, since that does not tell how it was made: with its defaults it may send a
+// command twice, or a release before its acquire.
+//
+// The node is called like one of Open with the same address and database, or as WithName
+// says. New sends nothing, and connects to nothing.
+func New(option valkey.ClientOption, with ...Option) (*Node, error) {
+	o := apply(with)
+	if o.credentials != nil {
+		return nil, invalid("WithCredentials is for Open: set the option's AuthCredentialsFn")
+	}
+	name := ""
+	if o.name != nil {
+		if name = *o.name; name == "" {
+			return nil, invalid("WithName: the name is empty")
+		}
+	}
+	server, err := transport.FromOption(option, name)
+	if err != nil {
+		return nil, err
+	}
+	return o.node(server)
+}
+
+// OpenAll is Open for each URL. If one is refused, those that were opened are closed, and
+// the error says which it is.
+func OpenAll(urls ...string) ([]node.Node, error) {
+	var nodes []node.Node
+	for i, url := range urls {
+		n, err := Open(url)
+		if err != nil {
+			for _, opened := range nodes {
+				opened.Close()
+			}
+			return nil, fmt.Errorf("node %d of %d: %w", i+1, len(urls), err)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+func (o *options) node(server *transport.Server) (*Node, error) {
+	conn, known, err := o.connect(server)
+	if err != nil {
+		return nil, err
+	}
+	opt := server.Option
 	known.Member, known.Prefix, known.TLS = server.Member, o.prefix, server.TLS != nil
-	known.User, known.AnyUser = cmp.Or(server.Option.Username, "default"), o.credentials != nil
-	known.Password = server.Option.Password != "" || server.Credentials != nil
+	known.User, known.AnyUser = cmp.Or(opt.Username, "default"), o.credentials != nil || opt.AuthCredentialsFn != nil
+	known.Password = opt.Password != "" || server.Credentials != nil || opt.AuthCredentialsFn != nil
 	n, err := respnode.New(conn, known)
 	if err != nil {
+		conn.Close()
 		return nil, err
 	}
 	return &Node{n}, nil

@@ -31,6 +31,21 @@ type Server struct {
 	// Credentials returns user and password for a connection. Nil: they are in Option.
 	Credentials func(ctx context.Context) (user, password string, err error)
 	TLS         func() (*tls.Config, error) // nil: without
+	// dial makes a connection, with TLS if there is to be; nil: as usual.
+	dial func(ctx context.Context, address string, dialer *net.Dialer) (net.Conn, error)
+}
+
+// call sets what the group calls the node: "" for its address. Whether it is reached with
+// TLS, and by which of the schemes, makes no other server.
+func (s *Server) call(name string) error {
+	if s.Member = name; name == "" {
+		_, s.Member, _ = strings.Cut(s.Name, "://")
+		return nil
+	}
+	if respnode.CheckMember(name) != nil {
+		return invalid("the node %s has a name that is empty, has spaces or is *", s.Name)
+	}
+	return nil
 }
 
 // ParseURL reads a node's URL. valkey.ParseURL would do most of
@@ -111,14 +126,10 @@ func (s *Server) parse(raw string) error {
 	} else if query.Has("ca") || query.Has("cert") || query.Has("key") || query.Has("servername") {
 		return invalid("the node's URL %s has parameters of TLS but no TLS: the scheme is valkeys or rediss", s.Name)
 	}
-	// Whether it is reached with TLS, and by which of the schemes, makes no other server.
-	_, s.Member, _ = strings.Cut(s.Name, "://")
-	if query.Has("name") {
-		if s.Member = query.Get("name"); respnode.CheckMember(s.Member) != nil {
-			return invalid("the node's URL %s has a name that is empty, has spaces or is *", s.Name)
-		}
+	if query.Has("name") && query.Get("name") == "" {
+		return invalid("the node's URL %s has an empty name", s.Name)
 	}
-	return nil
+	return s.call(query.Get("name"))
 }
 
 // credentials reads who the client is: a user and a password, or the file that has it.
