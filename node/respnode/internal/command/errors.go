@@ -28,7 +28,7 @@ var advice = []struct {
 	{[]string{"NOPERM", "ACL failure in script", "The user executing the script"}, true,
 		"the server's ACL denies a command, a key or a channel to this user (fenlock acl prints what is needed)"},
 	{[]string{"READONLY"}, true, "this is a read-only replica: use its primary"},
-	{[]string{"MOVED", "CLUSTERDOWN"}, true, "this is part of a cluster: a node must be an independent primary"},
+	{[]string{"MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN"}, true, "this is part of a cluster: a node must be an independent primary"},
 	{[]string{"WRONGTYPE"}, true, "the key of this lock holds something else than a lock: use another name or a prefix"},
 	{[]string{"MISCONF"}, false, "the server refuses writes because it cannot save to its disk"},
 	{[]string{"OOM"}, false, "the server has no memory left (maxmemory)"},

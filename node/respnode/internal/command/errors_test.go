@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/fenlock/fenlock/node"
@@ -40,5 +41,19 @@ func TestDescribe(t *testing.T) {
 	err := Errors{Name: "n", Secrets: resp.NewSecrets("the")}.Fail(Invalid("the prefix"))
 	if !errors.Is(err, node.ErrInvalid) || err.Error() != "n: fenlock: invalid argument: the prefix" {
 		t.Errorf("%v", err)
+	}
+}
+
+// A proxy can hide that there is a cluster behind it: then it is told by what that refuses,
+// also within a script.
+func TestDescribeACluster(t *testing.T) {
+	for _, said := range []string{
+		"CROSSSLOT Keys in request don't hash to the same slot", "MOVED 3999 127.0.0.1:6381", "ASK 3999 127.0.0.1:6381",
+		"TRYAGAIN Multiple keys request during rehashing of slot", "CLUSTERDOWN Hash slot not served",
+	} {
+		err := Errors{Name: "n"}.Fail(resp.Error(said))
+		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "part of a cluster") {
+			t.Errorf("%s: %v", said, err)
+		}
 	}
 }

@@ -91,7 +91,7 @@ func (f Facts) check() error {
 	case f.mode == "sentinel":
 		return Misconfigured("this is a sentinel, which holds no data: a node must be an independent primary")
 	case f.mode == "cluster":
-		return Misconfigured("this server runs in cluster mode: a node must be an independent primary (cluster-enabled no)")
+		return Misconfigured("this server runs in cluster mode, where locks can be given to a server that does not remember them: a node must be an independent primary (cluster-enabled no)")
 	case err != nil || n < 7:
 		return quoteValue(Misconfigured("this is Redis: version 7 or later is needed, or any Valkey, since older servers write scripts into the append-only file, so that a restart cannot be told"), f.version)
 	case f.role != "master":
