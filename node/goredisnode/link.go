@@ -2,7 +2,7 @@ package goredisnode
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -86,13 +86,15 @@ func (l *link) send(ctx context.Context, commands []resp.Command) []resp.Reply {
 	// What comes late is not read: it has a place of its own.
 	answered := make(chan []resp.Reply, 1)
 	// The caller may use its memory again.
-	batch := make([]*redis.Cmd, len(commands))
+	all := make([]sent, len(commands))
+	together := &batch{}
 	for i, command := range commands {
-		batch[i] = redis.NewCmd(bounded, words(command)...)
+		all[i].reader = reader{batch: together, last: i == len(commands)-1, long: long[command[0]]}
+		all[i].command = redis.NewRawWriteToCmd(bounded, &all[i].reader, words(command)...)
 	}
 	go func() {
 		defer cancel()
-		answered <- l.exec(bounded, batch)
+		answered <- l.exec(bounded, all)
 	}()
 	select {
 	case replies := <-answered:
@@ -122,26 +124,40 @@ func words(command resp.Command) []any {
 	return all
 }
 
-// exec sends a batch over one connection, once, and reads the replies. The client believes
-// the lengths that a server gives: what panics there is an error here.
-func (l *link) exec(ctx context.Context, batch []*redis.Cmd) (replies []resp.Reply) {
+// sent is a command, and what reads its reply. The client never repeats such a command,
+// nor what is sent with it, whatever its options.
+type sent struct {
+	command *redis.RawWriteToCmd
+	reader  reader
+}
+
+// exec sends a batch over one connection and reads the replies.
+func (l *link) exec(ctx context.Context, all []sent) (replies []resp.Reply) {
 	defer func() {
+		// The replies to what sets a connection up are the client's own to read.
 		if r := recover(); r != nil {
 			l.losses.Add(1)
-			replies = failed(len(batch), fmt.Errorf("the server broke the protocol, so the connection was closed: %v", r))
+			replies = failed(len(all), broken("%v", r))
 		}
 	}()
 	pipeline := l.client.Pipeline()
-	for _, command := range batch {
-		pipeline.Process(ctx, command)
+	for i := range all {
+		pipeline.Process(ctx, all[i].command)
 	}
-	_, err := pipeline.Exec(ctx)
-	if err != nil {
-		err = errorOf(err)
-	}
+	_, whole := pipeline.Exec(ctx)
 	lost := false
-	for _, command := range batch {
-		reply := replyOf(command, err)
+	for i := range all {
+		reply := all[i].reader.reply
+		if !all[i].reader.done {
+			err := all[i].command.Err()
+			if err == nil { // no connection could be set up
+				err = whole
+			}
+			if err == nil {
+				err = errors.New("the client has no reply to a command")
+			}
+			reply = resp.Failure(errorOf(err))
+		}
 		lost = lost || !reply.Said()
 		replies = append(replies, reply)
 	}
