@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,7 +48,9 @@ func Over(client valkey.Client) *Conn {
 // as that may take.
 type watched struct {
 	net.Conn
-	closed atomic.Bool
+	closed  atomic.Bool
+	made    time.Time
+	primary atomic.Bool // the server was one when it was asked
 }
 
 func (w *watched) Close() error {
@@ -58,13 +61,30 @@ func (w *watched) Close() error {
 // watch counts a new connection, and keeps an eye on it. One that was made during
 // Close is closed: by this, or by Close, whoever comes later.
 func (c *Conn) watch(conn net.Conn) net.Conn {
-	w := &watched{Conn: conn}
+	w := &watched{Conn: conn, made: time.Now()}
 	c.newest.Store(w)
 	c.dials.Add(1)
 	if c.Life().Err() != nil {
 		w.Close()
 	}
 	return w
+}
+
+// staleAfter is how long a connection to a replica is used.
+const staleAfter = 5 * time.Second
+
+// learn closes a connection whose server is a replica: at once if it was a primary before,
+// since the address may lead to the new one by now, and otherwise after a while, since it
+// may soon.
+func (w *watched) learn(info resp.Reply) {
+	said, err := info.ToString()
+	switch {
+	case err != nil:
+	case strings.Contains(said, "\nrole:master\r\n"):
+		w.primary.Store(true)
+	case strings.Contains(said, "\nrole:slave\r\n") && (w.primary.Load() || time.Since(w.made) > staleAfter):
+		w.Close()
+	}
 }
 
 // lost returns the newest connection if it was closed, else nil.
@@ -151,8 +171,12 @@ func (c *Conn) send(ctx context.Context, commands []resp.Command, replies []resp
 	for i, command := range commands {
 		all[i] = c.completed(command)
 	}
-	for _, result := range c.client.DoMulti(ctx, all...) {
-		replies = append(replies, replyOf(result))
+	for i, result := range c.client.DoMulti(ctx, all...) {
+		reply := replyOf(result)
+		if newest := c.newest.Load(); commands[i][0] == "INFO" && newest != nil {
+			newest.learn(reply)
+		}
+		replies = append(replies, reply)
 	}
 	return replies
 }
