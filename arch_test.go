@@ -55,12 +55,14 @@ var never = []struct {
 		"a program that locks must not register the flags of go test"},
 	{"fence", []string{module, module + "/internal/...", module + "/node/..."},
 		"a service that only checks tokens needs neither nodes nor locks"},
-	{"node/valkeynode/internal/command", []string{"net", "net/...", "os", module + "/node/valkeynode/internal/..."},
+	{"node/respnode/internal/command", []string{"net", "net/...", "os", module + "/node/respnode/internal/..."},
 		"what is said to a server, and what it means, is decided without I/O"},
-	{"node/valkeynode/internal/admission", []string{"net", "net/...", "os", module + "/node/valkeynode/internal/transport"},
+	{"node/respnode/internal/admission", []string{"net", "net/...", "os", module + "/node/respnode/internal/pipeline"},
 		"whether a server may vote is asked by whoever carries requests: the connection is an interface there"},
-	{"node/valkeynode/internal/examine", []string{"net/http", module + "/node/valkeynode/internal/transport"},
+	{"node/respnode/internal/examine", []string{"net/http", module + "/node/respnode/internal/pipeline"},
 		"what is wrong with a server is decided without I/O"},
+	{"node/respnode", []string{"net/http", module + "/internal/..."},
+		"the engine of released modules: the connection is a resp.Link"},
 	{"node/memnode", []string{"net", "net/...", "os", "syscall"},
 		"a node in memory has no outside"},
 }
@@ -138,7 +140,7 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"node/pgnode", "node/sqlnode", "node/valkeynode", "integration/otel", "cmd/fenlock"} {
+	for _, dir := range []string{"node/pgnode", "node/sqlnode", "node/valkeynode", "node/goredisnode", "integration/otel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}
@@ -267,9 +269,14 @@ var circles = []struct {
 		{[]string{"drive.go", "lock.go"}, "one type in two files: what is asked of a lock, and what it is told"},
 	}},
 	{"fence", nil},
+	{"node/respnode", nil},
+	{"node/respnode/resp", nil},
+	{"node/respnode/internal/admission", nil},
+	{"node/respnode/internal/command", nil},
+	{"node/respnode/internal/examine", nil},
+	{"node/respnode/internal/pipeline", nil},
+	{"node/goredisnode", nil},
 	{"node/valkeynode", nil},
-	{"node/valkeynode/internal/admission", nil},
-	{"node/valkeynode/internal/command", nil},
 	{"node/valkeynode/internal/transport", nil},
 	{"integration/otel", nil},
 	{"cmd/fenlock", nil},
@@ -277,7 +284,6 @@ var circles = []struct {
 	{"cmd/fenlock/internal/demopage", nil},
 	{"cmd/fenlock/internal/doctor", nil},
 	{"cmd/fenlock/internal/metrics", nil},
-	{"node/valkeynode/internal/examine", nil},
 	{"cmd/fenlock/internal/ui", nil},
 }
 

@@ -9,6 +9,7 @@ require (
 	github.com/chromedp/chromedp v0.23.0
 	github.com/fenlock/fenlock v0.1.0
 	github.com/fenlock/fenlock/integration/otel v0.1.0
+	github.com/fenlock/fenlock/node/goredisnode v0.1.0
 	github.com/fenlock/fenlock/node/valkeynode v0.1.0
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/jackc/pgx/v5 v5.12.0

@@ -254,7 +254,7 @@ func TestNodesAreWatched(t *testing.T) {
 func TestChecksAreDocumented(t *testing.T) {
 	named := regexp.MustCompile(`(?:node\.Found|found)\("([a-z-]+)"|^\s*\{"([a-z-]+)", \[\]string\{"`)
 	inCode := map[string]bool{}
-	for _, folder := range []string{"internal/doctor", "../../node/valkeynode/internal/examine", "../../node/sqlnode"} {
+	for _, folder := range []string{"internal/doctor", "../../node/respnode/internal/examine", "../../node/sqlnode"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(folder, err)

@@ -1,6 +1,6 @@
 package valkeynode
 
-import "github.com/fenlock/fenlock/node/valkeynode/internal/command"
+import "github.com/fenlock/fenlock/node/respnode"
 
 // Permissions returns the least that a server's user must be allowed to, for the locks
 // with a prefix, as the words of a rule of ACL SETUSER. They grant, and take nothing away:
@@ -10,20 +10,8 @@ import "github.com/fenlock/fenlock/node/valkeynode/internal/command"
 // Without "+config|get" all works but one thing: that a server is durable is not believed.
 // With it, a client may read the server's passwords, if its configuration has any
 // (requirepass, masterauth).
-func Permissions(prefix string) ([]string, error) {
-	keys, err := command.NewKeys(prefix)
-	if err != nil {
-		return nil, err
-	}
-	return keys.Permissions(), nil
-}
+func Permissions(prefix string) ([]string, error) { return respnode.Permissions(prefix) }
 
 // ReadPermissions is Permissions for a client that only looks, by Inspect, List and
 // Registers: it can read who holds a lock and take none.
-func ReadPermissions(prefix string) ([]string, error) {
-	keys, err := command.NewKeys(prefix)
-	if err != nil {
-		return nil, err
-	}
-	return keys.ReadPermissions(), nil
-}
+func ReadPermissions(prefix string) ([]string, error) { return respnode.ReadPermissions(prefix) }

@@ -1,21 +1,5 @@
 // Package valkeynode makes a Valkey (any version) or Redis (7 or later) primary
-// a node of fenlock.
-//
-// A node's operations are constant Lua scripts with declared keys, run by
-// EVALSHA only. Nobody loads them but the admission of a server that has been
-// started, flushed or promoted: a server that forgot its leases does not vote
-// until they have run out and its registers were rebuilt from the others.
-//
-// On the server there are, for the default prefix, the leases (strings named
-// fenlock:NAME, with a time to live), the waiter queues (sorted sets named
-// fenlock-line:fenlock:NAME, with a time to live) and the registers (one hash named
-// fenlock-registers:fenlock: with at most 4,096 registers and a few fields of
-// admission's, the number of this format among them, without a time to live). A waiter
-// is notified by a message on the channel fenlock-wake:CLIENT. docs/valkey.md has the
-// least permissions that a user needs.
-//
-// The package has the API. internal/transport carries requests to the server,
-// internal/admission answers whether that may vote, internal/command builds commands
-// and reads replies: each uses those after it only. internal/examine says what is wrong
-// with a server, by the last two.
+// a node of fenlock, by the client library valkey-go: one connection for each node, on which
+// no request is sent twice, and whose replies are checked before the library reads them.
+// What a node is, and what is kept on the server, is in package respnode.
 package valkeynode

@@ -18,7 +18,6 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/replytest"
 )
 
 // hostile is a server that answers each command with the next of its replies, as it
@@ -88,6 +87,10 @@ func readWords(r *bufio.Reader) (words []string, err error) {
 	return words, err
 }
 
+// info is what a server says of itself.
+const info = "# Server\r\nredis_version:7.2.4\r\nserver_mode:standalone\r\nrun_id:0123abc\r\nmaster_replid:4567def\r\nuptime_in_seconds:90\r\n" +
+	"maxmemory:0\r\nmaxmemory_policy:noeviction\r\naof_enabled:0\r\nrole:master\r\nsecond_repl_offset:-1\r\ncluster_enabled:0\r\n"
+
 // honest is the reply of a server that has been admitted.
 func honest(args []string) []byte {
 	bulk := func(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
@@ -96,7 +99,7 @@ func honest(args []string) []byte {
 	case "HELLO":
 		reply = "%2\r\n+proto\r\n:3\r\n+version\r\n+8.0.1\r\n"
 	case "INFO":
-		reply = bulk(replytest.Info())
+		reply = bulk(info)
 	case "HMGET":
 		reply = fmt.Sprintf("*%d\r\n", len(args)-2)
 		for _, field := range args[2:] {

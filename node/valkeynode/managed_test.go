@@ -2,9 +2,12 @@ package valkeynode_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +15,9 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
+	"github.com/valkey-io/valkey-go"
 )
 
 // One Redis with a replica behind one address, which is what most managed services are:
@@ -172,9 +178,17 @@ func TestAddressOfAPrimaryThatBecameAReplica(t *testing.T) {
 		host, port, _ := strings.Cut(m.replica.Addr(), ":")
 		m.primary.Do("REPLICAOF", host, port)
 		isTold(t, held)
-		if _, err := l.TryAcquire(t.Context(), "orders/42"); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "replica") {
-			t.Errorf("from a replica: %v; want ErrMisconfigured, and that it is a replica", err)
-		}
+		// The connection is made anew, which may take longer than a request.
+		eventually(t, func() error {
+			_, err := l.TryAcquire(t.Context(), "orders/42")
+			if err == nil {
+				t.Fatal("a replica has granted a lock")
+			}
+			if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "replica") {
+				return fmt.Errorf("from a replica: %w; want ErrMisconfigured, and that it is a replica", err)
+			}
+			return nil
+		})
 		m.address.Retarget(m.replica.Addr())
 		eventually(t, func() error {
 			again, err := l.TryAcquire(t.Context(), "orders/42")
@@ -183,6 +197,94 @@ func TestAddressOfAPrimaryThatBecameAReplica(t *testing.T) {
 			}
 			return err
 		})
+	})
+}
+
+// The same, with a name that leads to the new primary already, and connections to the old one
+// that nobody cuts: a client makes a new one as soon as it finds a replica at the other end.
+func TestConnectionToAPrimaryThatBecameAReplica(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		m := manage(t, kind)
+		var target atomic.Pointer[testserver.Server]
+		target.Store(m.primary)
+		n, err := valkeynode.New(valkey.ClientOption{
+			InitAddress: []string{"primary.invalid:6379"},
+			DialCtxFn: func(ctx context.Context, _ string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				return d.DialContext(ctx, "tcp", target.Load().Addr())
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}, TTL: managedTTL, MaxTTL: managedMaxTTL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		// The record has the members of other clients, which is not what this is about.
+		m.primary.Do("HDEL", registersKey, "members")
+		held := takes(t, l, "orders/42")
+		m.hasReplicated(t, held.Token())
+		m.replica.Do("REPLICAOF", "NO", "ONE")
+		target.Store(m.replica)
+		host, port, _ := strings.Cut(m.replica.Addr(), ":")
+		m.primary.Do("REPLICAOF", host, port)
+		isTold(t, held)
+		eventually(t, func() error {
+			again, err := l.TryAcquire(t.Context(), "orders/42")
+			if err == nil && again.Token() <= held.Token() {
+				t.Errorf("token %d after %d", again.Token(), held.Token())
+			}
+			return err
+		})
+	})
+}
+
+// What services deny or hide of a server's commands, and what becomes of a node then: all
+// works but one thing, that a server is durable is not believed; or it is refused with the
+// word for what is missing.
+func TestServicesThatDenyCommands(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		for _, denied := range []string{"CONFIG", "CLIENT", "ACL", "CLUSTER", "DEBUG", "MONITOR", "REPLICAOF", "SHUTDOWN", "SAVE", "BGSAVE", "MIGRATE", "KEYS", "FLUSHALL"} {
+			s := testserver.Start(t, kind, "rename-command "+denied+` ""`)
+			s.MarkAdmitted("fenlock:", managedMaxTTL)
+			l := client(t, managedMaxTTL, nil, s.URL())
+			lock := takes(t, l, "orders")
+			if err := lock.Release(bounded(t)); err != nil {
+				t.Errorf("without %s: %v", denied, err)
+			}
+			// It is admitted again after a restart, too, which asks the most.
+			if denied == "CONFIG" || denied == "CLIENT" {
+				s.Kill()
+				s.Restart()
+				eventually(t, func() error {
+					again, err := l.TryAcquire(t.Context(), "orders")
+					if err == nil && again.Token() <= lock.Token() {
+						t.Errorf("token %d after %d", again.Token(), lock.Token())
+					}
+					return err
+				})
+			}
+			s.Kill()
+		}
+		for _, needed := range []string{"INFO", "EVAL", "HSETNX", "PUBSUB"} {
+			s := testserver.Start(t, kind, "rename-command "+needed+` ""`)
+			n := joined(t, s.URL(), managedMaxTTL)
+			eventually(t, func() error {
+				_, err := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
+				if needed == "PUBSUB" { // it is asked for when somebody waits
+					e, examined := n.Examine(bounded(t), node.Look{})
+					if err = examined; err == nil {
+						t.Fatalf("without %s: %+v", needed, e)
+					}
+				}
+				if !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "does not have a command") {
+					return fmt.Errorf("without %s: %v", needed, err)
+				}
+				return nil
+			})
+			s.Kill()
+		}
 	})
 }
 

@@ -2,24 +2,20 @@ package valkeynode
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/admission"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
+	"github.com/valkey-io/valkey-go"
 )
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
 // node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
-type Node struct {
-	errors    command.Errors
-	member    string // the node's name in its group
-	access    access
-	keys      *command.Keys
-	conn      *transport.Conn
-	voting    *admission.Voting
-	pipelines *transport.Pipelines
-}
+type Node struct{ *engine }
+
+// engine is the engine over any client library: what a Node can do is there.
+type engine = respnode.Node
 
 var (
 	_ node.Ordered  = (*Node)(nil)
@@ -29,14 +25,6 @@ var (
 	_ node.Finisher = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
 )
-
-// access is how the node comes to its server.
-type access struct {
-	user     string
-	any      bool // a function says who it is, for each connection
-	password bool
-	tls      bool
-}
 
 // Open returns the node at a URL:
 //
@@ -56,47 +44,75 @@ type access struct {
 // contains no password.
 func Open(rawURL string, with ...Option) (*Node, error) {
 	o := apply(with)
-	keys, err := command.NewKeys(o.prefix)
+	if o.name != nil {
+		return nil, invalid("WithName is for New: the URL's parameter name says what the node is called")
+	}
+	server, err := o.parse(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	server, conn, errors, err := o.connect(rawURL)
+	return o.node(server)
+}
+
+// New returns the node at the one address of an option of valkey-go, which is for what a URL
+// does not say: a dialer, credentials for each connection, a TLS configuration.
+//
+// What a node decides itself is set here: no retries, one connection, no cache. An option
+// that says otherwise is refused with the field's name and the reason, by an error that
+// matches node.ErrInvalid; so is a field that would have no effect. There is no way to give
+// a valkey.Client, since that does not tell how it was made: with its defaults it may send a
+// command twice, or a release before its acquire.
+//
+// The node is called like one of Open with the same address and database, or as WithName
+// says. New sends nothing, and connects to nothing.
+func New(option valkey.ClientOption, with ...Option) (*Node, error) {
+	o := apply(with)
+	if o.credentials != nil {
+		return nil, invalid("WithCredentials is for Open: set the option's AuthCredentialsFn")
+	}
+	name := ""
+	if o.name != nil {
+		if name = *o.name; name == "" {
+			return nil, invalid("WithName: the name is empty")
+		}
+	}
+	server, err := transport.FromOption(option, name)
 	if err != nil {
 		return nil, err
 	}
-	n := newNode(errors, keys, conn)
-	n.member = server.Member
-	n.access = access{cmp.Or(server.Option.Username, "default"), o.credentials != nil,
-		server.Option.Password != "" || server.Credentials != nil, server.TLS != nil}
-	return n, nil
+	return o.node(server)
 }
 
-// newNode puts the parts together: each knows those below it only.
-func newNode(errors command.Errors, keys *command.Keys, conn *transport.Conn) *Node {
-	n := &Node{errors: errors, keys: keys, conn: conn}
-	n.voting = admission.New(n, conn, keys, errors)
-	n.pipelines = transport.NewPipelines(transport.Sender{Conn: conn, Voting: n.voting, Keys: keys, Errors: errors})
-	return n
+// OpenAll is Open for each URL. If one is refused, those that were opened are closed, and
+// the error says which it is.
+func OpenAll(urls ...string) ([]node.Node, error) {
+	var nodes []node.Node
+	for i, url := range urls {
+		n, err := Open(url)
+		if err != nil {
+			for _, opened := range nodes {
+				opened.Close()
+			}
+			return nil, fmt.Errorf("node %d of %d: %w", i+1, len(urls), err)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
 }
 
-// String returns the node's address without user and password.
-func (n *Node) String() string { return n.errors.Name }
-
-// Member returns what all clients of the node's group call it: host:port, and /db if
-// that is not 0, or the parameter name of its URL.
-func (n *Node) Member() string { return n.member }
-
-// Engine returns n.
-func (n *Node) Engine() any { return n }
-
-// Finish implements node.Finisher: nobody waits any more for a connection, or for the
-// server to be admitted.
-func (n *Node) Finish() { n.voting.Finish() }
-
-// Close closes the connection. Requests under way fail, with an unknown outcome.
-// A second Close does nothing.
-func (n *Node) Close() error {
-	n.pipelines.Close()
-	n.conn.Close()
-	return nil
+func (o *options) node(server *transport.Server) (*Node, error) {
+	conn, known, err := o.connect(server)
+	if err != nil {
+		return nil, err
+	}
+	opt := server.Option
+	known.Member, known.Prefix, known.TLS = server.Member, o.prefix, server.TLS != nil
+	known.User, known.AnyUser = cmp.Or(opt.Username, "default"), o.credentials != nil || opt.AuthCredentialsFn != nil
+	known.Password = opt.Password != "" || server.Credentials != nil || opt.AuthCredentialsFn != nil
+	n, err := respnode.New(conn, known)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &Node{n}, nil
 }

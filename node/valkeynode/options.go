@@ -2,20 +2,24 @@ package valkeynode
 
 import (
 	"context"
+	"fmt"
 
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
 )
 
 // DefaultPrefix is put before a lock's name to make its key.
-const DefaultPrefix = command.DefaultPrefix
+const DefaultPrefix = respnode.DefaultPrefix
 
-// Option changes how Open or OpenGuard sets up what it opens.
+// Option changes how Open, New or OpenGuard sets up what it opens.
 type Option func(*options)
 
 type options struct {
 	prefix      string
 	prefixSet   bool
+	name        *string
 	credentials func(context.Context) (user, password string, err error)
 }
 
@@ -26,6 +30,10 @@ type options struct {
 func WithPrefix(prefix string) Option {
 	return func(o *options) { o.prefix, o.prefixSet = prefix, true }
 }
+
+// WithName sets what all clients of the group call a node of New, where they reach it by
+// different addresses. A URL has the parameter name for it.
+func WithName(name string) Option { return func(o *options) { o.name = &name } }
 
 // WithCredentials has a function asked for user and password before each connection is
 // made, so that they may change while the program runs; the URL then has neither. With
@@ -53,23 +61,32 @@ func apply(with []Option) options {
 	return o
 }
 
-// connect returns the server at a URL, the connection to it, which is not made yet, and
-// what makes its errors.
-func (o *options) connect(rawURL string) (*transport.Server, *transport.Conn, command.Errors, error) {
+// parse returns the server at a URL.
+func (o *options) parse(rawURL string) (*transport.Server, error) {
 	server, err := transport.ParseURL(rawURL)
 	if err != nil {
-		return nil, nil, command.Errors{}, err
+		return nil, err
 	}
 	if o.credentials != nil {
 		if server.Credentials != nil || server.Option.Password != "" {
-			return nil, nil, command.Errors{}, command.Invalid("the node's URL %s has a password, and WithCredentials was given: one is enough", server.Name)
+			return nil, invalid("the node's URL %s has a password, and WithCredentials was given: one is enough", server.Name)
 		}
 		server.Credentials = o.credentials
 	}
-	errors := command.Errors{Name: server.Name, Secrets: command.NewSecrets("")}
-	conn, err := transport.Open(server, errors.Secrets)
+	return server, nil
+}
+
+// connect returns the connection to a server, which is not made yet, and what its node is to
+// know of it, as far as a guard needs it.
+func (o *options) connect(server *transport.Server) (*transport.Conn, respnode.Server, error) {
+	known := respnode.Server{Name: server.Name, Secrets: resp.NewSecrets("")}
+	conn, err := transport.Open(server, known.Secrets)
 	if err != nil {
-		return nil, nil, command.Errors{}, command.Invalid("node %s: %v", server.Name, err)
+		return nil, known, invalid("node %s: %v", server.Name, err)
 	}
-	return server, conn, errors, nil
+	return conn, known, nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }

@@ -20,13 +20,13 @@ type together struct{ *valkeynode.Node }
 var _ node.Ordered = together{}
 
 func (n together) Start(r node.Request, timeout time.Duration, call node.Call) {
-	n.StartTogether(timeout, valkeynode.Starting{Request: r, Call: call})
+	sendTogether(n.Node, timeout, starting{r, call})
 }
 
 func startTogether(t testing.TB, n *valkeynode.Node, op node.Op, r node.Request) (node.Answer, error) {
 	t.Helper()
 	c := &call{done: make(chan struct{})}
-	n.StartTogether(10*time.Second, valkeynode.Starting{Request: as(op, r), Call: c})
+	sendTogether(n, 10*time.Second, starting{as(op, r), c})
 	return c.wait(t)
 }
 

@@ -328,7 +328,7 @@ func TestLongestLeaseIsTheGroups(t *testing.T) {
 func TestChangesInMidAdmission(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
-		admit, err := os.ReadFile("internal/command/scripts/admit.lua")
+		admit, err := os.ReadFile("../respnode/internal/command/scripts/admit.lua")
 		if err != nil {
 			t.Fatal(err)
 		}

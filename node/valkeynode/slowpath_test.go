@@ -8,7 +8,6 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // Requests that wait for a connection keep the order of their name, and those that
@@ -49,16 +48,16 @@ func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server, n := readmitted(t, kind)
 		one, two := long("orders/42", "one"), long("orders/42", "two")
-		var all []valkeynode.Starting
+		var all []starting
 		for _, s := range []struct {
 			op node.Op
 			r  node.Request
 		}{{node.Acquire, one}, {node.Release, one}, {node.Acquire, two}} {
-			all = append(all, valkeynode.Starting{Request: as(s.op, s.r), Call: &call{done: make(chan struct{})}})
+			all = append(all, starting{as(s.op, s.r), &call{done: make(chan struct{})}})
 		}
-		n.StartTogether(10*time.Second, all...)
+		sendTogether(n, 10*time.Second, all...)
 		for i, want := range []node.Status{node.Rejoining, node.Lost, node.Granted} {
-			if a, err := all[i].Call.(*call).wait(t); err != nil || a.Status != want {
+			if a, err := all[i].call.(*call).wait(t); err != nil || a.Status != want {
 				t.Errorf("request %d: %+v, %v; want %v", i, a, err, want)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -29,13 +29,20 @@ var errNotYet = errors.New("not connected yet")
 // newClient sets the client library up as one pipelined connection, without
 // retries: a request that is sent twice could be executed twice. Each new
 // connection goes through watch, and none is made when life has ended.
-func newClient(s *Server, secrets *command.Secrets, life context.Context, watch func(net.Conn) net.Conn) (valkey.Client, error) {
+func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch func(net.Conn) net.Conn) (valkey.Client, error) {
 	opt := s.Option
 	network := "tcp"
 	if strings.HasPrefix(opt.InitAddress[0], "/") {
 		network = "unix"
 	}
 	secrets.Add(opt.Password)
+	if given := opt.AuthCredentialsFn; given != nil {
+		opt.AuthCredentialsFn = func(c valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
+			credentials, err := given(c)
+			secrets.Add(credentials.Password)
+			return credentials, err
+		}
+	}
 	var newest atomic.Pointer[valkey.AuthCredentials]
 	if s.Credentials != nil {
 		// They were asked for before the server was dialled: here is no context.
@@ -59,15 +66,24 @@ func newClient(s *Server, secrets *command.Secrets, life context.Context, watch 
 			secrets.Add(password)
 			newest.Store(&valkey.AuthCredentials{Username: user, Password: password})
 		}
-		if s.TLS != nil {
-			var err error
-			if d.config, err = s.TLS(); err != nil {
-				return nil, err
+		explain := d.explain
+		var conn net.Conn
+		var err error
+		switch {
+		case s.dial != nil:
+			// What is at the other end, and how it is reached, is not known here.
+			explain = plainly
+			conn, err = s.dial(ctx, address, dialer)
+		default:
+			if s.TLS != nil {
+				if d.config, err = s.TLS(); err != nil {
+					return nil, err
+				}
 			}
+			conn, err = d.dial(ctx, dialer)
 		}
-		conn, err := d.dial(ctx, dialer)
 		if err == nil {
-			conn = watch(newFramed(conn, d.explain))
+			conn = watch(newFramed(conn, explain))
 		}
 		return conn, err
 	}
@@ -79,7 +95,8 @@ func newClient(s *Server, secrets *command.Secrets, life context.Context, watch 
 	return client, nil
 }
 
-// pipelined returns the options with how the library is to use a connection.
+// pipelined returns the options with how the library is to use a connection. FromOption
+// refuses others.
 func pipelined(opt valkey.ClientOption) valkey.ClientOption {
 	opt.ForceSingleClient = true
 	opt.DisableCache = true
@@ -88,9 +105,18 @@ func pipelined(opt valkey.ClientOption) valkey.ClientOption {
 	opt.PipelineMultiplex = -1 // one connection: a release must not overtake an acquire
 	opt.RingScaleEachConn = ringScale
 	opt.ReadBufferEachConn, opt.WriteBufferEachConn = readBuffer, writeBuffer
-	opt.Dialer = net.Dialer{Timeout: time.Second, KeepAlive: pingInterval}
+	if opt.Dialer.Timeout == 0 {
+		opt.Dialer.Timeout = time.Second
+	}
+	if opt.Dialer.KeepAlive == 0 {
+		opt.Dialer.KeepAlive = pingInterval
+	}
 	opt.ConnWriteTimeout = connTimeout
-	opt.ClientName = "fenlock"
-	opt.ClientSetInfo = valkey.DisableClientSetInfo
+	if opt.ClientName == "" {
+		opt.ClientName = "fenlock"
+	}
+	if opt.ClientSetInfo == nil {
+		opt.ClientSetInfo = valkey.DisableClientSetInfo
+	}
 	return opt
 }

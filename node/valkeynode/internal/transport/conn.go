@@ -2,14 +2,13 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fenlock/fenlock/node/valkeynode/internal/admission"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -24,31 +23,24 @@ type Conn struct {
 	dials  atomic.Uint64
 	newest atomic.Pointer[watched] // or nil
 
-	life  context.Context // until Close
-	end   context.CancelCauseFunc
-	mu    sync.Mutex     // no task begins once life has ended
-	tasks sync.WaitGroup // goroutines that Close waits for
+	*resp.Tasks
 }
 
-var _ admission.Link = (*Conn)(nil)
+var _ resp.Link = (*Conn)(nil)
 
 // Open returns a connection, which is made when it is first used. The passwords of all
 // that it makes are added to secrets.
-func Open(s *Server, secrets *command.Secrets) (*Conn, error) {
+func Open(s *Server, secrets *resp.Secrets) (*Conn, error) {
 	c := Over(nil)
 	var err error
-	c.client, err = newClient(s, secrets, c.life, c.watch)
+	c.client, err = newClient(s, secrets, c.Life(), c.watch)
 	return c, err
 }
 
 // Over returns a connection that a client of the library has already.
 func Over(client valkey.Client) *Conn {
-	c := &Conn{client: client, slots: make(chan struct{}, maxInFlight)}
-	c.life, c.end = context.WithCancelCause(context.Background())
-	return c
+	return &Conn{client: client, slots: make(chan struct{}, maxInFlight), Tasks: resp.NewTasks()}
 }
-
-var errClosed = errors.New("the node is closed")
 
 // watched is a connection that tells whether it was closed. While there is none,
 // requests wait for a new one in admission's look at the server, where they can be
@@ -56,7 +48,9 @@ var errClosed = errors.New("the node is closed")
 // as that may take.
 type watched struct {
 	net.Conn
-	closed atomic.Bool
+	closed  atomic.Bool
+	made    time.Time
+	primary atomic.Bool // the server was one when it was asked
 }
 
 func (w *watched) Close() error {
@@ -67,13 +61,30 @@ func (w *watched) Close() error {
 // watch counts a new connection, and keeps an eye on it. One that was made during
 // Close is closed: by this, or by Close, whoever comes later.
 func (c *Conn) watch(conn net.Conn) net.Conn {
-	w := &watched{Conn: conn}
+	w := &watched{Conn: conn, made: time.Now()}
 	c.newest.Store(w)
 	c.dials.Add(1)
-	if c.life.Err() != nil {
+	if c.Life().Err() != nil {
 		w.Close()
 	}
 	return w
+}
+
+// staleAfter is how long a connection to a replica is used.
+const staleAfter = 5 * time.Second
+
+// learn closes a connection whose server is a replica: at once if it was a primary before,
+// since the address may lead to the new one by now, and otherwise after a while, since it
+// may soon.
+func (w *watched) learn(info resp.Reply) {
+	said, err := info.ToString()
+	switch {
+	case err != nil:
+	case strings.Contains(said, "\nrole:master\r\n"):
+		w.primary.Store(true)
+	case strings.Contains(said, "\nrole:slave\r\n") && (w.primary.Load() || time.Since(w.made) > staleAfter):
+		w.Close()
+	}
 }
 
 // lost returns the newest connection if it was closed, else nil.
@@ -84,21 +95,21 @@ func (c *Conn) lost() *watched {
 	return nil
 }
 
-// Dial implements admission.Link.
+// Dial implements resp.Link.
 func (c *Conn) Dial() uint64 { return c.dials.Load() }
 
-// Up implements admission.Link.
+// Up implements resp.Link.
 func (c *Conn) Up(dial uint64) bool { return dial == c.dials.Load() && c.lost() == nil }
 
-// B implements admission.Link.
-func (c *Conn) B() valkey.Builder { return c.client.B() }
+// Pooled implements resp.Link: there is one connection.
+func (c *Conn) Pooled() bool { return false }
 
-// Identify implements admission.Link.
-func (c *Conn) Identify(ctx context.Context, and func() valkey.Completed, accept func(info string, other valkey.ValkeyResult, dial uint64) error) error {
+// Identify implements resp.Link.
+func (c *Conn) Identify(ctx context.Context, and resp.Command, accept func(info string, other resp.Reply, dial uint64) error) error {
 	for {
 		lost := c.lost()
 		before := c.dials.Load()
-		replies, err := c.DoMulti(ctx, c.client.B().Info().Build(), and())
+		replies, err := c.DoMulti(ctx, resp.Command{"INFO"}, and)
 		if err != nil {
 			return err
 		}
@@ -120,36 +131,57 @@ func (c *Conn) Identify(ctx context.Context, and func() valkey.Completed, accept
 	}
 }
 
-// Do implements admission.Link.
-func (c *Conn) Do(ctx context.Context, command valkey.Completed) (valkey.ValkeyMessage, error) {
-	if err := c.enter(ctx); err != nil {
-		return valkey.ValkeyMessage{}, err
-	}
-	result := c.client.Do(ctx, command)
-	c.giveBack(ctx)
-	return result.ToMessage()
+// completed returns a command as the library sends it, once: the library takes the memory
+// back. The methods that its builder has for each command would compute the slot that the
+// key would have in a cluster: a good part of what a request costs.
+func (c *Conn) completed(command resp.Command) valkey.Completed {
+	return c.client.B().Arbitrary(command...).Build()
 }
 
-// DoMulti implements admission.Link.
-func (c *Conn) DoMulti(ctx context.Context, commands ...valkey.Completed) ([]valkey.ValkeyResult, error) {
+// Do implements resp.Link.
+func (c *Conn) Do(ctx context.Context, command resp.Command) (resp.Reply, error) {
+	if err := c.enter(ctx); err != nil {
+		return resp.Reply{}, err
+	}
+	reply := replyOf(c.client.Do(ctx, c.completed(command)))
+	c.giveBack(ctx)
+	return reply, reply.Err()
+}
+
+// DoMulti implements resp.Link.
+func (c *Conn) DoMulti(ctx context.Context, commands ...resp.Command) ([]resp.Reply, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer c.giveBack(ctx)
-	return c.client.DoMulti(ctx, commands...), nil
+	return c.send(ctx, commands, nil), nil
 }
 
-// Exec runs a script that the server need not have.
-func (c *Conn) Exec(ctx context.Context, script *valkey.Lua, keys, args []string) (valkey.ValkeyMessage, error) {
-	if err := c.enter(ctx); err != nil {
-		return valkey.ValkeyMessage{}, err
+// Exchange implements resp.Link: the library closes a connection that answers nothing.
+// Pipelines are few, so that they need no slots.
+func (c *Conn) Exchange(commands []resp.Command, replies []resp.Reply) []resp.Reply {
+	if len(commands) == 1 {
+		return append(replies, replyOf(c.client.Do(context.Background(), c.completed(commands[0]))))
 	}
-	defer c.giveBack(ctx)
-	return script.Exec(ctx, c.client, keys, args).ToMessage()
+	return c.send(context.Background(), commands, replies)
 }
 
-// Subscribe receives the messages on a channel, until ctx is done or the connection
-// is lost. It calls confirmed, which must not block, when the server has confirmed. The
+func (c *Conn) send(ctx context.Context, commands []resp.Command, replies []resp.Reply) []resp.Reply {
+	all := make([]valkey.Completed, len(commands))
+	for i, command := range commands {
+		all[i] = c.completed(command)
+	}
+	for i, result := range c.client.DoMulti(ctx, all...) {
+		reply := replyOf(result)
+		if newest := c.newest.Load(); commands[i][0] == "INFO" && newest != nil {
+			newest.learn(reply)
+		}
+		replies = append(replies, reply)
+	}
+	return replies
+}
+
+// Subscribe implements resp.Link. The
 // connection serves requests meanwhile: in RESP3, which all servers speak that can be a
 // node, messages are told from replies.
 func (c *Conn) Subscribe(ctx context.Context, channel string, confirmed func(), message func(string)) error {
@@ -166,7 +198,7 @@ func (c *Conn) Subscribe(ctx context.Context, channel string, confirmed func(), 
 		}
 	}
 	command := c.client.B().Subscribe().Channel(channel).Build()
-	return c.client.Receive(valkey.WithOnSubscriptionHook(ctx, hook), command, func(m valkey.PubSubMessage) { message(m.Message) })
+	return said(c.client.Receive(valkey.WithOnSubscriptionHook(ctx, hook), command, func(m valkey.PubSubMessage) { message(m.Message) }))
 }
 
 // enter takes a slot, or says why nothing can be sent.
@@ -177,8 +209,8 @@ func (c *Conn) enter(ctx context.Context) error {
 		return ctx.Err()
 	}
 	err := ctx.Err() // the library may notice late that the context is done
-	if c.life.Err() != nil {
-		err = errClosed
+	if c.Life().Err() != nil {
+		err = resp.ErrClosed
 	}
 	if err != nil {
 		c.giveBack(ctx)
@@ -186,34 +218,16 @@ func (c *Conn) enter(ctx context.Context) error {
 	return err
 }
 
-// Life returns a context that ends when Close is called. Its cause says so.
-func (c *Conn) Life() context.Context { return c.life }
-
-// Spawn implements admission.Link.
-func (c *Conn) Spawn(f func()) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.life.Err() != nil {
-		return errClosed
-	}
-	c.tasks.Go(f)
-	return nil
-}
-
 // Close closes the connection, and waits for all goroutines. Requests under way fail,
 // with an unknown outcome. A second Close does nothing.
 func (c *Conn) Close() {
-	c.mu.Lock()
-	closed := c.life.Err() != nil
-	c.end(errClosed)
-	c.mu.Unlock()
-	if closed {
+	if !c.End() {
 		return
 	}
 	// First of all: the library waits a second for a server that hangs.
 	c.cut()
 	c.client.Close()
-	c.tasks.Wait()
+	c.Wait()
 	c.client.Close()
 	c.cut() // the library does not close what a caller's goroutine is making meanwhile
 }

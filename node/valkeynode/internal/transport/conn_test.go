@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
 // A subscription takes a place in the library's ring until it is confirmed, and
@@ -18,7 +18,7 @@ func TestSubscriptionGivesItsSlotBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Open(server, command.NewSecrets(""))
+	c, err := Open(server, resp.NewSecrets(""))
 	if err != nil {
 		t.Fatal(err)
 	}

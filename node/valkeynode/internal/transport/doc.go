@@ -1,4 +1,4 @@
-// Package transport carries requests to a server: over one connection (conn.go), many
-// in one write (pipeline.go), and by a slow path where the server has to be connected
-// to, looked at or admitted first (slowpath.go).
+// Package transport is the connection of a node to its server, by the client library:
+// one, for all that is sent (conn.go), with what the server replies checked before the
+// library reads it (framing.go).
 package transport

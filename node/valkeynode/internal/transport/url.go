@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fenlock/fenlock/node/respnode"
 	"github.com/fenlock/fenlock/node/secretfile"
-	"github.com/fenlock/fenlock/node/valkeynode/internal/command"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -31,6 +31,21 @@ type Server struct {
 	// Credentials returns user and password for a connection. Nil: they are in Option.
 	Credentials func(ctx context.Context) (user, password string, err error)
 	TLS         func() (*tls.Config, error) // nil: without
+	// dial makes a connection, with TLS if there is to be; nil: as usual.
+	dial func(ctx context.Context, address string, dialer *net.Dialer) (net.Conn, error)
+}
+
+// call sets what the group calls the node: "" for its address. Whether it is reached with
+// TLS, and by which of the schemes, makes no other server.
+func (s *Server) call(name string) error {
+	if s.Member = name; name == "" {
+		_, s.Member, _ = strings.Cut(s.Name, "://")
+		return nil
+	}
+	if respnode.CheckMember(name) != nil {
+		return invalid("the node %s has a name that is empty, has spaces or is *", s.Name)
+	}
+	return nil
 }
 
 // ParseURL reads a node's URL. valkey.ParseURL would do most of
@@ -52,10 +67,10 @@ func (s *Server) parse(raw string) error {
 	// password that was cut at a comma.
 	if err != nil || u.Opaque != "" || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
 		// url.Error repeats the URL, with its password.
-		return command.Invalid("the node's URL cannot be parsed (the form is valkey://user:password@host:port/db; characters such as @ / : # in a password are written %%40 %%2F %%3A %%23)")
+		return invalid("the node's URL cannot be parsed (the form is valkey://user:password@host:port/db; characters such as @ / : # in a password are written %%40 %%2F %%3A %%23)")
 	}
 	if strings.Contains(u.Host, ",") {
-		return command.Invalid("the node's URL has a comma in its host: each node has a URL of its own")
+		return invalid("the node's URL has a comma in its host: each node has a URL of its own")
 	}
 	switch u.Scheme {
 	case "valkey", "redis", "valkeys", "rediss":
@@ -63,39 +78,39 @@ func (s *Server) parse(raw string) error {
 		s.Option.InitAddress = []string{net.JoinHostPort(u.Hostname(), port)}
 		s.Name = u.Scheme + "://" + s.Option.InitAddress[0]
 		if u.Hostname() == "" {
-			return command.Invalid("the node's URL has no host: the form is %s://host:port", u.Scheme)
+			return invalid("the node's URL has no host: the form is %s://host:port", u.Scheme)
 		}
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return command.Invalid("the node's URL %s has a port that does not exist: 1 to 65535 do", s.Name)
+			return invalid("the node's URL %s has a port that does not exist: 1 to 65535 do", s.Name)
 		}
 	case "unix":
 		s.Option.InitAddress = []string{u.Path}
 		s.Name = "unix://" + u.Path
 		if u.Path == "" || u.Host != "" {
-			return command.Invalid("the node's URL must have the form unix:///path/to/socket")
+			return invalid("the node's URL must have the form unix:///path/to/socket")
 		}
 	case "":
-		return command.Invalid("the node's URL has no scheme: the form is valkey://host:port")
+		return invalid("the node's URL has no scheme: the form is valkey://host:port")
 	default:
-		return command.Invalid("the node's URL has the scheme %q: valkey, valkeys, redis, rediss and unix are known", u.Scheme)
+		return invalid("the node's URL has the scheme %q: valkey, valkeys, redis, rediss and unix are known", u.Scheme)
 	}
 	if u.Fragment != "" {
-		return command.Invalid("the node's URL %s has a fragment (a # in a password is written %%23)", s.Name)
+		return invalid("the node's URL %s has a fragment (a # in a password is written %%23)", s.Name)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return command.Invalid("the parameters of the node's URL %s cannot be parsed", s.Name)
+		return invalid("the parameters of the node's URL %s cannot be parsed", s.Name)
 	}
 	for key, values := range query {
 		if !slices.Contains(parameters, key) {
-			return command.Invalid("the node's URL %s has the unknown parameter %q: known are %s", s.Name, key, strings.Join(parameters, ", "))
+			return invalid("the node's URL %s has the unknown parameter %q: known are %s", s.Name, key, strings.Join(parameters, ", "))
 		}
 		if len(values) > 1 {
-			return command.Invalid("the node's URL %s has the parameter %q twice", s.Name, key)
+			return invalid("the node's URL %s has the parameter %q twice", s.Name, key)
 		}
 	}
 	if s.Option.SelectDB, err = database(u, query); err != nil {
-		return command.Invalid("the node's URL %s: %v", s.Name, err)
+		return invalid("the node's URL %s: %v", s.Name, err)
 	}
 	if s.Option.SelectDB != 0 {
 		s.Name = fmt.Sprintf("%s/%d", s.Name, s.Option.SelectDB)
@@ -106,19 +121,15 @@ func (s *Server) parse(raw string) error {
 	if u.Scheme == "valkeys" || u.Scheme == "rediss" {
 		s.TLS = func() (*tls.Config, error) { return tlsConfig(u.Hostname(), query) }
 		if _, err := s.TLS(); err != nil {
-			return command.Invalid("the node's URL %s: %v", s.Name, err)
+			return invalid("the node's URL %s: %v", s.Name, err)
 		}
 	} else if query.Has("ca") || query.Has("cert") || query.Has("key") || query.Has("servername") {
-		return command.Invalid("the node's URL %s has parameters of TLS but no TLS: the scheme is valkeys or rediss", s.Name)
+		return invalid("the node's URL %s has parameters of TLS but no TLS: the scheme is valkeys or rediss", s.Name)
 	}
-	// Whether it is reached with TLS, and by which of the schemes, makes no other server.
-	_, s.Member, _ = strings.Cut(s.Name, "://")
-	if query.Has("name") {
-		if s.Member = query.Get("name"); s.Member == "" || strings.ContainsFunc(s.Member, func(r rune) bool { return r <= ' ' || r == 0x7f }) || s.Member == command.AnyMembers {
-			return command.Invalid("the node's URL %s has a name that is empty, has spaces or is *", s.Name)
-		}
+	if query.Has("name") && query.Get("name") == "" {
+		return invalid("the node's URL %s has an empty name", s.Name)
 	}
-	return nil
+	return s.call(query.Get("name"))
 }
 
 // credentials reads who the client is: a user and a password, or the file that has it.
@@ -128,17 +139,17 @@ func (s *Server) credentials(u *url.URL, query url.Values) error {
 	file := query.Get("passwordfile")
 	switch {
 	case query.Has("passwordfile") && password != "":
-		return command.Invalid("the node's URL %s has a password and a passwordfile: one is enough", s.Name)
+		return invalid("the node's URL %s has a password and a passwordfile: one is enough", s.Name)
 	case query.Has("passwordfile"):
 		s.Credentials = func(context.Context) (string, string, error) {
 			password, err := secretfile.ReadPassword(file)
 			return user, password, err
 		}
 		if _, _, err := s.Credentials(context.Background()); err != nil {
-			return command.Invalid("the node's URL %s: passwordfile: %v", s.Name, err)
+			return invalid("the node's URL %s: passwordfile: %v", s.Name, err)
 		}
 	case user != "" && password == "":
-		return command.Invalid("the node's URL %s has a user but no password (a password alone is written valkey://:password@host, one in a file valkey://user@host?passwordfile=/path)", s.Name)
+		return invalid("the node's URL %s has a user but no password (a password alone is written valkey://:password@host, one in a file valkey://user@host?passwordfile=/path)", s.Name)
 	}
 	s.Option.Username, s.Option.Password = user, password
 	return nil

@@ -1,0 +1,197 @@
+package goredisnode_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/goredisnode"
+	"github.com/redis/go-redis/v9"
+)
+
+// One primary with a replica behind one name, which is what most managed services are, and
+// what sentinels make. valkeynode's tests of the same name say more.
+
+const (
+	managedTTL    = 500 * time.Millisecond
+	managedMaxTTL = 1500 * time.Millisecond
+)
+
+// pair is a primary that has served, and its replica, which is in step.
+func pair(t *testing.T, kind testserver.Kind) (primary, replica *testserver.Server) {
+	t.Helper()
+	primary = testserver.Start(t, kind, "repl-diskless-sync-delay 0")
+	replica = testserver.Start(t, kind, "repl-diskless-sync-delay 0")
+	follow(t, replica, primary)
+	primary.MarkAdmitted("fenlock:", managedMaxTTL)
+	eventually(t, func() error { // or it would be out for its start alone
+		if up := replica.Info("server", "uptime_in_seconds"); up < "3" && len(up) == 1 {
+			return errors.New("up for " + up)
+		}
+		return nil
+	})
+	return primary, replica
+}
+
+func follow(t *testing.T, s, primary *testserver.Server) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(primary.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Do("REPLICAOF", host, port)
+	eventually(t, func() error {
+		if s.Info("replication", "master_link_status") != "up" {
+			return errors.New("not in step yet")
+		}
+		return nil
+	})
+}
+
+func managedLocker(t *testing.T, client *redis.Client, with ...goredisnode.Option) *fenlock.Locker {
+	t.Helper()
+	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{open(t, client, with...)}, TTL: managedTTL, MaxTTL: managedMaxTTL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// passesOver checks that a lock is lost with its primary, and that nobody has it before the
+// longest lease is over, since a moment before which nobody can have reached the new one;
+// then it goes on by itself.
+func passesOver(t *testing.T, held *fenlock.Lock, before time.Time, others ...*fenlock.Locker) {
+	t.Helper()
+	last := held.Token()
+	for i, l := range others {
+		var lock *fenlock.Lock
+		eventually(t, func() (err error) { lock, err = l.TryAcquire(t.Context(), "orders"); return err })
+		if out := time.Since(before); i == 0 && out < managedMaxTTL {
+			t.Errorf("taken %v after the promotion: leases of %v may be unknown to the replica", out, managedMaxTTL)
+		}
+		if left := held.Remaining(); left > 0 {
+			t.Errorf("two hold at once: the old one for another %v", left)
+		}
+		if lock.Token() <= last {
+			t.Errorf("token %d after %d", lock.Token(), last)
+		}
+		last = lock.Token()
+		if err := lock.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if cause := context.Cause(held.Context()); !errors.Is(cause, fenlock.ErrLost) {
+		t.Errorf("the holder was told %v; want ErrLost", cause)
+	}
+}
+
+func TestPromotionBehindOneAddress(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		primary, replica := pair(t, kind)
+		address := proxy.New(primary.Addr(), nil)
+		t.Cleanup(address.Close)
+		holder, other := managedLocker(t, clientOf(t, address.Addr(0))), managedLocker(t, clientOf(t, address.Addr(0)))
+		held, err := holder.Acquire(bounded(t), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		primary.Kill()
+		replica.Do("REPLICAOF", "NO", "ONE")
+		before := time.Now()
+		address.Retarget(replica.Addr())
+		passesOver(t, held, before, other, holder)
+	})
+}
+
+// A pool keeps connections that an address led to before: here to the old primary, which is
+// a replica now, while new ones lead to the new primary. Each answer proves whose it is.
+func TestPoolWithConnectionsToTwoServers(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		primary, replica := pair(t, kind)
+		var target atomic.Pointer[string]
+		lead := func(s *testserver.Server) {
+			addr := s.Addr()
+			target.Store(&addr)
+		}
+		lead(primary)
+		l := managedLocker(t, clientOf(t, "primary.invalid:6379", func(o *redis.Options) {
+			o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, network, *target.Load())
+			}
+		}))
+		held, err := l.Acquire(bounded(t), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		many := make(chan error, 32) // so that the pool has connections
+		for i := range cap(many) {
+			go func() {
+				lock, err := l.Acquire(bounded(t), strconv.Itoa(i))
+				if err == nil {
+					err = lock.Release(bounded(t))
+				}
+				many <- err
+			}()
+		}
+		for range cap(many) {
+			if err := <-many; err != nil {
+				t.Fatal(err)
+			}
+		}
+		replica.Do("REPLICAOF", "NO", "ONE")
+		before := time.Now()
+		lead(replica)
+		follow(t, primary, replica)
+		passesOver(t, held, before, l)
+	})
+}
+
+// A client of sentinels is a node whose address the sentinels know: a failover is a
+// promotion behind one address.
+func TestSentinels(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		primary, replica := pair(t, kind)
+		sentinel := testserver.StartSentinel(t, primary)
+		client := func() *redis.Client {
+			c := redis.NewFailoverClient(&redis.FailoverOptions{
+				MasterName: testserver.SentinelMaster, SentinelAddrs: []string{sentinel},
+				MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1,
+			})
+			t.Cleanup(func() { c.Close() })
+			return c
+		}
+		holder, other := managedLocker(t, client(), goredisnode.WithName("sentinels")), managedLocker(t, client(), goredisnode.WithName("sentinels"))
+		held, err := holder.Acquire(bounded(t), "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		primary.Kill()
+		before := time.Now()
+		passesOver(t, held, before, other, holder)
+		if role := replica.Info("replication", "role"); role != "master" {
+			t.Errorf("the replica is a %s", role)
+		}
+	})
+}
+
+// A member of a cluster is refused when it is reached, by whichever client.
+func TestClusterIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s := testserver.Cluster(t, kind, 1)[0]
+		n := joined(t, s.Addr(), managedMaxTTL, goredisnode.WithPrefix("{fenlock}:"))
+		if _, err := n.Do(bounded(t), request(node.Acquire, "a", "a")); !errors.Is(err, fenlock.ErrMisconfigured) || !strings.Contains(err.Error(), "cluster mode") {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package command
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/node/respnode/resp"
+)
+
+// Looked is what a server says of itself to somebody who changes nothing on it.
+type Looked struct {
+	Facts
+	Info     map[string]string // all fields of INFO
+	Settings map[string]string // as CONFIG GET has them; nil if it was not asked, or is denied
+	Format   string            // of the registers; empty if it is not recorded
+	Key      string            // of the hash of registers
+
+	// Refused is why the server cannot be a node, nil if it can.
+	Refused error
+	// Unreadable is why its registers could not be read, nil if they could.
+	Unreadable error
+
+	noticed string
+}
+
+// settings are those that matter for locks.
+var settings = []string{
+	"appendonly", "appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated", "save", "maxmemory", "maxmemory-policy", "maxclients",
+	"timeout", "client-output-buffer-limit", "repl-backlog-ttl", "min-replicas-to-write",
+}
+
+// Look asks for what a client that only looks may ask, and writes nothing. The rest is
+// what LookCloser asks.
+func (k *Keys) Look() []resp.Command {
+	return []resp.Command{
+		resp.Command{"INFO"},
+		resp.Command{"INFO", "commandstats"},
+		resp.Command{"HMGET", k.registers, "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed"},
+	}
+}
+
+// ParseLooked reads the replies to Look. The error is that nothing is known.
+func (k *Keys) ParseLooked(replies []resp.Reply, err error) (l Looked, _ error) {
+	if l.Key = k.registers; err != nil {
+		return l, err
+	}
+	info, err := replies[0].ToString()
+	if err != nil {
+		return l, err
+	}
+	stats, statsErr := replies[1].ToString()
+	l.Facts, l.Refused = ParseInfo(info + stats)
+	l.Info = fieldsOf(info)
+	l.Unreadable = cmp.Or(l.parseRegisters(replies[2]), statsErr)
+	return l, nil
+}
+
+// Fragile reports whether a command that the server denies would change what becomes of
+// it: it was restarted with all that it had, as far as can be seen, and admission
+// believes that only where nothing was denied since (Facts.Kept). So whoever only looks must
+// not ask what this user may not know.
+func (l *Looked) Fragile() bool {
+	return l.Marked != "" && l.Marked != l.ReplID && l.WasDurable && l.AOF && !l.Denied
+}
+
+// LookCloser asks for the rest.
+func (k *Keys) LookCloser() []resp.Command {
+	shas := make([]string, len(Operations))
+	for i, s := range Operations {
+		shas[i] = s.SHA
+	}
+	return []resp.Command{
+		append(resp.Command{"SCRIPT", "EXISTS"}, shas...),
+		append(resp.Command{"CONFIG", "GET"}, settings...),
+	}
+}
+
+// AddCloser reads the replies to LookCloser. What is denied is not known: the scripts are
+// taken for not loaded, as after a start, and nothing for durable.
+func (l *Looked) AddCloser(replies []resp.Reply, err error) error {
+	if err != nil {
+		return err
+	}
+	if loaded, err := replies[0].AsIntSlice(); err == nil {
+		l.ScriptsLoaded = slices.Contains(loaded, 1)
+	}
+	if l.Settings, err = replies[1].AsStrMap(); err != nil {
+		l.Settings = nil
+	}
+	l.FsyncAlways = l.Settings["appendfsync"] == "always" && l.Settings["no-appendfsync-on-rewrite"] == "no" && l.Settings["aof-load-truncated"] == "no"
+	return nil
+}
+
+func (l *Looked) parseRegisters(reply resp.Reply) error {
+	fields, err := reply.AsStrSlice()
+	if err == nil && len(fields) != 7 {
+		err = Misconfigured("a reply of %d values where 7 were asked for", len(fields))
+	}
+	if err != nil {
+		return err
+	}
+	l.Marked, l.WasDurable, l.Empty = fields[0], fields[2] == "1", strings.Fields(fields[3])
+	l.Terms = Terms{parseMilliseconds(fields[1]), fields[5]}
+	l.Format, l.noticed = fields[4], fields[6]
+	return checkFormat(l.Format)
+}
+
+// Current reports whether the registers have the format that this program writes.
+func (l *Looked) Current() bool { return l.Format == strconv.Itoa(format) }
+
+// Role is "primary", "replica", or how else the server says that it works.
+func (l *Looked) Role() string {
+	switch {
+	case l.mode == "sentinel" || l.mode == "cluster":
+		return l.mode
+	case l.role == "master":
+		return "primary"
+	case l.role == "slave":
+		return "replica"
+	}
+	return l.role
+}
+
+// Noticed returns for how long it has been known, at a time on the server's clock, that
+// the server lost its memory, as notice.lua counts it: not at all if nobody has noticed.
+func (l *Looked) Noticed(now time.Time) (since time.Duration, counting bool) {
+	id, at, _ := strings.Cut(l.noticed, " ")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || id != l.ReplID || now.UnixMilli() < ms {
+		return 0, false
+	}
+	return now.Sub(time.UnixMilli(ms)), true
+}
+
+// fieldsOf reads the fields of an INFO.
+func fieldsOf(info string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			fields[key] = value
+		}
+	}
+	return fields
+}
+
+// Clock asks for the time.
+func Clock() resp.Command { return resp.Command{"TIME"} }
+
+// ParseClock reads the reply to Clock.
+func ParseClock(reply resp.Reply, err error) (time.Time, error) {
+	if err != nil {
+		return time.Time{}, err
+	}
+	parts, err := reply.AsIntSlice()
+	if err != nil || len(parts) != 2 {
+		return time.Time{}, cmp.Or(err, Misconfigured("the server's TIME is no time"))
+	}
+	// A server is not believed more than what can be computed with.
+	return time.UnixMicro(bound(parts[0], mostClock/1_000_000)*1_000_000 + bound(parts[1], 999_999)), nil
+}
+
+// IsDenied reports whether the server's ACL refused a command, a key or a channel.
+func IsDenied(err error) bool {
+	reply, ok := resp.IsError(err)
+	return ok && strings.HasPrefix(reply.Error(), "NOPERM")
+}

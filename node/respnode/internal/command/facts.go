@@ -1,0 +1,110 @@
+package command
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Facts are what a server says of itself, and what its registers say of it.
+type Facts struct {
+	RunID     string // changes with every start
+	ReplID    string // changes with every start, and when the server has followed another
+	Uptime    time.Duration
+	mode      string // "standalone", "cluster" or "sentinel"
+	role      string // "master" or "slave"
+	Promoted  bool   // was a replica, or knows of a replication history
+	version   string // Redis's, or the one that Valkey is compatible with
+	policy    string // maxmemory-policy
+	maxMemory int64
+	AOF       bool // append-only file on
+
+	// ScriptsFlushed: since the start somebody flushed the script cache, or reset
+	// the statistics that would tell.
+	ScriptsFlushed bool
+	// ScriptsEverLoaded: since the start somebody loaded a script, not
+	// necessarily one of this version of fenlock, or of fenlock at all.
+	ScriptsEverLoaded bool
+	// FsyncAlways: appendfsync is "always", also while the file is rewritten, and a file
+	// whose end is torn off is not read on, which would leave a transaction open that
+	// swallows what is written later (aof-load-truncated no). False if CONFIG is denied.
+	FsyncAlways bool
+	// Denied: since the start a command was refused for lack of permissions. It may have
+	// been read from the append-only file: a default user without permissions has a server
+	// leave out transactions there, without another word.
+	Denied bool
+	// ScriptsLoaded: the operations' scripts are in the cache.
+	ScriptsLoaded bool
+
+	// The registers' own fields.
+	Marked    string // replication id with which the server was admitted last
+	Candidate string // made anew whenever the registers' key was removed
+	Terms
+	WasDurable bool
+	Empty      []string // as in node.Registers
+}
+
+// ParseInfo reads the reply of INFO. The error is that of a server that cannot be a
+// node.
+func ParseInfo(info string) (Facts, error) {
+	fields := make(map[string]string)
+	for line := range strings.Lines(info) {
+		key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if ok {
+			fields[key] = value
+		}
+	}
+	f := Facts{
+		RunID:    fields["run_id"],
+		ReplID:   fields["master_replid"],
+		mode:     cmp.Or(fields["server_mode"], fields["redis_mode"]), // Valkey's name for it, and Redis's
+		role:     fields["role"],
+		version:  fields["redis_version"],
+		policy:   fields["maxmemory_policy"],
+		AOF:      fields["aof_enabled"] == "1",
+		Promoted: fields["second_repl_offset"] != "-1",
+	}
+	if fields["cluster_enabled"] == "1" {
+		f.mode = "cluster"
+	}
+	seconds, err := strconv.ParseInt(fields["uptime_in_seconds"], 10, 64)
+	// A proxy that answers INFO in its own way is not a server that we know.
+	if err != nil || f.RunID == "" || f.version == "" || (f.role == "" || f.ReplID == "") && f.mode != "sentinel" {
+		return f, Misconfigured("the server's INFO lacks run_id, redis_version, role, master_replid or uptime_in_seconds: a node must be a Valkey or Redis server, reached directly")
+	}
+	f.Uptime = time.Duration(seconds) * time.Second
+	f.maxMemory, _ = strconv.ParseInt(fields["maxmemory"], 10, 64)
+	_, flushed := fields["cmdstat_script|flush"]
+	_, reset := fields["cmdstat_config|resetstat"]
+	f.ScriptsFlushed = flushed || reset
+	_, f.Denied = fields["errorstat_NOPERM"]
+	_, f.ScriptsEverLoaded = fields["cmdstat_script|load"]
+	return f, f.check()
+}
+
+// check returns why the server cannot be a node, or nil.
+func (f Facts) check() error {
+	major, _, _ := strings.Cut(f.version, ".")
+	n, err := strconv.Atoi(major)
+	switch {
+	case f.mode == "sentinel":
+		return Misconfigured("this is a sentinel, which holds no data: a node must be an independent primary")
+	case f.mode == "cluster":
+		return Misconfigured("this server runs in cluster mode, where locks can be given to a server that does not remember them: a node must be an independent primary (cluster-enabled no)")
+	case err != nil || n < 7:
+		return quoteValue(Misconfigured("this is Redis: version 7 or later is needed, or any Valkey, since older servers write scripts into the append-only file, so that a restart cannot be told"), f.version)
+	case f.role != "master":
+		return Misconfigured("this is a replica: a node must be an independent primary")
+	case f.maxMemory > 0 && f.policy != "noeviction":
+		return quoteValue(Misconfigured("the server could evict leases: set maxmemory-policy to noeviction"), f.policy)
+	}
+	return nil
+}
+
+// Durable reports whether every write is on disk before it is answered.
+func (f Facts) Durable() bool { return f.AOF && f.FsyncAlways }
+
+// Kept reports whether the server, which was restarted, has read all that it had before:
+// it was durable then, and is, and nothing tells that it has left something out.
+func (f Facts) Kept() bool { return f.Marked != "" && f.WasDurable && f.Durable() && !f.Denied }

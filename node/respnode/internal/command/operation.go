@@ -1,0 +1,75 @@
+package command
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// Last is the text of the keys of the lock that the last request was about. Whoever
+// sends many keeps it: a release mostly follows its acquire, and a name is often
+// locked again.
+type Last struct{ name, queue string }
+
+// Operation appends the command of a request that was checked to others'. With a
+// replication id, the caller looks at the server afterwards (package admission), otherwise
+// the script does.
+func (k *Keys) Operation(args []string, r *node.Request, replID string, last *Last) []string {
+	// The lease's key is a part of the queue's, and all text is made in one piece.
+	var space [256]byte
+	b := space[:0]
+	known := last.queue != "" && last.name == r.Name
+	if !known {
+		b = append(append(append(b, queuePrefix...), k.prefix...), r.Name...)
+	}
+	q := len(b)
+	if r.Op != node.Release {
+		b = strconv.AppendUint(b, uint64(r.Token), 10)
+	}
+	t := len(b)
+	if r.Op != node.Release {
+		b = strconv.AppendInt(b, int64(node.Stripe(r.Name)), 10)
+	}
+	s := len(b)
+	switch {
+	case r.Op == node.Extend:
+		b = strconv.AppendUint(b, uint64(r.OwnToken), 10)
+	case r.Place.Waiter != "":
+		b = strconv.AppendInt(b, r.Place.Stamp, 10)
+	}
+	text := string(b)
+	token, stripe, own, stamp := text[q:t], text[t:s], text[s:], text[s:]
+	if !known {
+		*last = Last{r.Name, text[:q]}
+	}
+	queue, key := last.queue, last.queue[len(queuePrefix):]
+
+	switch r.Op {
+	case node.Acquire:
+		args = append(args, "EVALSHA", acquireScript.SHA, "3", key, k.registers, queue,
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+	case node.Confirm:
+		args = append(args, "EVALSHA", confirmScript.SHA, "2", key, k.registers, string(r.Holder), stripe, token, replID)
+	case node.Extend:
+		args = append(args, "EVALSHA", extendScript.SHA, "2", key, k.registers,
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID, own)
+	case node.Release:
+		args = append(args, "EVALSHA", releaseScript.SHA, "2", key, queue, string(r.Holder))
+	default:
+		args = append(args, "EVALSHA", forceScript.SHA, "3", key, k.registers, queue, stripe, token)
+	}
+	if r.Place.Waiter != "" && (r.Op == node.Acquire || r.Op == node.Release) {
+		args = append(args, r.Place.Waiter, stamp)
+	}
+	return args
+}
+
+func (k *Keys) milliseconds(d time.Duration) string {
+	if last := k.lastTTL.Load(); last != nil && last.d == d {
+		return last.text
+	}
+	text := strconv.FormatInt(d.Milliseconds(), 10)
+	k.lastTTL.Store(&ttlText{d, text})
+	return text
+}

@@ -1,0 +1,99 @@
+// Package pipeline sends requests to a server: many in one write (pipeline.go), and by a
+// slow path where the server has to be connected to, looked at or admitted first
+// (slowpath.go).
+package pipeline
+
+import (
+	"context"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode/internal/admission"
+	"github.com/fenlock/fenlock/node/respnode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/resp"
+)
+
+// Sender sends one request at a time to a server that may vote.
+type Sender struct {
+	Link   resp.Link
+	Voting *admission.Voting
+	Keys   *command.Keys
+	Errors command.Errors
+}
+
+// Do carries out an operation. The server is looked at and admitted first, if need be.
+func (s *Sender) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	err := s.Keys.Check(&r)
+	var answer node.Answer
+	if err == nil {
+		answer, err = s.operate(ctx, &r, func() bool { return true })
+	}
+	return answer, s.Errors.Fail(err)
+}
+
+// operate carries out an operation that was checked, and sends nothing once it is
+// not wanted.
+func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() bool) (node.Answer, error) {
+	for admitted := false; ; admitted = true {
+		server, err := s.Voting.Look(ctx)
+		if err == nil && !wanted() {
+			err = context.DeadlineExceeded
+		}
+		if err != nil {
+			return node.Answer{}, node.NotSent(err)
+		}
+		if !server.Founded() && r.Op != node.Release && !admitted {
+			if detail, err := s.Voting.Found(ctx, server); err != nil || detail != "" {
+				return node.Answer{Status: node.Rejoining, Detail: detail}, node.NotSent(err)
+			}
+			continue
+		}
+		promises := 1
+		if r.Op == node.Release {
+			promises = 0
+		}
+		proof := server.Prove(promises)
+		reply, err := s.ask(ctx, s.Keys.Operation(nil, r, proof.ReplID, new(command.Last)), &proof)
+		answer, notAdmitted, err := command.Parse(r.Op, reply, err)
+		standing, err := proof.Judge(r.Op, notAdmitted, err)
+		switch {
+		case err != nil:
+			return node.Answer{}, err
+		case standing == admission.Elsewhere:
+			return s.after(ctx, answer)
+		case standing == admission.Counts:
+			return answer, nil
+		}
+		// Not executed, so sending it once more is the first time.
+		detail, err := s.Voting.Admit(ctx, server.RunID)
+		if err != nil {
+			return node.Answer{}, node.NotSent(err)
+		}
+		if detail == "" && admitted {
+			detail = "it was restarted again"
+		}
+		if detail != "" {
+			return node.Answer{Status: node.Rejoining, Detail: detail}, nil
+		}
+	}
+}
+
+// ask sends a request, and what its proof needs behind it.
+func (s *Sender) ask(ctx context.Context, request resp.Command, proof *admission.Proof) (resp.Reply, error) {
+	if proof.ReplID == "" {
+		return s.Link.Do(ctx, request)
+	}
+	replies, err := s.Link.DoMulti(ctx, request, proof.Command())
+	if err != nil {
+		return resp.Reply{}, err
+	}
+	proof.Read(replies[1].ToString())
+	return replies[0], nil
+}
+
+// after returns an answer that counts if the server can be a node.
+func (s *Sender) after(ctx context.Context, answer node.Answer) (node.Answer, error) {
+	if _, err := s.Voting.Look(ctx); err != nil {
+		return node.Answer{}, err
+	}
+	return answer, nil
+}

@@ -1,0 +1,84 @@
+package respnode
+
+import (
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode/internal/admission"
+	"github.com/fenlock/fenlock/node/respnode/internal/command"
+	"github.com/fenlock/fenlock/node/respnode/internal/pipeline"
+	"github.com/fenlock/fenlock/node/respnode/resp"
+)
+
+// DefaultPrefix is put before a lock's name to make its key.
+const DefaultPrefix = command.DefaultPrefix
+
+// Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
+// node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
+type Node struct {
+	errors    command.Errors
+	server    Server
+	keys      *command.Keys
+	link      resp.Link
+	voting    *admission.Voting
+	pipelines *pipeline.Pipelines
+}
+
+var (
+	_ node.Ordered  = (*Node)(nil)
+	_ node.Queuer   = (*Node)(nil)
+	_ node.Rejoiner = (*Node)(nil)
+	_ node.Admin    = (*Node)(nil)
+	_ node.Finisher = (*Node)(nil)
+	_ node.Examiner = (*Node)(nil)
+)
+
+// Server is what a node's owner knows of its server.
+type Server struct {
+	Name   string // for people, with no password in it
+	Member string // what all clients of its group call the node (CheckMember)
+	Prefix string // of a lock's key
+	// Secrets are the passwords that no error may have in it; nil: there are none.
+	Secrets *resp.Secrets
+
+	// How it is reached, for those who examine it.
+	User     string
+	AnyUser  bool // a function says who it is, for each connection
+	Password bool
+	TLS      bool
+}
+
+// New returns the node at a link, which it closes when it is closed. The error is about the
+// prefix, and matches node.ErrInvalid; the link is not closed then.
+func New(link resp.Link, s Server) (*Node, error) {
+	keys, err := command.NewKeys(s.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{errors: command.Errors{Name: s.Name, Secrets: s.Secrets}, server: s, keys: keys, link: link}
+	n.voting = admission.New(n, link, keys, n.errors)
+	n.pipelines = pipeline.New(pipeline.Sender{Link: link, Voting: n.voting, Keys: keys, Errors: n.errors})
+	return n, nil
+}
+
+// CheckMember returns why a node cannot be called so, or nil. It matches node.ErrInvalid.
+func CheckMember(name string) error { return command.CheckMember(name) }
+
+// String returns the node's address without user and password.
+func (n *Node) String() string { return n.errors.Name }
+
+// Member returns what all clients of the node's group call it.
+func (n *Node) Member() string { return n.server.Member }
+
+// Engine returns n.
+func (n *Node) Engine() any { return n }
+
+// Finish implements node.Finisher: nobody waits any more for a connection, or for the
+// server to be admitted.
+func (n *Node) Finish() { n.voting.Finish() }
+
+// Close closes the link. Requests under way fail, with an unknown outcome.
+// A second Close does nothing.
+func (n *Node) Close() error {
+	n.pipelines.Close()
+	n.link.Close()
+	return nil
+}

@@ -1,0 +1,35 @@
+package respnode
+
+import (
+	"context"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/respnode/internal/admission"
+)
+
+// Join implements node.Rejoiner.
+func (n *Node) Join(g node.Group) error {
+	var earlier []*admission.Voting
+	var members []string
+	passed := false
+	for _, member := range g.Nodes {
+		other, ok := member.Engine().(*Node)
+		switch {
+		case !ok:
+			members = append(members, member.String())
+			continue
+		case other == n:
+			passed = true
+		case !passed:
+			earlier = append(earlier, other.voting)
+		}
+		members = append(members, other.server.Member)
+	}
+	return n.voting.Join(g, members, earlier)
+}
+
+// Registers implements node.Rejoiner. It reads in one transaction.
+func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
+	r, err := n.voting.Registers(ctx)
+	return r, n.errors.Fail(err)
+}
