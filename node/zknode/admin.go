@@ -52,7 +52,10 @@ func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	}
 	e := l.entry(l.now)
 	lease := e.Lease(name, l.now)
-	lease.Members, lease.Out = l.group.members, !l.group.admitted
+	lease.Out = !l.group.admitted
+	if lease.Leased {
+		lease.Members = l.group.members
+	}
 	return lease, nil
 }
 

@@ -27,7 +27,11 @@ func (n *Node) Join(g node.Group) error {
 		other, ok := m.Engine().(*Node)
 		switch {
 		case !ok:
-			members = append(members, m.String())
+			if named, ok := m.Engine().(interface{ Member() string }); ok {
+				members = append(members, named.Member())
+			} else {
+				members = append(members, m.String())
+			}
 			continue
 		case other == n:
 			passed = true
@@ -36,6 +40,7 @@ func (n *Node) Join(g node.Group) error {
 		}
 		members = append(members, other.member)
 	}
+	slices.Sort(members) // in one order, whoever names them
 	to := &membership{g, strings.Join(members, " ")}
 	if n.admission.joined.CompareAndSwap(nil, to) {
 		return nil

@@ -63,7 +63,7 @@ func parse(rawURL string) (l location, err error) {
 	}
 	sorted := slices.Sorted(slices.Values(l.servers))
 	l.member = "zk://" + strings.Join(sorted, ",") + l.root
-	l.name = "zk://" + strings.Join(l.servers, ",") + l.root
+	l.name = l.member
 	return l, nil
 }
 
@@ -110,7 +110,7 @@ func rootOf(escaped string) (string, error) {
 	}
 	parts := strings.Split(root, "/")
 	for _, part := range parts {
-		if part == "" || part == "." || part == ".." || strings.ContainsFunc(part, func(c rune) bool { return c < ' ' || c > '~' }) {
+		if part == "" || part == "." || part == ".." || strings.ContainsFunc(part, func(c rune) bool { return c <= ' ' || c > '~' }) {
 			return "", fmt.Errorf("the path is not that of a znode: parts of printable ASCII, none of them empty, . or ..")
 		}
 	}
