@@ -144,6 +144,7 @@ func (n *Node) listSome(ctx context.Context, link *session.Link, parts []string,
 				return false, err
 			}
 			v.name, v.leaseThere, v.leaseStat = v.lease.name, true, reply.Stat
+			v.left = v.lease.ttl
 			v.over = n.kept.over(v.name, v.lease.holder, v.leaseStat.EphemeralOwner)
 		}
 		if reply := replies[2*i+1]; reply.Err == wire.OK {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
@@ -258,7 +259,7 @@ func (a *admission) quarantined(ctx context.Context, link *session.Link, g group
 }
 
 // quarantine is how long an ensemble without memory stays out.
-func quarantine(maxTTL time.Duration) time.Duration { return maxTTL + drift(maxTTL) }
+func quarantine(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) }
 
 func waits(left time.Duration) string {
 	return fmt.Sprintf("this group or root is new to the servers, or they have lost their memory; voting starts in %d s", int(math.Ceil(left.Seconds())))

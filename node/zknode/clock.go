@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
@@ -51,25 +53,26 @@ type sightings struct {
 }
 
 type sighting struct {
-	zxid  int64 // of the last change
-	since time.Time
+	zxid   int64 // of the last change; with the holder, no other lease has it, in no other ensemble
+	holder node.Holder
+	since  time.Time
 }
 
 // mostSightings bounds what is remembered. Who sees more begins anew, and waits longer.
 const mostSightings = 4096
 
-// over takes what was read of a lease, just now, and reports whether it is over. Drift is
-// for a clock that runs faster than the holder's.
-func (s *sightings) over(name string, stat wire.Stat, ttl time.Duration) bool {
+// left takes what was read of a lease, just now, and returns how long it has to be seen
+// unchanged until it is over. Drift is for a clock that runs faster than the holder's.
+func (s *sightings) left(name string, l lease, stat wire.Stat) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if old, ok := s.seen[name]; ok && old.zxid == stat.Mzxid {
-		return now.Sub(old.since) >= ttl+drift(ttl)
+	now, all := time.Now(), l.ttl+rule.Drift(l.ttl)
+	if old, ok := s.seen[name]; ok && old.zxid == stat.Mzxid && old.holder == l.holder {
+		return all - now.Sub(old.since)
 	}
 	if s.seen == nil || len(s.seen) >= mostSightings {
 		s.seen = make(map[string]sighting)
 	}
-	s.seen[name] = sighting{stat.Mzxid, now}
-	return false
+	s.seen[name] = sighting{stat.Mzxid, l.holder, now}
+	return all
 }

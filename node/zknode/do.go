@@ -43,7 +43,7 @@ func (n *Node) do(ctx context.Context, r node.Request) (node.Answer, error) {
 			case <-ctx.Done():
 			}
 		}
-		s, a, err := n.begin(ctx, r, verified)
+		s, a, err := n.begin(ctx, r, verified, try == 0)
 		switch {
 		case lost(err) && ctx.Err() == nil:
 			continue // nothing but reads was under way
@@ -66,7 +66,7 @@ func (n *Node) do(ctx context.Context, r node.Request) (node.Answer, error) {
 }
 
 // begin returns what was read for an operation, or the answer that the node does not vote.
-func (n *Node) begin(ctx context.Context, r node.Request, verified bool) (*step, node.Answer, error) {
+func (n *Node) begin(ctx context.Context, r node.Request, verified, first bool) (*step, node.Answer, error) {
 	link, err := n.session.Link(ctx)
 	if err != nil {
 		return nil, node.Answer{}, err
@@ -81,6 +81,13 @@ func (n *Node) begin(ctx context.Context, r node.Request, verified bool) (*step,
 	if r.Op == node.Acquire || r.Op == node.Extend {
 		if err := n.checkTTL(r.TTL, link); err != nil {
 			return nil, node.Answer{}, err
+		}
+	}
+	if first {
+		if v, ok := n.memories.recall(r.Name, memory); ok {
+			v.link = link
+			v.over = v.leaseThere && n.kept.over(r.Name, v.lease.holder, v.leaseStat.EphemeralOwner)
+			return &step{view: v, node: n, ctx: ctx, recalled: true}, node.Answer{}, nil
 		}
 	}
 	v, err := n.read(ctx, link, r.Name, memory, verified)
@@ -124,8 +131,11 @@ type step struct {
 	node *Node
 	ctx  context.Context
 
-	queue *queue
-	multi wire.Multi
+	queue        *queue
+	multi        wire.Multi
+	taken        lease // what is written
+	leaseTouched bool
+	recalled     bool // nothing was read: see memories
 }
 
 // serve has the rules decide on what was read, and has it carried out.
@@ -173,6 +183,7 @@ func (s *step) serve(r node.Request) (node.Answer, outcome, error) {
 	case wire.OK:
 	case wire.NoNode, wire.BadVersion, wire.NodeExists:
 		kept.undone()
+		s.node.memories.wrong(r.Name)
 		if reply.Failed == 0 {
 			s.node.admission.forget(s.memory)
 		}
@@ -188,6 +199,7 @@ func (s *step) serve(r node.Request) (node.Answer, outcome, error) {
 	if a.Status == node.Granted {
 		kept.granted(r)
 	}
+	s.node.memories.remember(s, e, reply)
 	s.node.admission.saw(s.memory, node.Stripe(r.Name), e.Register)
 	if written := s.lastWritten(reply); written > 0 {
 		s.node.clock.saw(written, reply.Zxid)

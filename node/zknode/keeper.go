@@ -6,11 +6,8 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
-
-func drift(ttl time.Duration) time.Duration { return rule.Drift(ttl) }
 
 // keeper remembers the leases that this client has taken, or may have, and removes each
 // when its TTL has passed: its session lives on as long as the process does, and the lease
@@ -211,6 +208,7 @@ func (n *Node) removeLease(ctx context.Context, key leaseKey, session int64) (go
 	multi := wire.Multi{wire.Check{Path: n.paths.mark(memory), Version: wire.Any}}
 	multi = append(multi, setRegister(n.paths.register(node.Stripe(key.name)), &v, registerText(v.register), n.acl)...)
 	multi = append(multi, wire.Delete{Path: n.paths.lease(key.name), Version: wire.Any})
+	n.memories.wrong(key.name)
 	replies, err := link.Do(ctx, multi)
 	return err == nil && replies[0].Err == wire.OK
 }

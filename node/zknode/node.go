@@ -13,7 +13,7 @@ import (
 )
 
 // Node is one ZooKeeper ensemble. It implements node.Node, node.Queuer, node.Rejoiner,
-// node.Admin and node.Examiner, and is safe for concurrent use. Make one with Open; the zero Node
+// node.Admin, node.Examiner and node.Finisher, and is safe for concurrent use. Make one with Open; the zero Node
 // is not usable.
 type Node struct {
 	location
@@ -26,6 +26,7 @@ type Node struct {
 	clock     storeClock
 	seen      sightings
 	kept      keeper
+	memories  memories
 	admission admission
 
 	life context.Context // ends with Close
@@ -43,6 +44,7 @@ var (
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
+	_ node.Finisher = (*Node)(nil)
 )
 
 // Option changes how Open sets up a node.
@@ -122,6 +124,9 @@ func (n *Node) Member() string { return n.member }
 
 // Engine returns n.
 func (n *Node) Engine() any { return n }
+
+// Finish implements node.Finisher: nobody waits any more for a connection.
+func (n *Node) Finish() { n.session.Finish() }
 
 // Close ends the connections. Operations under way fail, with an unknown outcome, and no
 // waiter of this client is notified any more. Leases that have been granted and not released

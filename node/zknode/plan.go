@@ -43,6 +43,7 @@ func (s *step) planLease(r node.Request, before, after rule.Entry, now time.Dura
 	path := s.node.paths.lease(s.name)
 	if !after.Leased(now) || after.Holder.Reserves() {
 		if s.leaseThere {
+			s.leaseTouched = true
 			s.add(wire.Delete{Path: path, Version: wire.Any})
 		}
 		return nil
@@ -54,6 +55,7 @@ func (s *step) planLease(r node.Request, before, after rule.Entry, now time.Dura
 		l.ttl = r.TTL.Truncate(time.Millisecond)
 	}
 	create := wire.Create{Path: path, Data: l.text(), ACL: s.node.acl, Ephemeral: true}
+	s.taken, s.leaseTouched = l, after != before
 	switch {
 	case after == before: // of somebody who is not asking
 	case !s.leaseThere:

@@ -29,7 +29,8 @@ type view struct {
 	lease      lease
 	leaseStat  wire.Stat
 	leaseThere bool
-	over       bool // the lease's TTL has passed, and nobody has removed it
+	over       bool          // the lease's TTL has passed, and nobody has removed it
+	left       time.Duration // until that is certain without anybody else's clock
 
 	record     queueRecord
 	queueThere bool
@@ -77,8 +78,8 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 		if v.lease.name != name {
 			return v, fmt.Errorf("the znode of a lease is of another name: somebody else has changed it")
 		}
-		v.over = n.kept.over(name, v.lease.holder, v.leaseStat.EphemeralOwner) ||
-			n.seen.over(name, v.leaseStat, v.lease.ttl)
+		v.left = n.seen.left(name, v.lease, v.leaseStat)
+		v.over = v.left <= 0 || n.kept.over(name, v.lease.holder, v.leaseStat.EphemeralOwner)
 	}
 	if v.queueThere = replies[3].Err == wire.OK; v.queueThere {
 		if v.record, err = parseQueue(replies[3].Data); err != nil {
@@ -128,9 +129,12 @@ func (v *view) entry(now time.Duration) rule.Entry {
 // by somebody, soon.
 func (v *view) remaining(now time.Duration) time.Duration {
 	ends := time.Duration(v.leaseStat.Mtime)*time.Millisecond + v.lease.ttl
-	return min(max(ends-now, lingering), v.lease.ttl)
+	if ends <= now {
+		ends = now + min(lingering, v.left)
+	}
+	return max(min(ends-now, v.lease.ttl), time.Millisecond)
 }
 
-// lingering is what is shown to remain of a lease that should be over. A waiter asks again
-// after it.
-const lingering = 100 * time.Millisecond
+// lingering is what is shown to remain of a lease that should be over, at most. A waiter asks
+// again after it.
+const lingering = 500 * time.Millisecond

@@ -44,6 +44,7 @@ type Session struct {
 	mu      sync.Mutex
 	started bool
 	closed  bool
+	final   bool          // see Finish
 	link    *Link         // nil: not connected
 	changed chan struct{} // closed when link, lastErr or closed change
 	lastErr error         // of the last attempt to connect
@@ -71,7 +72,7 @@ func (s *Session) Link(ctx context.Context) (*Link, error) {
 			s.started = true
 			s.work.Go(s.run)
 		}
-		link, closed, changed, last := s.link, s.closed, s.changed, s.lastErr
+		link, closed, final, changed, last := s.link, s.closed, s.final, s.changed, s.lastErr
 		s.mu.Unlock()
 		switch {
 		case closed:
@@ -80,6 +81,8 @@ func (s *Session) Link(ctx context.Context) (*Link, error) {
 			return nil, unconnected(ctx, last)
 		case link != nil && !link.ended():
 			return link, nil
+		case final:
+			return nil, unconnected(cancelled, last)
 		}
 		select {
 		case <-changed:
@@ -93,6 +96,22 @@ func (s *Session) Link(ctx context.Context) (*Link, error) {
 			}
 		}
 	}
+}
+
+// cancelled is a context that is.
+var cancelled = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// Finish has nobody wait for a connection any more: there is one now, or the error matches
+// context.Canceled.
+func (s *Session) Finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.final = true
+	s.wake()
 }
 
 func unconnected(ctx context.Context, last error) error {
