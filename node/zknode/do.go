@@ -85,7 +85,7 @@ func (n *Node) begin(ctx context.Context, r node.Request, verified, first bool) 
 	}
 	if first {
 		if v, ok := n.memories.recall(r.Name, memory); ok {
-			v.link = link
+			v.link, v.clock = link, &n.clock
 			v.over = v.leaseThere && n.kept.over(r.Name, v.lease.holder, v.leaseStat.EphemeralOwner)
 			return &step{view: v, node: n, ctx: ctx, recalled: true}, node.Answer{}, nil
 		}
@@ -200,6 +200,9 @@ func (s *step) serve(r node.Request) (node.Answer, outcome, error) {
 		kept.granted(r)
 	}
 	s.node.memories.remember(s, e, reply)
+	if notify != "" {
+		s.node.mailboxes.put(s.queue.mailbox)
+	}
 	s.node.admission.saw(s.memory, node.Stripe(r.Name), e.Register)
 	if written := s.lastWritten(reply); written > 0 {
 		s.node.clock.saw(written, reply.Zxid)

@@ -1,8 +1,12 @@
 package zknode
 
 import (
+	"fmt"
+	"strconv"
 	"sync"
+	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
@@ -20,6 +24,7 @@ type memories struct {
 type remembered struct {
 	view
 	known bool
+	told  bool // by whoever has notified this client, just now
 	// avoid is for how many operations it is not relied on, after it was found wrong: others
 	// are at work there.
 	avoid int
@@ -36,10 +41,11 @@ func (m *memories) recall(name, memory string) (view, bool) {
 	if r == nil {
 		return view{}, false
 	}
-	if r.avoid > 0 {
+	if r.avoid > 0 && !r.told {
 		r.avoid--
 		return view{}, false
 	}
+	r.told = false
 	return r.view, r.known && r.name == name && r.memory == memory
 }
 
@@ -87,6 +93,41 @@ func (m *memories) remember(s *step, after rule.Entry, reply wire.Reply) {
 		avoid = old.avoid
 	}
 	if ok || avoid > 0 || m.all[stripe] != nil {
-		m.all[stripe] = &remembered{left, ok, avoid}
+		m.all[stripe] = &remembered{view: left, known: ok, avoid: avoid}
 	}
+}
+
+// left is, as text, what a step leaves that notifies the last in a queue: nothing but a
+// reservation.
+func (s *step) left(after rule.Entry, record queueRecord) string {
+	version := s.version + 1
+	switch s.multi[1].(type) {
+	case wire.Create:
+		version = 0
+	case wire.Delete:
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d %d %d %s %s", s.memory, version, uint64(after.Register), record.renewed.Milliseconds(), record.until.Milliseconds(),
+		strconv.Quote(record.reserved), strconv.Quote(record.name))
+}
+
+// told takes what a letter says of a name.
+func (m *memories) told(left string) {
+	var v view
+	var version int32
+	var register uint64
+	var renewed, until int64
+	n, err := fmt.Sscanf(left, "%s %d %d %d %d %q %q", &v.memory, &version, &register, &renewed, &until, &v.record.reserved, &v.name)
+	if n != 7 || err != nil || register > uint64(fence.MaxToken) || renewed < 0 || until < 0 || renewed > maxMillis || until > maxMillis {
+		return
+	}
+	v.version, v.register, v.registerThere, v.queueThere = version, fence.Token(register), true, true
+	v.record.name, v.record.renewed, v.record.until = v.name, time.Duration(renewed)*time.Millisecond, time.Duration(until)*time.Millisecond
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stripe, avoid := node.Stripe(v.name), 0
+	if old := m.all[stripe]; old != nil {
+		avoid = old.avoid
+	}
+	m.all[stripe] = &remembered{view: v, known: true, told: true, avoid: avoid}
 }

@@ -108,8 +108,11 @@ func (l *listener) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if fresh && !l.answer(nil) {
-		l.notify("")
+	if fresh {
+		if !l.answer(nil) {
+			l.notify("")
+		}
+		l.node.sweep(ctx, link)
 	}
 	for {
 		replies, err := link.Do(ctx, wire.Get{Path: l.node.paths.client(l.client), Watch: true})
@@ -122,10 +125,13 @@ func (l *listener) listen(ctx context.Context) error {
 			l.owner = 0 // it was removed: make it again
 			return nil
 		}
-		waiters, newest, missed := readMailbox(l.client, replies[0]).since(l.last)
+		news, newest, missed := readMailbox(l.client, replies[0]).since(l.last)
 		l.last = newest
-		for _, w := range waiters {
-			if rule.CheckPlace(node.Place{Waiter: w}) == nil {
+		for _, letter := range news {
+			if letter.left != "" {
+				l.node.memories.told(letter.left)
+			}
+			if w := l.client + ":" + letter.waiter; rule.CheckPlace(node.Place{Waiter: w}) == nil {
 				l.notify(w)
 			}
 		}

@@ -57,7 +57,7 @@ func ready(t testing.TB, n *Node) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
-		r := request("ready", "", 0)
+		r := lasting(request("ready", "", 0), time.Second)
 		a, err := n.Do(ctx, as(node.Acquire, r))
 		if err == nil && a.Status == node.Granted {
 			n.Do(ctx, as(node.Release, r))

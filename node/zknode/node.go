@@ -27,6 +27,7 @@ type Node struct {
 	seen      sightings
 	kept      keeper
 	memories  memories
+	mailboxes mailboxes
 	admission admission
 
 	life context.Context // ends with Close

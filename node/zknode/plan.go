@@ -93,6 +93,10 @@ func (s *step) planQueue(after rule.Entry, now time.Duration, notify string) {
 		}
 	}
 	if notify != "" {
-		s.add(q.mailbox.tell(s.node.paths, notify))
+		left := ""
+		if len(q.Waiters) == 0 {
+			left = s.left(after, queueRecord{s.name, q.renewed, reserved, until, nil})
+		}
+		s.add(q.mailbox.tell(s.node.paths, notify, left))
 	}
 }

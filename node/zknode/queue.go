@@ -73,6 +73,9 @@ func (q *queue) Reachable(waiter string) bool {
 	if q.err != nil || rule.CheckClient(client) != nil {
 		return false
 	}
+	if q.mailbox = q.step.node.mailboxes.take(client); q.mailbox != nil {
+		return true // or the multi is refused
+	}
 	replies, err := q.step.link.Do(q.step.ctx, wire.Get{Path: q.step.node.paths.client(client)})
 	switch {
 	case err != nil:
