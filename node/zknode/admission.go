@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +44,8 @@ type admission struct {
 	joined     atomic.Pointer[membership]
 	admittedAs atomic.Pointer[string] // the memory that is known to be admitted; nil: look
 
+	checked atomic.Pointer[session.Link] // the connection over which nothing was found to be forgotten
+
 	mu      sync.Mutex
 	trying  chan struct{}        // closed when the try under way has ended
 	detail  string               // why it is out, as the last try has found
@@ -56,13 +60,13 @@ type admission struct {
 func (a *admission) admitted(ctx context.Context, link *session.Link) (memory, detail string, err error) {
 	for {
 		if m := a.admittedAs.Load(); m != nil {
-			if before := link.Behind(); before > 0 {
-				if err := a.checkBehind(ctx, link, *m, before); err != nil {
-					return "", "", err
-				}
-				continue
+			if a.checked.Load() == link {
+				return *m, "", nil
 			}
-			return *m, "", nil
+			if err := a.checkMemory(ctx, link, *m); err != nil {
+				return "", "", err
+			}
+			continue
 		}
 		a.mu.Lock()
 		if time.Now().Before(a.until) {
@@ -111,6 +115,61 @@ func (a *admission) forget(memory string) {
 	if m := a.admittedAs.Load(); m != nil && *m == memory {
 		a.admittedAs.CompareAndSwap(m, nil)
 	}
+}
+
+// checkMemory compares what the servers have, over a new connection, with what this client knows
+// that they had: a number in a register, or of a transaction, that went back shows that they have
+// lost what they had acknowledged.
+func (a *admission) checkMemory(ctx context.Context, link *session.Link, memory string) error {
+	seen, lost := a.promised(memory), false
+	if before := link.Behind(); before > 0 {
+		// The servers have refused this client for what it has seen. A write has a larger
+		// number than every write before it.
+		replies, err := link.Do(ctx, wire.Set{Path: a.node.paths.clock(), Version: wire.Any})
+		if err != nil {
+			return err
+		}
+		lost = replies[0].Zxid <= before
+	}
+	for some := range slices.Chunk(slices.Collect(maps.Keys(seen)), registersAtOnce) {
+		requests := []wire.Request{wire.Sync{Path: a.node.root}}
+		for _, stripe := range some {
+			requests = append(requests, wire.Get{Path: a.node.paths.register(stripe)})
+		}
+		replies, err := link.Do(ctx, requests...)
+		if err != nil {
+			return err
+		}
+		for i, stripe := range some {
+			reply, register := replies[1+i], fence.Token(0)
+			if reply.Err == wire.OK {
+				if register, err = parseRegister(reply.Data); err != nil {
+					return err
+				}
+			} else if reply.Err != wire.NoNode {
+				return a.node.describe(reply.Err)
+			}
+			lost = lost || register < seen[stripe]
+		}
+	}
+	if lost {
+		if err := a.lostMemory(ctx, link, memory, seen); err != nil {
+			return err
+		}
+	}
+	link.Believe()
+	a.checked.Store(link)
+	return nil
+}
+
+// promised returns the registers that this client knows, by stripe.
+func (a *admission) promised(memory string) map[int]fence.Token {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.memory != memory {
+		return nil
+	}
+	return maps.Clone(a.highest)
 }
 
 // saw remembers a register that the servers have promised with a memory.

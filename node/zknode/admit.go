@@ -221,35 +221,36 @@ func (a *admission) raise(ctx context.Context, link *session.Link, own map[int]f
 	return nil
 }
 
-// lostMemory has the ensemble vote no more, since it was seen to have forgotten something. The next
-// operation finds it out.
-func (a *admission) lostMemory(link *session.Link, memory string) {
-	a.forget(memory)
-	a.warn("the servers have lost what they had acknowledged (a restored backup, or a crash without fsync): the node is out until all leases have ended")
-	ctx, cancel := context.WithTimeout(a.node.life, admissionTimeout)
-	defer cancel()
+// lostMemory has the ensemble vote no more, since it was seen to have forgotten something, and
+// gives it back the registers that this client knows. An error says that it is not known whether
+// that was done.
+func (a *admission) lostMemory(ctx context.Context, link *session.Link, memory string, promised map[int]fence.Token) error {
 	g, stat, found, err := a.look(ctx, link)
-	if err != nil || !found || g.memory != memory || !g.admitted {
-		return
-	}
-	g.memory, g.admitted, g.empty = random(), false, nil
-	link.Do(ctx, wire.Multi{
-		wire.Set{Path: a.node.paths.group(), Data: g.text(), Version: stat.Version},
-		wire.Delete{Path: a.node.paths.mark(memory), Version: wire.Any},
-	})
-}
-
-// checkBehind is for a connection that was made although the servers know less than this
-// client has seen. If a write has a smaller number still, a majority has forgotten.
-func (a *admission) checkBehind(ctx context.Context, link *session.Link, memory string, before int64) error {
-	replies, err := link.Do(ctx, wire.Set{Path: a.node.paths.clock(), Version: wire.Any})
 	if err != nil {
 		return err
 	}
-	if replies[0].Zxid <= before {
-		a.lostMemory(link, memory)
+	a.forget(memory)
+	if !found || g.memory != memory || !g.admitted {
+		return nil // known, or nothing is left
 	}
-	link.Believe()
+	own, err := a.node.registersOf(ctx, link)
+	if err == nil {
+		err = a.raise(ctx, link, own, promised)
+	}
+	if err != nil {
+		return err
+	}
+	g.memory, g.admitted, g.empty = random(), false, nil
+	replies, err := link.Do(ctx, wire.Multi{
+		wire.Set{Path: a.node.paths.group(), Data: g.text(), Version: stat.Version},
+		wire.Delete{Path: a.node.paths.mark(memory), Version: wire.Any},
+	})
+	if err != nil {
+		return err
+	}
+	if replies[0].Err == wire.OK {
+		a.warn("the servers have lost what they had acknowledged (a restored backup, or a crash without fsync): the node is out until all leases have ended")
+	}
 	return nil
 }
 

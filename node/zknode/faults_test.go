@@ -220,9 +220,9 @@ func TestExpiredSession(t *testing.T) {
 	}
 	f.sever()
 	for range 1000 {
-		if l, err := other.Inspect(t.Context(), "a"); err != nil {
+		if l, err := other.look(t.Context(), "a"); err != nil {
 			t.Fatal(err)
-		} else if !l.Leased {
+		} else if !l.leaseThere {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -373,7 +373,9 @@ func TestLostMemory(t *testing.T) {
 	if passed := time.Since(began); passed < maxTTL {
 		t.Errorf("voted %v after it had lost its memory, and the longest lease is %v", passed, maxTTL)
 	}
-	t.Logf("token %d before, %d after", newest.Register, a.Register)
+	if a.Register <= newest.Register {
+		t.Errorf("token %d before it was set back, %d after: a client was there who knew", newest.Register, a.Register)
+	}
 	eventually(t, n, as(node.Extend, lease("next")))
 
 	// And all of it.

@@ -91,7 +91,9 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 		return v, errNotAdmitted
 	}
 	if n.admission.regressed(memory, node.Stripe(name), v.register) {
-		n.admission.lostMemory(link, memory)
+		if err := n.admission.lostMemory(ctx, link, memory, n.admission.promised(memory)); err != nil {
+			return v, err
+		}
 		return v, errNotAdmitted
 	}
 	return v, nil

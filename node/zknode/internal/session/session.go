@@ -166,8 +166,8 @@ const (
 	minAnswer = time.Second
 	maxAnswer = 8 * time.Second
 	// patience is how long the servers may refuse a client that has seen more than they
-	// have: one that was away catches up.
-	patience = 5 * time.Second
+	// have: one that was away catches up. Nothing is concluded from its end.
+	patience = time.Second
 )
 
 // run connects, again and again, until Close.
