@@ -139,7 +139,7 @@ func (a *admission) admit(ctx context.Context, link *session.Link, to *membershi
 	}
 	left := quarantine(to.MaxTTL) - passed
 	if left > 0 && !to.New {
-		return waits(left), time.Now().Add(min(left, time.Second)), nil
+		return waits(left), time.Now().Add(min(left, time.Second/2)), nil
 	}
 	self := rebuild.Self{Server: g.server, Memory: g.memory, Untouched: true}
 	ask, cancel := context.WithTimeout(ctx, admissionTimeout/2)
@@ -151,7 +151,7 @@ func (a *admission) admit(ctx context.Context, link *session.Link, to *membershi
 	}
 	isNew := to.New && len(own) == 0 && allNew(self, others)
 	if left > 0 && !isNew {
-		return waits(left), time.Now().Add(min(left, time.Second)), nil
+		return waits(left), time.Now().Add(min(left, time.Second/2)), nil
 	}
 	for _, r := range others {
 		if r != nil && r.MaxTTL != 0 && r.MaxTTL != to.MaxTTL {

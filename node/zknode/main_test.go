@@ -25,6 +25,13 @@ var roots atomic.Int64
 func freshURL() string { return fmt.Sprintf("zk://%s/test-%d/fenlock", shared().Addr(), roots.Add(1)) }
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(workerVariable); url != "" {
+		if err := worker(url, os.Getenv(workerVariable+"_FILE")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	status := m.Run()
 	outside.Close()
 	os.Exit(status)
