@@ -124,22 +124,23 @@ func TestLostAnswer(t *testing.T) {
 		}
 		// The connection is given up, and the session goes on over another one.
 		ready(t, n)
-		began := time.Now()
-		for {
-			a, err := other.Do(t.Context(), as(node.Acquire, request("a", "next", 0)))
+		// Its client removes it when its time is over: nobody asks for it, and the session lives.
+		gone := false
+		for range 600 {
+			l, err := other.look(t.Context(), "a")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if a.Status == node.Granted {
-				if want := l.Register + 1; a.Register != want {
-					t.Errorf("granted %d; want %d: it was carried out more than once", a.Register, want)
-				}
+			if gone = !l.leaseThere; gone {
 				break
 			}
-			if time.Since(began) > 30*time.Second {
-				t.Fatalf("the lease stays: %+v", a)
-			}
 			time.Sleep(50 * time.Millisecond)
+		}
+		if !gone {
+			t.Fatal("the lease stays")
+		}
+		if a := want(t, node.Granted)(other.Do(t.Context(), as(node.Acquire, request("a", "next", 0)))); a.Register != l.Register+1 {
+			t.Errorf("granted %d; want %d: it was carried out more than once", a.Register, l.Register+1)
 		}
 		want(t, node.Granted)(other.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "a"}))
 	}
@@ -249,6 +250,33 @@ func TestCloseLeavesLeases(t *testing.T) {
 	n.Close()
 	want(t, node.Held)(other.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))))
 	want(t, node.Granted)(other.Do(t.Context(), as(node.Release, r)))
+}
+
+// A holder whose lease is in another session gets it into its own with an extension: the
+// end of the other one, and its client's timer, concern it no more.
+func TestExtensionMovesTheLease(t *testing.T) {
+	url, f := freshURL(), new(faulty)
+	n, other := openFor(t, 2*time.Second, true, url, WithDial(f.dial)), openFor(t, 2*time.Second, true, url)
+	ready(t, n)
+	ready(t, other)
+	r := lasting(request("a", "me", 0), 200*time.Millisecond)
+	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	if a := want(t, node.Granted)(other.Do(t.Context(), as(node.Extend, lasting(r, 2*time.Second)))); a.Register != first.Register {
+		t.Errorf("the origin is %d; want %d", a.Register, first.Register)
+	}
+	link, err := other.session.Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := other.look(t.Context(), "a")
+	if err != nil || !l.leaseThere || l.leaseStat.EphemeralOwner != link.ID || l.lease.ttl != 2*time.Second {
+		t.Errorf("%+v, %v; want it in the session %x", l.lease, err, link.ID)
+	}
+	time.Sleep(300 * time.Millisecond)
+	n.kept.settle()
+	if l, err := other.look(t.Context(), "a"); err != nil || !l.leaseThere {
+		t.Errorf("the lease has gone with the timer of its former client (%v)", err)
+	}
 }
 
 // A session that is shorter than a lease would end it too early.
@@ -411,4 +439,35 @@ func rejoining(t *testing.T, n *Node) (detail string) {
 	}
 	t.Fatalf("it does not rejoin: %s", last)
 	return ""
+}
+
+// Who looks changes nothing, and is told what is wrong.
+func TestExamine(t *testing.T) {
+	url := freshURL()
+	n := open(t, url)
+	e, err := n.Examine(t.Context(), node.Look{MaxTTL: time.Second})
+	if err != nil || e.Admitted || e.Why == "" || e.Product != "ZooKeeper" || !strings.HasPrefix(e.Version, "3.") || e.Wait <= 0 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if l, err := n.Inspect(t.Context(), "a"); err != nil || !l.Out {
+		t.Errorf("%+v, %v: to look has admitted it", l, err)
+	}
+	ready(t, n)
+	e, err = n.Examine(t.Context(), node.Look{MaxTTL: testMaxTTL})
+	if err != nil || !e.Admitted || e.MaxTTL != testMaxTTL || e.Server == "" || e.Memory == "" || e.RoundTrip <= 0 || len(e.Members) != 1 || e.Members[0] != e.Member {
+		t.Errorf("%+v, %v", e, err)
+	}
+	checks := make(map[string]bool)
+	for _, f := range e.Findings {
+		checks[f.Check] = true
+	}
+	if !checks["permissions"] || !checks["standalone"] || len(checks) != 2 {
+		t.Errorf("found %v", e.Findings)
+	}
+	down := open(t, "zk://127.0.0.1:1")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if e, err := down.Examine(ctx, node.Look{}); err == nil || len(e.Findings) != 1 {
+		t.Errorf("%+v, %v", e, err)
+	}
 }
