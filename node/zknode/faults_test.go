@@ -261,6 +261,7 @@ func TestExtensionMovesTheLease(t *testing.T) {
 	ready(t, other)
 	r := lasting(request("a", "me", 0), 200*time.Millisecond)
 	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	extended := time.Now()
 	if a := want(t, node.Granted)(other.Do(t.Context(), as(node.Extend, lasting(r, 2*time.Second)))); a.Register != first.Register {
 		t.Errorf("the origin is %d; want %d", a.Register, first.Register)
 	}
@@ -277,6 +278,18 @@ func TestExtensionMovesTheLease(t *testing.T) {
 	if l, err := other.look(t.Context(), "a"); err != nil || !l.leaseThere {
 		t.Errorf("the lease has gone with the timer of its former client (%v)", err)
 	}
+	for range 1000 {
+		if l, err := n.look(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		} else if !l.leaseThere {
+			if lived := time.Since(extended); lived < 2*time.Second {
+				t.Errorf("a lease of 2s has lived for %v", lived)
+			}
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the lease stays")
 }
 
 // A session that is shorter than a lease would end it too early.
