@@ -206,3 +206,17 @@ func FuzzReplies(f *testing.F) {
 		wire.ReadConnected(body)
 	})
 }
+
+// A lease of the same holder in another session is not this client's to end.
+func TestKeeperKnowsItsSession(t *testing.T) {
+	k := keeper{leases: map[leaseKey]*keptLease{
+		{"a", "me"}: {session: 1, ends: time.Now()},
+		{"b", "me"}: {session: 1, ends: time.Now().Add(time.Hour)},
+		{"c", "me"}: {session: 1, ends: time.Now(), under: 1}, // an extension is under way
+	}}
+	for name, over := range map[string]bool{"a": true, "b": false, "c": false, "d": false} {
+		if k.over(name, "me", 1) != over || k.over(name, "me", 2) || k.over(name, "other", 1) {
+			t.Errorf("%s: %v, in another session %v", name, k.over(name, "me", 1), k.over(name, "me", 2))
+		}
+	}
+}
