@@ -7,7 +7,9 @@ require (
 	github.com/fenlock/fenlock v0.1.0
 	github.com/fenlock/fenlock/integration/otel v0.1.0
 	github.com/fenlock/fenlock/node/valkeynode v0.1.0
+	github.com/fenlock/fenlock/node/zknode v0.1.0
 	github.com/go-redsync/redsync/v4 v4.18.1
+	github.com/go-zookeeper/zk v1.0.4
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/valkey-io/valkey-go v1.0.79
 	go.etcd.io/etcd/client/v3 v3.6.16

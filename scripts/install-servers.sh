@@ -2,8 +2,8 @@
 # Installs the servers that the tests run on, as far as they are missing, from the
 # packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL; a C compiler, for the library
 # that sets the clocks of running servers; systemd-analyze, which checks the units of
-# deploy/systemd; Chromium, for the page of "fenlock ui"; and Prometheus with promtool, for
-# deploy/prometheus and deploy/grafana. As root or through sudo.
+# deploy/systemd; Chromium, for the page of "fenlock ui"; Prometheus with promtool, for
+# deploy/prometheus and deploy/grafana; and ZooKeeper's jars with a Java to run them. As root or through sudo.
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -23,6 +23,7 @@ have() {
 	systemd-analyze) command -v systemd-analyze >/dev/null && [ -e /lib/systemd/system/multi-user.target ] ;;
 	postgresql) newest_postgres >/dev/null ;;
 	pgbouncer) [ -x /usr/sbin/pgbouncer ] ;;
+	zookeeper) command -v java >/dev/null && [ -e /usr/share/java/zookeeper.jar ] ;;
 	prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
@@ -33,11 +34,13 @@ report() {
 	if have valkey-server; then line+="Valkey $(valkey-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have postgresql; then line+="PostgreSQL $("$(newest_postgres)" --version | awk '{print $3}'), "; fi
 	if have prometheus; then line+="Prometheus $(prometheus --version 2>&1 | awk 'NR == 1 {sub(/\+.*/, "", $3); print $3}'), "; fi
+	if have zookeeper; then line+="ZooKeeper $(find /usr/share/java -name 'zookeeper-[0-9]*.jar' | sed 's/.*zookeeper-\(.*\)\.jar/\1/'), "; fi
 	echo "servers for the tests: ${line%, }"
 }
 
 missing=()
 for server in redis-server valkey-server postgresql pgbouncer cc systemd-analyze chromium prometheus; do
+for server in redis-server valkey-server postgresql cc systemd-analyze chromium prometheus zookeeper; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -149,6 +152,11 @@ for server in "${missing[@]}"; do
 		;;
 	prometheus)
 		install prometheus
+		;;
+	zookeeper)
+		# The jars, not the service, which Debian has in a package of its own.
+		command -v java >/dev/null || install default-jre-headless
+		install libzookeeper-java
 		;;
 	esac
 done

@@ -1,0 +1,295 @@
+package zknode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
+	"github.com/fenlock/fenlock/node"
+)
+
+// ensemble are three servers that talk to each other through proxies, and a proxy before
+// each for clients.
+type ensemble struct {
+	testserver.ZooKeepers
+	t     *testing.T
+	front []*proxy.Proxy
+
+	mu    sync.Mutex
+	peers map[string]*proxy.Proxy // by the address that they lead to
+	of    map[*proxy.Proxy]int    // the server that has it, from 1 on
+}
+
+func startEnsemble(t *testing.T) *ensemble {
+	e := &ensemble{t: t, peers: make(map[string]*proxy.Proxy), of: make(map[*proxy.Proxy]int)}
+	t.Cleanup(func() {
+		for _, p := range e.front {
+			p.Close()
+		}
+		for _, p := range e.peers {
+			p.Close()
+		}
+	})
+	e.ZooKeepers = testserver.StartZooKeepers(t, 3, func(from, to int, address string) string {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		p := e.peers[address]
+		if p == nil {
+			p = proxy.New(address, nil)
+			e.peers[address], e.of[p] = p, to
+		}
+		return p.Addr(from)
+	})
+	for _, z := range e.ZooKeepers {
+		e.front = append(e.front, proxy.New(z.Addr(), nil))
+	}
+	return e
+}
+
+// url is that of a root, through the proxies for a client.
+func (e *ensemble) url(client int, root string) string {
+	var addrs []string
+	for _, p := range e.front {
+		addrs = append(addrs, p.Addr(client))
+	}
+	return "zk://" + strings.Join(addrs, ",") + "/" + root
+}
+
+// isolate cuts a server, from 1 on, off from the other servers.
+func (e *ensemble) isolate(server int) (lift func()) {
+	var lifts []func()
+	for p, to := range e.of {
+		lifts = append(lifts, p.Impose(proxy.Rule{Cut: true, Only: func(from int) bool { return from == server || to == server }}))
+	}
+	return func() {
+		for _, lift := range lifts {
+			lift()
+		}
+	}
+}
+
+// number returns which server, from 1 on.
+func (e *ensemble) number(z *testserver.ZooKeeper) int {
+	for i, other := range e.ZooKeepers {
+		if other == z {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// settled waits until all servers serve.
+func (e *ensemble) settled() {
+	e.t.Helper()
+	for range 600 {
+		up := 0
+		for _, z := range e.ZooKeepers {
+			if mode := z.Mode(); mode == "leader" || mode == "follower" {
+				up++
+			}
+		}
+		if up == len(e.ZooKeepers) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	e.t.Fatal("the servers do not find together")
+}
+
+// eventually does an operation until it is granted. What is not known is repeated; the
+// holder's lease may be there then.
+func eventually(t *testing.T, n *Node, r node.Request) node.Answer {
+	t.Helper()
+	var last any
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		a, err := n.Do(ctx, r)
+		cancel()
+		if err == nil && a.Status == node.Granted {
+			return a
+		}
+		last = fmt.Sprintf("%+v, %v", a, err)
+	}
+	t.Fatalf("%v: still %v", r.Op, last)
+	return node.Answer{}
+}
+
+// rounds takes and releases a name a few times, each time with a larger token.
+func rounds(t *testing.T, n *Node, name string, last *fence.Token) {
+	t.Helper()
+	for range 5 {
+		r := request(name, "round", 0)
+		a := eventually(t, n, as(node.Acquire, r))
+		if a.Register <= *last {
+			t.Fatalf("token %d after %d", a.Register, *last)
+		}
+		*last = a.Register
+		eventually(t, n, as(node.Extend, r))
+		n.Do(t.Context(), as(node.Release, r))
+	}
+}
+
+func TestEnsemble(t *testing.T) {
+	e := startEnsemble(t)
+	t.Run("a server is killed", func(t *testing.T) {
+		for _, leader := range []bool{false, true} {
+			e.settled()
+			n := open(t, e.url(1, fmt.Sprint("killed-", leader)))
+			ready(t, n)
+			var last fence.Token
+			rounds(t, n, "a", &last)
+			held := request("held", "me", 0)
+			first := eventually(t, n, as(node.Acquire, held))
+			victim := e.Leader(t)
+			if !leader {
+				victim = e.ZooKeepers[e.number(victim)%3]
+			}
+			victim.Kill()
+			rounds(t, n, "a", &last)
+			if a := eventually(t, n, as(node.Extend, held)); a.Register != first.Register {
+				t.Errorf("the lease that was held has the origin %d now, and not %d", a.Register, first.Register)
+			}
+			if err := victim.Begin(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	t.Run("the leader is paused", func(t *testing.T) {
+		e.settled()
+		n := open(t, e.url(2, "paused"))
+		ready(t, n)
+		held := request("held", "me", 0)
+		first := eventually(t, n, as(node.Acquire, held))
+		leader := e.Leader(t)
+		leader.Pause()
+		var last fence.Token
+		rounds(t, n, "a", &last)
+		if a := eventually(t, n, as(node.Extend, held)); a.Register != first.Register {
+			t.Errorf("the origin is %d, and was %d", a.Register, first.Register)
+		}
+		leader.Resume()
+		// It may believe that it leads still: what it says has to be confirmed by the others.
+		rounds(t, n, "a", &last)
+		want(t, node.Held)(settle(t, n, as(node.Acquire, request("held", "rival", 0))))
+	})
+	t.Run("a server is cut off", func(t *testing.T) {
+		e.settled()
+		leader := e.number(e.Leader(t))
+		// One client that knows only the server that is cut off, the leader, and one that knows all.
+		lonely := open(t, "zk://"+e.front[leader-1].Addr(3)+"/cut")
+		wide := open(t, e.url(3, "cut2"))
+		ready(t, lonely)
+		ready(t, wide)
+		var last fence.Token
+		rounds(t, wide, "a", &last)
+		lift := e.isolate(leader)
+		rounds(t, wide, "a", &last)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		a, err := lonely.Do(ctx, as(node.Acquire, request("a", "lonely", 0)))
+		cancel()
+		if err == nil {
+			t.Errorf("a server that is cut off has answered %+v", a)
+		} else if !strings.Contains(err.Error(), "no quorum") && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v", err)
+		}
+		t.Log(err)
+		lift()
+		e.settled()
+		eventually(t, lonely, as(node.Acquire, request("b", "lonely", 0)))
+	})
+	t.Run("a follower lags", func(t *testing.T) { e.lags(t) })
+	t.Run("processes count", func(t *testing.T) { e.lockers(t) })
+	t.Run("all are restarted", func(t *testing.T) {
+		e.settled()
+		n := open(t, e.url(5, "restarted"))
+		ready(t, n)
+		var last fence.Token
+		rounds(t, n, "a", &last)
+		held := request("held", "me", 0)
+		first := eventually(t, n, as(node.Acquire, held))
+		for _, z := range e.ZooKeepers {
+			z.Kill()
+		}
+		var wait sync.WaitGroup
+		for _, z := range e.ZooKeepers {
+			wait.Go(func() {
+				if err := z.Begin(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wait.Wait()
+		want(t, node.Held)(settle(t, n, as(node.Acquire, request("held", "rival", 0))))
+		if a := eventually(t, n, as(node.Extend, held)); a.Register != first.Register {
+			t.Errorf("the origin is %d, and was %d", a.Register, first.Register)
+		}
+		rounds(t, n, "a", &last)
+	})
+}
+
+// settle asks until there is an answer.
+func settle(t *testing.T, n *Node, r node.Request) (a node.Answer, err error) {
+	for range 200 {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		a, err = n.Do(ctx, r)
+		cancel()
+		if err == nil {
+			return a, nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return a, err
+}
+
+// lags has one client at a server that hears of everything late. What it reads there does not count
+// before it is known to be the newest.
+func (e *ensemble) lags(t *testing.T) {
+	e.settled()
+	leader := e.number(e.Leader(t))
+	late := leader%3 + 1
+	at := func(server int) Option {
+		return WithDial(func(ctx context.Context, _ string) (net.Conn, error) {
+			return dialTCP(ctx, e.ZooKeepers[server-1].Addr())
+		})
+	}
+	url := e.url(7, "lags")
+	n, other := open(t, url, at(leader)), open(t, url, at(late))
+	ready(t, n)
+	ready(t, other)
+	for p, to := range e.of {
+		defer p.Impose(proxy.Rule{Only: func(from int) bool { return from == late || to == late },
+			To: proxy.Effect{Delay: 100 * time.Millisecond}, From: proxy.Effect{Delay: 100 * time.Millisecond}})()
+	}
+	for i := range 3 {
+		name := fmt.Sprint("name ", i)
+		r := request(name, "me", 0)
+		first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+		want(t, node.Held)(other.Do(t.Context(), as(node.Acquire, request(name, "rival", 0))))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+		if l, err := other.Inspect(t.Context(), name); err != nil || l.Leased {
+			t.Errorf("inspected %+v, %v; it was released", l, err)
+		}
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+		rival := request(name, "rival", 0)
+		a := want(t, node.Granted)(other.Do(t.Context(), as(node.Acquire, rival)))
+		if a.Register != first.Register+2 {
+			t.Errorf("token %d after %d and another one", a.Register, first.Register)
+		}
+		// The other way round the release is certain before it is read.
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, rival)))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
+		want(t, node.Lost)(other.Do(t.Context(), as(node.Extend, rival)))
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+		want(t, node.Granted)(other.Do(t.Context(), as(node.Extend, rival)))
+		want(t, node.Granted)(other.Do(t.Context(), as(node.Release, rival)))
+	}
+}

@@ -1,0 +1,30 @@
+package zknode
+
+import (
+	"fmt"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/zknode/internal/wire"
+)
+
+// describe says what can be done about what a server answers. What waiting does not mend
+// matches node.ErrMisconfigured.
+func (n *Node) describe(code wire.Code) error {
+	who := "without a user (the URL names none)"
+	if n.digest != "" {
+		who = "as the URL's user"
+	}
+	switch code {
+	case wire.NoAuth:
+		return fmt.Errorf("%w: %w for what is below %s, %s: give all clients the user and the password that made the znodes, or another root", node.ErrMisconfigured, code, n.root, who)
+	case wire.InvalidACL, wire.AuthFailed:
+		return fmt.Errorf("%w: %w, %s: does the ensemble have the authentication provider digest?", node.ErrMisconfigured, code, who)
+	case wire.QuotaExceeded:
+		return fmt.Errorf("%w: %w: raise that of %s, or of what is above it (setquota)", node.ErrMisconfigured, code, n.root)
+	case wire.NotReadOnly:
+		return fmt.Errorf("%w: it is cut off from the others, and takes no writes", code)
+	case wire.SessionExpired:
+		return fmt.Errorf("%w: the servers have not heard of this client for its timeout; the leases in it are gone, and a new session is begun", code)
+	}
+	return code
+}

@@ -1,0 +1,134 @@
+package zknode
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// examineReads is how often the record is read, to find the shortest time that takes.
+const examineReads = 3
+
+// Examine implements node.Examiner. Beside the session it asks each server what it is, by
+// ZooKeeper's word srvr, which servers answer unless they are told not to.
+func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
+	e := node.Examination{Product: "ZooKeeper", Role: "ensemble", Member: n.member}
+	err := n.examine(ctx, look, &e)
+	said := n.askServers(ctx)
+	for i, s := range said {
+		if s.version != "" {
+			e.Version = s.version
+		}
+		e.Findings = append(e.Findings, s.findings(n.servers[i])...)
+	}
+	if one := len(said); err == nil && one == 1 && said[0].mode == "standalone" {
+		e.Findings = append(e.Findings, node.Found("standalone", node.Note, "The ensemble is one server: no lock can be taken while it is down."))
+	}
+	return e, n.errorf("examine", err)
+}
+
+func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {
+	link, err := n.session.Link(ctx)
+	if err != nil {
+		return err
+	}
+	e.Address = link.Server()
+	var g groupRecord
+	var found bool
+	for range examineReads {
+		before := time.Now()
+		if g, _, found, err = n.admission.look(ctx, link); err != nil {
+			return err
+		}
+		if trip := time.Since(before); e.RoundTrip == 0 || trip < e.RoundTrip {
+			e.RoundTrip = trip
+		}
+	}
+	if need := look.MaxTTL + sessionSlack; look.MaxTTL > 0 && n.sessionTimeout() >= need && link.Timeout < need {
+		e.Findings = append(e.Findings, node.Found("session-timeout", node.Error, "The servers grant sessions of %v, and leases of up to %v need %v: longer ones are refused.", link.Timeout, look.MaxTTL, need).
+			Do("Set maxSessionTimeout=%d in the configuration of all servers, or give all clients a shorter MaxTTL.", need.Milliseconds()))
+	}
+	if !found {
+		e.Why, e.Rebuild, e.Untouched = waits(quarantine(look.MaxTTL)), true, true
+		e.Wait = quarantine(look.MaxTTL)
+		return nil
+	}
+	e.Server, e.Memory, e.Admitted, e.Empty = g.server, g.memory, g.admitted, g.empty
+	e.MaxTTL, e.Members = g.maxTTL, strings.Fields(g.members)
+	if !g.admitted {
+		e.Why, e.Wait, e.Rebuild, e.Untouched = waits(quarantine(g.maxTTL)), quarantine(g.maxTTL), true, true
+	}
+	if n.digest == "" {
+		e.Findings = append(e.Findings, node.Found("permissions", node.Warning, "Everybody who reaches the servers may change the locks: the URL has no user.").
+			Do("Give the URL a user and a password, before the first lock is taken below this root."))
+	}
+	return g.check(n.admission.joined.Load())
+}
+
+// server is what one server says of itself.
+type server struct {
+	version, mode string
+	err           error
+}
+
+// mostSaid bounds what a server says of itself.
+const mostSaid = 16 << 10
+
+// askServers asks all servers at once.
+func (n *Node) askServers(ctx context.Context) []server {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	said := make([]server, len(n.servers))
+	var wait sync.WaitGroup
+	for i, address := range n.servers {
+		wait.Go(func() {
+			text, err := n.say(ctx, address, "srvr")
+			said[i].err = err
+			for line := range strings.Lines(text) {
+				if version, ok := strings.CutPrefix(line, "Zookeeper version: "); ok {
+					said[i].version, _, _ = strings.Cut(version, "-")
+				}
+				if mode, ok := strings.CutPrefix(line, "Mode: "); ok {
+					said[i].mode = strings.TrimSpace(mode)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return said
+}
+
+// say sends a server a word of four letters.
+func (n *Node) say(ctx context.Context, address, word string) (string, error) {
+	conn, err := n.dial(ctx, address)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(io.LimitReader(conn, mostSaid))
+	if err == nil && len(text) == 0 {
+		err = errors.New("it says nothing")
+	}
+	return string(text), err
+}
+
+func (s server) findings(address string) []node.Finding {
+	switch {
+	case s.err != nil:
+		return []node.Finding{node.Found("server", node.Warning, "The server %s does not answer: %v.", address, s.err).Do("Start it, or look at the network.")}
+	case s.mode == "read-only":
+		return []node.Finding{node.Found("server", node.Warning, "The server %s is in read-only mode: it is cut off from the others.", address).Do("Look at the network between the servers.")}
+	case s.mode == "" && s.version == "":
+		return []node.Finding{node.Found("server", node.Warning, "The server %s does not serve: it has no quorum, or may not say what it is (4lw.commands.whitelist).", address).Do("Start the others.")}
+	}
+	return nil
+}

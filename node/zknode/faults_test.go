@@ -1,0 +1,495 @@
+package zknode
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+)
+
+// faulty is a network that loses what it is told to.
+type faulty struct {
+	answers  atomic.Bool // from the next multi on, of that connection
+	requests atomic.Bool // the next multi, and what follows on that connection
+	cut      atomic.Bool // all connections, and new ones
+	mu       sync.Mutex
+	conns    []*faultyConn
+}
+
+type faultyConn struct {
+	net.Conn
+	of          *faulty
+	deaf, mute  atomic.Bool
+	withoutRead chan struct{}
+}
+
+func (f *faulty) dial(ctx context.Context, address string) (net.Conn, error) {
+	if f.cut.Load() {
+		return nil, errors.New("cut")
+	}
+	conn, err := dialTCP(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &faultyConn{Conn: conn, of: f}
+	f.mu.Lock()
+	f.conns = append(f.conns, c)
+	f.mu.Unlock()
+	return c, nil
+}
+
+// sever cuts all connections, and lets none be made.
+func (f *faulty) sever() {
+	f.cut.Store(true)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conns {
+		c.Close()
+	}
+}
+
+func (c *faultyConn) Write(b []byte) (int, error) {
+	if c.mute.Load() {
+		return len(b), nil
+	}
+	for rest := b; len(rest) >= 12; {
+		n := int(binary.BigEndian.Uint32(rest))
+		if binary.BigEndian.Uint32(rest[8:]) == 14 {
+			if c.of.answers.CompareAndSwap(true, false) {
+				c.deaf.Store(true)
+			}
+			if c.of.requests.CompareAndSwap(true, false) {
+				c.mute.Store(true)
+				return len(b), nil
+			}
+		}
+		rest = rest[min(4+n, len(rest)):]
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *faultyConn) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err != nil || !c.deaf.Load() {
+			return n, err
+		}
+	}
+}
+
+// abandoned ends a node as the end of its process does.
+func abandoned(n *Node, f *faulty) {
+	n.kept.close()
+	f.sever()
+	n.session.Close(false)
+}
+
+// What was sent and not answered is not known, is not sent again, and does not stay: not
+// even while the client lives.
+func TestLostAnswer(t *testing.T) {
+	url, f := freshURL(), new(faulty)
+	n, other := open(t, url, WithDial(f.dial)), open(t, url)
+	ready(t, n)
+	ready(t, other)
+	for _, c := range []struct {
+		lose  *atomic.Bool
+		moved bool
+	}{{&f.answers, true}, {&f.requests, false}} {
+		before, err := other.Inspect(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := lasting(request("a", "lost", 0), 3*time.Second)
+		c.lose.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		a, err := n.Do(ctx, as(node.Acquire, r))
+		cancel()
+		if err == nil || errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "may have been carried out") {
+			t.Fatalf("%+v, %v; want an unknown outcome", a, err)
+		}
+		l, err := other.Inspect(t.Context(), "a")
+		if err != nil || l.Leased != c.moved || (l.Register != before.Register) != c.moved {
+			t.Fatalf("%+v, %v after %+v", l, err, before)
+		}
+		// The connection is given up, and the session goes on over another one.
+		ready(t, n)
+		// Its client removes it when its time is over: nobody asks for it, and the session lives.
+		gone := false
+		for range 600 {
+			l, err := other.look(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if gone = !l.leaseThere; gone {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if !gone {
+			t.Fatal("the lease stays")
+		}
+		if a := want(t, node.Granted)(other.Do(t.Context(), as(node.Acquire, request("a", "next", 0)))); a.Register != l.Register+1 {
+			t.Errorf("granted %d; want %d: it was carried out more than once", a.Register, l.Register+1)
+		}
+		want(t, node.Granted)(other.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "a"}))
+	}
+}
+
+// The lease of a client that was killed lives for its TTL, and whoever has seen it for as
+// long takes it: the session would last for minutes.
+func TestKilledHolder(t *testing.T) {
+	url, f := freshURL(), new(faulty)
+	n, other := open(t, url, WithDial(f.dial)), open(t, url)
+	ready(t, other)
+	const ttl = 1500 * time.Millisecond
+	r := lasting(request("a", "killed", 0), ttl)
+	ready(t, n)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	want(t, node.Held)(other.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))))
+	time.Sleep(ttl / 2)
+	extended := time.Now()
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
+	abandoned(n, f)
+	for {
+		a, err := other.Do(t.Context(), as(node.Acquire, request("a", "rival", 0)))
+		lived := time.Since(extended)
+		if err != nil || lived > 30*time.Second {
+			t.Fatalf("%+v, %v after %v", a, err, lived)
+		}
+		if a.Status == node.Granted {
+			if lived < ttl {
+				t.Errorf("a lease of %v has lived for %v", ttl, lived)
+			}
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Nobody is there to see it: the servers remove it with the session, not before its TTL, and
+// whoever comes first finds the name free.
+func TestKilledHolderAlone(t *testing.T) {
+	url, f := freshURL(), new(faulty)
+	const ttl = time.Second
+	n := openFor(t, ttl, true, url, WithDial(f.dial))
+	ready(t, n)
+	r := lasting(request("a", "killed", 0), ttl)
+	began := time.Now()
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	abandoned(n, f)
+	for {
+		// Each has seen nothing yet.
+		fresh := openFor(t, ttl, true, url)
+		a, err := settle(t, fresh, as(node.Acquire, lasting(request("a", "next", 0), ttl)))
+		fresh.Close()
+		lived := time.Since(began)
+		if err != nil || lived > 30*time.Second {
+			t.Fatalf("%+v, %v after %v", a, err, lived)
+		}
+		if a.Status == node.Granted {
+			if lived < ttl {
+				t.Errorf("a lease of %v has lived for %v", ttl, lived)
+			}
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// A client whose session has expired goes on in a new one: its lease is gone, and is made
+// again with the register as its origin.
+func TestExpiredSession(t *testing.T) {
+	url, f := freshURL(), new(faulty)
+	n, other := openFor(t, time.Second, true, url, WithDial(f.dial)), openFor(t, time.Second, true, url)
+	ready(t, n)
+	r := lasting(request("a", "me", 0), time.Second)
+	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	link, err := n.session.Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.sever()
+	for range 1000 {
+		if l, err := other.look(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		} else if !l.leaseThere {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	f.cut.Store(false)
+	if a := eventually(t, n, as(node.Extend, r)); a.Register != first.Register {
+		t.Errorf("the origin of the new lease is %d; want %d", a.Register, first.Register)
+	}
+	again, err := n.session.Link(t.Context())
+	if err != nil || again.ID == link.ID {
+		t.Errorf("the session is the old one (%v)", err)
+	}
+	want(t, node.Held)(other.Do(t.Context(), as(node.Acquire, lasting(request("a", "rival", 0), time.Second))))
+}
+
+// A session that ends with Close must not take leases with it that somebody counts on.
+func TestCloseLeavesLeases(t *testing.T) {
+	url := freshURL()
+	n, other := open(t, url), open(t, url)
+	ready(t, n)
+	ready(t, other)
+	r := request("a", "me", 0)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	n.Close()
+	want(t, node.Held)(other.Do(t.Context(), as(node.Acquire, request("a", "rival", 0))))
+	want(t, node.Granted)(other.Do(t.Context(), as(node.Release, r)))
+}
+
+// A holder whose lease is in another session gets it into its own with an extension: the
+// end of the other one, and its client's timer, concern it no more.
+func TestExtensionMovesTheLease(t *testing.T) {
+	url, f := freshURL(), new(faulty)
+	n, other := openFor(t, 2*time.Second, true, url, WithDial(f.dial)), openFor(t, 2*time.Second, true, url)
+	ready(t, n)
+	ready(t, other)
+	r := lasting(request("a", "me", 0), 200*time.Millisecond)
+	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	extended := time.Now()
+	if a := want(t, node.Granted)(other.Do(t.Context(), as(node.Extend, lasting(r, 2*time.Second)))); a.Register != first.Register {
+		t.Errorf("the origin is %d; want %d", a.Register, first.Register)
+	}
+	link, err := other.session.Link(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := other.look(t.Context(), "a")
+	if err != nil || !l.leaseThere || l.leaseStat.EphemeralOwner != link.ID || l.lease.ttl != 2*time.Second {
+		t.Errorf("%+v, %v; want it in the session %x", l.lease, err, link.ID)
+	}
+	time.Sleep(300 * time.Millisecond)
+	n.kept.settle()
+	if l, err := other.look(t.Context(), "a"); err != nil || !l.leaseThere {
+		t.Errorf("the lease has gone with the timer of its former client (%v)", err)
+	}
+	for range 1000 {
+		if l, err := n.look(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		} else if !l.leaseThere {
+			if lived := time.Since(extended); lived < 2*time.Second {
+				t.Errorf("a lease of 2s has lived for %v", lived)
+			}
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("the lease stays")
+}
+
+// A session that is shorter than a lease would end it too early.
+func TestLeaseLongerThanSessions(t *testing.T) {
+	n := openFor(t, time.Hour, true, freshURL())
+	ready(t, n)
+	_, err := n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), 11*time.Minute)))
+	if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "maxSessionTimeout=663000") {
+		t.Errorf("%v", err)
+	}
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), 9*time.Minute))))
+}
+
+// All clients of a group agree on its nodes and its longest lease.
+func TestAnotherGroup(t *testing.T) {
+	url := freshURL()
+	ready(t, openFor(t, 5*time.Second, true, url))
+	n := openFor(t, 6*time.Second, true, url)
+	_, err := n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), time.Second)))
+	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "5s") || !strings.Contains(err.Error(), "6s") {
+		t.Errorf("%v", err)
+	}
+	n, second := open(t, url), open(t, freshURL())
+	again, err := Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.Join(node.Group{Nodes: []node.Node{again, second}, MaxTTL: 5 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = again.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), time.Second)))
+	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "another group") {
+		t.Errorf("%v", err)
+	}
+	if err := n.Join(node.Group{Nodes: []node.Node{n, second}, MaxTTL: testMaxTTL}); err == nil {
+		t.Error("a node joined two groups")
+	}
+	if err := second.Join(node.Group{Nodes: []node.Node{again, n, second}, MaxTTL: time.Second}); err == nil {
+		t.Error("a node joined two groups")
+	}
+}
+
+// Whoever has no permission is told, without the password.
+func TestPermissions(t *testing.T) {
+	url := freshURL()
+	with := func(user string) string { return strings.Replace(url, "zk://", "zk://"+user+"@", 1) }
+	owner := open(t, with("lock:s3cret%3A%40"))
+	ready(t, owner)
+	again := open(t, with("lock:s3cret%3A%40"))
+	ready(t, again)
+	for _, stranger := range []string{url, with("lock:wr0ng"), with("other:s3cret%3A%40")} {
+		n := open(t, stranger)
+		_, err := n.Do(t.Context(), as(node.Acquire, request("a", "me", 0)))
+		if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "no permission") || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "wr0ng") {
+			t.Errorf("%v", err)
+		}
+		if strings.Contains(fmt.Sprint(n), "s3cret") || strings.Contains(fmt.Sprint(n), "wr0ng") {
+			t.Errorf("the password is in %v", n)
+		}
+	}
+	links(t, owner)
+}
+
+// links checks that no znode is open to everybody below the root.
+func links(t *testing.T, n *Node) {
+	t.Helper()
+	if n.acl[0].Scheme != "auth" {
+		t.Error("znodes are made for everybody")
+	}
+}
+
+// An ensemble that has lost everything, or a part, does not vote before its leases have
+// ended, and tells.
+func TestLostMemory(t *testing.T) {
+	server := testserver.StartZooKeeper(t)
+	const maxTTL = time.Second
+	begin := func() {
+		t.Helper()
+		if err := server.Begin(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lease := func(label string) node.Request { return lasting(request("a", label, 0), maxTTL) }
+	url, f := "zk://"+server.Addr(), new(faulty)
+	n := openFor(t, maxTTL, true, url, WithDial(f.dial))
+	ready(t, n)
+
+	// A restart forgets nothing.
+	r := lease("me")
+	first := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	server.Kill()
+	begin()
+	if a := eventually(t, n, as(node.Extend, r)); a.Register != first.Register {
+		t.Errorf("the origin is %d; want %d", a.Register, first.Register)
+	}
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+
+	// A backup that is older than the last tokens. Either the client that knows better comes
+	// first, whom no server takes that is so far behind, or others have written meanwhile.
+	for _, others := range []bool{false, true} {
+		server.Stop()
+		backup := filepath.Join(t.TempDir(), "backup")
+		if err := os.CopyFS(backup, os.DirFS(server.Data())); err != nil {
+			t.Fatal(err)
+		}
+		begin()
+		r = lease("me")
+		newest := eventually(t, n, as(node.Acquire, r))
+		f.sever()
+		server.Kill()
+		server.Wipe()
+		if err := os.CopyFS(server.Data(), os.DirFS(backup)); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		begin()
+		stranger := openFor(t, maxTTL, false, url)
+		if others {
+			for range 40 {
+				ready(t, stranger)
+			}
+		}
+		f.cut.Store(false)
+		if out := rejoining(t, n); !strings.Contains(out, "lost their memory") {
+			t.Errorf("the detail is %q", out)
+		}
+		rejoining(t, stranger)
+		a := eventually(t, n, as(node.Acquire, lease("next")))
+		if passed := time.Since(began); passed < maxTTL {
+			t.Errorf("voted %v after it had lost its memory, and the longest lease is %v", passed, maxTTL)
+		}
+		if a.Register <= newest.Register {
+			t.Errorf("token %d before it was set back, %d after: a client was there who knew", newest.Register, a.Register)
+		}
+		want(t, node.Granted)(n.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: "a"}))
+	}
+
+	// And all of it.
+	server.Kill()
+	server.Wipe()
+	began := time.Now()
+	begin()
+	rejoining(t, openFor(t, maxTTL, false, url))
+	fresh := openFor(t, maxTTL, false, url)
+	eventually(t, fresh, as(node.Acquire, lease("fresh")))
+	if passed := time.Since(began); passed < maxTTL {
+		t.Errorf("voted %v after it was wiped", passed)
+	}
+	settle(t, n, as(node.Acquire, lease("old")))
+}
+
+// rejoining waits until a node says that it does not vote.
+func rejoining(t *testing.T, n *Node) (detail string) {
+	t.Helper()
+	var last string
+	for range 1500 {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		a, err := n.Do(ctx, as(node.Acquire, lasting(request("b", "", 0), time.Second)))
+		cancel()
+		if err == nil && a.Status == node.Rejoining {
+			return a.Detail
+		}
+		if err == nil {
+			t.Fatalf("%+v; want rejoining", a)
+		}
+		last = err.Error()
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("it does not rejoin: %s", last)
+	return ""
+}
+
+// Who looks changes nothing, and is told what is wrong.
+func TestExamine(t *testing.T) {
+	url := freshURL()
+	n := open(t, url)
+	e, err := n.Examine(t.Context(), node.Look{MaxTTL: time.Second})
+	if err != nil || e.Admitted || e.Why == "" || e.Product != "ZooKeeper" || !strings.HasPrefix(e.Version, "3.") || e.Wait <= 0 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if l, err := n.Inspect(t.Context(), "a"); err != nil || !l.Out {
+		t.Errorf("%+v, %v: to look has admitted it", l, err)
+	}
+	ready(t, n)
+	e, err = n.Examine(t.Context(), node.Look{MaxTTL: testMaxTTL})
+	if err != nil || !e.Admitted || e.MaxTTL != testMaxTTL || e.Server == "" || e.Memory == "" || e.RoundTrip <= 0 || len(e.Members) != 1 || e.Members[0] != e.Member {
+		t.Errorf("%+v, %v", e, err)
+	}
+	checks := make(map[string]bool)
+	for _, f := range e.Findings {
+		checks[f.Check] = true
+	}
+	if !checks["permissions"] || !checks["standalone"] || len(checks) != 2 {
+		t.Errorf("found %v", e.Findings)
+	}
+	down := open(t, "zk://127.0.0.1:1")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if e, err := down.Examine(ctx, node.Look{}); err == nil || len(e.Findings) != 1 {
+		t.Errorf("%+v, %v", e, err)
+	}
+}

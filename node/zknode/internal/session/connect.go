@@ -1,0 +1,143 @@
+package session
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/fenlock/fenlock/node/zknode/internal/wire"
+)
+
+// zxid is the largest transaction that was seen. It outlives sessions: a server that
+// knows less refuses the client.
+type zxid struct{ atomic.Int64 }
+
+func (z *zxid) load() int64 { return z.Load() }
+
+func (z *zxid) saw(n int64) {
+	for old := z.Load(); n > old; old = z.Load() {
+		if z.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// mostHandshake bounds the answer to a Connect: it has 40 bytes or so.
+const mostHandshake = 1024
+
+// connect connects to a server, and begins a session or goes on with the one there is.
+func (s *Session) connect(server string, answer time.Duration, humble bool) (*Link, error) {
+	ctx, cancel := context.WithTimeout(s.life, answer)
+	defer cancel()
+	conn, err := s.config.Dial(ctx, server)
+	if err != nil {
+		return nil, err // net's errors name the address
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	link, err := s.handshake(conn, server, humble)
+	if err == nil && !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%s: %w", server, explain(err))
+	}
+	conn.SetDeadline(time.Time{})
+	link.start()
+	return link, nil
+}
+
+// errRefused is of a server that says nothing: they all do so in all of these cases.
+var errRefused = errors.New("it closed the connection instead of beginning a session: it has no quorum, or is read-only, or behind the others, or has too many connections from this address (maxClientCnxns)")
+
+// explain says more than that a connection was closed.
+func explain(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errRefused
+	}
+	return err
+}
+
+// handshake says what this client has seen, so that a server that knows less refuses it.
+// With humble it does not: if all servers do, for long, they may have lost their memory.
+func (s *Session) handshake(conn net.Conn, server string, humble bool) (*Link, error) {
+	timeout := s.config.Timeout()
+	hello := wire.Connect{LastZxid: s.zxid.load(), Timeout: int32(timeout.Milliseconds()), Session: s.id, Password: s.password}
+	if humble {
+		hello.LastZxid = 0
+	}
+	if _, err := conn.Write(wire.AppendConnect(nil, hello)); err != nil {
+		return nil, err
+	}
+	message, err := receive(conn, mostHandshake)
+	if err != nil {
+		return nil, err
+	}
+	c, err := wire.ReadConnected(message)
+	if err != nil {
+		return nil, err
+	}
+	if c.Session == 0 {
+		s.id, s.password = 0, nil
+		return nil, errors.New("the session has expired")
+	}
+	if c.ReadOnly {
+		return nil, errors.New("the server is in read-only mode: it is cut off from the others")
+	}
+	if c.Timeout <= 0 {
+		return nil, wire.ErrMalformed
+	}
+	s.id, s.password = c.Session, c.Password
+	link := &Link{conn: conn, server: server, session: s,
+		ID: c.Session, Timeout: time.Duration(c.Timeout) * time.Millisecond,
+		done: make(chan struct{}), wakeup: make(chan struct{}, 1)}
+	if humble {
+		s.unproven.Store(max(s.zxid.load(), s.unproven.Load()))
+		s.zxid.Store(0)
+	}
+	if s.config.Digest == "" {
+		return link, nil
+	}
+	if _, err := conn.Write(wire.Append(nil, wire.XidAuth, wire.Auth{Scheme: "digest", Credentials: s.config.Digest})); err != nil {
+		return nil, err
+	}
+	if message, err = receive(conn, mostHandshake); err != nil {
+		return nil, err
+	}
+	h, _, err := wire.ReadHeader(message)
+	if err == nil && h.Err != wire.OK {
+		err = h.Err
+	}
+	if err == nil && h.Xid != wire.XidAuth {
+		err = wire.ErrMalformed
+	}
+	return link, err
+}
+
+// receive reads one message. Nothing is allocated for what has not been sent.
+func receive(from io.Reader, most uint32) ([]byte, error) {
+	var length [4]byte
+	if _, err := io.ReadFull(from, length[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint32(length[:])
+	if n > most {
+		return nil, fmt.Errorf("%w (a message of %d bytes)", wire.ErrMalformed, n)
+	}
+	const step = 64 << 10
+	message := make([]byte, 0, min(n, step))
+	for uint32(len(message)) < n {
+		more := min(n-uint32(len(message)), step)
+		message = append(message, make([]byte, more)...)
+		if _, err := io.ReadFull(from, message[len(message)-int(more):]); err != nil {
+			return nil, err
+		}
+	}
+	return message, nil
+}

@@ -1,0 +1,116 @@
+package zknode
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/nodetest"
+)
+
+// outside owns the server that tests share.
+var outside testserver.Outside
+
+var shared = sync.OnceValue(func() *testserver.ZooKeeper { return testserver.StartZooKeeper(&outside) })
+
+var roots atomic.Int64
+
+// freshURL is a root of its own on the shared server.
+func freshURL() string { return fmt.Sprintf("zk://%s/test-%d/fenlock", shared().Addr(), roots.Add(1)) }
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(workerVariable); url != "" {
+		if err := worker(url, os.Getenv(workerVariable+"_FILE")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	status := m.Run()
+	outside.Close()
+	os.Exit(status)
+}
+
+const testMaxTTL = 5 * time.Minute
+
+// open opens a node that is a group of its own, and that the test closes.
+func open(t testing.TB, url string, with ...Option) *Node {
+	t.Helper()
+	return openFor(t, testMaxTTL, true, url, with...)
+}
+
+func openFor(t testing.TB, maxTTL time.Duration, isNew bool, url string, with ...Option) *Node {
+	t.Helper()
+	n, err := Open(url, with...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: isNew}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// ready waits until a node votes.
+func ready(t testing.TB, n *Node) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for {
+		r := lasting(request("ready", "", 0), time.Second)
+		a, err := n.Do(ctx, as(node.Acquire, r))
+		if err == nil && a.Status == node.Granted {
+			n.Do(ctx, as(node.Release, r))
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not ready: %+v, %v", a, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func TestConformance(t *testing.T) {
+	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+		url := freshURL()
+		n, other := open(t, url), open(t, url)
+		for _, one := range []*Node{n, other} {
+			if _, err := one.Do(t.Context(), node.Request{Op: node.Release, Name: "x"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// A lease whose TTL is over is removed by its client, by one request.
+		wait := func(d time.Duration) {
+			time.Sleep(d)
+			for _, one := range []*Node{n, other} {
+				one.kept.settle()
+			}
+		}
+		return nodetest.Harness{Node: n, Other: other, Wait: wait}
+	})
+}
+
+// settle waits until all leases are removed whose time is over.
+func (k *keeper) settle() {
+	for range 2000 {
+		k.mu.Lock()
+		due := false
+		for _, l := range k.leases {
+			due = due || l.under == 0 && !time.Now().Before(l.ends)
+		}
+		due = due && !k.closed
+		k.mu.Unlock()
+		if !due {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

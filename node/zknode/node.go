@@ -1,0 +1,172 @@
+package zknode
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/zknode/internal/session"
+	"github.com/fenlock/fenlock/node/zknode/internal/wire"
+)
+
+// Node is one ZooKeeper ensemble. It implements node.Node, node.Queuer, node.Rejoiner,
+// node.Admin, node.Examiner and node.Finisher, and is safe for concurrent use. Make one with Open; the zero Node
+// is not usable.
+type Node struct {
+	location
+	dial    func(ctx context.Context, address string) (net.Conn, error)
+	session *session.Session
+	paths   paths
+	acl     wire.ACL
+
+	stripes   stripes
+	clock     storeClock
+	seen      sightings
+	kept      keeper
+	memories  memories
+	mailboxes mailboxes
+	admission admission
+
+	life context.Context // ends with Close
+	end  context.CancelFunc
+
+	mu        sync.Mutex
+	closed    bool
+	listeners []*listener
+	work      sync.WaitGroup
+}
+
+var (
+	_ node.Node     = (*Node)(nil)
+	_ node.Queuer   = (*Node)(nil)
+	_ node.Rejoiner = (*Node)(nil)
+	_ node.Admin    = (*Node)(nil)
+	_ node.Examiner = (*Node)(nil)
+	_ node.Finisher = (*Node)(nil)
+)
+
+// Option changes how Open sets up a node.
+type Option func(*Node)
+
+// WithDial has connections made by a function: for TLS, or through a tunnel. It gets
+// host:port of one server, and returns soon after its context is done. A connection of its
+// own for each call, which the node closes.
+//
+// A client of another library is not taken: its session, on which the leases hang, may be
+// ended by whoever has it, and of what happens to that only the owner is told.
+func WithDial(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
+	return func(n *Node) { n.dial = dial }
+}
+
+// Open returns the node at a URL:
+//
+//	zk://[user:password@]host[:2181][,host[:2181]...][/root]
+//
+// All servers of the ensemble are named, and everything is below the znode root, which is
+// DefaultRoot if there is none. With a user and a password, which are escaped as in any URL, the
+// znodes are made for that user alone (scheme digest); without, everybody may change them. There
+// are no parameters.
+//
+// Open sends nothing and connects to nothing: an ensemble that is down is no reason to
+// fail. The error is about the URL, matches node.ErrInvalid, and contains no password.
+func Open(rawURL string, with ...Option) (*Node, error) {
+	where, err := parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{location: where, dial: dialTCP, paths: paths{where.root},
+		acl: wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}}
+	if n.digest != "" {
+		n.acl = wire.ACL{{Perms: wire.All, Scheme: "auth"}}
+	}
+	for _, set := range with {
+		set(n)
+	}
+	n.life, n.end = context.WithCancel(context.Background())
+	n.session = session.New(n.config(n.sessionTimeout, nil))
+	n.kept.init(n)
+	n.admission.node = n
+	return n, nil
+}
+
+func dialTCP(ctx context.Context, address string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", address)
+}
+
+func (n *Node) config(timeout func() time.Duration, event func(wire.Event)) session.Config {
+	return session.Config{Servers: n.servers, Dial: n.dial, Digest: n.digest, Timeout: timeout, Event: event}
+}
+
+// sessionSlack is by how much the timeout of a session has to exceed the TTLs of the leases
+// in it. A session ends when its timeout has passed since the leader has heard of its client,
+// and what a client tells another server the leader hears up to half a tick later (a second,
+// by default).
+const sessionSlack = 3 * time.Second
+
+// sessionTimeout is what a session asks for: enough for the longest lease of the group.
+func (n *Node) sessionTimeout() time.Duration {
+	longest := time.Minute
+	if g := n.admission.joined.Load(); g != nil {
+		longest = g.MaxTTL
+	}
+	return longest + sessionSlack
+}
+
+// String returns the URL without user and password.
+func (n *Node) String() string { return n.name }
+
+// Member returns what all clients of the node's group call it: the servers, sorted, and the
+// root.
+func (n *Node) Member() string { return n.member }
+
+// Engine returns n.
+func (n *Node) Engine() any { return n }
+
+// Finish implements node.Finisher: nobody waits any more for a connection.
+func (n *Node) Finish() { n.session.Finish() }
+
+// Close ends the connections. Operations under way fail, with an unknown outcome, and no
+// waiter of this client is notified any more. Leases that have been granted and not released
+// stay for their TTL at least: the session is then left to end by itself. A second Close
+// does nothing.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
+	}
+	n.closed = true
+	listeners := n.listeners
+	n.mu.Unlock()
+	n.end()
+	finish := n.kept.close()
+	for _, l := range listeners {
+		l.close()
+	}
+	n.session.Close(finish)
+	n.work.Wait()
+	return nil
+}
+
+// spawn runs f in a goroutine that Close waits for.
+func (n *Node) spawn(f func()) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return session.ErrClosed
+	}
+	n.work.Go(f)
+	return nil
+}
+
+// errorf names the node in an error.
+func (n *Node) errorf(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("zookeeper %s: %s: %w", n.name, op, err)
+}
