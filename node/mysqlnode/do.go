@@ -170,6 +170,9 @@ func (n *Node) decide(ctx context.Context, conn *sql.Conn, w written, now time.D
 		return a, nil
 	}
 	after.version = random()
+	if n.beforeWrite != nil {
+		n.beforeWrite()
+	}
 	is, err := w.stripe.write(ctx, conn, after)
 	if err != nil {
 		return node.Answer{}, unwritten(err)

@@ -122,10 +122,6 @@ const (
 	rebuild                // they have ended: read the registers of the others
 )
 
-// sameRun is by how much two readings of when a server was started may differ, in
-// seconds: its clock and its uptime are asked one after the other.
-const sameRun = 2
-
 // decide returns the verdict on a server at now, in a group with this longest lease, for
 // wait how long that takes still, and why.
 func (m *meta) decide(s *session, now, maxTTL time.Duration) (v verdict, left time.Duration, why string) {
@@ -143,7 +139,7 @@ func (m *meta) decide(s *session, now, maxTTL time.Duration) (v verdict, left ti
 	case m.Server == "":
 		v, left = ago(m.made)
 		return v, left, "its tables are new, or were emptied, and who used older ones may still hold locks"
-	case m.Server == s.identity && (s.galera || max(m.Started-s.started, s.started-m.Started) <= sameRun):
+	case m.Server == s.identity && (s.galera || m.Started == s.started):
 		if s.galera && s.volatile != "" { // if all members have crashed, this one was started a short time ago
 			if v, left = ago(begun); v == wait {
 				return v, left, "it was started a short time ago and may have forgotten leases (" + s.volatile + ")"

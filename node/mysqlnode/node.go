@@ -35,7 +35,9 @@ type Node struct {
 	finish   context.CancelFunc
 	mu       sync.Mutex // for work, and closed
 	closed   bool
-	work     sync.WaitGroup // the listeners
+
+	beforeWrite func()         // for tests: nil
+	work        sync.WaitGroup // the listeners
 }
 
 var (

@@ -89,9 +89,12 @@ func request(op node.Op, name string) node.Request {
 	return node.Request{Op: op, Name: name, Holder: node.Holder(fmt.Sprintf("%032d:holder", holders)), TTL: 2 * time.Minute}
 }
 
-// as is the request for another operation.
-func as(op node.Op, r node.Request) node.Request {
+// as is the request for another operation, or another TTL.
+func as(op node.Op, r node.Request, ttl ...time.Duration) node.Request {
 	r.Op = op
+	if len(ttl) > 0 {
+		r.TTL = ttl[0]
+	}
 	return r
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fenlock/fenlock/node"
 )
 
 // ours is the comment of the tables, by which they are told from others of the same name.
@@ -99,30 +101,37 @@ func (n *Node) migrate(ctx context.Context) error {
 	if _, err := conn.ExecContext(ctx, `SET timestamp = DEFAULT`); err != nil { // a new table is as old as that says
 		return err
 	}
-	for i, statement := range statements() {
-		if i < len(tables) && slices.Contains(there, tables[i].name) {
+	all := statements()
+	for i, t := range tables {
+		if slices.Contains(there, t.name) {
 			continue // it would only be a warning, and needs the right all the same
 		}
-		result, err := conn.ExecContext(ctx, statement)
-		if err != nil {
+		if _, err := conn.ExecContext(ctx, all[i]); err != nil {
 			return err
 		}
-		if i != len(tables) { // the registers
-			continue
-		}
-		made, err := result.RowsAffected()
-		if err != nil {
-			return err
-		}
+	}
+	registers, facts := all[len(tables)], all[len(tables)+1]
+	var rows, made int
+	if err := conn.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM fenlock_stripes), (SELECT COUNT(*) FROM fenlock_meta)`).Scan(&rows, &made); err != nil {
+		return err
+	}
+	if rows < node.Stripes {
 		if made > 0 {
-			// Whoever had deleted them had deleted what is remembered.
+			// Whoever has deleted them has deleted what is remembered. This comes first:
+			// nobody may vote on new rows that takes them for the old ones.
 			if _, err := conn.ExecContext(ctx, fmt.Sprintf(`UPDATE fenlock_meta SET version = %d, facts = '{}',
 				made = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id = 1`, random())); err != nil {
 				return err
 			}
 		}
+		if _, err := conn.ExecContext(ctx, registers); err != nil {
+			return err
+		}
 	}
-	return nil
+	if made == 0 {
+		_, err = conn.ExecContext(ctx, facts)
+	}
+	return err
 }
 
 // existing returns the tables that are there, and refuses those that are not fenlock's.

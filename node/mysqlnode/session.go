@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -90,11 +91,9 @@ func (n *Node) session(ctx context.Context, conn *sql.Conn) (*session, error) {
 // look asks a server who it is, and how it keeps what is committed.
 func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	s := &session{}
-	var seconds int64
-	if err := conn.QueryRowContext(ctx, `SELECT @@version, UNIX_TIMESTAMP()`).Scan(&s.version, &seconds); err != nil {
+	if err := conn.QueryRowContext(ctx, `SELECT @@version`).Scan(&s.version); err != nil {
 		return nil, err
 	}
-	s.now = time.Duration(seconds) * time.Second
 	s.mariadb = strings.Contains(s.version, "MariaDB")
 	if err := s.supported(); err != nil {
 		return nil, err
@@ -104,17 +103,10 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	status, err := pairs(ctx, conn, `SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid', 'wsrep_ready')`)
+	status, err := s.start(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	// Both are counted from the beginning of a statement, by the same clock, and the start
-	// is fixed: a step of that clock does not change the difference.
-	uptime, err := strconv.ParseInt(status["uptime"], 10, 64)
-	if err != nil {
-		return nil, fmt.Errorf("the server does not say for how long it has been up (SHOW GLOBAL STATUS): %w", err)
-	}
-	s.started = seconds - uptime
 	s.galera = strings.EqualFold(set["wsrep_on"], "ON")
 	s.volatile = notDurable(set)
 	for _, uid := range []string{"server_uid", "server_uuid"} { // MariaDB has the first since 10.6.17 and 10.11.7
@@ -127,6 +119,34 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 		return s, nil
 	}
 	return s, conn.QueryRowContext(ctx, `SELECT `+s.identityOf()).Scan(&s.identity)
+}
+
+// start finds out when the server was started, and returns more of its status. Uptime is
+// counted from the second in which a statement begins, and there is none that has both: so
+// the clock is read before and after it, until that was one second. A step of the clock
+// moves both, and not the difference.
+func (s *session) start(ctx context.Context, conn *sql.Conn) (status map[string]string, err error) {
+	var before, after int64
+	for range 10 {
+		if err := conn.QueryRowContext(ctx, `SELECT UNIX_TIMESTAMP()`).Scan(&before); err != nil {
+			return nil, err
+		}
+		if status, err = pairs(ctx, conn, `SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')`); err != nil {
+			return nil, err
+		}
+		if err := conn.QueryRowContext(ctx, `SELECT UNIX_TIMESTAMP()`).Scan(&after); err != nil {
+			return nil, err
+		}
+		if before == after {
+			uptime, err := strconv.ParseInt(status["uptime"], 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("the server does not say for how long it has been up (SHOW GLOBAL STATUS): %w", err)
+			}
+			s.started, s.now = after-uptime, time.Duration(after)*time.Second
+			return status, nil
+		}
+	}
+	return nil, errors.New("the server takes seconds for the simplest statements: when it was started is not known")
 }
 
 // pairs reads a table of names, in lower case here, and values.
