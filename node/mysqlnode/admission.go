@@ -41,20 +41,28 @@ type group struct {
 type membership struct {
 	node.Group
 	members string
+	before  []*Node // those that come before this one: a server has one vote, by the first
 }
 
 // Join implements node.Rejoiner.
 func (n *Node) Join(g node.Group) error {
 	same := func(a, b node.Node) bool { return a.Engine() == b.Engine() }
+	to := &membership{Group: g}
 	var members []string
+	passed := false
 	for _, m := range g.Nodes {
+		if other, ok := m.Engine().(*Node); ok && !passed {
+			if passed = other == n; !passed {
+				to.before = append(to.before, other)
+			}
+		}
 		name := m.String()
 		if named, ok := m.Engine().(interface{ Member() string }); ok {
 			name = named.Member()
 		}
 		members = append(members, name)
 	}
-	to := &membership{g, strings.Join(members, " ")}
+	to.members = strings.Join(members, " ")
 	n.group.mu.Lock()
 	defer n.group.mu.Unlock()
 	if old := n.group.joined.Load(); old != nil && (!slices.EqualFunc(old.Nodes, g.Nodes, same) || old.MaxTTL != g.MaxTTL) {
@@ -130,6 +138,11 @@ func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) 
 		if err := m.check(to.MaxTTL, to.members); err != nil {
 			return false, err
 		}
+		for _, other := range to.before {
+			if seen := other.identity.Load(); seen != nil && *seen == s.identity {
+				return false, misconfigured("this is the same server as the node %s: a server has one vote", other.name)
+			}
+		}
 	}
 	v, _, _ := m.decide(s, r.now, 0)
 	return v == vote && m.version == r.meta, nil
@@ -172,7 +185,7 @@ func (n *Node) tryAdmission(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(n.patience, admissionTimeout)
 	defer cancel()
 	detail, left, err := n.tryToAdmit(ctx)
-	if err != nil && !node.Permanent(err) && !errors.Is(err, errConflict) {
+	if err != nil && !permanent(err) && !errors.Is(err, errConflict) {
 		detail, err = err.Error(), nil // it is out for now
 	}
 	g.mu.Lock()

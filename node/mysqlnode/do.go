@@ -23,10 +23,14 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	if facts := n.facts.Load(); facts != nil && facts.maxTTL() != 0 && r.TTL > facts.maxTTL() && (r.Op == node.Acquire || r.Op == node.Extend) {
 		return node.Answer{}, n.fail(r.Op.String(), node.NotSent(misconfigured("the group's longest lease is %v, and a longer one, of %v, was asked for", facts.maxTTL(), r.TTL)))
 	}
+	if n.life.Err() != nil {
+		return node.Answer{}, n.fail(r.Op.String(), node.NotSent(errClosed))
+	}
 	a, err := n.serve(ctx, r)
 	if err != nil {
 		return node.Answer{}, n.fail(r.Op.String(), contextual(ctx, n.life, err))
 	}
+	n.heardOf(r, a)
 	return a, nil
 }
 
@@ -153,16 +157,15 @@ func (n *Node) releaseAtOnce(ctx context.Context, number int, r node.Request) (a
 
 // decide carries out a request on a row that was read, at now.
 func (n *Node) decide(ctx context.Context, conn *sql.Conn, w written, now time.Duration, r node.Request) (node.Answer, error) {
-	var told listenerAt
 	var failed error
 	reachable := func(waiter string) bool {
-		if failed != nil {
-			return false
+		is := false
+		if failed == nil {
+			is, failed = w.server.reach(ctx, conn, waiter)
 		}
-		told, failed = w.server.reach(ctx, conn, waiter)
-		return told.there
+		return is
 	}
-	after, a, notify, err := w.stripe.serve(r, now, reachable)
+	after, a, err := w.stripe.serve(r, now, reachable)
 	if err = errors.Join(err, failed); err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
@@ -182,9 +185,6 @@ func (n *Node) decide(ctx context.Context, conn *sql.Conn, w written, now time.D
 	}
 	w.stripe = after
 	n.recent.put(w)
-	if notify != "" {
-		n.wake(ctx, conn, w.server, told)
-	}
 	return a, nil
 }
 

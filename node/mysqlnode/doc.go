@@ -21,8 +21,7 @@
 //
 // fenlock_meta has what the clients of a group agree on, and which run of which server is
 // admitted (admission.go, node.Rejoiner). fenlock_listeners has who can be notified: a
-// process that waits keeps a connection on which it sleeps, and KILL QUERY wakes it
-// (listen.go).
+// process that waits keeps a connection, on which it asks (listen.go).
 //
 // GET_LOCK is not used: it is not replicated in a Galera cluster, and needs a connection
 // for each lock.

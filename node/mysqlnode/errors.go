@@ -110,6 +110,12 @@ func isNetwork(err error) bool {
 	return errors.As(err, &of) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// permanent reports whether waiting does not mend an error.
+func permanent(err error) bool {
+	_, is := advice(err)
+	return is || node.Permanent(err)
+}
+
 // fail names the node in an error, and says what can be done about it.
 func (n *Node) fail(op string, err error) error {
 	if err == nil {

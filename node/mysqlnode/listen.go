@@ -3,6 +3,7 @@ package mysqlnode
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -12,16 +13,17 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// How a client listens: on a connection of its own it looks whether one of its waiters was
-// notified, and sleeps on the server if not, in one statement. Who notifies it ends that
-// by KILL QUERY, which takes no right for a session of the same user. Where that does not
-// work, it is told by looking.
+// A server cannot tell a client anything without being asked, so that who listens asks. It
+// does so on a connection of its own, in one statement for all waiters of the process.
+// That connection is also how others see that it is there: it ends with the process, and
+// is gone from the list of processes at once.
+//
+// (KILL QUERY could end a statement that sleeps on the server. But two of them at once that
+// mean one sleeper keep MariaDB 10.11 from answering anybody for two seconds or more.)
 const (
-	nap       = 250 * time.Millisecond  // until KILL QUERY was seen to work
-	longNap   = 2500 * time.Millisecond // from then on
-	overlap   = time.Second             // by how much notices may be late: they carry the time at which their row was read
-	rewrite   = 10 * time.Minute        // how often a listener says that it is there
-	forgotten = time.Hour               // a listener that has not said so is none
+	overlap   = time.Second      // by how much notices may be late: they carry the time at which their row was read
+	rewrite   = 10 * time.Minute // how often a listener says that it is there
+	forgotten = time.Hour        // a listener that has not said so is none
 
 	// How long a connection that failed is not tried again: twice as long after each
 	// failure, give or take a quarter.
@@ -35,11 +37,16 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 		return n.fail("listen", fmt.Errorf("%w: %w", node.ErrInvalid, err))
 	}
 	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1), told: make(map[notice]bool)}
+	l.line.changed = make(chan struct{}, 1)
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
 		return n.fail("listen", errClosed)
 	}
+	if n.lines == nil {
+		n.lines = make(map[string]*line)
+	}
+	n.lines[client] = &l.line
 	n.work.Go(l.run)
 	n.mu.Unlock()
 	select {
@@ -50,17 +57,35 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 	}
 }
 
+// heardOf is told of every answer: who waits, and how many are before it.
+func (n *Node) heardOf(r node.Request, a node.Answer) {
+	client, _, _ := strings.Cut(r.Place.Waiter, ":")
+	if client == "" {
+		return
+	}
+	n.mu.Lock()
+	l := n.lines[client]
+	n.mu.Unlock()
+	switch {
+	case l == nil:
+	case r.Op == node.Acquire && a.Status == node.Held:
+		l.waits(r.Place.Waiter, node.Stripe(r.Name), a.Ahead)
+	case r.Op == node.Acquire && a.Status == node.Granted, r.Op == node.Release && r.Place.Stamp == 0:
+		l.leaves(r.Place.Waiter)
+	}
+}
+
 // listener is who looks for the notifications of a client's waiters.
 type listener struct {
 	node   *Node
 	client string
 	notify func(waiter string)
+	line   line
 	first  chan error // how the first try went
 	begun  bool       // it went
 
 	told   map[notice]bool // what was told lately
-	newest time.Duration   // notice that was told
-	pushed bool            // KILL QUERY works
+	newest time.Duration   // of the notices that were seen
 }
 
 // run listens, again and again, until the node is closed.
@@ -109,22 +134,23 @@ func (l *listener) listen(ctx context.Context) (listened bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// Who leaves in order says so, and nobody waits for it. The server finds out by
-	// itself, too: the connection ends.
-	defer l.unregister(s, id)
+	defer l.unregister(id)
 	l.newest = max(l.newest, now-overlap)
 	if !l.answer(nil) {
 		l.notify("") // notifications may have been missed
 	}
-	l.pushed = false
-	l.node.work.Go(func() { l.try(ctx, s) })
 	for said := time.Now(); ; {
-		notices, err := l.sleep(ctx, conn)
-		if err != nil {
+		if err := l.look(ctx, conn); err != nil {
 			return true, err
 		}
-		for _, found := range notices {
-			l.notify(found.waiter)
+		timer := time.NewTimer(l.line.pause())
+		select {
+		case <-timer.C:
+		case <-l.line.changed:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return true, ctx.Err()
 		}
 		if time.Since(said) > rewrite {
 			if _, err := l.register(ctx, conn, s, id); err != nil {
@@ -142,9 +168,10 @@ func (l *listener) register(ctx context.Context, conn *sql.Conn, s *session, id 
 		return 0, err
 	}
 	now, _ = at.time()
-	_, err = conn.ExecContext(ctx, fmt.Sprintf(`INSERT INTO fenlock_listeners (client, connection, server, account, seen) VALUES (%s, %d, %s, CURRENT_USER(), %d)
-		ON DUPLICATE KEY UPDATE connection = VALUES(connection), server = VALUES(server), account = VALUES(account), seen = VALUES(seen)`,
-		literal([]byte(l.client)), id, literal([]byte(s.identity)), now.Microseconds()))
+	_, err = conn.ExecContext(ctx, fmt.Sprintf(`INSERT INTO fenlock_listeners (client, connection, server, started, account, seen)
+		VALUES (%s, %d, %s, %d, CURRENT_USER(), %d) ON DUPLICATE KEY UPDATE connection = VALUES(connection), server = VALUES(server),
+		started = VALUES(started), account = VALUES(account), seen = VALUES(seen)`,
+		literal([]byte(l.client)), id, literal([]byte(s.identity)), s.started, now.Microseconds()))
 	if err != nil {
 		return 0, err
 	}
@@ -155,7 +182,8 @@ func (l *listener) register(ctx context.Context, conn *sql.Conn, s *session, id 
 // unregisterTimeout bounds the good-bye of a listener.
 const unregisterTimeout = time.Second
 
-func (l *listener) unregister(s *session, id int64) {
+// unregister says that the client has gone. Others would find out all the same.
+func (l *listener) unregister(id int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.node.life), unregisterTimeout)
 	defer cancel()
 	conn, err := l.node.db.Conn(ctx)
@@ -163,116 +191,74 @@ func (l *listener) unregister(s *session, id int64) {
 		return
 	}
 	defer conn.Close()
-	// The session may still be asleep there, and keeps the tables from being changed.
-	if now, err := l.node.session(ctx, conn); err == nil && now.identity == s.identity && now.started == s.started {
-		conn.ExecContext(ctx, fmt.Sprintf(`KILL %d`, id))
-	}
 	conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE client = %s AND connection = %d`, literal([]byte(l.client)), id))
 }
 
-// try finds out whether this user may wake its own sessions.
-func (l *listener) try(ctx context.Context, s *session) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if conn, err := l.node.db.Conn(ctx); err == nil {
-		defer conn.Close()
-		l.node.wake(ctx, conn, s, listenerAt{client: l.client})
-	}
-}
-
-// sleep waits for a notice, and returns those that were not told yet.
-func (l *listener) sleep(ctx context.Context, conn *sql.Conn) (found []notice, err error) {
-	long := nap
-	if l.pushed {
-		long = longNap
-	}
-	// The client is in it for who looks for this statement in the list of processes.
-	const recent = `FROM fenlock_stripes WHERE turns > %d AND INSTR(notices, '%s') > 0`
-	var slept int
-	err = conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT SLEEP(IF(EXISTS(SELECT 1 `+recent+`), 0, %.3f))`,
-		l.newest.Microseconds(), l.client, long.Seconds())).Scan(&slept)
-	switch {
-	case number(err) == 1317, err == nil && slept == 1: // MariaDB and MySQL say it in different ways
-		l.pushed = true
-	case err != nil:
-		return nil, err
-	}
+// look reads the notices that are new, tells those that are for this client, and has the
+// others say which queues move.
+func (l *listener) look(ctx context.Context, conn *sql.Conn) error {
 	floor := l.newest - overlap
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT turns, notices `+recent, floor.Microseconds(), l.client))
+	where := fmt.Sprintf(`INSTR(notices, '%s') > 0`, l.client)
+	if stripes := l.line.stripes(); stripes != "" {
+		where += ` OR stripe IN (` + stripes + `)`
+	}
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s)`, floor.Microseconds(), where))
 	if err != nil {
-		if number(err) == 1317 { // it was meant for the sleep
-			return nil, nil
-		}
-		return nil, err
+		return err
 	}
 	defer rows.Close()
+	var found []notice
 	for rows.Next() {
+		var stripe int
 		var turns int64
 		var text []byte
-		if err := rows.Scan(&turns, &text); err != nil {
-			return nil, err
+		if err := rows.Scan(&stripe, &turns, &text); err != nil {
+			return err
 		}
-		// Also if that notice is another client's: it must not end the next sleep at once.
 		l.newest = max(l.newest, time.Duration(turns)*time.Microsecond)
 		for _, n := range decodeNotices(text) {
-			if client, _, _ := strings.Cut(n.waiter, ":"); client != l.client || l.told[n] || n.at <= floor {
+			if l.told[n] || n.at <= floor {
 				continue
 			}
 			l.told[n] = true
-			found = append(found, n)
+			if client, _, _ := strings.Cut(n.waiter, ":"); client == l.client {
+				found = append(found, n)
+			}
+			l.line.moved(stripe)
 		}
 	}
-	if err := rows.Err(); err != nil && number(err) != 1317 {
-		return found, err
+	if err := rows.Err(); err != nil {
+		return err
 	}
 	for n := range l.told {
 		if n.at <= l.newest-overlap {
 			delete(l.told, n)
 		}
 	}
-	return found, nil
+	for _, n := range found {
+		l.notify(n.waiter)
+	}
+	return nil
 }
 
-// listenerAt is a listener that was looked for.
-type listenerAt struct {
-	client     string
-	there      bool
-	connection int64 // 0: it does not sleep at the moment, or is another user's, or on another server
-}
-
-// reach looks for who listens for a waiter. Of another user, or on another member of a
-// cluster, it is not known whether it is still there; then it is believed.
-func (s *session) reach(ctx context.Context, conn *sql.Conn, waiter string) (listenerAt, error) {
+// reach reports whether somebody listens for a waiter. Of another user, or on another
+// member of a cluster, it is not known whether it is still there; then it is believed.
+func (s *session) reach(ctx context.Context, conn *sql.Conn, waiter string) (bool, error) {
 	client, _, _ := strings.Cut(waiter, ":")
-	found := listenerAt{client: client}
-	var id int64
-	var near bool
-	var here sql.NullInt64
-	var doing sql.NullString
-	err := conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT l.connection, l.server = %s AND l.account = CURRENT_USER(), p.ID, p.INFO
+	var sameServer, sameRun, sameUser bool
+	var connection sql.NullInt64
+	err := conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT l.server = %s, l.started = %d, l.account = CURRENT_USER(), p.ID
 		FROM fenlock_listeners AS l LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE l.client = %s`,
-		literal([]byte(s.identity)), literal([]byte(client)))).Scan(&id, &near, &here, &doing)
+		literal([]byte(s.identity)), s.started, literal([]byte(client)))).Scan(&sameServer, &sameRun, &sameUser, &connection)
 	switch {
-	case err == sql.ErrNoRows:
-		return found, nil
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
 	case err != nil:
-		return found, err
+		return false, err
+	case !sameServer:
+		return true, nil
+	case !sameRun && !s.galera:
+		return false, nil
 	}
-	asleep := doing.Valid && strings.Contains(doing.String, "SLEEP(") && strings.Contains(doing.String, client)
-	found.there = !near || here.Valid && (asleep || !doing.Valid || strings.Contains(doing.String, client))
-	if near && asleep {
-		found.connection = id
-	}
-	return found, nil
-}
-
-// wake ends the sleep of a listener. Should that fail, it wakes by itself.
-func (n *Node) wake(ctx context.Context, conn *sql.Conn, s *session, l listenerAt) {
-	if l.connection == 0 {
-		var err error
-		if l, err = s.reach(ctx, conn, l.client); err != nil || l.connection == 0 {
-			return
-		}
-	}
-	conn.ExecContext(ctx, fmt.Sprintf(`KILL QUERY %d`, l.connection))
+	return connection.Valid || !sameUser, nil
 }

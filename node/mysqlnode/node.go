@@ -24,7 +24,8 @@ type Node struct {
 	own  bool // Close closes db
 
 	sessions sessions
-	facts    atomic.Pointer[meta] // as read last
+	identity atomic.Pointer[string] // of the server, as it was looked at last
+	facts    atomic.Pointer[meta]   // as read last
 	group    group
 	turns    turns
 	recent   recent
@@ -33,8 +34,9 @@ type Node struct {
 	end      context.CancelFunc
 	patience context.Context // until Finish
 	finish   context.CancelFunc
-	mu       sync.Mutex // for work, and closed
+	mu       sync.Mutex // for what follows
 	closed   bool
+	lines    map[string]*line // by client: who listens here
 
 	beforeWrite func()         // for tests: nil
 	work        sync.WaitGroup // the listeners

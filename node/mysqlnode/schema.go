@@ -35,6 +35,7 @@ var tables = []struct{ name, columns string }{
 	client     BINARY(32)     NOT NULL PRIMARY KEY,
 	connection BIGINT         NOT NULL,
 	server     VARBINARY(700) NOT NULL,
+	started    BIGINT         NOT NULL,
 	account    VARBINARY(400) NOT NULL,
 	seen       BIGINT         NOT NULL`},
 }

@@ -82,10 +82,14 @@ func (n *Node) session(ctx context.Context, conn *sql.Conn) (*session, error) {
 		}
 	}
 	s, err := look(ctx, conn)
-	if err == nil && raw != nil {
+	if err != nil {
+		return nil, err
+	}
+	if raw != nil {
 		n.sessions.put(raw, s)
 	}
-	return s, err
+	n.identity.Store(&s.identity)
+	return s, nil
 }
 
 // look asks a server who it is, and how it keeps what is committed.
@@ -138,11 +142,11 @@ func (s *session) start(ctx context.Context, conn *sql.Conn) (status map[string]
 			return nil, err
 		}
 		if before == after {
-			uptime, err := strconv.ParseInt(status["uptime"], 10, 64)
+			uptime, err := strconv.ParseUint(status["uptime"], 10, 64) // it wraps around with a timestamp of the past
 			if err != nil {
 				return nil, fmt.Errorf("the server does not say for how long it has been up (SHOW GLOBAL STATUS): %w", err)
 			}
-			s.started, s.now = after-uptime, time.Duration(after)*time.Second
+			s.started, s.now = after-int64(uptime), time.Duration(after)*time.Second
 			return status, nil
 		}
 	}

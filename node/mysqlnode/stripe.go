@@ -45,22 +45,22 @@ type notice struct {
 
 // serve carries out a request on the row at now, and returns what the row has to be then.
 // The names whose leases and queues have ended are left out.
-func (s stripe) serve(r node.Request, now time.Duration, reachable func(waiter string) bool) (after stripe, a node.Answer, notify string, err error) {
+func (s stripe) serve(r node.Request, now time.Duration, reachable func(waiter string) bool) (after stripe, a node.Answer, err error) {
 	store := rule.Store{Registers: map[int]fence.Token{s.number: s.register}}
 	if store.Leases, err = decodeLeases(s.leases); err != nil {
-		return s, a, "", err
+		return s, a, err
 	}
 	if store.Queues, err = decodeQueues(s.waiters); err != nil {
-		return s, a, "", err
+		return s, a, err
 	}
 	q := &queue{store.Begin(r.Name, now, reachable)}
-	a, notify = rule.Serve(&q.Entry, q, now, r)
+	a, notify := rule.Serve(&q.Entry, q, now, r)
 	q.Commit()
 	after = s
 	after.register = store.Registers[s.number]
 	after.leases, after.waiters = encodeLeases(store.Leases), encodeQueues(store.Queues)
 	if notify == "" && after.same(s) {
-		return s, a, "", nil
+		return s, a, nil
 	}
 	// What has ended goes when something is written, and is no reason to write.
 	maps.DeleteFunc(store.Leases, func(_ string, l rule.Lease) bool { return l.Expires <= now })
@@ -72,9 +72,9 @@ func (s stripe) serve(r node.Request, now time.Duration, reachable func(waiter s
 		after.notices, after.turns = encodeNotices(notices), now.Microseconds()
 	}
 	if size := len(after.leases) + len(after.waiters); size > maxStripe {
-		return s, node.Answer{}, "", fmt.Errorf("the stripe of the name has %d bytes of leases and waiters; at most %d are kept", size, maxStripe)
+		return s, node.Answer{}, fmt.Errorf("the stripe of the name has %d bytes of leases and waiters; at most %d are kept", size, maxStripe)
 	}
-	return after, a, notify, nil
+	return after, a, nil
 }
 
 // same reports whether two rows say the same.
