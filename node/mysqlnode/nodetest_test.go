@@ -126,3 +126,16 @@ func problem(t testing.TB, err error, says ...string) {
 		}
 	}
 }
+
+// query reads one value as root.
+func query(t testing.TB, s *testserver.MariaDB, text string, to any) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(text).Scan(to); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}

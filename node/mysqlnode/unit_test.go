@@ -142,7 +142,7 @@ func FuzzRow(f *testing.F) {
 			}
 		}
 		decodeNotices(q)
-		s := stripe{leases: l, waiters: q, notices: q}
+		s := stripe{number: node.Stripe("a"), leases: l, waiters: q, notices: q}
 		if after, a, err := s.serve(node.Request{Op: node.Acquire, Name: "a", Holder: "h", TTL: time.Second}, time.Hour, func(string) bool { return true }); err == nil && a.Status == node.Granted {
 			if l, err := decodeLeases(after.leases); err != nil || l["a"].Holder != "h" || after.register != 1 {
 				t.Errorf("%v, %v, %v", after, l, err)
