@@ -222,6 +222,7 @@ func TestListenerIsCutOff(t *testing.T) {
 
 	// A row that is left of a process that was killed, and whose number another has now.
 	lock = as(node.Release, waiter)
+	lock.Place = node.Place{}
 	gone := request(node.Acquire, "a")
 	gone.Place = node.Place{Waiter: fmt.Sprintf("%032d:1", 8), Stamp: 1}
 	want(t, node.Held)(n.Do(t.Context(), gone))

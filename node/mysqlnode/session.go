@@ -3,14 +3,15 @@ package mysqlnode
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -28,17 +29,29 @@ type session struct {
 	galera   bool
 }
 
-// sessions are the connections that were looked at.
+// sessions are the connections that were looked at, by their addresses, as long as these
+// are theirs: the pool does not say which ones it has closed.
 type sessions struct {
 	mu   sync.Mutex
-	seen map[driver.Conn]*session
+	seen map[weak.Pointer[byte]]*session
+}
+
+// of returns what a connection is known by, and false if it cannot be told from another.
+func (*sessions) of(conn *sql.Conn) (key weak.Pointer[byte], is bool) {
+	conn.Raw(func(c any) error {
+		if v := reflect.ValueOf(c); v.Kind() == reflect.Pointer && !v.IsNil() && v.Type().Elem().Size() > 0 {
+			key, is = weak.Make((*byte)(v.UnsafePointer())), true
+		}
+		return nil
+	})
+	return key, is
 }
 
 // get returns what was found out about a connection, or nil.
-func (s *sessions) get(c driver.Conn) *session {
+func (s *sessions) get(key weak.Pointer[byte]) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.seen[c]
+	return s.seen[key]
 }
 
 // none reports whether no connection was ever made.
@@ -48,36 +61,23 @@ func (s *sessions) none() bool {
 	return s.seen == nil
 }
 
-// put remembers it, and forgets the connections that are closed. While one is remembered
-// no other can have its address.
-func (s *sessions) put(c driver.Conn, found *session) {
+// put remembers it, and forgets the connections that are gone.
+func (s *sessions) put(key weak.Pointer[byte], found *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
-		s.seen = make(map[driver.Conn]*session)
+		s.seen = make(map[weak.Pointer[byte]]*session)
 	}
-	for old := range s.seen {
-		if v, ok := old.(driver.Validator); ok && !v.IsValid() {
-			delete(s.seen, old)
-		}
-	}
-	s.seen[c] = found
+	maps.DeleteFunc(s.seen, func(key weak.Pointer[byte], _ *session) bool { return key.Value() == nil })
+	s.seen[key] = found
 }
 
 // session returns what is known of the server that a connection leads to, after looking
 // at it if nobody has.
 func (n *Node) session(ctx context.Context, conn *sql.Conn) (*session, error) {
-	var raw driver.Conn
-	conn.Raw(func(c any) error {
-		d, isConn := c.(driver.Conn)
-		_, isValidator := c.(driver.Validator) // or it could not be forgotten
-		if isConn && isValidator && reflect.TypeOf(c).Comparable() {
-			raw = d
-		}
-		return nil
-	})
-	if raw != nil {
-		if s := n.sessions.get(raw); s != nil {
+	key, is := n.sessions.of(conn)
+	if is {
+		if s := n.sessions.get(key); s != nil {
 			return s, nil
 		}
 	}
@@ -85,8 +85,8 @@ func (n *Node) session(ctx context.Context, conn *sql.Conn) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if raw != nil {
-		n.sessions.put(raw, s)
+	if is {
+		n.sessions.put(key, s)
 	}
 	n.identity.Store(&s.identity)
 	return s, nil
