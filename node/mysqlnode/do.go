@@ -1,0 +1,211 @@
+package mysqlnode
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// Do implements node.Node. A conflict with another client, and a connection that turns out
+// to be broken before anything was written on it, are no end: nothing was carried out, and
+// it begins again.
+func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if err := rule.Check(r); err != nil {
+		return node.Answer{}, n.fail(r.Op.String(), err)
+	}
+	if facts := n.facts.Load(); facts != nil && facts.maxTTL() != 0 && r.TTL > facts.maxTTL() && (r.Op == node.Acquire || r.Op == node.Extend) {
+		return node.Answer{}, n.fail(r.Op.String(), node.NotSent(misconfigured("the group's longest lease is %v, and a longer one, of %v, was asked for", facts.maxTTL(), r.TTL)))
+	}
+	if n.life.Err() != nil {
+		return node.Answer{}, n.fail(r.Op.String(), node.NotSent(errClosed))
+	}
+	a, err := n.serve(ctx, r)
+	if err != nil {
+		return node.Answer{}, n.fail(r.Op.String(), contextual(ctx, n.life, err))
+	}
+	n.heardOf(r, a)
+	return a, nil
+}
+
+// mostBroken is how many connections in a row may turn out to be broken.
+const mostBroken = 3
+
+// serve carries out a request. An error that is not marked with node.ErrNotSent is of a
+// statement that may have been executed.
+func (n *Node) serve(ctx context.Context, r node.Request) (node.Answer, error) {
+	number := node.Stripe(r.Name)
+	leave, err := n.turns.take(ctx, number)
+	if err != nil {
+		return node.Answer{}, node.NotSent(err)
+	}
+	defer leave()
+	if r.Op == node.Release {
+		if a, done, err := n.releaseAtOnce(ctx, number, r); done {
+			return a, err
+		}
+	}
+	broken := 0
+	for try := 0; ; try++ {
+		a, err := n.try(ctx, number, r)
+		switch {
+		case err == nil:
+			return a, nil
+		case ctx.Err() != nil || n.life.Err() != nil:
+			return a, err
+		case errors.Is(err, errConflict):
+		case errors.Is(err, node.ErrNotSent) && isBroken(err) && broken < mostBroken:
+			broken++
+			continue
+		default:
+			return a, err
+		}
+		// Half of it at random. Whoever was faster needs the time of one commit.
+		wait := min(time.Millisecond<<min(try, 5), 20*time.Millisecond)
+		select {
+		case <-time.After(rand.N(wait)):
+		case <-ctx.Done():
+			return node.Answer{}, node.NotSent(ctx.Err())
+		}
+	}
+}
+
+// errConflict says that somebody else has written the row since it was read.
+var errConflict = errors.New("another client has changed the row")
+
+// conn returns a connection and what is known of its server.
+func (n *Node) conn(ctx context.Context) (*sql.Conn, *session, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.patience, cancel)()
+	conn, err := n.db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := n.session(ctx, conn)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return conn, s, nil
+}
+
+func (n *Node) try(ctx context.Context, number int, r node.Request) (node.Answer, error) {
+	conn, s, err := n.conn(ctx)
+	if err != nil {
+		return node.Answer{}, node.NotSent(err)
+	}
+	defer func() { conn.Close() }()
+	before, err := s.read(ctx, conn, number)
+	if err != nil {
+		return node.Answer{}, node.NotSent(err)
+	}
+	admitted, err := n.admitted(ctx, conn, s, before)
+	if err != nil && r.Op != node.Release {
+		return node.Answer{}, node.NotSent(err)
+	}
+	if !admitted && r.Op != node.Release {
+		conn.Close() // whoever asks other nodes must not keep a connection
+		detail, err := n.admit(ctx, s)
+		if err == nil && detail == "" {
+			err = errConflict // begin again
+		}
+		if err != nil {
+			return node.Answer{}, node.NotSent(err)
+		}
+		return node.Answer{Status: node.Rejoining, Detail: detail}, nil
+	}
+	w := written{before.stripe, s, before.now, time.Now()}
+	a, err := n.decide(ctx, conn, w, before.now, r)
+	if err != nil {
+		n.recent.take(number)
+	}
+	return a, err
+}
+
+// releaseAtOnce releases on the row as this process has written it last. A release
+// promises nothing, so whether the server may vote does not matter. It is not done if the
+// row is another one by now.
+func (n *Node) releaseAtOnce(ctx context.Context, number int, r node.Request) (a node.Answer, done bool, err error) {
+	w, ok := n.recent.take(number)
+	if !ok {
+		return a, false, nil
+	}
+	conn, s, err := n.conn(ctx)
+	if err != nil {
+		return a, false, nil
+	}
+	defer conn.Close()
+	if s.identity != w.server.identity || s.started != w.server.started {
+		return a, false, nil
+	}
+	a, err = n.decide(ctx, conn, w, w.now+time.Since(w.at), r)
+	switch {
+	case err == nil && a.Status == node.Granted:
+		return a, true, nil
+	case err != nil && !errors.Is(err, node.ErrNotSent):
+		return a, true, err // it may have been executed
+	}
+	return a, false, nil
+}
+
+// decide carries out a request on a row that was read, at now.
+func (n *Node) decide(ctx context.Context, conn *sql.Conn, w written, now time.Duration, r node.Request) (node.Answer, error) {
+	var failed error
+	reachable := func(waiter string) bool {
+		is := false
+		if failed == nil {
+			is, failed = w.server.reach(ctx, conn, waiter)
+		}
+		return is
+	}
+	after, a, err := w.stripe.serve(r, now, reachable)
+	if err = errors.Join(err, failed); err != nil {
+		return node.Answer{}, node.NotSent(err)
+	}
+	if a.Status != node.Granted && after.same(w.stripe) {
+		return a, nil
+	}
+	after.version = random()
+	if n.beforeWrite != nil {
+		n.beforeWrite()
+	}
+	is, err := w.stripe.write(ctx, conn, after)
+	if err != nil {
+		return node.Answer{}, unwritten(err)
+	}
+	if !is {
+		return node.Answer{}, node.NotSent(errConflict)
+	}
+	w.stripe = after
+	n.recent.put(w)
+	return a, nil
+}
+
+// isBroken reports whether an error is one of the connection.
+func isBroken(err error) bool {
+	var refused *mysqlError
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, errInvalidConn) || !errors.As(err, &refused) && isNetwork(err)
+}
+
+// contextual has the error of a request match the end of its context, or of the node.
+func contextual(ctx, life context.Context, err error) error {
+	cause := ctx.Err()
+	if cause == nil && life.Err() != nil {
+		cause = errClosed
+	}
+	if cause == nil || errors.Is(err, cause) {
+		return err
+	}
+	joined := fmt.Errorf("%w: %w", cause, err)
+	if errors.Is(err, node.ErrNotSent) {
+		return node.NotSent(joined)
+	}
+	return joined
+}

@@ -1,0 +1,28 @@
+// Package mysqlnode makes a MySQL (8.0 or later) or MariaDB (10.6 or later) primary a node
+// of fenlock.
+//
+// Three tables hold all of it. fenlock_stripes has one row for each register, made by
+// Migrate and never deleted: the register, the leases of the names that share it, and
+// their waiters. So an operation is one row that is read, and one statement that writes
+// it if its version is still the one that was read (stripe.go). Both are statements of
+// their own:
+//
+//   - No lock is held while the client decides. One that is stopped in the middle, or cut
+//     off, keeps nobody waiting; with SELECT ... FOR UPDATE it would keep its stripe for as
+//     long as the server keeps the connection, eight hours by default.
+//   - There is nothing to deadlock with, and no isolation level that matters.
+//   - A statement that is carried out twice, or late, finds another version and does nothing.
+//
+// The time is the server's, read with the row. Whoever writes has read before, so a clock
+// that is read too early makes leases shorter, and none longer.
+//
+// Every answer that grants something was written, also where nothing had to change: that
+// the version was still the same proves that what was read was not an old copy.
+//
+// fenlock_meta has what the clients of a group agree on, and which run of which server is
+// admitted (admission.go, node.Rejoiner). fenlock_listeners has who can be notified: a
+// process that waits keeps a connection, on which it asks (listen.go).
+//
+// GET_LOCK is not used: it is not replicated in a Galera cluster, and needs a connection
+// for each lock.
+package mysqlnode

@@ -1,0 +1,142 @@
+package mysqlnode
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// mysqlError is what a server refuses a statement with.
+type mysqlError = mysql.MySQLError
+
+var errInvalidConn = mysql.ErrInvalidConn
+
+// runMigrate is what to do about tables that are not there.
+const runMigrate = "run fenlock migrate, once, as a user who may create tables"
+
+// number returns the number of a server's error, 0 if err is none.
+func number(err error) uint16 {
+	var e *mysqlError
+	if errors.As(err, &e) {
+		return e.Number
+	}
+	return 0
+}
+
+// unwritten marks the error of a write. One statement that is a transaction of its own was
+// not carried out if the server says so, and never will be, with the exception of what the
+// server can say in the middle of a commit: that it shuts down, or that the connection or
+// the statement was killed. Anything else is unknown: the connection broke, or the context
+// ended, which has the driver close the connection while the server goes on.
+func unwritten(err error) error {
+	switch number(err) {
+	case 1213, 1020: // somebody else's write was certified before (Galera), or is newer than a snapshot
+		return node.NotSent(fmt.Errorf("%w: %w", errConflict, err))
+	case 1205, 1969, 3024, 1290, 1792, 1836, 1874, 1142, 1143, 1044, 1146, 1049, 1046, 1047, 1114, 1153, 1406, 1054, 1064, 1021, 1030, 1040, 1041, 1226:
+		return node.NotSent(err)
+	}
+	if errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrPktTooLarge) { // nothing was written to the network
+		return node.NotSent(err)
+	}
+	return err
+}
+
+// advice says what an error of a server means and what a person can do about it, and
+// whether waiting does not help.
+func advice(err error) (text string, permanent bool) {
+	switch number(err) {
+	case 1045, 1698, 1251, 2061:
+		return "the server refuses this user or password; look at the URL, and at CREATE USER on the server for the host that this client comes from", true
+	case 1044:
+		return "the user has no rights on this database; docs/mysql.md has the GRANT", true
+	case 1142, 1143, 1227, 1370:
+		return "the user lacks a right; docs/mysql.md has the GRANT", true
+	case 1049:
+		return "there is no such database on the server", true
+	case 1046:
+		return "no database is selected: name it in the URL or the DSN", true
+	case 1146:
+		return runMigrate, true
+	case 1054:
+		return "a table of this name is not fenlock's, or is of another version; " + runMigrate, true
+	case 1290, 1792, 1836, 1874:
+		return "the server is read-only: it is a replica, or a primary that is being replaced; name the primary", true
+	case 1040, 1203, 1226:
+		return "the server has no connection left: raise max_connections (or max_user_connections), or use a smaller pool", false
+	case 1205:
+		return "another session keeps a row of fenlock_stripes locked: somebody's open transaction? SHOW PROCESSLIST and information_schema.INNODB_TRX show it", false
+	case 1969, 3024:
+		return "the statement took longer than max_statement_time (max_execution_time) allows; is the server overloaded, or a row locked?", false
+	case 1317:
+		return "somebody has killed the statement (KILL QUERY)", false
+	case 1927, 1053, 1077, 1079, 1094:
+		return "the server is shutting down, or somebody has killed the connection", false
+	case 1047:
+		return "this member of the Galera cluster is not part of a majority (wsrep_ready is OFF), and answers nothing", false
+	case 1114, 1021:
+		return "the table or the disk is full; free some space", false
+	case 1153:
+		return "a statement is longer than max_allowed_packet: raise that on the server", true
+	case 3159:
+		return "the server takes connections with TLS only: leave tls=off out", true
+	case 1129:
+		return "the server has blocked this host after connections that failed: FLUSH HOSTS on the server", true
+	}
+	switch {
+	case errors.Is(err, mysql.ErrNoTLS):
+		return "the server has no TLS: turn it on there, or say tls=off if the network is trusted", true
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return "a statement is longer than the driver's MaxAllowedPacket: raise that", true
+	case errors.Is(err, driver.ErrBadConn), errors.Is(err, mysql.ErrInvalidConn), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection has ended", false
+	}
+	return "", false
+}
+
+// isNetwork reports whether an error is of a connection, not of a server or a context.
+func isNetwork(err error) bool {
+	var of net.Error
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false
+	}
+	return errors.As(err, &of) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// permanent reports whether waiting does not mend an error.
+func permanent(err error) bool {
+	_, is := advice(err)
+	return is || node.Permanent(err)
+}
+
+// fail names the node in an error, and says what can be done about it.
+func (n *Node) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	text, permanent := advice(err)
+	if text != "" && strings.Contains(err.Error(), text) {
+		text = ""
+	}
+	if text != "" {
+		text = " (" + text + ")"
+	}
+	format := "mysql %s: %s: %w%s"
+	args := []any{n.name, op, err, text}
+	if permanent && !errors.Is(err, node.ErrMisconfigured) {
+		format, args = "mysql %s: %s: %w: %w%s", []any{n.name, op, node.ErrMisconfigured, err, text}
+	}
+	return fmt.Errorf(format, args...)
+}
+
+// invalid returns an error that matches node.ErrInvalid.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: mysqlnode: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,133 @@
+package mysqlnode
+
+import (
+	"context"
+	"database/sql"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// examineReads is how often the server is asked, to find the shortest round trip.
+const examineReads = 3
+
+// Examine implements node.Examiner.
+func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
+	e := node.Examination{Product: "MySQL", Member: n.name}
+	err := n.examine(ctx, look, &e)
+	return e, n.fail("examine", contextual(ctx, n.life, err))
+}
+
+func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) error {
+	conn, err := n.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s, err := look(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if s.mariadb {
+		e.Product = "MariaDB"
+	}
+	e.Version, e.Server, e.Uptime = s.version, s.identity, s.now-time.Duration(s.started)*time.Second
+	if host, _, err := net.SplitHostPort(n.name); err == nil {
+		e.Address = host
+	}
+	set, err := pairs(ctx, conn, `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'max_connections', 'max_user_connections', 'binlog_format', 'wsrep_on')`)
+	if err != nil {
+		return err
+	}
+	if e.Role = "primary"; set["read_only"] != "OFF" && set["read_only"] != "0" {
+		e.Role = "replica"
+	}
+	for range examineReads {
+		before := time.Now()
+		var at reading
+		if err := conn.QueryRowContext(ctx, `SELECT `+clock).Scan(&at.began, &at.since); err != nil {
+			return err
+		}
+		trip := time.Since(before)
+		if now, ok := at.time(); ok && (e.RoundTrip == 0 || trip < e.RoundTrip) {
+			e.RoundTrip, e.Clock = trip, node.ClockReading{Store: time.UnixMicro(now.Microseconds()), Here: before.Add(trip / 2)}
+		}
+	}
+	e.Findings = findings(s, set)
+	r, err := s.read(ctx, conn, 0)
+	if err != nil {
+		return err
+	}
+	m, now, err := readMeta(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if r.identity != s.identity {
+		_, err := n.admitted(ctx, conn, s, r)
+		return err
+	}
+	e.MaxTTL, e.Members, e.Empty, e.Memory, e.Untouched = m.maxTTL(), sorted(m.Members), m.Empty, m.Memory, true
+	v, left, why := m.decide(s, now, of.MaxTTL)
+	switch v {
+	case vote, goOn:
+		e.Admitted = true
+	case observe:
+		e.Why, e.Wait, e.Rebuild, e.Memory = "it is another server than the one that was used", max(of.MaxTTL, m.maxTTL()), true, m.lost(s)
+	default:
+		e.Why, e.Wait, e.Rebuild, e.Memory = why, left, true, m.lost(s)
+	}
+	if !of.Thorough {
+		return nil
+	}
+	bad, err := damaged(ctx, conn)
+	if bad > 0 {
+		e.Findings = append(e.Findings, node.Found("registers", node.Error, "The table fenlock_stripes has %d rows that no fenlock writes: names of these stripes cannot be locked.", bad).
+			Do("Somebody wrote there. When nobody holds a lock, drop the tables fenlock_* and run fenlock migrate; tokens then start again from the wall clock, which is larger than every one before unless the clock was set back."))
+	}
+	return err
+}
+
+// damaged counts the rows that nobody can use.
+func damaged(ctx context.Context, conn *sql.Conn) (bad int, err error) {
+	rows, err := conn.QueryContext(ctx, `SELECT token, leases FROM fenlock_stripes WHERE token <> 0 OR leases <> ''`)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var token int64
+		var leases []byte
+		if err := rows.Scan(&token, &leases); err != nil {
+			return bad, err
+		}
+		if _, err := decodeLeases(leases); err != nil || token < 0 || token > int64(node.MaxRegister) {
+			bad++
+		}
+	}
+	return bad, rows.Err()
+}
+
+// fewConnections is how many connections a server should have at least.
+const fewConnections = 50
+
+// findings says what is wrong with a server's settings, or will be.
+func findings(s *session, set map[string]string) (found []node.Finding) {
+	if s.volatile != "" && !s.galera {
+		found = append(found, node.Found("durability", node.Warning, "A crash of the server may lose locks that it has granted (%s), so it stays out for MaxTTL after each start.", s.volatile).
+			Do("SET GLOBAL innodb_flush_log_at_trx_commit = 1, and sync_binlog = 1 if it has a binary log, and in its configuration file."))
+	}
+	if s.galera {
+		found = append(found, node.Found("galera", node.Note, "The server is a member of a Galera cluster: all its members are one node. Waiters that are connected to different members are told by looking, every few seconds."))
+	}
+	if n, err := strconv.Atoi(set["max_connections"]); err == nil && n < fewConnections {
+		found = append(found, node.Found("connections", node.Warning, "The server takes %d connections. Each process keeps one while it waits for a lock.", n).
+			Do("Raise max_connections."))
+	}
+	if strings.EqualFold(set["binlog_format"], "STATEMENT") && !s.mariadb {
+		found = append(found, node.Found("binlog-format", node.Note, "The binary log has statements, not rows. The statements of fenlock may be repeated on a replica; those of others may not."))
+	}
+	return found
+}

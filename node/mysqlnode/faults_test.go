@@ -1,0 +1,278 @@
+package mysqlnode_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/mysqlnode"
+)
+
+// A server that keeps what it has committed goes on where it was killed.
+func TestKilledServerKeepsLocks(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	lock := take(t, n, "a")
+	for range 2 {
+		s.Kill()
+		time.Sleep(time.Second)
+		_, err := n.Do(t.Context(), as(node.Extend, lock))
+		if problem(t, err, "mysql "+n.String()+": extend: "); !errors.Is(err, node.ErrNotSent) || errors.Is(err, node.ErrMisconfigured) {
+			t.Errorf("%v; want an error of a request that was not sent", err)
+		}
+		s.Restart()
+		if got := want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, lock))).Register; got != lock.Token {
+			t.Errorf("the lease's origin is %d; want %d", got, lock.Token)
+		}
+		other := ready(t, s)
+		want(t, node.Held)(other.Do(t.Context(), request(node.Acquire, "a")))
+	}
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, lock)))
+	if next := take(t, n, "a"); next.Token <= lock.Token {
+		t.Errorf("token %d after %d", next.Token, lock.Token)
+	}
+}
+
+// One that may have lost something does not vote until the longest lease has ended,
+// counted from its start. That is also so where the setting was changed while it ran.
+func TestForgetfulServerWaits(t *testing.T) {
+	const maxTTL = 3 * time.Second
+	for name, settings := range map[string][]string{
+		"flush": {"innodb-flush-log-at-trx-commit=2"},
+		"log":   {"log-bin=log", "sync-binlog=0", "server-id=7"},
+		"later": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := testserver.StartMariaDB(t, settings...)
+			n := open(t, s.URL())
+			if err := n.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			join(t, n, maxTTL, true)
+			lock := request(node.Acquire, "a")
+			lock.TTL = maxTTL
+			first := want(t, node.Granted)(n.Do(t.Context(), lock)).Register
+			if name == "later" {
+				run(t, s, `SET GLOBAL innodb_flush_log_at_trx_commit = 2`)
+				again := open(t, s.URL()) // who connects sees it
+				join(t, again, maxTTL, false)
+				want(t, node.Held)(again.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), maxTTL)))
+			}
+			s.Kill()
+			time.Sleep(time.Second) // a run is known by the second in which it began
+			s.Restart()
+			start := time.Now()
+			a, err := n.Do(t.Context(), as(node.Extend, lock))
+			if err != nil || a.Status != node.Rejoining || !strings.Contains(a.Detail, "was started a short time ago") || !strings.Contains(a.Detail, "voting starts in") {
+				t.Fatalf("%+v, %v; want rejoining", a, err)
+			}
+			if e, err := n.Examine(t.Context(), node.Look{}); err != nil || e.Admitted || e.Wait <= 0 || !e.Rebuild || !strings.Contains(e.Why, "started") {
+				t.Errorf("%+v, %v", e, err)
+			}
+			for a.Status == node.Rejoining && time.Since(start) < time.Minute {
+				time.Sleep(50 * time.Millisecond)
+				if a, err = n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), maxTTL)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if a.Status != node.Granted || a.Register <= first {
+				t.Errorf("%+v after %v; want a token above %d", a, time.Since(start), first)
+			}
+			// The server's start is known to the second, rounded up here.
+			if took := time.Since(start); took < maxTTL-2*time.Second {
+				t.Errorf("it voted after %v", took)
+			}
+		})
+	}
+}
+
+// A replica that was promoted, and a backup on another machine, have what they have.
+func TestAnotherServerWaits(t *testing.T) {
+	const maxTTL = 2 * time.Second
+	s := testserver.StartMariaDB(t, "server-id=1")
+	n := open(t, s.URL())
+	if err := n.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	join(t, n, maxTTL, true)
+	lock := as(node.Acquire, request(node.Acquire, "a"), maxTTL)
+	first := want(t, node.Granted)(n.Do(t.Context(), lock)).Register
+	s.Stop()
+	s.Restart("server-id=2")
+	other := open(t, s.URL())
+	join(t, other, maxTTL, false)
+	a := want(t, node.Rejoining)(other.Do(t.Context(), lock))
+	start := time.Now()
+	for a.Status == node.Rejoining && time.Since(start) < time.Minute {
+		time.Sleep(20 * time.Millisecond)
+		var err error
+		if a, err = n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), maxTTL)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(start); a.Status != node.Granted || a.Register <= first || took < maxTTL {
+		t.Errorf("%+v after %v; want a token above %d after %v", a, took, first, maxTTL)
+	}
+	// The first one again, which has not the newest locks now.
+	s.Stop()
+	s.Restart("server-id=1")
+	want(t, node.Rejoining)(n.Do(t.Context(), as(node.Extend, lock)))
+	r, err := n.Registers(t.Context())
+	if err != nil || r.Admitted || r.Tokens[node.Stripe("a")] != a.Register {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// A server that is stopped keeps nobody longer than they want to wait, and what it was
+// asked for is not known.
+func TestStoppedServer(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	lock := take(t, n, "a")
+	s.Pause()
+	for _, r := range []node.Request{as(node.Release, lock), as(node.Extend, lock), request(node.Acquire, "b")} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := n.Do(ctx, r)
+		cancel()
+		if problem(t, err, n.String()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v: %v", r.Op, err)
+		}
+		if known := errors.Is(err, node.ErrNotSent); known != (r.Op != node.Release) {
+			t.Errorf("%v: %v: not sent is %v", r.Op, err, known) // a release is written at once, the others have to read first
+		}
+	}
+	s.Resume()
+	want(t, node.Granted)(n.Do(t.Context(), request(node.Acquire, "b")))
+}
+
+// An answer that was lost is not known, and the request is not sent again: neither by the
+// driver nor by database/sql, which do repeat what they take for not sent.
+func TestLostReply(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	ready(t, s)
+	p := proxy.New(s.Addr(), nil)
+	t.Cleanup(p.Close)
+	through := func(client int) *mysqlnode.Node {
+		t.Helper()
+		n := open(t, "mysql://root@"+p.Addr(client)+"/locks?name="+s.Addr()+"/locks")
+		join(t, n, maxTTL, true)
+		take(t, n, fmt.Sprint("warm up ", client))
+		return n
+	}
+	t.Run("lost", func(t *testing.T) {
+		n := through(1)
+		before := take(t, n, "a")
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, before)))
+		updates := counted(t, s)
+		// The row is read through an open network, what is written loses its answer.
+		n.BeforeWrite(func() {
+			lift := p.Impose(proxy.Rule{From: proxy.Effect{Lose: true}})
+			time.AfterFunc(200*time.Millisecond, lift)
+		})
+		r := request(node.Acquire, "a")
+		_, err := n.Do(t.Context(), r)
+		n.BeforeWrite(nil)
+		if err == nil || errors.Is(err, node.ErrNotSent) {
+			t.Fatalf("%v; want an error of a request that may have been executed", err)
+		}
+		if sent := counted(t, s) - updates; sent != 1 {
+			t.Errorf("sent %d times", sent)
+		}
+		l, err := n.Inspect(t.Context(), "a")
+		if err != nil || l.Register != before.Token+1 || !l.Leased {
+			t.Errorf("%+v, %v; want it executed once", l, err)
+		}
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+	})
+	t.Run("late", func(t *testing.T) {
+		n, other := through(2), ready(t, s)
+		var lift func()
+		n.BeforeWrite(func() {
+			lift = p.Impose(proxy.Rule{To: proxy.Effect{Hold: true}})
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		r := request(node.Acquire, "late")
+		_, err := n.Do(ctx, r)
+		n.BeforeWrite(nil)
+		if err == nil || errors.Is(err, node.ErrNotSent) {
+			t.Fatalf("%v; want an error of a request that may be executed", err)
+		}
+		lock := take(t, other, "late")
+		updates := counted(t, s)
+		lift()
+		for end := time.Now().Add(10 * time.Second); counted(t, s) == updates; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("what was held back has not arrived")
+			}
+		}
+		if got := want(t, node.Granted)(other.Do(t.Context(), as(node.Extend, lock))).Register; got != lock.Token {
+			t.Errorf("a request that arrived late has changed something: origin %d, not %d", got, lock.Token)
+		}
+	})
+	t.Run("partition", func(t *testing.T) {
+		n := through(3)
+		lift := p.Impose(proxy.Rule{Cut: true})
+		_, err := n.Do(t.Context(), request(node.Acquire, "cut"))
+		if problem(t, err, n.String()); !errors.Is(err, node.ErrNotSent) || errors.Is(err, node.ErrMisconfigured) {
+			t.Errorf("%v", err)
+		}
+		lift()
+		take(t, n, "cut")
+	})
+}
+
+// counted returns how many UPDATE statements a server has had.
+func counted(t testing.TB, s *testserver.MariaDB) (n int) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var name string
+	if err := db.QueryRow(`SHOW GLOBAL STATUS LIKE 'Com_update'`).Scan(&name, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A server that somebody else has locked a row of says so, and nothing was carried out.
+func TestLockedRow(t *testing.T) {
+	s := testserver.StartMariaDB(t, "innodb-lock-wait-timeout=1", "max-statement-time=2")
+	n := ready(t, s)
+	take(t, n, "warm up")
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.Exec(`SELECT * FROM fenlock_stripes FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	r := request(node.Acquire, "a")
+	_, err = n.Do(t.Context(), r)
+	if problem(t, err, "1205", "open transaction"); !errors.Is(err, node.ErrNotSent) || errors.Is(err, node.ErrMisconfigured) {
+		t.Errorf("%v", err)
+	}
+	run(t, s, `SET GLOBAL innodb_lock_wait_timeout = 50`, `SET GLOBAL max_statement_time = 0.3`)
+	late := ready(t, s)
+	_, err = late.Do(t.Context(), r)
+	if problem(t, err, "1969", "max_statement_time"); !errors.Is(err, node.ErrNotSent) {
+		t.Errorf("%v", err)
+	}
+	tx.Rollback()
+	want(t, node.Granted)(n.Do(t.Context(), r))
+}

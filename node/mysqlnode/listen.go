@@ -1,0 +1,264 @@
+package mysqlnode
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// A server cannot tell a client anything without being asked, so that who listens asks. It
+// does so on a connection of its own, in one statement for all waiters of the process.
+// That connection is also how others see that it is there: it ends with the process, and
+// is gone from the list of processes at once.
+//
+// (KILL QUERY could end a statement that sleeps on the server. But two of them at once that
+// mean one sleeper keep MariaDB 10.11 from answering anybody for two seconds or more.)
+const (
+	overlap   = time.Second      // by how much notices may be late: they carry the time at which their row was read
+	rewrite   = 10 * time.Minute // how often a listener says that it is there
+	forgotten = time.Hour        // a listener that has not said so is none
+
+	// How long a connection that failed is not tried again: twice as long after each
+	// failure, give or take a quarter.
+	minRelisten = 50 * time.Millisecond
+	maxRelisten = 2 * time.Second
+)
+
+// Listen implements node.Queuer. It keeps one connection of the pool, until Close.
+func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
+	if err := rule.CheckClient(client); err != nil {
+		return n.fail("listen", fmt.Errorf("%w: %w", node.ErrInvalid, err))
+	}
+	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1), told: make(map[notice]bool)}
+	l.line.changed = make(chan struct{}, 1)
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return n.fail("listen", errClosed)
+	}
+	if n.lines == nil {
+		n.lines = make(map[string]*line)
+	}
+	n.lines[client] = &l.line
+	n.work.Go(l.run)
+	n.mu.Unlock()
+	select {
+	case err := <-l.first:
+		return n.fail("listen", contextual(ctx, n.life, err))
+	case <-ctx.Done():
+		return n.fail("listen", ctx.Err())
+	}
+}
+
+// heardOf is told of every answer: who waits, and how many are before it.
+func (n *Node) heardOf(r node.Request, a node.Answer) {
+	client, _, _ := strings.Cut(r.Place.Waiter, ":")
+	if client == "" {
+		return
+	}
+	n.mu.Lock()
+	l := n.lines[client]
+	n.mu.Unlock()
+	switch {
+	case l == nil:
+	case r.Op == node.Acquire && a.Status == node.Held:
+		l.waits(r.Place.Waiter, node.Stripe(r.Name), a.Ahead)
+	case r.Op == node.Acquire && a.Status == node.Granted, r.Op == node.Release && r.Place.Stamp == 0:
+		l.leaves(r.Place.Waiter)
+	}
+}
+
+// listener is who looks for the notifications of a client's waiters.
+type listener struct {
+	node   *Node
+	client string
+	notify func(waiter string)
+	line   line
+	first  chan error // how the first try went
+	begun  bool       // it went
+
+	told   map[notice]bool // what was told lately
+	newest time.Duration   // of the notices that were seen
+}
+
+// run listens, again and again, until the node is closed.
+func (l *listener) run() {
+	ctx, wait := l.node.life, minRelisten
+	for ctx.Err() == nil {
+		listened, err := l.listen(ctx)
+		if listened {
+			wait = minRelisten
+		}
+		l.answer(err)
+		select {
+		case <-time.After(time.Duration((0.75 + rand.Float64()/2) * float64(wait))):
+		case <-ctx.Done():
+		}
+		wait = min(2*wait, maxRelisten)
+	}
+	l.answer(errClosed)
+}
+
+// answer gives Listen its answer, unless it has one.
+func (l *listener) answer(err error) (first bool) {
+	if !l.begun {
+		l.begun, first = true, true
+		l.first <- err
+	}
+	return first
+}
+
+// listen listens on one connection until that fails.
+func (l *listener) listen(ctx context.Context) (listened bool, err error) {
+	conn, err := l.node.db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	s, err := l.node.session(ctx, conn)
+	if err != nil {
+		return false, err
+	}
+	var id int64
+	if err := conn.QueryRowContext(ctx, `SELECT CONNECTION_ID()`).Scan(&id); err != nil {
+		return false, err
+	}
+	now, err := l.register(ctx, conn, s, id)
+	if err != nil {
+		return false, err
+	}
+	defer l.unregister(id)
+	l.newest = max(l.newest, now-overlap)
+	if !l.answer(nil) {
+		l.notify("") // notifications may have been missed
+	}
+	for said := time.Now(); ; {
+		if err := l.look(ctx, conn); err != nil {
+			return true, err
+		}
+		timer := time.NewTimer(l.line.pause())
+		select {
+		case <-timer.C:
+		case <-l.line.changed:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return true, ctx.Err()
+		}
+		if time.Since(said) > rewrite {
+			if _, err := l.register(ctx, conn, s, id); err != nil {
+				return true, err
+			}
+			said = time.Now()
+		}
+	}
+}
+
+// register records that the waiters of the client can be told, and returns the time.
+func (l *listener) register(ctx context.Context, conn *sql.Conn, s *session, id int64) (now time.Duration, err error) {
+	var at reading
+	if err := conn.QueryRowContext(ctx, `SELECT `+clock).Scan(&at.began, &at.since); err != nil {
+		return 0, err
+	}
+	now, _ = at.time()
+	_, err = conn.ExecContext(ctx, fmt.Sprintf(`INSERT INTO fenlock_listeners (client, connection, server, started, account, seen)
+		VALUES (%s, %d, %s, %d, CURRENT_USER(), %d) ON DUPLICATE KEY UPDATE connection = VALUES(connection), server = VALUES(server),
+		started = VALUES(started), account = VALUES(account), seen = VALUES(seen)`,
+		literal([]byte(l.client)), id, literal([]byte(s.identity)), s.started, now.Microseconds()))
+	if err != nil {
+		return 0, err
+	}
+	_, err = conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE seen < %d`, (now-forgotten).Microseconds()))
+	return now, err
+}
+
+// unregisterTimeout bounds the good-bye of a listener.
+const unregisterTimeout = time.Second
+
+// unregister says that the client has gone. Others would find out all the same.
+func (l *listener) unregister(id int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.node.life), unregisterTimeout)
+	defer cancel()
+	conn, err := l.node.db.Conn(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE client = %s AND connection = %d`, literal([]byte(l.client)), id))
+}
+
+// look reads the notices that are new, tells those that are for this client, and has the
+// others say which queues move.
+func (l *listener) look(ctx context.Context, conn *sql.Conn) error {
+	floor := l.newest - overlap
+	where := fmt.Sprintf(`INSTR(notices, '%s') > 0`, l.client)
+	if stripes := l.line.stripes(); stripes != "" {
+		where += ` OR stripe IN (` + stripes + `)`
+	}
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s)`, floor.Microseconds(), where))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var found []notice
+	for rows.Next() {
+		var stripe int
+		var turns int64
+		var text []byte
+		if err := rows.Scan(&stripe, &turns, &text); err != nil {
+			return err
+		}
+		l.newest = max(l.newest, time.Duration(turns)*time.Microsecond)
+		for _, n := range decodeNotices(text) {
+			if l.told[n] || n.at <= floor {
+				continue
+			}
+			l.told[n] = true
+			if client, _, _ := strings.Cut(n.waiter, ":"); client == l.client {
+				found = append(found, n)
+			}
+			l.line.moved(stripe)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for n := range l.told {
+		if n.at <= l.newest-overlap {
+			delete(l.told, n)
+		}
+	}
+	for _, n := range found {
+		l.notify(n.waiter)
+	}
+	return nil
+}
+
+// reach reports whether somebody listens for a waiter. Of another user, or on another
+// member of a cluster, it is not known whether it is still there; then it is believed.
+func (s *session) reach(ctx context.Context, conn *sql.Conn, waiter string) (bool, error) {
+	client, _, _ := strings.Cut(waiter, ":")
+	var sameServer, sameRun, sameUser bool
+	var connection sql.NullInt64
+	err := conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT l.server = %s, l.started = %d, l.account = CURRENT_USER(), p.ID
+		FROM fenlock_listeners AS l LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE l.client = %s`,
+		literal([]byte(s.identity)), s.started, literal([]byte(client)))).Scan(&sameServer, &sameRun, &sameUser, &connection)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !sameServer:
+		return true, nil
+	case !sameRun && !s.galera:
+		return false, nil
+	}
+	return connection.Valid || !sameUser, nil
+}

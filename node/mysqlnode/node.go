@@ -1,0 +1,168 @@
+package mysqlnode
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// Node is one MySQL or MariaDB primary. It implements node.Node, node.Queuer,
+// node.Rejoiner, node.Admin, node.Examiner and node.Finisher, and is safe for concurrent use.
+// Make one with Open or New; the zero Node is not usable.
+type Node struct {
+	name string // for people, and what the clients of its group call it
+	db   *sql.DB
+	own  bool // Close closes db
+
+	sessions sessions
+	identity atomic.Pointer[string] // of the server, as it was looked at last
+	facts    atomic.Pointer[meta]   // as read last
+	group    group
+	turns    turns
+	recent   recent
+
+	life     context.Context // until Close
+	end      context.CancelFunc
+	patience context.Context // until Finish
+	finish   context.CancelFunc
+	mu       sync.Mutex // for what follows
+	closed   bool
+	lines    map[string]*line // by client: who listens here
+
+	beforeWrite func()         // for tests: nil
+	work        sync.WaitGroup // the listeners
+}
+
+var (
+	_ node.Node     = (*Node)(nil)
+	_ node.Queuer   = (*Node)(nil)
+	_ node.Rejoiner = (*Node)(nil)
+	_ node.Admin    = (*Node)(nil)
+	_ node.Examiner = (*Node)(nil)
+	_ node.Finisher = (*Node)(nil)
+)
+
+// mostConnections bounds the connections of a Node that Open made. An operation keeps one
+// for two statements, and all listeners of a process have one each.
+const mostConnections = 16
+
+// Open returns the node at a URL:
+//
+//	mysql://user:password@host[:3306]/database
+//
+// TLS is on, and verifies the server's certificate against the system's roots, or against
+// the PEM file that the parameter ca names; cert and key name the client's own, and
+// servername the name that the server's is for. On a loopback address it is off unless one
+// of these is given. The parameter tls=off turns it off elsewhere. The parameter
+// passwordfile names a file that has the password in its only line, and that nobody else
+// may read; it is read anew for each connection. All clients of a group name the same
+// nodes, by host, port and database; where they reach a server by different addresses, the
+// parameter name says what it is called.
+//
+// Open sends nothing and connects to nothing: a server that is down is no reason to fail.
+// The error is about the URL, matches node.ErrInvalid, and contains no password. The
+// tables have to be there: see Migrate.
+func Open(rawURL string) (*Node, error) {
+	s, err := parseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	connector, err := mysql.NewConnector(s.config)
+	if err != nil {
+		return nil, invalid("the node's URL %s: %v", s.name, err)
+	}
+	db := sql.OpenDB(guarded{connector})
+	db.SetMaxOpenConns(mostConnections)
+	db.SetMaxIdleConns(mostConnections)
+	db.SetConnMaxIdleTime(idleConnection)
+	n := newNode(s.name, db)
+	n.own = true
+	return n, nil
+}
+
+// New returns a node on a pool of connections that is there already, of the driver
+// github.com/go-sql-driver/mysql or one that wraps it. Close leaves it open. The name is
+// what String returns, and what all clients of the group call the node: host:port/database,
+// as Open names it, if some of them have its URL.
+//
+// The pool has to have room for two connections at least, or New refuses it: one is for
+// whoever waits for a lock, and is kept for as long. What else could matter of a connection
+// is looked at whenever one is used: that autocommit is on. Time zones, timestamps,
+// parseTime, sql_mode and isolation levels are not: nothing here depends on them.
+// Do not give RejectReadOnly to the driver: it reports statements that the server has seen
+// as not sent.
+func New(db *sql.DB, name string) (*Node, error) {
+	switch most := db.Stats().MaxOpenConnections; {
+	case !isName(name):
+		return nil, invalid("the name %q of the node is empty, has spaces or is *", name)
+	case most == 1:
+		return nil, invalid("node %s: the pool has one connection (SetMaxOpenConns); at least two are needed, for one is kept while somebody waits for a lock", name)
+	}
+	return newNode(name, db), nil
+}
+
+func newNode(name string, db *sql.DB) *Node {
+	n := &Node{name: name, db: db}
+	n.group.self = n
+	n.life, n.end = context.WithCancel(context.Background())
+	n.patience, n.finish = context.WithCancel(n.life)
+	return n
+}
+
+// String returns host:port/database, or the name that the node was given. No password.
+func (n *Node) String() string { return n.name }
+
+// Member returns what all clients of the node's group call it, which is String.
+func (n *Node) Member() string { return n.name }
+
+// Engine returns n.
+func (n *Node) Engine() any { return n }
+
+// Finish implements node.Finisher: nobody waits any more for a connection, or for the
+// server to be admitted. What was sent goes on.
+func (n *Node) Finish() {
+	if n.sessions.none() {
+		n.finish()
+		return
+	}
+	time.AfterFunc(grace, n.finish) // for what waits for a connection of the pool
+}
+
+// grace is how long a request may wait for a connection after Finish, to a server that was
+// reached before.
+const grace = 500 * time.Millisecond
+
+// idleConnection is how long a connection is kept that nobody uses.
+const idleConnection = 5 * time.Minute
+
+// Close ends the listeners, and closes the connections that Open made. Requests under way
+// fail, with an unknown outcome; leases stay. A second Close does nothing.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.end()
+	n.work.Wait()
+	if n.own {
+		return n.fail("close", n.db.Close())
+	}
+	return nil
+}
+
+var errClosed = errors.New("the node is closed")
+
+// random returns a version that no row has had.
+func random() int64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return int64(binary.BigEndian.Uint64(b[:]) >> 1)
+}

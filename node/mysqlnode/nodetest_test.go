@@ -1,0 +1,141 @@
+package mysqlnode_test
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/mysqlnode"
+	"github.com/fenlock/fenlock/nodetest"
+)
+
+func TestConformance(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	take(t, n, "first")
+	run(t, s, `UPDATE fenlock_meta SET version = version + 1, facts = JSON_REMOVE(facts, '$.members')`)
+	n.Close()
+	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+		// The suite expects a store that was never used, and a node that records no group.
+		// New tables for each rule would take most of its time.
+		run(t, s, `UPDATE fenlock_stripes SET version = version + 1, token = 0, leases = '', waiters = '', notices = '', turns = 0`,
+			`DELETE FROM fenlock_listeners`)
+		return nodetest.Harness{Node: ready(t, s), Other: ready(t, s), Wait: time.Sleep}
+	})
+}
+
+// maxTTL is the longest lease of the groups of one that tests make.
+const maxTTL = 200 * 365 * 24 * time.Hour
+
+// clear removes all tables.
+func clear(t testing.TB, s *testserver.MariaDB) {
+	t.Helper()
+	run(t, s, `DROP TABLE IF EXISTS fenlock_meta, fenlock_stripes, fenlock_listeners`)
+}
+
+// run executes statements as root.
+func run(t testing.TB, s *testserver.MariaDB, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// open opens a node.
+func open(t testing.TB, url string) *mysqlnode.Node {
+	t.Helper()
+	n, err := mysqlnode.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// ready opens a node on a server, in a new group of one that is admitted.
+func ready(t testing.TB, s *testserver.MariaDB) *mysqlnode.Node {
+	t.Helper()
+	n := open(t, s.URL())
+	if err := n.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	join(t, n, maxTTL, true)
+	return n
+}
+
+func join(t testing.TB, n *mysqlnode.Node, maxTTL time.Duration, isNew bool) {
+	t.Helper()
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: isNew}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var holders int
+
+// request is one holder's request, with a lease of two minutes.
+func request(op node.Op, name string) node.Request {
+	holders++
+	return node.Request{Op: op, Name: name, Holder: node.Holder(fmt.Sprintf("%032d:holder", holders)), TTL: 2 * time.Minute}
+}
+
+// as is the request for another operation, or another TTL.
+func as(op node.Op, r node.Request, ttl ...time.Duration) node.Request {
+	r.Op = op
+	if len(ttl) > 0 {
+		r.TTL = ttl[0]
+	}
+	return r
+}
+
+// take acquires a name.
+func take(t testing.TB, n node.Node, name string) node.Request {
+	t.Helper()
+	r := request(node.Acquire, name)
+	r.Token = want(t, node.Granted)(n.Do(t.Context(), r)).Register
+	return r
+}
+
+// want returns a check of an operation's result, for use around its call.
+func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer {
+	return func(a node.Answer, err error) node.Answer {
+		t.Helper()
+		if err != nil || a.Status != status {
+			t.Fatalf("%+v, %v; want %v", a, err, status)
+		}
+		return a
+	}
+}
+
+// problem checks what an error says.
+func problem(t testing.TB, err error, says ...string) {
+	t.Helper()
+	for _, word := range says {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%v; want an error with %q", err, word)
+		}
+	}
+}
+
+// query reads one value as root.
+func query(t testing.TB, s *testserver.MariaDB, text string, to any) {
+	t.Helper()
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(text).Scan(to); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}

@@ -1,0 +1,172 @@
+package mysqlnode
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// ours is the comment of the tables, by which they are told from others of the same name.
+const ours = "fenlock, format 1: not to be changed by hand"
+
+// tables are what Migrate makes. Columns of bytes have no character set, so that no
+// collation takes two names for one.
+var tables = []struct{ name, columns string }{
+	{"fenlock_meta", `
+	id      TINYINT    NOT NULL PRIMARY KEY,
+	format  INT        NOT NULL,
+	version BIGINT     NOT NULL,
+	made    BIGINT     NOT NULL,
+	facts   MEDIUMBLOB NOT NULL`},
+	{"fenlock_stripes", `
+	stripe  SMALLINT   NOT NULL PRIMARY KEY,
+	version BIGINT     NOT NULL,
+	token   BIGINT     NOT NULL,
+	turns   BIGINT     NOT NULL,
+	leases  MEDIUMBLOB NOT NULL,
+	waiters MEDIUMBLOB NOT NULL,
+	notices BLOB       NOT NULL,
+	KEY turns (turns)`},
+	{"fenlock_listeners", `
+	client     BINARY(32)     NOT NULL PRIMARY KEY,
+	connection BIGINT         NOT NULL,
+	server     VARBINARY(700) NOT NULL,
+	started    BIGINT         NOT NULL,
+	account    VARBINARY(400) NOT NULL,
+	seen       BIGINT         NOT NULL`},
+}
+
+// digits is a table of the numbers 0 to 15.
+var digits = func() string {
+	var b strings.Builder
+	for i := range 16 {
+		if i > 0 {
+			b.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&b, "SELECT %d AS d", i)
+	}
+	return "(" + b.String() + ")"
+}()
+
+// statements are the statements of Schema.
+func statements() (all []string) {
+	for _, t := range tables {
+		all = append(all, fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (%s\n) ENGINE=InnoDB COMMENT='%s'", t.name, t.columns, ours))
+	}
+	return append(all,
+		fmt.Sprintf("INSERT IGNORE INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices)\n"+
+			"SELECT a.d + 16 * b.d + 256 * c.d, 0, 0, 0, '', '', ''\nFROM %s AS a,\n%[1]s AS b,\n%[1]s AS c", digits),
+		fmt.Sprintf("INSERT IGNORE INTO fenlock_meta (id, format, version, made, facts)\n"+
+			"VALUES (1, %d, 0, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), '{}')", format))
+}
+
+// Schema returns the statements that make the tables, each with a semicolon at its end,
+// for somebody who may create tables. They do nothing to tables that are there.
+func (n *Node) Schema() string { return strings.Join(statements(), ";\n\n") + ";\n" }
+
+// Migrate makes the tables that are missing, in the database that the node's connections
+// use. It needs the rights CREATE, SELECT, INSERT and UPDATE. It may be called again, and
+// by several at once; what is there stays. Tables of the same name that are not fenlock's,
+// that are not InnoDB's, or that are of another format, are an error that matches
+// node.ErrMisconfigured, and nothing is made then.
+//
+// New tables have their node out for the group's MaxTTL, as others may have used tables
+// that were there before. The same is done where some of the 4,096 rows of fenlock_stripes
+// had been deleted, and are made anew.
+func (n *Node) Migrate(ctx context.Context) error {
+	return n.fail("migrate", contextual(ctx, n.life, n.migrate(ctx)))
+}
+
+func (n *Node) migrate(ctx context.Context) error {
+	conn, err := n.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := look(ctx, conn); err != nil {
+		return err
+	}
+	there, err := existing(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(there, "fenlock_meta") {
+		if err := checkFormat(ctx, conn); err != nil {
+			return err
+		}
+	}
+	if _, err := conn.ExecContext(ctx, `SET timestamp = DEFAULT`); err != nil { // a new table is as old as that says
+		return err
+	}
+	all := statements()
+	for i, t := range tables {
+		if slices.Contains(there, t.name) {
+			continue // it would only be a warning, and needs the right all the same
+		}
+		if _, err := conn.ExecContext(ctx, all[i]); err != nil {
+			return err
+		}
+	}
+	registers, facts := all[len(tables)], all[len(tables)+1]
+	var rows, made int
+	if err := conn.QueryRowContext(ctx, `SELECT (SELECT COUNT(*) FROM fenlock_stripes), (SELECT COUNT(*) FROM fenlock_meta)`).Scan(&rows, &made); err != nil {
+		return err
+	}
+	if rows < node.Stripes {
+		if made > 0 {
+			// Whoever has deleted them has deleted what is remembered. This comes first:
+			// nobody may vote on new rows that takes them for the old ones.
+			if _, err := conn.ExecContext(ctx, fmt.Sprintf(`UPDATE fenlock_meta SET version = %d, facts = '{}',
+				made = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id = 1`, random())); err != nil {
+				return err
+			}
+		}
+		if _, err := conn.ExecContext(ctx, registers); err != nil {
+			return err
+		}
+	}
+	if made == 0 {
+		_, err = conn.ExecContext(ctx, facts)
+	}
+	return err
+}
+
+// existing returns the tables that are there, and refuses those that are not fenlock's.
+func existing(ctx context.Context, conn *sql.Conn) (there []string, err error) {
+	rows, err := conn.QueryContext(ctx, `SELECT LOWER(TABLE_NAME), COALESCE(ENGINE, ''), COALESCE(TABLE_COMMENT, '') FROM information_schema.TABLES
+		WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('fenlock_meta', 'fenlock_stripes', 'fenlock_listeners')`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, engine, comment string
+		if err := rows.Scan(&name, &engine, &comment); err != nil {
+			return nil, err
+		}
+		switch {
+		case !strings.HasPrefix(comment, "fenlock, format "):
+			return nil, misconfigured("the database has a table %s that is not fenlock's: use a database of its own for the locks", name)
+		case !strings.EqualFold(engine, "InnoDB"):
+			return nil, misconfigured("the table %s is kept by the engine %s: only InnoDB is known to keep what it has committed", name, engine)
+		}
+		there = append(there, name)
+	}
+	return there, rows.Err()
+}
+
+// checkFormat refuses tables that this program does not know.
+func checkFormat(ctx context.Context, conn *sql.Conn) error {
+	var found sql.NullInt64
+	if err := conn.QueryRowContext(ctx, `SELECT MAX(format) FROM fenlock_meta`).Scan(&found); err != nil {
+		return err
+	}
+	if found.Valid && found.Int64 != format {
+		return misconfigured("the tables have the format %d, and this program knows format %d: use one version of fenlock", found.Int64, format)
+	}
+	return nil
+}

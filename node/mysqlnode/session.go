@@ -1,0 +1,229 @@
+package mysqlnode
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// session is what was found out about the server at the other end of a connection. A
+// connection leads to one run of one server for as long as it lasts.
+type session struct {
+	mariadb  bool
+	version  string
+	uid      string // the variable of the server that has a number of its own; "" if there is none
+	identity string // see identityOf
+	started  int64  // when this run of it began, in seconds since 1970 on its clock; 0: it does not matter
+	now      time.Duration
+	volatile string // why a crash may lose what was committed, "" if it does not
+	galera   bool
+}
+
+// sessions are the connections that were looked at, by their addresses, as long as these
+// are theirs: the pool does not say which ones it has closed.
+type sessions struct {
+	mu   sync.Mutex
+	seen map[weak.Pointer[byte]]*session
+}
+
+// of returns what a connection is known by, and false if it cannot be told from another.
+func (*sessions) of(conn *sql.Conn) (key weak.Pointer[byte], is bool) {
+	conn.Raw(func(c any) error {
+		if v := reflect.ValueOf(c); v.Kind() == reflect.Pointer && !v.IsNil() && v.Type().Elem().Size() > 0 {
+			key, is = weak.Make((*byte)(v.UnsafePointer())), true
+		}
+		return nil
+	})
+	return key, is
+}
+
+// get returns what was found out about a connection, or nil.
+func (s *sessions) get(key weak.Pointer[byte]) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[key]
+}
+
+// none reports whether no connection was ever made.
+func (s *sessions) none() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen == nil
+}
+
+// put remembers it, and forgets the connections that are gone.
+func (s *sessions) put(key weak.Pointer[byte], found *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.seen == nil {
+		s.seen = make(map[weak.Pointer[byte]]*session)
+	}
+	maps.DeleteFunc(s.seen, func(key weak.Pointer[byte], _ *session) bool { return key.Value() == nil })
+	s.seen[key] = found
+}
+
+// session returns what is known of the server that a connection leads to, after looking
+// at it if nobody has.
+func (n *Node) session(ctx context.Context, conn *sql.Conn) (*session, error) {
+	key, is := n.sessions.of(conn)
+	if is {
+		if s := n.sessions.get(key); s != nil {
+			return s, nil
+		}
+	}
+	s, err := look(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if is {
+		n.sessions.put(key, s)
+	}
+	n.identity.Store(&s.identity)
+	return s, nil
+}
+
+// look asks a server who it is, and how it keeps what is committed.
+func look(ctx context.Context, conn *sql.Conn) (*session, error) {
+	s := &session{}
+	if err := conn.QueryRowContext(ctx, `SELECT @@version`).Scan(&s.version); err != nil {
+		return nil, err
+	}
+	s.mariadb = strings.Contains(s.version, "MariaDB")
+	if err := s.supported(); err != nil {
+		return nil, err
+	}
+	set, err := pairs(ctx, conn, `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit',
+		'log_bin', 'sync_binlog', 'debug_no_sync', 'innodb_flush_method', 'wsrep_on', 'server_uuid', 'server_uid')`)
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.start(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	s.galera = strings.EqualFold(set["wsrep_on"], "ON")
+	s.volatile = notDurable(set)
+	for _, uid := range []string{"server_uid", "server_uuid"} { // MariaDB has the first since 10.6.17 and 10.11.7
+		if set[uid] != "" {
+			s.uid = uid
+		}
+	}
+	if s.galera {
+		s.identity = "galera " + status["wsrep_cluster_state_uuid"]
+		return s, nil
+	}
+	return s, conn.QueryRowContext(ctx, `SELECT `+s.identityOf()).Scan(&s.identity)
+}
+
+// start finds out when the server was started, and returns more of its status. Uptime is
+// counted from the second in which a statement begins, and there is none that has both: so
+// the clock is read before and after it, until that was one second. A step of the clock
+// moves both, and not the difference.
+func (s *session) start(ctx context.Context, conn *sql.Conn) (status map[string]string, err error) {
+	var before, after int64
+	for range 10 {
+		if err := conn.QueryRowContext(ctx, `SELECT UNIX_TIMESTAMP()`).Scan(&before); err != nil {
+			return nil, err
+		}
+		if status, err = pairs(ctx, conn, `SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')`); err != nil {
+			return nil, err
+		}
+		if err := conn.QueryRowContext(ctx, `SELECT UNIX_TIMESTAMP()`).Scan(&after); err != nil {
+			return nil, err
+		}
+		if before == after {
+			uptime, err := strconv.ParseUint(status["uptime"], 10, 64) // it wraps around with a timestamp of the past
+			if err != nil {
+				return nil, fmt.Errorf("the server does not say for how long it has been up (SHOW GLOBAL STATUS): %w", err)
+			}
+			s.started, s.now = after-int64(uptime), time.Duration(after)*time.Second
+			return status, nil
+		}
+	}
+	return nil, errors.New("the server takes seconds for the simplest statements: when it was started is not known")
+}
+
+// pairs reads a table of names, in lower case here, and values.
+func pairs(ctx context.Context, conn *sql.Conn, query string) (map[string]string, error) {
+	rows, err := conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := make(map[string]string)
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return nil, err
+		}
+		all[strings.ToLower(name)] = value
+	}
+	return all, rows.Err()
+}
+
+// supported refuses servers that are too old, or that nobody has tried this on.
+func (s *session) supported() error {
+	number, _, _ := strings.Cut(s.version, "-")
+	if s.mariadb { // some clients are told 5.5.5-10.11.2-MariaDB
+		number = strings.TrimPrefix(s.version, "5.5.5-")
+	}
+	var major, minor int
+	fmt.Sscanf(number, "%d.%d", &major, &minor)
+	switch {
+	case s.mariadb && (major < 10 || major == 10 && minor < 6):
+		return misconfigured("the server is MariaDB %d.%d; 10.6 is the oldest that is supported", major, minor)
+	case !s.mariadb && major < 8:
+		return misconfigured("the server is MySQL %d.%d; 8.0 is the oldest that is supported", major, minor)
+	}
+	return nil
+}
+
+// identityOf returns an expression that tells servers apart: a replica, and a copy of the
+// data on another machine, have another value.
+//
+// MySQL has a random server_uuid in a file beside the data. MariaDB has nothing like it:
+// its server_uid is a hash of the machine's network address and the port. A name alone
+// does not tell machines apart, since a machine that is replaced often has it again.
+// On Galera all members are one store, which has a name of its own.
+func (s *session) identityOf() string {
+	switch {
+	case s.galera:
+		return literal([]byte(s.identity)) // its members are one: which of them answers does not matter
+	case s.uid != "":
+		return `CONCAT_WS(' ', @@` + s.uid + `, @@hostname, @@port, @@server_id, @@datadir)`
+	}
+	return `CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)`
+}
+
+// notDurable says why a crash of the server may lose what it has committed, or "".
+//
+// With the binary log, a transaction that InnoDB has on the disk is rolled back by the
+// recovery if that log has lost it.
+func notDurable(set map[string]string) string {
+	switch flush := set["innodb_flush_log_at_trx_commit"]; {
+	case flush != "1" && flush != "3":
+		return "innodb_flush_log_at_trx_commit is " + flush + ", not 1"
+	case strings.EqualFold(set["log_bin"], "ON") && set["sync_binlog"] != "1":
+		return "log_bin is ON and sync_binlog is " + set["sync_binlog"] + ", not 1"
+	case strings.EqualFold(set["debug_no_sync"], "ON"):
+		return "debug_no_sync is ON"
+	case strings.EqualFold(set["innodb_flush_method"], "nosync") || strings.EqualFold(set["innodb_flush_method"], "littlesync"):
+		return "innodb_flush_method is " + set["innodb_flush_method"]
+	}
+	return ""
+}
+
+// misconfigured returns an error that matches node.ErrMisconfigured.
+func misconfigured(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", node.ErrMisconfigured, fmt.Errorf(format, args...))
+}

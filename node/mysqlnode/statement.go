@@ -1,0 +1,112 @@
+package mysqlnode
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+)
+
+// Statements have their values in them, as numbers and hexadecimal digits: with
+// parameters the driver would prepare each one first, or, with a setting that a pool may
+// not have, write them as text that depends on sql_mode.
+
+// literal writes bytes as a value.
+func literal(b []byte) string {
+	if len(b) == 0 {
+		return "''"
+	}
+	return "x'" + hex.EncodeToString(b) + "'"
+}
+
+// clock are two columns that are the server's time together. UTC_TIMESTAMP is when the
+// statement began, unless somebody has set the session's timestamp; SYSDATE is now, in the
+// session's time zone, and no function turns that into UTC in the hour that a time zone
+// has twice. So the difference to NOW, which is in the same zone, is what is added, and if
+// that is no short time, somebody has.
+const clock = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))`
+
+// longStatement is more than any statement here takes until the clock is read.
+const longStatement = time.Minute
+
+// reading is a clock that was read.
+type reading struct{ began, since int64 }
+
+func (r reading) time() (now time.Duration, ok bool) {
+	since := time.Duration(r.since) * time.Microsecond
+	return time.Duration(r.began)*time.Microsecond + since, r.since >= 0 && since < longStatement && r.began > 0
+}
+
+// row is what an operation reads.
+type row struct {
+	stripe
+	meta     int64 // the version of fenlock_meta
+	now      time.Duration
+	identity string
+}
+
+// errRetimed says that a connection had a timestamp of its own, and has not any more.
+var errRetimed = errors.New("the session variable timestamp was set on a connection of the pool, and could not be set back")
+
+// read reads the row of a stripe, and what has to be known of the server and the
+// connection with it, in one statement.
+func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, error) {
+	query := fmt.Sprintf(`SELECT m.version, s.version, s.token, s.leases, s.waiters, s.notices, s.turns, %s,
+		@@global.read_only, @@autocommit, %s
+		FROM fenlock_meta AS m LEFT JOIN fenlock_stripes AS s ON s.stripe = %d WHERE m.id = 1`, clock, s.identityOf(), number)
+	for range 3 {
+		var r row
+		var version, token, turns sql.NullInt64
+		var at reading
+		var readOnly, autocommit int
+		err := conn.QueryRowContext(ctx, query).Scan(&r.meta, &version, &token, &r.leases, &r.waiters, &r.notices, &turns,
+			&at.began, &at.since, &readOnly, &autocommit, &r.identity)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return r, misconfigured("the table fenlock_meta is empty: %s", runMigrate)
+		case err != nil:
+			return r, err
+		case !version.Valid:
+			return r, misconfigured("the row of stripe %d is missing in fenlock_stripes, which has been emptied: %s", number, runMigrate)
+		case readOnly != 0:
+			return r, misconfigured("the server is read-only (read_only): it is a replica, or a primary that is being replaced; name the primary")
+		case autocommit == 0:
+			return r, misconfigured("the connections of the pool have autocommit off (autocommit=0 in the DSN, or init_connect on the server): turn it on")
+		case token.Int64 < 0 || token.Int64 > int64(fence.MaxToken):
+			return r, fmt.Errorf("%w: %w: its register is %d", node.ErrMisconfigured, errDamaged, token.Int64)
+		}
+		r.number, r.version, r.register, r.turns = number, version.Int64, fence.Token(token.Int64), turns.Int64
+		var ok bool
+		if r.now, ok = at.time(); ok {
+			return r, nil
+		}
+		if _, err := conn.ExecContext(ctx, `SET timestamp = DEFAULT`); err != nil {
+			return r, err
+		}
+	}
+	return row{}, errRetimed
+}
+
+// write writes a row if its version is still the one that was read, and reports whether
+// it was.
+func (s stripe) write(ctx context.Context, conn *sql.Conn, after stripe) (is bool, err error) {
+	set := fmt.Sprintf(`UPDATE fenlock_stripes SET version = %d, token = %d, leases = %s`, after.version, uint64(after.register), literal(after.leases))
+	// What has not changed is not sent: a queue may be long.
+	if string(after.waiters) != string(s.waiters) {
+		set += `, waiters = ` + literal(after.waiters)
+	}
+	if string(after.notices) != string(s.notices) {
+		set += fmt.Sprintf(`, notices = %s, turns = %d`, literal(after.notices), after.turns)
+	}
+	result, err := conn.ExecContext(ctx, fmt.Sprintf(`%s WHERE stripe = %d AND version = %d`, set, s.number, s.version))
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows == 1, err
+}
