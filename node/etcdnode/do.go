@@ -127,7 +127,7 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 			}
 			return s.answer, nil
 		}
-		if next == nil {
+		if next == nil || !s.curious {
 			b, err = o.look(ctx)
 		} else {
 			b, err = o.learn(next, 0)
@@ -175,7 +175,7 @@ func (o *operation) look(ctx context.Context) (belief, error) {
 // learn takes what was read: the mark of admission, and what question asked for.
 func (o *operation) learn(a *outcome, skip int) (belief, error) {
 	all := responses(a.TxnResponse, skip)
-	if o.standing.metaMod != 0 && (len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != o.standing.metaMod) {
+	if o.standing.metaMod != 0 && o.r.Op != node.Release && (len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != o.standing.metaMod) {
 		o.voting.forget(o.standing)
 		return belief{}, errNotAdmitted
 	}
@@ -243,6 +243,7 @@ type served struct {
 	ops           []clientv3.Op
 	guards        []clientv3.Cmp
 	waiter        string // who is notified
+	curious       bool   // it is read who waits, and what is there instead
 }
 
 // serve has the rules decide.
@@ -329,7 +330,7 @@ func (o *operation) enqueue(ctx context.Context, s *served) error {
 
 // guard compares all that the decision rests on.
 func (o *operation) guard(s *served, b belief, register, onlyQueued bool) {
-	if o.standing.metaMod != 0 {
+	if o.standing.metaMod != 0 && o.r.Op != node.Release { // which promises nothing
 		s.guards = append(s.guards, clientv3.Compare(clientv3.ModRevision(o.keys.meta()), "=", o.standing.metaMod))
 	}
 	key := o.keys.lease(o.r.Name)
@@ -359,10 +360,17 @@ func (o *operation) guard(s *served, b belief, register, onlyQueued bool) {
 func (o *operation) try(ctx context.Context, s *served) (*outcome, bool, error) {
 	o.wakes = s.queue.asked
 	q := o.question()
-	t := txn{If: s.guards, Then: s.ops,
-		Else: append([]clientv3.Op{clientv3.OpGet(o.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)}
+	t := txn{If: s.guards, Then: s.ops}
+	// Most names are nobody else's at the moment. What is read for the case that somebody
+	// comes is half of the work of a transaction.
+	s.curious = o.held.isContended(o.r.Name) || o.asker.Waiter != ""
+	if s.curious {
+		t.Else = append([]clientv3.Op{clientv3.OpGet(o.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)
+	}
 	if o.keeps(s) {
-		t.Then = append(t.Then, q.headsOp())
+		if s.curious {
+			t.Then = append(t.Then, q.headsOp())
+		}
 		if o.lease.stale() {
 			o.spawn(func() { o.leases.renew(o.life, o.lease) })
 		}
@@ -371,7 +379,11 @@ func (o *operation) try(ctx context.Context, s *served) (*outcome, bool, error) 
 		}
 		o.tried[s.value] = true
 	}
-	a, err := o.commit(ctx, t)
+	commit := o.commit
+	if !s.curious && s.waiter == "" && !s.queue.insert {
+		commit = func(ctx context.Context, t txn) (outcome, error) { return o.batcher.commit(ctx, o.r.Name, t) }
+	}
+	a, err := commit(ctx, t)
 	if err != nil {
 		return nil, false, err
 	}
@@ -425,7 +437,7 @@ func (o *operation) afterwards(s *served, a *outcome, err error) {
 		o.held.reserved(o.r.Name, a.Header.Revision)
 	case s.value != "":
 		h := &held{record: s.record, mod: a.Header.Revision}
-		if o.keeps(s) {
+		if o.keeps(s) && s.curious {
 			heads := responses(a.TxnResponse, len(s.ops))[0]
 			h.first, h.more = o.question().heads0(heads.Kvs), heads.More
 		}

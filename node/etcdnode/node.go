@@ -22,13 +22,14 @@ type Node struct {
 	user   string
 	tls    bool
 
-	given  bool // the client is the caller's
-	pool   *pool
-	clock  sharedClock
-	leases sharedLeases
-	voting voting
-	held   heldLeases
-	places places
+	given   bool // the client is the caller's
+	pool    *pool
+	clock   sharedClock
+	leases  sharedLeases
+	voting  voting
+	held    heldLeases
+	places  places
+	batcher batcher
 
 	life context.Context // until Close
 	end  context.CancelFunc
@@ -160,6 +161,7 @@ func (n *Node) use(members []*member) {
 	n.held = heldLeases{node: n, byName: map[string]*held{}, contended: map[string]time.Duration{}}
 	n.places = places{node: n, all: map[placeKey]*ownPlace{}, told: map[string]int64{}}
 	n.voting = voting{node: n}
+	n.batcher = batcher{node: n}
 }
 
 // String returns the node's addresses and prefix, without user and password.

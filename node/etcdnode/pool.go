@@ -47,6 +47,19 @@ func (p *pool) leave(m *member) {
 	}
 }
 
+// prefer has a member asked from now on, unless the one that is asked was not m any more.
+// What goes on over that, goes on there.
+func (p *pool) prefer(leader, m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.members {
+		if p.members[p.current] == m && p.members[i] == leader {
+			p.current = i
+			return
+		}
+	}
+}
+
 // patience is how long a member may take to be connected to before another one is tried.
 const patience = 150 * time.Millisecond
 

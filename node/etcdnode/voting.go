@@ -80,6 +80,9 @@ func (v *voting) admitted(ctx context.Context) (*admission, string, error) {
 			defer v.mu.Unlock()
 			if l.found != nil {
 				v.current = l.found
+				if len(v.node.pool.members) > 1 {
+					v.node.spawn(v.preferLeader)
+				}
 			} else if l.err == nil {
 				l.until = time.Now().Add(lookPause)
 			}
@@ -97,6 +100,35 @@ func (v *voting) admitted(ctx context.Context) (*admission, string, error) {
 		return l.found, l.detail, node.NotSent(l.err)
 	case <-ctx.Done():
 		return nil, "", node.NotSent(fmt.Errorf("the cluster is still being looked at: %w", ctx.Err()))
+	}
+}
+
+// preferLeader has the member asked that leads the others: they would pass on to it what
+// they are asked. Nobody waits for it.
+func (v *voting) preferLeader() {
+	n := v.node
+	ctx, cancel := context.WithTimeout(n.life, lookTimeout)
+	defer cancel()
+	asked, _ := n.pool.now()
+	leads := func(m *member) (is, known bool) {
+		if m.connected(ctx) != nil {
+			return false, false
+		}
+		c, err := m.open(ctx)
+		if err != nil {
+			return false, false
+		}
+		a, err := c.Status(ctx, m.address)
+		return err == nil && a.Leader == a.Header.MemberId, err == nil
+	}
+	if is, known := leads(asked); is || !known {
+		return
+	}
+	for _, m := range n.pool.members {
+		if is, _ := leads(m); is {
+			n.pool.prefer(m, asked)
+			return
+		}
 	}
 }
 
