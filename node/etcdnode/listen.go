@@ -128,20 +128,13 @@ func (l *listener) register(ctx context.Context) (r registration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
 	n := l.node
-	m, err := n.pool.ready(ctx)
+	var granted *clientv3.LeaseGrantResponse
+	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
+		r.renewed = clock.Now()
+		granted, err = c.Grant(ctx, listenSeconds)
+		return err
+	})
 	if err != nil {
-		return r, err
-	}
-	c, err := m.open(ctx)
-	if err != nil {
-		return r, err
-	}
-	r.renewed = clock.Now()
-	granted, err := c.Grant(ctx, listenSeconds)
-	if err != nil {
-		if hangs(err) {
-			n.pool.leave(m)
-		}
 		return r, describe(ctx, err)
 	}
 	r.lease = granted.ID

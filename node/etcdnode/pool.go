@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock/node"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
 )
 
@@ -120,6 +121,38 @@ func (m *member) connected(ctx context.Context) error {
 		}
 		if !conn.WaitForStateChange(ctx, state) {
 			return fmt.Errorf("%s: %w", m.address, errConnecting)
+		}
+	}
+}
+
+// firstTry is how long a member has to answer what may be asked twice, before another one
+// is asked; the next has twice as long.
+const firstTry = 400 * time.Millisecond
+
+// repeat asks one member after the other, until one answers or ctx is done: for what may be
+// carried out twice.
+func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, m *member, c *clientv3.Client) error) error {
+	for wait := firstTry; ; wait *= 2 {
+		m, err := p.ready(ctx)
+		if err != nil {
+			return err
+		}
+		c, err := m.open(ctx)
+		if err != nil {
+			return err
+		}
+		try, cancel := context.WithTimeout(ctx, wait)
+		err = ask(try, m, c)
+		cancel()
+		if err == nil || !hangs(err) {
+			return err
+		}
+		p.leave(m)
+		if ctx.Err() != nil {
+			return err
+		}
+		if len(p.members) == 1 {
+			time.Sleep(5 * time.Millisecond) // it may refuse quickly
 		}
 	}
 }

@@ -102,29 +102,22 @@ func (s *sharedLeases) get(ctx context.Context, ttl time.Duration) (*sharedLease
 	}
 }
 
-// grant asks etcd for one. The library repeats the request where it may have been lost:
-// then a lease is left that nobody uses, and ends.
-func (s *sharedLeases) grant(ctx context.Context, class int64) (*sharedLease, error) {
-	m, err := s.pool.ready(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := m.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	asked := clock.Now()
-	a, err := c.Grant(ctx, class)
-	if err != nil {
-		if hangs(err) {
-			s.pool.leave(m)
+// grant asks etcd for one. It is asked again where the request may have been lost: then a
+// lease is left that nobody uses, and ends.
+func (s *sharedLeases) grant(ctx context.Context, class int64) (l *sharedLease, err error) {
+	err = s.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) error {
+		asked := clock.Now()
+		a, err := c.Grant(ctx, class)
+		if err != nil {
+			return fmt.Errorf("asking for an etcd lease: %w", err)
 		}
-		return nil, fmt.Errorf("asking for an etcd lease: %w", err)
-	}
-	if a.TTL < class {
-		return nil, fmt.Errorf("an etcd lease of %d s was asked for, and one of %d s granted", class, a.TTL)
-	}
-	return &sharedLease{id: a.ID, life: time.Duration(a.TTL) * time.Second, since: asked, renewed: asked, term: a.RaftTerm}, nil
+		if a.TTL < class {
+			return fmt.Errorf("an etcd lease of %d s was asked for, and one of %d s granted", class, a.TTL)
+		}
+		l = &sharedLease{id: a.ID, life: time.Duration(a.TTL) * time.Second, since: asked, renewed: asked, term: a.RaftTerm}
+		return nil
+	})
+	return l, err
 }
 
 // usable reports whether keys may be attached to it.
@@ -194,28 +187,21 @@ func (s *sharedLeases) renew(ctx context.Context, l *sharedLease) error {
 }
 
 func (s *sharedLeases) renewOnce(ctx context.Context, l *sharedLease) error {
-	ctx, cancel := context.WithTimeout(ctx, slack)
-	defer cancel()
-	m, err := s.pool.ready(ctx)
-	if err != nil {
-		return err
-	}
-	asked := clock.Now()
-	a, err := m.keepAlive(ctx, l.id)
-	if err != nil {
-		if hangs(err) {
-			s.pool.leave(m)
+	return s.pool.repeat(ctx, func(ctx context.Context, m *member, _ *clientv3.Client) error {
+		asked := clock.Now()
+		a, err := m.keepAlive(ctx, l.id)
+		if err != nil {
+			return fmt.Errorf("renewing the etcd lease: %w", err)
 		}
-		return fmt.Errorf("renewing the etcd lease: %w", err)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if a.TTL <= 0 {
-		l.dead = true
-		return rpctypes.ErrLeaseNotFound
-	}
-	if asked > l.renewed {
-		l.renewed, l.term = asked, a.Header.RaftTerm
-	}
-	return nil
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if a.TTL <= 0 {
+			l.dead = true
+			return rpctypes.ErrLeaseNotFound
+		}
+		if asked > l.renewed {
+			l.renewed, l.term = asked, a.Header.RaftTerm
+		}
+		return nil
+	})
 }

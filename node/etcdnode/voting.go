@@ -181,28 +181,21 @@ func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
 // after the rest, so it is not less than what was written there.
 func (v *voting) facts(ctx context.Context) (f facts, err error) {
 	n := v.node
-	m, err := n.pool.ready(ctx)
-	if err != nil {
-		return f, err
-	}
-	c, err := m.open(ctx)
-	if err != nil {
-		return f, err
-	}
-	floor := v.floor()
-	a, err := clientv3.NewKV(c).Txn(ctx).Then(clientv3.OpGet(n.keys.meta()), clientv3.OpGet(n.keys.notice()),
-		clientv3.OpGet(n.keys.quarantine()), clientv3.OpGet(n.keys.seen())).Commit()
-	if err == nil {
-		err = v.hear(a.Header, floor)
-	}
+	var a *clientv3.TxnResponse
 	var status *clientv3.StatusResponse
-	if err == nil {
-		status, err = c.Status(ctx, m.address)
-	}
-	if err != nil {
-		if hangs(err) {
-			n.pool.leave(m)
+	err = n.pool.repeat(ctx, func(ctx context.Context, m *member, c *clientv3.Client) (err error) {
+		floor := v.floor()
+		a, err = clientv3.NewKV(c).Txn(ctx).Then(clientv3.OpGet(n.keys.meta()), clientv3.OpGet(n.keys.notice()),
+			clientv3.OpGet(n.keys.quarantine()), clientv3.OpGet(n.keys.seen())).Commit()
+		if err == nil {
+			err = v.hear(a.Header, floor)
 		}
+		if err == nil {
+			status, err = c.Status(ctx, m.address)
+		}
+		return err
+	})
+	if err != nil {
 		return f, describe(ctx, err)
 	}
 	if status.IsLearner {
