@@ -172,3 +172,7 @@ func (e *Etcd) Addrs() string {
 	}
 	return strings.Join(all, ",")
 }
+
+// Data returns the folder with the member's data, for tests that take it away or set it
+// back while the member is down.
+func (m *EtcdMember) Data() string { return m.data() }

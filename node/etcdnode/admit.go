@@ -56,7 +56,7 @@ func (v *voting) lookAndAdmit(ctx context.Context) (*admission, string, error) {
 // count the quarantine.
 func (v *voting) begin(ctx context.Context, f facts, to *group) error {
 	n := v.node
-	lost := notice{Format: format, Cluster: f.cluster, Memory: rand.Text(), Fresh: f.meta == nil && f.notice == nil}
+	lost := notice{Format: format, Cluster: f.cluster, Memory: rand.Text(), Fresh: f.meta == nil && f.notice == nil && !v.used()}
 	lost.MaxTTL, lost.Members = f.terms()
 	m, err := n.pool.ready(ctx)
 	if err != nil {
@@ -89,7 +89,7 @@ func (v *voting) begin(ctx context.Context, f facts, to *group) error {
 // admit rebuilds the registers and lets the store vote again, or says what it waits for.
 func (v *voting) admit(ctx context.Context, f facts, to *group, is standing) (detail string, err error) {
 	n := v.node
-	founds := is == quarantined && to.New && f.notice.Fresh
+	founds := is == quarantined && to.New && f.notice.Fresh && !v.used()
 	if is == quarantined && !founds {
 		return v.waiting(ctx, f), nil
 	}

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,6 +18,9 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node/etcdnode"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 // This binary is also the program of the processes that lock.
@@ -61,8 +63,17 @@ func childMain(url, role string) error {
 		_, err := l.Acquire(ctx, "behind")
 		return err
 	}
-	for ctx.Err() == nil { // count in the file
-		err := l.Do(ctx, "counter", func(ctx context.Context, token fence.Token) error { return increment(ctx, role, uint64(token)) })
+	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(role, ","), Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	g, err := etcdnode.NewGuard(c)
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		err := l.Do(ctx, "counter", func(ctx context.Context, token fence.Token) error { return increment(ctx, c, g, token) })
 		if err != nil && ctx.Err() == nil {
 			fmt.Println("note:", err)
 		}
@@ -70,35 +81,37 @@ func childMain(url, role string) error {
 	return nil
 }
 
-// increment adds one to the number in a file, and writes the token beside it. It takes
-// its time, as long as the lock is held.
-func increment(ctx context.Context, file string, token uint64) error {
-	text, err := os.ReadFile(file)
+// increment adds one to a number in etcd that a guard watches over.
+func increment(ctx context.Context, c *clientv3.Client, g *etcdnode.Guard, token fence.Token) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if _, err := g.Do(ctx, counterKey, token); err != nil { // shuts out the one before
+		return err
+	}
+	a, err := c.Get(ctx, counterKey)
 	if err != nil {
 		return err
 	}
-	count, last, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	n, err := strconv.ParseUint(count, 10, 64)
-	if err != nil {
-		return err
+	var n, last uint64
+	if len(a.Kvs) > 0 {
+		if _, err := fmt.Sscan(string(a.Kvs[0].Value), &n, &last); err != nil {
+			return err
+		}
 	}
-	newest, err := strconv.ParseUint(last, 10, 64)
-	if err != nil {
-		return err
+	if uint64(token) <= last {
+		fmt.Println("error: token", token, "after", last)
 	}
-	if token <= newest {
-		fmt.Println("error: token", token, "after", newest)
-	}
-	time.Sleep(time.Millisecond)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	err = os.WriteFile(file, fmt.Appendf(nil, "%d %d\n", n+1, token), 0o600)
-	if err == nil {
+	_, err = g.Do(ctx, counterKey, token, clientv3.OpPut(counterKey, fmt.Sprintf("%d %d", n+1, token)))
+	switch {
+	case err == nil:
 		fmt.Println("done", token)
+	case !errors.As(err, new(*fence.StaleError)):
+		fmt.Println("maybe", token)
 	}
 	return err
 }
+
+const counterKey = "counter"
 
 // start starts a process, and returns how to kill it and the lines that it prints.
 func start(t *testing.T, url, role string) (cmd *exec.Cmd, lines <-chan string) {
@@ -137,5 +150,3 @@ func child(t *testing.T, url string) (*exec.Cmd, func()) {
 	cmd, _ := start(t, url, "hold")
 	return cmd, func() { cmd.Process.Kill() }
 }
-
-var _ = errors.Is

@@ -43,6 +43,7 @@ type voting struct {
 	cluster  uint64 // that answers; 0 if any may
 	revision int64  // the largest that it has answered
 	lost     string // a memory that is known not to be whole any more
+	known    bool   // it was admitted before, whatever its operator says
 	looking  *looking
 }
 
@@ -79,7 +80,7 @@ func (v *voting) admitted(ctx context.Context) (*admission, string, error) {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			if l.found != nil {
-				v.current = l.found
+				v.current, v.known = l.found, true
 				if len(v.node.pool.members) > 1 {
 					v.node.spawn(v.preferLeader)
 				}
@@ -309,6 +310,13 @@ func (n *Node) Join(g node.Group) error {
 	}
 	v.joined, v.earlier = to, earlier
 	return nil
+}
+
+// used reports whether the store was admitted before, as far as this process knows.
+func (v *voting) used() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.known
 }
 
 func (v *voting) group() (*group, string) {
