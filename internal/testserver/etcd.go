@@ -1,0 +1,178 @@
+//go:build unix
+
+package testserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// etcdTool is the server program, and etcdTimeout bounds its build and its start.
+const (
+	etcdTool    = "go.etcd.io/etcd/server/v3"
+	etcdTimeout = 10 * time.Minute
+	etcdStart   = 30 * time.Second
+)
+
+// etcdProgram builds the server of the module tools/etcd, the first time in a minute or
+// so, and later not at all: the path is in Go's build cache.
+var etcdProgram = sync.OnceValues(func() (string, error) {
+	_, here, _, _ := runtime.Caller(0)
+	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", "tool", "-n", etcdTool)
+	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "tools", "etcd")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	var problem strings.Builder
+	cmd.Stderr = &problem
+	path, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go tool -n %s: %w\n%s", etcdTool, err, problem.String())
+	}
+	return strings.TrimSpace(string(path)), nil
+})
+
+// Etcd is an etcd cluster, bound to the test that started it.
+type Etcd struct {
+	t       testing.TB
+	Members []*EtcdMember
+}
+
+// EtcdMember is one member of an Etcd. After Kill or Stop it can be started again.
+type EtcdMember struct {
+	process
+	args []string
+}
+
+// StartEtcd starts a cluster of n members on free loopback ports, with more arguments
+// for all of them, and waits until it serves. The test's end kills it and deletes its
+// data. It writes without waiting for the disk: that a machine loses power is no test.
+func StartEtcd(t testing.TB, n int, args ...string) *Etcd {
+	t.Helper()
+	path, err := etcdProgram()
+	if err != nil {
+		t.Fatalf("etcd's server cannot be built: %v", err)
+	}
+	for {
+		e, err := startEtcd(t, n, path, args)
+		if err == nil {
+			return e
+		}
+		if !errors.Is(err, ErrPortTaken) {
+			t.Fatalf("etcd: %v", err)
+		}
+	}
+}
+
+func startEtcd(t testing.TB, n int, path string, args []string) (*Etcd, error) {
+	t.Helper()
+	e := &Etcd{t: t}
+	var peers, everybody []string
+	for i := range n {
+		peers = append(peers, fmt.Sprintf("http://127.0.0.1:%d", FreePort(t)))
+		everybody = append(everybody, fmt.Sprintf("m%d=%s", i, peers[i]))
+	}
+	scheme := "http"
+	for _, a := range args {
+		if a == "--cert-file" {
+			scheme = "https"
+		}
+	}
+	token := rand.Text() // two clusters never take each other for one
+	for i := range n {
+		dir := t.TempDir()
+		m := &EtcdMember{process: process{t: t, port: FreePort(t), path: path, dir: dir,
+			logPath: filepath.Join(dir, "log"), killSignal: syscall.SIGKILL}}
+		url := scheme + "://" + m.Addr()
+		m.args = append([]string{
+			"--name", fmt.Sprint("m", i), "--data-dir", m.data(), "--listen-client-urls", url, "--advertise-client-urls", url,
+			"--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
+			"--initial-cluster", strings.Join(everybody, ","), "--initial-cluster-token", token,
+			"--unsafe-no-fsync", "--log-level", "warn", "--listen-metrics-urls", fmt.Sprintf("http://127.0.0.1:%d", FreePort(t)),
+		}, args...)
+		e.Members = append(e.Members, m)
+		t.Cleanup(func() { m.end(m.killSignal) })
+	}
+	return e, e.start(e.Members)
+}
+
+// start starts members, all at once, since they wait for each other.
+func (e *Etcd) start(members []*EtcdMember) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), etcdStart, fmt.Errorf("not up within %v", etcdStart))
+	defer cancel()
+	errs := make([]error, len(members))
+	var starting sync.WaitGroup
+	for i, m := range members {
+		starting.Go(func() {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if errs[i] = m.launch(m.args); errs[i] == nil {
+				errs[i] = m.await(ctx, func() error { return m.serves(ctx) })
+			}
+			if errs[i] != nil && !errors.Is(errs[i], ErrPortTaken) {
+				errs[i] = fmt.Errorf("%w; its log:\n%s", errs[i], m.Log())
+			}
+		})
+	}
+	starting.Wait()
+	return errors.Join(errs...)
+}
+
+// Start starts members again that were ended, and waits until each of them serves.
+func (e *Etcd) Start(members ...*EtcdMember) {
+	e.t.Helper()
+	if err := e.start(members); err != nil {
+		e.t.Fatalf("etcd: %v", err)
+	}
+}
+
+// serves returns nil if a member answers a read that takes a leader and a majority.
+func (m *EtcdMember) serves(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	url := m.args[len(m.args)-1]
+	for i, a := range m.args {
+		if a == "--listen-metrics-urls" {
+			url = m.args[i+1]
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/health", nil)
+	if err != nil {
+		return err
+	}
+	request.Close = true
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the member's health is %s", response.Status)
+	}
+	return nil
+}
+
+// Addrs returns the members' addresses, separated by commas.
+func (e *Etcd) Addrs() string {
+	var all []string
+	for _, m := range e.Members {
+		all = append(all, m.Addr())
+	}
+	return strings.Join(all, ",")
+}
+
+// Data returns the folder with the member's data, for tests that take it away or set it
+// back while the member is down.
+func (m *EtcdMember) Data() string { return m.data() }

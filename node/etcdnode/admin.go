@@ -1,0 +1,127 @@
+package etcdnode
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Inspect implements node.Admin. It reads in one transaction.
+func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
+	l, err := n.inspect(ctx, name)
+	return l, n.errorf("inspect", err)
+}
+
+func (n *Node) inspect(ctx context.Context, name string) (l node.Lease, err error) {
+	if err := n.enter(ctx); err != nil {
+		return l, err
+	}
+	standing, _, err := n.voting.admitted(ctx)
+	if err != nil {
+		return l, describe(ctx, err)
+	}
+	q := question{keys: n.keys, name: name, heads: 1}
+	a, err := n.read(ctx, append([]clientv3.Op{clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)...)
+	if err != nil {
+		return l, err
+	}
+	all := responses(a.TxnResponse, 0)
+	b, err := n.believe(q, all[1:])
+	if err != nil {
+		return l, err
+	}
+	l = n.shown(name, &b)
+	l.Out = standing == nil || len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != standing.metaMod
+	if standing != nil && !slices.Equal(standing.meta.Members, []string{alone}) {
+		l.Members = strings.Join(standing.meta.Members, " ")
+	}
+	return l, nil
+}
+
+// shown is what an operator sees of a belief that was read.
+func (n *Node) shown(name string, b *belief) node.Lease {
+	now := n.clock.now()
+	e := n.entry(b, now)
+	l := e.Lease(name, now)
+	l.Remaining = l.Remaining.Truncate(time.Millisecond)
+	return l
+}
+
+// Waiting implements node.Admin. It reads in one transaction.
+func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
+	first, all, err = n.waiting(ctx, name, limit)
+	return first, all, n.errorf("waiting", err)
+}
+
+func (n *Node) waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
+	if err := n.enter(ctx); err != nil {
+		return nil, 0, err
+	}
+	q := question{keys: n.keys, name: name, heads: max(limit, 1)}
+	a, err := n.read(ctx, q.ops()...)
+	if err != nil {
+		return nil, 0, err
+	}
+	b, err := n.believe(q, responses(a.TxnResponse, 0))
+	if err != nil {
+		return nil, 0, err
+	}
+	now := n.clock.now()
+	for _, w := range b.queue.first[:min(max(limit, 0), len(b.queue.first))] {
+		first = append(first, node.WaiterOf(w.Place, now))
+	}
+	return first, b.queue.all, nil
+}
+
+// pageSize is how many leases List reads at a time.
+const pageSize = 256
+
+// List implements node.Admin, in the order of the escaped names. Registers are those of
+// when it began.
+func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
+	return n.errorf("list", n.list(ctx, prefix, yield))
+}
+
+func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
+	if err := n.enter(ctx); err != nil {
+		return err
+	}
+	a, err := n.read(ctx, clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
+	if err != nil {
+		return err
+	}
+	registers, _, err := n.registers(responses(a.TxnResponse, 0)[0])
+	if err != nil {
+		return err
+	}
+	from := n.keys.lease(prefix)
+	end := clientv3.GetPrefixRangeEnd(from)
+	for {
+		a, err := n.read(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(pageSize),
+			clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend)))
+		if err != nil {
+			return err
+		}
+		page := responses(a.TxnResponse, 0)[0]
+		for _, kv := range page.Kvs {
+			from = string(kv.Key) + "\x00"
+			name, ok := n.keys.leaseName(string(kv.Key))
+			record, err := parseRecord(kv.Value)
+			if !ok || err != nil {
+				continue // not to hide all others: who asks about that one is told
+			}
+			b := belief{lease: record, leased: true, leaseMod: kv.ModRevision, register: registers[node.Stripe(name)]}
+			if l := n.shown(name, &b); l.Leased && !yield(l) {
+				return nil
+			}
+		}
+		if !page.More {
+			return nil
+		}
+	}
+}

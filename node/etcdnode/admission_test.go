@@ -1,0 +1,246 @@
+//go:build unix
+
+package etcdnode_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/etcdnode"
+	"github.com/fenlock/fenlock/node/memnode"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// unjoined returns a node in no group.
+func unjoined(t testing.TB, url string) *etcdnode.Node {
+	t.Helper()
+	n, err := etcdnode.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	return n
+}
+
+// A prefix that nothing is recorded for may have been deleted a moment ago: nobody votes
+// until the longest lease would have ended. A member that is asked twice does not count
+// twice.
+func TestQuarantine(t *testing.T) {
+	url := fresh()
+	n, other := unjoined(t, url), unjoined(t, url)
+	r := request(node.Acquire, "a", "1", time.Second)
+	if a := must(t, n, r, node.Rejoining); !strings.Contains(a.Detail, "only who takes locks admits it") {
+		t.Errorf("in no group: %q", a.Detail)
+	}
+	const maxTTL = 2 * time.Second
+	var mu sync.Mutex
+	var warned []string
+	warn := func(_ node.Node, m string) {
+		mu.Lock()
+		defer mu.Unlock()
+		warned = append(warned, m)
+	}
+	for _, n := range []*etcdnode.Node{n, other} {
+		if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, Warn: warn}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	var a node.Answer
+	eventually(t, func() (err error) {
+		if a, err = n.Do(within(t, time.Second), r); err == nil && a.Status == node.Rejoining && !strings.Contains(a.Detail, "voting starts in") && !strings.Contains(a.Detail, "only who takes") {
+			t.Errorf("out: %q", a.Detail)
+		}
+		if err == nil && a.Status != node.Granted {
+			err = fmt.Errorf("%+v", a)
+		}
+		return err
+	})
+	if took := time.Since(began); took < maxTTL {
+		t.Errorf("admitted after %v; want %v at least", took, maxTTL)
+	}
+	must(t, other, request(node.Acquire, "a", "2", time.Second), node.Held)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(warned) != 1 || !strings.Contains(warned[0], "tokens") {
+		t.Errorf("warned %q; want one warning, by the one that admitted it", warned)
+	}
+}
+
+func TestClientsAgreeOnMaxTTL(t *testing.T) {
+	url := fresh()
+	admit(t, open(t, url))
+	n := unjoined(t, url)
+	join(t, n, time.Minute, true)
+	_, err := n.Do(t.Context(), request(node.Acquire, "a", "1", time.Second))
+	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "30s") || !strings.Contains(err.Error(), "1m0s") {
+		t.Errorf("%v; want ErrMisconfigured with both", err)
+	}
+	grouped, more := unjoined(t, url), memnode.New("m")
+	if err := grouped.Join(node.Group{Nodes: []node.Node{grouped, more, memnode.New("o")}, MaxTTL: 30 * time.Second}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := grouped.Do(t.Context(), request(node.Acquire, "a", "1", time.Second)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "alone") {
+		t.Errorf("in a group of three: %v; want ErrMisconfigured", err)
+	}
+}
+
+func TestOneClusterIsOneNode(t *testing.T) {
+	a, b := unjoined(t, fresh()), unjoined(t, fresh())
+	g := node.Group{Nodes: []node.Node{a, b, memnode.New("m")}, MaxTTL: time.Second, New: true}
+	if err := errors.Join(a.Join(g), b.Join(g)); err != nil {
+		t.Fatal(err)
+	}
+	a.Do(t.Context(), request(node.Acquire, "a", "1", time.Second))
+	if _, err := b.Do(t.Context(), request(node.Acquire, "a", "1", time.Second)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "same cluster") {
+		t.Errorf("%v; want ErrMisconfigured", err)
+	}
+}
+
+// The keys are deleted under those who use them: nobody votes until it is safe.
+func TestDeletedKeys(t *testing.T) {
+	e := testserver.StartEtcd(t, 1)
+	url := "etcd://" + e.Addrs()
+	n, other := unjoined(t, url), unjoined(t, url)
+	join(t, n, 2*time.Second, true)
+	join(t, other, 2*time.Second, true)
+	held := request(node.Acquire, "a", "1", time.Second)
+	admit(t, n)
+	admit(t, other)
+	must(t, n, held, node.Granted)
+	if _, err := raw(t, e).Delete(t.Context(), etcdnode.DefaultPrefix, clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, other, request(node.Acquire, "a", "2", time.Second), node.Rejoining)
+	must(t, n, as(node.Extend, held), node.Rejoining)
+	if l, err := other.Inspect(t.Context(), "a"); err != nil || !l.Out {
+		t.Errorf("shown as %+v, %v; want it out", l, err)
+	}
+	became(t, other, request(node.Acquire, "a", "2", time.Second), node.Granted)
+}
+
+// became waits for an answer.
+func became(t testing.TB, n *etcdnode.Node, r node.Request, want node.Status) {
+	t.Helper()
+	eventually(t, func() error {
+		a, err := n.Do(within(t, 2*time.Second), r)
+		if err == nil && a.Status != want {
+			err = fmt.Errorf("%+v", a)
+		}
+		return err
+	})
+}
+
+// A cluster is stopped, set back to a copy of its data, and started again. It has forgotten
+// a lease, and who was there notices.
+func TestSetBack(t *testing.T) {
+	e := testserver.StartEtcd(t, 1)
+	m := e.Members[0]
+	url := "etcd://" + e.Addrs()
+	n, other := unjoined(t, url), unjoined(t, url)
+	join(t, n, 3*time.Second, true)
+	join(t, other, 3*time.Second, true)
+	admit(t, n)
+	admit(t, other)
+	must(t, n, request(node.Acquire, "first", "1", time.Second), node.Granted)
+	m.Stop()
+	backup := t.TempDir()
+	if err := os.CopyFS(backup+"/data", os.DirFS(m.Data())); err != nil {
+		t.Fatal(err)
+	}
+	e.Start(m)
+	held := request(node.Acquire, "a", "1", 2*time.Second)
+	became(t, n, held, node.Granted)
+	must(t, other, request(node.Acquire, "a", "2", time.Second), node.Held)
+	m.Stop()
+	if err := errors.Join(os.RemoveAll(m.Data()), os.Rename(backup+"/data", m.Data())); err != nil {
+		t.Fatal(err)
+	}
+	e.Start(m)
+	var said string
+	eventually(t, func() error {
+		a, err := other.Do(within(t, 2*time.Second), request(node.Acquire, "a", "2", time.Second))
+		if err != nil {
+			said = err.Error()
+			return err
+		}
+		if a.Status != node.Rejoining {
+			t.Fatalf("set back: %+v, and before %q", a, said)
+		}
+		return nil
+	})
+	if !strings.Contains(said, "set back from revision") {
+		t.Errorf("said %q", said)
+	}
+	late := unjoined(t, url) // who comes now finds it written down
+	join(t, late, 3*time.Second, true)
+	must(t, late, request(node.Acquire, "b", "3", time.Second), node.Rejoining)
+	became(t, late, request(node.Acquire, "a", "2", time.Second), node.Granted)
+	became(t, n, request(node.Acquire, "n", "2", time.Second), node.Granted)
+}
+
+// The data is gone, and a new cluster answers at the same address.
+func TestAnotherCluster(t *testing.T) {
+	e := testserver.StartEtcd(t, 1)
+	m := e.Members[0]
+	n := unjoined(t, "etcd://"+e.Addrs())
+	join(t, n, 2*time.Second, true)
+	admit(t, n)
+	must(t, n, request(node.Acquire, "a", "1", time.Second), node.Granted)
+	m.Kill()
+	if err := os.RemoveAll(m.Data()); err != nil {
+		t.Fatal(err)
+	}
+	e.Start(m)
+	eventually(t, func() error {
+		a, err := n.Do(within(t, 2*time.Second), request(node.Acquire, "a", "2", time.Second))
+		if err == nil && a.Status != node.Rejoining {
+			t.Fatalf("a cluster without data: %+v", a)
+		}
+		return err
+	})
+	became(t, n, request(node.Acquire, "a", "3", time.Second), node.Granted)
+}
+
+// Registers are rebuilt from the other nodes of a group.
+func TestRebuiltFromOthers(t *testing.T) {
+	n := unjoined(t, fresh())
+	a, b := memnode.New("a"), memnode.New("b")
+	g := node.Group{Nodes: []node.Node{n, a, b}, MaxTTL: time.Second}
+	r := request(node.Acquire, "x", "1", time.Millisecond)
+	r.Token = 1 << 51
+	for _, other := range []*memnode.Node{a, b} {
+		if err := other.Join(g); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 300 { // more than one transaction has
+			r.Name = fmt.Sprint("x", i)
+			if _, err := other.Do(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := n.Join(g); err != nil {
+		t.Fatal(err)
+	}
+	low := request(node.Acquire, "x7", "2", time.Second)
+	low.Token = 5
+	var got node.Answer
+	eventually(t, func() (err error) {
+		if got, err = n.Do(within(t, 2*time.Second), low); err == nil && got.Status != node.Granted {
+			err = fmt.Errorf("%+v", got)
+		}
+		return err
+	})
+	if got.Register <= 1<<51 {
+		t.Errorf("granted %d; want more than the others' %d", got.Register, uint64(1<<51))
+	}
+}

@@ -1,0 +1,150 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// batcher sends transactions about different names together, as parts of one, while
+// others are under way: raft and the disk then have one entry for all of them. One that
+// is alone is sent at once, as it is.
+//
+// etcd makes all comparisons of a transaction, those of its parts included, before it
+// writes anything. So parts that write the same keys, or compare what another writes,
+// must not travel together: a batch has each name and each register once.
+type batcher struct {
+	node *Node
+
+	mu     sync.Mutex
+	flying int
+	queue  []*part
+}
+
+const (
+	mostFlying = 2
+	mostParts  = 24 // of at most five comparisons or operations; etcd allows 128 in all
+	// partsTimeout bounds a batch whose callers have no deadline.
+	partsTimeout = 5 * time.Second
+)
+
+// part is a transaction that may be sent with others.
+type part struct {
+	txn
+	ctx    context.Context
+	name   string
+	stripe int
+	done   chan struct{}
+	sent   bool
+	out    outcome
+	err    error
+}
+
+// commit is Node.commit for a transaction that is about one name.
+func (b *batcher) commit(ctx context.Context, name string, t txn) (outcome, error) {
+	b.mu.Lock()
+	if b.flying < mostFlying {
+		b.flying++
+		b.mu.Unlock()
+		defer b.next()
+		return b.node.commit(ctx, t)
+	}
+	p := &part{txn: t, ctx: ctx, name: name, stripe: node.Stripe(name), done: make(chan struct{})}
+	b.queue = append(b.queue, p)
+	b.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.out, p.err
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p.sent {
+		return outcome{}, ctx.Err()
+	}
+	b.queue = slices.DeleteFunc(b.queue, func(q *part) bool { return q == p })
+	return outcome{}, node.NotSent(ctx.Err())
+}
+
+// next sends what has come meanwhile.
+func (b *batcher) next() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	batch := b.take()
+	if len(batch) == 0 {
+		b.flying--
+		return
+	}
+	err := b.node.spawn(func() {
+		defer b.next()
+		b.send(batch)
+	})
+	if err != nil {
+		b.flying--
+		for _, p := range append(batch, b.queue...) {
+			p.err = node.NotSent(err)
+			close(p.done)
+		}
+		b.queue = nil
+	}
+}
+
+// take takes from the queue what can travel together.
+func (b *batcher) take() (batch []*part) {
+	names, stripes := map[string]bool{}, map[int]bool{}
+	b.queue = slices.DeleteFunc(b.queue, func(p *part) bool {
+		if len(batch) == mostParts || names[p.name] || stripes[p.stripe] {
+			return false
+		}
+		names[p.name], stripes[p.stripe] = true, true
+		p.sent = true
+		batch = append(batch, p)
+		return true
+	})
+	return batch
+}
+
+// send sends a batch and hands out the answers. The time of the most patient caller
+// counts; the others have left then.
+func (b *batcher) send(batch []*part) {
+	until := time.Time{}
+	for _, p := range batch {
+		deadline, ok := p.ctx.Deadline()
+		if !ok {
+			deadline = time.Now().Add(partsTimeout)
+		}
+		if deadline.After(until) {
+			until = deadline
+		}
+	}
+	ctx, cancel := context.WithDeadline(b.node.life, until)
+	defer cancel()
+	var all txn
+	for _, p := range batch {
+		all.Then = append(all.Then, clientv3.OpTxn(p.If, p.Then, p.Else))
+	}
+	o, err := b.node.commit(ctx, all)
+	if err == nil && len(o.Responses) != len(batch) {
+		err = fmt.Errorf("unexpected answer of %d parts", len(o.Responses))
+	}
+	for i, p := range batch {
+		if p.err = err; err == nil {
+			answer := o.Responses[i].GetResponseTxn()
+			if answer == nil {
+				p.err = errors.New("unexpected answer without a part")
+			} else {
+				p.out = outcome{sent: o.sent, TxnResponse: (*clientv3.TxnResponse)(&pb.TxnResponse{
+					Header: o.Header, Succeeded: answer.Succeeded, Responses: answer.Responses})}
+			}
+		}
+		close(p.done)
+	}
+}

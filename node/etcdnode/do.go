@@ -1,0 +1,451 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// Do implements node.Node.
+func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if err := rule.Check(r); err != nil {
+		return node.Answer{}, n.errorf(r.Op.String(), err)
+	}
+	a, err := n.do(ctx, r)
+	return a, n.errorf(r.Op.String(), err)
+}
+
+// enter says why an operation must not begin.
+func (n *Node) enter(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return node.NotSent(errClosed)
+	}
+	return node.NotSent(ctx.Err())
+}
+
+func (n *Node) do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if err := n.enter(ctx); err != nil {
+		return node.Answer{}, err
+	}
+	r.TTL = r.TTL.Truncate(time.Millisecond)
+	for {
+		standing, detail, err := n.voting.admitted(ctx)
+		switch {
+		case r.Op == node.Release && standing == nil:
+			standing = &admission{} // a release promises nothing: any store may carry it out
+		case err != nil:
+			return node.Answer{}, describe(ctx, err)
+		case standing == nil:
+			return node.Answer{Status: node.Rejoining, Detail: detail}, nil
+		}
+		o := n.newOperation(r, standing)
+		a, err := o.run(ctx)
+		if !errors.Is(err, errNotAdmitted) {
+			return a, err
+		}
+	}
+}
+
+// errNotAdmitted is of an operation that found another mark of admission than it knew. It
+// was not carried out.
+var errNotAdmitted = errors.New("the admission of the store has changed")
+
+// operation is one request, on its way from belief to belief until a transaction finds
+// what was believed.
+type operation struct {
+	*Node
+	r        node.Request
+	standing *admission
+	asker    node.Place   // where r.Place's waiter is, or will be, in the queue
+	lease    *sharedLease // of an acquire or an extend
+	spare    *sharedLease // of a waiter whose client does not listen here
+	heads    int
+	wakes    []string
+	tried    map[string]bool // what transactions of this operation would have written
+}
+
+func (n *Node) newOperation(r node.Request, standing *admission) *operation {
+	return &operation{Node: n, r: r, standing: standing, asker: n.places.known(r.Name, r.Place), heads: headsAtOnce}
+}
+
+func (o *operation) question() question {
+	return question{keys: o.keys, name: o.r.Name, asker: o.asker, heads: o.heads, wakes: o.wakes}
+}
+
+// run tries what is believed, and reads what is there if that was wrong. A transaction
+// whose comparisons fail was not carried out, so this repeats nothing.
+func (o *operation) run(ctx context.Context) (node.Answer, error) {
+	if err := o.attach(ctx); err != nil {
+		return node.Answer{}, node.NotSent(describe(ctx, err))
+	}
+	b, guessed := o.guess(ctx)
+	if !guessed {
+		var err error
+		if b, err = o.look(ctx); err != nil {
+			return node.Answer{}, err
+		}
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return node.Answer{}, node.NotSent(err)
+		}
+		s, err := o.serve(ctx, b)
+		if err != nil {
+			return node.Answer{}, err
+		}
+		if s.queue.short {
+			o.heads *= 4
+			if b, err = o.look(ctx); err != nil {
+				return node.Answer{}, err
+			}
+			continue
+		}
+		if b.read && len(s.ops) == 0 {
+			return s.answer, nil
+		}
+		next, done, err := o.try(ctx, s)
+		switch {
+		case errors.Is(err, errNoLease):
+			if err := o.detach(ctx); err != nil {
+				return node.Answer{}, err
+			}
+		case err != nil:
+			o.afterwards(s, nil, err)
+			return node.Answer{}, err
+		case done:
+			o.afterwards(s, next, nil)
+			if err := o.covered(ctx, s, next); err != nil {
+				return node.Answer{}, err
+			}
+			return s.answer, nil
+		}
+		if next == nil || !s.curious {
+			b, err = o.look(ctx)
+		} else {
+			b, err = o.learn(next, 0)
+		}
+		if err != nil {
+			return node.Answer{}, err
+		}
+		// A copy of its own transaction, which somebody on the way has repeated, would
+		// look like this.
+		if o.r.Op == node.Acquire && b.leased && b.lease.holder == o.r.Holder && o.tried[b.lease.String()] {
+			return node.Answer{}, errors.New("the lease is there, and it is not known since when")
+		}
+	}
+}
+
+// attach gets the etcd lease that the key of a lock is attached to.
+func (o *operation) attach(ctx context.Context) (err error) {
+	if o.r.Op == node.Acquire || o.r.Op == node.Extend {
+		o.lease, err = o.leases.get(ctx, o.r.TTL)
+	}
+	return err
+}
+
+// detach gets another one, when etcd knows one of those that were named no more.
+func (o *operation) detach(ctx context.Context) error {
+	for _, l := range []*sharedLease{o.lease, o.spare} {
+		if l != nil {
+			l.kill()
+		}
+	}
+	o.doubtListeners()
+	return o.attach(ctx)
+}
+
+// look reads what is there.
+func (o *operation) look(ctx context.Context) (belief, error) {
+	ops := append([]clientv3.Op{clientv3.OpGet(o.keys.meta(), clientv3.WithKeysOnly())}, o.question().ops()...)
+	a, err := o.read(ctx, ops...)
+	if err != nil {
+		return belief{}, err
+	}
+	return o.learn(&a, 0)
+}
+
+// learn takes what was read: the mark of admission, and what question asked for.
+func (o *operation) learn(a *outcome, skip int) (belief, error) {
+	all := responses(a.TxnResponse, skip)
+	if o.standing.metaMod != 0 && o.r.Op != node.Release && (len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != o.standing.metaMod) {
+		o.voting.forget(o.standing)
+		return belief{}, errNotAdmitted
+	}
+	return o.believe(o.question(), all[1:])
+}
+
+// guess returns what is probably there, so that one round trip is enough.
+func (o *operation) guess(ctx context.Context) (b belief, ok bool) {
+	switch o.r.Op {
+	case node.Acquire:
+		b.below = o.r.Token
+		if mod := o.places.wasTold(o.r.Place.Waiter); mod != 0 {
+			b.leased, b.leaseMod = true, mod
+			b.lease = record{ttl: rule.ReservationTTL, written: o.clock.now(), holder: node.Reserved(o.r.Place.Waiter)}
+		}
+		return b, b.below > 0
+	case node.Confirm:
+		b.below = o.r.Token + 1
+	case node.Extend:
+		b.below = o.r.Token + 1
+	case node.Release:
+	default:
+		return b, false
+	}
+	h := o.held.of(o.r.Name, o.r.Holder)
+	if h == nil {
+		return b, false
+	}
+	b.leased, b.leaseMod, b.lease = true, h.mod, h.record
+	if o.r.Op == node.Release {
+		b.queue.first, b.queue.more = h.first, h.more
+		if len(h.first) == 0 && o.held.isContended(o.r.Name) {
+			o.peek(ctx, &b)
+		}
+	}
+	return b, true
+}
+
+// peek asks the member alone, without the others, who waits: it may be wrong about the
+// last moment, and it is quick.
+func (o *operation) peek(ctx context.Context, b *belief) {
+	m, err := o.pool.ready(ctx)
+	if err != nil {
+		return
+	}
+	c, err := m.open(ctx)
+	if err != nil {
+		return
+	}
+	q := o.question()
+	a, err := clientv3.NewKV(c).Get(ctx, o.keys.queue(o.r.Name), clientv3.WithRange(o.keys.queueEnd(o.r.Name)),
+		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend), clientv3.WithLimit(headsAtOnce), clientv3.WithKeysOnly(), clientv3.WithSerializable())
+	if err == nil {
+		b.queue.first, b.queue.more = q.heads0(a.Kvs), a.More
+	}
+}
+
+// served is what the rules have made of a belief.
+type served struct {
+	before, after rule.Entry
+	queue         *queue
+	answer        node.Answer
+	record        record // of the lease, if it is written
+	value         string
+	ops           []clientv3.Op
+	guards        []clientv3.Cmp
+	waiter        string // who is notified
+	curious       bool   // it is read who waits, and what is there instead
+}
+
+// serve has the rules decide.
+func (o *operation) serve(ctx context.Context, b belief) (*served, error) {
+	now := o.clock.now()
+	s := &served{before: o.entry(&b, now), queue: &queue{keys: o.keys, name: o.r.Name, asker: o.asker, b: b.queue}}
+	s.after = s.before
+	s.answer, s.waiter = rule.Serve(&s.after, s.queue, now, o.r)
+	s.answer.Remaining = s.answer.Remaining.Truncate(time.Millisecond)
+	key := o.keys.lease(o.r.Name)
+	granted := s.answer.Status == node.Granted
+	changed := s.after.Holder != s.before.Holder || s.after.Token != s.before.Token || granted && o.lease != nil
+	register := s.after.Register != s.before.Register
+	if b.below > 0 && granted && (o.r.Op != node.Extend || o.r.Token > 0) && o.r.Op != node.Release {
+		register = true // it may have been less than was guessed
+	}
+	switch {
+	case s.after.Leased(now) && changed:
+		s.record = record{s.after.Origin, s.after.Token, s.after.Expires - now, now, s.after.Holder}
+		if s.waiter == "" {
+			// A confirm keeps the time that the lease has, and what it is attached to.
+			attached := clientv3.WithIgnoreLease()
+			if o.lease != nil {
+				attached = clientv3.WithLease(o.lease.id)
+			} else {
+				s.record.ttl, s.record.written = b.lease.ttl, b.lease.written
+			}
+			s.value = s.record.String()
+			s.ops = append(s.ops, clientv3.OpPut(key, s.value, attached))
+			// A lease that is created moves its register's revision, so that no earlier
+			// transaction finds the name free and the register as it was.
+			register = register || !s.before.Leased(now) || s.before.Holder != s.after.Holder
+		} else {
+			s.value = s.record.String()
+			s.ops = append(s.ops, o.notify(s, key)...)
+		}
+	case !s.after.Leased(now) && b.leased:
+		s.ops = append(s.ops, clientv3.OpDelete(key))
+	}
+	if register {
+		s.ops = append(s.ops, clientv3.OpPut(o.keys.register(node.Stripe(o.r.Name)), formatRegister(s.after.Register)))
+	}
+	if err := o.enqueue(ctx, s); err != nil {
+		return nil, err
+	}
+	o.guard(s, b, register, len(s.ops) > 0 && s.answer.Status == node.Held && s.waiter == "")
+	return s, nil
+}
+
+// notify reserves the name for a waiter, and wakes it. The reservation goes with the
+// waiter's process.
+func (o *operation) notify(s *served, key string) []clientv3.Op {
+	var attached []clientv3.OpOption
+	for _, w := range s.queue.looked {
+		if w.Waiter == s.waiter {
+			attached = append(attached, clientv3.WithLease(w.lease))
+		}
+	}
+	return []clientv3.Op{
+		clientv3.OpPut(key, s.value, attached...),
+		clientv3.OpPut(o.keys.wake(clientOf(s.waiter)), s.waiter, clientv3.WithIgnoreLease()),
+	}
+}
+
+// enqueue writes what has become of the queue.
+func (o *operation) enqueue(ctx context.Context, s *served) error {
+	for _, key := range s.queue.removed {
+		s.ops = append(s.ops, clientv3.OpDelete(key))
+	}
+	if !s.queue.insert {
+		return nil
+	}
+	lease := o.listening(clientOf(s.queue.asker.Waiter))
+	if lease == clientv3.NoLease {
+		var err error
+		if o.spare, err = o.leases.get(ctx, rule.QueueExpiry); err != nil {
+			return node.NotSent(describe(ctx, err))
+		}
+		lease = o.spare.id
+	}
+	s.ops = append(s.ops, clientv3.OpPut(o.keys.waiter(o.r.Name, s.queue.asker), "", clientv3.WithLease(lease)))
+	return nil
+}
+
+// guard compares all that the decision rests on.
+func (o *operation) guard(s *served, b belief, register, onlyQueued bool) {
+	if o.standing.metaMod != 0 && o.r.Op != node.Release { // which promises nothing
+		s.guards = append(s.guards, clientv3.Compare(clientv3.ModRevision(o.keys.meta()), "=", o.standing.metaMod))
+	}
+	key := o.keys.lease(o.r.Name)
+	switch {
+	case onlyQueued:
+		// That somebody has it is enough.
+		s.guards = append(s.guards, clientv3.Compare(clientv3.CreateRevision(key), ">", 0))
+	case b.leased:
+		s.guards = append(s.guards, clientv3.Compare(clientv3.ModRevision(key), "=", b.leaseMod))
+	default:
+		s.guards = append(s.guards, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
+	}
+	r := o.keys.register(node.Stripe(o.r.Name))
+	switch floor := o.r.Op == node.Extend && o.r.Token > 0; {
+	case !register && o.r.Op != node.Confirm && !floor:
+		// It was not looked at.
+	case b.below > 0:
+		s.guards = append(s.guards, clientv3.Compare(clientv3.Value(r), "<", formatRegister(b.below)))
+	default:
+		s.guards = append(s.guards, clientv3.Compare(clientv3.ModRevision(r), "=", b.registerMod))
+	}
+	s.guards = append(s.guards, s.queue.guards()...)
+}
+
+// try sends the transaction. It returns whether it was carried out, with the answers to
+// what was read afterwards, or with what is there instead.
+func (o *operation) try(ctx context.Context, s *served) (*outcome, bool, error) {
+	o.wakes = s.queue.asked
+	q := o.question()
+	t := txn{If: s.guards, Then: s.ops}
+	// Most names are nobody else's at the moment. What is read for the case that somebody
+	// comes is half of the work of a transaction.
+	s.curious = o.held.isContended(o.r.Name) || o.asker.Waiter != ""
+	if s.curious {
+		t.Else = append([]clientv3.Op{clientv3.OpGet(o.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)
+	}
+	if o.keeps(s) {
+		if s.curious {
+			t.Then = append(t.Then, q.headsOp())
+		}
+		if o.lease.stale() {
+			o.spawn(func() { o.leases.renew(o.life, o.lease) })
+		}
+		if o.tried == nil {
+			o.tried = map[string]bool{}
+		}
+		o.tried[s.value] = true
+	}
+	commit := o.commit
+	if !s.curious && s.waiter == "" && !s.queue.insert {
+		commit = func(ctx context.Context, t txn) (outcome, error) { return o.batcher.commit(ctx, o.r.Name, t) }
+	}
+	a, err := commit(ctx, t)
+	if err != nil {
+		return nil, false, err
+	}
+	return &a, a.Succeeded, nil
+}
+
+// keeps reports whether the operation leaves the holder with a lease whose end was set.
+func (o *operation) keeps(s *served) bool {
+	return o.lease != nil && s.answer.Status == node.Granted
+}
+
+// covered makes sure that etcd keeps what was granted for its TTL, or says that this is
+// not known: then it is there all the same, for a time.
+func (o *operation) covered(ctx context.Context, s *served, a *outcome) error {
+	if !o.keeps(s) {
+		return nil
+	}
+	for range 2 {
+		if o.lease.covers(a.sent, o.r.TTL, a.Header.RaftTerm) {
+			return nil
+		}
+		if err := o.leases.renew(ctx, o.lease); err != nil {
+			return describe(ctx, fmt.Errorf("it was granted, and for how long is not known: %w", err))
+		}
+	}
+	if o.lease.covers(a.sent, o.r.TTL, a.Header.RaftTerm) {
+		return nil
+	}
+	return fmt.Errorf("it was granted, and etcd took more than %v to say so, so that it may end too early", slack)
+}
+
+// afterwards remembers what the operation has left: in etcd, or perhaps there.
+func (o *operation) afterwards(s *served, a *outcome, err error) {
+	q := s.queue
+	switch {
+	case q.insert:
+		o.places.keep(o.r.Name, q.asker)
+	case q.renewed:
+		o.places.keep(o.r.Name, o.asker)
+	case len(q.removed) > 0 && err == nil && !q.b.in:
+		o.places.drop(o.r.Name, o.asker)
+	}
+	if err != nil {
+		if o.keeps(s) && !errors.Is(err, node.ErrNotSent) {
+			o.held.doubt(o.r.Name, s.value, o.r.TTL)
+		}
+		return
+	}
+	switch {
+	case s.waiter != "":
+		o.held.reserved(o.r.Name, a.Header.Revision)
+	case s.value != "":
+		h := &held{record: s.record, mod: a.Header.Revision}
+		if o.keeps(s) && s.curious {
+			heads := responses(a.TxnResponse, len(s.ops))[0]
+			h.first, h.more = o.question().heads0(heads.Kvs), heads.More
+		}
+		o.held.keep(o.r.Name, h, o.lease != nil)
+	case s.answer.Status == node.Granted:
+		o.held.drop(o.r.Name, o.r.Holder)
+	}
+	if o.r.Op == node.Release && (s.waiter != "" || len(q.looked) > 0) {
+		o.held.contend(o.r.Name)
+	}
+}

@@ -1,0 +1,25 @@
+// Package etcdnode makes an etcd cluster a node of fenlock: the whole cluster is one
+// node, usually the only one of its group.
+//
+// An operation is one transaction of etcd's. What it decides by is compared in it, by
+// revisions that never come twice: a comparison that fails has changed nothing, returns
+// what is there now, and the decision (package node/rule) is taken anew. So no
+// transaction can be carried out twice, whatever happens on its way.
+//
+// A lock's lease is a key. etcd's transactions know no time, so a key goes in one of two
+// ways: the process that wrote it removes it when its TTL is over, and if that process is
+// gone, etcd does, by the etcd lease that the key is attached to, a second or two later.
+// An etcd lease is shared by the locks of a process with the same TTL, is kept alive by
+// their operations alone, and is replaced twice a minute (sharedlease.go).
+//
+// The keys of a node, below its prefix:
+//
+//	lease/NAME              who has the name: a lock, or a reservation for a waiter
+//	register/STRIPE         the register of a stripe, never deleted
+//	queue/NAME/STAMP/WAITER who waits for a name, in order
+//	wake/CLIENT             a client that listens: what is written there wakes its waiter
+//	meta, notice, quarantine, seen    admission, see there
+//
+// Names are escaped as the segments of a URL's path are. docs/etcd.md has the rights
+// that a user needs.
+package etcdnode

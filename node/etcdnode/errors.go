@@ -1,0 +1,113 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fenlock/fenlock/node"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+var (
+	errClosed  = errors.New("the node is closed")
+	errNoLease = errors.New("the etcd lease has ended") // nothing was carried out
+	errForeign = errors.New("a key below the prefix has a value that no fenlock wrote: it was changed by hand, or another program uses the prefix")
+)
+
+// misconfigured returns an error that waiting does not mend.
+func misconfigured(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", node.ErrMisconfigured, fmt.Sprintf(format, args...))
+}
+
+// verdict is what is known of an error of etcd's, and what to do about it.
+type verdict struct {
+	err     error // matches, by its text
+	advice  string
+	mend    bool // waiting does not help
+	nothing bool // certainly not carried out
+}
+
+// verdicts of what a server says. The codes of gRPC are too coarse.
+var verdicts = []verdict{
+	{rpctypes.ErrGRPCPermissionDenied, "the user lacks the role: readwrite on the node's prefix, docs/etcd.md has the commands", true, true},
+	{rpctypes.ErrGRPCUserEmpty, "the cluster wants a user: etcd://user:password@host", true, true},
+	{rpctypes.ErrGRPCAuthFailed, "user or password is wrong", true, true},
+	{rpctypes.ErrGRPCUserNotFound, "user or password is wrong", true, true},
+	{rpctypes.ErrGRPCAuthNotEnabled, "the cluster has no authentication: leave user and password out of the URL", true, true},
+	{rpctypes.ErrGRPCInvalidAuthToken, "the token has expired, or the cluster has forgotten it; a new one is asked for", false, true},
+	{rpctypes.ErrGRPCAuthOldRevision, "users or roles have just been changed; it is tried again", false, true},
+	{rpctypes.ErrGRPCNoSpace, "the database is full: compact and defragment it, raise --quota-backend-bytes, then etcdctl alarm disarm; held locks cannot be extended until then", false, true},
+	{rpctypes.ErrGRPCCorrupt, "a member's data is corrupt: see etcd's documentation on data corruption; do not use the cluster until it is mended", true, true},
+	{rpctypes.ErrTooManyRequests, "etcd is overloaded: it has more than 5,000 requests that wait for the disk", false, true},
+	{rpctypes.ErrGRPCRequestTooLarge, "the request is larger than --max-request-bytes: a shorter name helps", true, true},
+	{rpctypes.ErrGRPCTooManyOps, "--max-txn-ops is too small: fenlock needs etcd's default of 128", true, true},
+	{rpctypes.ErrGRPCNotSupportedForLearner, "the URL names a learner: promote it (etcdctl member promote), or name voting members only", true, true},
+	{rpctypes.ErrGRPCNoLeader, "the cluster has no leader: fewer than a majority of its members run, or they cannot reach each other", false, false},
+	{rpctypes.ErrGRPCTimeout, "etcd has not carried it out in time: a slow disk, or no majority", false, false},
+	{rpctypes.ErrGRPCTimeoutDueToLeaderFail, "the leader was lost meanwhile", false, false},
+	{rpctypes.ErrGRPCTimeoutDueToConnectionLost, "the member has lost the others", false, false},
+	{rpctypes.ErrGRPCLeaderChanged, "the leader has changed meanwhile", false, false},
+	{rpctypes.ErrGRPCStopped, "the member is shutting down", false, false},
+	{rpctypes.ErrGRPCUnhealthy, "the member is not healthy", false, false},
+}
+
+// judge returns what is known of an error.
+func judge(err error) (v verdict, known bool) {
+	text := rpctypes.ErrorDesc(err)
+	for _, v := range verdicts {
+		if said := rpctypes.ErrorDesc(v.err); text == said || strings.HasSuffix(text, ": "+said) {
+			return v, true
+		}
+	}
+	return verdict{}, false
+}
+
+// is reports whether a server has said so.
+func is(err, said error) bool {
+	return err != nil && rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(said)
+}
+
+// describe says what a person can do, and marks what waiting does not mend. The error
+// matches that of the context if that is done.
+func describe(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if v, known := judge(err); known {
+		if v.mend {
+			err = fmt.Errorf("%w: %w (%s)", node.ErrMisconfigured, err, v.advice)
+		} else {
+			err = fmt.Errorf("%w (%s)", err, v.advice)
+		}
+		if v.nothing {
+			err = node.NotSent(err)
+		}
+	}
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	return err
+}
+
+// hangs reports whether an error may be the member's own fault, so that another one is
+// to be asked from now on.
+func hangs(err error) bool {
+	code := status.Code(err)
+	if said := (rpctypes.EtcdError{}); errors.As(err, &said) {
+		code = said.Code()
+	}
+	return code == codes.Unavailable || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
+}
+
+// errorf names the node in an error.
+func (n *Node) errorf(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("etcd %s: %s: %w", n.name, op, err)
+}

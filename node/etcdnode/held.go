@@ -1,0 +1,295 @@
+package etcdnode
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/clock"
+	"github.com/fenlock/fenlock/node/rule"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// held is a lease that this process has written, as it was then.
+type held struct {
+	record record
+	mod    int64    // the revision of its key
+	first  []queued // who waited for the name then
+	more   bool
+	timer  *time.Timer
+}
+
+// heldLeases are those of a process. It removes the key of each when its TTL is over:
+// etcd leases are longer, and shared. By the revision or the value, so that nothing is
+// removed but what was meant.
+type heldLeases struct {
+	node *Node
+
+	mu        sync.Mutex
+	stopped   bool
+	byName    map[string]*held
+	timers    map[*time.Timer]bool     // of others
+	seen      map[int64]time.Duration  // when a reservation with this revision was seen first
+	contended map[string]time.Duration // when somebody waited for a name that was released
+}
+
+// bounds of what is remembered for the sake of speed only.
+const (
+	mostRemembered = 4096
+	contendedFor   = time.Minute
+)
+
+// of returns the lease of a holder.
+func (l *heldLeases) of(name string, holder node.Holder) *held {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.byName[name]; h != nil && h.record.holder == holder {
+		copied := *h
+		return &copied
+	}
+	return nil
+}
+
+// keep remembers a lease that was written. With anew its end was set: it is over after
+// its TTL, counted from now, which is later than etcd has carried it out.
+func (l *heldLeases) keep(name string, h *held, anew bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.byName[name]
+	if old != nil && old.mod > h.mod || l.stopped {
+		return // answers may come in another order
+	}
+	if old != nil && !anew {
+		h.timer, h.first, h.more = old.timer, old.first, old.more
+	} else if old != nil {
+		old.timer.Stop()
+	}
+	l.byName[name] = h
+	if h.timer == nil {
+		holder := h.record.holder
+		h.timer = time.AfterFunc(h.record.ttl, func() { l.over(name, holder) })
+	}
+}
+
+// over ends a lease that was not extended in time.
+func (l *heldLeases) over(name string, holder node.Holder) {
+	h := l.of(name, holder)
+	if h == nil {
+		return
+	}
+	key := l.node.keys.lease(name)
+	l.remove(key, clientv3.Compare(clientv3.ModRevision(key), "=", h.mod))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.byName[name]; now != nil && now.mod == h.mod {
+		delete(l.byName, name)
+	}
+}
+
+// drop forgets a lease that is gone.
+func (l *heldLeases) drop(name string, holder node.Holder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if h := l.byName[name]; h != nil && (holder == "" || h.record.holder == holder) {
+		h.timer.Stop()
+		delete(l.byName, name)
+	}
+}
+
+// doubt ends a lease that may have been written, or may be still.
+func (l *heldLeases) doubt(name, value string, ttl time.Duration) {
+	key := l.node.keys.lease(name)
+	l.after(ttl, func() { l.remove(key, clientv3.Compare(clientv3.Value(key), "=", value)) })
+}
+
+// reserved ends a reservation.
+func (l *heldLeases) reserved(name string, mod int64) {
+	key := l.node.keys.lease(name)
+	l.after(rule.ReservationTTL, func() { l.remove(key, clientv3.Compare(clientv3.ModRevision(key), "=", mod)) })
+}
+
+func (l *heldLeases) after(d time.Duration, f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		return
+	}
+	if l.timers == nil {
+		l.timers = map[*time.Timer]bool{}
+	}
+	var t *time.Timer
+	t = time.AfterFunc(d, func() {
+		l.mu.Lock()
+		delete(l.timers, t)
+		l.mu.Unlock()
+		f()
+	})
+	l.timers[t] = true
+}
+
+// removeTimeout bounds one try to remove a key, and removePause is between two.
+const (
+	removeTimeout = 2 * time.Second
+	removePause   = 500 * time.Millisecond
+)
+
+// remove deletes a key if it is as it was, however long that takes. Should the process
+// end before, etcd does it.
+func (l *heldLeases) remove(key string, as clientv3.Cmp) {
+	l.node.spawn(func() {
+		for l.node.life.Err() == nil {
+			ctx, cancel := context.WithTimeout(l.node.life, removeTimeout)
+			_, err := l.node.commit(ctx, txn{If: []clientv3.Cmp{as}, Then: []clientv3.Op{clientv3.OpDelete(key)}})
+			cancel()
+			if err == nil {
+				return
+			}
+			select {
+			case <-time.After(removePause):
+			case <-l.node.life.Done():
+			}
+		}
+	})
+}
+
+// seenFor returns how long ago this process saw a reservation first, by its revision.
+func (l *heldLeases) seenFor(mod int64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := clock.Now()
+	if at, ok := l.seen[mod]; ok {
+		return now - at
+	}
+	if l.seen == nil || len(l.seen) >= mostRemembered {
+		l.seen = map[int64]time.Duration{}
+	}
+	l.seen[mod] = now
+	return 0
+}
+
+// contend remembers that somebody waited when a name was released.
+func (l *heldLeases) contend(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.contended) >= mostRemembered {
+		clear(l.contended)
+	}
+	l.contended[name] = clock.Now()
+}
+
+func (l *heldLeases) isContended(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at, ok := l.contended[name]
+	return ok && clock.Now() < at+contendedFor
+}
+
+// stop leaves all leases to etcd.
+func (l *heldLeases) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopped = true
+	for _, h := range l.byName {
+		h.timer.Stop()
+	}
+	for t := range l.timers {
+		t.Stop()
+	}
+}
+
+// placeKey is a waiter, without its label, and what it waits for.
+type placeKey struct{ name, waiter string }
+
+// ownPlace is where a waiter of this process is in a queue.
+type ownPlace struct {
+	node.Place
+	timer *time.Timer
+}
+
+// places are those of the waiters of a process. A waiter that has not asked for
+// rule.QueueExpiry is taken out: its wait is over, and the word of it was lost.
+type places struct {
+	node *Node
+
+	mu      sync.Mutex
+	stopped bool
+	all     map[placeKey]*ownPlace
+	told    map[string]int64 // waiters that were notified, with the revision of that
+}
+
+// known returns where a waiter is, or will be if it comes now. A waiter that comes again
+// keeps the place that it has.
+func (p *places) known(name string, place node.Place) node.Place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if own := p.all[placeKey{name, place.Waiter}]; own != nil && place.Waiter != "" {
+		return own.Place
+	}
+	return place
+}
+
+// keep remembers a place, and that its waiter has asked.
+func (p *places) keep(name string, place node.Place) {
+	if place.Waiter == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return
+	}
+	key := placeKey{name, place.Waiter}
+	if own := p.all[key]; own != nil {
+		own.Place = place
+		own.timer.Reset(rule.QueueExpiry)
+		return
+	}
+	p.all[key] = &ownPlace{place, time.AfterFunc(rule.QueueExpiry, func() {
+		waiter := p.node.keys.waiter(name, p.known(name, place))
+		p.drop(name, place)
+		p.node.held.remove(waiter, clientv3.Compare(clientv3.CreateRevision(waiter), ">", 0))
+	})}
+}
+
+// drop forgets a place that is left.
+func (p *places) drop(name string, place node.Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if own := p.all[placeKey{name, place.Waiter}]; own != nil {
+		own.timer.Stop()
+		delete(p.all, placeKey{name, place.Waiter})
+	}
+}
+
+// tell remembers that a waiter was notified, in the transaction with this revision.
+func (p *places) tell(waiter string, revision int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.told) >= mostRemembered {
+		clear(p.told)
+	}
+	p.told[waiter] = revision
+}
+
+// wasTold returns that revision, once: it is that of the lease which reserves the name.
+func (p *places) wasTold(waiter string) int64 {
+	if waiter == "" {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	revision := p.told[waiter]
+	delete(p.told, waiter)
+	return revision
+}
+
+func (p *places) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	for _, own := range p.all {
+		own.timer.Stop()
+	}
+}

@@ -1,0 +1,217 @@
+package etcdnode
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Node is one etcd cluster. It implements node.Node, node.Queuer, node.Rejoiner,
+// node.Admin and node.Examiner, and is safe for concurrent use. Make one with Open or
+// New; the zero Node is not usable.
+type Node struct {
+	name   string // for people
+	member string // what clients of its group call it
+	keys   keys
+	user   string
+	tls    bool
+
+	given   bool // the client is the caller's
+	pool    *pool
+	clock   sharedClock
+	leases  sharedLeases
+	voting  voting
+	held    heldLeases
+	places  places
+	batcher batcher
+
+	life context.Context // until Close
+	end  context.CancelFunc
+
+	mu        sync.Mutex
+	closed    bool
+	work      sync.WaitGroup // what goes on in the background; added to under mu
+	listeners map[string]*listener
+}
+
+var (
+	_ node.Node     = (*Node)(nil)
+	_ node.Queuer   = (*Node)(nil)
+	_ node.Rejoiner = (*Node)(nil)
+	_ node.Admin    = (*Node)(nil)
+	_ node.Examiner = (*Node)(nil)
+)
+
+// Open returns the node at a URL, which names some or all members of one cluster:
+//
+//	etcd://[user:password@]host1[:2379],host2[:2379],...[/prefix]
+//	etcds://...                                                    TLS
+//
+// All clients of a node use the same prefix; without one it is DefaultPrefix. TLS
+// verifies the members' certificates against the system's roots, or against the PEM file
+// that the parameter ca names; cert and key name the client's own, and servername the
+// name that the members' are for. The parameter passwordfile names a file that has the
+// password in its only line, and that nobody else may read. These files are read when a
+// member is first connected to. Where clients of a group reach the cluster by different
+// addresses, the parameter name says what it is called.
+//
+// Open sends nothing and connects to nothing. The error is about the URL, matches
+// node.ErrInvalid, and contains no password.
+func Open(rawURL string) (*Node, error) {
+	a, err := parseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	n := newNode(a.prefix)
+	n.name, n.member, n.user, n.tls = a.name, a.member, a.user, a.tls != nil
+	var members []*member
+	for _, address := range a.members {
+		members = append(members, &member{address: address, life: n.life, dial: func(ctx context.Context) (*clientv3.Client, error) {
+			return a.connect(ctx, address)
+		}})
+	}
+	n.use(members)
+	return n, nil
+}
+
+// connect makes a client for one member. It returns before there is a connection, unless
+// there is a user, who has to be authenticated first.
+func (a *address) connect(ctx context.Context, member string) (*clientv3.Client, error) {
+	password, err := a.password()
+	if err != nil {
+		return nil, misconfigured("passwordfile: %v", err)
+	}
+	config := clientv3.Config{
+		Endpoints: []string{"http://" + member}, Username: a.user, Password: password,
+		DialTimeout: openTimeout,
+		// A member whose machine is gone answers nothing, not even that it is gone.
+		// gRPC allows no shorter time.
+		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second, PermitWithoutStream: false,
+		// Once. The library takes what comes with the codes Canceled and
+		// DeadlineExceeded, from a proxy say, for not carried out.
+		MaxUnaryRetries: 1,
+		Logger:          zap.NewNop(),
+	}
+	if a.tls != nil {
+		config.Endpoints[0] = "https://" + member
+		if config.TLS, err = a.tls(); err != nil {
+			return nil, misconfigured("%v", err)
+		}
+	}
+	return clientv3.New(config)
+}
+
+// New returns a node on an existing client, with keys below a prefix, "" for
+// DefaultPrefix. The client stays the caller's: Close does not close it.
+//
+// The error matches node.ErrInvalid if the client is none, is closed, or has a namespace's
+// or another wrapper's KV in the place of its own. Of a client's configuration etcd's
+// library shows nothing else. These settings matter: DialKeepAliveTime 10 s (without it a
+// member whose machine is gone is waited for by every request that is sent there until
+// its time is over), MaxUnaryRetries 1 (fenlock's transactions cannot be carried out twice,
+// but a repeated one may be answered as lost). A client asks its members in turn, so
+// with one that hangs a part of the requests has no answer; Open does better.
+func New(client *clientv3.Client, prefix string) (*Node, error) {
+	if client == nil || client.ActiveConnection() == nil || len(client.Endpoints()) == 0 {
+		return nil, invalidf("the client is none that clientv3.New has made")
+	}
+	if err := client.Ctx().Err(); err != nil {
+		return nil, invalidf("the client is closed")
+	}
+	if prefix == "" {
+		prefix = DefaultPrefix
+	}
+	if prefix[len(prefix)-1] != '/' {
+		return nil, invalidf("the prefix %q does not end with a slash", prefix)
+	}
+	n := newNode(keys(prefix))
+	n.given, n.user = true, client.Username
+	for i, e := range client.Endpoints() {
+		if i > 0 {
+			n.member += ","
+		}
+		n.member += trimScheme(e)
+	}
+	if prefix != DefaultPrefix {
+		n.member += prefix[:len(prefix)-1]
+	}
+	n.name = "etcd://" + n.member
+	// The KV of the library itself: what the caller has put into the client's fields may
+	// answer from a cache or put something before the keys.
+	n.use([]*member{{address: client.Endpoints()[0], life: n.life, client: client}})
+	return n, nil
+}
+
+func newNode(prefix keys) *Node {
+	n := &Node{keys: prefix, listeners: map[string]*listener{}}
+	n.life, n.end = context.WithCancel(context.Background())
+	return n
+}
+
+// use puts the parts together.
+func (n *Node) use(members []*member) {
+	n.pool = newPool(members)
+	n.leases = sharedLeases{pool: n.pool, life: n.life, current: map[int64]*sharedLease{}, granting: map[int64]*granting{}}
+	n.held = heldLeases{node: n, byName: map[string]*held{}, contended: map[string]time.Duration{}}
+	n.places = places{node: n, all: map[placeKey]*ownPlace{}, told: map[string]int64{}}
+	n.voting = voting{node: n}
+	n.batcher = batcher{node: n}
+}
+
+// String returns the node's addresses and prefix, without user and password.
+func (n *Node) String() string { return n.name }
+
+// Member returns what all clients of the node's group call it.
+func (n *Node) Member() string { return n.member }
+
+// Engine returns n.
+func (n *Node) Engine() any { return n }
+
+// spawn runs f in the background, or returns errClosed. Close waits for it.
+func (n *Node) spawn(f func()) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return errClosed
+	}
+	n.work.Go(f)
+	return nil
+}
+
+// Close ends all requests, with an unknown outcome, and makes the waiters unreachable. A
+// lease that is not released stays until etcd ends it: its holder may rely on it. The
+// client that New was given goes on. A second Close does nothing.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return nil
+	}
+	n.closed = true
+	listeners := n.listeners
+	n.listeners = nil
+	n.mu.Unlock()
+	n.held.stop()
+	n.places.stop()
+	leaveAll(n, listeners)
+	n.end()
+	for _, m := range n.pool.members {
+		m.close(n.given)
+	}
+	n.work.Wait()
+	return nil
+}
+
+// trimScheme returns an endpoint of etcd's without its scheme.
+func trimScheme(endpoint string) string {
+	if _, rest, ok := strings.Cut(endpoint, "://"); ok {
+		return rest
+	}
+	return endpoint
+}

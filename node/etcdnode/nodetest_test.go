@@ -1,0 +1,94 @@
+//go:build unix
+
+package etcdnode_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/etcdnode"
+	"github.com/fenlock/fenlock/nodetest"
+)
+
+// shared is a cluster of three for the tests that do it no harm, each with a prefix of its
+// own. It is started by the first and stays until the binary ends.
+var shared = sync.OnceValue(func() *testserver.Etcd {
+	outside := new(testserver.Outside)
+	ends = append(ends, outside.Close)
+	var e *testserver.Etcd
+	if err := testserver.Try(func() error { e = testserver.StartEtcd(outside, 3); return nil }); err != nil {
+		panic(err)
+	}
+	return e
+})
+
+var ends []func()
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, end := range ends {
+		end()
+	}
+	os.Exit(code)
+}
+
+var prefixes atomic.Int64
+
+// fresh returns a URL of the shared cluster with a prefix that nobody has used.
+func fresh() string { return fmt.Sprintf("etcd://%s/test/%d", shared().Addrs(), prefixes.Add(1)) }
+
+// open returns a node, joined to a group of its own that is new.
+func open(t testing.TB, url string) *etcdnode.Node {
+	t.Helper()
+	n, err := etcdnode.Open(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	join(t, n, 30*time.Second, true)
+	return n
+}
+
+func join(t testing.TB, n *etcdnode.Node, maxTTL time.Duration, isNew bool) {
+	t.Helper()
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: isNew}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// admit waits until a node votes.
+func admit(t testing.TB, n *etcdnode.Node) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var err error
+	var l node.Lease
+	for l.Out = true; l.Out; time.Sleep(5 * time.Millisecond) {
+		if l, err = n.Inspect(ctx, "admit"); err != nil && ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		l.Out = l.Out || err != nil
+	}
+}
+
+// lag is by how much a lease may outlive its TTL while its process is there: the time that
+// its removal takes, on a slow machine.
+const lag = 300 * time.Millisecond
+
+func TestConformance(t *testing.T) {
+	shared()
+	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
+		url := fresh()
+		n, other := open(t, url), open(t, url)
+		admit(t, n)
+		admit(t, other)
+		return nodetest.Harness{Node: n, Other: other, Wait: func(d time.Duration) { time.Sleep(d + lag) }}
+	})
+}

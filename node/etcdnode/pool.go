@@ -1,0 +1,158 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
+)
+
+// pool is the members of the cluster that a client may ask, of which it asks one until
+// that fails. etcd's own client asks them in turn: with one of three that hangs, every
+// third request would be lost.
+type pool struct {
+	members []*member
+
+	mu      sync.Mutex
+	current int
+	moved   chan struct{} // closed when current is another one
+}
+
+func newPool(members []*member) *pool {
+	// Not all clients begin with the same one.
+	return &pool{members: members, current: rand.IntN(len(members)), moved: make(chan struct{})}
+}
+
+// now returns the member that is asked, and what is closed when it is another one.
+func (p *pool) now() (*member, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.members[p.current], p.moved
+}
+
+// leave has another member asked than m, if it is still asked.
+func (p *pool) leave(m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.members) > 1 && p.members[p.current] == m {
+		p.current = (p.current + 1) % len(p.members)
+		close(p.moved)
+		p.moved = make(chan struct{})
+	}
+}
+
+// prefer has a member asked from now on, unless the one that is asked was not m any more.
+// What goes on over that, goes on there.
+func (p *pool) prefer(leader, m *member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.members {
+		if p.members[p.current] == m && p.members[i] == leader {
+			p.current = i
+			return
+		}
+	}
+}
+
+// patience is how long a member may take to be connected to before another one is tried.
+const patience = 150 * time.Millisecond
+
+// ready returns a member that is connected. Its error is of a request that was not sent.
+func (p *pool) ready(ctx context.Context) (*member, error) {
+	var last error
+	for {
+		m, _ := p.now()
+		err := m.connected(ctx)
+		if err == nil {
+			return m, nil
+		}
+		if ctx.Err() != nil {
+			if last == nil || !errors.Is(err, errConnecting) {
+				last = err
+			}
+			return nil, node.NotSent(fmt.Errorf("%w: no member of the cluster is connected: %w", ctx.Err(), last))
+		}
+		if node.Permanent(err) {
+			return nil, node.NotSent(err)
+		}
+		last = err
+		p.leave(m)
+		if !errors.Is(err, errConnecting) {
+			// All may refuse at once, and quickly.
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}
+}
+
+// errConnecting is of a member that is being connected to.
+var errConnecting = errors.New("it does not answer")
+
+// connected returns nil if a request can be sent to the member at once, or as soon as it
+// can, and an error after patience, or if it cannot be connected to.
+func (m *member) connected(ctx context.Context) error {
+	c, err := m.open(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.address, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn := c.ActiveConnection()
+	for {
+		state := conn.GetState()
+		switch state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.Idle:
+			conn.Connect()
+		case connectivity.TransientFailure:
+			return fmt.Errorf("%s: %w", m.address, m.why(ctx, c))
+		case connectivity.Shutdown:
+			return errClosed
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("%s: %w", m.address, errConnecting)
+		}
+	}
+}
+
+// firstTry is how long a member has to answer what may be asked twice, before another one
+// is asked; the next has twice as long.
+const firstTry = 400 * time.Millisecond
+
+// repeat asks one member after the other, until one answers or ctx is done: for what may be
+// carried out twice.
+func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, m *member, c *clientv3.Client) error) error {
+	for wait := firstTry; ; wait *= 2 {
+		m, err := p.ready(ctx)
+		if err != nil {
+			return err
+		}
+		c, err := m.open(ctx)
+		if err != nil {
+			return err
+		}
+		try, cancel := context.WithTimeout(ctx, wait)
+		err = ask(try, m, c)
+		cancel()
+		if err == nil || !hangs(err) {
+			return err
+		}
+		p.leave(m)
+		if ctx.Err() != nil {
+			return err
+		}
+		if len(p.members) == 1 {
+			time.Sleep(5 * time.Millisecond) // it may refuse quickly
+		}
+	}
+}
