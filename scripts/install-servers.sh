@@ -39,8 +39,7 @@ report() {
 }
 
 missing=()
-for server in redis-server valkey-server postgresql pgbouncer cc systemd-analyze chromium prometheus; do
-for server in redis-server valkey-server postgresql cc systemd-analyze chromium prometheus zookeeper; do
+for server in redis-server valkey-server postgresql pgbouncer cc systemd-analyze chromium prometheus zookeeper; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then

@@ -9,9 +9,12 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/etcdnode"
+	"github.com/fenlock/fenlock/node/mysqlnode"
 	"github.com/fenlock/fenlock/node/pgnode"
 	"github.com/fenlock/fenlock/node/sqlnode"
 	"github.com/fenlock/fenlock/node/valkeynode"
+	"github.com/fenlock/fenlock/node/zknode"
 )
 
 // engine is a kind of store that the command knows.
@@ -34,6 +37,9 @@ var engines = []engine{
 	}},
 	{sqliteEngine, []string{"sqlite"}, false, func(_ nodeFlags, raw string) (fenlock.Node, error) { return sqlnode.Open(raw) }},
 	{"PostgreSQL", []string{"postgres", "postgresql"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return pgnode.Open(raw) }},
+	{"MySQL", []string{"mysql"}, false, func(_ nodeFlags, raw string) (fenlock.Node, error) { return mysqlnode.Open(raw) }},
+	{"etcd", []string{"etcd", "etcds"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return etcdnode.Open(raw) }},
+	{"ZooKeeper", []string{"zk"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return zknode.Open(raw) }},
 }
 
 // schemeOf returns what a URL begins with, and whether it begins as one.
