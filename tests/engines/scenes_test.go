@@ -29,6 +29,9 @@ var all = []engine{
 	{"SQLite", sqlite},
 	{"Valkey", valkey},
 	{"PostgreSQL", postgres},
+	{"MariaDB", mariadb},
+	{"etcd", etcd},
+	{"ZooKeeper", zookeeper},
 	{"Valkey and PostgreSQL", mixed},
 }
 
@@ -76,6 +79,48 @@ func postgres(t *testing.T, fenlock string) scene {
 		func(func()) { server.Stop(); server.Start() },
 		pause(server, 2*ttl),
 	}}
+}
+
+func mariadb(t *testing.T, fenlock string) scene {
+	server, ttl := testserver.StartMariaDB(t), 2*time.Second
+	migrate(t, fenlock, server.URL())
+	return scene{urls: []string{server.URL()}, ttl: ttl, disturb: []func(func()){
+		func(func()) { server.Kill(); server.Restart() },
+		pause(server, ttl/2),
+		pause(server, 2*ttl),
+	}}
+}
+
+// etcd counts TTLs in whole seconds, and has none below two.
+func etcd(t *testing.T, _ string) scene {
+	cluster, ttl := testserver.StartEtcd(t, 3), 3*time.Second
+	s := scene{urls: []string{"etcd://" + cluster.Addrs()}, ttl: ttl}
+	for _, one := range cluster.Members {
+		s.disturb = append(s.disturb, func(progress func()) { one.Kill(); progress(); cluster.Start(one) },
+			func(progress func()) { one.Pause(); progress(); one.Resume() })
+	}
+	return s
+}
+
+func zookeeper(t *testing.T, _ string) scene {
+	servers, ttl := testserver.StartZooKeepers(t, 3, nil), 3*time.Second
+	s := scene{urls: []string{"zk://" + servers.Addrs()}, ttl: ttl}
+	for _, one := range servers {
+		s.disturb = append(s.disturb, func(progress func()) {
+			one.Kill()
+			progress()
+			if err := one.Begin(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	s.disturb = append(s.disturb, func(progress func()) {
+		leader := servers.Leader(t)
+		leader.Pause()
+		progress()
+		leader.Resume()
+	})
+	return s
 }
 
 // migrate makes the tables of a database.
