@@ -164,9 +164,7 @@ func (s *step) serve(r node.Request) (node.Answer, outcome, error) {
 		a.Clock = s.clockOf(a, s.written)
 		return a, done, nil
 	}
-	if err := s.plan(r, before, e, now, notify); err != nil {
-		return node.Answer{}, failed, node.NotSent(err)
-	}
+	s.plan(r, a.Status == node.Granted, before, e, now, notify)
 	grants := a.Status == node.Granted && (r.Op == node.Acquire || r.Op == node.Extend)
 	kept := s.node.kept.sending(r, s.link.ID, grants)
 	replies, err := s.link.Do(s.ctx, s.multi)

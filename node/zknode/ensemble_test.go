@@ -138,6 +138,7 @@ func rounds(t *testing.T, n *Node, name string, last *fence.Token) {
 }
 
 func TestEnsemble(t *testing.T) {
+	t.Parallel()
 	e := startEnsemble(t)
 	t.Run("a server is killed", func(t *testing.T) {
 		for _, leader := range []bool{false, true} {

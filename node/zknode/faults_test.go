@@ -29,9 +29,8 @@ type faulty struct {
 
 type faultyConn struct {
 	net.Conn
-	of          *faulty
-	deaf, mute  atomic.Bool
-	withoutRead chan struct{}
+	of         *faulty
+	deaf, mute atomic.Bool
 }
 
 func (f *faulty) dial(ctx context.Context, address string) (net.Conn, error) {
@@ -98,6 +97,7 @@ func abandoned(n *Node, f *faulty) {
 // What was sent and not answered is not known, is not sent again, and does not stay: not
 // even while the client lives.
 func TestLostAnswer(t *testing.T) {
+	t.Parallel()
 	url, f := freshURL(), new(faulty)
 	n, other := open(t, url, WithDial(f.dial)), open(t, url)
 	ready(t, n)
@@ -149,6 +149,7 @@ func TestLostAnswer(t *testing.T) {
 // The lease of a client that was killed lives for its TTL, and whoever has seen it for as
 // long takes it: the session would last for minutes.
 func TestKilledHolder(t *testing.T) {
+	t.Parallel()
 	url, f := freshURL(), new(faulty)
 	n, other := open(t, url, WithDial(f.dial)), open(t, url)
 	ready(t, other)
@@ -180,6 +181,7 @@ func TestKilledHolder(t *testing.T) {
 // Nobody is there to see it: the servers remove it with the session, not before its TTL, and
 // whoever comes first finds the name free.
 func TestKilledHolderAlone(t *testing.T) {
+	t.Parallel()
 	url, f := freshURL(), new(faulty)
 	const ttl = time.Second
 	n := openFor(t, ttl, true, url, WithDial(f.dial))
@@ -210,6 +212,7 @@ func TestKilledHolderAlone(t *testing.T) {
 // A client whose session has expired goes on in a new one: its lease is gone, and is made
 // again with the register as its origin.
 func TestExpiredSession(t *testing.T) {
+	t.Parallel()
 	url, f := freshURL(), new(faulty)
 	n, other := openFor(t, time.Second, true, url, WithDial(f.dial)), openFor(t, time.Second, true, url)
 	ready(t, n)
@@ -255,6 +258,7 @@ func TestCloseLeavesLeases(t *testing.T) {
 // A holder whose lease is in another session gets it into its own with an extension: the
 // end of the other one, and its client's timer, concern it no more.
 func TestExtensionMovesTheLease(t *testing.T) {
+	t.Parallel()
 	url, f := freshURL(), new(faulty)
 	n, other := openFor(t, 2*time.Second, true, url, WithDial(f.dial)), openFor(t, 2*time.Second, true, url)
 	ready(t, n)
@@ -290,6 +294,28 @@ func TestExtensionMovesTheLease(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("the lease stays")
+}
+
+// Who watches a lease has to see each extension, whatever the clocks show: with one that is
+// behind, an extended lease looks as it did before.
+func TestExtensionIsSeen(t *testing.T) {
+	n := open(t, freshURL())
+	ready(t, n)
+	r := request("a", "me", 0)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	last := int64(0)
+	for range 5 {
+		n.clock.mu.Lock()
+		n.clock.written -= time.Hour
+		n.clock.mu.Unlock()
+		n.memories.wrong("a") // it is read
+		want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
+		l, err := n.look(t.Context(), "a")
+		if err != nil || l.leaseStat.Mzxid <= last {
+			t.Fatalf("changed by %x, and before by %x (%v)", l.leaseStat.Mzxid, last, err)
+		}
+		last = l.leaseStat.Mzxid
+	}
 }
 
 // A session that is shorter than a lease would end it too early.
@@ -365,6 +391,7 @@ func links(t *testing.T, n *Node) {
 // An ensemble that has lost everything, or a part, does not vote before its leases have
 // ended, and tells.
 func TestLostMemory(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartZooKeeper(t)
 	const maxTTL = time.Second
 	begin := func() {

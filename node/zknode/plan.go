@@ -13,15 +13,12 @@ import (
 const renewAt = 1 << 30
 
 // plan makes the multi that turns what was read into what the rules have left.
-func (s *step) plan(r node.Request, before, after rule.Entry, now time.Duration, notify string) error {
+func (s *step) plan(r node.Request, granted bool, before, after rule.Entry, now time.Duration, notify string) {
 	p, acl := s.node.paths, s.node.acl
 	s.multi = wire.Multi{wire.Check{Path: p.mark(s.memory), Version: wire.Any}}
 	s.add(setRegister(p.register(node.Stripe(s.name)), &s.view, registerText(after.Register), acl)...)
-	if err := s.planLease(r, before, after, now); err != nil {
-		return err
-	}
+	s.planLease(r, granted, before, after, now)
 	s.planQueue(after, now, notify)
-	return nil
 }
 
 func (s *step) add(ops ...wire.Request) { s.multi = append(s.multi, ops...) }
@@ -39,25 +36,27 @@ func setRegister(path string, v *view, text []byte, acl wire.ACL) []wire.Request
 	return []wire.Request{wire.Set{Path: path, Data: text, Version: v.version}}
 }
 
-func (s *step) planLease(r node.Request, before, after rule.Entry, now time.Duration) error {
+// planLease writes the lease. One that is taken or extended is written even if it looks as
+// before: who watches it has to see that it was changed.
+func (s *step) planLease(r node.Request, granted bool, before, after rule.Entry, now time.Duration) {
 	path := s.node.paths.lease(s.name)
 	if !after.Leased(now) || after.Holder.Reserves() {
 		if s.leaseThere {
 			s.leaseTouched = true
 			s.add(wire.Delete{Path: path, Version: wire.Any})
 		}
-		return nil
+		return
 	}
 	l := lease{s.name, after.Holder, s.lease.ttl, after.Origin, after.Token}
-	takes := r.Op == node.Acquire || r.Op == node.Extend
+	takes := granted && (r.Op == node.Acquire || r.Op == node.Extend)
 	mine := s.leaseThere && s.leaseStat.EphemeralOwner == s.link.ID
-	if takes && after.Holder == r.Holder {
+	if takes {
 		l.ttl = r.TTL.Truncate(time.Millisecond)
 	}
 	create := wire.Create{Path: path, Data: l.text(), ACL: s.node.acl, Ephemeral: true}
-	s.taken, s.leaseTouched = l, after != before
+	s.taken, s.leaseTouched = l, takes || after != before
 	switch {
-	case after == before: // of somebody who is not asking
+	case !s.leaseTouched: // of somebody who is not asking
 	case !s.leaseThere:
 		s.add(create)
 	case !takes || mine:
@@ -65,7 +64,6 @@ func (s *step) planLease(r node.Request, before, after rule.Entry, now time.Dura
 	default: // it is in another session, whose end is no business of this holder's
 		s.add(wire.Delete{Path: path, Version: wire.Any}, create)
 	}
-	return nil
 }
 
 // planQueue writes the queue, with the reservation that the rules have left, and the

@@ -136,6 +136,7 @@ func TestVersionsEnd(t *testing.T) {
 
 // A server that sends nonsense costs its connection, and neither the program nor much memory.
 func TestHostileServer(t *testing.T) {
+	t.Parallel()
 	connected := "\x00\x00\x00\x25" + "\x00\x00\x00\x00" + "\x00\x00\xea\x60" + "\x00\x00\x00\x00\x00\x00\x00\x07" + "\x00\x00\x00\x10" + strings.Repeat("p", 16) + "\x00"
 	header := "\x00\x00\x00\x00\x00\x00\x00\x09\x00\x00\x00\x00"
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -111,7 +111,7 @@ func rootOf(escaped string) (string, error) {
 	parts := strings.Split(root, "/")
 	for _, part := range parts {
 		if part == "" || part == "." || part == ".." || strings.ContainsFunc(part, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return "", fmt.Errorf("the path is not that of a znode: parts of printable ASCII, none of them empty, . or ..")
+			return "", fmt.Errorf("the path is not that of a znode: parts of printable ASCII, none of them empty, '.' or '..'")
 		}
 	}
 	if parts[0] == "zookeeper" {
