@@ -55,8 +55,11 @@
 // error from then on, but one that is opened later cannot know. Then all lockers have to be
 // stopped for the longest TTL, and with a restored backup, whose registers are old, tokens
 // are larger than those of before only because proposals come from the wall clock.
-// It does not forget with a restart, so it is no node.Rejoiner, and in a mixed group the
-// registers of another node are not rebuilt from it.
+// It does not forget with a restart, so it is no node.Rejoiner for its own sake; and for
+// others' it cannot be one, because the registers that it reads may be old: in a mixed
+// group they are not rebuilt from it. The tests kill a server, and the leader of three; that
+// an acknowledged write outlives a power cut, and that a leader that was cut off
+// acknowledges nothing, is relied upon.
 //
 // Its tokens are fenlock's own registers. The revisions of a bucket are no tokens: they grow with
 // each write under any key, and begin anew with a new bucket.

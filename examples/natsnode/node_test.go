@@ -214,14 +214,11 @@ func TestUnfitBucketIsRefused(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			c := bucket(t, s)
-			switch {
-			case change == nil:
+			c := unused()
+			if change == nil {
+				c = bucket(t, s)
 				c.Replicas = 3
-			default:
-				if err := js.DeleteStream(t.Context(), c.stream()); err != nil {
-					t.Fatal(err)
-				}
+			} else {
 				if name := strings.TrimSuffix(strings.TrimPrefix(what, "subjects: $KV."), ".>"); name != what {
 					c.Bucket = name
 				}
@@ -335,7 +332,14 @@ func TestForgottenRecordsAreFound(t *testing.T) {
 	if _, err := n.Do(t.Context(), as(node.Extend, r)); !errors.Is(err, node.ErrMisconfigured) {
 		t.Errorf("without the bucket: %v; want ErrMisconfigured", err)
 	}
-	if err := Create(t.Context(), connect(t, s.addr), c); err != nil {
+	nc, err := connect(t, s.addr), error(nil)
+	for range 100 { // while the server removes the old files
+		if err = Create(t.Context(), nc, c); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Do(t.Context(), as(node.Extend, r)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "made anew") {

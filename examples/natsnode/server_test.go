@@ -59,6 +59,7 @@ type server struct {
 	t             testing.TB
 	folder        string
 	sync          string // sync_interval
+	cluster       string // more configuration
 	addr, monitor string
 	process       *exec.Cmd
 	stdin         io.Closer
@@ -81,7 +82,7 @@ func (s *server) start() {
 	s.process = exec.Command(program)
 	s.process.Stderr = os.Stderr
 	s.process.Env = append(os.Environ(), "NATSNODE_STORE="+s.folder,
-		fmt.Sprintf("NATSNODE_CONFIG=listen: %q\nhttp: %q\njetstream { sync_interval: %s }", s.addr, s.monitor, s.sync))
+		fmt.Sprintf("NATSNODE_CONFIG=listen: %q\nhttp: %q\njetstream { sync_interval: %s }\n%s", s.addr, s.monitor, s.sync, s.cluster))
 	stdout, err := s.process.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -105,6 +106,26 @@ func (s *server) kill() {
 	s.process.Wait()
 }
 
+// newCluster returns three servers that know of each other, to be started.
+func newCluster(t testing.TB) (all []*server) {
+	t.Helper()
+	var routes []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() // all are open until each has its own port
+		routes = append(routes, l.Addr().String())
+	}
+	for i, route := range routes {
+		s := &server{t: t, folder: t.TempDir(), sync: "always", addr: "127.0.0.1:-1", monitor: "127.0.0.1:-1"}
+		s.cluster = fmt.Sprintf("server_name: s%d\ncluster { name: c, listen: %q, routes: [\"nats://%s\"] }", i, route, strings.Join(routes, `", "nats://`))
+		all = append(all, s)
+	}
+	return all // not started: the ports are free when this returns
+}
+
 // connect connects as the package comment says, with more options if any.
 func connect(t testing.TB, addr string, more ...nats.Option) *nats.Conn {
 	t.Helper()
@@ -118,10 +139,15 @@ func connect(t testing.TB, addr string, more ...nats.Option) *nats.Conn {
 
 var buckets atomic.Int64
 
+// unused is the Config of a bucket that is not there.
+func unused() Config {
+	return Config{Bucket: fmt.Sprint("locks-", buckets.Add(1)), Replicas: 1, SyncAlways: true}
+}
+
 // bucket makes an empty bucket.
 func bucket(t testing.TB, s *server) Config {
 	t.Helper()
-	c := Config{Bucket: fmt.Sprint("locks-", buckets.Add(1)), Replicas: 1, SyncAlways: true}
+	c := unused()
 	if err := Create(t.Context(), connect(t, s.addr), c); err != nil {
 		t.Fatal(err)
 	}
