@@ -14,31 +14,52 @@
 // The store must be able to do one thing atomically: read the lease of a name, the
 // register of its stripe (node.Stripe) and, if it keeps them, the waiters for it,
 // decide, and write all of them. A transaction, a script on the server or a
-// compare-and-swap loop will do.
+// compare-and-swap loop will do: what was refused for its comparison did nothing, and
+// may be begun anew.
 //
 //  1. Do refuses what rule.Check refuses, before the store sees it. Its errors name the
 //     node, as String does, wrap what has happened, and show neither a password nor a
-//     node.Holder, which has verbs of its own against that.
+//     node.Holder, which has verbs of its own against that. They match
+//     node.ErrMisconfigured if only a person can mend it, and say how.
 //  2. Let rule.Serve decide if the engine runs in Go; translate it line by line if it
 //     runs on the server. rule.Store is all of the memory that an engine needs which
-//     can read and write it as a whole: it can be encoded.
-//  3. Take the time from the store, not from the client: two clients whose
-//     clocks differ must agree on when a lease ends.
-//  4. Names, holders and waiters are any bytes: not text, no patterns, no paths.
-//  5. Keep at most node.Stripes registers, and free what has expired: a
-//     name that is locked once must not be remembered for ever.
-//  6. Send every operation once. Where a client library retries by itself,
-//     switch that off. What is not known is an error, never an answer.
-//  7. Do returns soon after its context is done. Every operation returns an error after
-//     Close, which frees all that was opened and waits for all that was begun.
-//  8. Engine returns the engine itself, a pointer. Be a node.Admin if the store can list
+//     can read and write it as a whole. It can be encoded (encoding/gob; JSON spoils
+//     names that are not UTF-8), and there may be one for each stripe. One that is
+//     decoded for each operation has its expired leases removed by the engine: it
+//     sweeps only when it has grown.
+//  3. A grant is in a write that fails if what was read has changed. A refusal may be
+//     answered from a read alone, and be a little old; but where a write of this client may
+//     still be on its way, let a Release write even if it finds nothing, so that a late
+//     acquire fails. No register may be old, nor node.Rejoiner's Registers.
+//  4. Take the time from the store, not from the client: two clients whose
+//     clocks differ must agree on when a lease ends. If a write cannot read that clock, read
+//     it before each try, after Do was called: then a lease lasts for at least its TTL from
+//     there, and another one's is found to have ended late, never early.
+//  5. Names, holders and waiters are any bytes: not text, no patterns, no paths.
+//  6. Keep at most node.Stripes registers, and free what has expired: a
+//     name that is locked once must not be remembered for ever. A register is for
+//     ever: refuse a store that is set up to drop or expire it, or to acknowledge
+//     what it may lose, and name the setting. What cannot be seen takes somebody's word.
+//  7. Send every operation once. Where a client library retries by itself, or keeps
+//     requests for a connection to come, switch that off; refuse a client from outside
+//     that does it. What is not known is an error, never an answer. An error is
+//     node.NotSent only if nothing was done and never will be: before the write was handed to
+//     the library, or when the store says so.
+//  8. Do returns soon after its context is done. Every operation returns an error after
+//     Close, which frees all that was opened (not a client from outside) and waits for
+//     all that was begun.
+//  9. Engine returns the engine itself, a pointer. Be a node.Admin if the store can list
 //     its leases: an operator wants to see who has what, and the suite sees more.
-//  9. If the store can tell a client something without being asked, be a
-//     node.Queuer, see below. Otherwise waiters poll: pass rule.Serve no queue.
-//  10. If the store can lose its memory while its address stays the same, be a
+//  10. If the store can tell a client something without being asked, be a
+//     node.Queuer, see below. Otherwise waiters poll: pass nil to rule.Serve for the queue,
+//     and to Store.Begin for reachable.
+//  11. If the store can lose its memory while its address stays the same, be a
 //     node.Rejoiner: answer node.Rejoining until rebuild.Merge has made the registers
-//     anew from the other nodes', and the longest lease has passed.
-//  11. Write one test with a Harness:
+//     anew from the other nodes', and the longest lease has passed. If it cannot,
+//     be one for the sake of others: they are rebuilt from its Registers.
+//  12. Write one test with a Harness. Run opens one for each rule, some forty: start a server
+//     once, and give each an empty store on it. Goroutines are counted, so a server is
+//     best a process of its own.
 //
 // Like this:
 //
@@ -50,8 +71,12 @@
 //	}
 //
 // Then test what the suite cannot know: the store's own failures (full,
-// restarted, replaced, unreachable while a request is under way), several
-// processes at once, and that the messages say what to do about it.
+// restarted, replaced, unreachable while a request is under way, an answer that is
+// lost after the write), several processes at once, a store that is set up wrongly, and
+// that the messages say what to do about it.
+//
+// docs/adding-an-engine.md in fenlock's repository has the same in the order of the work,
+// with examples; examples/natsnode there is an engine that was written by it.
 //
 // # What a node.Queuer has to do
 //
@@ -67,8 +92,8 @@
 //     true of now: a list of clients that were there once makes each one that has
 //     ended cost everybody behind it a second. Of the waiters of a client, all can be
 //     told or none: the client is what is before the colon.
-//  3. Listen refuses a client that could have no waiters: rule.CheckClient. It outlives its context, broken connections and restarts of the store,
-//     and ends with Close. Whenever the waiters were out of reach for a moment,
+//  3. Listen refuses a client that could have no waiters: rule.CheckClient. It outlives
+//     its context, broken connections and restarts of the store, and ends with Close. Whenever the waiters were out of reach for a moment,
 //     notify("") follows, after they are in reach again, and never otherwise.
 //  4. Forget a queue rule.QueueExpiry after rule.Queue.Renew, or a second earlier, and
 //     keep at most rule.MaxQueue waiters in it.
