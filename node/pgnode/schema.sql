@@ -450,7 +450,9 @@ $$;
 -- sweep removes what has expired, in parts that are transactions of their own; the first
 -- reports whether a minute has passed since somebody did it.
 CREATE FUNCTION fenlock.sweep(part integer) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE now bigint := fenlock.clock() / 1000;
+DECLARE
+	now bigint := fenlock.clock() / 1000;
+	names bytea[];
 BEGIN
 	IF part = 1 THEN
 		INSERT INTO fenlock.sweeps VALUES (true, 0) ON CONFLICT DO NOTHING;
@@ -463,8 +465,10 @@ BEGIN
 		DELETE FROM fenlock.leases WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM fenlock.leases AS l
 			WHERE l.expires <= now OR l.holder IS NULL LIMIT 10000 FOR UPDATE SKIP LOCKED));
 	ELSIF part = 3 THEN
-		DELETE FROM fenlock.waiters AS w WHERE w.name IN
-			(SELECT q.name FROM fenlock.queues AS q WHERE q.expires <= now LIMIT 1000 FOR UPDATE SKIP LOCKED);
+		-- It waits for nobody: serve may have the row of a waiter and want that of the queue.
+		names := ARRAY(SELECT q.name FROM fenlock.queues AS q WHERE q.expires <= now LIMIT 1000 FOR UPDATE SKIP LOCKED);
+		DELETE FROM fenlock.waiters WHERE ctid = ANY (ARRAY(SELECT w.ctid FROM fenlock.waiters AS w
+			WHERE w.name = ANY (names) FOR UPDATE SKIP LOCKED));
 		DELETE FROM fenlock.queues WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM fenlock.queues AS q
 			WHERE q.expires <= now AND NOT EXISTS (SELECT FROM fenlock.waiters AS w WHERE w.name = q.name) FOR UPDATE SKIP LOCKED));
 	ELSE
