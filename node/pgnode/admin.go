@@ -153,7 +153,7 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 		}
 	}
 	var clock int64
-	if err := n.query(ctx, `SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint`, nil, &clock); err != nil {
+	if err := n.query(ctx, n.sql.clock, nil, &clock); err != nil {
 		return err
 	}
 	e.Clock = node.ClockReading{Store: time.UnixMicro(clock), Here: time.Now()}

@@ -1,6 +1,7 @@
 package pgnode
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -97,13 +98,30 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 // are sent whole.
 func (n *Node) query(ctx context.Context, text string, args []any, to ...any) error {
 	if !n.unnamed.Load() {
-		err := n.db.QueryRowContext(ctx, text, args...).Scan(to...)
+		err := n.row(ctx, text, args, to)
 		if !hasCode(err, undefinedStatement) && !hasCode(err, duplicateStatement) {
 			return err
 		}
 		n.unnamed.Store(true)
 	}
-	return n.db.QueryRowContext(ctx, text, append([]any{pgx.QueryExecModeExec}, args...)...).Scan(to...)
+	return n.row(ctx, text, append([]any{pgx.QueryExecModeExec}, args...), to)
+}
+
+// row reads one row, and what comes after it: the commit may have failed. sql.Row does not say
+// so if the context ends right after the row was read.
+func (n *Node) row(ctx context.Context, text string, args, to []any) error {
+	rows, err := n.db.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return cmp.Or(rows.Err(), sql.ErrNoRows)
+	}
+	if err := rows.Scan(to...); err != nil {
+		return err
+	}
+	return cmp.Or(rows.Close(), rows.Err())
 }
 
 // queryRows reads many rows, as query does.

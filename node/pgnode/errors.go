@@ -1,17 +1,17 @@
 package pgnode
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenlock/fenlock/node"
 )
 
-// SQLSTATEs (PostgreSQL documentation, appendix A), and two of the schema's own.
+// SQLSTATEs (PostgreSQL documentation, appendix A), and those of the schema's own that people can do something about.
 const (
 	insufficientPrivilege = "42501"
 	undefinedTable        = "42P01"
@@ -34,6 +34,7 @@ const (
 	badAuthorization      = "28000"
 	startingUp            = "57P03"
 	isolationOfOurs       = "FL001"
+	persistenceOfOurs     = "FL003"
 )
 
 // reply returns what the server said, nil if an error is not from it.
@@ -71,14 +72,21 @@ func (n *Node) errorf(op string, err error) error {
 // undone reports whether an operation was certainly not carried out, and never will be. A
 // server that answers a statement with an error has rolled it back, since the statement is
 // the transaction. Not so where it says farewell at once (FATAL): it may have committed
-// and been shut down while it waited for a replica.
+// and been shut down while it waited for a replica. Nor where a connection is the matter: a
+// pooler says so of one that broke while a statement was under way.
 func undone(err error) bool {
 	var connecting *pgconn.ConnectError
 	if errors.As(err, &connecting) || errors.Is(err, errClosed) || pgconn.SafeToRetry(err) {
 		return true
 	}
 	said := reply(err)
-	return said != nil && said.SeverityUnlocalized == "ERROR"
+	return said != nil && said.SeverityUnlocalized == "ERROR" && !aboutConnections(said.Code)
+}
+
+// aboutConnections reports whether an SQLSTATE is one of connection exceptions, protocol
+// violations (class 08), shutdowns or crashes (57P).
+func aboutConnections(code string) bool {
+	return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P")
 }
 
 // again reports whether an operation that was not carried out may be tried again at once:
@@ -91,9 +99,6 @@ func again(err error) bool {
 func (n *Node) advice(err error) (text string, lasting bool) {
 	said := reply(err)
 	if said == nil {
-		if errors.Is(err, context.DeadlineExceeded) {
-			return "", false
-		}
 		return "", false
 	}
 	switch said.Code {
@@ -109,6 +114,8 @@ func (n *Node) advice(err error) (text string, lasting bool) {
 		return "this is a replica, or a database that is read only: name the primary; among several hosts target_session_attrs=read-write finds it", true
 	case isolationOfOurs:
 		return "set default_transaction_isolation to read committed for this user or database", true
+	case persistenceOfOurs:
+		return "ALTER TABLE … SET UNLOGGED for memory, SET LOGGED for meta and registers", true
 	case tooManyConnections:
 		return "the server has no connection left: raise max_connections, or put pgbouncer in front of it", false
 	case diskFull, outOfMemory:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fenlock/fenlock/internal/testserver"
@@ -353,6 +354,19 @@ func TestURL(t *testing.T) {
 		n := open(t, url)
 		if c := n.own.TLSConfig; (c != nil && !c.InsecureSkipVerify) != verified {
 			t.Errorf("%s: verified %v", url, !verified)
+		}
+	}
+}
+
+// A server that says ERROR has rolled back. A pooler that says so of a broken connection does not
+// know, and neither does who goes by an error without the word that is never translated.
+func TestUndone(t *testing.T) {
+	for _, c := range []struct {
+		severity, code string
+		undone         bool
+	}{{"ERROR", deadlock, true}, {"ERROR", canceled, true}, {"FATAL", canceled, false}, {"", "08P01", false}, {"", canceled, false}, {"ERROR", "08P01", false}, {"ERROR", "08006", false}, {"ERROR", "57P01", false}, {"PANIC", "XX000", false}} {
+		if got := undone(&pgconn.PgError{SeverityUnlocalized: c.severity, Severity: "ERROR", Code: c.code}); got != c.undone {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

@@ -143,6 +143,7 @@ func newNode(db *sql.DB, schema string) (*Node, error) {
 		return nil, invalidf("the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_", schema)
 	}
 	n := &Node{db: db, schema: schema, sql: statementsIn(schema), listeners: make(map[string]*listener)}
+	n.rejoin.one = make(chan struct{}, 1)
 	n.closing, n.close = context.WithCancel(context.Background())
 	return n, nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,7 +31,7 @@ type rejoining struct {
 	password func() (string, error) // of the URL's file, nil: none
 
 	group atomic.Pointer[membership] // nil until Join
-	mu    sync.Mutex                 // one try at a time
+	one   chan struct{}              // one try at a time: who does it has put something in
 	until time.Time                  // not worth asking before
 	why   string
 }
@@ -88,8 +87,12 @@ func (r *rejoining) try(ctx context.Context, n *Node) (detail string, err error)
 	if g == nil {
 		return "it is not admitted, and only who takes locks admits it (fenlock.New, fenlock run)", nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	select {
+	case r.one <- struct{}{}:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	defer func() { <-r.one }()
 	if now := time.Now(); now.Before(r.until) {
 		return r.detail(now), nil
 	}

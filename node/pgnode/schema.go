@@ -38,7 +38,7 @@ func inSchema(text, name string) string {
 
 // statements are what the node asks, for its schema.
 type statements struct {
-	serve, enter, admit, registers, listen, poll, leave, sweep               string
+	serve, enter, admit, registers, listen, poll, leave, sweep, clock        string
 	inspect, page, registersOf, waiting, facts, has, found, formatOf, notify string
 }
 
@@ -48,9 +48,9 @@ func statementsIn(name string) statements {
 		serve: in(`SELECT * FROM fenlock.serve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`),
 		enter: in(`SELECT coalesce(recorded, ''), coalesce(id, ''), coalesce(admitted, false), coalesce(waited, 0), coalesce(used, false) FROM fenlock.enter($1, $2, $3)`),
 		admit: in(`SELECT fenlock.admit($1, $2::text::integer[], $3::text::bigint[], $4)`),
-		registers: in(`SELECT coalesce(c.stripe, r.stripe, -1), coalesce(c.register, r.reserved, 0),
+		registers: in(`SELECT coalesce(c.stripe, r.stripe, -1), CASE WHEN m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here THEN coalesce(c.register, r.reserved, 0) ELSE coalesce(r.reserved, c.register, 0) END,
 			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''), coalesce(m.id, ''), coalesce(m.empty, ''),
-			coalesce(m.admitted AND m.xmin::text::bigint = m.made, false), o.oid::text || ' ' || d.oid::text
+			coalesce(m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here, false), o.oid::text || ' ' || d.oid::text
 			FROM pg_namespace AS o JOIN pg_database AS d ON d.datname = current_database() AND o.nspname = $1
 			LEFT JOIN fenlock.memory AS m ON true
 			LEFT JOIN (fenlock.current AS c FULL JOIN fenlock.registers AS r ON c.stripe = r.stripe) ON true`),
@@ -58,10 +58,11 @@ func statementsIn(name string) statements {
 		poll:   in(`SELECT * FROM fenlock.poll($1)`),
 		leave:  in(`SELECT fenlock.leave($1)`),
 		sweep:  in(`SELECT fenlock.sweep($1)`),
+		clock:  in(`SELECT fenlock.clock()`),
 		inspect: in(`SELECT fenlock.clock(), l.holder, coalesce(l.expires, 0), coalesce(l.origin, 0), coalesce(l.token, 0),
 			coalesce((SELECT c.register FROM fenlock.current AS c WHERE c.stripe = $2), (SELECT r.reserved FROM fenlock.registers AS r WHERE r.stripe = $2), 0),
 			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''),
-			coalesce((SELECT m.admitted AND m.xmin::text::bigint = m.made FROM fenlock.memory AS m), false)
+			coalesce((SELECT m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here FROM fenlock.memory AS m), false)
 			FROM (VALUES ($1::bytea)) AS k (name) LEFT JOIN fenlock.leases AS l ON l.name = k.name`),
 		page: in(`SELECT l.name, l.holder, l.expires, l.origin, l.token, fenlock.clock()
 			FROM fenlock.leases AS l WHERE l.name >= $1 AND l.name > $2 AND substr(l.name, 1, length($1::bytea)) = $1

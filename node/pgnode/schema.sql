@@ -16,9 +16,22 @@ INSERT INTO fenlock.meta VALUES ('format', '1');
 -- makes it the register. Rows are never deleted.
 CREATE TABLE fenlock.registers (stripe integer PRIMARY KEY, reserved bigint NOT NULL);
 
+-- Which server this is, empty if the user must not know.
+CREATE FUNCTION fenlock.server() RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF has_function_privilege('pg_control_system()'::text, 'execute'::text) THEN
+		RETURN (SELECT s.system_identifier::text FROM pg_control_system() AS s);
+	END IF;
+	RETURN '';
+END $$;
+
+-- The same for a column that is computed where a row is written: it is immutable there.
+CREATE FUNCTION fenlock.here() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN fenlock.server(); END $$;
+
 -- One row, if the server has its memory since the row was made: who is counted since
 -- when, in microseconds, and whether it votes. "made" is the transaction that wrote the
--- row: a row that came out of a dump has another one.
+-- row, and "server" where: a row that came out of a dump has others. Transactions of two young
+-- servers may have one number. What is computed, "here", is not in a dump.
 CREATE UNLOGGED TABLE fenlock.memory (
 	one      boolean PRIMARY KEY CHECK (one),
 	id       text NOT NULL,
@@ -26,7 +39,9 @@ CREATE UNLOGGED TABLE fenlock.memory (
 	admitted boolean NOT NULL,
 	terms    text NOT NULL,
 	empty    text NOT NULL,
-	made     bigint NOT NULL
+	made     bigint NOT NULL,
+	server   text NOT NULL,
+	here     text GENERATED ALWAYS AS (fenlock.here()) STORED
 );
 
 -- The registers as they are, at most "reserved". A missing row is as fenlock.registers has it.
@@ -66,7 +81,7 @@ CREATE INDEX ON fenlock.notices (client);
 CREATE UNLOGGED TABLE fenlock.sweeps (one boolean PRIMARY KEY CHECK (one), at bigint NOT NULL);
 
 -- The server's clock in microseconds.
-CREATE FUNCTION fenlock.clock() RETURNS bigint LANGUAGE sql VOLATILE AS
+CREATE FUNCTION fenlock.clock() RETURNS bigint LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
 -- The waiter that is first in the queue of a name, NULL if there is none.
@@ -161,9 +176,9 @@ CREATE FUNCTION fenlock.tell(who bytea, now bigint) RETURNS void LANGUAGE plpgsq
 BEGIN
 	PERFORM FROM fenlock.listeners AS l WHERE l.client = substr(who, 1, 32) AND l.pid IS NOT NULL;
 	IF FOUND THEN
-		-- The client, then a colon and the number; never the label, which may be any text.
-		PERFORM pg_notify('fenlock_' || convert_from(substr(who, 1, 32), 'SQL_ASCII'),
-			split_part(convert_from(who, 'SQL_ASCII'), ':', 2));
+		-- The client, then a colon and the number; never the label, which may be any text, and
+		-- none in the encoding of this database.
+		PERFORM pg_notify('fenlock_' || encode(substr(who, 1, 32), 'escape'), split_part(encode(who, 'escape'), ':', 2));
 	ELSE
 		INSERT INTO fenlock.notices VALUES (substr(who, 1, 32), who, now);
 	END IF;
@@ -177,7 +192,7 @@ END $$;
 -- The row of the stripe is locked first, and everything is read after that, by statements
 -- of their own: in READ COMMITTED each sees what was committed before it.
 CREATE FUNCTION fenlock.serve(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text,
-	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint) LANGUAGE plpgsql AS $$
+	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	votes   boolean;
 	r       bigint;
@@ -205,12 +220,12 @@ BEGIN
 	ahead := 0;
 	clock := 0;
 
-	SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made, c.register, c.reserved INTO votes, r, cap
+	SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made AND m.server = m.here, c.register, c.reserved INTO votes, r, cap
 		FROM fenlock.current AS c LEFT JOIN fenlock.memory AS m ON true WHERE c.stripe = place FOR UPDATE OF c;
 	IF NOT FOUND THEN
 		INSERT INTO fenlock.current SELECT place, coalesce(max(g.reserved), 0), coalesce(max(g.reserved), 0)
 			FROM fenlock.registers AS g WHERE g.stripe = place ON CONFLICT DO NOTHING;
-		SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made, c.register, c.reserved INTO STRICT votes, r, cap
+		SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made AND m.server = m.here, c.register, c.reserved INTO STRICT votes, r, cap
 			FROM fenlock.current AS c LEFT JOIN fenlock.memory AS m ON true WHERE c.stripe = place FOR UPDATE OF c;
 	END IF;
 	votes := votes IS TRUE;
@@ -350,15 +365,23 @@ BEGIN
 END $$;
 
 -- Who the transaction is, as xmin shows it.
-CREATE FUNCTION fenlock.me() RETURNS bigint LANGUAGE sql VOLATILE AS
+CREATE FUNCTION fenlock.me() RETURNS bigint LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT pg_current_xact_id()::text::bigint & 4294967295 $$;
 
 -- enter says what the server remembers, and makes the row of a memory that is new. "mine"
 -- is recorded as the group's terms if there are none. A schema that was never used votes
--- at once if the client says that it may (trust).
+-- at once if the client says that it may (trust). That nothing says that it was used is not
+-- enough: so it is on a replica that was promoted too early, and in a backup from before the
+-- first use. There has to be the row that the schema came with, in this server's memory.
 CREATE FUNCTION fenlock.enter(mine text, trust boolean, fresh text,
-	OUT recorded text, OUT id text, OUT admitted boolean, OUT waited bigint, OUT used boolean) LANGUAGE plpgsql AS $$
+	OUT recorded text, OUT id text, OUT admitted boolean, OUT waited bigint, OUT used boolean) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE untouched boolean;
 BEGIN
+	IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = 'fenlock.memory'::regclass AND c.relpersistence <> 'u'
+			OR c.oid IN ('fenlock.meta'::regclass, 'fenlock.registers'::regclass) AND c.relpersistence <> 'p') THEN
+		RAISE EXCEPTION 'fenlock: the table memory has to be unlogged, and meta and registers logged: after a crash it would not be known what was forgotten'
+			USING ERRCODE = 'FL003';
+	END IF;
 	PERFORM set_config('synchronous_commit', 'on', true); -- that it was used must not be forgotten
 	PERFORM FROM fenlock.meta AS m WHERE m.key = 'format' FOR UPDATE; -- one after the other
 	SELECT m.value INTO recorded FROM fenlock.meta AS m WHERE m.key = 'terms';
@@ -369,27 +392,28 @@ BEGIN
 		RETURN;
 	END IF;
 	used := EXISTS (SELECT FROM fenlock.meta AS m WHERE m.key = 'used');
-	DELETE FROM fenlock.memory AS m WHERE m.xmin::text::bigint <> m.made OR m.terms <> mine;
+	untouched := EXISTS (SELECT FROM fenlock.memory AS m WHERE m.id = '' AND m.xmin::text::bigint = m.made AND m.server = m.here);
+	DELETE FROM fenlock.memory AS m WHERE m.xmin::text::bigint <> m.made OR m.server <> m.here OR m.terms <> mine;
 	SELECT m.id, m.admitted, fenlock.clock() - m.since INTO id, admitted, waited FROM fenlock.memory AS m;
 	IF FOUND THEN
 		RETURN;
 	END IF;
 	id := fresh;
-	admitted := trust AND NOT used;
+	admitted := trust AND untouched AND NOT used;
 	waited := 0;
 	IF admitted THEN
 		INSERT INTO fenlock.meta VALUES ('used', 'yes');
 	END IF;
-	INSERT INTO fenlock.memory VALUES (true, id, fenlock.clock(), admitted, mine, '', fenlock.me());
+	INSERT INTO fenlock.memory VALUES (true, id, fenlock.clock(), admitted, mine, '', fenlock.me(), fenlock.server());
 END $$;
 
 -- admit lets the server vote with this memory, with registers that are at least these.
-CREATE FUNCTION fenlock.admit(of text, stripes integer[], tokens bigint[], found_empty text) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION fenlock.admit(of text, stripes integer[], tokens bigint[], found_empty text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	PERFORM set_config('synchronous_commit', 'on', true);
 	PERFORM FROM fenlock.meta AS m WHERE m.key = 'format' FOR UPDATE;
 	LOCK TABLE fenlock.current IN EXCLUSIVE MODE; -- nothing is served meanwhile
-	PERFORM FROM fenlock.memory AS m WHERE m.id = of AND NOT m.admitted AND m.xmin::text::bigint = m.made;
+	PERFORM FROM fenlock.memory AS m WHERE m.id = of AND NOT m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here;
 	IF NOT FOUND THEN
 		RETURN false; -- somebody else has done it, or it is lost again
 	END IF;
@@ -403,13 +427,13 @@ END $$;
 
 -- listen makes the waiters of a client reachable, by the connection that calls it or, with
 -- poll, by asking.
-CREATE FUNCTION fenlock.listen(who bytea, poll boolean) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION fenlock.listen(who bytea, poll boolean) RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	INSERT INTO fenlock.listeners VALUES (who, CASE WHEN poll THEN NULL ELSE pg_backend_pid() END, fenlock.clock() / 1000)
 		ON CONFLICT (client) DO UPDATE SET pid = excluded.pid, seen = excluded.seen
 $$;
 
 -- poll returns which of a client's waiters were notified since it last asked.
-CREATE FUNCTION fenlock.poll(who bytea) RETURNS SETOF bytea LANGUAGE plpgsql AS $$
+CREATE FUNCTION fenlock.poll(who bytea) RETURNS SETOF bytea LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE now bigint := fenlock.clock() / 1000;
 BEGIN
 	UPDATE fenlock.listeners AS l SET seen = now WHERE l.client = who AND l.seen < now - 1000;
@@ -418,15 +442,17 @@ BEGIN
 	END IF;
 END $$;
 
-CREATE FUNCTION fenlock.leave(who bytea) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION fenlock.leave(who bytea) RETURNS void LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
 	DELETE FROM fenlock.listeners AS l WHERE l.client = who;
 	DELETE FROM fenlock.notices AS n WHERE n.client = who;
 $$;
 
 -- sweep removes what has expired, in parts that are transactions of their own; the first
 -- reports whether a minute has passed since somebody did it.
-CREATE FUNCTION fenlock.sweep(part integer) RETURNS boolean LANGUAGE plpgsql AS $$
-DECLARE now bigint := fenlock.clock() / 1000;
+CREATE FUNCTION fenlock.sweep(part integer) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	now bigint := fenlock.clock() / 1000;
+	names bytea[];
 BEGIN
 	IF part = 1 THEN
 		INSERT INTO fenlock.sweeps VALUES (true, 0) ON CONFLICT DO NOTHING;
@@ -439,8 +465,10 @@ BEGIN
 		DELETE FROM fenlock.leases WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM fenlock.leases AS l
 			WHERE l.expires <= now OR l.holder IS NULL LIMIT 10000 FOR UPDATE SKIP LOCKED));
 	ELSIF part = 3 THEN
-		DELETE FROM fenlock.waiters AS w WHERE w.name IN
-			(SELECT q.name FROM fenlock.queues AS q WHERE q.expires <= now LIMIT 1000 FOR UPDATE SKIP LOCKED);
+		-- It waits for nobody: serve may have the row of a waiter and want that of the queue.
+		names := ARRAY(SELECT q.name FROM fenlock.queues AS q WHERE q.expires <= now LIMIT 1000 FOR UPDATE SKIP LOCKED);
+		DELETE FROM fenlock.waiters WHERE ctid = ANY (ARRAY(SELECT w.ctid FROM fenlock.waiters AS w
+			WHERE w.name = ANY (names) FOR UPDATE SKIP LOCKED));
 		DELETE FROM fenlock.queues WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM fenlock.queues AS q
 			WHERE q.expires <= now AND NOT EXISTS (SELECT FROM fenlock.waiters AS w WHERE w.name = q.name) FOR UPDATE SKIP LOCKED));
 	ELSE
@@ -449,3 +477,6 @@ BEGIN
 	END IF;
 	RETURN true;
 END $$;
+
+-- Nobody has used it yet, and this server remembers that.
+INSERT INTO fenlock.memory VALUES (true, '', fenlock.clock(), false, '', '', fenlock.me(), fenlock.server());

@@ -1,0 +1,105 @@
+package pgnode
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+)
+
+// watch is what is known of a name: who holds it, and the largest token that was answered.
+type watch struct{ holder, token atomic.Int64 }
+
+// Everything at once, on few names, while rows are swept and tables are rewritten: nobody holds
+// what somebody else holds, tokens follow the order of time, and no lease is lost.
+func TestStorm(t *testing.T) {
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	nodes := []*Node{alone(t, u), alone(t, u), alone(t, u)}
+	var names [3]watch
+	var grants, lost, failed atomic.Int64
+	until := time.Now().Add(4 * time.Second)
+	var all sync.WaitGroup
+	for i := range 9 {
+		n, me, waiter := nodes[i%3], int64(i+1), ""
+		if i%3 > 0 {
+			waiter = fmt.Sprintf("%032x:%d", i, i)
+		}
+		all.Go(func() {
+			for time.Now().Before(until) {
+				which := rand.IntN(len(names))
+				name, w := fmt.Sprint("name", which), &names[which]
+				r := asks(name, waiter, time.Now().UnixMicro())
+				before := w.token.Load()
+				a, err := n.Do(t.Context(), as(node.Acquire, r))
+				r.Place.Stamp = 0
+				switch {
+				case err != nil:
+					if !errors.Is(err, node.ErrNotSent) {
+						t.Errorf("acquire: %v", err)
+					}
+					failed.Add(1)
+				case a.Status == node.Granted:
+					grants.Add(1)
+					if int64(a.Register) <= before {
+						t.Errorf("%s: the token %d after %d", name, a.Register, before)
+					}
+					if !w.holder.CompareAndSwap(0, me) {
+						t.Errorf("%s is held by %d and %d", name, w.holder.Load(), me)
+					}
+					for last := w.token.Load(); int64(a.Register) > last && !w.token.CompareAndSwap(last, int64(a.Register)); last = w.token.Load() {
+					}
+					for range rand.IntN(3) {
+						if a, err := n.Do(t.Context(), as(node.Extend, r)); err == nil && a.Status != node.Granted {
+							lost.Add(1)
+							t.Errorf("%s: extend: %+v", name, a)
+						}
+					}
+					if !w.holder.CompareAndSwap(me, 0) {
+						t.Errorf("%s was held by %d too", name, w.holder.Load())
+					}
+					for range tries {
+						if a, err = n.Do(t.Context(), as(node.Release, r)); err == nil {
+							break
+						}
+					}
+					if err != nil || a.Status != node.Granted {
+						t.Errorf("%s: release: %+v, %v", name, a, err)
+					}
+				case rand.IntN(4) == 0:
+					n.Do(t.Context(), as(node.Release, r)) // it gives up
+				}
+			}
+		})
+	}
+	admin := open(t, u)
+	disturb := func(statements ...string) {
+		all.Go(func() {
+			for time.Now().Before(until) {
+				for _, s := range statements {
+					if _, err := admin.db.Exec(inSchema(s, admin.schema)); err != nil && !hasCode(err, deadlock) {
+						t.Errorf("%s: %v", s, err)
+					}
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	disturb(`UPDATE fenlock.sweeps SET at = 0`, `SELECT fenlock.sweep(1)`, `SELECT fenlock.sweep(2)`, `SELECT fenlock.sweep(3)`, `SELECT fenlock.sweep(4)`,
+		`UPDATE fenlock.queues SET expires = 0 WHERE random() < 0.2`)
+	disturb(`VACUUM FULL fenlock.leases`, `REINDEX TABLE fenlock.current`, `CLUSTER fenlock.leases USING leases_pkey`, `VACUUM (FREEZE) fenlock.memory`, `VACUUM FULL fenlock.current`, `VACUUM FULL fenlock.memory`)
+	disturb(`SELECT fenlock.poll('00000000000000000000000000000001')`, `SELECT fenlock.listen('00000000000000000000000000000002', true)`, `SELECT fenlock.enter('5000 alone', true, 'x')`, `SELECT fenlock.admit('x', '{1}', '{5}', '')`)
+	all.Wait()
+	var deadlocks int
+	admin.db.QueryRow(`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks)
+	t.Logf("%d acquired, %d failed, %d deadlocks", grants.Load(), failed.Load(), deadlocks)
+	if grants.Load() < 20 {
+		t.Error("too few were granted to show anything")
+	}
+}
