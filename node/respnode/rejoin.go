@@ -16,7 +16,7 @@ func (n *Node) Join(g node.Group) error {
 		other, ok := member.Engine().(*Node)
 		switch {
 		case !ok:
-			members = append(members, member.String())
+			members = append(members, memberOf(member))
 			continue
 		case other == n:
 			passed = true
@@ -26,6 +26,14 @@ func (n *Node) Join(g node.Group) error {
 		members = append(members, other.server.Member)
 	}
 	return n.voting.Join(g, members, earlier)
+}
+
+// memberOf is what all clients of a group call a node of another engine.
+func memberOf(n node.Node) string {
+	if named, ok := n.Engine().(interface{ Member() string }); ok {
+		return named.Member()
+	}
+	return n.String()
 }
 
 // Registers implements node.Rejoiner. It reads in one transaction.

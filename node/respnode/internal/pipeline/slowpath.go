@@ -65,7 +65,6 @@ func (p *slowPath) verify(s started, answer node.Answer) {
 func (p *slowPath) spawn(s started, early func(error) error, do func(ctx context.Context) (node.Answer, error)) {
 	before, end := p.begin(s.request.Name)
 	err := p.sender.Link.Spawn(func() {
-		defer end()
 		ctx, cancel := context.WithTimeout(context.Background(), s.timeout*9/10)
 		defer cancel()
 		if before != nil {
@@ -74,10 +73,12 @@ func (p *slowPath) spawn(s started, early func(error) error, do func(ctx context
 			case <-ctx.Done():
 				s.done(p.sender, node.Answer{}, early(ctx.Err()))
 				<-before // whoever is next waits for all of them
+				end()
 				return
 			}
 		}
 		answer, err := do(ctx)
+		end() // first: who hears of it may begin the next, which need not come this way
 		s.done(p.sender, answer, err)
 	})
 	if err != nil {

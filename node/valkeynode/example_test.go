@@ -1,0 +1,44 @@
+package valkeynode_test
+
+import (
+	"crypto/tls"
+	"log"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
+	"github.com/valkey-io/valkey-go"
+)
+
+// An option of valkey-go is for what a URL does not say, such as short-lived credentials.
+func ExampleNew() {
+	n, err := valkeynode.New(valkey.ClientOption{
+		InitAddress: []string{"valkey.example.com:6379"},
+		TLSConfig:   &tls.Config{MinVersion: tls.VersionTLS12},
+		AuthCredentialsFn: func(valkey.AuthCredentialsContext) (valkey.AuthCredentials, error) {
+			return valkey.AuthCredentials{Username: "lock-user", Password: tokenOfTheCloud()}, nil
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+}
+
+func tokenOfTheCloud() string { return "" }
+
+func ExampleOpenAll() {
+	nodes, err := valkeynode.OpenAll("valkey://a.example.com", "valkey://b.example.com", "valkey://c.example.com")
+	if err != nil {
+		log.Fatal(err) // says which URL it is about, without its password
+	}
+	locker, err := fenlock.New(fenlock.Config{Nodes: nodes})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+}
