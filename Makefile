@@ -2,7 +2,7 @@
 # same targets as a person.
 SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
-MODULES := . node/mysqlnode node/sqlnode node/valkeynode integration/otel cmd/fenlock tests bench deploy/check
+MODULES := . fence/fencepgx node/mysqlnode node/sqlnode node/valkeynode integration/otel cmd/fenlock tests bench deploy/check
 
 .PHONY: help build man setup test race interop search-three sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy

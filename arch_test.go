@@ -138,7 +138,7 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"node/mysqlnode", "node/sqlnode", "node/valkeynode", "integration/otel", "cmd/fenlock"} {
+	for _, dir := range []string{"fence/fencepgx", "node/mysqlnode", "node/sqlnode", "node/valkeynode", "integration/otel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}
