@@ -243,7 +243,7 @@ func (g *Guard) maxSize() int64 { return cmp.Or(g.MaxSize, defaultSize) }
 func (g *Guard) send(ctx context.Context, method, key string, with http.Header, body []byte) (status int, head http.Header, said []byte, err error) {
 	u, err := url.Parse(g.Bucket)
 	if err != nil || u.Host == "" || u.RawQuery != "" {
-		return 0, nil, nil, errors.New("Bucket is not the URL of a bucket")
+		return 0, nil, nil, errors.New("the guard's Bucket is not the URL of a bucket")
 	}
 	if key == "" || strings.HasPrefix(key, "/") {
 		return 0, nil, nil, errors.New("the key is empty or begins with a slash")
