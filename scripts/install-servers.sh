@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the servers that the tests run on, as far as they are missing, from the
-# packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL; a C compiler, for the library
+# packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL, MariaDB; a C compiler, for the library
 # that sets the clocks of running servers; systemd-analyze, which checks the units of
 # deploy/systemd; Chromium, for the page of "fenlock ui"; Prometheus with promtool, for
 # deploy/prometheus and deploy/grafana; and ZooKeeper's jars with a Java to run them. As root or through sudo.
@@ -18,12 +18,14 @@ newest_postgres() { # the newest server's path
 	[ -n "$found" ] || found=$(type -P postgres) || return 1
 	echo "$found"
 }
+mariadb_server() { type -P mariadbd || echo /usr/sbin/mariadbd; }
 have() {
 	case $1 in
 	systemd-analyze) command -v systemd-analyze >/dev/null && [ -e /lib/systemd/system/multi-user.target ] ;;
 	postgresql) newest_postgres >/dev/null ;;
 	pgbouncer) [ -x /usr/sbin/pgbouncer ] ;;
 	zookeeper) command -v java >/dev/null && [ -e /usr/share/java/zookeeper.jar ] ;;
+	mariadb) [ -x "$(mariadb_server)" ] && command -v mariadb-install-db >/dev/null ;;
 	prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
@@ -33,13 +35,14 @@ report() {
 	if have redis-server; then line+="Redis $(redis-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have valkey-server; then line+="Valkey $(valkey-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have postgresql; then line+="PostgreSQL $("$(newest_postgres)" --version | awk '{print $3}'), "; fi
+	if have mariadb; then line+="MariaDB $("$(mariadb_server)" --version | sed 's/.*Ver \([0-9.]*\).*/\1/'), "; fi
 	if have prometheus; then line+="Prometheus $(prometheus --version 2>&1 | awk 'NR == 1 {sub(/\+.*/, "", $3); print $3}'), "; fi
 	if have zookeeper; then line+="ZooKeeper $(find /usr/share/java -name 'zookeeper-[0-9]*.jar' | sed 's/.*zookeeper-\(.*\)\.jar/\1/'), "; fi
 	echo "servers for the tests: ${line%, }"
 }
 
 missing=()
-for server in redis-server valkey-server postgresql pgbouncer cc systemd-analyze chromium prometheus zookeeper; do
+for server in redis-server valkey-server postgresql pgbouncer mariadb cc systemd-analyze chromium prometheus zookeeper; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -132,6 +135,10 @@ for server in "${missing[@]}"; do
 		cleanup=("cp -p '$tmp/createcluster.conf' $config" "${cleanup[@]}")
 		echo "create_main_cluster = false" >>$config
 		install postgresql
+		;;
+	mariadb)
+		# The programs and no service: that is mariadb-server.
+		install mariadb-server-core
 		;;
 	cc)
 		install libc6-dev

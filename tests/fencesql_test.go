@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
@@ -43,6 +44,10 @@ func (db *fenceDB) write(ctx context.Context, check checkFunc, token fence.Token
 		})
 		var pgErr *pgconn.PgError
 		if errors.As(err, &pgErr) && pgErr.Code == "40001" { // serialization failure
+			continue
+		}
+		var myErr *mysql.MySQLError
+		if errors.As(err, &myErr) && (myErr.Number == 1213 || myErr.Number == 1205) { // a circle, or a long wait
 			continue
 		}
 		return err
@@ -149,8 +154,21 @@ func openPostgres(t *testing.T, dsn string, isolation sql.IsolationLevel) *fence
 	return db
 }
 
-// TestFenceSQL runs every test on SQLite, and on PostgreSQL with each isolation
-// level that it has.
+func openMySQL(t *testing.T, dsn string, isolation sql.IsolationLevel) *fenceDB {
+	t.Helper()
+	pool, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { pool.Close() })
+	pool.SetMaxOpenConns(20)
+	db := &fenceDB{DB: pool, guard: fencesql.Guard{Dialect: fencesql.MySQL}, isolation: isolation}
+	db.setUp(t, "BIGINT AUTO_INCREMENT PRIMARY KEY")
+	return db
+}
+
+// TestFenceSQL runs every test on SQLite, and on PostgreSQL and MariaDB with each
+// isolation level that they have.
 func TestFenceSQL(t *testing.T) {
 	onEach := func(t *testing.T, open func(t *testing.T) *fenceDB) {
 		for name, test := range map[string]func(*testing.T, *fenceDB){
@@ -171,8 +189,27 @@ func TestFenceSQL(t *testing.T) {
 			onEach(t, func(t *testing.T) *fenceDB { return openPostgres(t, server.DSN(), isolation) })
 		})
 	}
+	maria := testserver.StartMariaDB(t)
+	for _, isolation := range []sql.IsolationLevel{sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
+		t.Run("MariaDB "+isolation.String(), func(t *testing.T) {
+			onEach(t, func(t *testing.T) *fenceDB { return openMySQL(t, maria.DSN(), isolation) })
+		})
+	}
+	t.Run("MariaDB with other settings", func(t *testing.T) {
+		onEach(t, func(t *testing.T) *fenceDB {
+			return openMySQL(t, maria.DSN()+"?clientFoundRows=true&interpolateParams=true&sql_mode=ANSI", sql.LevelDefault)
+		})
+	})
+	repeatable := func(t *testing.T) *fenceDB { return openMySQL(t, maria.DSN(), sql.LevelRepeatableRead) }
+	t.Run("MariaDB holds the row until commit", func(t *testing.T) {
+		fenceSQLHoldsTheRow(t, repeatable, "SELECT count(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'INSERT INTO fenlock_fence%' AND TIME_MS > 50")
+	})
+	t.Run("MariaDB sees newer than it has read", func(t *testing.T) { fenceSQLReadBefore(t, repeatable(t)) })
+	t.Run("MariaDB tells resources apart", func(t *testing.T) { fenceSQLBytes(t, repeatable(t)) })
 	readCommitted := func(t *testing.T) *fenceDB { return openPostgres(t, server.DSN(), sql.LevelReadCommitted) }
-	t.Run("PostgreSQL holds the row until commit", func(t *testing.T) { fenceSQLHoldsTheRow(t, readCommitted) })
+	t.Run("PostgreSQL holds the row until commit", func(t *testing.T) {
+		fenceSQLHoldsTheRow(t, readCommitted, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+	})
 	t.Run("PostgreSQL check-then-act loses", func(t *testing.T) { fenceSQLCheckThenAct(t, readCommitted(t)) })
 	t.Run("SQLite is busy until commit", func(t *testing.T) { fenceSQLBusy(t, openSQLite(t)) })
 }
@@ -254,6 +291,14 @@ func fenceSQLOtherErrors(t *testing.T, db *fenceDB) {
 // A table in a schema, which "AS f" in the statement makes possible.
 func fenceSQLTableInSchema(t *testing.T, db *fenceDB) {
 	guard := fencesql.Guard{Dialect: db.guard.Dialect, Table: "main.my_fence"}
+	if guard.Dialect == fencesql.MySQL {
+		guard.Table = "app.my_fence"
+		for _, statement := range []string{"DROP DATABASE IF EXISTS app", "CREATE DATABASE app"} {
+			if _, err := db.Exec(statement); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	if guard.Dialect == fencesql.PostgreSQL {
 		guard.Table = "app.my_fence"
 		if _, err := db.Exec("DROP SCHEMA IF EXISTS app CASCADE; CREATE SCHEMA app"); err != nil {
@@ -325,9 +370,9 @@ func runHolders(t *testing.T, db *fenceDB, check checkFunc) (committed []fence.T
 	return committed
 }
 
-// Between Check and Commit the resource belongs to the transaction. PostgreSQL:
-// the other waits for the row, and decides when that is free.
-func fenceSQLHoldsTheRow(t *testing.T, open func(*testing.T) *fenceDB) {
+// Between Check and Commit the resource belongs to the transaction: the other waits for the
+// row, and decides when that is free. A query counts those who wait.
+func fenceSQLHoldsTheRow(t *testing.T, open func(*testing.T) *fenceDB, countWaiting string) {
 	for _, c := range []struct {
 		name          string
 		first, second fence.Token
@@ -353,7 +398,7 @@ func fenceSQLHoldsTheRow(t *testing.T, open func(*testing.T) *fenceDB) {
 			done := make(chan error, 1)
 			go func() { done <- db.write(ctx, db.guard.Check, c.second) }()
 			for waiting := 0; waiting == 0; { // ends with the test's deadline, if it never waits
-				err := db.QueryRow("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()").Scan(&waiting)
+				err := db.QueryRow(countWaiting).Scan(&waiting)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -381,6 +426,47 @@ func fenceSQLHoldsTheRow(t *testing.T, open func(*testing.T) *fenceDB) {
 				t.Errorf("value %d, want %d", got, c.value)
 			}
 		})
+	}
+}
+
+// A transaction that has read before it checks sees an old database from then on; not so
+// the check.
+func fenceSQLReadBefore(t *testing.T, db *fenceDB) {
+	if err := db.write(t.Context(), db.guard.Check, 30); err != nil {
+		t.Fatal(err)
+	}
+	err := db.inTx(t.Context(), func(tx *sql.Tx) error {
+		var value int
+		if err := tx.QueryRow("SELECT value FROM accounts").Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.write(t.Context(), db.guard.Check, 34); err != nil {
+			t.Fatal(err)
+		}
+		return db.guard.Check(t.Context(), tx, fenceResource, 33)
+	})
+	if !errors.Is(err, fence.ErrStale) {
+		t.Errorf("token 33 after 34: %v", err)
+	}
+}
+
+// Resources are bytes: no collation takes one for another, and one that does not fit is
+// an error, whatever the sql_mode.
+func fenceSQLBytes(t *testing.T, db *fenceDB) {
+	for i, resource := range []string{"a", "A", "a ", "ä", "Ä", "\xff", "\x00", "a\x00", "", strings.Repeat("x", 1024)} {
+		token := fence.Token(100 - i)
+		if err := db.inTx(t.Context(), func(tx *sql.Tx) error { return db.guard.Check(t.Context(), tx, resource, token) }); err != nil {
+			t.Errorf("%q: %v", resource, err)
+		}
+	}
+	err := db.inTx(t.Context(), func(tx *sql.Tx) error {
+		if _, err := tx.Exec("SET sql_mode = ''"); err != nil {
+			t.Fatal(err)
+		}
+		return db.guard.Check(t.Context(), tx, strings.Repeat("x", 1025), 1)
+	})
+	if err == nil || errors.Is(err, fence.ErrStale) {
+		t.Errorf("too long: %v", err)
 	}
 }
 

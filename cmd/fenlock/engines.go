@@ -37,7 +37,7 @@ var engines = []engine{
 	}},
 	{sqliteEngine, []string{"sqlite"}, false, func(_ nodeFlags, raw string) (fenlock.Node, error) { return sqlnode.Open(raw) }},
 	{"PostgreSQL", []string{"postgres", "postgresql"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return pgnode.Open(raw) }},
-	{"MySQL", []string{"mysql"}, false, func(_ nodeFlags, raw string) (fenlock.Node, error) { return mysqlnode.Open(raw) }},
+	{"MySQL", []string{"mysql", "mariadb"}, false, func(_ nodeFlags, raw string) (fenlock.Node, error) { return mysqlnode.Open(raw) }},
 	{"etcd", []string{"etcd", "etcds"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return etcdnode.Open(raw) }},
 	{"ZooKeeper", []string{"zk"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return zknode.Open(raw) }},
 }

@@ -16,8 +16,8 @@
 //
 // # Why the check and the write are one
 //
-// Check is a single conditional statement: it writes the token into the row of
-// the resource if no larger one is there. That takes the row's lock, also where
+// Check is a single conditional statement (two on MySQL, of which the first takes the
+// lock): it writes the token into the row of the resource if no larger one is there. That takes the row's lock, also where
 // the token is refused, and a transaction keeps its locks until it ends. So from
 // Check to Commit nobody else can pass Check for the same resource: a later
 // holder waits, and then sees this token. If the transaction is rolled back, the
@@ -44,6 +44,11 @@
 //     roll back and run it again. In WAL mode a transaction that has read before
 //     Check fails at once if somebody else has written since; check first, or
 //     begin the transaction with BEGIN IMMEDIATE.
+//   - MySQL and MariaDB, all levels, on InnoDB: it waits for the other to end, then
+//     decides on what that one left. It fails if the wait is too long (1205) or in a circle
+//     (1213): roll back and run it again. On REPEATABLE READ, the default, plain SELECTs
+//     see the database as it was at the first of them, and no error tells: check before
+//     that one, or read with FOR UPDATE. The user needs SELECT, INSERT and UPDATE.
 package fencesql
 
 import (
@@ -64,6 +69,7 @@ type Dialect uint8
 const (
 	SQLite     Dialect = iota // 3.24 and newer
 	PostgreSQL                // 9.5 and newer
+	MySQL                     // 5.7 and newer, and MariaDB, with tables of InnoDB
 )
 
 // DefaultTable is the name of the table where Guard.Table is empty.
@@ -107,6 +113,9 @@ func (g Guard) Check(ctx context.Context, tx *sql.Tx, resource string, t fence.T
 	if err != nil {
 		return err
 	}
+	if g.Dialect == MySQL {
+		return g.checkMySQL(ctx, tx, table, resource, t)
+	}
 	// In one statement, so that nothing can come between reading and writing.
 	result, err := tx.ExecContext(ctx, g.bind(`INSERT INTO `+table+` AS f (resource, token) VALUES (?, ?) `+
 		`ON CONFLICT (resource) DO UPDATE SET token = excluded.token WHERE f.token <= excluded.token`), resource, int64(t))
@@ -127,6 +136,10 @@ func (g Guard) Check(ctx context.Context, tx *sql.Tx, resource string, t fence.T
 	if err != nil {
 		return fmt.Errorf("fencesql: token %d for %q was not recorded; reading the newest: %w", uint64(t), resource, err)
 	}
+	return g.refuse(ctx, resource, t, newest)
+}
+
+func (g Guard) refuse(ctx context.Context, resource string, t fence.Token, newest int64) error {
 	stale := &fence.StaleError{Resource: resource, Token: t, Newest: fence.Token(newest)}
 	if g.Refused != nil {
 		g.Refused(ctx, stale)
@@ -134,9 +147,32 @@ func (g Guard) Check(ctx context.Context, tx *sql.Tx, resource string, t fence.T
 	return stale
 }
 
-// Schema returns the statement that creates the table, for both dialects the
-// same. Run it once, from a migration: on PostgreSQL, IF NOT EXISTS is not safe
-// against another session that creates the table at the same moment.
+// checkMySQL has the larger token kept, which takes the row's lock in any case, and then
+// reads whose it is. How many rows were affected does not tell: that depends on how the
+// driver was configured (clientFoundRows).
+//
+// The resource is bytes for the driver too, so that no character set comes in between.
+func (g Guard) checkMySQL(ctx context.Context, tx *sql.Tx, table, resource string, t fence.Token) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (resource, token) VALUES (?, ?) ON DUPLICATE KEY UPDATE token = GREATEST(token, ?)`,
+		[]byte(resource), int64(t), int64(t))
+	if err != nil {
+		return fmt.Errorf("fencesql: recording token %d for %q: %w", uint64(t), resource, err)
+	}
+	// FOR UPDATE: what is there, and not what was there when the transaction first read.
+	var newest int64
+	err = tx.QueryRowContext(ctx, `SELECT token FROM `+table+` WHERE resource = ? FOR UPDATE`, []byte(resource)).Scan(&newest)
+	if err != nil {
+		return fmt.Errorf("fencesql: token %d for %q: reading the newest: %w", uint64(t), resource, err)
+	}
+	if fence.Token(newest) > t {
+		return g.refuse(ctx, resource, t, newest)
+	}
+	return nil
+}
+
+// Schema returns the statement that creates the table. Run it once, from a migration: on
+// PostgreSQL, IF NOT EXISTS is not safe against another session that creates the table at
+// the same moment. On MySQL a resource has at most 1,024 bytes.
 //
 // The table has one row per resource. Deleting a row lets old tokens of its
 // resource in again; do it only when nobody can still hold one.
@@ -145,11 +181,16 @@ func (g Guard) Schema() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// SQLite allows NULL in a primary key unless told otherwise.
+	// SQLite allows NULL in a primary key unless told otherwise. MySQL has no TEXT there,
+	// takes "a" for "A" in it, and may have tables that know no transactions.
+	resource, engine := "TEXT", ""
+	if g.Dialect == MySQL {
+		resource, engine = "VARBINARY(1024)", " ENGINE=InnoDB"
+	}
 	return `CREATE TABLE IF NOT EXISTS ` + table + ` (
-	resource TEXT NOT NULL PRIMARY KEY,
+	resource ` + resource + ` NOT NULL PRIMARY KEY,
 	token BIGINT NOT NULL CHECK (token BETWEEN 1 AND ` + fence.MaxToken.String() + `)
-)`, nil
+)` + engine, nil
 }
 
 // PostgreSQL cuts a longer name off in silence, and two could become one.

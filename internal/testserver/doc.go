@@ -1,5 +1,5 @@
-// Package testserver starts real servers for tests: Valkey, Redis and
-// PostgreSQL, each with a port and a folder of its own, so that a test can kill,
+// Package testserver starts real servers for tests: Valkey, Redis, PostgreSQL and
+// MariaDB, each with a port and a folder of its own, so that a test can kill,
 // pause, restart and wipe them.
 //
 // A server that is not installed fails the test: it is never skipped, since a

@@ -45,7 +45,7 @@ func StartMariaDB(t testing.TB, settings ...string) *MariaDB {
 		program, err = exec.LookPath("/usr/sbin/mariadbd")
 	}
 	if err != nil {
-		t.Fatalf("MariaDB is not installed: %s", howToInstall)
+		t.Fatalf("the MariaDB server is not installed: %s", howToInstall)
 	}
 	folder := t.TempDir()
 	m := &MariaDB{process: process{

@@ -276,3 +276,30 @@ func TestLockedRow(t *testing.T) {
 	tx.Rollback()
 	want(t, node.Granted)(n.Do(t.Context(), r))
 }
+
+// What was read may be old, on a member of a cluster that lags behind or through a proxy
+// that reads elsewhere. So nothing is granted without a write, which fails then.
+func TestGrantsAreWritten(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	lock := take(t, n, "a")
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Confirm, lock)))
+	before := counted(t, s)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Confirm, lock))) // changes nothing
+	if counted(t, s) != before+1 {
+		t.Error("granted on what was read")
+	}
+	// Refusals need none, and those who ask in vain write nothing.
+	want(t, node.Held)(n.Do(t.Context(), request(node.Acquire, "a")))
+	want(t, node.Lost)(n.Do(t.Context(), request(node.Extend, "a")))
+	if counted(t, s) != before+1 {
+		t.Error("a refusal was written")
+	}
+	// Somebody else writes in between: it begins again, with what is there then.
+	other := ready(t, s)
+	n.BeforeWrite(func() {
+		n.BeforeWrite(nil)
+		want(t, node.Granted)(other.Do(t.Context(), request(node.ForceRelease, "a")))
+	})
+	want(t, node.Lost)(n.Do(t.Context(), as(node.Confirm, lock)))
+}

@@ -14,7 +14,7 @@ import (
 // within rule.ReservationTTL; one that is not need not ask at all before those ahead of it
 // have had their turns, each of which takes two commits.
 const (
-	shortestPause = 10 * time.Millisecond
+	shortestPause = 3 * time.Millisecond
 	longestPause  = 800 * time.Millisecond // of one that is next, or the one after that
 	idlePause     = 2500 * time.Millisecond
 	patientPart   = 8 // an eighth of what it has waited already is lost by asking late
@@ -43,6 +43,7 @@ func (l *line) waits(waiter string, stripe, ahead int) {
 	defer l.mu.Unlock()
 	now := time.Now()
 	w := l.waiters[waiter]
+	sooner := w == nil || ahead < w.ahead
 	if w == nil {
 		if l.waiters == nil {
 			l.waiters = make(map[string]*waiting)
@@ -50,14 +51,14 @@ func (l *line) waits(waiter string, stripe, ahead int) {
 		w = &waiting{moved: now}
 		l.waiters[waiter] = w
 	}
-	if ahead < w.ahead {
+	if sooner {
 		w.moved = now
+		select {
+		case l.changed <- struct{}{}:
+		default:
+		}
 	}
 	w.stripe, w.ahead, w.asked = stripe, ahead, now
-	select {
-	case l.changed <- struct{}{}:
-	default:
-	}
 }
 
 // leaves is told of a waiter that waits no more.

@@ -40,6 +40,10 @@ var tables = []struct{ name, columns string }{
 	seen       BIGINT         NOT NULL`},
 }
 
+// now is the time for what is made. As the first version of a row it is one that no row had
+// that was there before.
+const now = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"
+
 // digits is a table of the numbers 0 to 15.
 var digits = func() string {
 	var b strings.Builder
@@ -59,9 +63,9 @@ func statements() (all []string) {
 	}
 	return append(all,
 		fmt.Sprintf("INSERT IGNORE INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices)\n"+
-			"SELECT a.d + 16 * b.d + 256 * c.d, 0, 0, 0, '', '', ''\nFROM %s AS a,\n%[1]s AS b,\n%[1]s AS c", digits),
+			"SELECT a.d + 16 * b.d + 256 * c.d, "+now+", 0, 0, '', '', ''\nFROM %s AS a,\n%[1]s AS b,\n%[1]s AS c", digits),
 		fmt.Sprintf("INSERT IGNORE INTO fenlock_meta (id, format, version, made, facts)\n"+
-			"VALUES (1, %d, 0, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), '{}')", format))
+			"VALUES (1, %d, 0, "+now+", '{}')", format))
 }
 
 // Schema returns the statements that make the tables, each with a semicolon at its end,
@@ -121,7 +125,7 @@ func (n *Node) migrate(ctx context.Context) error {
 			// Whoever has deleted them has deleted what is remembered. This comes first:
 			// nobody may vote on new rows that takes them for the old ones.
 			if _, err := conn.ExecContext(ctx, fmt.Sprintf(`UPDATE fenlock_meta SET version = %d, facts = '{}',
-				made = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) WHERE id = 1`, random())); err != nil {
+				made = %s WHERE id = 1`, random(), now)); err != nil {
 				return err
 			}
 		}

@@ -163,30 +163,34 @@ func packet(number byte, body []byte) []byte {
 // A server that sends nonsense costs its clients an error: no panic, and no memory that it
 // asks for. The driver alone panics, or ends the process, at half of these.
 func TestHostileServer(t *testing.T) {
-	ok := packet(2, []byte{0, 0, 0, 2, 0, 0, 0})
-	full := append(packet(0, greeting), ok...)
-	reply := func(first ...byte) []byte { return append(bytes.Clone(full), packet(1, first)...) }
-	for name, says := range map[string][]byte{
-		"nothing":                {},
-		"an empty packet":        packet(0, nil),
-		"a short greeting":       packet(0, []byte{10}),
-		"no end of the version":  packet(0, bytes.Repeat([]byte{10}, 300)),
-		"a short error":          packet(0, []byte{0xff, 1}),
-		"a short OK":             append(packet(0, greeting), packet(2, []byte{0})...),
-		"a short switch":         append(packet(0, greeting), packet(2, []byte{0xfe})...),
-		"endless":                append(packet(0, greeting), 0xff, 0xff, 0xff, 2),
-		"2^40 columns":           reply(0xfe, 0, 0, 0, 0, 0, 1, 0, 0),
-		"2^63 columns":           reply(0xfe, 0, 0, 0, 0, 0, 0, 0, 0x80),
-		"65535 columns":          reply(0xfc, 0xff, 0xff),
-		"250 columns":            reply(250),
-		"a file of the client's": reply(0xfb, '/', 'e', 't', 'c'),
-		"more results, and 2^40": append(reply(0, 0, 0, 8, 0, 0, 0), packet(2, []byte{0xfe, 0, 0, 0, 0, 0, 1, 0, 0})...),
-		"an OK that is cut":      reply(0, 0xfe, 1),
-		"an error that is cut":   reply(0xff, 1, 2),
-		"columns that are cut":   append(reply(1), packet(2, []byte{3, 'd'})...),
-		"a length past the end":  append(reply(1), packet(2, []byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})...),
-		"rows out of order":      append(reply(1), packet(77, []byte{1, 2, 3})...),
-		"a row without columns":  append(reply(1), packet(2, []byte{0xfe, 0, 0, 2, 0})...),
+	// What the server says first, and after each time that it has heard something.
+	hello, ok := packet(0, greeting), packet(2, []byte{0, 0, 0, 2, 0, 0, 0})
+	first := func(says ...byte) [][]byte { return [][]byte{says} }
+	second := func(says ...byte) [][]byte { return [][]byte{hello, says} }
+	reply := func(first []byte, more ...[]byte) [][]byte {
+		return [][]byte{hello, ok, append(packet(1, first), bytes.Join(more, nil)...)}
+	}
+	for name, says := range map[string][][]byte{
+		"nothing":               {},
+		"an empty packet":       first(packet(0, nil)...),
+		"a short greeting":      first(packet(0, []byte{10})...),
+		"no end of the version": first(packet(0, bytes.Repeat([]byte{10}, 300))...),
+		"a short error":         first(packet(0, []byte{0xff, 1})...),
+		"a short OK":            second(packet(2, []byte{0})...),
+		"a short switch":        second(packet(2, []byte{0xfe})...),
+		"endless":               second(0xff, 0xff, 0xff, 2),
+		"2^40 columns":          reply([]byte{0xfe, 0, 0, 0, 0, 0, 1, 0, 0}),
+		"2^63 columns":          reply([]byte{0xfe, 0, 0, 0, 0, 0, 0, 0, 0x80}),
+		"65535 columns":         reply([]byte{0xfc, 0xff, 0xff}),
+		"250 columns":           reply([]byte{250}),
+		"a file of the client":  reply([]byte("\xfb/etc/passwd")),
+		"more, and 2^40":        reply([]byte{0, 0, 0, 8, 0, 0, 0}, packet(2, []byte{0xfe, 0, 0, 0, 0, 0, 1, 0, 0})),
+		"an OK that is cut":     reply([]byte{0, 0xfe, 1}),
+		"an error that is cut":  reply([]byte{0xff, 1, 2}),
+		"columns that are cut":  reply([]byte{1}, packet(2, []byte{3, 'd'})),
+		"past the end":          reply([]byte{1}, packet(2, []byte{0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})),
+		"rows out of order":     reply([]byte{1}, packet(77, []byte{1, 2, 3})),
+		"a row, no columns":     reply([]byte{1}, packet(2, []byte{0xfe, 0, 0, 2, 0})),
 	} {
 		t.Run(name, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -202,8 +206,14 @@ func TestHostileServer(t *testing.T) {
 					}
 					go func() {
 						defer c.Close()
-						c.Write(says)
-						c.(*net.TCPConn).CloseWrite()
+						for i, part := range says {
+							if i > 0 {
+								if _, err := c.Read(make([]byte, 4096)); err != nil {
+									return
+								}
+							}
+							c.Write(part)
+						}
 						if name == "endless" {
 							block := make([]byte, 1<<20)
 							for range 64 {
@@ -211,7 +221,9 @@ func TestHostileServer(t *testing.T) {
 									return
 								}
 							}
+							t.Error("the client has taken 64 MiB")
 						}
+						c.(*net.TCPConn).CloseWrite()
 						io.Copy(io.Discard, c)
 					}()
 				}
