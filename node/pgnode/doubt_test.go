@@ -38,6 +38,7 @@ func exec1(t *testing.T, n *Node, statement string, args ...any) {
 // A replica that was promoted before it heard that the schema was used for the first time does not
 // take it for one that never was.
 func TestFirstUseIsLost(t *testing.T) {
+	t.Parallel()
 	primary := testserver.StartPostgres(t)
 	n := short(t, newSchema(t, primary))
 	replica := primary.Replica()
@@ -53,6 +54,7 @@ func TestFirstUseIsLost(t *testing.T) {
 // Nor does a server into which the schema was restored without its rows, or with those from
 // before the first use.
 func TestRestoredBeforeFirstUse(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	n := short(t, newSchema(t, server))
 	full := server.Dump()
@@ -72,6 +74,7 @@ func TestRestoredBeforeFirstUse(t *testing.T) {
 
 // Transactions of two servers may have one number: those of young ones are small.
 func TestDumpWithTheSameNumber(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	n := short(t, newSchema(t, server))
 	_, token := take(t, n, "a")
@@ -93,6 +96,7 @@ func TestDumpWithTheSameNumber(t *testing.T) {
 
 // A memory in a table that survives a crash would be believed though the leases are gone.
 func TestTablesOfTheWrongKind(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	for _, change := range []string{`ALTER TABLE fenlock.memory SET LOGGED`, `ALTER TABLE fenlock.registers SET UNLOGGED`, `ALTER TABLE fenlock.meta SET UNLOGGED`} {
 		n := alone(t, newSchema(t, server))
@@ -109,6 +113,7 @@ func TestTablesOfTheWrongKind(t *testing.T) {
 // Whoever may create something in a schema of the search path does not get into fenlock's
 // functions.
 func TestSearchPath(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	n := open(t, u)
@@ -131,6 +136,7 @@ func TestSearchPath(t *testing.T) {
 
 // A label is UTF-8 whatever the encoding of the database.
 func TestLabelInAnotherEncoding(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	if _, err := open(t, server.DSN()).db.Exec(`CREATE DATABASE eucjp ENCODING 'EUC_JP' LOCALE 'C' TEMPLATE template0`); err != nil {
 		t.Fatal(err)
@@ -152,6 +158,7 @@ func TestLabelInAnotherEncoding(t *testing.T) {
 
 // Whoever waits for an admission that somebody else has begun waits no longer than its context.
 func TestAdmissionThatHangs(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	n, other := alone(t, u), open(t, u)

@@ -38,6 +38,7 @@ func registerOf(t *testing.T, n *Node, name string) uint64 {
 // What was sent and not answered is unknown, and is carried out once at most: by
 // database/sql, which tries again by itself, too.
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	relay, through := through(t, server, u)
@@ -76,6 +77,7 @@ func TestLostReply(t *testing.T) {
 
 // A server that hangs keeps nobody for longer than its context.
 func TestHung(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	relay, through := through(t, server, u)
@@ -105,6 +107,7 @@ func TestHung(t *testing.T) {
 // Each error says what is wrong and what to do, whether waiting helps, and whether
 // anything may have happened.
 func TestErrors(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	admin := open(t, u)
@@ -179,6 +182,7 @@ func asAcquire(r node.Request) node.Request { return as(node.Acquire, r) }
 
 // Clients that disagree about the group are told both values, and do nothing.
 func TestTerms(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	want(t, node.Granted)(alone(t, u).Do(t.Context(), asAcquire(request("a", 0))))
@@ -207,6 +211,7 @@ func TestTerms(t *testing.T) {
 
 // A pool that its owner closes is an error, and Close leaves it open.
 func TestPoolOfTheCaller(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	config, err := pgx.ParseConfig(server.DSN())
@@ -255,6 +260,7 @@ func TestPoolOfTheCaller(t *testing.T) {
 
 // Migrate can be repeated, by several at once, and needs no more than a schema of its own.
 func TestMigrate(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	n := open(t, in(server.DSN(), "fresh"))
 	done := make(chan error)
@@ -289,6 +295,7 @@ func TestMigrate(t *testing.T) {
 
 // What expired is removed, and nothing else.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	n := alone(t, newSchema(t, server))
 	for i := range 300 {
@@ -318,6 +325,7 @@ func TestSweep(t *testing.T) {
 }
 
 func TestURL(t *testing.T) {
+	t.Parallel()
 	for _, good := range []struct{ url, name string }{
 		{"postgres://u:p@db.example/app", "db.example/app"},
 		{"postgresql://u@127.0.0.1:5433/app?sslmode=disable&schema=locks", "127.0.0.1:5433/app/locks"},
@@ -361,6 +369,7 @@ func TestURL(t *testing.T) {
 // A server that says ERROR has rolled back. A pooler that says so of a broken connection does not
 // know, and neither does who goes by an error without the word that is never translated.
 func TestUndone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		severity, code string
 		undone         bool

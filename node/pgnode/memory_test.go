@@ -59,6 +59,7 @@ func returns(t *testing.T, n *Node, name string, lost time.Time) fence.Token {
 
 // A server that crashes forgets its leases, and says so.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	n := short(t, u)
@@ -87,6 +88,7 @@ func TestCrash(t *testing.T) {
 
 // A server that is stopped and started keeps its leases, also after a crash long ago.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	n := short(t, newSchema(t, server))
 	take(t, n, "a")
@@ -115,6 +117,7 @@ func TestRestart(t *testing.T) {
 // One backend that is killed makes the server start anew within a moment, and its memory is
 // as empty as after any crash.
 func TestBackendKilled(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	n := short(t, u)
@@ -134,6 +137,7 @@ func TestBackendKilled(t *testing.T) {
 
 // A replica that is promoted has no leases, and knows it.
 func TestPromotion(t *testing.T) {
+	t.Parallel()
 	primary := testserver.StartPostgres(t)
 	u := newSchema(t, primary)
 	n := short(t, u)
@@ -158,6 +162,7 @@ func TestPromotion(t *testing.T) {
 
 // A dump has the tables that are not logged in it. Restored, they are not believed.
 func TestDump(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	n := short(t, newSchema(t, server))
 	_, token := take(t, n, "a")
@@ -180,6 +185,7 @@ func TestDump(t *testing.T) {
 
 // A crash at any moment: tokens go up, and no name is held twice.
 func TestCrashesUnderTraffic(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	n := short(t, u)

@@ -22,6 +22,7 @@ CREATE FUNCTION test_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT 
 // The functions of the schema do what package rule does, in any order of requests about
 // one name: all fields of the answers, and all that is left in the tables.
 func TestSchemaFollowsTheRules(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	admin := open(t, server.DSN())
 	if _, err := admin.db.Exec(ofTheTest); err != nil {

@@ -19,6 +19,7 @@ type watch struct{ holder, token atomic.Int64 }
 // Everything at once, on few names, while rows are swept and tables are rewritten: nobody holds
 // what somebody else holds, tokens follow the order of time, and no lease is lost.
 func TestStorm(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	nodes := []*Node{alone(t, u), alone(t, u), alone(t, u)}

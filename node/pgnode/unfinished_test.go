@@ -25,6 +25,7 @@ func (e ends) Scan(any) error {
 
 // A row is not yet a commit: where the context ends between the two, the outcome is unknown.
 func TestRowWithoutCommit(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -61,6 +61,7 @@ func listening(t *testing.T, n *Node, client string) (pushed bool) {
 // By a connection of its own, and by asking: behind a pooler, and where the caller's pool
 // is too small to set one aside.
 func TestNotified(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	pooler := testserver.StartPgBouncer(t, server, 3)
@@ -128,6 +129,7 @@ func TestNotified(t *testing.T) {
 // Whose process has ended is passed over at once, and whose connection broke hears that
 // something may have been missed.
 func TestListenersThatEnd(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	holds, waits := alone(t, u), alone(t, u)
@@ -173,6 +175,7 @@ func TestListenersThatEnd(t *testing.T) {
 // Sixty-four lockers through a pooler with five connections: nothing is stuck, and no
 // increment is lost.
 func TestPooler(t *testing.T) {
+	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	pooler := testserver.StartPgBouncer(t, server, 5)
