@@ -229,7 +229,7 @@ func (o *operation) peek(ctx context.Context, b *belief) {
 	a, err := clientv3.NewKV(c).Get(ctx, o.keys.queue(o.r.Name), clientv3.WithRange(o.keys.queueEnd(o.r.Name)),
 		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend), clientv3.WithLimit(headsAtOnce), clientv3.WithKeysOnly(), clientv3.WithSerializable())
 	if err == nil {
-		b.queue.first, b.queue.more = q.heads0(a.Kvs), a.More
+		b.queue.first, b.queue.more = q.waiters(a.Kvs), a.More
 	}
 }
 
@@ -439,7 +439,7 @@ func (o *operation) afterwards(s *served, a *outcome, err error) {
 		h := &held{record: s.record, mod: a.Header.Revision}
 		if o.keeps(s) && s.curious {
 			heads := responses(a.TxnResponse, len(s.ops))[0]
-			h.first, h.more = o.question().heads0(heads.Kvs), heads.More
+			h.first, h.more = o.question().waiters(heads.Kvs), heads.More
 		}
 		o.held.keep(o.r.Name, h, o.lease != nil)
 	case s.answer.Status == node.Granted:

@@ -56,6 +56,21 @@ var verdicts = []verdict{
 	{rpctypes.ErrGRPCUnhealthy, "the member is not healthy", false, false},
 }
 
+// reasons are why there is no connection, as gRPC tells: in words only.
+var reasons = []struct {
+	says, advice string
+	mend         bool // waiting does not help
+}{
+	{"x509: certificate signed by unknown authority", "the parameter ca names the file with the certificates that are trusted", true},
+	{"x509: ", "the certificate of the member is for another host, or has expired; the parameter servername says for whom it is", true},
+	{"first record does not look like a TLS handshake", "the member does not speak TLS: etcd:// instead of etcds://", true},
+	{"tls: certificate required", "the member wants a client's certificate: the parameters cert and key", true},
+	{"tls: bad certificate", "the member refuses the client's certificate", true},
+	// A member that is being stopped says so as well.
+	{"authentication handshake failed: EOF", "does the member speak TLS? Without, it is etcd:// instead of etcds://", false},
+	{"error reading server preface: EOF", "does the member want TLS? Then it is etcds:// instead of etcd://", false},
+}
+
 // judge returns what is known of an error.
 func judge(err error) (v verdict, known bool) {
 	text := rpctypes.ErrorDesc(err)
@@ -86,6 +101,16 @@ func describe(ctx context.Context, err error) error {
 		}
 		if v.nothing {
 			err = node.NotSent(err)
+		}
+	}
+	text := err.Error()
+	for _, r := range reasons {
+		if strings.Contains(text, r.says) {
+			err = fmt.Errorf("%w (%s)", err, r.advice)
+			if r.mend {
+				err = fmt.Errorf("%w: %w", node.ErrMisconfigured, err)
+			}
+			break
 		}
 	}
 	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {

@@ -100,7 +100,11 @@ func (v *voting) admitted(ctx context.Context) (*admission, string, error) {
 	case <-l.done:
 		return l.found, l.detail, node.NotSent(l.err)
 	case <-ctx.Done():
-		return nil, "", node.NotSent(fmt.Errorf("the cluster is still being looked at: %w", ctx.Err()))
+		err := fmt.Errorf("the cluster is still being looked at: %w", ctx.Err())
+		if problem := v.node.pool.lately(); problem != nil {
+			err = fmt.Errorf("%w; %w", err, problem)
+		}
+		return nil, "", node.NotSent(err)
 	}
 }
 
@@ -119,7 +123,7 @@ func (v *voting) preferLeader() {
 		if err != nil {
 			return false, false
 		}
-		a, err := c.Status(ctx, m.address)
+		a, err := askStatus(ctx, c)
 		return err == nil && a.Leader == a.Header.MemberId, err == nil
 	}
 	if is, known := leads(asked); is || !known {
@@ -183,8 +187,8 @@ func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
 func (v *voting) facts(ctx context.Context) (f facts, err error) {
 	n := v.node
 	var a *clientv3.TxnResponse
-	var status *clientv3.StatusResponse
-	err = n.pool.repeat(ctx, func(ctx context.Context, m *member, c *clientv3.Client) (err error) {
+	var st *clientv3.StatusResponse
+	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
 		floor := v.floor()
 		a, err = clientv3.NewKV(c).Txn(ctx).Then(clientv3.OpGet(n.keys.meta()), clientv3.OpGet(n.keys.notice()),
 			clientv3.OpGet(n.keys.quarantine()), clientv3.OpGet(n.keys.seen())).Commit()
@@ -192,21 +196,21 @@ func (v *voting) facts(ctx context.Context) (f facts, err error) {
 			err = v.hear(a.Header, floor)
 		}
 		if err == nil {
-			status, err = c.Status(ctx, m.address)
+			st, err = askStatus(ctx, c)
 		}
 		return err
 	})
 	if err != nil {
 		return f, describe(ctx, err)
 	}
-	if status.IsLearner {
+	f.cluster, f.term = strconv.FormatUint(a.Header.ClusterId, 16), a.Header.RaftTerm
+	f.index, f.status = st.RaftAppliedIndex, st
+	if st.IsLearner {
 		return f, describe(ctx, rpctypes.ErrGRPCNotSupportedForLearner)
 	}
-	if err := checkVersion(status.Version); err != nil {
+	if err := checkVersion(st.Version); err != nil {
 		return f, err
 	}
-	f.cluster, f.term = strconv.FormatUint(a.Header.ClusterId, 16), a.Header.RaftTerm
-	f.index = status.RaftAppliedIndex
 	got := responses(a, 0)
 	if kvs := got[0].Kvs; len(kvs) > 0 {
 		f.meta, f.metaMod = new(meta), kvs[0].ModRevision
