@@ -66,6 +66,7 @@ func TestGivenClientIsRefused(t *testing.T) {
 }
 
 func TestExamine(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
 	n := open(t, "etcd://"+e.Addrs())
 	look := node.Look{MaxTTL: 30 * time.Second, Thorough: true}

@@ -73,6 +73,9 @@ var reasons = []struct {
 
 // judge returns what is known of an error.
 func judge(err error) (v verdict, known bool) {
+	if err == nil {
+		return v, false
+	}
 	text := rpctypes.ErrorDesc(err)
 	for _, v := range verdicts {
 		if said := rpctypes.ErrorDesc(v.err); text == said || strings.HasSuffix(text, ": "+said) {
@@ -85,6 +88,14 @@ func judge(err error) (v verdict, known bool) {
 // is reports whether a server has said so.
 func is(err, said error) bool {
 	return err != nil && rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(said)
+}
+
+// tokenGone reports whether a request was refused, and not carried out, for a token of
+// authentication that has ended. The library has asked for a new one, and sent nothing
+// with it, since it sends everything once.
+func tokenGone(err error) bool {
+	v, known := judge(err)
+	return known && (v.err == rpctypes.ErrGRPCInvalidAuthToken || v.err == rpctypes.ErrGRPCAuthOldRevision)
 }
 
 // describe says what a person can do, and marks what waiting does not mend. The error

@@ -158,7 +158,10 @@ func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, m *memb
 		try, cancel := context.WithTimeout(ctx, wait)
 		err = ask(try, m, c)
 		cancel()
-		if err == nil || !hangs(err) {
+		switch {
+		case tokenGone(err) && wait == firstTry:
+			continue
+		case err == nil || !hangs(err):
 			return err
 		}
 		p.leave(m)

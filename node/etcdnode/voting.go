@@ -208,9 +208,6 @@ func (v *voting) facts(ctx context.Context) (f facts, err error) {
 	if st.IsLearner {
 		return f, describe(ctx, rpctypes.ErrGRPCNotSupportedForLearner)
 	}
-	if err := checkVersion(st.Version); err != nil {
-		return f, err
-	}
 	got := responses(a, 0)
 	if kvs := got[0].Kvs; len(kvs) > 0 {
 		f.meta, f.metaMod = new(meta), kvs[0].ModRevision
@@ -242,26 +239,6 @@ func (v *voting) facts(ctx context.Context) (f facts, err error) {
 	v.cluster = a.Header.ClusterId
 	v.mu.Unlock()
 	return f, v.checkDuplicate(a.Header.ClusterId)
-}
-
-// The oldest servers that may be used. Before, a leader that was paused and deposed
-// revoked the leases that its successor had extended (etcd issue 15247).
-var oldest = [][3]int{{3, 4, 31}, {3, 5, 13}, {3, 6, 0}}
-
-func checkVersion(text string) error {
-	var v [3]int
-	if n, _ := fmt.Sscanf(text, "%d.%d.%d", &v[0], &v[1], &v[2]); n < 3 {
-		return nil // a build of one's own
-	}
-	for _, o := range oldest {
-		if v[0] == o[0] && v[1] == o[1] && v[2] >= o[2] {
-			return nil
-		}
-	}
-	if last := oldest[len(oldest)-1]; slices.Compare(v[:], last[:]) >= 0 {
-		return nil
-	}
-	return misconfigured("etcd %s may end leases that are kept alive, when a leader that was paused goes on (etcd issue 15247): update it to 3.6, or 3.5.13, or 3.4.31 at least", text)
 }
 
 // checkDuplicate refuses a cluster that is another node of the group already: it would
