@@ -176,3 +176,15 @@ func (e *Etcd) Addrs() string {
 // Data returns the folder with the member's data, for tests that take it away or set it
 // back while the member is down.
 func (m *EtcdMember) Data() string { return m.data() }
+
+// Certificate makes a certificate for a server on 127.0.0.1 or localhost, and for its
+// clients: it is its own authority.
+func Certificate(t testing.TB) (certFile, keyFile string) {
+	t.Helper()
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	if _, err := newCertificate(certFile, keyFile); err != nil {
+		t.Fatal(err)
+	}
+	return certFile, keyFile
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/etcdnode"
 	"github.com/fenlock/fenlock/node/memnode"
@@ -34,6 +35,7 @@ func unjoined(t testing.TB, url string) *etcdnode.Node {
 // until the longest lease would have ended. A member that is asked twice does not count
 // twice.
 func TestQuarantine(t *testing.T) {
+	t.Parallel()
 	url := fresh()
 	n, other := unjoined(t, url), unjoined(t, url)
 	r := request(node.Acquire, "a", "1", time.Second)
@@ -107,6 +109,7 @@ func TestOneClusterIsOneNode(t *testing.T) {
 
 // The keys are deleted under those who use them: nobody votes until it is safe.
 func TestDeletedKeys(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
 	url := "etcd://" + e.Addrs()
 	n, other := unjoined(t, url), unjoined(t, url)
@@ -127,6 +130,60 @@ func TestDeletedKeys(t *testing.T) {
 	became(t, other, request(node.Acquire, "a", "2", time.Second), node.Granted)
 }
 
+// The mark of admission is deleted, and all else is there: it is what an operator does who
+// restores a cluster. Who has seen the mark must not go on without it, not even once.
+func TestDeletedMark(t *testing.T) {
+	t.Parallel()
+	e := testserver.StartEtcd(t, 1)
+	n := unjoined(t, "etcd://"+e.Addrs())
+	join(t, n, 500*time.Millisecond, false)
+	became(t, n, request(node.Acquire, "a", "1", 300*time.Millisecond), node.Granted)
+	held := request(node.Acquire, "b", "1", time.Minute)
+	low := must(t, n, held, node.Granted).Register
+	c := raw(t, e)
+	for _, r := range []node.Request{as(node.Extend, held), request(node.Acquire, "a", "2", time.Second), as(node.Confirm, held), as(node.ForceRelease, held)} {
+		if _, err := c.Delete(t.Context(), etcdnode.DefaultPrefix+"meta"); err != nil {
+			t.Fatal(err)
+		}
+		must(t, n, r, node.Rejoining)
+		became(t, n, request(node.Acquire, "other", fmt.Sprint(r.Op), 100*time.Millisecond), node.Granted)
+	}
+	must(t, n, as(node.Release, held), node.Granted)
+	held.Token = 1
+	if a := must(t, n, held, node.Granted); a.Register != low+1 {
+		t.Errorf("granted %d after %d: the registers were there", a.Register, low)
+	}
+}
+
+// The address leads to another cluster from now on, with as much behind it as the first.
+func TestAnotherAddress(t *testing.T) {
+	t.Parallel()
+	first, second := testserver.StartEtcd(t, 1), testserver.StartEtcd(t, 1)
+	for range 50 {
+		if _, err := raw(t, second).Put(t.Context(), "x", "y"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	admit(t, open(t, "etcd://"+second.Addrs()))
+	p := proxy.New(first.Members[0].Addr(), nil)
+	defer p.Close()
+	n := unjoined(t, "etcd://"+p.Addr(0))
+	join(t, n, 30*time.Second, true)
+	must(t, n, request(node.Acquire, "a", "1", time.Minute), node.Granted)
+	p.Retarget(second.Members[0].Addr())
+	var said string
+	eventually(t, func() error {
+		a, err := n.Do(within(t, 2*time.Second), request(node.Acquire, "a", "2", time.Minute))
+		switch {
+		case err == nil && said == "":
+			t.Fatalf("at another cluster: %+v", a)
+		case err != nil && strings.Contains(err.Error(), "another cluster"):
+			said = err.Error()
+		}
+		return err
+	})
+}
+
 // became waits for an answer.
 func became(t testing.TB, n *etcdnode.Node, r node.Request, want node.Status) {
 	t.Helper()
@@ -142,6 +199,7 @@ func became(t testing.TB, n *etcdnode.Node, r node.Request, want node.Status) {
 // A cluster is stopped, set back to a copy of its data, and started again. It has forgotten
 // a lease, and who was there notices.
 func TestSetBack(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
 	m := e.Members[0]
 	url := "etcd://" + e.Addrs()
@@ -189,6 +247,7 @@ func TestSetBack(t *testing.T) {
 
 // The data is gone, and a new cluster answers at the same address.
 func TestAnotherCluster(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
 	m := e.Members[0]
 	n := unjoined(t, "etcd://"+e.Addrs())
@@ -212,6 +271,7 @@ func TestAnotherCluster(t *testing.T) {
 
 // Registers are rebuilt from the other nodes of a group.
 func TestRebuiltFromOthers(t *testing.T) {
+	t.Parallel()
 	n := unjoined(t, fresh())
 	a, b := memnode.New("a"), memnode.New("b")
 	g := node.Group{Nodes: []node.Node{n, a, b}, MaxTTL: time.Second}

@@ -141,7 +141,7 @@ func (b *batcher) send(batch []*part) {
 			if answer == nil {
 				p.err = errors.New("unexpected answer without a part")
 			} else {
-				p.out = outcome{sent: o.sent, TxnResponse: (*clientv3.TxnResponse)(&pb.TxnResponse{
+				p.out = outcome{(*clientv3.TxnResponse)(&pb.TxnResponse{
 					Header: o.Header, Succeeded: answer.Succeeded, Responses: answer.Responses})}
 			}
 		}

@@ -103,7 +103,7 @@ func (n *Node) believe(q question, answers []*clientv3.GetResponse) (b belief, e
 			return b, err
 		}
 	}
-	b.queue.first = q.heads0(answers[2].Kvs)
+	b.queue.first = q.waiters(answers[2].Kvs)
 	b.queue.more = answers[2].More
 	b.queue.all = int(answers[3].Count)
 	if kvs := answers[4].Kvs; len(kvs) > 0 {
@@ -123,9 +123,9 @@ func (n *Node) believe(q question, answers []*clientv3.GetResponse) (b belief, e
 	return b, nil
 }
 
-// heads0 reads the first waiters. A key that is no waiter's is left alone, and counts as
+// waiters reads keys of waiters. A key that is no waiter's is left alone, and counts as
 // if it were not there.
-func (q question) heads0(kvs []*mvccpb.KeyValue) (first []queued) {
+func (q question) waiters(kvs []*mvccpb.KeyValue) (first []queued) {
 	for _, kv := range kvs {
 		if p, ok := q.keys.place(q.name, string(kv.Key)); ok && rule.CheckPlace(p) == nil {
 			first = append(first, queued{p, kv.ModRevision, clientv3.LeaseID(kv.Lease)})

@@ -122,7 +122,7 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 			return node.Answer{}, err
 		case done:
 			o.afterwards(s, next, nil)
-			if err := o.covered(ctx, s, next); err != nil {
+			if err := o.covered(s); err != nil {
 				return node.Answer{}, err
 			}
 			return s.answer, nil
@@ -155,7 +155,7 @@ func (o *operation) attach(ctx context.Context) (err error) {
 func (o *operation) detach(ctx context.Context) error {
 	for _, l := range []*sharedLease{o.lease, o.spare} {
 		if l != nil {
-			l.kill()
+			l.dead.Store(true)
 		}
 	}
 	o.doubtListeners()
@@ -229,7 +229,7 @@ func (o *operation) peek(ctx context.Context, b *belief) {
 	a, err := clientv3.NewKV(c).Get(ctx, o.keys.queue(o.r.Name), clientv3.WithRange(o.keys.queueEnd(o.r.Name)),
 		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend), clientv3.WithLimit(headsAtOnce), clientv3.WithKeysOnly(), clientv3.WithSerializable())
 	if err == nil {
-		b.queue.first, b.queue.more = q.heads0(a.Kvs), a.More
+		b.queue.first, b.queue.more = q.waiters(a.Kvs), a.More
 	}
 }
 
@@ -371,9 +371,6 @@ func (o *operation) try(ctx context.Context, s *served) (*outcome, bool, error) 
 		if s.curious {
 			t.Then = append(t.Then, q.headsOp())
 		}
-		if o.lease.stale() {
-			o.spawn(func() { o.leases.renew(o.life, o.lease) })
-		}
 		if o.tried == nil {
 			o.tried = map[string]bool{}
 		}
@@ -397,19 +394,11 @@ func (o *operation) keeps(s *served) bool {
 
 // covered makes sure that etcd keeps what was granted for its TTL, or says that this is
 // not known: then it is there all the same, for a time.
-func (o *operation) covered(ctx context.Context, s *served, a *outcome) error {
+func (o *operation) covered(s *served) error {
 	if !o.keeps(s) {
 		return nil
 	}
-	for range 2 {
-		if o.lease.covers(a.sent, o.r.TTL, a.Header.RaftTerm) {
-			return nil
-		}
-		if err := o.leases.renew(ctx, o.lease); err != nil {
-			return describe(ctx, fmt.Errorf("it was granted, and for how long is not known: %w", err))
-		}
-	}
-	if o.lease.covers(a.sent, o.r.TTL, a.Header.RaftTerm) {
+	if o.lease.covers(o.r.TTL) {
 		return nil
 	}
 	return fmt.Errorf("it was granted, and etcd took more than %v to say so, so that it may end too early", slack)
@@ -439,7 +428,7 @@ func (o *operation) afterwards(s *served, a *outcome, err error) {
 		h := &held{record: s.record, mod: a.Header.Revision}
 		if o.keeps(s) && s.curious {
 			heads := responses(a.TxnResponse, len(s.ops))[0]
-			h.first, h.more = o.question().heads0(heads.Kvs), heads.More
+			h.first, h.more = o.question().waiters(heads.Kvs), heads.More
 		}
 		o.held.keep(o.r.Name, h, o.lease != nil)
 	case s.answer.Status == node.Granted:

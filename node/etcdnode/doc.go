@@ -8,9 +8,9 @@
 //
 // A lock's lease is a key. etcd's transactions know no time, so a key goes in one of two
 // ways: the process that wrote it removes it when its TTL is over, and if that process is
-// gone, etcd does, by the etcd lease that the key is attached to, a second or two later.
-// An etcd lease is shared by the locks of a process with the same TTL, is kept alive by
-// their operations alone, and is replaced twice a minute (sharedlease.go).
+// gone, etcd does, by the etcd lease that the key is attached to, a few seconds later. An
+// etcd lease is shared by what a process writes within a second, and is never renewed
+// (sharedlease.go).
 //
 // The keys of a node, below its prefix:
 //

@@ -56,8 +56,26 @@ var verdicts = []verdict{
 	{rpctypes.ErrGRPCUnhealthy, "the member is not healthy", false, false},
 }
 
+// reasons are why there is no connection, as gRPC tells: in words only.
+var reasons = []struct {
+	says, advice string
+	mend         bool // waiting does not help
+}{
+	{"x509: certificate signed by unknown authority", "the parameter ca names the file with the certificates that are trusted", true},
+	{"x509: ", "the certificate of the member is for another host, or has expired; the parameter servername says for whom it is", true},
+	{"first record does not look like a TLS handshake", "the member does not speak TLS: etcd:// instead of etcds://", true},
+	{"tls: certificate required", "the member wants a client's certificate: the parameters cert and key", true},
+	{"tls: bad certificate", "the member refuses the client's certificate", true},
+	// A member that is being stopped says so as well.
+	{"authentication handshake failed: EOF", "does the member speak TLS? Without, it is etcd:// instead of etcds://", false},
+	{"error reading server preface: EOF", "does the member want TLS? Then it is etcds:// instead of etcd://", false},
+}
+
 // judge returns what is known of an error.
 func judge(err error) (v verdict, known bool) {
+	if err == nil {
+		return v, false
+	}
 	text := rpctypes.ErrorDesc(err)
 	for _, v := range verdicts {
 		if said := rpctypes.ErrorDesc(v.err); text == said || strings.HasSuffix(text, ": "+said) {
@@ -70,6 +88,14 @@ func judge(err error) (v verdict, known bool) {
 // is reports whether a server has said so.
 func is(err, said error) bool {
 	return err != nil && rpctypes.ErrorDesc(err) == rpctypes.ErrorDesc(said)
+}
+
+// tokenGone reports whether a request was refused, and not carried out, for a token of
+// authentication that has ended. The library has asked for a new one, and sent nothing
+// with it, since it sends everything once.
+func tokenGone(err error) bool {
+	v, known := judge(err)
+	return known && (v.err == rpctypes.ErrGRPCInvalidAuthToken || v.err == rpctypes.ErrGRPCAuthOldRevision)
 }
 
 // describe says what a person can do, and marks what waiting does not mend. The error
@@ -86,6 +112,16 @@ func describe(ctx context.Context, err error) error {
 		}
 		if v.nothing {
 			err = node.NotSent(err)
+		}
+	}
+	text := err.Error()
+	for _, r := range reasons {
+		if strings.Contains(text, r.says) {
+			err = fmt.Errorf("%w (%s)", err, r.advice)
+			if r.mend {
+				err = fmt.Errorf("%w: %w", node.ErrMisconfigured, err)
+			}
+			break
 		}
 	}
 	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {

@@ -2,11 +2,232 @@ package etcdnode
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/fenlock/fenlock/node"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Examine implements node.Examiner.
+// examineReads is how often the cluster is read, to find the shortest time that takes, and
+// memberPatience how long each member may take to say how it does.
+const (
+	examineReads   = 3
+	memberPatience = time.Second
+)
+
+// Examine implements node.Examiner. It reads, asks each member of the URL how it does, and
+// writes nothing. The cluster has no clock that it tells.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
-	return node.Examination{Product: "etcd", Member: n.member}, n.errorf("examine", n.enter(ctx))
+	e := node.Examination{Product: "etcd", Member: n.member}
+	err := n.enter(ctx)
+	if err == nil {
+		err = n.examine(ctx, look, &e)
+	}
+	if err != nil {
+		severity := node.Warning
+		if errors.Is(err, node.ErrMisconfigured) {
+			severity = node.Error
+		}
+		e.Findings = append([]node.Finding{node.Found("usable", severity, "The cluster cannot be used: %v.", err)}, e.Findings...)
+	}
+	return e, n.errorf("examine", err)
+}
+
+func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {
+	v := &n.voting
+	f, err := v.facts(ctx)
+	e.Server = f.cluster
+	if s := f.status; s != nil {
+		e.Version, e.Role = s.Version, "follower"
+		if s.Leader == s.Header.MemberId {
+			e.Role = "leader"
+		}
+		if s.IsLearner {
+			e.Role = "learner"
+		}
+	}
+	if err != nil {
+		return err
+	}
+	to, lost := v.group()
+	e.Admitted = f.judge(lost) == admitted
+	maxTTL, members := f.terms()
+	e.MaxTTL, _ = time.ParseDuration(maxTTL)
+	if !slices.Equal(members, []string{alone}) {
+		e.Members = members
+	}
+	switch {
+	case f.meta != nil:
+		e.Memory, e.Empty = f.meta.Memory, f.meta.Empty
+	case f.notice != nil:
+		e.Memory = f.notice.Memory
+	}
+	if !e.Admitted {
+		e.Why, e.Untouched, e.Rebuild = f.because(), true, true
+		switch f.judge(lost) {
+		case quarantined:
+			left, _ := v.left(ctx, f)
+			e.Wait = time.Duration(left) * time.Second
+		case unnoticed:
+			e.Wait = quarantine(f.longest(look.MaxTTL))
+		}
+	}
+	for range examineReads {
+		before := time.Now()
+		if _, err := n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly())); err != nil {
+			return err
+		}
+		if trip := time.Since(before); e.RoundTrip == 0 || trip < e.RoundTrip {
+			e.RoundTrip = trip
+		}
+	}
+	if m, _ := n.pool.now(); !n.given {
+		e.Address, _, _ = net.SplitHostPort(m.address)
+	}
+	if to != nil {
+		if err := f.check(*to); err != nil {
+			return err
+		}
+	}
+	e.Findings = append(n.ownFindings(), n.memberFindings(ctx, f.status)...)
+	if look.Thorough {
+		return n.thoroughly(ctx, e)
+	}
+	return nil
+}
+
+// ownFindings are about how the client comes to the cluster.
+func (n *Node) ownFindings() (found []node.Finding) {
+	if n.given {
+		return nil
+	}
+	if n.user == "" && !n.tls {
+		found = append(found, node.Found("access", node.Warning, "There is no authentication: whoever reaches the cluster can release locks and make up tokens.").
+			Do("Enable it, with a role that has the prefix only (docs/etcd.md), or client certificates."))
+	}
+	if n.user != "" && !n.tls {
+		found = append(found, node.Found("tls", node.Warning, "The password goes over the network in clear.").Do("Use etcds:// and certificates."))
+	}
+	return found
+}
+
+// fullFrom is the share of the quota of the database from which on it is nearly full.
+const fullFrom = 0.8
+
+// memberFindings are about the cluster and the members that the URL names.
+func (n *Node) memberFindings(ctx context.Context, s *clientv3.StatusResponse) (found []node.Finding) {
+	if quota := s.DbSizeQuota; quota > 0 && float64(s.DbSize) > fullFrom*float64(quota) {
+		found = append(found, node.Found("database-size", node.Warning, "The database has %d of at most %d MiB. When it is full, no lock can be taken or extended.", s.DbSize>>20, quota>>20).
+			Do("Compact and defragment it (etcdctl compact, defrag), or raise --quota-backend-bytes."))
+	}
+	for _, problem := range s.Errors {
+		found = append(found, node.Found("alarm", node.Error, "The cluster reports: %s.", problem).
+			Do("etcdctl alarm list says which member; NOSPACE: compact, defragment, etcdctl alarm disarm; CORRUPT: docs of etcd."))
+	}
+	m, _ := n.pool.now()
+	c, err := m.open(ctx)
+	if err != nil {
+		return found
+	}
+	try, cancel := context.WithTimeout(ctx, memberPatience)
+	list, err := c.MemberList(try)
+	cancel()
+	if err == nil { // not everybody may ask
+		found = append(found, countFindings(list.Members)...)
+	}
+	if n.given {
+		return found
+	}
+	for _, m := range n.pool.members {
+		if err := m.answers(ctx); err != nil {
+			found = append(found, node.Found("member", node.Warning, "The member %s does not answer: %v.", m.address, err).
+				Do("Look at that machine; the others carry the locks as long as they are a majority."))
+		}
+	}
+	return found
+}
+
+func (m *member) answers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	defer cancel()
+	var err error
+	for err = m.connected(ctx); errors.Is(err, errConnecting) && ctx.Err() == nil; {
+		err = m.connected(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	c, err := m.open(ctx)
+	if err == nil {
+		_, err = askStatus(ctx, c)
+	}
+	return err
+}
+
+// countFindings are about how many members there are.
+func countFindings(members []*pb.Member) (found []node.Finding) {
+	voting := 0
+	for _, m := range members {
+		if !m.IsLearner {
+			voting++
+		}
+	}
+	switch {
+	case voting == 1:
+		found = append(found, node.Found("members", node.Note, "The cluster has one member: when its machine is down, no lock can be taken or extended."))
+	case voting%2 == 0:
+		found = append(found, node.Found("members", node.Note, "The cluster has %d members: with %d it would survive as many failures.", voting, voting-1))
+	}
+	return found
+}
+
+// thoroughly reads all registers and leases.
+func (n *Node) thoroughly(ctx context.Context, e *node.Examination) error {
+	a, err := n.read(ctx, clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
+	if err != nil {
+		return err
+	}
+	damaged := func(what string, err error) {
+		e.Findings = append(e.Findings, node.Found("damage", node.Error, "%s: %v.", what, err).
+			Do("When nobody holds a lock, delete all keys below %s; tokens begin at the clients' clocks then.", string(n.keys)))
+	}
+	tokens, _, err := n.registers(responses(a.TxnResponse, 0)[0])
+	if err != nil {
+		damaged("The registers are damaged", err)
+	}
+	for stripe, token := range tokens {
+		if token > node.MaxRegister {
+			damaged("The registers are damaged", fmt.Errorf("register %d is %d, which no fenlock writes", stripe, uint64(token)))
+			break
+		}
+	}
+	from, end := n.keys.lease(""), clientv3.GetPrefixRangeEnd(n.keys.lease(""))
+	for {
+		a, err := n.read(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(pageSize)))
+		if err != nil {
+			return err
+		}
+		page := responses(a.TxnResponse, 0)[0]
+		for _, kv := range page.Kvs {
+			from = string(kv.Key) + "\x00"
+			name, ok := n.keys.leaseName(string(kv.Key))
+			if _, err := parseRecord(kv.Value); err != nil || !ok {
+				damaged(fmt.Sprintf("The lease of %.100q is damaged", strings.ToValidUTF8(name, "?")), errForeign)
+			}
+			if kv.Lease == 0 {
+				e.Findings = append(e.Findings, node.Found("endless", node.Error, "The lease of %.100q is attached to no etcd lease: it never ends.", strings.ToValidUTF8(name, "?")).
+					Do("fenlock release %.100q", strings.ToValidUTF8(name, "?")))
+			}
+		}
+		if !page.More {
+			return nil
+		}
+	}
 }

@@ -22,9 +22,11 @@ import (
 // for longer than any lease lasts and goes on: it comes back as a leader of the past, whose
 // leases have all ended. Who waits has the lock after it, with a larger token.
 func TestHeldWhileMembersGo(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
 	url := "etcd://" + e.Addrs()
-	const ttl = 8 * time.Second
+	const ttl = 6 * time.Second
+	const window = 2 * time.Second // by which etcd leases are longer
 	l, other := locker(t, url, ttl), locker(t, url, ttl)
 	ctx := within(t, 2*time.Minute)
 	held, err := l.Acquire(ctx, "held")
@@ -63,7 +65,7 @@ func TestHeldWhileMembersGo(t *testing.T) {
 	m = leader(t, e)
 	m.Pause()
 	still("the leader was stopped")
-	time.Sleep(ttl + 2*time.Second)
+	time.Sleep(ttl + window + time.Second)
 	still("its leases have ended")
 	m.Resume()
 	time.Sleep(time.Second)
@@ -80,6 +82,7 @@ func TestHeldWhileMembersGo(t *testing.T) {
 
 // A member that hangs costs the requests that it has, and later ones nothing.
 func TestHangingMember(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
 	n := open(t, "etcd://"+e.Addrs())
 	admit(t, n)
@@ -102,6 +105,7 @@ func TestHangingMember(t *testing.T) {
 // With fewer than a majority nothing is granted and nothing is extended, each request ends
 // with its context, and all goes on when the others are back.
 func TestNoMajority(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
 	n := open(t, "etcd://"+e.Addrs())
 	admit(t, n)
@@ -130,6 +134,7 @@ func TestNoMajority(t *testing.T) {
 // A cluster keeps its memory over a restart of all members: who has a lease has it still,
 // registers do not go back, and nobody has to wait.
 func TestRestartOfAll(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
 	n, other := open(t, "etcd://"+e.Addrs()), open(t, "etcd://"+e.Addrs())
 	admit(t, n)
@@ -160,6 +165,7 @@ func TestRestartOfAll(t *testing.T) {
 // The reply to an acquire is lost. Nobody knows that the lease is there, so its own process
 // ends it after the TTL, although other locks keep the shared etcd lease alive.
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
 	p := proxy.New(e.Members[0].Addr(), nil)
 	defer p.Close()
@@ -202,6 +208,7 @@ func TestLostReply(t *testing.T) {
 // A holder that is cut off from the cluster learns that before anybody else can have the
 // lock.
 func TestPartitionedHolder(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
 	var cut []func()
 	var addrs []string
@@ -242,6 +249,7 @@ func TestPartitionedHolder(t *testing.T) {
 // A waiter's watch is cut, and what it missed is compacted away. It has the lock all the
 // same, and is told that it may have missed something.
 func TestCompaction(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
 	p := proxy.New(e.Members[0].Addr(), nil)
 	defer p.Close()

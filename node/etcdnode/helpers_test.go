@@ -104,7 +104,7 @@ func locker(t testing.TB, url string, ttl time.Duration) *fenlock.Locker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: ttl, NewServers: true})
+	l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: ttl, NodeTimeout: ttl / 5, NewServers: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/rule"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -120,7 +119,6 @@ func (l *listener) run() {
 type registration struct {
 	lease    clientv3.LeaseID
 	revision int64
-	renewed  time.Duration
 }
 
 // register writes the key, attached to a new etcd lease.
@@ -130,7 +128,6 @@ func (l *listener) register(ctx context.Context) (r registration, err error) {
 	n := l.node
 	var granted *clientv3.LeaseGrantResponse
 	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
-		r.renewed = clock.Now()
 		granted, err = c.Grant(ctx, listenSeconds)
 		return err
 	})
@@ -155,7 +152,7 @@ func (l *listener) serve(ctx context.Context, r registration, missed bool) error
 	defer end(nil)
 	var work sync.WaitGroup
 	defer work.Wait()
-	work.Go(func() { end(l.keep(ctx, &r)) })
+	work.Go(func() { end(l.keep(ctx, r)) })
 	from := r.revision + 1
 	for {
 		m, moved := l.node.pool.now()
@@ -221,7 +218,7 @@ func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, mi
 }
 
 // keep renews the etcd lease until it is gone.
-func (l *listener) keep(ctx context.Context, r *registration) error {
+func (l *listener) keep(ctx context.Context, r registration) error {
 	for {
 		select {
 		case <-time.After(listenPause):
@@ -229,7 +226,6 @@ func (l *listener) keep(ctx context.Context, r *registration) error {
 		case <-ctx.Done():
 			return nil
 		}
-		asked := clock.Now()
 		try, cancel := context.WithTimeout(ctx, listenTimeout)
 		m, err := l.node.pool.ready(try)
 		if err == nil {
@@ -241,7 +237,6 @@ func (l *listener) keep(ctx context.Context, r *registration) error {
 				cancel()
 				return errUnregistered
 			case err == nil:
-				r.renewed = asked
 				l.set(r.lease)
 			}
 		}

@@ -81,10 +81,17 @@ func (m *member) open(ctx context.Context) (*clientv3.Client, error) {
 func (m *member) why(ctx context.Context, c *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if _, err := c.Status(ctx, m.address); err != nil && ctx.Err() == nil {
+	if _, err := askStatus(ctx, c); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return errConnecting
+}
+
+// askStatus asks how a member does, over the connection that there is. (The library makes one
+// for the question.)
+func askStatus(ctx context.Context, c *clientv3.Client) (*clientv3.StatusResponse, error) {
+	a, err := pb.NewMaintenanceClient(c.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	return (*clientv3.StatusResponse)(a), err
 }
 
 // close ends the client, unless it was given.

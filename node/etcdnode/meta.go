@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // format is the version of the keys. A program that finds a larger one must not touch
@@ -60,6 +61,7 @@ type facts struct {
 	quarantined bool
 	lease       int64 // of the quarantine
 	seen        seen
+	status      *clientv3.StatusResponse // of the member that was asked
 }
 
 // verdict of facts.

@@ -4,6 +4,7 @@ package etcdnode_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -31,7 +32,12 @@ var shared = sync.OnceValue(func() *testserver.Etcd {
 
 var ends []func()
 
+// Most tests wait most of the time: for leases to end, leaders to be elected.
+const together = "4"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", together)
 	code := m.Run()
 	for _, end := range ends {
 		end()

@@ -23,6 +23,7 @@ type pool struct {
 	mu      sync.Mutex
 	current int
 	moved   chan struct{} // closed when current is another one
+	problem error         // of the last member that was not connected to
 }
 
 func newPool(members []*member) *pool {
@@ -64,25 +65,38 @@ func (p *pool) prefer(leader, m *member) {
 // patience is how long a member may take to be connected to before another one is tried.
 const patience = 150 * time.Millisecond
 
+func (p *pool) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problem = err
+}
+
+// lately returns why no member was connected to lately, or nil.
+func (p *pool) lately() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.problem
+}
+
 // ready returns a member that is connected. Its error is of a request that was not sent.
 func (p *pool) ready(ctx context.Context) (*member, error) {
 	var last error
-	for {
+	for tries := 1; ; tries++ {
 		m, _ := p.now()
 		err := m.connected(ctx)
 		if err == nil {
 			return m, nil
 		}
+		if last == nil || !errors.Is(err, errConnecting) {
+			last = err // says more
+			p.note(err)
+		}
 		if ctx.Err() != nil {
-			if last == nil || !errors.Is(err, errConnecting) {
-				last = err
-			}
 			return nil, node.NotSent(fmt.Errorf("%w: no member of the cluster is connected: %w", ctx.Err(), last))
 		}
-		if node.Permanent(err) {
+		if node.Permanent(err) && tries >= len(p.members) {
 			return nil, node.NotSent(err)
 		}
-		last = err
 		p.leave(m)
 		if !errors.Is(err, errConnecting) {
 			// All may refuse at once, and quickly.
@@ -115,7 +129,7 @@ func (m *member) connected(ctx context.Context) error {
 		case connectivity.Idle:
 			conn.Connect()
 		case connectivity.TransientFailure:
-			return fmt.Errorf("%s: %w", m.address, m.why(ctx, c))
+			return fmt.Errorf("%s: %w", m.address, describe(context.Background(), m.why(ctx, c)))
 		case connectivity.Shutdown:
 			return errClosed
 		}
@@ -144,7 +158,10 @@ func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, m *memb
 		try, cancel := context.WithTimeout(ctx, wait)
 		err = ask(try, m, c)
 		cancel()
-		if err == nil || !hangs(err) {
+		switch {
+		case tokenGone(err) && wait == firstTry:
+			continue
+		case err == nil || !hangs(err):
 			return err
 		}
 		p.leave(m)

@@ -2,9 +2,6 @@ package etcdnode
 
 import (
 	"context"
-	"time"
-
-	"github.com/fenlock/fenlock/node/clock"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,10 +15,7 @@ type txn struct {
 }
 
 // outcome is what etcd said to one.
-type outcome struct {
-	*clientv3.TxnResponse
-	sent time.Duration // before it was sent, on node/clock
-}
+type outcome struct{ *clientv3.TxnResponse }
 
 // commit sends a transaction, once, to a member that is connected. An error that does not
 // match node.ErrNotSent leaves it open whether it was carried out.
@@ -36,7 +30,7 @@ func (n *Node) commit(ctx context.Context, t txn) (outcome, error) {
 			return outcome{}, describe(ctx, err)
 		}
 		floor := n.voting.floor()
-		o := outcome{sent: clock.Now()}
+		var o outcome
 		kv := clientv3.NewKV(c)
 		o.TxnResponse, err = kv.Txn(ctx).If(t.If...).Then(t.Then...).Else(t.Else...).Commit()
 		if err == nil {
@@ -45,8 +39,7 @@ func (n *Node) commit(ctx context.Context, t txn) (outcome, error) {
 		if hangs(err) {
 			n.pool.leave(m)
 		}
-		// The library has asked for a new token, and has sent nothing with it.
-		if !renewed && (is(err, rpctypes.ErrGRPCInvalidAuthToken) || is(err, rpctypes.ErrGRPCAuthOldRevision)) {
+		if !renewed && tokenGone(err) {
 			continue
 		}
 		if is(err, rpctypes.ErrGRPCLeaseNotFound) {

@@ -100,7 +100,11 @@ func (v *voting) admitted(ctx context.Context) (*admission, string, error) {
 	case <-l.done:
 		return l.found, l.detail, node.NotSent(l.err)
 	case <-ctx.Done():
-		return nil, "", node.NotSent(fmt.Errorf("the cluster is still being looked at: %w", ctx.Err()))
+		err := fmt.Errorf("the cluster is still being looked at: %w", ctx.Err())
+		if problem := v.node.pool.lately(); problem != nil {
+			err = fmt.Errorf("%w; %w", err, problem)
+		}
+		return nil, "", node.NotSent(err)
 	}
 }
 
@@ -119,7 +123,7 @@ func (v *voting) preferLeader() {
 		if err != nil {
 			return false, false
 		}
-		a, err := c.Status(ctx, m.address)
+		a, err := askStatus(ctx, c)
 		return err == nil && a.Leader == a.Header.MemberId, err == nil
 	}
 	if is, known := leads(asked); is || !known {
@@ -183,8 +187,8 @@ func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
 func (v *voting) facts(ctx context.Context) (f facts, err error) {
 	n := v.node
 	var a *clientv3.TxnResponse
-	var status *clientv3.StatusResponse
-	err = n.pool.repeat(ctx, func(ctx context.Context, m *member, c *clientv3.Client) (err error) {
+	var st *clientv3.StatusResponse
+	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
 		floor := v.floor()
 		a, err = clientv3.NewKV(c).Txn(ctx).Then(clientv3.OpGet(n.keys.meta()), clientv3.OpGet(n.keys.notice()),
 			clientv3.OpGet(n.keys.quarantine()), clientv3.OpGet(n.keys.seen())).Commit()
@@ -192,21 +196,18 @@ func (v *voting) facts(ctx context.Context) (f facts, err error) {
 			err = v.hear(a.Header, floor)
 		}
 		if err == nil {
-			status, err = c.Status(ctx, m.address)
+			st, err = askStatus(ctx, c)
 		}
 		return err
 	})
 	if err != nil {
 		return f, describe(ctx, err)
 	}
-	if status.IsLearner {
+	f.cluster, f.term = strconv.FormatUint(a.Header.ClusterId, 16), a.Header.RaftTerm
+	f.index, f.status = st.RaftAppliedIndex, st
+	if st.IsLearner {
 		return f, describe(ctx, rpctypes.ErrGRPCNotSupportedForLearner)
 	}
-	if err := checkVersion(status.Version); err != nil {
-		return f, err
-	}
-	f.cluster, f.term = strconv.FormatUint(a.Header.ClusterId, 16), a.Header.RaftTerm
-	f.index = status.RaftAppliedIndex
 	got := responses(a, 0)
 	if kvs := got[0].Kvs; len(kvs) > 0 {
 		f.meta, f.metaMod = new(meta), kvs[0].ModRevision
@@ -238,26 +239,6 @@ func (v *voting) facts(ctx context.Context) (f facts, err error) {
 	v.cluster = a.Header.ClusterId
 	v.mu.Unlock()
 	return f, v.checkDuplicate(a.Header.ClusterId)
-}
-
-// The oldest servers that may be used. Before, a leader that was paused and deposed
-// revoked the leases that its successor had extended (etcd issue 15247).
-var oldest = [][3]int{{3, 4, 31}, {3, 5, 13}, {3, 6, 0}}
-
-func checkVersion(text string) error {
-	var v [3]int
-	if n, _ := fmt.Sscanf(text, "%d.%d.%d", &v[0], &v[1], &v[2]); n < 3 {
-		return nil // a build of one's own
-	}
-	for _, o := range oldest {
-		if v[0] == o[0] && v[1] == o[1] && v[2] >= o[2] {
-			return nil
-		}
-	}
-	if last := oldest[len(oldest)-1]; slices.Compare(v[:], last[:]) >= 0 {
-		return nil
-	}
-	return misconfigured("etcd %s may end leases that are kept alive, when a leader that was paused goes on (etcd issue 15247): update it to 3.6, or 3.5.13, or 3.4.31 at least", text)
 }
 
 // checkDuplicate refuses a cluster that is another node of the group already: it would

@@ -16,6 +16,7 @@ import (
 // Eight processes count, under one lock, while processes are killed and stopped
 // and so are members of the cluster. No increment is lost, and the tokens grow.
 func TestProcessesCount(t *testing.T) {
+	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
 	// The data is elsewhere, where nothing happens: etcd's own client asks its members in
 	// turn, so that of three questions one would go to the member that is stopped.
