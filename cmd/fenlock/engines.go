@@ -22,7 +22,7 @@ type engine struct {
 	name    string
 	schemes []string
 	several bool // a URL may name several hosts, with commas between: one node all the same
-	open    func(f nodeFlags, raw string) (fenlock.Node, error)
+	open    func(raw, prefix string) (fenlock.Node, error)
 }
 
 // Names of engines that the command treats in a way of their own.
@@ -32,14 +32,14 @@ const (
 )
 
 var engines = []engine{
-	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, func(f nodeFlags, raw string) (fenlock.Node, error) {
-		return valkeynode.Open(raw, valkeynode.WithPrefix(f.prefix))
+	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, func(raw, prefix string) (fenlock.Node, error) {
+		return valkeynode.Open(raw, valkeynode.WithPrefix(prefix))
 	}},
-	{sqliteEngine, []string{"sqlite"}, false, func(_ nodeFlags, raw string) (fenlock.Node, error) { return sqlnode.Open(raw) }},
-	{"PostgreSQL", []string{"postgres", "postgresql"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return pgnode.Open(raw) }},
-	{"MySQL", []string{"mysql", "mariadb"}, false, func(_ nodeFlags, raw string) (fenlock.Node, error) { return mysqlnode.Open(raw) }},
-	{"etcd", []string{"etcd", "etcds"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return etcdnode.Open(raw) }},
-	{"ZooKeeper", []string{"zk"}, true, func(_ nodeFlags, raw string) (fenlock.Node, error) { return zknode.Open(raw) }},
+	{sqliteEngine, []string{"sqlite"}, false, func(raw, _ string) (fenlock.Node, error) { return sqlnode.Open(raw) }},
+	{"PostgreSQL", []string{"postgres", "postgresql"}, true, func(raw, _ string) (fenlock.Node, error) { return pgnode.Open(raw) }},
+	{"MySQL", []string{"mysql", "mariadb"}, false, func(raw, _ string) (fenlock.Node, error) { return mysqlnode.Open(raw) }},
+	{"etcd", []string{"etcd", "etcds"}, true, func(raw, _ string) (fenlock.Node, error) { return etcdnode.Open(raw) }},
+	{"ZooKeeper", []string{"zk"}, true, func(raw, _ string) (fenlock.Node, error) { return zknode.Open(raw) }},
 }
 
 // schemeOf returns what a URL begins with, and whether it begins as one.
@@ -89,25 +89,4 @@ func splitURLs(list string) (urls []string) {
 		urls = append(urls, piece)
 	}
 	return urls
-}
-
-// checkMixed refuses groups that can be none. Engines of servers go together: a node is a node.
-func checkMixed(all []*engine) error {
-	file := func(e *engine) bool { return e.name == sqliteEngine }
-	if slices.ContainsFunc(all, file) && !slices.ContainsFunc(all, func(e *engine) bool { return !file(e) }) {
-		return nil
-	}
-	if slices.ContainsFunc(all, file) {
-		return exitf(exitUsage, "a SQLite file is of this machine only, and cannot be in a group with servers that other machines use")
-	}
-	return nil
-}
-
-// checkPrefix refuses a prefix that would have no effect: who gives one expects
-// to be kept apart from, or together with, other clients.
-func (f nodeFlags) checkPrefix(all []*engine) error {
-	if f.prefixSet && !slices.ContainsFunc(all, func(e *engine) bool { return e.name == valkeyEngine }) {
-		return exitf(exitUsage, "--prefix is about the keys of Valkey and Redis: it means nothing for %s", all[0].name)
-	}
-	return nil
 }

@@ -14,6 +14,8 @@ Where the lock is
   --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:
     valkey://10.0.0.1:6379   redis://  the same; valkeys:// and rediss:// with TLS
     unix:///run/valkey.sock  sqlite:///var/lib/app/locks.db
+    postgres://app@db/app    mysql://app@db/app    after "fenlock migrate"
+    etcd://h1,h2,h3          zk://h1,h2,h3         one node each, however many hosts
   Three or five servers that know nothing of each other are usual: the lock works
   while a majority of them answers. All clients must name the same ones. A URL with
   a password belongs in a file that only you may read, one URL on a line: --nodes-file

@@ -51,8 +51,8 @@ func rootCommand() *cobra.Command {
 		Use:   "fenlock",
 		Short: "A distributed lock, for the command line",
 		Long: `fenlock runs a command while it holds a lock that all machines agree on: by
-majority over independent Valkey or Redis servers, or, with nothing to set up,
-among the processes of one machine.
+majority over independent servers (Valkey, Redis, PostgreSQL, MySQL, etcd, ZooKeeper),
+or, with nothing to set up, among the processes of one machine.
 
 Start with: fenlock run --help`,
 		// Not by cobra's Version, whose template brings a library that doubles the program.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node/sqlnode"
@@ -29,14 +30,16 @@ func (f nodeFlags) open() ([]fenlock.Node, error) {
 		if err != nil {
 			return nil, exitf(exitUsage, "%s: %v", one.place, err)
 		}
-		kinds = append(kinds, engine)
+		if kinds = append(kinds, engine); (engine.name == sqliteEngine) != (kinds[0].name == sqliteEngine) {
+			return nil, exitf(exitUsage, "%s is %s, and the first node is %s: a SQLite file is of this machine only, and cannot be in a group with servers that other machines use", one.place, engine.name, kinds[0].name)
+		}
 	}
-	if err := errors.Join(checkMixed(kinds), f.checkPrefix(kinds)); err != nil {
+	if err := f.checkPrefix(kinds); err != nil {
 		return nil, err
 	}
 	var nodes []fenlock.Node
 	for i, one := range all {
-		node, err := kinds[i].open(f, one.url)
+		node, err := kinds[i].open(one.url, f.prefix)
 		if err != nil {
 			closeAll(nodes)
 			status := exitNoQuorum
@@ -92,6 +95,15 @@ func defaultFile() (string, error) {
 		state = filepath.Join(home, ".local", "state")
 	}
 	return filepath.Join(state, "fenlock", "fenlock.db"), nil
+}
+
+// checkPrefix refuses a prefix that would have no effect: who gives one expects
+// to be kept apart from, or together with, other clients.
+func (f nodeFlags) checkPrefix(all []*engine) error {
+	if f.prefixSet && !slices.ContainsFunc(all, func(e *engine) bool { return e.name == valkeyEngine }) {
+		return exitf(exitUsage, "--prefix is about the keys of Valkey and Redis: it means nothing for %s", all[0].name)
+	}
+	return nil
 }
 
 func closeAll(nodes []fenlock.Node) {

@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -76,5 +77,42 @@ func TestDefaultFile(t *testing.T) {
 		if got, err := defaultFile(); got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%+v: %q, %v", test, got, err)
 		}
+	}
+}
+
+// A list is split at the commas between URLs: those between the hosts of one belong to it.
+func TestSplitURLs(t *testing.T) {
+	for list, want := range map[string][]string{
+		"valkey://a,valkey://b:1":             {"valkey://a", "valkey://b:1"},
+		"etcd://a:1,b:2,c:3":                  {"etcd://a:1,b:2,c:3"},
+		"etcd://a:1,b:2/x, zk://c,d,sqlite:e": {"etcd://a:1,b:2/x", " zk://c,d", "sqlite:e"},
+		"postgres://u:p@a,b/d,valkey://c":     {"postgres://u:p@a,b/d", "valkey://c"},
+		"valkey://u:a,b@c":                    {"valkey://u:a", "b@c"}, // a comma of a password: refused further on
+		"zk://a,":                             {"zk://a", ""},
+		"a,b":                                 {"a", "b"},
+		"":                                    {""},
+	} {
+		if got := splitURLs(list); !slices.Equal(got, want) {
+			t.Errorf("%q: %q", list, got)
+		}
+	}
+}
+
+// Servers of several engines are a group; the passwords of none of them are shown.
+func TestMixedGroup(t *testing.T) {
+	t.Setenv(nodesVariable, "valkey://u:secret@a,postgres://u:secret@b/d,etcd://u:secret@c:1,d:2,zk://e,mysql://u:secret@f/d")
+	nodes, err := nodeFlags{prefix: "fenlock:"}.open()
+	defer closeAll(nodes)
+	if err != nil || len(nodes) != 5 {
+		t.Fatalf("%d nodes, %v", len(nodes), err)
+	}
+	for _, n := range nodes {
+		if strings.Contains(n.String(), "secret") {
+			t.Errorf("the password is in %s", n)
+		}
+	}
+	_, err = nodeFlags{urls: []string{"zk://e"}, prefix: "x", prefixSet: true}.open()
+	if err == nil || !strings.Contains(err.Error(), "ZooKeeper") {
+		t.Errorf("a prefix for ZooKeeper: %v", err)
 	}
 }
