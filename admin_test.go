@@ -445,6 +445,7 @@ func (e endless) List(ctx context.Context, _ string, yield func(node.Lease) bool
 func TestListWithoutEnd(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), name)
+		synctest.Wait() // until the third node has the lease as well
 		a, err := fenlock.NewAdmin([]node.Node{shown{c.nodes[0]}, endless{shown{c.nodes[1]}}, shown{c.nodes[2]}})
 		wantErr(t, err)
 		page, err := a.List(t.Context(), name, "", 0)

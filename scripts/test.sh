@@ -21,6 +21,8 @@ status=0
 for module in "$@"; do
 	echo "== $module"
 	if ! (cd "$module" && go test -count=1 -timeout 15m -v "${flags[@]}" ./...) >"$log" 2>&1; then
+		# What failed, before what was said: that may be long.
+		grep -E '^\s*--- FAIL|^FAIL\s|^panic' "$log"
 		# Everything that a failed test said; the passing ones' output would bury it.
 		grep -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' "$log" | tail -n 300
 		status=1
