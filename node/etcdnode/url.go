@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/secretfile"
+	"github.com/fenlock/fenlock/node/tlsfiles"
 )
 
 // parameters are the query parameters that a URL may have.
@@ -144,28 +144,11 @@ func (a *address) security(query url.Values) error {
 		return nil
 	}
 	a.tls = func() (*tls.Config, error) {
-		config := &tls.Config{MinVersion: tls.VersionTLS12}
-		if file := query.Get("ca"); file != "" {
-			pem, err := os.ReadFile(file)
-			if err != nil {
-				return nil, fmt.Errorf("ca: %w", err)
-			}
-			config.RootCAs = x509.NewCertPool()
-			if !config.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("ca: %s has no certificate in PEM form", file)
-			}
+		config, err := tlsfiles.Config("", query)
+		if err != nil {
+			return nil, err
 		}
-		cert, key := query.Get("cert"), query.Get("key")
-		if (cert == "") != (key == "") {
-			return nil, fmt.Errorf("cert and key go together")
-		}
-		if cert != "" {
-			pair, err := tls.LoadX509KeyPair(cert, key)
-			if err != nil {
-				return nil, fmt.Errorf("cert and key: %w", err)
-			}
-			config.Certificates = []tls.Certificate{pair}
-		}
+		config.ServerName = ""
 		if name := query.Get("servername"); name != "" {
 			verifyAs(config, name)
 		}

@@ -3,12 +3,9 @@ package mysqlnode
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +14,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/fenlock/fenlock/node/secretfile"
+	"github.com/fenlock/fenlock/node/tlsfiles"
 )
 
 // parameters are the query parameters that a URL may have.
@@ -157,40 +155,14 @@ func (s *server) tls(host string, query url.Values) error {
 	if !on {
 		return nil
 	}
-	config, err := tlsConfig(host, query)
+	config, err := tlsfiles.Config(host, query)
 	if err != nil {
 		return invalid("the node's URL %s: %v", s.name, err)
 	}
 	s.config.TLS = config
 	s.before(func(c *mysql.Config) (err error) { // renewed certificates need no restart
-		c.TLS, err = tlsConfig(host, query)
+		c.TLS, err = tlsfiles.Config(host, query)
 		return err
 	})
 	return nil
-}
-
-func tlsConfig(host string, query url.Values) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(query.Get("servername"), host)}
-	if file := query.Get("ca"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s has no certificate in PEM form", file)
-		}
-	}
-	certFile, keyFile := query.Get("cert"), query.Get("key")
-	if (certFile == "") != (keyFile == "") {
-		return nil, fmt.Errorf("cert and key go together")
-	}
-	if certFile != "" {
-		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-		if err != nil {
-			return nil, fmt.Errorf("cert and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }

@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fenlock/fenlock/node/respnode"
 	"github.com/fenlock/fenlock/node/secretfile"
+	"github.com/fenlock/fenlock/node/tlsfiles"
 	"github.com/valkey-io/valkey-go"
 )
 
@@ -119,7 +118,7 @@ func (s *Server) parse(raw string) error {
 		return err
 	}
 	if u.Scheme == "valkeys" || u.Scheme == "rediss" {
-		s.TLS = func() (*tls.Config, error) { return tlsConfig(u.Hostname(), query) }
+		s.TLS = func() (*tls.Config, error) { return tlsfiles.Config(u.Hostname(), query) }
 		if _, err := s.TLS(); err != nil {
 			return invalid("the node's URL %s: %v", s.Name, err)
 		}
@@ -171,34 +170,4 @@ func database(u *url.URL, query url.Values) (int, error) {
 		return 0, fmt.Errorf("the database %q is not a number", text)
 	}
 	return n, nil
-}
-
-// tlsConfig verifies the server against the system's roots, or against the
-// certificates in the file that the parameter ca names; its certificate is for the host
-// of the URL, or for the name in the parameter servername. There is no parameter to turn
-// that off: a certificate of one's own is a ca too.
-func tlsConfig(host string, query url.Values) (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: cmp.Or(query.Get("servername"), host)}
-	if file := query.Get("ca"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("ca: %s has no certificate in PEM form", file)
-		}
-	}
-	certFile, keyFile := query.Get("cert"), query.Get("key")
-	if (certFile == "") != (keyFile == "") {
-		return nil, fmt.Errorf("cert and key go together")
-	}
-	if certFile != "" {
-		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-		if err != nil {
-			return nil, fmt.Errorf("cert and key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
