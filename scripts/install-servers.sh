@@ -25,7 +25,7 @@ have() {
 	postgresql) newest_postgres >/dev/null ;;
 	pgbouncer) [ -x /usr/sbin/pgbouncer ] ;;
 	zookeeper) command -v java >/dev/null && [ -e /usr/share/java/zookeeper.jar ] ;;
-	mariadb) [ -x "$(mariadb_server)" ] && command -v mariadb-install-db >/dev/null ;;
+	mariadb) [ -x "$(mariadb_server)" ] && command -v mariadb-install-db >/dev/null && command -v my_print_defaults >/dev/null ;;
 	prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
@@ -137,8 +137,10 @@ for server in "${missing[@]}"; do
 		install postgresql
 		;;
 	mariadb)
-		# The programs and no service: that is mariadb-server.
+		# The programs and no service: that is mariadb-server. What makes a data folder needs
+		# my_print_defaults, which some versions have among the clients.
 		install mariadb-server-core
+		have mariadb || install mariadb-client-core
 		;;
 	cc)
 		install libc6-dev

@@ -40,6 +40,13 @@ var mariadbData struct {
 // data. If the test runs as root the server does, too.
 func StartMariaDB(t testing.TB, settings ...string) *MariaDB {
 	t.Helper()
+	return StartMariaDBWith(t, nil, settings...)
+}
+
+// StartMariaDBWith is StartMariaDB with more environment variables, "NAME=value" each, for
+// all of the server's lives.
+func StartMariaDBWith(t testing.TB, environment []string, settings ...string) *MariaDB {
+	t.Helper()
 	program, err := exec.LookPath("mariadbd")
 	if err != nil {
 		program, err = exec.LookPath("/usr/sbin/mariadbd")
@@ -50,7 +57,7 @@ func StartMariaDB(t testing.TB, settings ...string) *MariaDB {
 	folder := t.TempDir()
 	m := &MariaDB{process: process{
 		t: t, path: program, dir: folder, logPath: filepath.Join(folder, "log"),
-		readyLine: "ready for connections", killSignal: syscall.SIGKILL,
+		readyLine: "ready for connections", killSignal: syscall.SIGKILL, environment: environment,
 	}, settings: settings}
 	if err := installMariaDB(m.data()); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,8 @@ import (
 // test that started it.
 type Postgres struct {
 	process
-	bin string // the folder of its programs
+	bin      string   // the folder of its programs
+	settings []string // "name=value"
 }
 
 // StartPostgres makes a cluster and starts a server on it, on a free loopback port
@@ -33,7 +34,15 @@ type Postgres struct {
 // nobody, since it refuses root.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
+	return StartPostgresWith(t, nil)
+}
+
+// StartPostgresWith is StartPostgres with more environment variables and settings,
+// "NAME=value" and "name=value" each, for all of the server's lives.
+func StartPostgresWith(t testing.TB, environment []string, settings ...string) *Postgres {
+	t.Helper()
 	p := newPostgres(t)
+	p.environment, p.settings = environment, settings
 	initdb := p.command("initdb", "--pgdata", p.data(), "--auth", "trust",
 		"--username", "postgres", "--encoding", "UTF8", "--no-locale", "--no-sync")
 	if output, err := initdb.CombinedOutput(); err != nil {
@@ -61,11 +70,11 @@ func newPostgres(t testing.TB) *Postgres {
 			t.Error(err)
 		}
 	})
-	p := &Postgres{process{
+	p := &Postgres{process: process{
 		t: t, path: filepath.Join(bin, "postgres"), dir: folder, logPath: filepath.Join(folder, "log"),
 		readyLine:  "database system is ready to accept",
 		killSignal: syscall.SIGQUIT, // SIGKILL would leave its children running for a while
-	}, bin}
+	}, bin: bin}
 	if os.Getuid() == 0 {
 		p.credential = unprivileged(t)
 		if err := os.Chown(folder, int(p.credential.Uid), int(p.credential.Gid)); err != nil {
@@ -88,11 +97,15 @@ func (p *Postgres) DSN() string {
 }
 
 func (p *Postgres) startOnPort() error {
-	return p.start([]string{
+	args := []string{
 		"-D", p.data(), "-h", "127.0.0.1", "-p", strconv.Itoa(p.port),
 		// fsync matters when the machine crashes, not the process.
 		"-c", "unix_socket_directories=", "-c", "fsync=off",
-	}, p.ready)
+	}
+	for _, s := range p.settings {
+		args = append(args, "-c", s)
+	}
+	return p.start(args, p.ready)
 }
 
 // ready returns nil if the server lets a client in: a startup message (protocol

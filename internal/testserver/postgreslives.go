@@ -3,10 +3,13 @@
 package testserver
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -31,6 +34,62 @@ func (p *Postgres) Start() {
 // Stop ends the server as an administrator does: what is in memory is written, and
 // connections are closed.
 func (p *Postgres) Stop() { p.t.Helper(); p.end(syscall.SIGINT) }
+
+// Kill ends the server as a crash would, paused or not.
+func (p *Postgres) Kill() {
+	p.t.Helper()
+	p.signalChildren(syscall.SIGCONT)
+	p.end(p.killSignal, syscall.SIGCONT)
+}
+
+// Pause freezes the server with all of its processes, of which each is a group of its own:
+// to stop the first of them only would leave those at work who have a connection.
+func (p *Postgres) Pause() {
+	p.t.Helper()
+	p.process.Pause()
+	p.signalChildren(syscall.SIGSTOP) // there are no new ones any more
+}
+
+// Resume lets a paused server go on.
+func (p *Postgres) Resume() {
+	p.t.Helper()
+	p.signalChildren(syscall.SIGCONT)
+	p.process.Resume()
+}
+
+// Backends returns the processes that serve a connection.
+func (p *Postgres) Backends() (pids []int) {
+	for _, c := range children(p.Pid()) {
+		title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", c))
+		if err == nil && strings.HasPrefix(string(title), "postgres: postgres ") { // the user's name
+			pids = append(pids, c)
+		}
+	}
+	return pids
+}
+
+func (p *Postgres) signalChildren(sig syscall.Signal) {
+	for _, pid := range children(p.Pid()) {
+		syscall.Kill(pid, sig)
+	}
+}
+
+// children returns the children of a process, on Linux.
+func children(of int) (pids []int) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil || of == 0 {
+			continue // it has ended
+		}
+		// "pid (name) state parent ...", and the name may hold anything.
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && fields[1] == strconv.Itoa(of) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
 
 // Replica starts a server that follows this one.
 func (p *Postgres) Replica() *Postgres {

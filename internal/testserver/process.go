@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	startTimeout = 10 * time.Second
+	startTimeout = 30 * time.Second
 	stopTimeout  = 15 * time.Second
 	pollInterval = 5 * time.Millisecond
 )
@@ -82,7 +82,7 @@ func (p *process) startAnywhere(startOnPort func() error) {
 	}
 }
 
-// start launches the program and waits until ready returns nil, up to 10 seconds.
+// start launches the program and waits until ready returns nil, up to 30 seconds.
 func (p *process) start(args []string, ready func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,7 +30,7 @@ type Server struct {
 }
 
 // Start starts a server without persistence on a free loopback port and waits
-// until it answers, up to 10 seconds. Configuration is given as in the server's
+// until it answers, up to 30 seconds. Configuration is given as in the server's
 // file, "directive value" each ("appendonly yes", "appendfsync always"), and
 // overrides the defaults; port, bind, dir, logfile, and a log level above notice
 // are not for the caller to set. The test's end kills the server.

@@ -4,6 +4,9 @@ package testserver_test
 
 import (
 	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -177,4 +180,53 @@ func gone(pid int) bool {
 	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err == nil && strings.Contains(string(stat), ") Z ")
+}
+
+// PostgreSQL has a process for each connection, and all of them stop.
+func TestPausedPostgres(t *testing.T) {
+	s := testserver.StartPostgres(t)
+	conn, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	send := func(kind string, body string) {
+		t.Helper()
+		message := append([]byte(kind), 0, 0, 0, byte(4+len(body)))
+		if _, err := conn.Write(append(message, body...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// ready reads up to the message that says that the server waits for a query.
+	ready := func(within time.Duration) error {
+		conn.SetReadDeadline(time.Now().Add(within))
+		var head [5]byte
+		for head[0] != 'Z' {
+			if _, err := io.ReadFull(conn, head[:]); err != nil {
+				return err
+			}
+			if _, err := io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(head[1:])-4)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	const patience = 10 * time.Second
+	send("", "\x00\x03\x00\x00user\x00postgres\x00database\x00postgres\x00\x00")
+	if err := ready(patience); err != nil {
+		t.Fatal(err)
+	}
+	s.Pause()
+	send("Q", "SELECT 1\x00")
+	if err := ready(200 * time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a server that stands still: %v", err)
+	}
+	s.Resume()
+	if err := ready(patience); err != nil {
+		t.Error(err)
+	}
+	s.Pause()
+	s.Kill()
+	s.Start()
+	s.Pause() // for Cleanup
 }

@@ -33,7 +33,15 @@ type ZooKeeper struct {
 // subtests. The test's end kills it.
 func StartZooKeeper(t testing.TB, config ...string) *ZooKeeper {
 	t.Helper()
+	return StartZooKeeperWith(t, nil, config...)
+}
+
+// StartZooKeeperWith is StartZooKeeper with more environment variables, "NAME=value" each,
+// for all of the server's lives.
+func StartZooKeeperWith(t testing.TB, environment []string, config ...string) *ZooKeeper {
+	t.Helper()
 	z := newZooKeeper(t, 0, config)
+	z.environment = environment
 	z.startAnywhere(z.startOnPort)
 	return z
 }
@@ -93,10 +101,10 @@ func (all ZooKeepers) Addrs() string {
 	return strings.Join(addrs, ",")
 }
 
-// Leader waits until one of the servers that answer is the leader, for up to 20 seconds.
+// Leader waits until one of the servers that answer is the leader, for up to 30 seconds.
 func (all ZooKeepers) Leader(t testing.TB) *ZooKeeper {
 	t.Helper()
-	for deadline := time.Now().Add(2 * startTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		for _, z := range all {
 			if z.Pid() != 0 && z.Mode() == "leader" {
 				return z
@@ -202,7 +210,7 @@ func (z *ZooKeeper) Say(word string) (string, error) {
 }
 
 // Begin starts the server again after Kill or Stop, with the same port and folder, and
-// waits until it has a quorum, up to 10 seconds.
+// waits until it has a quorum, up to 30 seconds.
 func (z *ZooKeeper) Begin() error {
 	if z.Pid() != 0 {
 		return errors.New("it is running")
