@@ -36,6 +36,9 @@ type Lease struct {
 	// Reserved reports that the name is kept for a waiter that was notified, for a
 	// second. Label is NextInQueue then.
 	Reserved bool
+	// Shared reports that several can share the name, or do: Holder and Label are of all of them,
+	// and Token and Origin of none.
+	Shared bool
 	// Since is when its attempt began, on its own wall clock; zero if that is not known.
 	Since time.Time
 	// Token is the holder's, 0 as long as the node has not been told. Then, if a quorum has
@@ -63,7 +66,9 @@ type Waiter struct {
 // LeaseOf returns what an operator sees of the lease of a holder, who may be nobody, for
 // engines. Label, Holder, Reserved and Since come from the holder.
 func LeaseOf(name string, h Holder) Lease {
-	return Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(), Since: h.Since()}
+	l := Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(), Since: h.Since(), Shared: h.Shared()}
+	l.Reserved = l.Reserved || l.Shared && l.Label == NextInQueue
+	return l
 }
 
 // WaiterOf returns what an operator sees of the waiter at a place, when the clock that

@@ -36,8 +36,41 @@ func (h Holder) Label() string {
 	if h.Reserves() {
 		return NextInQueue
 	}
+	if h.Shared() {
+		return h.labels()
+	}
 	_, label, _ := h.parts()
 	return label
+}
+
+// labels is the label of several: of one who shares the name, and how many others do.
+func (h Holder) labels() string {
+	first, count := "", 0
+	for _, reader := range h.readers() {
+		if !reader.Reserves() {
+			if count++; count == 1 {
+				first = reader.Label()
+			}
+		}
+	}
+	switch count {
+	case 0:
+		return NextInQueue
+	case 1:
+		return first
+	}
+	return first + " and " + strconv.Itoa(count-1) + " more, who share it"
+}
+
+// readers returns those for whom h stands, if it is Shared.
+func (h Holder) readers() (all []Holder) {
+	lines := strings.Split(string(h), "\n")
+	for _, line := range lines[1:] {
+		if fields := strings.SplitN(line, " ", 4); len(fields) == 4 {
+			all = append(all, Holder(fields[3]))
+		}
+	}
+	return all
 }
 
 // Since returns when the attempt began, by the wall clock of the client that made it, to
@@ -74,10 +107,14 @@ func (h Holder) parts() (since, label string, ok bool) {
 }
 
 // Fingerprint tells the leases of one holder from those of others, on all nodes: a hash
-// of the identity, from which nobody finds that again. 0 is nobody's.
+// of the identity, from which nobody finds that again. 0 is nobody's. Those who share a name
+// have one together, whoever they are.
 func (h Holder) Fingerprint() uint64 {
 	if h == "" {
 		return 0
+	}
+	if h.Shared() {
+		h = SharedPrefix
 	}
 	sum := sha256.Sum256([]byte(h))
 	return max(binary.BigEndian.Uint64(sum[:]), 1)
@@ -98,6 +135,14 @@ func Reserved(waiter string) Holder { return Holder(reservation + waiter) }
 
 // Reserves reports whether the lease of h reserves the name for a waiter.
 func (h Holder) Reserves() bool { return strings.HasPrefix(string(h), reservation) }
+
+// SharedPrefix begins the holder of a lease that several share, as package rule writes it. To
+// everybody else it is a lease like any other. A line for each follows: numbers of the node's, with
+// spaces between, and the holder.
+const SharedPrefix = "shared:"
+
+// Shared reports whether h stands for those who share a name.
+func (h Holder) Shared() bool { return strings.HasPrefix(string(h), SharedPrefix) }
 
 // NextInQueue is the label of a lease that reserves a name for a waiter that was
 // notified: in Answer.HeldBy and Lease.Label.

@@ -62,6 +62,16 @@ const (
 	Release
 )
 
+// Sharer is an engine that looks at Request.Shared. With it
+//   - Acquire is granted too if the name is leased to others who share it, see Queuer for their
+//     order; with the number that was promised to these, and R as it is. A
+//     node takes 256 at least at a time.
+//   - Extend shares the name from then on if it was leased to the Holder alone, and is granted
+//     too if it is leased to others who share it.
+//
+// An Acquire without it is refused as long as anybody shares the name.
+type Sharer interface{ Shares() }
+
 // ForceRelease is the operation of an Admin: it removes the lease of Name, whoever
 // has it, and sets R to the larger of R + 1 and Token (the floor). Granted carries R.
 // It is repeated, with the largest number answered so far as the floor, at the nodes
@@ -89,7 +99,10 @@ type Request struct {
 	// OwnToken is, in an Extend, the holder's fencing token, 0 if it has none yet. The
 	// node keeps it with the lease, for those who look at it (Admin). It decides nothing.
 	OwnToken fence.Token
-	Place    Place // for a Queuer: see there
+	// Shared is of an Acquire and an Extend that let others share the name who want the same: for
+	// a Sharer. Others need not look at it: their leases are exclusive then.
+	Shared bool
+	Place  Place // for a Queuer: see there
 }
 
 // Status is the kind of an Answer.

@@ -31,6 +31,11 @@ import (
 //     A waiter that is put into the queue again and is the first itself is not
 //     notified. Without a lease of r.Holder, which may be empty then, the answer is Lost.
 //
+// What those add who want to share a name (Request.Shared): a waiter whose turn it is does not
+// come alone, if it wants that; those that come right after it, and want it too, are notified along. An
+// Acquire of a name that others share is granted unless somebody is in the queue, or is before
+// the asker; if that is a waiter for the name alone which cannot be told, it is dropped.
+//
 // A place that is malformed is an error that matches ErrInvalid, and changes
 // nothing. A queue has at most 10,000 waiters, and is forgotten when no waiter
 // has come or asked again for 15 s.
@@ -52,7 +57,8 @@ type Queuer interface {
 type Place struct {
 	// Waiter is the identity of one wait, the same on all nodes and for all of its
 	// attempts: the client's, IDLength lower-case hexadecimal digits, then a colon and a
-	// number of 1 to 19 digits. A colon and a label for people may follow, at most
+	// number of 1 to 19 digits, of which the first is 0 if, and only if, it waits to share the
+	// name. A colon and a label for people may follow, at most
 	// MaxWaiterLabel bytes of UTF-8 without control characters. Empty is nobody, who is
 	// never in a queue.
 	Waiter string

@@ -5,6 +5,7 @@ import (
 	"path"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -106,6 +107,8 @@ func (q *queueSuite) waiter(of *listener, stamp int64) waiter {
 func (q *queueSuite) request(w waiter) (*watched, node.Request) {
 	r := request(q.name, "waiter", 0)
 	r.Place = w.Place
+	_, number, _ := strings.Cut(w.Waiter, ":")
+	r.Shared = strings.HasPrefix(number, "0")
 	if w.via == nil {
 		w.via = q.other
 	}

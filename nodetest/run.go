@@ -55,6 +55,9 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		if _, ok := probe.Node.Engine().(node.Admin); ok {
 			rules = slices.Concat(rules, adminCases)
 		}
+		if _, ok := probe.Node.Engine().(node.Sharer); ok {
+			rules, queues = slices.Concat(rules, sharedCases), slices.Concat(queues, sharedQueueCases)
+		}
 		for _, rule := range rules {
 			if name := nameOf(rule); prefix == "" || name != "DoneContextIsAnError" { // Start has no context
 				t.Run(prefix+name, func(t *testing.T) { rule(open(t)) })

@@ -10,7 +10,7 @@ import (
 
 // Do implements node.Node. Whoever is notified is told after it, in the same goroutine.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := rule.Check(r); err != nil {
+	if err := rule.CheckShared(r); err != nil {
 		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
 	n.tryRejoin(ctx)
@@ -20,18 +20,26 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	s := n.store
 	now := s.clock()
 	o := s.Begin(r.Name, now, func(waiter string) bool { return len(s.listenersOf(waiter)) > 0 })
-	a, notify := rule.Serve(&o.Entry, o, now, r)
+	a, notify := rule.ServeShared(&o.Entry, o, now, r)
 	o.Commit()
 	if a.Status == node.Rejoining {
 		a.Detail = n.outSince(now)
 	}
-	tell := s.listenersOf(notify)
+	tell := make([][]listener, len(notify))
+	for i, waiter := range notify {
+		tell[i] = s.listenersOf(waiter)
+	}
 	s.mu.Unlock()
-	for _, l := range tell {
-		l.notify(notify)
+	for i, waiter := range notify {
+		for _, l := range tell[i] {
+			l.notify(waiter)
+		}
 	}
 	return a, nil
 }
+
+// Shares implements node.Sharer.
+func (n *Node) Shares() {}
 
 // enter locks the store, or says why the operation must not be executed.
 func (n *Node) enter(ctx context.Context, op string) error {

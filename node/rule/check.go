@@ -13,15 +13,24 @@ import (
 )
 
 // Check returns why a request must not be carried out, or nil. The error matches
-// node.ErrInvalid. It looks at what the operation uses, and at nothing else.
-func Check(r node.Request) (err error) {
+// node.ErrInvalid. It looks at what the operation uses, and at nothing else. It refuses to share a
+// name: see CheckShared.
+func Check(r node.Request) error {
+	if isReader(r.Place.Waiter) || r.Shared {
+		return fmt.Errorf("%w: names are not shared on a node of this kind; nothing was done", node.ErrInvalid)
+	}
+	return CheckShared(r)
+}
+
+// CheckShared is Check for a node.Sharer.
+func CheckShared(r node.Request) (err error) {
 	switch r.Op {
 	case node.Acquire:
-		err = errors.Join(checkTTL(r.TTL), checkProposal(r.Token), checkHolder(r.Holder), CheckPlace(r.Place))
+		err = errors.Join(checkTTL(r.TTL), checkProposal(r.Token), checkHolder(r), CheckPlace(r.Place), checkKind(r))
 	case node.Confirm, node.ForceRelease:
 		err = checkToken(r.Token)
 	case node.Extend:
-		err = errors.Join(checkTTL(r.TTL), checkToken(r.Token), checkToken(r.OwnToken), checkHolder(r.Holder))
+		err = errors.Join(checkTTL(r.TTL), checkToken(r.Token), checkToken(r.OwnToken), checkHolder(r))
 	case node.Release:
 		err = CheckPlace(r.Place)
 	default:
@@ -66,10 +75,25 @@ func checkToken(token fence.Token) error {
 }
 
 // checkHolder refuses the empty holder, which stands for "nobody": a lease of
-// nobody would be granted to the next one who asks.
-func checkHolder(holder node.Holder) error {
-	if holder == "" {
-		return fmt.Errorf("the holder is empty; nothing was done")
+// nobody would be granted to the next one who asks. It refuses one that reads as several,
+// and one that several cannot be written with.
+func checkHolder(r node.Request) error {
+	switch {
+	case r.Holder == "":
+		return errors.New("the holder is empty; nothing was done")
+	case r.Holder.Shared():
+		return errors.New("the holder stands for several; nothing was done")
+	case r.Shared && strings.Contains(string(r.Holder), "\n"):
+		return errors.New("the holder has more than one line, and cannot share a name; nothing was done")
+	}
+	return nil
+}
+
+// checkKind refuses a waiter of the other kind: who wants to share a name must be seen by that in
+// the queue.
+func checkKind(r node.Request) error {
+	if r.Place.Waiter != "" && isReader(r.Place.Waiter) != r.Shared {
+		return fmt.Errorf("the number of the waiter %.60q must begin with 0 if, and only if, the name is to be shared; nothing was done", r.Place.Waiter)
 	}
 	return nil
 }

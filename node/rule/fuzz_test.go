@@ -266,8 +266,8 @@ func FuzzChecks(f *testing.F) {
 			}
 		}
 		token := fence.Token(n)
-		if (checkToken(token) == nil) != (token == 0 || token.Valid()) || (checkProposal(token) == nil) != (token <= 1<<52) || (checkHolder(node.Holder(s)) == nil) != (s != "") {
-			t.Errorf("%d, %q: %v, %v, %v", token, s, checkToken(token), checkProposal(token), checkHolder(node.Holder(s)))
+		if (checkToken(token) == nil) != (token == 0 || token.Valid()) || (checkProposal(token) == nil) != (token <= 1<<52) || (checkHolder(node.Request{Holder: node.Holder(s)}) == nil) != (s != "") {
+			t.Errorf("%d, %q: %v, %v, %v", token, s, checkToken(token), checkProposal(token), checkHolder(node.Request{Holder: node.Holder(s)}))
 		}
 	})
 }

@@ -28,8 +28,8 @@ type Queue interface {
 	// Renew has the queue remembered for QueueExpiry from now on. It may be a second
 	// less, so that not each question has to be written. It follows each Insert.
 	Renew()
-	// Reachable reports whether a waiter can be told something now. Of those that it
-	// is asked about, the last one that is reachable is the one that will be told.
+	// Reachable reports whether a waiter can be told something now. Those who are to be told
+	// are among those that it was asked about.
 	Reachable(waiter string) bool
 }
 
@@ -60,7 +60,7 @@ func dequeue(q Queue, waiter string) {
 // is reserved for the asker is the asker's, whoever has come before it meanwhile. A
 // name that is free goes to the first in the queue: to the asker if that is who it
 // is, otherwise it is reserved for the first one, who is returned.
-func giveWay(e *Entry, q Queue, now time.Duration, asker node.Place) (notify string) {
+func giveWay(e *Entry, q Queue, now time.Duration, asker node.Place) (notify []string) {
 	switch {
 	case e.Out:
 	case e.reservedFor(asker.Waiter, now):
@@ -69,7 +69,7 @@ func giveWay(e *Entry, q Queue, now time.Duration, asker node.Place) (notify str
 		enqueue(q, asker)
 		return reserve(e, q, now, asker.Waiter)
 	}
-	return ""
+	return nil
 }
 
 // giveUp ends the turn of a waiter that has released, and reports whether the name
@@ -81,6 +81,8 @@ func giveUp(e *Entry, q Queue, now time.Duration, p node.Place) (freed bool) {
 	}
 	if e.reservedFor(p.Waiter, now) {
 		e.Holder, freed = "", true
+	} else if e.leave(node.Reserved(p.Waiter), now) {
+		freed = true
 	}
 	if p.Stamp == 0 {
 		dequeue(q, p.Waiter)
@@ -91,18 +93,36 @@ func giveUp(e *Entry, q Queue, now time.Duration, p node.Place) (freed bool) {
 }
 
 // reserve takes the first whom it can reach out of the queue, and reserves the name
-// for that one, who is returned. Those who cannot be reached are gone: they are
+// for that one; of those who want to share it, all that come one after the other. They are
+// returned. Those who cannot be reached are gone: they are
 // dropped. It stops at self, which need not be told: it asks right now, or would only
 // try in vain what has just failed.
-func reserve(e *Entry, q Queue, now time.Duration, self string) (notify string) {
-	for first := q.Head(); first != "" && first != self; first = q.Head() {
+func reserve(e *Entry, q Queue, now time.Duration, self string) (notify []string) {
+	s, shared := e.readers(now)
+	for first := q.Head(); shared && first != "" && first != self; first = q.Head() {
+		reads := isReader(first)
+		if reads && len(s.all) >= MaxReaders {
+			break
+		}
+		reachable := q.Reachable(first)
+		if reachable && !reads && len(s.all) > 0 {
+			break // it has to wait for those who share the name, and who comes has to wait for it
+		}
 		q.Remove(first)
-		if q.Reachable(first) {
+		switch {
+		case !reachable:
+		case reads:
+			s.add(reader{holder: node.Reserved(first), expires: now + ReservationTTL})
+			notify = append(notify, first)
+		default:
 			e.Holder, e.Expires = node.Reserved(first), now+ReservationTTL
-			return first
+			return append(notify, first)
 		}
 	}
-	return ""
+	if len(notify) > 0 {
+		e.share(s)
+	}
+	return notify
 }
 
 func (e *Entry) reservedFor(waiter string, now time.Duration) bool {

@@ -49,7 +49,7 @@ func (e *Entry) Lease(name string, now time.Duration) node.Lease {
 	}
 	l := node.LeaseOf(name, e.Holder)
 	l.Register, l.Remaining = e.Register, e.Expires-now
-	if !l.Reserved {
+	if !l.Reserved && !l.Shared {
 		l.Token, l.Origin = e.Token, e.Origin
 	}
 	return l
@@ -62,16 +62,34 @@ func (e *Entry) Lease(name string, now time.Duration) node.Lease {
 //
 // Whole milliseconds of r.TTL count.
 func Serve(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer, notify string) {
+	r.Shared = false // nobody shares anything here
+	a, all := ServeShared(e, q, now, r)
+	if len(all) > 0 {
+		notify = all[0]
+	}
+	return a, notify
+}
+
+// ServeShared is Serve for a node.Sharer, of requests that CheckShared has passed. Several who
+// are to share the name may have to be told at once.
+func ServeShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer, notify []string) {
 	if q == nil {
 		q = noQueue{}
 	}
 	switch r.Op {
 	case node.Acquire:
-		notify = giveWay(e, q, now, r.Place)
-		a = acquire(e, now, r)
+		if r.Shared {
+			a, notify = acquireShared(e, q, now, r)
+		} else {
+			notify = giveWay(e, q, now, r.Place)
+			a = acquire(e, now, r)
+		}
 		switch a.Status {
 		case node.Granted:
 			dequeue(q, r.Place.Waiter)
+			if r.Shared {
+				notify = append(notify, reserve(e, q, now, "")...)
+			}
 		case node.Held:
 			a.HeldBy, a.Remaining, a.Clock = e.Holder.Label(), e.Expires-now, now
 			a.Ahead = enqueue(q, r.Place)
@@ -79,10 +97,16 @@ func Serve(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer,
 	case node.Confirm:
 		a = confirm(e, now, r)
 	case node.Extend:
-		a = extend(e, now, r)
+		if !r.Shared {
+			return extend(e, now, r), nil
+		}
+		alone := e.leasedTo(r.Holder, now)
+		if a = extendShared(e, now, r); alone && !e.Out {
+			notify = reserve(e, q, now, "") // those who want to share it, too
+		}
 	case node.Release:
 		a = release(e, now, r)
-		if giveUp(e, q, now, r.Place) || a.Status == node.Granted {
+		if giveUp(e, q, now, r.Place) || a.Status == node.Granted || e.sharedAt(now) {
 			notify = reserve(e, q, now, r.Place.Waiter)
 		}
 	case node.ForceRelease:
@@ -119,6 +143,9 @@ func confirm(e *Entry, now time.Duration, r node.Request) node.Answer {
 	case e.Out:
 		return node.Answer{Status: node.Rejoining}
 	case !e.leasedTo(r.Holder, now):
+		if a, is := confirmShared(e, now, r); is {
+			return a
+		}
 		return node.Answer{Status: node.Lost}
 	case e.Register > r.Token:
 		return node.Answer{Status: node.Outrun, Register: e.Register}
@@ -137,7 +164,7 @@ func extend(e *Entry, now time.Duration, r node.Request) node.Answer {
 		return node.Answer{Status: node.Rejoining}
 	case e.leasedTo(r.Holder, now):
 		// It keeps its origin.
-	case !e.Leased(now), e.Holder.Reserves():
+	case !e.Leased(now), e.Holder.Reserves(), e.onlyReserved(now):
 		e.Origin, e.Token = e.Register, 0
 	default:
 		return node.Answer{Status: node.Lost}
@@ -153,10 +180,12 @@ func extend(e *Entry, now time.Duration, r node.Request) node.Answer {
 // release removes the holder's lease, and never anybody else's. A node that is
 // not admitted does it too: removing a lease promises nothing.
 func release(e *Entry, now time.Duration, r node.Request) node.Answer {
-	if !e.leasedTo(r.Holder, now) {
+	switch {
+	case e.leasedTo(r.Holder, now):
+		e.Holder = ""
+	case !e.leave(r.Holder, now):
 		return node.Answer{Status: node.Lost}
 	}
-	e.Holder = ""
 	return node.Answer{Status: node.Granted}
 }
 

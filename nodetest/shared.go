@@ -1,0 +1,151 @@
+package nodetest
+
+import (
+	"fmt"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// The rules of nodes that are a node.Sharer.
+
+var sharedCases = []func(*suite){
+	sharedNameIsGrantedToMany, sharedLeasesEndOneByOne, sharedNameRefusesWhoWantsItAlone,
+	extendSharesTheName, extendSharesItAgain,
+}
+
+var sharedQueueCases = []func(*queueSuite){
+	readersAreNotifiedTogether, waitingForTheNameAloneStopsReaders, readerIsPassedOver,
+}
+
+func shared(r node.Request) node.Request {
+	r.Shared = true
+	return r
+}
+
+// Those who come get what was promised to the first, or confirmed since, and move no register.
+func sharedNameIsGrantedToMany(s *suite) {
+	one, two, three := shared(request("a", "one", 7)), shared(request("a", "two", 9)), shared(request("a", "three", 0))
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, one)), 7)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, two)), 7)
+	s.want(node.Held)(s.node.Acquire(s.ctx, one)) // once is enough
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(two, 20))), 20)
+	s.register(s.want(node.Outrun)(s.node.Confirm(s.ctx, with(one, 19))), 20)
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, three)), 20)
+	s.register(s.want(node.Granted)(s.other.Extend(s.ctx, with(one, 0))), 7)
+	s.register(s.want(node.Granted)(s.other.Extend(s.ctx, with(three, 0))), 20)
+	for _, r := range []node.Request{two, one, three} {
+		s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "alone", 0)))
+		s.want(node.Granted)(s.node.Release(s.ctx, r))
+		s.want(node.Lost)(s.other.Release(s.ctx, r))
+	}
+	// What was promised to those who have gone is not promised again.
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, shared(request("a", "four", 0)))), 21)
+}
+
+func sharedLeasesEndOneByOne(s *suite) {
+	long := shared(request("a", "long", 7))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, long))
+	brief := lasting(shared(request("a", "brief", 0)), short)
+	s.want(node.Granted)(s.other.Acquire(s.ctx, brief))
+	s.outwait()
+	s.want(node.Lost)(s.node.Confirm(s.ctx, with(brief, 30)))
+	s.want(node.Held)(s.node.Acquire(s.ctx, request("a", "alone", 0)))
+	s.want(node.Granted)(s.node.Extend(s.ctx, lasting(long, short)))
+	s.outwait()
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "alone", 0))), 8)
+}
+
+func sharedNameRefusesWhoWantsItAlone(s *suite) {
+	r := shared(request("a", "reader", 7))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	alone := request("a", "alone", 0)
+	s.want(node.Held)(s.other.Acquire(s.ctx, alone))
+	s.want(node.Lost)(s.other.Extend(s.ctx, alone))
+	s.want(node.Lost)(s.other.Confirm(s.ctx, with(alone, 100)))
+	s.want(node.Lost)(s.other.Release(s.ctx, alone))
+	r.Shared = false // it has agreed to share it
+	s.want(node.Lost)(s.node.Extend(s.ctx, r))
+	s.want(node.Granted)(s.node.Release(s.ctx, r))
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, alone)), 8)
+	s.want(node.Held)(s.node.Acquire(s.ctx, shared(request("a", "reader", 0))))
+	s.want(node.Lost)(s.node.Extend(s.ctx, shared(request("a", "reader", 0))))
+}
+
+// A holder that goes on as one of several never leaves the name free, and keeps its origin.
+func extendSharesTheName(s *suite) {
+	r := s.takes("a", "me", 7)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, shared(with(r, 0)))), 7)
+	other := shared(request("a", "other", 0))
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, other)), 8)
+	s.want(node.Held)(s.node.Acquire(s.ctx, request("a", "alone", 0)))
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, shared(with(r, 0)))), 7)
+	s.want(node.Granted)(s.node.Release(s.ctx, r))
+	s.want(node.Granted)(s.other.Release(s.ctx, other))
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, request("a", "alone", 0))), 9)
+}
+
+// A lease that is created again begins with the register, alone or beside others.
+func extendSharesItAgain(s *suite) {
+	one, two := shared(request("a", "one", 7)), shared(request("a", "two", 0))
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(one, 7))), 0)
+	s.register(s.want(node.Granted)(s.other.Extend(s.ctx, with(two, 20))), 7)
+	s.register(s.want(node.Granted)(s.other.Extend(s.ctx, with(one, 0))), 0)
+	// Nothing was promised to those.
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, shared(request("a", "three", 0)))), 21)
+}
+
+// reader returns a new waiter that wants to share the name.
+func (q *queueSuite) reader(of *listener, stamp int64) waiter {
+	w := q.waiter(of, stamp)
+	delete(q.current, w.Waiter)
+	w.Waiter = fmt.Sprintf("%s:0%d", of.client, q.numbers)
+	q.current[w.Waiter] = true
+	return w
+}
+
+// All who want to share the name and are first are told at once, and nobody behind the next
+// who wants it alone.
+func readersAreNotifiedTogether(q *queueSuite) {
+	holder := q.holds()
+	r1, r2, w, r3 := q.reader(q.near, 10), q.reader(q.far, 20), q.waiter(q.near, 30), q.reader(q.far, 40)
+	q.queued(w, r3, r2, r1)
+	q.releases(holder, r1, r2)
+	one := q.granted(r1)
+	q.refused(w)
+	q.refused(r3)
+	two := q.granted(r2)
+	if one.Token != two.Token {
+		q.failf(q.spent(), "they were promised %d and %d", one.Token, two.Token)
+	}
+	q.releases(one)
+	q.refused(w)
+	q.releases(two, w)
+	q.refused(r3)
+	alone := q.granted(w)
+	q.releases(alone, r3)
+	q.granted(r3)
+}
+
+// Who comes to share a name that others share waits behind who came before it, until that one gives up.
+func waitingForTheNameAloneStopsReaders(q *queueSuite) {
+	first := q.granted(q.reader(q.near, 1))
+	w, r := q.waiter(q.near, 10), q.reader(q.far, 20)
+	q.queued(w, r)
+	q.refused(q.reader(q.near, 30))
+	q.leaves(w)
+	q.releases(first)
+	q.granted(r)
+}
+
+// What is reserved for one who shares the name keeps nobody from it who comes to share it, and
+// only for a second who wants it alone.
+func readerIsPassedOver(q *queueSuite) {
+	holder, r := q.holds(), q.reader(q.near, 10)
+	q.queued(r)
+	q.releases(holder, r)
+	q.refused(waiter{})
+	other := q.granted(q.reader(q.far, 20))
+	q.unreserved()
+	q.releases(other)
+	q.granted(q.waiter(q.near, 30))
+}
