@@ -69,6 +69,8 @@ type Attempt struct {
 	// mark is the largest origin of a lease that counts for an extension: the
 	// token, or what the holder has raised it to since. See OnExtend.
 	mark fence.Token
+	// wanted is what the mark has to be for an extension to be carried: see Want.
+	wanted fence.Token
 
 	// The round that is under way: confirm, extend or release.
 	round      uint32
@@ -83,6 +85,8 @@ type Attempt struct {
 	// abandoned says that leases that turn up late are to be released, releasing that
 	// the holder has asked for it.
 	abandoned, releasing bool
+	// keeping says that the holder has let go, and the leases are to stay: see StartKeep.
+	keeping bool
 }
 
 // ballot sorts the answers of one round.
@@ -319,7 +323,7 @@ func (a *Attempt) Tick(now time.Duration) {
 // have to be sent again.
 func (a *Attempt) StartRelease(now time.Duration) Action {
 	a.Tick(now)
-	if !a.WasHeld() || a.releasing {
+	if !a.WasHeld() || a.releasing || a.keeping {
 		return Action{}
 	}
 	if a.phase == Holding {
@@ -336,6 +340,25 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 		to &^= a.waiting &^ a.params.Ordered
 	}
 	return Action{Op: Release, To: to}
+}
+
+// StartKeep ends the tenure as StartRelease does, but leaves the leases where they are, and
+// asks for them once more: for as long as the request says. Nobody holds the lock by them, and
+// nobody extends them again, so that to the nodes this is an extension which came late. After
+// a loss it asks for nothing: whoever has the name by then is not to be disturbed.
+func (a *Attempt) StartKeep(now time.Duration) Action {
+	a.Tick(now)
+	if !a.WasHeld() || a.releasing || a.keeping {
+		return Action{}
+	}
+	a.keeping = true
+	if a.phase != Holding {
+		a.votes = ballot{yes: allOf(a.params.Nodes)}
+		return Action{}
+	}
+	action := a.StartExtend(now)
+	a.phase, a.reason = Over, LetGo
+	return action
 }
 
 // OnRelease takes a node's answer to a release.
@@ -361,7 +384,8 @@ func (a *Attempt) Settled(node int) bool {
 }
 
 // ReleaseOutcome reports whether the release has been answered well enough to
-// stop waiting, and whether a majority is known to be free of the lease.
+// stop waiting, and whether a majority is known to be free of the lease; or, after
+// StartKeep, to have it.
 func (a *Attempt) ReleaseOutcome() (done, clean bool) {
 	clean = a.votes.yes.Len() >= a.quorum()
 	return clean || a.votes.answered() == allOf(a.params.Nodes), clean

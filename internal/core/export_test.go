@@ -20,7 +20,7 @@ func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	case a.phase == Confirming:
 		b = append(b, byte(a.token), byte(a.highest))
 	case a.phase == Holding && extensions > 0:
-		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, a.floor != 0), byte(a.mark))
+		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, a.floor != 0), byte(a.mark), byte(a.wanted))
 		switch {
 		case int(a.round) >= extensions:
 		case a.floor == 0 && a.highest > a.mark:

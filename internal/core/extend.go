@@ -11,7 +11,7 @@ type RoundState uint8
 
 const (
 	Pending RoundState = iota // replies are still to come
-	Carried                   // a majority extended: the validity is longer now
+	Carried                   // a majority extended: the validity is longer now, and the mark is what Want says
 	Missed                    // no majority; the old validity still stands
 )
 
@@ -38,15 +38,21 @@ func (a *Attempt) StartExtend(now time.Duration) Action {
 	}
 	a.round++
 	a.roundStart, a.votes, a.extended = now, ballot{}, false
-	a.highest, a.floor, a.raised, a.waiting = 0, 0, 0, allOf(a.params.Nodes)
+	a.highest, a.floor, a.raised, a.waiting = a.wanted, 0, 0, allOf(a.params.Nodes)
 	a.due = now + a.params.TTL/4
 	return Action{Op: Extend, To: allOf(a.params.Nodes), Round: a.round}
 }
 
+// Want has the extensions from now on raise the mark to a number at least, and be carried only
+// then: whoever has a larger token than this holder's has one that is larger than that number,
+// then. It is for a holder whose lock has a larger token elsewhere, on another group. It
+// changes no round that is under way.
+func (a *Attempt) Want(mark fence.Token) { a.wanted = max(a.wanted, mark) }
+
 // Extension returns the number of the latest extension and how it stands.
 func (a *Attempt) Extension() (round uint32, state RoundState) {
 	switch {
-	case a.extended:
+	case a.extended && a.mark >= a.wanted:
 		return a.round, Carried
 	case a.phase != Holding || a.hopeless(a.votes):
 		return a.round, Missed
@@ -72,6 +78,9 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 		a.waiting &^= Set(0).With(node)
 	}
 	switch {
+	case a.keeping:
+		a.keep(node, first, r)
+		return Action{}
 	case first && a.releasing && !a.params.Ordered.Has(node): // StartRelease has left it out
 		if r.Status != Lost {
 			return Action{Op: Release, To: Set(0).With(node)}
@@ -129,6 +138,19 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 		a.due = now + a.params.TTL/12
 	}
 	return Action{}
+}
+
+// keep counts the nodes that keep the lease of a holder that has let go.
+func (a *Attempt) keep(node int, first bool, r Reply) {
+	switch {
+	case !first:
+	case r.Status == Granted:
+		a.votes.yes = a.votes.yes.With(node)
+	case r.Status == Lost:
+		a.votes.no = a.votes.no.With(node)
+	default:
+		a.votes.unknown = a.votes.unknown.With(node)
+	}
 }
 
 // Accepts reports whether a node's answer to an extend counts: see OnExtend.

@@ -176,6 +176,46 @@ func TestRaise(t *testing.T) {
 	}
 }
 
+// Nobody's lease has begun past the mark, but its holder wants it to be 9.
+func TestWant(t *testing.T) {
+	const later = start + 5*time.Second
+	state := func(a core.Attempt) core.RoundState { _, s := a.Extension(); return s }
+	a := holding(t, 3)
+	a.Want(9)
+	a.Want(8) // which is less
+	round := a.StartExtend(later).Round
+	a.OnExtend(0, round, 0, granted(7), later)
+	wantAction(t, a.OnExtend(1, round, 0, granted(0), later), core.Action{Op: core.Extend, To: set(0, 1), Token: 9, Round: round})
+	if until := core.Validity(later, testTTL); state(a) != core.Pending || a.Until() != until {
+		t.Errorf("before anybody has agreed: %v, valid until %v, want %v", state(a), a.Until(), until)
+	}
+	a.OnExtend(0, round, 9, granted(7), later)
+	failed := a
+	a.OnExtend(1, round, 9, granted(7), later)
+	if mark, _ := a.Mark(); state(a) != core.Carried || mark != 9 || a.Token() != 7 {
+		t.Errorf("%v, mark %d, token %d", state(a), mark, a.Token())
+	}
+	round = a.StartExtend(later).Round // there is nothing to be raised
+	a.OnExtend(0, round, 0, granted(7), later)
+	wantAction(t, a.OnExtend(1, round, 0, granted(7), later), core.Action{})
+	if state(a) != core.Carried {
+		t.Errorf("%v", state(a))
+	}
+
+	// Another round follows soon, and that one raises it.
+	failed.OnExtend(1, round, 9, unknown, later)
+	if due, _ := failed.ExtendDue(); state(failed) != core.Pending || due > later+testTTL/4 {
+		t.Errorf("%v, and the next round is due at %v", state(failed), due)
+	}
+	round = failed.StartExtend(later + 1).Round
+	failed.OnExtend(0, round, 0, granted(7), later+1)
+	wantAction(t, failed.OnExtend(2, round, 0, granted(7), later+1), core.Action{Op: core.Extend, To: set(0, 2), Token: 9, Round: round})
+	failed.Tick(failed.Until())
+	if state(failed) != core.Missed {
+		t.Errorf("%v, after the validity", state(failed))
+	}
+}
+
 func TestExtendDue(t *testing.T) {
 	third, twelfth, quarter := testTTL/3, testTTL/12, testTTL/4
 	due := func(a *core.Attempt, want time.Duration) {

@@ -1,13 +1,13 @@
 package core_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rule"
 )
 
 // apply carries out a move and returns the invariant that it violates, if any.
@@ -18,7 +18,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	m.prelude(s, mv, t)
 	switch mv.kind {
 	case begin:
-		m.begin(s, i, mv.arg, t)
+		m.begin(s, i, mv.arg, n == 1, t)
 	case runAcquire, runConfirm, runExtend, runRaise:
 		m.run(s, mv, t)
 	case hearAcquire, hearConfirm, timeoutConfirm:
@@ -27,8 +27,18 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		violation = m.hearExtend(s, i, n, t)
 	case hearRaise:
 		m.hearRaise(s, i, n, t)
+		violation = m.outrun(s)
 	case startExtend:
+		if n == 1 {
+			round, _ := a.core.Extension()
+			a.shared = uint8(round) + 1
+			t.say("%s lets others share the name from its next extension on", name(i))
+		}
 		a.tainted, a.stale, a.void = m.tooLate(s, i), false, false
+		if mv.arg > 0 {
+			a.core.Want(a.core.Token() + fence.Token(mv.arg))
+			t.say("%s wants its mark to be %d", name(i), a.core.Token()+fence.Token(mv.arg))
+		}
 		m.carryOut(s, i, a.core.StartExtend(now))
 		if t != nil {
 			round, _ := a.core.Extension()
@@ -77,7 +87,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		floor += fence.Token(mv.arg) // a jump
 		s.jumps -= mv.arg
 		e := s.entry(n)
-		reply := serve(&e, node.ForceRelease, "", floor)
+		reply := serve(&e, node.ForceRelease, "", floor, false)
 		s.setEntry(n, e)
 		s.nodes[n].forced = small(reply.Register)
 		if t != nil {
@@ -100,10 +110,12 @@ func (m *model) order(s *state) {
 
 func (m *model) prelude(s *state, mv move, t *trace) {
 	at := &s.nodes[mv.node()]
-	if mv.vanishes() {
-		t.say("%s's lease at node %d vanishes", name(int(at.lease)), mv.node()+1)
-		at.lease, at.origin = vacant, 0
+	for j := range m.attempts {
+		if mv.vanish&(1<<j) != 0 && at.has(j) {
+			t.say("%s's lease at node %d vanishes", name(j), mv.node()+1)
+		}
 	}
+	at.drop(mv.vanish)
 	if by := mv.bump(); by != 0 {
 		at.register += by
 		s.bumps--
@@ -111,17 +123,20 @@ func (m *model) prelude(s *state, mv move, t *trace) {
 	}
 }
 
-func (m *model) begin(s *state, i int, proposal uint8, t *trace) {
+func (m *model) begin(s *state, i int, proposal uint8, shared bool, t *trace) {
 	a := &s.attempts[i]
 	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Proposal: fence.Token(proposal)})
-	a.core, a.begun, a.proposal = attempt, true, proposal
+	a.core, a.begun, a.proposal, a.shared = attempt, true, proposal, maxRounds+1
+	if shared {
+		a.shared = 0
+	}
 	for j := range m.attempts {
 		if s.attempts[j].core.WasHeld() {
 			a.after |= 1 << j
 		}
 	}
 	m.carryOut(s, i, action)
-	t.say("%s begins, proposing %d", name(i), proposal)
+	t.say("%s begins, proposing %d%s", name(i), proposal, map[bool]string{true: ", to share the name"}[shared])
 }
 
 // carryOut puts the requests of an action on their way. A release needs none:
@@ -165,15 +180,25 @@ func (m *model) run(s *state, mv move, t *trace) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]
 	e := s.entry(n)
-	if mv.kept() {
+	refused := mv.kept() && s.nodes[n].leased() != 0 && !m.broken.takesKept()
+	switch {
+	case mv.open():
+		e.Holder, e.Expires = sharedHolder(&s.nodes[n], true), now+ttl
+		t.say("node %d keeps the name for one who wants to share it", n+1)
+	case mv.kept() && !refused:
 		e.Holder, e.Expires = node.Reserved("w"), now+ttl
 		t.say("node %d keeps the name for a waiter", n+1)
+	case refused:
+		t.say("somebody is first in the queue of node %d", n+1)
 	}
 	var reply core.Reply
 	asked := uint8(0)
 	switch mv.kind {
 	case runAcquire:
-		reply = m.acquire(&e, holder(i), fence.Token(a.proposal))
+		reply = core.Reply{Status: core.Held}
+		if !refused {
+			reply = m.acquire(&e, &s.nodes[n], holder(i), fence.Token(a.proposal), a.shared == 0)
+		}
 		a.acquires[n] = message{stage: answered, status: reply.Status, register: small(reply.Register)}
 	case runConfirm:
 		msg := &a.confirms[n][mv.arg]
@@ -196,7 +221,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 		} else {
 			x.requests &^= 1 << mv.arg
 		}
-		reply = m.extend(&e, a, n, mv.kept(), holder(i), fence.Token(asked))
+		reply = m.extend(&e, a, n, mv.kept(), holder(i), fence.Token(asked), mv.arg >= a.shared)
 		said := message{stage: answered, asked: asked, status: reply.Status, register: small(reply.Register)}
 		current := uint32(mv.arg) == round
 		switch {
@@ -207,7 +232,11 @@ func (m *model) run(s *state, mv move, t *trace) {
 			x.agreed = said
 		}
 	}
+	epoch := s.nodes[n].epoch
 	s.setEntry(n, e)
+	if m.broken.sharesOld && s.nodes[n].epoch == 0 {
+		s.nodes[n].epoch = epoch
+	}
 	if t != nil {
 		what := map[moveKind]string{runAcquire: "acquire", runConfirm: "confirm of %d", runExtend: "extend of round %d", runRaise: "extend with floor %d"}[mv.kind]
 		switch mv.kind {
@@ -218,51 +247,6 @@ func (m *model) run(s *state, mv move, t *trace) {
 		}
 		t.say("node %d executes %s's %s: %s", n+1, name(i), what, words(reply))
 	}
-}
-
-// acquire has a node carry out an acquire, or a broken variant of it.
-func (m *model) acquire(e *rule.Entry, holder node.Holder, proposal fence.Token) core.Reply {
-	if m.broken.grantsReserved && e.Holder.Reserves() {
-		e.Holder, e.Register = holder, max(e.Register, proposal)
-		return core.Reply{Status: core.Granted, Register: e.Register}
-	}
-	return serve(e, node.Acquire, holder, proposal)
-}
-
-// confirm has a node carry out a confirm, or a broken variant of it.
-func (m *model) confirm(e *rule.Entry, holder node.Holder, token fence.Token) core.Reply {
-	if m.broken.confirmAnyway {
-		pretended := rule.Entry{Holder: holder, Expires: now + ttl, Register: e.Register}
-		reply := serve(&pretended, node.Confirm, holder, token)
-		e.Register = pretended.Register
-		return reply
-	}
-	reply := serve(e, node.Confirm, holder, token)
-	if m.broken.confirmOutrun && reply.Status == core.Outrun {
-		reply = core.Reply{Status: core.Granted, Register: token}
-	}
-	return reply
-}
-
-// extend has a node carry out an extend, or a broken variant of it.
-func (m *model) extend(e *rule.Entry, a *attempt, n int, kept bool, holder node.Holder, floor fence.Token) core.Reply {
-	if m.broken.extendsReserved && kept {
-		e.Holder = holder
-	}
-	again := !e.Leased(now)
-	reply := serve(e, node.Extend, holder, floor)
-	if again && reply.Status == core.Granted {
-		switch {
-		case m.broken.originZero:
-			e.Origin = 0
-		case m.broken.originGranted:
-			e.Origin = a.core.Granted(n)
-		case m.broken.originToken:
-			e.Origin = a.core.Token()
-		}
-		reply.Register = e.Origin
-	}
-	return reply
 }
 
 // hear delivers the reply of an acquire or a confirm, or the news that there
@@ -314,7 +298,26 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 		t.say("%s hears of its %s at node %d: %s%s", name(i), what, n+1, words(reply), m.outcome(a, action, finished))
 	}
 	if finished {
-		return m.wrongToken(s, i)
+		return cmp.Or(m.wrongToken(s, i), m.outrun(s))
+	}
+	return ""
+}
+
+// outrun looks for a token that is not past the mark of somebody with a smaller one. Only where
+// marks are wanted the states know those of the attempts that are over.
+func (m *model) outrun(s *state) (violation string) {
+	if m.wants == nil {
+		return ""
+	}
+	for i := range m.attempts {
+		a := &s.attempts[i].core
+		mark, _ := a.Mark()
+		for j := range m.attempts {
+			b := &s.attempts[j].core
+			if a.WasHeld() && b.WasHeld() && a.Token() < b.Token() && b.Token() <= mark {
+				return fmt.Sprintf("%s has the token %d and the mark %d, but %s has %d", name(i), a.Token(), mark, name(j), b.Token())
+			}
+		}
 	}
 	return ""
 }
@@ -326,7 +329,7 @@ func (m *model) wrongToken(s *state, i int) (violation string) {
 		if j == i || !b.WasHeld() {
 			continue
 		}
-		if b.Token() == token {
+		if b.Token() == token && !s.sharing(i, j) {
 			return fmt.Sprintf("tokens are unique: %s and %s both have %d", name(j), name(i), token)
 		}
 		if s.attempts[i].after&(1<<j) != 0 && b.Token() > token {
@@ -344,7 +347,7 @@ func (m *model) tooLate(s *state, i int) bool {
 	a := &s.attempts[i]
 	for j := range m.attempts {
 		b := &s.attempts[j].core
-		if j != i && b.WasHeld() && b.Token() > a.core.Token() {
+		if j != i && b.WasHeld() && b.Token() > a.core.Token() && !s.sharing(i, j) {
 			return true
 		}
 	}
@@ -455,7 +458,7 @@ func (m *model) forget(s *state) {
 			}
 			// A lease at this node can be a's only if it is now, or by a late
 			// acquire or extend.
-			leasable := int(at.lease) == i || a.acquires[n].stage == request || m.rounds > 0 && (alive || !m.reserves)
+			leasable := at.has(i) || a.acquires[n].stage == request || m.rounds > 0 && (alive || !m.reserves)
 
 			kept := 0 // confirms
 			for _, msg := range a.confirms[n] {
@@ -478,14 +481,14 @@ func (m *model) forget(s *state) {
 
 			m.forgetExtends(s, i, n, raising, falls)
 			switch {
-			case int(at.lease) != i:
+			case !at.has(i):
 			case !alive && m.reserves && kept == 0:
 				// It refuses, as a name that is reserved at any moment does.
-				at.lease, at.origin = vacant, 0
+				at.drop(1 << i)
 			case !alive || m.rounds == 0:
-				at.origin = 0 // of use to its holder only
+				at.origins[i] = 0 // of use to its holder only
 			case phase == core.Holding && int(round) >= m.rounds-1 && !raising && !mayRaise:
-				at.origin = counting(at.origin, mark)
+				at.origins[i] = counting(at.origins[i], mark)
 			}
 		}
 	}
@@ -514,6 +517,9 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 	}
 	if !raising && !m.broken.raisesByOld {
 		x.agreed = message{}
+	}
+	if m.downgrade && a.shared > 0 && a.shared <= maxRounds {
+		return // which round it is of makes a difference
 	}
 	old := x.requests &^ (1 << round)
 	x.requests &^= old

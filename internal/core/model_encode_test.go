@@ -69,6 +69,9 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	if !a.begun {
 		return append(b, 0)
 	}
+	if e.m.shares || e.m.downgrade {
+		b = append(b, a.shared)
+	}
 	round, _ := a.core.Extension()
 	switch {
 	case e.m.alive(s, i):
@@ -78,6 +81,9 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 		b = append(b, 2, byte(a.core.Phase()), byte(a.core.Token()), byte(round))
 	default:
 		b = append(b, 3)
+	}
+	if mark, _ := a.core.Mark(); e.m.wants != nil && a.core.WasHeld() {
+		b = append(b, byte(mark))
 	}
 	for n := range nNodes {
 		if a.acquires[n].stage == request {
@@ -126,14 +132,24 @@ func (m message) append(b []byte) []byte {
 func (e *encoder) inOrder(s *state, order []int) hash128 {
 	for n := range nNodes {
 		node := &s.nodes[n]
-		lease := byte(0)
+		lease, origin := byte(0), byte(0)
 		for k, i := range order {
 			if int(node.lease) == i {
-				lease = byte(k + 1)
+				lease, origin = byte(k+1), node.origins[i]
 			}
 		}
-		b := append(e.blocks[n][:0], lease, node.origin, node.register, node.forced,
+		b := append(e.blocks[n][:0], lease, origin, node.register, node.forced,
 			core.Flags(node.out, node.read, node.inspected))
+		if e.m.shares || e.m.downgrade {
+			b = append(b, node.epoch)
+			for _, i := range order {
+				if node.shared&(1<<i) != 0 {
+					b = append(b, 1, node.origins[i])
+				} else {
+					b = append(b, 0)
+				}
+			}
+		}
 		for _, i := range order {
 			b = append(b, e.parts[i][n]...)
 		}

@@ -36,45 +36,21 @@ type model struct {
 	attempts  int
 	proposals []uint8         // an attempt proposes any of these
 	registers [][nNodes]uint8 // any of these to begin with
+	epoch     uint8           // what was promised to one who shared the name, and has gone
 	bumps     int             // how often another name of the stripe moves a register
 	bumpBy    []uint8         // by how much; nil is by one
 	timeouts  bool            // a confirm may time out, whatever becomes of it
 	losses    int             // how often a node loses its memory, one at a time
 	rounds    int             // extensions per attempt
+	wants     []uint8         // an extension wants the mark to be its token and any of these; nil is none
 	force     bool            // an operator may force the release, once
 	jumps     int             // how often it may ask any node for one more than the largest answer
 	reserves  bool            // a free name may be reserved for a waiter, see kept
 	inTurn    bool            // an attempt begins only after those before have held
+	shares    bool            // an attempt may want to share the name
+	downgrade bool            // one that has it alone may let others share it, when it extends
 	broken    broken
 }
-
-// broken are the switches of the variants that must be refuted. The shipped
-// code is the zero value.
-type broken struct {
-	noConfirm        bool // the largest number granted is the token
-	confirmAnyway    bool // confirm does not look at the lease
-	confirmOutrun    bool // confirm accepts though the register is past the token
-	votesEmpty       bool // a node without memory votes
-	rebuiltEarly     bool // a node is rebuilt while older attempts are under way
-	extendsByLease   bool // "leased to the holder" is all that an extension asks for
-	originZero       bool // a lease that is created again has no origin
-	originGranted    bool // it has what was granted there at first
-	originToken      bool // it has the token
-	raisesUnasked    bool // the mark is raised without asking anybody
-	raisesByFew      bool // it is raised by fewer than a quorum
-	raisesByNew      bool // it is raised by leases whose origin is past the mark, but not past what it is raised to
-	raisesByLost     bool // a node that does not have the lease raises it
-	raisesByOld      bool // an answer to the raise of an earlier extension counts
-	raisesLate       bool // a raise outlives the validity
-	noFloor          bool // a force release asks each node once, and moves its register by one
-	onePass          bool // it asks each node once, with one more than the largest register of a quorum
-	grantsReserved   bool // an acquire takes a name that is kept, with the register as it is
-	confirmsReserved bool // a confirm takes a name that is reserved for its own
-	extendsReserved  bool // an extend does, instead of creating its lease
-}
-
-// takesKept reports whether a name that is kept may not be refused to everybody.
-func (b broken) takesKept() bool { return b.grantsReserved || b.confirmsReserved || b.extendsReserved }
 
 // state is one state of the model. It is a plain value without pointers.
 type state struct {
@@ -89,8 +65,10 @@ type state struct {
 
 // node is a rule.Entry in few bytes, and what is going on around it.
 type modelNode struct {
-	lease     int8 // the attempt that has it, or vacant
-	origin    uint8
+	lease     int8               // the attempt that has it alone, or vacant
+	shared    uint8              // the attempts that share it, a bit for each
+	origins   [maxAttempts]uint8 // of their leases
+	epoch     uint8              // what is promised to who shares it; reservations may keep it when nobody does
 	register  uint8
 	out       bool
 	read      bool  // its register was read for the node that is out
@@ -103,6 +81,7 @@ const vacant = -1
 type attempt struct {
 	core     core.Attempt
 	begun    bool
+	shared   uint8 // the first extension that shares the name; 0 if the attempt wanted to; never: maxRounds + 1
 	proposal uint8
 	acquires [nNodes]message
 	confirms [nNodes][maxPending]message // in the order sent, which is that of the numbers
@@ -152,6 +131,7 @@ type move struct {
 	who     uint8 // attempt << 4 | node
 	arg     uint8
 	prelude uint8 // what happens at the node just before, see before
+	vanish  uint8 // whose leases vanish there just before, a bit for each attempt
 }
 
 type moveKind uint8
@@ -189,8 +169,16 @@ func at(kind moveKind, attempt, node, arg int) move {
 func (mv move) before(vanish bool, bump uint8) move {
 	mv.prelude = bump << 2
 	if vanish {
-		mv.prelude |= 1
+		mv.vanish = everybody
 	}
+	return mv
+}
+
+const everybody = 1<<maxAttempts - 1
+
+// whileOpen says that the operation finds the name reserved for one who shares it.
+func (mv move) whileOpen() move {
+	mv.prelude |= 1
 	return mv
 }
 
@@ -200,9 +188,9 @@ func (mv move) whileKept() move {
 	return mv
 }
 
-func (mv move) vanishes() bool { return mv.prelude&1 != 0 }
-func (mv move) kept() bool     { return mv.prelude&2 != 0 }
-func (mv move) bump() uint8    { return mv.prelude >> 2 }
+func (mv move) open() bool  { return mv.prelude&1 != 0 }
+func (mv move) kept() bool  { return mv.prelude&2 != 0 }
+func (mv move) bump() uint8 { return mv.prelude >> 2 }
 
 func (m *model) initialStates() []state {
 	registers := m.registers
@@ -214,7 +202,7 @@ func (m *model) initialStates() []state {
 		s := &states[i]
 		s.bumps, s.losses, s.jumps = uint8(m.bumps), uint8(m.losses), uint8(m.jumps)
 		for n := range s.nodes {
-			s.nodes[n] = modelNode{lease: vacant, register: of[n]}
+			s.nodes[n] = modelNode{lease: vacant, register: of[n], epoch: m.epoch}
 		}
 	}
 	return states
@@ -233,6 +221,9 @@ func (m *model) moves(s *state, moves []move) []move {
 				// The attempts are interchangeable: they begin in order.
 				for _, p := range m.proposals {
 					moves = append(moves, at(begin, i, 0, int(p)))
+					if m.shares {
+						moves = append(moves, at(begin, i, 1, int(p)))
+					}
 				}
 			}
 			begun = false
@@ -243,6 +234,12 @@ func (m *model) moves(s *state, moves []move) []move {
 		}
 		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.rounds {
 			moves = append(moves, at(startExtend, i, 0, 0))
+			if m.downgrade && a.shared > maxRounds {
+				moves = append(moves, at(startExtend, i, 1, 0))
+			}
+			for _, w := range m.wants {
+				moves = append(moves, at(startExtend, i, 0, int(w)))
+			}
 		}
 	}
 	return m.nodeMoves(s, moves)
@@ -250,11 +247,12 @@ func (m *model) moves(s *state, moves []move) []move {
 
 func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 	a, node := &s.attempts[i], &s.nodes[n]
-	own, leased := int(node.lease) == i, node.lease != vacant
+	own, leased := node.has(i), node.leased() != 0
 	switch a.acquires[n].stage {
 	case request:
 		// What happens to the register of a lease that stays matters later.
-		moves = m.with(s, n, at(runAcquire, i, n, 0), true, !leased, moves)
+		moves = m.with(s, n, at(runAcquire, i, n, 0), true, !leased || a.shared == 0, moves)
+		moves = m.open(s, n, at(runAcquire, i, n, 0), a.shared == 0, moves)
 		moves = m.kept(s, i, n, at(runAcquire, i, n, 0), moves)
 	case answered:
 		moves = append(moves, at(hearAcquire, i, n, 0))
@@ -275,10 +273,12 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 	}
 	for round := 0; round <= m.rounds; round++ { // 0: one that nobody waits for
 		if a.extends[n].requests&(1<<round) != 0 {
-			moves = m.extendMoves(s, i, n, at(runExtend, i, n, round), !leased, moves)
+			moves = m.extendMoves(s, i, n, at(runExtend, i, n, round), !leased || round >= int(a.shared) && !own, moves)
+			moves = m.open(s, n, at(runExtend, i, n, round), round >= int(a.shared), moves)
 		}
 		if a.extends[n].raises[round] != 0 {
-			moves = m.extendMoves(s, i, n, at(runRaise, i, n, round), own || !leased, moves)
+			moves = m.extendMoves(s, i, n, at(runRaise, i, n, round), own || !leased || round >= int(a.shared), moves)
+			moves = m.open(s, n, at(runRaise, i, n, round), round >= int(a.shared), moves)
 		}
 	}
 	if a.extends[n].reply.stage == answered {
@@ -389,17 +389,26 @@ func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters boo
 	if s.nodes[n].out {
 		return append(moves, mv)
 	}
-	for _, vanish := range [...]bool{false, true} {
-		if vanish && (!leaseMatters || s.nodes[n].lease == vacant) {
+	leased := s.nodes[n].leased()
+	for mask := range leased + 1 {
+		if mask&^leased != 0 || mask != 0 && !leaseMatters {
 			continue
 		}
-		moves = append(moves, mv.before(vanish, 0))
+		vanish, mv := mask != 0, mv
+		if mv.vanish = mask; mask == leased && vanish {
+			mv.vanish = everybody
+		}
+		moves = append(moves, mv)
 		if (registerMatters || vanish) && s.bumps > 0 {
 			if m.bumpBy == nil {
-				moves = append(moves, mv.before(vanish, 1))
+				mv.prelude |= 1 << 2
+				moves = append(moves, mv)
+				mv.prelude &^= 1 << 2
 			}
 			for _, by := range m.bumpBy {
-				moves = append(moves, mv.before(vanish, by))
+				mv := mv
+				mv.prelude |= by << 2
+				moves = append(moves, mv)
 			}
 		}
 	}
@@ -431,7 +440,8 @@ func (m *model) kept(s *state, i, n int, mv move, moves []move) []move {
 		return moves
 	}
 	switch {
-	case node.lease == vacant:
+	case node.leased() == 0, s.attempts[i].shared == 0 && node.shared != 0:
+		// Who wants to share a name is refused too while others share it, if somebody is first in the queue.
 		moves = append(moves, mv.whileKept())
 	case m.broken.takesKept():
 		moves = append(moves, mv.before(true, 0).whileKept())
@@ -490,8 +500,8 @@ func (s *state) count(is func(modelNode) bool) int {
 }
 
 // serve has a node carry out an operation on a name that nobody waits for.
-func serve(e *rule.Entry, op node.Op, holder node.Holder, token fence.Token) core.Reply {
-	a, _ := rule.Serve(e, nil, now, node.Request{Op: op, Holder: holder, TTL: ttl, Token: token})
+func serve(e *rule.Entry, op node.Op, holder node.Holder, token fence.Token, shared bool) core.Reply {
+	a, _ := rule.ServeShared(e, nil, now, node.Request{Op: op, Holder: holder, TTL: ttl, Token: token, Shared: shared})
 	return core.Reply{Status: a.Status, Register: a.Register}
 }
 
@@ -519,19 +529,29 @@ func holder(attempt int) node.Holder { return node.Holder(name(attempt)) }
 
 func (s *state) entry(n int) rule.Entry {
 	at := &s.nodes[n]
-	e := rule.Entry{Register: fence.Token(at.register), Origin: fence.Token(at.origin), Out: at.out}
-	if at.lease != vacant {
-		e.Holder, e.Expires = holder(int(at.lease)), now+ttl
+	e := rule.Entry{Register: fence.Token(at.register), Out: at.out}
+	switch {
+	case at.lease != vacant:
+		e.Holder, e.Expires, e.Origin = holder(int(at.lease)), now+ttl, fence.Token(at.origins[at.lease])
+	case at.shared != 0:
+		e.Holder, e.Expires = sharedHolder(at, false), now+ttl
 	}
 	return e
 }
 
 func (s *state) setEntry(n int, e rule.Entry) {
-	s.nodes[n].lease, s.nodes[n].origin = vacant, 0
-	if e.Leased(now) && !e.Holder.Reserves() {
-		s.nodes[n].lease, s.nodes[n].origin = int8(e.Holder[0]-'A'), small(e.Origin)
+	at := &s.nodes[n]
+	at.drop(everybody)
+	switch {
+	case !e.Leased(now) || e.Holder.Reserves():
+	case e.Holder.Shared():
+		at.epoch = 0
+		at.readHolder(e.Holder)
+	default:
+		at.lease, at.epoch = int8(e.Holder[0]-'A'), 0
+		at.origins[at.lease] = small(e.Origin)
 	}
-	s.nodes[n].register, s.nodes[n].out = small(e.Register), e.Out
+	at.register, at.out = small(e.Register), e.Out
 }
 
 func small(t fence.Token) uint8 {

@@ -122,11 +122,11 @@ func newShellClient(m *queueModel, i int) *shellClient {
 		c.peers = append(c.peers, &modelPeer{c: c})
 		peers = append(peers, c.peers[len(c.peers)-1])
 	}
-	c.shell = shell.NewClient(shell.Config{Env: c, Peers: peers, TTL: queueTTL, NodeTimeout: never})
+	c.shell = shell.NewClient(shell.Config{Env: c, Peers: peers, Terms: shell.Terms{TTL: queueTTL}, NodeTimeout: never})
 	// In the model everybody can be notified, and knows the nodes' time, from the first
 	// attempt on. The shell learns both when it is refused for the first time.
 	var first shell.Acquisition
-	c.shell.Acquire(&first, context.Background(), "another name", &shellClient{})
+	c.shell.Acquire(&first, context.Background(), "another name", c.shell.Terms(), &shellClient{})
 	c.drain()
 	first.Cancel()
 	c.drain()
@@ -148,9 +148,9 @@ func follow(m *queueModel, before, s *queueState, mv queueMove, shells *[maxClie
 	}
 	switch mv.kind {
 	case comes:
-		c.shell.Acquire(&c.a, context.Background(), "name", c)
+		c.shell.Acquire(&c.a, context.Background(), "name", c.shell.Terms(), c)
 	case letsGo:
-		c.a.Lock().Release()
+		c.a.Lock().Release(true)
 	case timer:
 		for _, due := range slices.Clone(c.timers) {
 			if due.on && due.at <= c.now {

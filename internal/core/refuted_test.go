@@ -47,6 +47,10 @@ func TestRefutedVariants(t *testing.T) {
 			model{proposals: two, rounds: 1, inTurn: true, broken: broken{originGranted: true}}},
 		{"it has its holder's token",
 			model{proposals: two, rounds: 1, inTurn: true, broken: broken{originToken: true}}},
+		{"a mark that is wanted is raised without asking",
+			model{proposals: one, rounds: 2, wants: two, inTurn: true, broken: broken{raisesUnasked: true}}},
+		{"a mark that is wanted is raised by fewer than a quorum",
+			model{proposals: one, rounds: 2, wants: two, inTurn: true, broken: broken{raisesByFew: true}}},
 		{"a force release asks each node once, with one more than the largest register",
 			model{attempts: 1, proposals: one, registers: uneven, rounds: 2, force: true, broken: broken{onePass: true}}},
 	}

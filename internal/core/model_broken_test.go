@@ -1,0 +1,99 @@
+package core_test
+
+import (
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// Variants of the rules, for the searches that must refute them.
+
+// broken are the switches of the variants that must be refuted. The shipped
+// code is the zero value.
+type broken struct {
+	noConfirm        bool // the largest number granted is the token
+	confirmAnyway    bool // confirm does not look at the lease
+	confirmOutrun    bool // confirm accepts though the register is past the token
+	votesEmpty       bool // a node without memory votes
+	rebuiltEarly     bool // a node is rebuilt while older attempts are under way
+	extendsByLease   bool // "leased to the holder" is all that an extension asks for
+	originZero       bool // a lease that is created again has no origin
+	originGranted    bool // it has what was granted there at first
+	originToken      bool // it has the token
+	raisesUnasked    bool // the mark is raised without asking anybody
+	raisesByFew      bool // it is raised by fewer than a quorum
+	raisesByNew      bool // it is raised by leases whose origin is past the mark, but not past what it is raised to
+	raisesByLost     bool // a node that does not have the lease raises it
+	raisesByOld      bool // an answer to the raise of an earlier extension counts
+	raisesLate       bool // a raise outlives the validity
+	noFloor          bool // a force release asks each node once, and moves its register by one
+	onePass          bool // it asks each node once, with one more than the largest register of a quorum
+	grantsReserved   bool // an acquire takes a name that is kept, with the register as it is
+	confirmsReserved bool // a confirm takes a name that is reserved for its own
+	extendsReserved  bool // an extend does, instead of creating its lease
+	sharesUnmoved    bool // the first who shares a name gets the register as it is
+	sharesOld        bool // who shares a name gets the number that was promised to others who did, also if they have gone
+	confirmsShared   bool // a number that one of those who share a name has confirmed is not promised to those who come
+}
+
+// takesKept reports whether a name that is kept may not be refused to everybody.
+func (b broken) takesKept() bool { return b.grantsReserved || b.confirmsReserved || b.extendsReserved }
+
+// acquire has a node carry out an acquire, or a broken variant of it.
+func (m *model) acquire(e *rule.Entry, at *modelNode, holder node.Holder, proposal fence.Token, shared bool) core.Reply {
+	register := e.Register
+	switch {
+	case m.broken.sharesOld && shared && !e.Leased(now) && at.epoch > 0:
+		e.Holder, e.Expires = sharedHolder(&modelNode{epoch: at.epoch, lease: vacant}, true), now+ttl
+	case m.broken.sharesUnmoved && shared && !e.Leased(now) && e.Register > 0:
+		e.Holder, e.Expires = sharedHolder(&modelNode{epoch: small(register), lease: vacant}, true), now+ttl
+	}
+	if m.broken.grantsReserved && e.Holder.Reserves() {
+		e.Holder, e.Register = holder, max(e.Register, proposal)
+		return core.Reply{Status: core.Granted, Register: e.Register}
+	}
+	return serve(e, node.Acquire, holder, proposal, shared)
+}
+
+// confirm has a node carry out a confirm, or a broken variant of it.
+func (m *model) confirm(e *rule.Entry, holder node.Holder, token fence.Token) core.Reply {
+	if m.broken.confirmAnyway {
+		pretended := rule.Entry{Holder: holder, Expires: now + ttl, Register: e.Register}
+		reply := serve(&pretended, node.Confirm, holder, token, false)
+		e.Register = pretended.Register
+		return reply
+	}
+	before := *e
+	reply := serve(e, node.Confirm, holder, token, false)
+	if m.broken.confirmsShared && before.Holder.Shared() {
+		e.Holder = before.Holder
+	}
+	if m.broken.confirmOutrun && reply.Status == core.Outrun {
+		reply = core.Reply{Status: core.Granted, Register: token}
+	}
+	return reply
+}
+
+// extend has a node carry out an extend, or a broken variant of it.
+func (m *model) extend(e *rule.Entry, a *attempt, n int, kept bool, holder node.Holder, floor fence.Token, shared bool) core.Reply {
+	if m.broken.extendsReserved && kept {
+		e.Holder = holder
+	}
+	again := !e.Leased(now)
+	reply := serve(e, node.Extend, holder, floor, shared)
+	if again && reply.Status == core.Granted {
+		switch {
+		case m.broken.originZero:
+			e.Origin = 0
+		case m.broken.originGranted:
+			e.Origin = a.core.Granted(n)
+		case m.broken.originToken:
+			e.Origin = a.core.Token()
+		default:
+			return reply
+		}
+		reply.Register = e.Origin
+	}
+	return reply
+}

@@ -1,0 +1,73 @@
+package core_test
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// TestEveryInterleavingShared is TestEveryInterleaving with attempts that may want to share the name,
+// or let others share it later. Tokens are unique but for those who share it; an
+// acquisition that began after another one had finished has a larger token, or the same if both
+// share; and no extension is carried after somebody with a larger token had held the
+// name, unless both share it.
+func TestEveryInterleavingShared(t *testing.T) {
+	type search struct {
+		name    string
+		model   model
+		atLeast int
+	}
+	one, uneven, same := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}, [][nNodes]uint8{{1, 1, 1}}
+	searches := []search{
+		{"one has just gone, in turn", model{proposals: one, registers: same, epoch: 1, reserves: true, shares: true, inTurn: true}, 23_000},
+		{"one extension", model{proposals: one, rounds: 1, reserves: true, shares: true}, 2_400_000},
+		{"let others share it, in turn", model{proposals: one, rounds: 1, reserves: true, shares: true, downgrade: true, inTurn: true}, 540_000},
+		{"registers differ, in turn", model{proposals: one, registers: uneven, rounds: 1, reserves: true, shares: true, inTurn: true}, 1_800_000},
+	}
+	if os.Getenv("SEARCH_SHARED") != "" { // make search-shared
+		searches = []search{
+			{"one has just gone", model{proposals: one, registers: same, epoch: 1, reserves: true, shares: true}, 11_000_000},
+			{"let others share it", model{proposals: one, rounds: 1, shares: true, downgrade: true}, 5_900_000},
+			{"registers differ", model{proposals: one, registers: uneven, reserves: true, shares: true}, 9_600_000},
+		}
+	}
+	if raceEnabled || testing.Short() {
+		t.Log("REDUCED: in turn only")
+		searches = searches[len(searches)-1:]
+	}
+	for _, s := range searches {
+		t.Run(s.name, func(t *testing.T) {
+			if r := explore(t, &s.model, time.Time{}); r.States < s.atLeast {
+				t.Errorf("only %d states, expected %d or more: does the search still see everything?", r.States, s.atLeast)
+			}
+		})
+	}
+}
+
+// TestRefutedShared runs the same search over rules for sharing that are wrong. A name that is shared
+// though somebody has it alone, or the other way round, is not among them: to tokens that is a
+// lease which has vanished. TestSharedAgainstANaiveNode of package rule finds it.
+func TestRefutedShared(t *testing.T) {
+	one := []uint8{1}
+	for _, v := range []struct {
+		name  string
+		model model
+	}{
+		{"the first who shares a name gets the register as it is", model{proposals: one, broken: broken{sharesUnmoved: true}}},
+		{"what was promised outlives those who shared the name", model{proposals: one, registers: [][nNodes]uint8{{1, 1, 1}}, epoch: 1, broken: broken{sharesOld: true}}},
+		{"what was confirmed is not promised to those who come", model{proposals: one, registers: [][nNodes]uint8{{0, 0, 1}}, reserves: true, broken: broken{confirmsShared: true}}},
+	} {
+		v.model.shares = true
+		if (raceEnabled || testing.Short()) && v.model.broken.confirmsShared {
+			t.Logf("REDUCED: not here, it takes too long: %s", v.name)
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			r := search(&v.model, 1, time.Time{})
+			if r.Violation == "" {
+				t.Fatalf("not refuted: %v", r)
+			}
+			t.Logf("refuted after %d states, %.1fs:\n%s", r.States, r.Elapsed.Seconds(), r.steps(&v.model))
+		})
+	}
+}
