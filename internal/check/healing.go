@@ -38,8 +38,9 @@ func (c *Healing) Begins(id int, began time.Duration) {
 
 // Missed is told that a node has not answered a request in time, does not vote, or has a
 // lease of somebody else: who dies in the middle of an attempt leaves it, and it ends by
-// itself.
-func (c *Healing) Missed(node int, now time.Duration) {
+// itself. It may have been so since some time: a node that has gone is heard of by a request,
+// and a lock that has aged meanwhile was young when it went.
+func (c *Healing) Missed(node int, since, now time.Duration) {
 	c.settled[node] = now + c.ttl/2
 	c.sorted = append(c.sorted[:0], c.settled...)
 	slices.Sort(c.sorted)
@@ -47,7 +48,7 @@ func (c *Healing) Missed(node int, now time.Duration) {
 		c.shaken = max(c.shaken, majority)
 	}
 	for _, l := range c.held {
-		if now < l.began+c.ttl/2 {
+		if since < l.began+c.ttl/2 {
 			c.shaken = max(c.shaken, now+c.ttl/2)
 		}
 	}

@@ -9,13 +9,16 @@ import (
 
 // Tokens: the tokens of a name are unique, and an acquisition that begins
 // after another one finished has the larger token. A successful extension means
-// that nobody with a larger token acquired the name before it began.
+// that nobody with a larger token acquired the name before it began. Those who share
+// the name may have one token, and the later ones of them larger ones.
 type Tokens struct{ names []tokenHistory }
 
 type tokenHistory struct {
 	owner map[fence.Token]int
-	// highs are the acquisitions that had a larger token than all before them.
-	highs []finish
+	// highs are the acquisitions that had a larger token than all before them, and alone those of
+	// them that had the name alone.
+	highs, alone []finish
+	shared       map[int]bool // by acquisition
 }
 
 type finish struct {
@@ -28,15 +31,14 @@ type finish struct {
 func NewTokens(names int) Tokens {
 	c := Tokens{names: make([]tokenHistory, names)}
 	for i := range c.names {
-		c.names[i].owner = make(map[fence.Token]int)
+		c.names[i].owner, c.names[i].shared = make(map[fence.Token]int), make(map[int]bool)
 	}
 	return c
 }
 
 // newest returns the acquisition with the largest token of those that had
 // finished before a time.
-func (c *Tokens) newest(name int, before time.Duration) finish {
-	highs := c.names[name].highs
+func newest(highs []finish, before time.Duration) finish {
 	for i := len(highs) - 1; i >= 0; i-- {
 		if highs[i].at < before {
 			return highs[i]
@@ -47,23 +49,45 @@ func (c *Tokens) newest(name int, before time.Duration) finish {
 
 // Acquired is told of an acquisition that began and has finished now.
 func (c *Tokens) Acquired(name, id int, token fence.Token, began, now time.Duration) (violation string) {
+	return c.acquired(name, id, token, began, now, false)
+}
+
+// AcquiredShared is Acquired of one who shares the name.
+func (c *Tokens) AcquiredShared(name, id int, token fence.Token, began, now time.Duration) (violation string) {
+	return c.acquired(name, id, token, began, now, true)
+}
+
+// Shares is told that an acquisition lets others share the name from now on.
+func (c *Tokens) Shares(name, id int) { c.names[name].shared[id] = true }
+
+func (c *Tokens) acquired(name, id int, token fence.Token, began, now time.Duration, shared bool) (violation string) {
 	h := &c.names[name]
-	if other, taken := h.owner[token]; taken {
+	if other, taken := h.owner[token]; taken && !(shared && h.shared[other]) {
 		violation = fmt.Sprintf("name %d: attempts %d and %d both have token %d", name, other, id, token)
 	}
 	h.owner[token] = id
-	if last := c.newest(name, began); last.token > token {
+	if shared {
+		h.shared[id] = true
+	}
+	if last := newest(h.highs, began); last.token > token {
 		violation = fmt.Sprintf("name %d: attempt %d has token %d, although attempt %d finished with %d before it began", name, id, token, last.id, last.token)
 	}
 	if n := len(h.highs); n == 0 || h.highs[n-1].token < token {
 		h.highs = append(h.highs, finish{now, token, id})
+	}
+	if n := len(h.alone); !shared && (n == 0 || h.alone[n-1].token < token) {
+		h.alone = append(h.alone, finish{now, token, id})
 	}
 	return violation
 }
 
 // Extended is told of an extension that was carried, and when it began.
 func (c *Tokens) Extended(name, id int, token fence.Token, began time.Duration) (violation string) {
-	if other := c.newest(name, began); other.token > token {
+	highs := c.names[name].highs
+	if c.names[name].shared[id] {
+		highs = c.names[name].alone
+	}
+	if other := newest(highs, began); other.token > token {
 		return fmt.Sprintf("name %d: attempt %d extended its lock with token %d, although attempt %d had acquired it with %d before that began", name, id, token, other.id, other.token)
 	}
 	return ""

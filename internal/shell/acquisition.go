@@ -15,6 +15,7 @@ import (
 type Acquisition struct {
 	client *Client
 	values context.Context
+	terms  Terms
 	owner  Owner
 	waits  bool // it is an Acquire
 
@@ -63,11 +64,14 @@ type Owner interface {
 	Freed(f Failure)
 }
 
-func (a *Acquisition) init(c *Client, values context.Context, name string, owner Owner) {
-	a.client, a.values, a.owner = c, values, owner
-	a.name, a.of = name, a
+func (a *Acquisition) init(c *Client, values context.Context, name string, terms Terms, owner Owner) {
+	a.client, a.values, a.terms, a.owner = c, values, terms, owner
+	a.name, a.label, a.shared, a.of = name, terms.Label, terms.Shared, a
 	a.retry = c.group.Rules.Retry(&a.own)
 }
+
+// Terms returns those that it was begun with.
+func (a *Acquisition) Terms() Terms { return a.terms }
 
 // Lock returns the latest attempt: once Done was told of no failure, the lock.
 func (a *Acquisition) Lock() *Lock {
@@ -132,7 +136,7 @@ func (a *Acquisition) try() {
 		a.retry.Begin()
 		a.mu.Unlock()
 	}
-	l.begin(g, a, a.name, a.values, start)
+	l.begin(g, a, a.name, &a.terms, a.values, start)
 }
 
 // Cancel gives the acquisition up, unless it is over.
@@ -309,7 +313,7 @@ func (a *Acquisition) end(f Failure) {
 	}
 	switch {
 	case !inQueue:
-	case f.Failed():
+	case f.Failed(), a.terms.AtLeast > 0: // there may be no release
 		a.client.waiters.leaveAll(&a.waiter)
 	default:
 		a.client.waiters.forget(&a.waiter)

@@ -28,17 +28,20 @@ func NewClient(c Config) *Client {
 // Acquire begins an acquisition that waits until the lock is free, and TryAcquire
 // one that makes a single attempt. The Acquisition is zero, and must not be copied.
 // The owner is told what comes of it. Values has the values of the caller's context,
-// and no end.
-func (c *Client) Acquire(a *Acquisition, values context.Context, name string, owner Owner) {
-	a.init(c, values, name, owner)
+// and no end. The terms' TTL is at least four times the node timeout.
+func (c *Client) Acquire(a *Acquisition, values context.Context, name string, terms Terms, owner Owner) {
+	a.init(c, values, name, terms, owner)
 	a.wait()
 }
 
 // TryAcquire is explained at Acquire.
-func (c *Client) TryAcquire(a *Acquisition, values context.Context, name string, owner Owner) {
-	a.init(c, values, name, owner)
+func (c *Client) TryAcquire(a *Acquisition, values context.Context, name string, terms Terms, owner Owner) {
+	a.init(c, values, name, terms, owner)
 	a.try()
 }
+
+// Terms returns those that the Client was made with.
+func (c *Client) Terms() Terms { return c.group.Terms }
 
 // Close ends the acquisitions that wait, and those that come. It calls idle when what
 // is under way to the nodes has ended; that is bounded by the node timeout. Locks

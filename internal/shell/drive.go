@@ -184,7 +184,11 @@ func (l *Lock) settleRelease() {
 	}
 	l.wasFreed = true
 	var f Failure
-	if !clean {
+	switch {
+	case clean:
+	case l.isKept:
+		f = missing(l.peers, core.Extend, core.NoQuorum)
+	default:
 		f = missing(l.peers, core.Release, core.NoQuorum)
 	}
 	l.of.freed(f)
@@ -196,7 +200,7 @@ func (l *Lock) tick(now time.Duration) {
 	l.mu.Lock()
 	var action core.Action
 	l.attempt.Tick(now)
-	if due, ok := l.attempt.ExtendDue(); ok && now+l.group.ticks.early >= due && !l.group.inflight.isClosed() {
+	if due, ok := l.attempt.ExtendDue(); ok && now+l.ticking.early >= due && !l.group.inflight.isClosed() {
 		action = l.startExtend(now)
 	}
 	l.settle(now)
@@ -215,7 +219,7 @@ func (l *Lock) setTick(now time.Duration) {
 	if due, ok := l.attempt.ExtendDue(); ok && !l.group.inflight.isClosed() {
 		next = min(next, due)
 	}
-	l.group.ticks.set(&l.ticking, now, min(max(next, now), now+l.group.TTL/4))
+	l.group.ticks.set(&l.ticking, now, min(max(next, now), now+l.terms.TTL/4))
 }
 
 // failed says why the lock was not acquired. It is called when that is decided:

@@ -16,10 +16,8 @@ type Config struct {
 	Env   Env
 	Peers []Peer // the quorum group, at most core.MaxNodes
 
-	TTL         time.Duration
+	Terms                     // of an acquisition that has no others
 	NodeTimeout time.Duration // bounds each request
-	MaxHold     time.Duration // 0: unbounded
-	Label       string        // follows the holders' identities
 
 	// CannotNotify is told when a peer refused to make waiters reachable.
 	CannotNotify func(peer int, err error)
@@ -34,6 +32,17 @@ type Config struct {
 	// system call each time.
 	Stopwatch func() time.Duration
 	Rules     Rules // nil: Shipped
+}
+
+// Terms are what an acquisition may have otherwise than the next.
+type Terms struct {
+	TTL     time.Duration
+	MaxHold time.Duration // 0: unbounded
+	Label   string        // follows the holder's identity
+	// AtLeast is for how long the leases stay, whatever becomes of the holder, once Lock.Keep was
+	// called. The holder believes in the TTL all the same.
+	AtLeast time.Duration
+	Shared  bool // with others who want the same
 }
 
 // group is what all locks of a Client share.
@@ -62,7 +71,6 @@ func newGroup(c Config) *group {
 	g.time = c.Rules.NodeTime(&g.clock)
 	g.health = health{env: c.Env, inflight: &g.inflight, tell: c.HealthChanged, peers: make([]peerHealth, len(c.Peers))}
 	g.deadlines.env, g.ticks.env = c.Env, c.Env
-	g.ticks.early = c.TTL / 400
 	g.strays = strays{env: c.Env, ttl: c.TTL, peers: make([][]*stray, len(c.Peers))}
 	for i, p := range c.Peers {
 		if p.InOrder() {

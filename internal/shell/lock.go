@@ -19,6 +19,7 @@ type Lock struct {
 	group  *group
 	of     owner
 	name   string
+	terms  *Terms
 	holder node.Holder
 	values context.Context
 	start  time.Duration
@@ -41,6 +42,10 @@ type Lock struct {
 	inRound    bool
 	cancelled  bool // before it began
 	isReleased bool // it is being released
+	isKept     bool // by its leases, which stay
+	keeps      bool // the terms' AtLeast counts, from a time on
+	keepsFrom  time.Duration
+	shares     bool // others may share the name, from the next extension on
 	wasFreed   bool // the owner was told what came of that
 }
 
@@ -117,12 +122,12 @@ func (e *extensions) end(f Failure) {
 }
 
 // begin makes the attempt.
-func (l *Lock) begin(g *group, of owner, name string, values context.Context, start time.Duration) {
-	l.group, l.of, l.name, l.values, l.start = g, of, name, values, start
-	l.ticking.of = l
+func (l *Lock) begin(g *group, of owner, name string, terms *Terms, values context.Context, start time.Duration) {
+	l.group, l.of, l.name, l.terms, l.values, l.start = g, of, name, terms, values, start
+	l.ticking.of, l.ticking.early = l, terms.TTL/400
 	id := g.Env.ID()
 	wall := g.Env.WallMicros()
-	l.holder = node.NewHolder(id, time.UnixMicro(wall), g.Label)
+	l.holder = node.NewHolder(id, time.UnixMicro(wall), terms.Label)
 	l.peers = make([]peerState, len(g.Peers))
 	l.mu.Lock()
 	if l.cancelled { // nothing was sent
@@ -133,8 +138,8 @@ func (l *Lock) begin(g *group, of owner, name string, values context.Context, st
 	}
 	attempt, action := g.Rules.Attempt(&l.own, values, l.holder, core.Params{
 		Nodes:    len(g.Peers),
-		TTL:      g.TTL,
-		MaxHold:  max(g.MaxHold, 0),
+		TTL:      terms.TTL,
+		MaxHold:  max(terms.MaxHold, 0),
 		Start:    start,
 		Proposal: core.Proposal(wall, fence.Token(g.seen.Load())),
 		Ordered:  g.ordered,
@@ -185,8 +190,13 @@ func (l *Lock) cancel() {
 // Extend has the validity renewed, and x told. A round that is under way proves
 // nothing about what has happened since it began: those who come during one share
 // the next.
-func (l *Lock) Extend(x Extended) {
+func (l *Lock) Extend(x Extended) { l.Raise(0, x) }
+
+// Raise is Extend, and has whoever comes later get a token that is larger than that number: on
+// this group, of which the lock's own token is.
+func (l *Lock) Raise(to fence.Token, x Extended) {
 	l.mu.Lock()
+	l.attempt.Want(to)
 	now := l.group.Env.Now()
 	follows := l.inRound || l.next.first != nil
 	l.next.add(x)
@@ -215,10 +225,10 @@ func (l *Lock) startExtend(now time.Duration) core.Action {
 	return action
 }
 
-// Release gives the lock back; the owner is told what comes of it. It reports why
+// Release gives the lock back or, with keep, leaves it for as long as its terms say; the owner is told what comes of it. It reports why
 // the lock was not held any more, and whether it was released before: then it does
 // nothing.
-func (l *Lock) Release() (lost Failure, before bool) {
+func (l *Lock) Release(keep bool) (lost Failure, before bool) {
 	l.mu.Lock()
 	if l.isReleased {
 		l.mu.Unlock()
@@ -228,11 +238,62 @@ func (l *Lock) Release() (lost Failure, before bool) {
 	l.attempt.Tick(now)
 	lost = l.end()
 	l.isReleased = true
-	action := l.attempt.StartRelease(now)
+	var action core.Action
+	if l.isKept = keep && l.keepLeft(now) > 0; l.isKept {
+		action = l.attempt.StartKeep(now)
+	} else {
+		action = l.attempt.StartRelease(now)
+	}
 	l.settle(now)
 	l.mu.Unlock()
 	l.send(action, now)
 	return lost, false
+}
+
+// Begun returns when the attempt began.
+func (l *Lock) Begun() time.Duration { return l.start }
+
+// Keep has the leases stay for as long as the terms say, whatever becomes of the holder, counted
+// from a time on. Before it, nobody is to be kept from the name by what may be of no use. What is
+// longer than the leases begins with the next extension.
+func (l *Lock) Keep(from time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keeps, l.keepsFrom = true, from
+}
+
+// keepLeft returns for how long the leases are to stay, with the mutex held.
+func (l *Lock) keepLeft(now time.Duration) time.Duration {
+	if !l.keeps {
+		return 0
+	}
+	return l.keepsFrom + l.terms.AtLeast - now
+}
+
+// Share lets others share the name who want to, from the next extension on.
+func (l *Lock) Share() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shares = true
+}
+
+// isShared reports whether others may share the name.
+func (l *Lock) isShared() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.shares || l.terms.Shared
+}
+
+// extendWith returns the token that goes with an extend, and for how long that leases the
+// name: at least to what the terms say, and to exactly that once the holder has let go.
+func (l *Lock) extendWith(now time.Duration) (own fence.Token, ttl time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := l.keepLeft(now)
+	if l.isReleased {
+		return l.attempt.Token(), max(left, time.Millisecond)
+	}
+	return l.attempt.Token(), max(left, l.terms.TTL)
 }
 
 // send carries out an action.
@@ -253,9 +314,13 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 		f = &fanout{calls: calls{own: make([]call, len(l.peers))}}
 	}
 	f.group, f.of, f.action = g, l, action
-	f.request = node.Request{Op: node.Op(action.Op), Name: l.name, Holder: l.holder, TTL: g.TTL, Token: action.Token, Place: l.of.place(action.Op)}
-	if action.Op == core.Extend {
-		f.request.OwnToken = l.Token()
+	f.request = node.Request{Op: node.Op(action.Op), Name: l.name, Holder: l.holder, TTL: l.terms.TTL, Token: action.Token, Place: l.of.place(action.Op)}
+	switch action.Op {
+	case core.Acquire:
+		f.request.Shared = l.terms.Shared
+	case core.Extend:
+		f.request.OwnToken, f.request.TTL = l.extendWith(now)
+		f.request.Shared = l.isShared()
 	}
 	f.send(l.values, now)
 }

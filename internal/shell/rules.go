@@ -37,12 +37,14 @@ type Attempt interface {
 	Tick(now time.Duration)
 	Cancel() core.Action
 	ExtendDue() (due time.Duration, ok bool)
+	Want(mark fence.Token)
 	StartExtend(now time.Duration) core.Action
 	Extension() (round uint32, state core.RoundState)
 	Counts(node int) bool
 	Accepts(r core.Reply) bool
 	Settled(node int) bool
 	StartRelease(now time.Duration) core.Action
+	StartKeep(now time.Duration) core.Action
 	ReleaseOutcome() (done, clean bool)
 }
 

@@ -125,7 +125,7 @@ func (s *strays) heard(peer int, which *stray, freed bool) {
 	}
 	for _, t := range s.peers[peer] {
 		if t.until == 0 {
-			t.heard, t.next, t.until = now, now+s.ttl/6, now+s.ttl
+			t.heard, t.next, t.until = now, now+s.ttl/6, now+t.request.TTL
 			if t != which {
 				due[peer] = append(due[peer], t)
 			}

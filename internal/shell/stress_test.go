@@ -185,7 +185,7 @@ func everythingAtOnce(t *testing.T, round int) {
 	}
 	var clients []*Client
 	for k := range 3 {
-		config := Config{Env: &bubbleEnv{time.Now(), []time.Duration{0, -time.Hour, time.Hour}[k]}, TTL: ttl, NodeTimeout: timeout, Label: fmt.Sprint(k)}
+		config := Config{Env: &bubbleEnv{time.Now(), []time.Duration{0, -time.Hour, time.Hour}[k]}, Terms: Terms{TTL: ttl, Label: fmt.Sprint(k)}, NodeTimeout: timeout}
 		if round%4 == 0 {
 			config.MaxHold = 5 * time.Second
 		}
@@ -282,9 +282,9 @@ func useLock(t *testing.T, c *Client, all []holders) {
 	which := rand.N(len(all))
 	name := fmt.Sprint("name ", which)
 	if rand.Float64() < 0.8 {
-		c.Acquire(a, context.Background(), name, owner)
+		c.Acquire(a, context.Background(), name, c.Terms(), owner)
 	} else {
-		c.TryAcquire(a, context.Background(), name, owner)
+		c.TryAcquire(a, context.Background(), name, c.Terms(), owner)
 	}
 	if rand.Float64() < 0.3 {
 		if rand.Float64() < 0.7 {
@@ -321,7 +321,7 @@ func useLock(t *testing.T, c *Client, all []holders) {
 	all[which].leave(l)
 	for range 2 {
 		both.Go(func() {
-			if _, before := l.Release(); !before {
+			if _, before := l.Release(true); !before {
 				first.Add(1)
 			}
 		})

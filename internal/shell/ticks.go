@@ -11,8 +11,6 @@ import (
 // time are woken together: then their requests travel together.
 type ticks struct {
 	env Env
-	// early is how much earlier than it would be alone a lock may be woken.
-	early time.Duration
 
 	mu    sync.Mutex // guards the rest, and tick.place; taken within a lock's mutex, never the other way
 	due   tickHeap
@@ -23,7 +21,8 @@ type ticks struct {
 // tick is a lock's place among those to be woken, and a part of the lock.
 type tick struct {
 	of    ticker
-	place int // in the heap, from 1 on; 0 if it is not in it
+	early time.Duration // how much earlier than it would be alone it may be woken
+	place int           // in the heap, from 1 on; 0 if it is not in it
 }
 
 // ticker is woken. Now may be a moment ago. It is called without any mutex held.
@@ -80,7 +79,7 @@ func (t *ticks) wake() {
 	now := t.env.Now()
 	var due []ticker
 	t.mu.Lock()
-	for len(t.due) > 0 && t.due[0].at <= now+t.early {
+	for len(t.due) > 0 && t.due[0].at <= now+t.due[0].tick.early {
 		due = append(due, heap.Pop(&t.due).(ticker))
 	}
 	t.at = 0

@@ -12,6 +12,8 @@ import (
 // them, and when it tries again. The zero waiter does not wait.
 type waiter struct {
 	name   string
+	label  string // for people who look at the queue
+	shared bool   // it wants to share the name
 	of     hurried
 	number uint64 // among those in the queues; the waiters' mutex guards it
 

@@ -177,9 +177,13 @@ func (s *waiters) enter(w *waiter) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var id [node.IDLength + 22 + node.MaxWaiterLabel]byte
-	waiter := strconv.AppendUint(append(append(id[:0], s.client...), ':'), w.number, 10)
-	if s.group.Label != "" {
-		waiter = append(append(waiter, ':'), s.group.Label...)
+	waiter := append(append(id[:0], s.client...), ':')
+	if w.shared {
+		waiter = append(waiter, '0') // as node.Place has it
+	}
+	waiter = strconv.AppendUint(waiter, w.number, 10)
+	if w.label != "" {
+		waiter = append(append(waiter, ':'), w.label...)
 	}
 	w.at = node.Place{Waiter: string(waiter), Stamp: min(max(stamp.Microseconds(), 1), maxStamp)}
 	return true

@@ -9,7 +9,7 @@ import (
 )
 
 // missed notes that a node has not answered a request in time, or that it does not vote.
-func (c *client) missed(node int) { c.healing.Missed(node, c.w.now) }
+func (c *client) missed(node int) { c.healing.Missed(node, c.w.now, c.w.now) }
 
 // leftOver reports whether a node cannot have the lease that was extended because of
 // somebody else's: who died, or was cut off, in the middle of an attempt has left it, and

@@ -64,6 +64,9 @@ func (l *lock) overtook() (violation string) {
 	}
 	for _, c := range w.clients {
 		for _, a := range c.waiting[l.name] {
+			if a.shared && l.a.shared {
+				continue // both are let in, in any order
+			}
 			if a.lock != l && !a.gaveUp && a.came+moment < came {
 				return fmt.Sprintf("attempt %d of client %d acquires name %d, for which client %d has waited %v longer",
 					l.id, l.c.id, l.name, c.id, came-a.came)

@@ -62,7 +62,7 @@ func (c *client) begin(epoch int) {
 	c.notify = make([]func(string), len(w.nodes))
 	c.waiting = make([][]*acquisition, len(w.names))
 	e := &env{c: c}
-	config := shell.Config{Env: e, TTL: c.ttl, NodeTimeout: c.nodeTimeout, MaxHold: c.maxHold, Label: "label", Rules: clientRules{c: c}}
+	config := shell.Config{Env: e, Terms: shell.Terms{TTL: c.ttl, MaxHold: c.maxHold, Label: "label"}, NodeTimeout: c.nodeTimeout, Rules: clientRules{c: c}}
 	for i := range w.nodes {
 		config.Peers = append(config.Peers, &peer{c: c, node: i})
 	}
@@ -81,6 +81,7 @@ type acquisition struct {
 	c      *client
 	name   int
 	waits  bool
+	shared bool
 	came   time.Duration // true time
 	waiter string        // as the nodes know it; empty if they do not
 	lock   *lock         // the latest attempt, nil while it is behind others of its process
@@ -96,14 +97,16 @@ type acquisition struct {
 type acquisitionKey struct{}
 
 // acquire begins an acquisition. The result is told once.
-func (c *client) acquire(name int, wait bool, result func(*lock)) *acquisition {
-	a := &acquisition{c: c, name: name, waits: wait, came: c.w.now, result: result}
+func (c *client) acquire(name int, wait, shared bool, result func(*lock)) *acquisition {
+	a := &acquisition{c: c, name: name, waits: wait, shared: shared, came: c.w.now, result: result}
+	terms := c.shell.Terms()
+	terms.Shared = shared
 	values := context.WithValue(context.Background(), acquisitionKey{}, a)
 	if wait {
 		c.waiting[name] = append(c.waiting[name], a)
-		c.shell.Acquire(&a.shell, values, c.w.names[name], a)
+		c.shell.Acquire(&a.shell, values, c.w.names[name], terms, a)
 	} else {
-		c.shell.TryAcquire(&a.shell, values, c.w.names[name], a)
+		c.shell.TryAcquire(&a.shell, values, c.w.names[name], terms, a)
 	}
 	return a
 }
@@ -187,6 +190,17 @@ func (l *lock) token() fence.Token { return l.attempt.Token() }
 // extendNow is Lock.Extend.
 func (l *lock) extendNow() { l.a.shell.Lock().Extend(nobody{}) }
 
+// downgrade is Lock.Downgrade.
+func (l *lock) downgrade() {
+	w := l.c.w
+	w.result.Downgraded++
+	l.a.shared = true
+	w.validity.Shares(l.name, l.id)
+	w.tokens.Shares(l.name, l.id)
+	l.a.shell.Lock().Share()
+	l.extendNow()
+}
+
 // nobody waits for an extension.
 type nobody struct{}
 
@@ -196,5 +210,5 @@ func (nobody) Extended(shell.Failure) {}
 func (l *lock) release(done func()) {
 	l.released, l.a.onReleased = true, done
 	l.c.w.note("client %[1]d releases attempt %[2]d", l.c.id, l.id, 0, 0)
-	l.a.shell.Lock().Release()
+	l.a.shell.Lock().Release(true)
 }

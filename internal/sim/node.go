@@ -40,6 +40,14 @@ func (n *server) serve(r node.Request) node.Answer {
 	if !n.noQueues {
 		q = o
 	}
+	if n.w.profile.shares {
+		a, notified := n.w.rules.serveShared(&o.Entry, q, now, r)
+		o.Commit()
+		for _, waiter := range notified {
+			n.w.notify(n, waiter)
+		}
+		return a
+	}
 	a, notified := n.w.rules.serve(&o.Entry, q, now, r)
 	o.Commit()
 	if notified != "" {

@@ -37,6 +37,7 @@ type profile struct {
 	trip, rest, hold time.Duration
 	idle             bool
 	agree            bool // the nodes' clocks do
+	shares           bool // some users share names
 }
 
 // calm reports whether nothing goes wrong but that callers give up: every message

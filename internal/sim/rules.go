@@ -29,10 +29,11 @@ type rules struct {
 	request  func(c *client, to int, r node.Request, done func(node.Answer))
 
 	// A node.
-	serve      func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, string)
-	quarantine func(maxTTL time.Duration) time.Duration
-	merge      func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error)
-	notifyLost func() bool
+	serve       func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, string)
+	serveShared func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, []string)
+	quarantine  func(maxTTL time.Duration) time.Duration
+	merge       func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error)
+	notifyLost  func() bool
 
 	guardOff bool
 }
@@ -50,10 +51,11 @@ func shipped() rules {
 		timers:   func(*client, time.Duration) bool { return true },
 		request:  (*client).request,
 
-		serve:      rule.Serve,
-		quarantine: func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
-		merge:      rebuild.Merge,
-		notifyLost: func() bool { return false },
+		serve:       rule.Serve,
+		serveShared: rule.ServeShared,
+		quarantine:  func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
+		merge:       rebuild.Merge,
+		notifyLost:  func() bool { return false },
 	}
 }
 

@@ -138,7 +138,7 @@ func (s script) play(ordered bool, r rules) []string {
 			switch p.does {
 			case "acquires", "tries":
 				name := p.as
-				known[name] = c.acquire(slices.Index(scriptNames, p.what), p.does == "acquires", func(l *lock) {
+				known[name] = c.acquire(slices.Index(scriptNames, p.what), p.does == "acquires", false, func(l *lock) {
 					if l == nil {
 						tell("%s failed", name)
 					} else {

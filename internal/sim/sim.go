@@ -30,7 +30,10 @@ type Result struct {
 	Simulated time.Duration
 	Acquired  int // locks
 	Extended  int // extensions that were carried
-	Faults    [faults]Counts
+	// Shared are the locks of those who shared a name, and Downgraded those whose holders let
+	// others do so.
+	Shared, Downgraded int
+	Faults             [faults]Counts
 	// Longest is how long anybody waited once nothing failed any more, and Bound
 	// what is allowed.
 	Longest, Bound time.Duration
@@ -121,6 +124,7 @@ func newWorld(seed uint64, opt Options) *world {
 		w.rules = *opt.rules
 	}
 	w.profile = w.newProfile()
+	w.profile.shares = opt.rules == nil && seed%4 == 3
 	if opt.profile != nil {
 		opt.profile(&w.profile)
 	}
@@ -271,8 +275,13 @@ func (w *world) acquired(l *lock) {
 	w.note("attempt %[1]d holds name %[2]d with token %[3]d until %[4]d", l.id, l.name, uint64(token), uint64(until))
 	l.c.held = append(l.c.held, l)
 	l.c.healing.Begins(l.id, l.began)
-	w.check(steadyClocks|nothingForced, "validity", w.validity.Begins(l.name, l.id, token, w.now, until))
-	w.check(registersSurvive, "tokens", w.tokens.Acquired(l.name, l.id, token, l.began, w.now))
+	begins, acquired := w.validity.Begins, w.tokens.Acquired
+	if l.a.shared {
+		begins, acquired = w.validity.BeginsShared, w.tokens.AcquiredShared
+		w.result.Shared++
+	}
+	w.check(steadyClocks|nothingForced, "validity", begins(l.name, l.id, token, w.now, until))
+	w.check(registersSurvive, "tokens", acquired(l.name, l.id, token, l.began, w.now))
 	w.check(always, "tenure", l.tooLong())
 	w.check(always, "order", l.overtook())
 }

@@ -29,7 +29,7 @@ func (u *user) next() {
 		name, wait = u.left[0], true
 	}
 	w.progress.Begins(u.id, w.now)
-	u.a = u.c.acquire(name, wait, func(l *lock) {
+	u.a = u.c.acquire(name, wait, w.profile.shares && w.chance(600_000), func(l *lock) {
 		u.a = nil
 		if l == nil {
 			w.progress.Ends(u.id)
@@ -87,7 +87,10 @@ func (u *user) work(l *lock) {
 		switch {
 		case l.ended || w.quiet || w.now >= end:
 			l.release(u.rest)
-		case w.chance(400_000):
+		case w.profile.shares && !l.a.shared && w.chance(100_000):
+			l.downgrade()
+			u.c.after(w.wide(min(u.c.ttl/2, w.profile.hold/4)), step)
+		case w.chance(400_000) && !l.a.shared:
 			u.update(l, step)
 		case w.chance(200_000):
 			l.extendNow()
