@@ -275,7 +275,7 @@ func TestAcquireWithADoneContextSendsNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		l := c.locker()
-		for _, f := range []func(context.Context, string) (*fenlock.Lock, error){l.Acquire, l.TryAcquire} {
+		for _, f := range []func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error){l.Acquire, l.TryAcquire} {
 			lock, err := f(ctx, name)
 			if lock != nil {
 				t.Error("a lock beside the error")

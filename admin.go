@@ -68,6 +68,19 @@ func (a *Admin) Inspect(ctx context.Context, name string) (LockInfo, error) {
 
 // look asks all nodes about a name, for an operation.
 func (a *Admin) look(ctx context.Context, op, name string) ([]seen, error) {
+	return a.see(ctx, op, name, func(ctx context.Context, admin node.Admin, s *seen) (err error) {
+		s.waiters, s.waiting, err = admin.Waiting(ctx, name, most)
+		return err
+	})
+}
+
+// leases asks all nodes about a name, but not who waits for it.
+func (a *Admin) leases(ctx context.Context, name string) ([]seen, error) {
+	return a.see(ctx, "inspect", name, func(context.Context, node.Admin, *seen) error { return nil })
+}
+
+// see asks all nodes about a lease, and for more.
+func (a *Admin) see(ctx context.Context, op, name string, more func(context.Context, node.Admin, *seen) error) ([]seen, error) {
 	all := ask(ctx, a, a.all(), func(ctx context.Context, i int) (s seen, err error) {
 		admin, err := a.admin(i)
 		if err != nil {
@@ -76,8 +89,7 @@ func (a *Admin) look(ctx context.Context, op, name string) ([]seen, error) {
 		if s.lease, err = admin.Inspect(ctx, name); err != nil {
 			return s, err
 		}
-		s.waiters, s.waiting, err = admin.Waiting(ctx, name, most)
-		return s, err
+		return s, more(ctx, admin, &s)
 	})
 	var flat []seen
 	for _, s := range all {

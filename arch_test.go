@@ -30,7 +30,7 @@ var only = []struct {
 		"the algorithm has no goroutine, clock, randomness or I/O, so that shell, simulator and exhaustive check run the same code (time is there for Duration)"},
 	{"node", []string{"context", "crypto/sha256", "encoding/binary", "errors", "fmt", "hash/fnv", "log/slog", "strconv", "strings", "time", module + "/fence"},
 		"the contract of engines: whoever writes one, outside of this repository too, needs this and what it needs itself"},
-	{"node/rule", []string{"cmp", "errors", "fmt", "maps", "slices", "strings", "time", "unicode", "unicode/utf8", module + "/fence", module + "/node"},
+	{"node/rule", []string{"cmp", "errors", "fmt", "maps", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8", module + "/fence", module + "/node"},
 		"what a node does is a pure function of its state and the time: engines run it inside their own transactions"},
 	{"node/rebuild", []string{"context", "fmt", "maps", "slices", "sync", "time", module + "/fence", module + "/node"},
 		"engines outside of this repository use it"},

@@ -118,13 +118,10 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkNodes(c.Nodes); err != nil {
 		return c, err
 	}
+	if err := checkTTL("Config.TTL", c.TTL, c.MaxTTL); err != nil {
+		return c, err
+	}
 	switch {
-	case c.TTL < MinTTL:
-		return c, invalidf("Config.TTL is %v, at least %v is needed", c.TTL, MinTTL)
-	case c.TTL%time.Millisecond != 0:
-		return c, invalidf("Config.TTL is %v, it must be a whole number of milliseconds", c.TTL)
-	case c.TTL > c.MaxTTL:
-		return c, invalidf("Config.TTL is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", c.TTL, c.MaxTTL)
 	case c.MaxTTL > 24*time.Hour:
 		return c, invalidf("Config.MaxTTL is %v, at most 24h is possible: a node that lost its memory stays out for so long", c.MaxTTL)
 	case c.NodeTimeout < time.Millisecond:
@@ -135,6 +132,19 @@ func (c Config) withDefaults() (Config, error) {
 		return c, invalidf("Config.MaxHold is %v, shorter than Config.TTL, %v", c.MaxHold, c.TTL)
 	}
 	return c, checkText("Config.Label", c.Label, MaxLabelLength)
+}
+
+// checkTTL refuses a lease that is too short, or longer than the group allows.
+func checkTTL(what string, ttl, most time.Duration) error {
+	switch {
+	case ttl < MinTTL:
+		return invalidf("%s is %v, at least %v is needed", what, ttl, MinTTL)
+	case ttl%time.Millisecond != 0:
+		return invalidf("%s is %v, it must be a whole number of milliseconds", what, ttl)
+	case ttl > most:
+		return invalidf("%s is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", what, ttl, most)
+	}
+	return nil
 }
 
 // checkNodes refuses what is no group.
@@ -193,4 +203,14 @@ func defaultLabel() string {
 // invalidf returns an error that matches ErrInvalid.
 func invalidf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// checkShared refuses nodes that cannot share a name.
+func (c *Config) checkShared() error {
+	for _, n := range c.Nodes {
+		if _, shares := n.Engine().(node.Sharer); !shares {
+			return invalidf("a name cannot be shared on %s: nodes of its kind lease a name to one holder only", n)
+		}
+	}
+	return nil
 }

@@ -29,7 +29,7 @@ func TestAllocations(t *testing.T) {
 		}
 		l := newLocker(t, config)
 		ctx := context.Background()
-		cycle := func(take func(context.Context, string) (*fenlock.Lock, error), use func(*fenlock.Lock) error) func() {
+		cycle := func(take func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error), use func(*fenlock.Lock) error) func() {
 			return func() {
 				lock, err := take(ctx, "orders/42")
 				if err == nil {

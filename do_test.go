@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -126,5 +127,82 @@ func TestDoWithoutTheLock(t *testing.T) {
 			return nil
 		})
 		wantErr(t, err, fenlock.ErrHeld, context.DeadlineExceeded)
+	})
+}
+
+// Whoever holds a lock, and acquires it again with the context that says so, would wait for
+// itself. Another Locker's lock, another name, another context, and a lock that is over are no
+// reason.
+func TestNested(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		l, other := c.locker(), c.locker()
+		nested := func(ctx context.Context) {
+			t.Helper()
+			synctest.Wait() // until all nodes have what was sent before
+			before := c.requests(allOps)
+			_, err := l.Acquire(ctx, name)
+			wantErr(t, err, fenlock.ErrNested, fenlock.ErrHeld)
+			_, err = l.TryAcquire(ctx, name)
+			wantErr(t, err, fenlock.ErrNested)
+			_, err = l.AcquireAll(ctx, []string{"z", name})
+			wantErr(t, err, fenlock.ErrNested)
+			_, err = l.AcquireAny(ctx, []string{name, name})
+			wantErr(t, err, fenlock.ErrNested)
+			if c.requests(allOps) != before {
+				t.Error("the nodes were asked")
+			}
+		}
+		err := l.Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
+			nested(ctx)
+			free, err := l.AcquireAny(ctx, []string{name, "z"})
+			wantErr(t, err)
+			wantErr(t, free.Release(ctx))
+			_, err = other.TryAcquire(ctx, name)
+			wantErr(t, err, fenlock.ErrHeld)
+			wantNot(t, err, fenlock.ErrNested)
+			return l.Do(ctx, "another", func(ctx context.Context, _ fence.Token) error {
+				nested(ctx)
+				return nil
+			})
+		})
+		wantErr(t, err)
+		ctx, release, err := l.Lock(t.Context(), name)
+		wantErr(t, err)
+		nested(ctx)
+		release()
+		again, err := l.TryAcquire(context.WithoutCancel(ctx), name)
+		wantErr(t, err)
+		wantErr(t, again.Release(t.Context()))
+	})
+}
+
+// Its context ends with the lock, and its release may be called twice: not of somebody
+// else's lock.
+func TestLock(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		ctx, release, err := l.Lock(context.WithValue(t.Context(), key{}, "trace"), name)
+		wantErr(t, err)
+		c.wantLeases(3)
+		wantCause(t, ctx, nil)
+		if ctx.Value(key{}) != "trace" {
+			t.Error("the context lacks the caller's values")
+		}
+		_, _, err = l.Lock(t.Context(), name, fenlock.WithWait(time.Second))
+		wantErr(t, err, fenlock.ErrHeld)
+		release()
+		wantErr(t, ctx.Err(), context.Canceled)
+		c.wantLeases(0)
+		next := take(t, l, name)
+		release()
+		c.wantLeases(3)
+		wantErr(t, next.Release(t.Context()))
+
+		ctx, release, err = l.Lock(t.Context(), name)
+		wantErr(t, err)
+		c.set(0, 3, extend, down)
+		time.Sleep(ttl)
+		wantCause(t, ctx, fenlock.ErrLost)
+		release()
 	})
 }

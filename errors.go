@@ -25,11 +25,15 @@ var (
 	// Somebody else may hold it.
 	ErrLost = errors.New("fenlock: the lock was lost")
 
-	// ErrMaxHold: the lock was held for Config.MaxHold and is no longer extended.
+	// ErrMaxHold: the lock was held for its maximum (Config.MaxHold) and is no longer extended.
 	ErrMaxHold = errors.New("fenlock: the lock was held for the maximum time")
 
 	// ErrReleased: the lock was released by its holder.
 	ErrReleased = errors.New("fenlock: the lock was released")
+
+	// ErrNested: the caller's own call chain holds the lock (its context is from a Do, or
+	// a Locker.Lock, of that name), and would wait for itself. The error matches ErrHeld too.
+	ErrNested = errors.New("fenlock: held by the caller itself")
 
 	// ErrClosed: the Locker was closed.
 	ErrClosed = errors.New("fenlock: the locker is closed")

@@ -30,3 +30,12 @@ func LateReason(o *Observer) {
 	e.drain()
 	e.running.Wait()
 }
+
+// Raise has whoever comes later on a lock's group get a larger token than that number.
+func Raise(ctx context.Context, k *Lock, to fence.Token) error {
+	x, err := k.startExtend(to)
+	if err != nil {
+		return err
+	}
+	return k.awaitExtension(ctx, x)
+}

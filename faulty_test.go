@@ -85,7 +85,12 @@ func (f *faulty) node() node.Node { return &plainNode{f} }
 // queuerNode is a plainNode that keeps queues.
 type queuerNode struct{ *faulty }
 
-func (q queuerNode) Engine() any { return struct{ node.Queuer }{q.faulty} }
+func (q queuerNode) Engine() any {
+	return struct {
+		node.Queuer
+		node.Sharer
+	}{q.faulty, q.faulty.Node}
+}
 
 func (f *faulty) queuer() node.Node { return queuerNode{f} }
 

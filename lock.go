@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -13,7 +14,7 @@ import (
 )
 
 // Lock is a lock that is, or was, held. It extends itself until it is
-// released, lost or held for Config.MaxHold. It is not bound to a goroutine, and
+// released, lost or held for its maximum (Config.MaxHold, WithMaxHold). It is not bound to a goroutine, and
 // safe for concurrent use.
 type Lock struct {
 	locker *Locker
@@ -34,6 +35,10 @@ type Lock struct {
 	watched *watched // for the Observer
 
 	acquisition shell.Acquisition
+
+	// with is the lock of the same name on the group that the name leaves: pair.go. It is held, extended
+	// and released along. Mostly nil.
+	with *Lock
 }
 
 // Format prints the name and nothing else, in particular not the identity of the
@@ -47,7 +52,13 @@ func (k *Lock) Name() string { return k.name }
 // acquisition of the same name that finished before this one began. Pass it
 // to the resource with each write, and let the resource refuse a smaller one
 // than it has seen (package fence).
-func (k *Lock) Token() fence.Token { return k.acquisition.Lock().Token() }
+func (k *Lock) Token() fence.Token {
+	token := k.acquisition.Lock().Token()
+	if k.with != nil {
+		token = max(token, k.with.Token())
+	}
+	return token
+}
 
 // Context returns a context that is cancelled when the lock is released, lost
 // or out of validity, whichever comes first, and before the lease can have
@@ -62,7 +73,13 @@ func (k *Lock) Context() context.Context { return k.ctx }
 // Remaining returns the validity left: for how long the lock is held even if no
 // further extension succeeds. 0 once it is released or lost. Time during which
 // the machine was suspended counts on Linux.
-func (k *Lock) Remaining() time.Duration { return k.acquisition.Lock().Remaining() }
+func (k *Lock) Remaining() time.Duration {
+	left := k.acquisition.Lock().Remaining()
+	if k.with != nil {
+		left = min(left, k.with.Remaining())
+	}
+	return left
+}
 
 // Extend renews the lock now, without waiting for the next automatic extension;
 // one that is under way ends first. Nil means that the validity was renewed, and
@@ -73,11 +90,33 @@ func (k *Lock) Remaining() time.Duration { return k.acquisition.Lock().Remaining
 // that it is not held any more. If ctx ends first, the extension goes on
 // without its caller.
 func (k *Lock) Extend(ctx context.Context) error {
+	x, err := k.startExtend(0)
+	if err != nil {
+		return err
+	}
+	if k.with == nil {
+		return k.awaitExtension(ctx, x)
+	}
+	y, err := k.with.startExtend(0)
+	if err == nil {
+		err = k.with.awaitExtension(ctx, y)
+	}
+	return errors.Join(k.awaitExtension(ctx, x), err)
+}
+
+// startExtend begins an extension, and has whoever comes later get a token that is larger than
+// that number, on this lock's own group. Each has its awaitExtension.
+func (k *Lock) startExtend(raise fence.Token) (*extension, error) {
 	if k.locker.client.Closed() {
-		return ErrClosed
+		return nil, ErrClosed
 	}
 	x := &extension{done: make(chan struct{})}
-	k.acquisition.Lock().Extend(x)
+	k.acquisition.Lock().Raise(raise, x)
+	return x, nil
+}
+
+// awaitExtension returns what an extension has come to that was begun.
+func (k *Lock) awaitExtension(ctx context.Context, x *extension) error {
 	select {
 	case <-x.done:
 		return k.errorOf(&x.failure)
@@ -103,7 +142,8 @@ func (x *extension) Extended(f shell.Failure) {
 	close(x.done)
 }
 
-// Release gives the lock back, on all nodes. The requests go on if ctx ends
+// Release gives the lock back, on all nodes; or, before the end of WithMinHold, leaves it there
+// until then. The requests go on if ctx ends
 // first, for at most Config.NodeTimeout, or two where a node has not answered the
 // acquire or an extension yet, and Release returns ctx's error. Locker.Close waits for
 // them.
@@ -112,9 +152,50 @@ func (x *extension) Extended(f shell.Failure) {
 // was held up to this call. ErrLost or ErrMaxHold: it was not held any more;
 // leases that were left are removed. ErrReleased: it was released before.
 // ErrNoQuorum: too few nodes answered; the leases there end by themselves
-// within a TTL.
+// within a TTL, or at the end of WithMinHold if that is later.
 func (k *Lock) Release(ctx context.Context) error {
-	why, before := k.acquisition.Lock().Release()
+	if k.with != nil {
+		return k.startRelease(true)(ctx)
+	}
+	why, before := k.acquisition.Lock().Release(true)
+	return k.awaitRelease(ctx, why, before)
+}
+
+// startRelease begins a release, and returns what awaits it.
+func (k *Lock) startRelease(keep bool) (await func(ctx context.Context) error) {
+	why, before := k.acquisition.Lock().Release(keep)
+	if k.with == nil || before {
+		return func(ctx context.Context) error { return k.awaitRelease(ctx, why, before) }
+	}
+	whyWith, beforeWith := k.with.acquisition.Lock().Release(keep)
+	return func(ctx context.Context) error {
+		err := k.awaitRelease(ctx, why, false)
+		if !beforeWith {
+			return errors.Join(err, k.with.awaitRelease(ctx, whyWith, false))
+		}
+		// It was released when one of the two was lost, see holdWith: if that was this one, nobody has told yet.
+		if lost := context.Cause(k.with.ctx); !errors.Is(lost, ErrReleased) {
+			err = errors.Join(err, lost)
+		}
+		return err
+	}
+}
+
+// holdWith makes this lock, which is held, one with another that is: the context of this one
+// ends with the first of the two. If it is lost, the other one is released at once, because that
+// has no maximum hold of its own. A caller who does not release this one keeps it to its maximum.
+func (k *Lock) holdWith(with *Lock) {
+	k.with = with
+	context.AfterFunc(with.ctx, func() { k.cancel(context.Cause(with.ctx)) })
+	context.AfterFunc(k.ctx, func() {
+		if !errors.Is(context.Cause(k.ctx), ErrReleased) {
+			with.Release(context.Background())
+		}
+	})
+}
+
+// awaitRelease returns what a release has come to that was begun.
+func (k *Lock) awaitRelease(ctx context.Context, why shell.Failure, before bool) error {
 	if before {
 		return fmt.Errorf("%w before: %q", ErrReleased, k.name)
 	}
@@ -138,6 +219,73 @@ func (k *Lock) Release(ctx context.Context) error {
 func (k *Lock) drainWhenFreed() {
 	<-k.done
 	k.watched.drain()
+}
+
+// lengthen has leases stay for as long as their terms say, once all locks are held: an attempt
+// that fails must not leave such ones. It counts from when the last of them was asked for. If
+// that does not work none is held.
+func lengthen(ctx context.Context, terms shell.Terms, locks ...*Lock) error {
+	if terms.AtLeast <= 0 {
+		return nil
+	}
+	each := locks
+	for _, k := range locks {
+		if k.with != nil {
+			each = append(slices.Clip(each), k.with)
+		}
+	}
+	from := each[0].acquisition.Lock().Begun()
+	for _, k := range each[1:] {
+		from = max(from, k.acquisition.Lock().Begun())
+	}
+	begun := make([]*extension, len(each))
+	for i, k := range each {
+		l := k.acquisition.Lock()
+		l.Keep(from)
+		if from+terms.AtLeast <= l.Begun()+k.acquisition.Terms().TTL {
+			continue // it has been leased for so long
+		}
+		var err error
+		if begun[i], err = k.startExtend(0); err != nil {
+			giveUp(ctx, locks...)
+			return err
+		}
+	}
+	for i, k := range each {
+		if begun[i] == nil {
+			continue
+		}
+		if err := k.awaitExtension(ctx, begun[i]); err != nil {
+			giveUp(ctx, locks...)
+			return err
+		}
+	}
+	return nil
+}
+
+// giveUp releases locks that nobody was told of, whatever their terms say, and waits for that
+// until ctx is done. What does not work ends by itself.
+func giveUp(ctx context.Context, locks ...*Lock) { releaseAll(ctx, locks, false) }
+
+// releaseAll releases locks at once, and returns what went wrong.
+func releaseAll(ctx context.Context, locks []*Lock, keep bool) error {
+	errs := make([]error, len(locks))
+	begun := make([]func(context.Context) error, len(locks))
+	for i, k := range locks {
+		begun[i] = k.startRelease(keep)
+	}
+	awaited := 0
+	defer func() { // an observer may panic: what comes of the others has to be told all the same
+		if awaited < len(begun) {
+			for _, await := range begun[awaited+1:] {
+				go await(ctx)
+			}
+		}
+	}()
+	for ; awaited < len(begun); awaited++ {
+		errs[awaited] = begun[awaited](ctx)
+	}
+	return errors.Join(errs...)
 }
 
 // owner is a Lock as the shell's callbacks see it.
@@ -239,7 +387,7 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 		}
 		return fmt.Errorf("%w: %q: %s%s", ErrLost, k.name, why, listed(k.nodeErrors(f)))
 	case core.HeldTooLong:
-		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.locker.config.MaxHold)
+		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.acquisition.Terms().MaxHold)
 	case core.LetGo:
 		return releasedError{k}
 	}

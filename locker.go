@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
 )
@@ -33,7 +32,8 @@ func New(config Config) (*Locker, error) {
 	began := time.Now()
 	stopwatch := func() time.Duration { return time.Since(began) }
 	l.events = events{observer: &l.config.Observer, clock: stopwatch, running: &l.running}
-	c := shell.Config{Env: world{config.Clock}, TTL: config.TTL, NodeTimeout: config.NodeTimeout, MaxHold: config.MaxHold, Label: config.Label,
+	c := shell.Config{Env: world{config.Clock}, NodeTimeout: config.NodeTimeout,
+		Terms: shell.Terms{TTL: config.TTL, MaxHold: config.MaxHold, Label: config.Label},
 		CannotNotify: func(i int, err error) {
 			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(), "error", err)
 		}, HealthChanged: func(h shell.HealthChange) { healthChanged(&l.config, h) }}
@@ -67,14 +67,15 @@ func New(config Config) (*Locker, error) {
 //
 // The error matches ErrHeld, ErrNoQuorum, ErrInvalid, ErrClosed or ctx's own;
 // in every case nothing is held, and what some nodes may have granted is being
-// released.
-func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lock, error) {
-	return l.acquire(ctx, name, l.client.TryAcquire)
+// released. It also matches ErrNested if ctx is from a Do, or a Lock, that holds the lock.
+func (l *Locker) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	return l.acquire(ctx, name, opts, l.client.TryAcquire)
 }
 
 // Acquire takes the lock, and waits until it is free, or until enough nodes
 // answer, or until ctx is done. It returns at once if waiting cannot help: on an
-// invalid name, and when too many nodes are misconfigured for a quorum.
+// invalid name or option, when too many nodes are misconfigured for a quorum, and, with
+// ErrNested, if ctx is from a Do, or a Lock, that holds the lock.
 //
 // Waiters are in a queue, first come first served: in this process in memory, on
 // the nodes if they are Queuers, by the nodes' clocks. One that does not take
@@ -88,36 +89,82 @@ func (l *Locker) TryAcquire(ctx context.Context, name string) (*Lock, error) {
 // When ctx is done, the waiter leaves the queues, and the error matches ctx's own
 // error and, if an attempt was made, the reason why the last one failed:
 // ErrHeld or ErrNoQuorum.
-func (l *Locker) Acquire(ctx context.Context, name string) (*Lock, error) {
-	return l.acquire(ctx, name, l.client.Acquire)
+func (l *Locker) Acquire(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	return l.acquire(ctx, name, opts, l.client.Acquire)
+}
+
+// begin is Acquire or TryAcquire of the shell.
+type begin func(*shell.Acquisition, context.Context, string, shell.Terms, shell.Owner)
+
+// begin returns that of Acquire or, if nobody waits, of TryAcquire.
+func (l *Locker) begin(waits bool) begin {
+	if waits {
+		return l.client.Acquire
+	}
+	return l.client.TryAcquire
 }
 
 // acquire blocks until an acquisition is over.
-func (l *Locker) acquire(ctx context.Context, name string, begin func(*shell.Acquisition, context.Context, string, shell.Owner)) (*Lock, error) {
+func (l *Locker) acquire(ctx context.Context, name string, opts []Option, begin begin) (*Lock, error) {
+	o, err := l.config.optionsOf(opts)
+	if err != nil {
+		return nil, err
+	}
+	inTime, cancel := o.within(ctx)
+	defer cancel()
+	k, err := l.acquireUntil(inTime, ctx, name, o.terms, begin)
+	if err != nil {
+		return nil, err
+	}
+	if err := lengthen(inTime, o.terms, k); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// acquireUntil is acquire until a context is done. The lock's own has the values of another.
+func (l *Locker) acquireUntil(ctx, values context.Context, name string, terms shell.Terms, begin begin) (*Lock, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	k := &Lock{locker: l, name: name, caller: ctx, base: ctx, done: make(chan struct{}, 2)}
+	if err := checkNested(ctx, l, name); err != nil {
+		return nil, err
+	}
 	if ctx.Err() != nil {
 		return nil, gaveUp(ctx, name, nil)
 	}
-	if ctx.Done() != nil {
-		k.base = context.WithoutCancel(ctx)
+	k := l.start(ctx, values, name, terms, begin)
+	if err := k.finish(ctx); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// start begins an acquisition. Each has its finish.
+func (l *Locker) start(ctx, values context.Context, name string, terms shell.Terms, begin begin) *Lock {
+	k := &Lock{locker: l, name: name, caller: ctx, base: values, done: make(chan struct{}, 2)}
+	if values.Done() != nil {
+		k.base = context.WithoutCancel(values)
 	}
 	if l.config.Observer.Waiting != nil {
 		k.reasons = make(chan *shell.Failure, 1)
 	}
 	k.watched = l.events.watch(ctx, name)
-	begin(&k.acquisition, k.base, name, (*owner)(k))
+	begin(&k.acquisition, k.base, name, terms, (*owner)(k))
+	return k
+}
+
+// finish waits until the acquisition is over. With an error nothing is held.
+func (k *Lock) finish(ctx context.Context) error {
 	k.await(ctx)
 	if k.failure.Failed() {
 		err := k.errorOf(&k.failure)
 		k.watched.acquired(0, err)
 		k.watched.drain()
-		return nil, err
+		return err
 	}
 	k.told()
-	return k, nil
+	return nil
 }
 
 // await returns when the acquisition is over.
@@ -157,7 +204,7 @@ func (k *Lock) told() {
 	returned := false
 	defer func() {
 		if !returned {
-			go k.Release(k.base)
+			go giveUp(k.base, k)
 		}
 	}()
 	k.watched.drain()
@@ -173,40 +220,9 @@ func (k *Lock) abandon() {
 		k.watched.drain()
 		return
 	}
-	k.acquisition.Lock().Release()
+	k.acquisition.Lock().Release(false)
 	<-k.done
 	k.watched.drain()
-}
-
-// Do runs work while it holds the lock of name. It waits for the lock as
-// Acquire does. The context that work gets is a child of ctx which also ends
-// when the lock is lost or out of validity; context.Cause tells which. The
-// token is for the resource that work writes to.
-//
-// The error is Acquire's, or work's joined with the loss of the lock (ErrLost,
-// ErrMaxHold) if it was lost before work returned. A release that no quorum
-// answers is logged, not returned: work was done under the lock, and the lease
-// ends by itself.
-func (l *Locker) Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error) (err error) {
-	lock, err := l.Acquire(ctx, name)
-	if err != nil {
-		return err
-	}
-	inner, cancel := context.WithCancelCause(ctx)
-	unlink := context.AfterFunc(lock.Context(), func() { cancel(context.Cause(lock.Context())) })
-	// Deferred, so that a panic in work does not keep the lock.
-	defer func() {
-		unlink()
-		released := lock.Release(context.WithoutCancel(ctx))
-		cancel(nil)
-		switch {
-		case errors.Is(released, ErrLost), errors.Is(released, ErrMaxHold):
-			err = errors.Join(err, released)
-		case released != nil:
-			l.config.Logger.Warn("fenlock: release", "name", name, "error", released)
-		}
-	}()
-	return work(inner, lock.Token())
 }
 
 // Close waits until the requests under way have ended, those that clean up

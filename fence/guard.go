@@ -14,7 +14,7 @@ import (
 // details are in a *StaleError.
 var ErrStale = errors.New("fence: stale token")
 
-// StaleError is the error of a write that was refused. It matches ErrStale.
+// StaleError is the error of a write, or a read, that was refused. It matches ErrStale.
 type StaleError struct {
 	Resource string
 	Token    Token // the one that was refused
@@ -53,15 +53,22 @@ type Guard struct {
 }
 
 type entry struct {
-	turn   chan struct{} // has one element while a write runs
-	newest Token         // under Guard.mu; 0: none
+	turn chan struct{} // has one element while a write runs, or a read begins
+	// reads has one element for each read that runs; nil: there was none yet. Under Guard.mu,
+	// and set with the turn.
+	reads   chan struct{}
+	written Token // the largest that a write came with, under Guard.mu; 0: none
+	read    Token // the same of the reads
 }
 
+// maxReads is how many reads of one resource run at a time.
+const maxReads = 64
+
 // Do runs write and returns its error, unless a larger token than t has been
-// seen for the resource: then it returns a *StaleError and write is not called.
+// seen for the resource, in Do or in Read: then it returns a *StaleError and write is not called.
 // An equal token passes, since a holder may write more than once.
 //
-// While write runs no other write of the same resource does; checking first and
+// While write runs no other write of the same resource does, and no read; checking first and
 // writing afterwards would let a newer write slip in between and be overwritten.
 // Other resources are not blocked. A write that calls Do for its own resource
 // waits for itself.
@@ -81,23 +88,79 @@ func (g *Guard) Do(ctx context.Context, resource string, t Token, write func() e
 		return fmt.Errorf("%w: %d", ErrInvalidToken, uint64(t))
 	}
 	e := g.entry(resource)
-	select {
-	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
-	case <-ctx.Done():
+	if !take(ctx, e.turn) {
+		return waitError(ctx, "write", resource)
 	}
-	// Asked again here, because a select with both ready picks at random.
-	if ctx.Err() != nil {
-		return waitError(ctx, resource)
-	}
-	if newest := g.raise(e, t); newest > t {
-		stale := &StaleError{Resource: resource, Token: t, Newest: newest}
-		if g.Refused != nil {
-			g.Refused(ctx, stale)
+	defer func() { <-e.turn }()
+	g.mu.Lock()
+	reads := e.reads
+	g.mu.Unlock()
+	for range cap(reads) { // until none runs any more; none begins without the turn
+		if !take(ctx, reads) {
+			return waitError(ctx, "write", resource)
 		}
-		return stale
+		defer func() { <-reads }()
+	}
+	if newest := g.raise(e, t, &e.written, &e.read); newest > t {
+		return g.refuse(ctx, resource, t, newest)
 	}
 	return write()
+}
+
+// Read runs read and returns its error, for who shares a name with other readers, whose tokens may be
+// larger or smaller than t: only a larger token that a write came with refuses it, by a
+// *StaleError. A write with a smaller token than t is refused from then on: whoever had
+// the name before this reader, and was paused, does not write under what is being read.
+//
+// Reads of one resource run at the same time, 64 at most, and not while a write does. Everything
+// else is as with Do.
+func (g *Guard) Read(ctx context.Context, resource string, t Token, read func() error) error {
+	if !t.Valid() {
+		return fmt.Errorf("%w: %d", ErrInvalidToken, uint64(t))
+	}
+	e := g.entry(resource)
+	if !take(ctx, e.turn) {
+		return waitError(ctx, "read", resource)
+	}
+	g.mu.Lock()
+	if e.reads == nil {
+		e.reads = make(chan struct{}, maxReads)
+	}
+	reads := e.reads
+	g.mu.Unlock()
+	if !take(ctx, reads) {
+		<-e.turn
+		return waitError(ctx, "read", resource)
+	}
+	defer func() { <-reads }()
+	newest := g.raise(e, t, &e.read, &e.written)
+	<-e.turn
+	if newest > t {
+		return g.refuse(ctx, resource, t, newest)
+	}
+	return read()
+}
+
+// take puts an element into a channel, unless the context is done.
+func take(ctx context.Context, room chan struct{}) bool {
+	select {
+	case room <- struct{}{}:
+		// Asked again here, because a select with both ready picks at random.
+		if ctx.Err() == nil {
+			return true
+		}
+		<-room
+	case <-ctx.Done():
+	}
+	return false
+}
+
+func (g *Guard) refuse(ctx context.Context, resource string, t, newest Token) error {
+	stale := &StaleError{Resource: resource, Token: t, Newest: newest}
+	if g.Refused != nil {
+		g.Refused(ctx, stale)
+	}
+	return stale
 }
 
 // Newest returns the largest token seen for the resource, 0 if there was none.
@@ -106,7 +169,7 @@ func (g *Guard) Newest(resource string) Token {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.resources[resource]; e != nil {
-		return e.newest
+		return max(e.written, e.read)
 	}
 	return 0
 }
@@ -125,18 +188,25 @@ func (g *Guard) entry(resource string) *entry {
 	return e
 }
 
-// raise records t if it is the largest so far, and returns the largest.
-func (g *Guard) raise(e *entry, t Token) Token {
+// raise records t as one of its kind, unless it is smaller than what is returned: a write
+// must not be older than any write or read, a read not older than any write.
+func (g *Guard) raise(e *entry, t Token, kind, other *Token) (newest Token) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e.newest = max(e.newest, t)
-	return e.newest
+	newest = *other
+	if kind == &e.written {
+		newest = max(newest, *kind)
+	}
+	if newest <= t {
+		*kind = max(*kind, t)
+	}
+	return newest
 }
 
-func waitError(ctx context.Context, resource string) error {
+func waitError(ctx context.Context, what, resource string) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {
-		return fmt.Errorf("fence: waiting to write %q: %w", resource, cause)
+		return fmt.Errorf("fence: waiting to %s %q: %w", what, resource, cause)
 	}
-	return fmt.Errorf("fence: waiting to write %q: %w: %w", resource, err, cause)
+	return fmt.Errorf("fence: waiting to %s %q: %w: %w", what, resource, err, cause)
 }

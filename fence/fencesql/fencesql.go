@@ -46,7 +46,8 @@
 //     begin the transaction with BEGIN IMMEDIATE.
 //   - MySQL and MariaDB, all levels, on InnoDB: it waits for the other to end, then
 //     decides on what that one left. It fails if the wait is too long (1205) or in a circle
-//     (1213): roll back and run it again. On REPEATABLE READ, the default, plain SELECTs
+//     (1213), and with MariaDB's innodb_snapshot_isolation if somebody else has
+//     checked since the transaction first read (1020): roll back and run it again. On REPEATABLE READ, the default, plain SELECTs
 //     see the database as it was at the first of them, and no error tells: check before
 //     that one, or read with FOR UPDATE. The user needs SELECT, INSERT and UPDATE.
 package fencesql

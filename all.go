@@ -1,0 +1,221 @@
+package fenlock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/fenlock/fenlock/internal/shell"
+)
+
+// MaxNames is how many names AcquireAll and AcquireAny take.
+const MaxNames = 100
+
+// AcquireAll takes the locks of all names, or none. Their order does not matter, and a name
+// that is there twice counts once. It asks for all of them at once: one round trip, if they are
+// free. Otherwise it waits, in the queue of a name that was refused and holding
+// nothing, until it has that one, and asks for the others again. Where that fails again
+// and again, it takes them one after the other in the order of their names, but lets go of
+// all if one of them takes longer than a TTL. So two calls never wait for each other,
+// whatever their names, and nobody is kept waiting for long by a call that waits itself.
+//
+// The errors are those of Acquire, about one of the names, or about the list: none, or
+// more than MaxNames. Nothing is held then. All names are locks of one Locker: what
+// is on different groups cannot be had together.
+func (l *Locker) AcquireAll(ctx context.Context, names []string, opts ...Option) (*Locks, error) {
+	names, o, err := l.several(names, opts)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if err := checkNested(ctx, l, name); err != nil {
+			return nil, err
+		}
+	}
+	w := all{locker: l, values: ctx, names: names, terms: o.terms}
+	ctx, cancel := o.within(ctx)
+	defer cancel()
+	locks, err := w.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := lengthen(ctx, o.terms, locks...); err != nil {
+		return nil, err
+	}
+	return newLocks(w.values, locks), nil
+}
+
+// several checks what is asked for, and returns the names in order, each once.
+func (l *Locker) several(names []string, opts []Option) ([]string, options, error) {
+	o, err := l.config.optionsOf(opts)
+	switch {
+	case err != nil:
+		return nil, o, err
+	case len(names) == 0:
+		return nil, o, invalidf("there are no names to lock")
+	}
+	for _, name := range names {
+		if err := CheckName(name); err != nil {
+			return nil, o, err
+		}
+	}
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if len(names) > MaxNames {
+		return nil, o, invalidf("%d names are to be locked together, at most %d are possible", len(names), MaxNames)
+	}
+	return names, o, nil
+}
+
+// all is a call of AcquireAll.
+type all struct {
+	locker *Locker
+	values context.Context
+	names  []string // in order
+	terms  shell.Terms
+}
+
+// inOrderEach is after how many rounds names are taken in order: of two calls that meet again
+// and again, each with what the other one wants, one wins then.
+const inOrderEach = 4
+
+func (w *all) acquire(ctx context.Context) ([]*Lock, error) {
+	refused := ""
+	var last error // why names were refused, as far as is known
+	for round := 0; ; round++ {
+		var locks []*Lock
+		var err error
+		if round%inOrderEach == inOrderEach-1 {
+			refused, locks, err = w.inOrder(ctx)
+		} else {
+			refused, locks, err = w.atOnce(ctx, refused)
+		}
+		if err == nil {
+			ended := slices.IndexFunc(locks, func(k *Lock) bool { return k.Remaining() == 0 })
+			if ended < 0 {
+				return locks, nil
+			}
+			giveUp(ctx, locks...) // it was too long until the others were there
+			refused = locks[ended].name
+			continue
+		}
+		why := refusal(err)
+		switch last = cmp.Or(why, last); {
+		case ctx.Err() != nil && (why == nil || !errors.Is(err, ctx.Err())):
+			return nil, gaveUp(ctx, cmp.Or(refused, w.names[0]), last)
+		case ctx.Err() != nil || refused == "":
+			return nil, err
+		}
+	}
+}
+
+// refusal returns what an error says of the lock, nil if it is about something else.
+func refusal(err error) error {
+	var h *HeldError
+	var q *QuorumError
+	switch {
+	case errors.As(err, &h):
+		return h
+	case errors.As(err, &q):
+		return q
+	}
+	return nil
+}
+
+// atOnce waits for one name, if there is one, and then tries all others. If somebody has
+// one of those, it is refused, and nothing is held.
+func (w *all) atOnce(ctx context.Context, first string) (refused string, locks []*Lock, err error) {
+	l := w.locker
+	if first != "" {
+		k, err := l.acquireUntil(ctx, w.values, first, w.terms, l.client.Acquire)
+		if err != nil {
+			return "", nil, err
+		}
+		locks = append(locks, k)
+	}
+	if ctx.Err() != nil {
+		giveUp(ctx, locks...)
+		return "", nil, gaveUp(ctx, w.names[0], nil)
+	}
+	var begun []*Lock
+	for _, name := range w.names {
+		if name != first {
+			begun = append(begun, l.start(ctx, w.values, name, w.terms, l.client.TryAcquire))
+		}
+	}
+	returned := 0
+	defer func() { // an observer may panic
+		if returned < len(begun) {
+			for _, k := range begun[returned+1:] {
+				go k.abandon()
+			}
+			go giveUp(ctx, locks...)
+		}
+	}()
+	for _, k := range begun {
+		failed := k.finish(ctx)
+		returned++
+		switch {
+		case failed == nil:
+			locks = append(locks, k)
+		case err == nil || !mayPass(failed):
+			refused, err = k.name, failed
+		}
+	}
+	if err == nil {
+		slices.SortFunc(locks, func(a, b *Lock) int { return strings.Compare(a.name, b.name) })
+		return "", locks, nil
+	}
+	giveUp(ctx, locks...)
+	if !mayPass(err) {
+		refused = ""
+	}
+	return refused, nil, err
+}
+
+// inOrder takes one after the other, and waits for each: not for longer than a TTL, while it
+// keeps others from what it has.
+func (w *all) inOrder(ctx context.Context) (refused string, locks []*Lock, err error) {
+	var held []*Lock
+	returned := false
+	defer func() { // an observer may panic
+		if !returned {
+			go giveUp(ctx, held...)
+		}
+	}()
+	for _, name := range w.names {
+		k, late, err := w.wait(ctx, name, len(held) > 0)
+		if err != nil {
+			returned = true
+			giveUp(ctx, held...)
+			if late && ctx.Err() == nil {
+				refused = name
+			}
+			return refused, nil, err
+		}
+		held = append(held, k)
+	}
+	returned = true
+	return "", held, nil
+}
+
+// wait waits for one name, if briefly no longer than a TTL, and reports whether that was over.
+func (w *all) wait(ctx context.Context, name string, briefly bool) (k *Lock, late bool, err error) {
+	if briefly {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.terms.TTL)
+		defer cancel()
+	}
+	k, err = w.locker.acquireUntil(ctx, w.values, name, w.terms, w.locker.client.Acquire)
+	return k, ctx.Err() != nil, err
+}
+
+// mayPass reports whether it may help to wait.
+func mayPass(err error) bool {
+	var q *QuorumError
+	if errors.As(err, &q) {
+		return !q.Permanent()
+	}
+	return errors.Is(err, ErrHeld)
+}

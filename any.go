@@ -1,0 +1,121 @@
+package fenlock
+
+import (
+	"context"
+	"slices"
+)
+
+// AcquireAny takes the lock of one name: the first of those that are free, in the order given.
+// If all are taken it waits in all their queues, and takes the one that it gets first; one that it
+// gets at the same moment is released again. Lock.Name tells which it is. Names that the caller
+// holds itself are not waited for: with no others, the error matches ErrNested.
+//
+// The errors are those of Acquire, about one of the names, or about the list, as
+// AcquireAll's. Nothing is held then.
+func (l *Locker) AcquireAny(ctx context.Context, names []string, opts ...Option) (*Lock, error) {
+	_, o, err := l.several(names, opts)
+	if err != nil {
+		return nil, err
+	}
+	inTime, cancel := o.within(ctx)
+	defer cancel()
+	k, err := acquireAny(inTime, names, func(name string) error { return checkNested(ctx, l, name) },
+		func(inTime context.Context, name string, waits bool) (*Lock, error) {
+			return l.acquireUntil(inTime, ctx, name, o.terms, l.begin(waits))
+		})
+	if err != nil {
+		return nil, err
+	}
+	if err := lengthen(inTime, o.terms, k); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// acquireAny takes one of several locks, by a function that takes one: if it waits as Acquire
+// does, otherwise as TryAcquire.
+func acquireAny(ctx context.Context, names []string, nested func(name string) error,
+	take func(ctx context.Context, name string, waits bool) (*Lock, error)) (*Lock, error) {
+	names, err := notNested(names, nested)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		k, err := take(ctx, name, false)
+		if err == nil {
+			return k, nil
+		}
+		if ctx.Err() != nil || !mayPass(err) {
+			return nil, err
+		}
+	}
+	waiting, stop := context.WithCancel(ctx)
+	defer stop()
+	type result struct {
+		lock     *Lock
+		err      error
+		returned bool
+		panicked any // if not
+	}
+	results := make(chan result, len(names))
+	for _, name := range names {
+		go func() {
+			var r result
+			defer func() { // an observer may panic, and only the caller's goroutine may end by that
+				if !r.returned {
+					r.panicked = recover()
+				}
+				results <- r
+			}()
+			r.lock, r.err = take(waiting, name, true)
+			r.returned = true
+		}()
+	}
+	var first *Lock
+	var failed error
+	var more []*Lock
+	var panicked *result
+	for range names {
+		r := <-results
+		stop() // of the others: this one is decided, for better or worse
+		switch {
+		case !r.returned:
+			panicked = &r
+		case r.err != nil && failed == nil:
+			failed = r.err
+		case r.err == nil && first == nil:
+			first = r.lock
+		case r.err == nil:
+			more = append(more, r.lock)
+		}
+	}
+	if panicked != nil && first != nil {
+		more = append(more, first)
+	}
+	giveUp(ctx, more...)
+	switch {
+	case panicked != nil:
+		panic(panicked.panicked)
+	case first != nil:
+		return first, nil
+	}
+	return nil, failed
+}
+
+// notNested returns the names that the caller does not hold itself, each once.
+func notNested(names []string, nested func(name string) error) (others []string, err error) {
+	for _, name := range names {
+		if slices.Contains(others, name) {
+			continue
+		}
+		if is := nested(name); is != nil {
+			err = is
+		} else {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		err = nil
+	}
+	return others, err
+}

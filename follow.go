@@ -1,0 +1,133 @@
+package fenlock
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+)
+
+// Leader is who holds a lock, as a follower sees it.
+type Leader struct {
+	Term  fence.Token // the token; 0: nobody leads
+	Label string
+	Since time.Time // when its attempt began, on its own wall clock
+}
+
+// followEvery is between two looks, and followSoon after one that saw somebody whose term is
+// being agreed upon, mostSoon times at most: it may never be, and another Redlock client has none.
+const (
+	followEvery = 600 * time.Millisecond
+	followSoon  = 50 * time.Millisecond
+	mostSoon    = 10
+)
+
+// Follow returns who leads under a name, and then each change, until ctx is done: a leader
+// with a larger term than those before, or nobody; after nobody also the last one again, whose
+// leases nodes had forgotten. A follower that is slow misses what has changed
+// back meanwhile. It asks each node for one thing, less than twice a second, and so hears of a change
+// within a second.
+//
+// The error is not nil while too few nodes answer to tell, and matches ErrNoQuorum: the leader that
+// was known may lead on. It is yielded once, and then the leader again when that is known. An
+// error that matches ErrInvalid ends it.
+func (a *Admin) Follow(ctx context.Context, name string) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		if err := CheckName(name); err != nil {
+			yield(Leader{}, err)
+			return
+		}
+		f := follower{admin: a, name: name}
+		for ctx.Err() == nil {
+			now, wait, err := f.look(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if f.news(now, err) && !yield(f.leader, err) {
+				return
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(wait):
+			}
+		}
+	}
+}
+
+// follower is one range over Follow.
+type follower struct {
+	admin   *Admin
+	name    string
+	leader  Leader
+	largest fence.Token // of all terms
+	told    bool        // something
+	failed  bool        // an error was told, and nothing since
+	soon    int         // looks since a term was agreed upon, or nobody there
+}
+
+// look asks who leads, and returns when to ask again.
+func (f *follower) look(ctx context.Context) (now Leader, wait time.Duration, err error) {
+	said, err := f.admin.leases(ctx, f.name)
+	wait = followEvery*3/4 + rand.N(followEvery/2)
+	if err != nil {
+		return f.leader, wait, err
+	}
+	l := judge(f.name, f.admin.names, said)
+	switch {
+	case l.State == Unclear:
+		return f.leader, wait, &QuorumError{Op: "inspect", Name: f.name, Nodes: len(said), Need: node.Quorum(len(said)), Errors: unclear(l)}
+	case l.State == Free:
+		f.soon = 0
+		return Leader{}, wait, nil
+	case !agreed(l.Token, said):
+		if f.soon++; f.soon <= mostSoon {
+			wait = followSoon
+		}
+		if l.Label == f.leader.Label && l.Since.Equal(f.leader.Since) {
+			return f.leader, wait, nil
+		}
+		return Leader{}, wait, nil // whoever led before has lost its leases
+	}
+	f.soon = 0
+	if l.Token < f.largest { // of nodes that have not heard of its successor
+		return f.leader, wait, nil
+	}
+	return Leader{Term: l.Token, Label: l.Label, Since: l.Since}, wait, nil
+}
+
+// agreed reports whether so many nodes have heard of a term that every later one is larger. Of
+// an attempt that fails, one node may have confirmed a number that nobody gets.
+func agreed(term fence.Token, said []seen) bool {
+	heard := 0
+	for _, s := range said {
+		if s.err == nil && term > 0 && (s.lease.Token == term || s.lease.Register >= term) {
+			heard++
+		}
+	}
+	return heard >= node.Quorum(len(said))
+}
+
+// unclear lists the nodes that keep it from being clear.
+func unclear(l LockInfo) (all []NodeError) {
+	for _, v := range l.Votes {
+		switch {
+		case v.Err != nil:
+			all = append(all, NodeError{Node: v.Node, Err: v.Err})
+		case v.Out:
+			all = append(all, NodeError{Node: v.Node, Err: errors.New("it does not vote, and may have forgotten a lease")})
+		}
+	}
+	return all
+}
+
+// news takes what was seen, and reports whether it is to be told.
+func (f *follower) news(now Leader, err error) bool {
+	changed := !f.told || now != f.leader || f.failed != (err != nil)
+	f.leader, f.failed, f.told = now, err != nil, true
+	f.largest = max(f.largest, now.Term)
+	return changed
+}

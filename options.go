@@ -1,0 +1,132 @@
+package fenlock
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/shell"
+)
+
+// Option is how one acquisition differs from what the Locker's Config says.
+type Option func(*options)
+
+// options are those of one acquisition.
+type options struct {
+	terms  shell.Terms
+	wait   time.Duration
+	waits  bool // no longer than wait
+	failed error
+}
+
+// WithTTL has the lock's leases last for d instead of Config.TTL. It is within the same
+// bounds, and at least four times Config.NodeTimeout.
+func WithTTL(d time.Duration) Option { return func(o *options) { o.terms.TTL = d } }
+
+// WithMaxHold ends the tenure after d instead of Config.MaxHold; negative means unbounded.
+// It is not shorter than the TTL.
+func WithMaxHold(d time.Duration) Option {
+	return func(o *options) {
+		if o.terms.MaxHold = max(d, -1); d == 0 {
+			o.failed = invalidf("WithMaxHold(0) would end the lock at once; negative means unbounded")
+		}
+	}
+}
+
+// WithMinHold keeps the lock for at least d from when it was taken, also if it is released
+// before, or its process ends: then the leases stay, and nobody extends them. It is for what
+// is to happen once in a while, on whichever of several machines comes first. Acquire
+// returns when a majority of the nodes has leased the name for so long, which takes one round
+// trip more where d is longer than the TTL. Release then returns nil when a majority has them
+// until then. Of several names it counts from when the last was taken. It is not longer than Config.MaxTTL, as no lease is, nor than the maximum hold.
+//
+// The tenure is not longer by it: what Lock.Context and Remaining promise goes by the TTL.
+// Nodes that lose their memory forget it, as they forget every lease. Where too few nodes answer
+// to make the leases so long, Acquire fails with ErrNoQuorum at once. For Lead it is of little use:
+// who loses the lead waits for its own leases, like everybody.
+func WithMinHold(d time.Duration) Option {
+	return func(o *options) {
+		if o.terms.AtLeast = d; d <= 0 {
+			o.failed = invalidf("WithMinHold(%v): it must be longer than that", d)
+		}
+	}
+}
+
+// WithLabel tells people who holds, or waits for, the lock, instead of Config.Label.
+func WithLabel(label string) Option {
+	return func(o *options) {
+		if o.terms.Label = label; label == "" {
+			o.failed = invalidf("the label of WithLabel is empty")
+		}
+	}
+}
+
+// WithShared shares the name with all others that want the same; who wants it alone is kept out,
+// and keeps these out. All stand in one line, in the order in which they came: who waits for the name alone
+// stops those who come later, and those who are first in the line are let in together.
+//
+// Tokens: it is larger than that of everybody who had the name alone before, and smaller than
+// that of everybody who has it alone later. Those who share it may have the same, or any order. A
+// guard that is to refuse a holder that was paused keeps the largest token that has read beside the
+// largest that has written: fence.Guard.Read. The guards in databases keep one number, for writes only.
+//
+// Each node has to be a node.Sharer; with others, the error matches ErrInvalid.
+func WithShared() Option { return func(o *options) { o.terms.Shared = true } }
+
+// WithWait bounds for how long Acquire waits, beside its context: the error then matches
+// context.DeadlineExceeded and, as always, the reason why the last attempt failed. An attempt
+// that is under way when d is over is given up, so that of TryAcquire is bounded as well.
+func WithWait(d time.Duration) Option {
+	return func(o *options) {
+		if o.wait, o.waits = d, true; d <= 0 {
+			o.failed = invalidf("WithWait(%v): TryAcquire is for who does not want to wait", d)
+		}
+	}
+}
+
+// within returns the context that an acquisition has to be over by.
+func (o *options) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if !o.waits {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, o.wait)
+}
+
+// optionsOf returns what an acquisition is made with, or an error that matches ErrInvalid.
+func (c *Config) optionsOf(given []Option) (options, error) {
+	terms := shell.Terms{TTL: c.TTL, MaxHold: c.MaxHold, Label: c.Label}
+	if len(given) == 0 {
+		return options{terms: terms}, nil // New has checked it, and nothing escapes to the heap
+	}
+	return c.choose(options{terms: terms}, given)
+}
+
+func (c *Config) choose(o options, given []Option) (options, error) {
+	for _, option := range given {
+		if option == nil {
+			return o, invalidf("an option is nil")
+		}
+		option(&o)
+	}
+	if o.failed != nil {
+		return o, o.failed
+	}
+	if err := checkTTL("the TTL", o.terms.TTL, c.MaxTTL); err != nil {
+		return o, err
+	}
+	if o.terms.Shared {
+		if err := c.checkShared(); err != nil {
+			return o, err
+		}
+	}
+	switch {
+	case o.terms.TTL < 4*c.NodeTimeout:
+		return o, invalidf("the TTL is %v, at least four times Config.NodeTimeout, %v, is needed: a hung node could use up the lease", o.terms.TTL, c.NodeTimeout)
+	case o.terms.AtLeast > c.MaxTTL:
+		return o, invalidf("the minimum hold is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", o.terms.AtLeast, c.MaxTTL)
+	case o.terms.MaxHold > 0 && o.terms.AtLeast > o.terms.MaxHold:
+		return o, invalidf("the minimum hold is %v, longer than the maximum hold, %v", o.terms.AtLeast, o.terms.MaxHold)
+	case o.terms.MaxHold > 0 && o.terms.MaxHold < o.terms.TTL:
+		return o, invalidf("the maximum hold is %v, shorter than the TTL, %v", o.terms.MaxHold, o.terms.TTL)
+	}
+	return o, checkText("the label", o.terms.Label, MaxLabelLength)
+}

@@ -1,0 +1,26 @@
+package fenlock
+
+import "context"
+
+// AcquireShared is Acquire with WithShared: for readers of what others write.
+func (l *Locker) AcquireShared(ctx context.Context, name string, opts ...Option) (*Lock, error) {
+	return l.Acquire(ctx, name, append(opts[:len(opts):len(opts)], WithShared())...)
+}
+
+// Downgrade lets others share the name that want to (WithShared), without giving it up in between:
+// nobody has it alone meanwhile, and the token stays. Those who wait to share it and are first in
+// the line come in. Nil means that a majority of the nodes has agreed; the others are asked with every
+// extension. The errors are those of Extend, and ErrInvalid if a node is no node.Sharer. After an
+// error but that, others may share the name or not, while it is held.
+//
+// There is no way back: two who want that wait for each other for good. Release it, acquire
+// it again, and look whether what was read is still true.
+func (k *Lock) Downgrade(ctx context.Context) error {
+	for l := k; l != nil; l = l.with {
+		if err := l.locker.config.checkShared(); err != nil {
+			return err
+		}
+		l.acquisition.Lock().Share()
+	}
+	return k.Extend(ctx)
+}

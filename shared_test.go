@@ -1,0 +1,164 @@
+package fenlock_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+)
+
+// sharing is who wants the name, and what it has got.
+type sharing struct {
+	lock *fenlock.Lock
+	err  error
+	done chan struct{}
+}
+
+// wants acquires the name in the background, in a process of its own, and returns when it waits.
+func (c *cluster) wants(ctx context.Context, opts ...fenlock.Option) *sharing {
+	l, s := c.queuer(), &sharing{done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.lock, s.err = l.Acquire(ctx, name, opts...)
+	}()
+	time.Sleep(100 * time.Millisecond)
+	return s
+}
+
+// got reports whether it holds the lock by now.
+func (s *sharing) got(t *testing.T) bool {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case <-s.done:
+		if s.err != nil {
+			t.Fatal(s.err)
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+func (s *sharing) release(t *testing.T) fence.Token {
+	t.Helper()
+	if !s.got(t) {
+		t.Fatal("it waits")
+	}
+	if err := s.lock.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	return s.lock.Token()
+}
+
+// Readers share a name. A writer waits for them, and those who come after it wait for it; when it is
+// done, all that have come meanwhile are let in.
+func TestSharedGoesByTheLine(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		shared := fenlock.WithShared()
+		one, two := c.wants(t.Context(), shared), c.wants(t.Context(), shared)
+		if !one.got(t) || !two.got(t) || one.lock.Token() != two.lock.Token() {
+			t.Fatal("two who want to share it do not, by one number")
+		}
+		time.Sleep(10 * time.Minute) // extended meanwhile
+		writer := c.wants(t.Context())
+		three, four := c.wants(t.Context(), shared), c.wants(t.Context(), shared)
+		if writer.got(t) || three.got(t) || four.got(t) {
+			t.Fatal("it is not waited for those who share it, or for who came before")
+		}
+		earlier := one.release(t)
+		if writer.got(t) {
+			t.Fatal("one still shares it")
+		}
+		two.release(t)
+		if !writer.got(t) || three.got(t) {
+			t.Fatal("not the one whose turn it is")
+		}
+		second := c.wants(t.Context())
+		token := writer.release(t)
+		if !three.got(t) || !four.got(t) || second.got(t) {
+			t.Fatal("not all who share it come before the next who does not")
+		}
+		if later := three.release(t); earlier >= token || token >= later {
+			t.Errorf("the tokens are %d, %d, %d", earlier, token, later)
+		}
+		four.release(t)
+		if second.release(t) <= token {
+			t.Error("the token is not larger")
+		}
+		c.wantLeases(0)
+	})
+}
+
+// A writer that goes on as a reader lets others in, and is never without the lock.
+func TestDowngrade(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		writer := c.wants(t.Context())
+		reader := c.wants(t.Context(), fenlock.WithShared())
+		if !writer.got(t) || reader.got(t) {
+			t.Fatal("the writer does not have it alone")
+		}
+		if err := writer.lock.Downgrade(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if !reader.got(t) || reader.lock.Token() <= writer.lock.Token() {
+			t.Fatal("the reader is not let in, with a larger token")
+		}
+		time.Sleep(10 * time.Minute)
+		wantCause(t, writer.lock.Context(), nil)
+		wantCause(t, reader.lock.Context(), nil)
+		other := c.wants(t.Context())
+		writer.release(t)
+		if other.got(t) {
+			t.Fatal("the reader still shares it")
+		}
+		reader.release(t)
+		other.release(t)
+		c.wantLeases(0)
+	})
+}
+
+// Who shares a name cannot have it alone by waiting: that ends at once.
+func TestUpgradeIsAnError(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.queuer()
+		err := l.Do(t.Context(), name, func(ctx context.Context, _ fence.Token) error {
+			_, err := l.Acquire(ctx, name)
+			wantErr(t, err, fenlock.ErrNested)
+			return nil
+		}, fenlock.WithShared())
+		if err != nil {
+			t.Error(err)
+		}
+		wantErr(t, l.Lead(t.Context(), name, func(context.Context, fence.Token) error { return nil }, fenlock.WithShared()), fenlock.ErrInvalid)
+	})
+}
+
+// alone is a node that leases a name to one only.
+type alone struct{ node.Node }
+
+func (a alone) Engine() any { return struct{ node.Node }{a.Node} }
+
+func TestNotAllNodesShare(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{alone{c.nodes[0]}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		_, err = l.AcquireShared(t.Context(), name)
+		wantErr(t, err, fenlock.ErrInvalid)
+		lock, err := l.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, lock.Downgrade(t.Context()), fenlock.ErrInvalid)
+		lock.Release(t.Context())
+	})
+}
