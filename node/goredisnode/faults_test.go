@@ -354,3 +354,51 @@ func readCommand(r *bufio.Reader) (words []string, err error) {
 	}
 	return words, nil
 }
+
+// Somebody else who sends SELECT through the client has moved a connection to another
+// database, which has no locks and no memory.
+func TestSelectedByOthers(t *testing.T) {
+	for name, move := range map[string]func(ctx context.Context, client *redis.Client) error{
+		"pipeline": func(ctx context.Context, client *redis.Client) error {
+			_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error { return p.Do(ctx, "SELECT", 1).Err() })
+			return err
+		},
+		"reset": func(ctx context.Context, client *redis.Client) error {
+			_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error { return p.Do(ctx, "reset").Err() })
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const maxTTL = time.Second
+			db := map[string]int{"pipeline": 0, "reset": 1}[name]
+			s := testserver.Start(t, testserver.Kinds(t)[0])
+			s.Do("ACL", "SETUSER", "default", "allcommands")
+			client := clientOf(t, s.Addr(), func(o *redis.Options) { o.PoolSize, o.DB = 1, db })
+			n := open(t, client)
+			if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: true}); err != nil {
+				t.Fatal(err)
+			}
+			lock := request(node.Acquire, "a", "one")
+			lock.TTL = maxTTL
+			eventually(t, func() error {
+				a, err := n.Do(bounded(t), lock)
+				if err == nil && a.Status != node.Granted {
+					return fmt.Errorf("%+v", a)
+				}
+				return err
+			})
+			if err := move(t.Context(), client); err != nil {
+				t.Fatal(err)
+			}
+			lock.Op = node.Extend
+			for range 20 { // longer than a quarantine
+				a, err := n.Do(bounded(t), lock)
+				if err != nil || a.Status != node.Granted || a.Register != 1 {
+					t.Fatalf("%+v, %v; want it extended", a, err)
+				}
+				time.Sleep(maxTTL / 8)
+			}
+		})
+	}
+}

@@ -16,7 +16,8 @@ const patience = 2 * time.Second
 // link carries commands by the client's pipelines, of which each uses one connection of its
 // pool, whichever is free.
 type link struct {
-	client *redis.Client
+	client   *redis.Client
+	database *database
 	*resp.Tasks
 	// losses counts what failed for another reason than the server's word: what was known
 	// of the server is to be looked at again then.
@@ -25,7 +26,9 @@ type link struct {
 
 var _ resp.Link = (*link)(nil)
 
-func newLink(client *redis.Client) *link { return &link{client: client, Tasks: resp.NewTasks()} }
+func newLink(client *redis.Client) *link {
+	return &link{client: client, database: databaseOf(client), Tasks: resp.NewTasks()}
+}
 
 // Dial implements resp.Link.
 func (l *link) Dial() uint64 { return l.losses.Load() + 1 }
@@ -141,10 +144,19 @@ func (l *link) exec(ctx context.Context, all []sent) (replies []resp.Reply) {
 		}
 	}()
 	pipeline := l.client.Pipeline()
+	moved := l.database.moved.Load()
+	if moved { // what it is answered does not matter: who may not, has not
+		back := &reader{batch: &batch{}}
+		pipeline.Process(ctx, redis.NewRawWriteToCmd(ctx, back, words(resp.Command{"SELECT", l.database.number})...))
+	}
 	for i := range all {
 		pipeline.Process(ctx, all[i].command)
 	}
-	_, whole := pipeline.Exec(ctx)
+	_, whole := pipeline.Exec(context.WithValue(ctx, own{}, true))
+	if !moved && l.database.moved.Load() {
+		l.losses.Add(1)
+		return failed(len(all), errMoved)
+	}
 	lost := false
 	for i := range all {
 		reply := all[i].reader.reply
@@ -166,6 +178,8 @@ func (l *link) exec(ctx context.Context, all []sent) (replies []resp.Reply) {
 	}
 	return replies
 }
+
+var errMoved = errors.New("another user of the go-redis client has sent SELECT or RESET meanwhile, so that this may have come to another database")
 
 func failed(n int, err error) []resp.Reply {
 	replies := make([]resp.Reply, n)

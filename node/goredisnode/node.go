@@ -10,7 +10,7 @@ import (
 )
 
 // Node is one Valkey or Redis primary, which a client of go-redis leads to. It implements
-// node.Node, node.Queuer, node.Rejoiner, node.Admin, node.Examiner, node.Ordered and
+// node.Node, node.Queuer, node.Sharer, node.Rejoiner, node.Admin, node.Examiner, node.Ordered and
 // node.Finisher, and is safe for concurrent use. Close does not close the client.
 type Node struct{ *engine }
 
@@ -20,6 +20,7 @@ type engine = respnode.Node
 var (
 	_ node.Ordered  = (*Node)(nil)
 	_ node.Queuer   = (*Node)(nil)
+	_ node.Sharer   = (*Node)(nil)
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)

@@ -9,7 +9,7 @@
 // until they have run out and its registers were rebuilt from the others.
 //
 // On the server there are, for the default prefix, the leases (strings named
-// fenlock:NAME, with a time to live), the waiter queues (sorted sets named
+// fenlock:NAME, with a time to live; those who share a name have one string together), the waiter queues (sorted sets named
 // fenlock-line:fenlock:NAME, with a time to live) and the registers (one hash named
 // fenlock-registers:fenlock: with at most 4,096 registers and a few fields of
 // admission's, the number of this format among them, without a time to live). A waiter

@@ -11,7 +11,7 @@ import (
 // DefaultPrefix is put before a lock's name to make its key.
 const DefaultPrefix = command.DefaultPrefix
 
-// Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
+// Node is one Valkey or Redis primary. It implements node.Node, node.Queuer, node.Sharer,
 // node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
 type Node struct {
 	errors    command.Errors
@@ -25,6 +25,7 @@ type Node struct {
 var (
 	_ node.Ordered  = (*Node)(nil)
 	_ node.Queuer   = (*Node)(nil)
+	_ node.Sharer   = (*Node)(nil)
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)
@@ -70,6 +71,9 @@ func (n *Node) Member() string { return n.server.Member }
 
 // Engine returns n.
 func (n *Node) Engine() any { return n }
+
+// Shares implements node.Sharer.
+func (n *Node) Shares() {}
 
 // Finish implements node.Finisher: nobody waits any more for a connection, or for the
 // server to be admitted.

@@ -160,7 +160,13 @@ func TestAllocationsOfALock(t *testing.T) {
 	for range 20 { // connections, admission
 		lock(t, locker, "warm up", false)
 	}
-	if n := testing.AllocsPerRun(200, func() { lock(t, locker, "name", false) }); n > 30 {
-		t.Errorf("%v allocations for a lock and its release", n)
+	// The least of some: on a busy machine a server answers late, and what is then done for it
+	// is counted too.
+	least := testing.AllocsPerRun(50, func() { lock(t, locker, "name", false) })
+	for range 4 {
+		least = min(least, testing.AllocsPerRun(50, func() { lock(t, locker, "name", false) }))
+	}
+	if least > 30 {
+		t.Errorf("%v allocations for a lock and its release", least)
 	}
 }

@@ -209,7 +209,7 @@ func TestListeningAndRequestsShareAConnection(t *testing.T) {
 			all.Go(func() {
 				name := fmt.Sprintf("orders/%d", i)
 				hold, wait := long(name, "hold"), long(name, "wait")
-				wait.Place = node.Place{Waiter: a.waiter(i), Stamp: int64(i)}
+				wait.Place = node.Place{Waiter: a.waiter(1 + i), Stamp: int64(i)}
 				for _, step := range []struct {
 					op   node.Op
 					r    node.Request

@@ -10,7 +10,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// Node is one Valkey or Redis primary. It implements node.Node, node.Queuer,
+// Node is one Valkey or Redis primary. It implements node.Node, node.Queuer, node.Sharer,
 // node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
 type Node struct{ *engine }
 
@@ -20,6 +20,7 @@ type engine = respnode.Node
 var (
 	_ node.Ordered  = (*Node)(nil)
 	_ node.Queuer   = (*Node)(nil)
+	_ node.Sharer   = (*Node)(nil)
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,9 +38,43 @@ func TestScriptsFollowTheRules(t *testing.T) {
 			case n == 2 && c.random.IntN(3) == 0:
 				c.lapse(queueKey)
 			case n == 3:
-				c.enqueue(c.place())
+				c.enqueue(c.place(false))
 			default:
 				c.serve(c.request())
+			}
+		}
+	})
+}
+
+// And so they do where some share the name and others want it alone.
+func TestScriptsFollowTheRulesOfSharing(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		c := newComparison(t, kind)
+		c.sharing = true
+		for c.step = range 1000 {
+			switch n := c.random.IntN(20); {
+			case n == 0 && (c.store.Out || c.random.IntN(8) == 0):
+				c.toggleOut()
+			case n == 1 && c.random.IntN(3) == 0:
+				c.lapse(theKey)
+			case n == 2 && c.random.IntN(3) == 0:
+				c.lapse(queueKey)
+			case n == 3:
+				c.enqueue(c.place(c.random.IntN(3) > 0))
+			case n == 4:
+				c.lapseOne()
+			default:
+				c.serve(c.request())
+			}
+		}
+		for _, often := range []string{
+			"acquire, shared true: granted, told 0", "acquire, shared true: granted, told 1", "acquire, shared true: held, told 0", "acquire, shared true: held, told 1",
+			"acquire, shared false: granted, told 0", "acquire, shared false: held, told 0", "extend, shared true: granted, told 0", "extend, shared true: lost, told 0",
+			"release, shared false: granted, told 0", "release, shared false: granted, told 1", "release, shared false: lost, told 1", "confirm, shared false: granted, told 0",
+			"one of several has ended", "several",
+		} {
+			if c.seen[often] == 0 {
+				t.Errorf("seed %d: never seen: %s; there were %v", c.seed, often, c.seen)
 			}
 		}
 	})
@@ -65,6 +100,10 @@ type comparison struct {
 	store rule.Store
 	step  int
 	what  string
+
+	sharing bool           // some want to share the name
+	seen    map[string]int // what happened
+	frozen  int64          // when those who share it end, in ms of the server's clock
 }
 
 // ages is longer than the test.
@@ -72,7 +111,7 @@ const ages = time.Hour
 
 func newComparison(t *testing.T, kind testserver.Kind) *comparison {
 	t.Helper()
-	c := &comparison{t: t, server: testserver.Start(t, kind), seed: rand.Uint64()}
+	c := &comparison{t: t, server: testserver.Start(t, kind), seed: rand.Uint64(), seen: map[string]int{}}
 	c.random = rand.New(rand.NewPCG(c.seed, 0))
 	c.server.MarkAdmitted("fenlock:", ages)
 	send(t, c.server, "PSUBSCRIBE", "*")
@@ -103,25 +142,46 @@ func (c *comparison) fail(format string, args ...any) {
 // request is of few holders and waiters, with few numbers, so that all of them meet.
 func (c *comparison) request() node.Request {
 	ops := []node.Op{node.Acquire, node.Acquire, node.Acquire, node.Acquire, node.Release, node.Release, node.Release, node.Confirm, node.Extend, node.ForceRelease}
+	if c.sharing {
+		ops = []node.Op{node.Acquire, node.Acquire, node.Acquire, node.Acquire, node.Release, node.Release, node.Confirm, node.Extend, node.Extend}
+	}
+	if c.sharing && c.random.IntN(30) == 0 {
+		ops = []node.Op{node.ForceRelease}
+	}
 	near := int64(c.store.Registers[node.Stripe(theName)]) + c.random.Int64N(8) - 4
 	r := node.Request{Op: ops[c.random.IntN(len(ops))], Name: theName, Token: fence.Token(max(0, near)),
 		TTL: time.Minute + time.Duration(c.random.Int64N(int64(time.Minute)))}
 	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two", "another program's"}[c.random.IntN(3)])
+	if r.Op == node.Confirm {
+		r.Token = max(1, r.Token) // 0 is no token, and no register that was never moved
+	}
 	if r.Op == node.Extend && c.random.IntN(2) == 0 {
 		r.OwnToken = fence.Token(1 + c.random.IntN(3))
 	}
 	if r.Op == node.Release && c.random.IntN(4) == 0 {
 		r.Holder = ""
 	}
+	shares := c.sharing && c.random.IntN(3) > 0
+	r.Shared = shares && (r.Op == node.Acquire || r.Op == node.Extend)
 	if c.random.IntN(6) > 0 {
-		r.Place = c.place()
+		r.Place = c.place(shares)
+	}
+	// Who was notified comes more often than by chance.
+	if called := reservations.FindAllStringSubmatch(string(c.store.Leases[theName].Holder), -1); c.sharing && len(called) > 0 && c.random.IntN(2) == 0 {
+		r.Place.Waiter = called[c.random.IntN(len(called))][1]
+		r.Shared = r.Op == node.Acquire && strings.Contains(r.Place.Waiter, ":0")
 	}
 	return r
 }
 
-func (c *comparison) place() node.Place {
+func (c *comparison) place(shares bool) node.Place {
 	stamps := []int64{0, 1, 2, 3, 1<<53 - 1, 1 << 53}
-	return node.Place{Waiter: fmt.Sprintf("%s:%d%s", clientName(c.random.IntN(3)), c.random.IntN(3), []string{"", ":x"}[c.random.IntN(2)]), Stamp: stamps[c.random.IntN(len(stamps))]}
+	number := 1 + c.random.IntN(3)
+	kind := ""
+	if shares {
+		kind, number = "0", c.random.IntN(2)
+	}
+	return node.Place{Waiter: fmt.Sprintf("%s:%s%d%s", clientName(c.random.IntN(3)), kind, number, []string{"", ":x"}[c.random.IntN(2)]), Stamp: stamps[c.random.IntN(len(stamps))]}
 }
 
 // enqueue puts a waiter into the queue by hand, even one that is notified: whoever is
@@ -140,7 +200,7 @@ func (c *comparison) enqueue(p node.Place) {
 
 // serve carries out a request in both ways.
 func (c *comparison) serve(r node.Request) {
-	c.what = fmt.Sprintf("%v of %q by %+v, token %d", r.Op, string(r.Holder), r.Place, r.Token)
+	c.what = fmt.Sprintf("%v of %q by %+v, token %d, shared %v", r.Op, string(r.Holder), r.Place, r.Token, r.Shared)
 	began := time.Now()
 	c.freeze()
 	before := c.clock()
@@ -149,17 +209,19 @@ func (c *comparison) serve(r node.Request) {
 		c.fail("%v", err)
 	}
 	left, queueLeft := c.timeToLive(theKey), c.timeToLive(queueKey)
+	value := c.server.Do("GET", theKey)
 	most, after := time.Since(began)+2*time.Millisecond, c.clock() // the server counts whole milliseconds
 
 	o := c.store.Begin(theName, 0, func(waiter string) bool { return waiter[0] != 'c' })
-	want, notify := rule.Serve(&o.Entry, o, 0, r)
+	want, notify := rule.ServeShared(&o.Entry, o, 0, r)
 	renewed := o.QueueExpires != ages
 	o.Commit()
 	c.freeze()
-	if spent := time.Since(began); spent > rule.ReservationTTL/2 && o.Holder.Reserves() {
+	c.seen[fmt.Sprintf("%v, shared %v: %v, told %d", r.Op, r.Shared, want.Status, len(notify))]++
+	if spent := time.Since(began); spent > rule.ReservationTTL/2 && strings.Contains(string(o.Holder), string(node.Reserved(""))) {
 		c.t.Logf("REDUCED: step %d took %v, in which a reservation can end", c.step, spent)
-		if notify != "" {
-			next(c.t, c.events[notify[0]-'a'])
+		for _, waiter := range notify {
+			next(c.t, c.events[waiter[0]-'a'])
 		}
 		c.lapse(theKey)
 		return
@@ -175,12 +237,13 @@ func (c *comparison) serve(r node.Request) {
 	if got != want {
 		c.fail("%+v; want %+v", got, want)
 	}
-	if notify != "" {
-		if event := next(c.t, c.events[notify[0]-'a']); event != unlabelled(notify) {
-			c.fail("%q was notified; want %q", event, notify)
+	for _, waiter := range notify {
+		if event := next(c.t, c.events[waiter[0]-'a']); event != unlabelled(waiter) {
+			c.fail("%q was notified; want %q", event, waiter)
 		}
 	}
 	c.compare()
+	c.compareEnds(value, string(o.Holder), before, after)
 	if o.Leased(0) && (left > o.Entry.Expires || left < o.Entry.Expires-most) {
 		c.fail("the lease has %v left; want %v", left, o.Entry.Expires)
 	}
@@ -203,8 +266,13 @@ func (c *comparison) freeze() {
 	for _, key := range []string{theKey, queueKey} {
 		c.server.Do("PEXPIRE", key, fmt.Sprint(ages.Milliseconds()))
 	}
+	if value := c.server.Do("GET", theKey); node.Holder(value).Shared() {
+		c.frozen = (c.clock() + ages).Milliseconds()
+		c.server.Do("SET", theKey, theirEnds.ReplaceAllString(value, fmt.Sprintf("\n%d ", c.frozen)), "PX", fmt.Sprint(ages.Milliseconds()))
+	}
 	if l, ok := c.store.Leases[theName]; ok {
 		l.Expires = ages
+		l.Holder = node.Holder(theirEnds.ReplaceAllString(string(l.Holder), fmt.Sprintf("\n%d ", ages)))
 		c.store.Leases[theName] = l
 	}
 	if q, ok := c.store.Queues[theName]; ok {
@@ -231,6 +299,53 @@ func (c *comparison) lapse(key string) {
 	c.compare()
 }
 
+// reservations are the waiters for whom a name, or a share of it, is reserved.
+var reservations = regexp.MustCompile("next:([^\n]+)")
+
+// theirEnds are those of several who share a name, but for one whose time is over: 1.
+var theirEnds = regexp.MustCompile(`\n\d\d+ `)
+
+// lapseOne has one of several end. Somebody is left, as the lease of them all is there.
+func (c *comparison) lapseOne() {
+	c.what = "the end of one of several"
+	l := c.store.Leases[theName]
+	ends := theirEnds.FindAllStringIndex(string(l.Holder), -1)
+	if len(ends) < 2 {
+		return
+	}
+	c.seen["one of several has ended"]++
+	one := c.random.IntN(len(ends))
+	lapsed := func(value string) string {
+		at := theirEnds.FindAllStringIndex(value, -1)[one]
+		return value[:at[0]] + "\n1 " + value[at[1]:]
+	}
+	c.server.Do("SET", theKey, lapsed(c.server.Do("GET", theKey)), "KEEPTTL")
+	l.Holder = node.Holder(strings.Replace(lapsed(string(l.Holder)), "\n1 ", "\n0 ", 1))
+	c.store.Leases[theName] = l
+	c.compare()
+}
+
+// compareEnds compares when those end who share the name: what has just been written, on the
+// server at a time between two.
+func (c *comparison) compareEnds(got, want string, before, after time.Duration) {
+	if !node.Holder(want).Shared() {
+		return
+	}
+	c.seen["several"]++
+	ends, wanted := theirEnds.FindAllString(got, -1), theirEnds.FindAllString(want, -1)
+	if len(ends) != len(wanted) {
+		c.fail("the lease was %q; want %q", got, want)
+	}
+	for i := range ends {
+		end, _ := strconv.ParseInt(strings.TrimSpace(ends[i]), 10, 64)
+		ns, _ := strconv.ParseInt(strings.TrimSpace(wanted[i]), 10, 64)
+		left := time.Duration(ns)
+		if left != ages && (end < (before+left).Milliseconds() || end > (after+left).Milliseconds()) {
+			c.fail("number %d ends at %d; want %v after %v to %v", i, end, left, before, after)
+		}
+	}
+}
+
 // toggleOut has the server not be admitted any more, or again.
 func (c *comparison) toggleOut() {
 	c.what = "admission"
@@ -246,13 +361,17 @@ func (c *comparison) compare() {
 	c.t.Helper()
 	lease := c.store.Leases[theName]
 	value := string(lease.Holder)
-	if value != "" && !lease.Holder.Reserves() {
+	stored := c.server.Do("GET", theKey)
+	if lease.Holder.Shared() {
+		value = strings.ReplaceAll(value, fmt.Sprintf("\n%d ", ages), fmt.Sprintf("\n%d ", c.frozen))
+		value = strings.ReplaceAll(value, "\n0 ", "\n1 ")
+	} else if value != "" && !lease.Holder.Reserves() {
 		value += " " + lease.Origin.String()
 		if lease.Token > 0 {
 			value += "/" + lease.Token.String()
 		}
 	}
-	c.same("the lease", c.server.Do("GET", theKey), orNil(value))
+	c.same("the lease", stored, orNil(value))
 	var words []string
 	for _, p := range c.store.Queues[theName].Waiters {
 		words = append(words, fmt.Sprintf("%s %d", p.Waiter, p.Stamp))
@@ -269,10 +388,10 @@ func (c *comparison) compare() {
 	if len(words) > 0 {
 		keys = append(keys, queueKey)
 	}
-	stored := strings.Fields(strings.Trim(c.server.Do("KEYS", "*"), "[]"))
+	found := strings.Fields(strings.Trim(c.server.Do("KEYS", "*"), "[]"))
 	slices.Sort(keys)
-	slices.Sort(stored)
-	c.same("all there is", fmt.Sprint(stored), fmt.Sprint(keys))
+	slices.Sort(found)
+	c.same("all there is", fmt.Sprint(found), fmt.Sprint(keys))
 	c.same("the register", c.server.Do("HGET", registersKey, strconv.Itoa(node.Stripe(theName))), orNil(register))
 }
 

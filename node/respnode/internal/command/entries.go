@@ -74,7 +74,7 @@ func (k *Keys) ParseEntry(key string, replies []resp.Reply) (e Entry, ok bool, _
 
 // ours reports whether fenlock wrote a lease's value, of whatever format.
 func ours(value string) bool {
-	if node.Holder(value).Reserves() {
+	if epoch, _, several := strings.Cut(value, "\n"); node.Holder(value).Reserves() || several && node.Holder(epoch).Shared() {
 		return true
 	}
 	return len(value) > node.IDLength && strings.IndexByte(":@", value[node.IDLength]) >= 0 &&

@@ -13,6 +13,7 @@ func FuzzReply(f *testing.F) {
 	for _, s := range []string{
 		":7\r\n", ":0\r\n", ":9007199254740991\r\n", "*1\r\n:7\r\n", "*1\r\n$1\r\n7\r\n", bulk("lost"), bulk("rejoining"), "+lost\r\n", bulk("maxttl 100"),
 		refusal(bulk(holder), 250, 3, 1732161439123456), refusal("$-1\r\n", -2, 0, 1), refusal(bulk("next:"+holder), -1, 0, 1),
+		refusal(bulk("shared:7\n1732161439123 7 0 "+holder+"\n1732161439123 7 0 next:"+holder), 250, 0, 1),
 		"*4\r\n:1\r\n:9223372036854775807\r\n:9223372036854775807\r\n:-9223372036854775808\r\n", "*4\r\n*1\r\n:1\r\n:1\r\n:1\r\n:1\r\n", "*3\r\n:1\r\n:2\r\n:3\r\n",
 		"*0\r\n", "*1\r\n*0\r\n", "*1\r\n_\r\n", "*1\r\n+x\r\n", "$-1\r\n", "*-1\r\n", "_\r\n", "#t\r\n", ",1.5\r\n", "(9999999999999999999999\r\n", "=7\r\ntxt:abc\r\n",
 		"%1\r\n+a\r\n:1\r\n", "~1\r\n:7\r\n", "-ERR x\r\n", "-NOSCRIPT x\r\n", "!5\r\nERR x\r\n", "-", "", ":\r\n", "*2\r\n:1",

@@ -64,7 +64,7 @@ func NewKeys(prefix string) (*Keys, error) {
 
 // Check returns why a request must not be sent, or nil.
 func (k *Keys) Check(r *node.Request) (err error) {
-	if err = rule.Check(*r); err != nil {
+	if err = rule.CheckShared(*r); err != nil {
 		return err
 	}
 	if k.mayMeet {

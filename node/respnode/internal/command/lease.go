@@ -83,7 +83,8 @@ func (k *Keys) ParseListed(name string, replies []resp.Reply) (lease node.Lease,
 const missing = -2
 
 // maxHolder is more than the length of any holder of fenlock's. A value that is longer
-// is somebody else's, and is not read whole, since it may have any length.
+// is somebody else's, or that of several who share the name, and is not read whole, since it may
+// have any length.
 const maxHolder = 1024
 
 // lastOfHolder is the index of the last byte that is read.
@@ -140,11 +141,12 @@ func parseLease(name string, values []resp.Reply) (lease node.Lease, err error) 
 }
 
 // splitValue splits the value of a lease: the holder, a space, the origin and, if it is
-// known, a slash and the token. What somebody else wrote is all holder.
+// known, a slash and the token. What somebody else wrote is all holder, and so is the lease
+// that several share.
 func splitValue(value string) (h node.Holder, origin, token fence.Token) {
 	h = node.Holder(value)
 	end := strings.LastIndexByte(value, ' ')
-	if end <= 0 || h.Reserves() {
+	if end <= 0 || h.Reserves() || h.Shared() {
 		return h, 0, 0
 	}
 	first, second, known := strings.Cut(value[end+1:], "/")

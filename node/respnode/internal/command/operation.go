@@ -47,13 +47,21 @@ func (k *Keys) Operation(args []string, r *node.Request, replID string, last *La
 
 	switch r.Op {
 	case node.Acquire:
-		args = append(args, "EVALSHA", acquireScript.SHA, "3", key, k.registers, queue,
+		script := acquireScript
+		if r.Shared {
+			script = acquireSharedScript
+		}
+		args = append(args, "EVALSHA", script.SHA, "3", key, k.registers, queue,
 			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
 	case node.Confirm:
 		args = append(args, "EVALSHA", confirmScript.SHA, "2", key, k.registers, string(r.Holder), stripe, token, replID)
 	case node.Extend:
-		args = append(args, "EVALSHA", extendScript.SHA, "2", key, k.registers,
-			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID, own)
+		if r.Shared {
+			args = append(args, "EVALSHA", extendSharedScript.SHA, "3", key, k.registers, queue)
+		} else {
+			args = append(args, "EVALSHA", extendScript.SHA, "2", key, k.registers)
+		}
+		args = append(args, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID, own)
 	case node.Release:
 		args = append(args, "EVALSHA", releaseScript.SHA, "2", key, queue, string(r.Holder))
 	default:

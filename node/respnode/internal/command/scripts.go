@@ -17,12 +17,12 @@ type Script struct {
 	SHA  string // by which EVALSHA names it
 }
 
-// newScript puts the shared texts in where the script asks for them. That is not
-// at its top: functions cost time where they are made, needed or not.
+// newScript puts the common texts in where the script, or another of them, asks for them. That
+// is not at its top: functions cost time where they are made, needed or not.
 func newScript(name string) *Script {
 	text := textOf(name)
-	for _, shared := range []string{"admitted", "register", "queue"} {
-		text = strings.Replace(text, "--@"+shared+"\n", textOf(shared), 1)
+	for _, common := range []string{"admitted", "register", "promise", "queue", "shared", "call"} {
+		text = strings.ReplaceAll(text, "--@"+common+"\n", textOf(common))
 	}
 	sum := sha1.Sum([]byte(text)) // the server's name for a script, not a secret
 	return &Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
@@ -48,8 +48,11 @@ var (
 	extendScript  = newScript("extend")
 	releaseScript = newScript("release")
 	forceScript   = newScript("force")
+	// Of those who share a name.
+	acquireSharedScript = newScript("acquireshared")
+	extendSharedScript  = newScript("extendshared")
 
 	// Operations are the scripts that only admission loads, in this order: who can
 	// acquire a lease can release it.
-	Operations = []*Script{releaseScript, extendScript, forceScript, confirmScript, acquireScript}
+	Operations = []*Script{releaseScript, extendScript, extendSharedScript, forceScript, confirmScript, acquireScript, acquireSharedScript}
 )

@@ -2,7 +2,8 @@
 --
 -- KEYS[1]  the lease: a string with a time to live, the holder, a space, and the
 --          lease's origin: the register when it was created. A slash and the
---          holder's token follow once that has told it; they decide nothing
+--          holder's token follow once that has told it; they decide nothing. Several
+--          who share the name have one together (shared.lua)
 -- KEYS[2]  the registers: a hash; its field "admitted" is the mark of admission,
 --          the replication id that the server had when it was admitted
 -- KEYS[3]  the waiter queue of the name
@@ -26,15 +27,7 @@ if tonumber(ARGV[2]) > tonumber(mark[3]) then
 end
 local register = mark[4] or '0'
 --@register
--- Lua would write a large number as 1.7952237360533e+15.
-local number, text = tonumber(ARGV[4]), ARGV[4]
-local least = tonumber(register) + 1
-if number < least then
-  number, text = least, string.format('%.0f', least)
-end
-if number > 9007199254740991 then
-  return redis.error_reply('FENLOCK the register of this stripe is used up')
-end
+--@promise
 local lease, queue, waiter, stamp = KEYS[1], KEYS[3], ARGV[6], ARGV[7]
 -- Before anything is changed: a queue that cannot be read must leave no lease.
 local waiting = redis.call('ZCARD', queue)

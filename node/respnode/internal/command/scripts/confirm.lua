@@ -12,13 +12,27 @@
 local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', ARGV[2])
 local known = ARGV[4]
 --@admitted
-local value = redis.call('GET', KEYS[1])
-if not value or string.sub(value, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then
-  return 'lost'
-end
 local register = mark[3] or '0'
 --@register
 local number = tonumber(ARGV[3])
+local value = redis.call('GET', KEYS[1])
+if value and string.sub(value, 1, 7) == 'shared:' then
+  --@shared
+  local s = read(value)
+  local own = s and find(s, ARGV[1])
+  if not own then
+    return 'lost'
+  elseif tonumber(register) > number then
+    return {tonumber(register)}
+  end
+  redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+  s.epoch, own.token = ARGV[3], ARGV[3]
+  write(KEYS[1], s)
+  return number
+end
+if not value or string.sub(value, 1, #ARGV[1] + 1) ~= ARGV[1] .. ' ' then
+  return 'lost'
+end
 if tonumber(register) > number then
   return {tonumber(register)}
 end

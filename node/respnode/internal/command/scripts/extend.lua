@@ -1,5 +1,5 @@
 -- extend: renew the holder's lease, or create it again if nobody has one. What is
--- reserved for a waiter is nobody's.
+-- reserved for waiters is nobody's.
 --
 -- KEYS[1]  the lease
 -- KEYS[2]  the registers
@@ -28,8 +28,15 @@ elseif string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
   if not origin or #origin > 16 then
     return redis.error_reply('FENLOCK the lease ' .. KEYS[1] .. ' has no origin: it was changed by hand')
   end
-else
+elseif string.sub(value, 1, 7) ~= 'shared:' then
   return 'lost'
+else
+  --@shared
+  local s = read(value)
+  if not s or promised(s) then
+    return 'lost'
+  end
+  origin = register
 end
 local own = ARGV[6] ~= '0' and ARGV[6] or token
 local new = ARGV[1] .. ' ' .. origin .. (own ~= '' and '/' .. own or '')

@@ -2,7 +2,8 @@
 -- --@queue, which is where it may change one. The rules are package rule's.
 --
 -- The queue is a sorted set: a waiter is "CLIENT:NUMBER:LABEL", 32 hexadecimal digits,
--- decimal ones and, if it has one, a text for people. Its score is its stamp. Equal stamps are in the order of
+-- decimal ones, of which the first is 0 if it wants to share the name, and, if it has one, a
+-- text for people. Its score is its stamp. Equal stamps are in the order of
 -- the waiters' bytes, here as there.
 
 -- reserved: the holder of a lease that reserves a name for a waiter.
@@ -22,8 +23,21 @@ local function enqueue(queue, waiter, stamp)
   redis.call('PEXPIRE', queue, 15000)
 end
 
+-- shares: whether a waiter wants to share the name.
+local function shares(waiter)
+  return string.sub(waiter, 34, 34) == '0'
+end
+
+-- reachable: whether a waiter can be told something now, and on which channel. What
+-- PUBLISH returns counts those too who listen to patterns: a monitor.
+local function reachable(waiter)
+  local channel = 'fenlock-wake:' .. string.sub(waiter, 1, 32)
+  return redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0, channel
+end
+
 -- notify: take the first who can be reached out of the queue, tell it, and reserve
--- the name for it for 1 s. Who cannot be reached is gone, and is dropped. It stops at
+-- the name for it for 1 s, and for those who share it and come next. Nobody has the name.
+-- Who cannot be reached is gone, and is dropped. It stops at
 -- self, which need not be told. Returns whether somebody was notified, and self's
 -- stamp if that was taken out of the queue.
 local function notify(lease, queue, self)
@@ -33,13 +47,19 @@ local function notify(lease, queue, self)
     if not waiter or waiter == self then
       return false, stamp
     end
-    -- What PUBLISH returns counts those too who listen to patterns: a monitor.
-    local channel = 'fenlock-wake:' .. string.sub(waiter, 1, 32)
-    if redis.call('PUBSUB', 'NUMSUB', channel)[2] > 0 then
+    local up, channel = reachable(waiter)
+    if up and shares(waiter) then
+      --@shared
+      --@call
+      local s = { epoch = '0' }
+      tell(s, waiter, channel)
+      call(s, queue, self)
+      write(lease, s)
+      return true
+    elseif up then
       redis.call('PUBLISH', channel, string.match(waiter, '^%d+', 34))
       redis.call('SET', lease, reserved(waiter), 'PX', 1000)
       return true
     end
   end
 end
-

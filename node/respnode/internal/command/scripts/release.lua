@@ -10,14 +10,15 @@
 -- Returns 1, or "lost" if the lease is not the holder's.
 local lease, queue, waiter, stamp = KEYS[1], KEYS[2], ARGV[2], ARGV[3]
 local holder = redis.call('GET', lease)
+local several = holder and string.sub(holder, 1, 7) == 'shared:'
 -- A request without a holder is about the waiter only.
-local released = holder and ARGV[1] ~= '' and string.sub(holder, 1, #ARGV[1] + 1) == ARGV[1] .. ' '
+local released = holder and not several and ARGV[1] ~= '' and string.sub(holder, 1, #ARGV[1] + 1) == ARGV[1] .. ' '
 if released then
   redis.call('DEL', lease)
   if not waiter and redis.call('ZCARD', queue) == 0 then
     return 1
   end
-elseif not waiter then
+elseif not waiter and not several then
   return 'lost'
 end
 --@queue
@@ -31,6 +32,21 @@ if waiter then
     redis.call('ZREM', queue, waiter)
   else
     enqueue(queue, waiter, stamp)
+  end
+end
+if several then
+  --@shared
+  --@call
+  local s = read(holder)
+  if s then
+    released = remove(s, ARGV[1])
+    local changed = waiter and remove(s, reserved(waiter)) or released
+    if #s == 0 then
+      redis.call('DEL', lease)
+      freed = true
+    elseif call(s, queue, waiter) or changed then
+      write(lease, s)
+    end
   end
 end
 if freed then

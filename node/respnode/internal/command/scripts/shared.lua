@@ -1,0 +1,107 @@
+-- shared: the lease that several have together. This file is put where an operation says
+-- --@shared, which is where it has met one, or makes one. The rules are package rule's.
+--
+-- The lease is one string, as any, so that whoever wants the name alone finds it there:
+-- "shared:EPOCH" and a line for each of them, "EXPIRES ORIGIN TOKEN HOLDER", in the order of
+-- the holders' bytes. EPOCH is the number that was promised to them last, 0 for none. EXPIRES is
+-- when it ends for this one, in milliseconds of the server's clock. The key lasts as long
+-- as the last one's. Some of the holders may be reservations.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- ending: the text of the time that is so many milliseconds away.
+local function ending(ms)
+  return string.format('%.0f', now + ms)
+end
+
+-- read: those who share the name by the value of the lease: nobody, if there is none. Nil if
+-- it is not such a value: one alone has the name, whatever it is that it wrote.
+local function read(value)
+  local s = { epoch = '0' }
+  if not value then
+    return s
+  end
+  local epoch, lines = string.match(value, '^shared:(%d+)(\n.*)$')
+  if not epoch then
+    return nil
+  end
+  for line in string.gmatch(lines, '\n([^\n]*)') do
+    local ends, origin, token, holder = string.match(line, '^(%d+) (%d+) (%d+) (.+)$')
+    if not ends then
+      return nil
+    end
+    if tonumber(ends) > now then
+      table.insert(s, { ends = ends, origin = origin, token = token, holder = holder })
+    end
+  end
+  if #s > 0 then
+    s.epoch = epoch
+  end
+  return s
+end
+
+-- write: make the lease theirs. There is at least one.
+local function write(lease, s)
+  local last, lines = 0, { 'shared:' .. s.epoch }
+  for i, r in ipairs(s) do
+    last = math.max(last, tonumber(r.ends))
+    lines[i + 1] = r.ends .. ' ' .. r.origin .. ' ' .. r.token .. ' ' .. r.holder
+  end
+  redis.call('SET', lease, table.concat(lines, '\n'), 'PXAT', string.format('%.0f', last))
+end
+
+-- find: the one with a holder, and where; nil if there is none.
+local function find(s, holder)
+  for i, r in ipairs(s) do
+    if r.holder == holder then
+      return r, i
+    end
+  end
+end
+
+-- add: one more, in its place. What Lua compares strings by is the server's locale.
+local function add(s, r)
+  local function less(a, b)
+    for i = 1, math.min(#a, #b) do
+      local x, y = string.byte(a, i), string.byte(b, i)
+      if x ~= y then
+        return x < y
+      end
+    end
+    return #a < #b
+  end
+  local low, high = 1, #s + 1
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if less(s[middle].holder, r.holder) then
+      low = middle + 1
+    else
+      high = middle
+    end
+  end
+  table.insert(s, low, r)
+  return r
+end
+
+-- remove: one less, if there is one with the holder. Those who come when nobody is left may come
+-- after somebody else.
+local function remove(s, holder)
+  local r, at = find(s, holder)
+  if r then
+    table.remove(s, at)
+  end
+  if #s == 0 then
+    s.epoch = '0'
+  end
+  return r ~= nil
+end
+
+-- promised: whether anybody shares the name, beside reservations.
+local function promised(s)
+  for _, r in ipairs(s) do
+    if string.sub(r.holder, 1, 5) ~= 'next:' then
+      return true
+    end
+  end
+  return false
+end

@@ -1,0 +1,195 @@
+package valkeynode_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
+)
+
+// shared is a request of one who shares the name, for a minute, with no place in the queue.
+func shared(op node.Op, holder string) node.Request {
+	r := as(op, long(theName, holder))
+	r.Shared = true
+	return r
+}
+
+// Whoever wants the name alone, by fenlock or by any other client that takes locks by SET NX, is
+// refused as long as one of several is left. Each has its own end, and one number is
+// promised to all. The least permissions are enough.
+func TestSharedNameEndsOneByOne(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		allow(t, s, "fenlock:")
+		other := func() string { return s.Do("SET", theKey, "another client's", "NX", "PX", "60000") }
+
+		first := want(t, node.Granted)(n.Do(bounded(t), shared(node.Acquire, "one")))
+		short := shared(node.Acquire, "two")
+		short.TTL = 20 * time.Millisecond
+		second := want(t, node.Granted)(n.Do(bounded(t), short))
+		register := s.Do("HGET", registersKey, fmt.Sprint(node.Stripe(theName)))
+		if first.Register == 0 || second.Register != first.Register || register != first.Register.String() {
+			t.Errorf("%d and %d were promised, and the register is %s", first.Register, second.Register, register)
+		}
+		if got := other(); got != "(nil)" {
+			t.Fatalf("another client has set the lease: %s", got)
+		}
+		if a := want(t, node.Held)(n.Do(bounded(t), as(node.Acquire, long(theName, "three")))); a.HeldBy == "" {
+			t.Errorf("%+v", a)
+		}
+		// Two ends, and one stays.
+		short.Op, short.Token = node.Confirm, first.Register
+		eventually(t, func() error {
+			if a, err := n.Do(bounded(t), short); err != nil || a.Status != node.Lost {
+				return fmt.Errorf("%+v, %v", a, err)
+			}
+			return nil
+		})
+		confirm := shared(node.Confirm, "one")
+		confirm.Token = first.Register + 7
+		want(t, node.Granted)(n.Do(bounded(t), confirm))
+		if got := other(); got != "(nil)" {
+			t.Fatalf("another client has set the lease: %s", got)
+		}
+		lease, err := n.Inspect(bounded(t), theName)
+		if err != nil || !lease.Shared || lease.Label != "one" || lease.Register != confirm.Token || lease.Token != 0 || lease.Remaining < 30*time.Second {
+			t.Errorf("%+v, %v", lease, err)
+		}
+		// Who comes now is promised what the others know. The key lasts as long as the last one.
+		long := want(t, node.Granted)(n.Do(bounded(t), shared(node.Acquire, "two")))
+		if long.Register != confirm.Token {
+			t.Errorf("%d was promised after %d", long.Register, confirm.Token)
+		}
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Release, request(theName, "one"))))
+		if got := other(); got != "(nil)" {
+			t.Fatalf("another client has set the lease: %s", got)
+		}
+		extend := shared(node.Extend, "two")
+		extend.TTL = time.Millisecond
+		want(t, node.Granted)(n.Do(bounded(t), extend))
+		eventually(t, func() error {
+			if got := other(); got != "OK" {
+				return fmt.Errorf("SET: %s", got)
+			}
+			return nil
+		})
+		// And it is the other way round.
+		want(t, node.Held)(n.Do(bounded(t), shared(node.Acquire, "one")))
+		want(t, node.Lost)(n.Do(bounded(t), shared(node.Extend, "one")))
+		if got := s.Do("GET", theKey); got != "another client's" {
+			t.Errorf("the other client's lease is %q", got)
+		}
+	})
+}
+
+// As many as rule.MaxReaders share a name. Who comes then waits, and is called when there is
+// room; so are those who come after it.
+func TestSharedNameIsBounded(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		events, err := subscribe(t, n, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range rule.MaxReaders {
+			want(t, node.Granted)(n.Do(bounded(t), shared(node.Acquire, fmt.Sprint(i))))
+		}
+		var waiters []node.Request
+		for i := range 3 {
+			r := shared(node.Acquire, fmt.Sprint("waiter ", i))
+			r.Place = node.Place{Waiter: fmt.Sprintf("%s:0%d", strings.Repeat("a", 32), i), Stamp: int64(i + 1)}
+			if a := want(t, node.Held)(n.Do(bounded(t), r)); a.Ahead != i || a.HeldBy == "" || a.Remaining == 0 {
+				t.Errorf("%+v", a)
+			}
+			waiters = append(waiters, r)
+		}
+		lease, err := n.Inspect(bounded(t), theName)
+		if err != nil || !lease.Shared || lease.Label == "" {
+			t.Errorf("%+v, %v", lease, err)
+		}
+		listed := 0
+		if err := n.List(bounded(t), "", func(l node.Lease) bool { listed++; return l.Shared }); err != nil || listed == 0 {
+			t.Errorf("%d listed, %v", listed, err)
+		}
+		for i, r := range waiters {
+			want(t, node.Granted)(n.Do(bounded(t), as(node.Release, request(theName, fmt.Sprint(i)))))
+			if got := next(t, events); got != r.Place.Waiter {
+				t.Errorf("%s was notified; want %s", got, r.Place.Waiter)
+			}
+		}
+		if lines := strings.Count(s.Do("GET", theKey), "\n"); lines > rule.MaxReaders {
+			t.Errorf("%d share the name, or may", lines)
+		}
+		if len(events) > 0 {
+			t.Errorf("%s was notified as well", <-events)
+		}
+	})
+}
+
+// What only begins like the lease of several is somebody's who has the name alone, whatever
+// it means.
+func TestWhatOnlyLooksShared(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		s, n := admitted(t, kind, time.Minute)
+		mine := string(request(theName, "one").Holder)
+		for _, value := range []string{"shared:", "shared:7", "shared:7\n", "shared:x\n1 2 3 h", "shared:7 1", "shared:7\n9999999999999 7 " + mine, "shared:7\n9999999999999 7 0 " + mine + "\n\n"} {
+			s.Do("SET", theKey, value, "PX", "60000")
+			place := node.Place{Waiter: strings.Repeat("a", 32) + ":01"}
+			release := as(node.Release, request(theName, "one"))
+			release.Place = place
+			want(t, node.Held)(n.Do(bounded(t), shared(node.Acquire, "one")))
+			want(t, node.Held)(n.Do(bounded(t), as(node.Acquire, request(theName, "one"))))
+			want(t, node.Lost)(n.Do(bounded(t), shared(node.Extend, "one")))
+			want(t, node.Lost)(n.Do(bounded(t), as(node.Extend, request(theName, "one"))))
+			want(t, node.Lost)(n.Do(bounded(t), as(node.Confirm, request(theName, "one"))))
+			want(t, node.Lost)(n.Do(bounded(t), release))
+			if got := s.Do("GET", theKey); got != value {
+				t.Errorf("%q has become %q", value, got)
+			}
+			if _, err := n.Inspect(bounded(t), theName); err != nil {
+				t.Errorf("%q: %v", value, err)
+			}
+		}
+		// Numbers that nobody promised are an error, as in the lease of one.
+		s.Do("SET", theKey, "shared:99999999999999999999\n9999999999999 7 0 "+mine, "PX", "60000")
+		if a, err := n.Do(bounded(t), shared(node.Acquire, "two")); err == nil {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// Who wants the name alone waits for those who share it, and is not passed by others who do. When
+// it gives up, these are called; the number of those who have all gone is not promised again.
+func TestSharedNameIsNotPassedOn(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		_, n := admitted(t, kind, time.Minute)
+		events, err := subscribe(t, n, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := strings.Repeat("a", 32)
+		alone, reader := as(node.Acquire, long(theName, "two")), shared(node.Acquire, "three")
+		alone.Place = node.Place{Waiter: client + ":1", Stamp: 1}
+		reader.Place = node.Place{Waiter: client + ":01", Stamp: 2}
+
+		first := want(t, node.Granted)(n.Do(bounded(t), shared(node.Acquire, "one")))
+		want(t, node.Held)(n.Do(bounded(t), alone))
+		if a := want(t, node.Held)(n.Do(bounded(t), reader)); a.Ahead != 1 || len(events) > 0 {
+			t.Errorf("%+v, and %d were notified", a, len(events))
+		}
+		gone := as(node.Release, alone)
+		gone.Place.Stamp = 0
+		want(t, node.Lost)(n.Do(bounded(t), gone))
+		if got := next(t, events); got != reader.Place.Waiter {
+			t.Errorf("%s was notified", got)
+		}
+		want(t, node.Granted)(n.Do(bounded(t), as(node.Release, request(theName, "one"))))
+		if a := want(t, node.Granted)(n.Do(bounded(t), reader)); a.Register <= first.Register {
+			t.Errorf("%d was promised after %d", a.Register, first.Register)
+		}
+	})
+}
