@@ -19,7 +19,7 @@ const tries = 4
 
 // Do implements node.Node.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := rule.Check(r); err != nil {
+	if err := rule.CheckShared(r); err != nil {
 		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
 	if err := n.begin(); err != nil {
@@ -49,6 +49,11 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	return a, nil
 }
 
+// Shares implements node.Sharer.
+func (n *Node) Shares() {}
+
+var _ node.Sharer = (*Node)(nil)
+
 // within returns a context that Close ends too.
 func (n *Node) within(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -76,7 +81,7 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 	var heldBy []byte
 	err = n.query(ctx, n.sql.serve, []any{
 		int(r.Op), []byte(r.Name), node.Stripe(r.Name), []byte(r.Holder), r.TTL.Milliseconds(), int64(r.Token), int64(r.OwnToken),
-		[]byte(r.Place.Waiter), r.Place.Stamp, n.rejoin.terms(),
+		[]byte(r.Place.Waiter), r.Place.Stamp, n.rejoin.terms(), r.Shared,
 	}, &status, &register, &heldBy, &remaining, &ahead, &clock)
 	if err != nil {
 		return node.Answer{}, err

@@ -20,6 +20,12 @@
 // ten minutes' proposals, an old backup. Tokens then are larger than before only as far
 // as the clients' wall clocks agree, since they propose these.
 //
+// # Sharing
+//
+// The lease of those who share a name is one row, as any other, which is why a name that nobody
+// shares costs nothing more; each of them has a row in a table of its own beside it. At most 256
+// share a name.
+//
 // # The clock
 //
 // Leases end by the server's wall clock, read in each operation, whatever now() or the

@@ -104,6 +104,51 @@ func TestHung(t *testing.T) {
 	lift()
 }
 
+// An answer that comes after its time costs no connection: a server that was slow for a
+// moment is not slower by it.
+func TestLateAnswer(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	relay, through := through(t, server, u)
+	sees, n := alone(t, u), alone(t, through)
+	n.swept.Store(time.Now().UnixMilli()) // nothing else uses its connections
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", 0))))
+	connections := func() (pids string) {
+		err := sees.db.QueryRow(`SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE application_name = 'fenlock' AND client_port IS NOT NULL`).Scan(&pids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pids
+	}
+	before := connections()
+	for i := range 10 {
+		lift := relay.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		r := request(fmt.Sprint("late", i), 0)
+		go func() {
+			_, err := n.Do(ctx, as(node.Acquire, r))
+			done <- err
+		}()
+		for end := time.Now().Add(patience); ; { // until it was carried out
+			if l, err := sees.Inspect(t.Context(), r.Name); err != nil || time.Now().After(end) {
+				t.Fatalf("%s was not carried out: %v", r.Name, err)
+			} else if l.Leased {
+				break
+			}
+		}
+		cancel()
+		lift()
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	if after := connections(); after != before {
+		t.Errorf("the connections were %s, and are %s", before, after)
+	}
+}
+
 // Each error says what is wrong and what to do, whether waiting helps, and whether
 // anything may have happened.
 func TestErrors(t *testing.T) {
@@ -300,7 +345,7 @@ func TestSweep(t *testing.T) {
 	n := alone(t, newSchema(t, server))
 	for i := range 300 {
 		r := request(fmt.Sprint("gone", i), 0)
-		r.TTL = time.Millisecond
+		r.TTL, r.Shared = time.Millisecond, i%2 == 0
 		want(t, node.Granted)(n.Do(t.Context(), asAcquire(r)))
 	}
 	held := request("held", 0)
@@ -310,7 +355,7 @@ func TestSweep(t *testing.T) {
 	}
 	n.swept.Store(0)
 	rows := func() (count int) {
-		if err := n.db.QueryRow(inSchema(`SELECT count(*) FROM fenlock.leases`, n.schema)).Scan(&count); err != nil {
+		if err := n.db.QueryRow(inSchema(`SELECT (SELECT count(*) FROM fenlock.leases) + (SELECT count(*) FROM fenlock.readers)`, n.schema)).Scan(&count); err != nil {
 			t.Fatal(err)
 		}
 		return count
@@ -318,7 +363,7 @@ func TestSweep(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), asAcquire(request("one more", 0))))
 	for deadline := time.Now().Add(patience); rows() != 2; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d leases are there, and 2 have not expired", rows())
+			t.Fatalf("%d leases and readers are there, and 2 have not expired", rows())
 		}
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, held)))

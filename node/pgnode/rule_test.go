@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,29 +17,79 @@ import (
 )
 
 // ofTheTest is a clock that the test sets, in place of the server's.
-const ofTheTest = `CREATE TABLE test_clock (at bigint NOT NULL); INSERT INTO test_clock VALUES (0);
-CREATE FUNCTION test_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT to_timestamp(at / 1000000.0) FROM public.test_clock';`
+const ofTheTest = `DROP TABLE IF EXISTS test_clock; CREATE TABLE test_clock (at bigint NOT NULL); INSERT INTO test_clock VALUES (0);
+CREATE OR REPLACE FUNCTION test_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT to_timestamp(at / 1000000.0) FROM public.test_clock';
+`
 
 // The functions of the schema do what package rule does, in any order of requests about
 // one name: all fields of the answers, and all that is left in the tables.
 func TestSchemaFollowsTheRules(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
-	admin := open(t, server.DSN())
-	if _, err := admin.db.Exec(ofTheTest); err != nil {
-		t.Fatal(err)
-	}
-	for seed := range uint64(4) {
-		name := fmt.Sprint("rules_", seed)
-		if _, err := admin.db.Exec(strings.ReplaceAll(Schema(name), "clock_timestamp()", "public.test_now()")); err != nil {
-			t.Fatal(err)
-		}
-		c := &comparison{t: t, n: alone(t, in(server.DSN(), name)), random: rand.New(rand.NewPCG(seed, 1)), listens: map[string]bool{}}
-		c.wait(time.Hour)
-		for range 400 {
+	kinds := map[string]int{}
+	for seed := range uint64(6) {
+		c := newComparison(t, server.DSN(), seed)
+		for range 600 {
 			c.step()
 		}
+		for kind, count := range c.kinds {
+			kinds[kind] += count
+		}
 	}
+	for _, seen := range []string{
+		"acquire, shared true: granted, 2 told", "acquire, shared true: held, 1 told", "acquire, shared false: held, 0 told", "extend, shared true: granted, 1 told",
+		"extend, shared true: lost, 0 told", "confirm, shared true: outrun, 0 told", "release, shared true: granted, 2 told", "release, shared false: granted, 1 told",
+	} {
+		if kinds[seen] == 0 {
+			t.Errorf("never seen: %s; there were %v", seen, kinds)
+		}
+	}
+}
+
+// A name is shared by so many and no more; who comes after them is told when one has left.
+func TestSharedByAsManyAsTheRulesAllow(t *testing.T) {
+	t.Parallel()
+	c := newComparison(t, testserver.StartPostgres(t).DSN(), 0)
+	c.listen(clients[0])
+	reader := func(i int) node.Request {
+		return node.Request{Op: node.Acquire, Name: oneName, Holder: node.Holder(fmt.Sprintf("%032x:r%d", i, i)), TTL: time.Minute, Shared: true,
+			Place: node.Place{Waiter: fmt.Sprint(clients[0], ":0", i), Stamp: int64(i + 1)}}
+	}
+	for i := range rule.MaxReaders {
+		want(t, node.Granted)(c.do(reader(i)))
+	}
+	for i := range 2 {
+		want(t, node.Held)(c.do(reader(rule.MaxReaders + i)))
+	}
+	err := c.n.List(context.Background(), "", func(l node.Lease) bool {
+		if !l.Shared || l.Label != "r0 and 255 more, who share it" {
+			t.Errorf("it is listed as %+v", l)
+		}
+		return true
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for i := range 2 {
+		r := as(node.Release, reader(i))
+		r.Place.Stamp = 0
+		want(t, node.Granted)(c.do(r))
+	}
+	if seen := c.kinds["release, shared true: granted, 1 told"]; seen != 2 {
+		t.Errorf("%d were told", seen)
+	}
+}
+
+// newComparison makes a schema whose clock the test sets.
+func newComparison(t *testing.T, dsn string, seed uint64) *comparison {
+	admin := open(t, dsn)
+	name := fmt.Sprint("rules_", seed)
+	if _, err := admin.db.Exec(ofTheTest + strings.ReplaceAll(Schema(name), "clock_timestamp()", "public.test_now()")); err != nil {
+		t.Fatal(err)
+	}
+	c := &comparison{t: t, n: alone(t, in(dsn, name)), random: rand.New(rand.NewPCG(seed, 1)), listens: map[string]bool{}, kinds: map[string]int{}}
+	c.wait(time.Hour)
+	return c
 }
 
 // comparison plays one history in the tables and in memory.
@@ -49,8 +100,12 @@ type comparison struct {
 	now     time.Duration
 	listens map[string]bool
 	memory  rule.Store
+	kinds   map[string]int
 	log     []string
 }
+
+// oneName is what all requests are about.
+const oneName = "a\x00/é"
 
 var clients = []string{strings.Repeat("a", 32), strings.Repeat("b", 32), strings.Repeat("c", 32)}
 
@@ -67,13 +122,17 @@ func (c *comparison) wait(d time.Duration) {
 }
 
 func (c *comparison) step() {
-	const name = "a\x00/é"
 	random := c.random
-	p := node.Place{Waiter: fmt.Sprint(clients[random.IntN(3)], ":", random.IntN(2), ":läbel"), Stamp: int64(1 + random.IntN(4))}
+	shared := random.IntN(5) > 1
+	number := []string{"1", "0"}[random.IntN(2)]
+	if shared != (number == "0") {
+		number = map[bool]string{true: "00", false: "2"}[shared]
+	}
+	p := node.Place{Waiter: fmt.Sprint(clients[random.IntN(3)], ":", number, ":läbel"), Stamp: int64(1 + random.IntN(4))}
 	if random.IntN(8) == 0 {
 		p.Waiter = ""
 	}
-	r := node.Request{Name: name, Holder: node.Holder(fmt.Sprint("h", random.IntN(3), "\xff:")), Place: p,
+	r := node.Request{Name: oneName, Holder: node.Holder(fmt.Sprint("h", random.IntN(4), "\xff\\:")), Place: p, Shared: shared,
 		TTL: time.Duration(1+random.IntN(3000)) * time.Millisecond, Token: fence.Token(random.IntN(50))}
 	if random.IntN(2) == 0 {
 		r.OwnToken = fence.Token(1 + random.IntN(3))
@@ -87,10 +146,13 @@ func (c *comparison) step() {
 			r.Place.Stamp = 0
 		}
 		if random.IntN(4) == 0 {
-			r.Holder = ""
+			r.Holder = []node.Holder{"", node.SharedPrefix}[random.IntN(2)]
 		}
 	case 7, 8:
-		r.Op = []node.Op{node.Confirm, node.Extend, node.ForceRelease}[random.IntN(3)]
+		r.Op = []node.Op{node.Confirm, node.Confirm, node.Extend, node.Extend, node.Extend, node.ForceRelease}[random.IntN(6)]
+		if r.Op == node.Confirm && random.IntN(8) == 0 {
+			r.Holder = node.SharedPrefix
+		}
 	case 9:
 		c.wait(time.Duration(random.IntN(1200)) * time.Millisecond)
 		if random.IntN(20) == 0 {
@@ -98,12 +160,7 @@ func (c *comparison) step() {
 		}
 		return
 	case 10:
-		client := clients[random.IntN(3)]
-		if c.listens[client] = !c.listens[client]; c.listens[client] {
-			c.exec(`INSERT INTO fenlock.listeners VALUES ($1, NULL, 9000000000000)`, []byte(client))
-		} else {
-			c.exec(`DELETE FROM fenlock.listeners WHERE client = $1`, []byte(client))
-		}
+		c.listen(clients[random.IntN(3)])
 		return
 	case 11:
 		if random.IntN(4) > 0 {
@@ -114,38 +171,86 @@ func (c *comparison) step() {
 		}
 		return
 	}
-	o := c.memory.Begin(name, c.now, func(waiter string) bool { return c.listens[waiter[:32]] })
-	wants, notify := rule.Serve(&o.Entry, o, c.now, r)
-	o.Commit()
-	got, err := c.n.Do(context.Background(), r)
-	c.log = append(c.log, fmt.Sprintf("%v: %v %+v %q: %+v", c.now, r.Op, r, string(r.Holder), got))
-	stored, queued := c.stored(name, o.QueueExpires)
-	told := c.told()
-	same := err == nil && got == wants && stored.Register == o.Register && slices.Equal(queued, o.Waiters) && told == notify &&
-		stored.Leased(c.now) == o.Leased(c.now)
-	if o.Leased(c.now) {
-		same = same && stored.Holder == o.Holder && stored.Expires == o.Entry.Expires && (o.Holder.Reserves() || stored.Origin == o.Origin && stored.Token == o.Token)
-	}
-	if !same {
-		c.t.Fatalf("the memory says %+v, notify %q, %+v, %v; it is %v, %+v, %q, %+v, %v. The last operations:\n%s",
-			wants, notify, o.Entry, o.Waiters, err, got, told, stored, queued, strings.Join(c.log[max(0, len(c.log)-12):], "\n"))
+	c.do(r)
+}
+
+// listen makes a client reachable, or not any more.
+func (c *comparison) listen(client string) {
+	c.t.Helper()
+	if c.listens[client] = !c.listens[client]; c.listens[client] {
+		c.exec(`INSERT INTO fenlock.listeners VALUES ($1, NULL, 9000000000000)`, []byte(client))
+	} else {
+		c.exec(`DELETE FROM fenlock.listeners WHERE client = $1`, []byte(client))
 	}
 }
 
+// do carries out a request in both.
+func (c *comparison) do(r node.Request) (node.Answer, error) {
+	c.t.Helper()
+	o := c.memory.Begin(oneName, c.now, func(waiter string) bool { return c.listens[waiter[:32]] })
+	wants, notify := rule.ServeShared(&o.Entry, o, c.now, r)
+	o.Commit()
+	e := c.without(o.Entry)
+	if wants.Status == node.Held {
+		wants.HeldBy = e.Holder.Label()
+	}
+	c.kinds[fmt.Sprintf("%v, shared %v: %v, %d told", r.Op, r.Shared, wants.Status, min(len(notify), 2))]++
+	slices.Sort(notify)
+	got, err := c.n.Do(context.Background(), r)
+	c.log = append(c.log, fmt.Sprintf("%v: %v %+v %q: %+v, %q", c.now, r.Op, r, string(r.Holder), got, string(e.Holder)))
+	stored, queued := c.stored(o.QueueExpires)
+	told := c.told()
+	same := err == nil && got == wants && stored.Register == o.Register && slices.Equal(queued, o.Waiters) && slices.Equal(told, notify) &&
+		stored.Leased(c.now) == e.Leased(c.now)
+	if e.Leased(c.now) {
+		same = same && stored.Holder == e.Holder && stored.Expires == e.Expires && (e.Holder.Reserves() || stored.Origin == e.Origin && stored.Token == e.Token)
+	}
+	shown, err := c.n.Inspect(context.Background(), oneName)
+	shown.Out = false // it is until it was asked to promise something
+	same = same && err == nil && shown == e.Lease(oneName, c.now)
+	if !same {
+		c.t.Fatalf("the memory says %+v, notify %q, %+v %q, %v; it is %v, %+v, %q, %+v %q, %v, %+v. The last operations:\n%s",
+			wants, notify, e, string(e.Holder), o.Waiters, err, got, told, stored, string(stored.Holder), queued, shown, strings.Join(c.log[max(0, len(c.log)-12):], "\n"))
+	}
+	return got, err
+}
+
+// without returns the entry without those whose share of the name has ended: package rule removes
+// them when somebody's changes, and the tables with each request.
+func (c *comparison) without(e rule.Entry) rule.Entry {
+	if !e.Holder.Shared() {
+		return e
+	}
+	lines := strings.Split(string(e.Holder), "\n")
+	e.Holder = node.Holder(strings.Join(slices.DeleteFunc(lines, func(line string) bool {
+		text, _, sharer := strings.Cut(line, " ")
+		expires, _ := strconv.ParseInt(text, 10, 64)
+		return sharer && time.Duration(expires) <= c.now
+	}), "\n"))
+	return e
+}
+
 // stored reads what the tables have about a name.
-func (c *comparison) stored(name string, until time.Duration) (e rule.Entry, queue rule.Waiters) {
+func (c *comparison) stored(until time.Duration) (e rule.Entry, queue rule.Waiters) {
 	c.t.Helper()
 	var holder []byte
 	var expires, origin, token, register int64
 	err := c.n.db.QueryRow(inSchema(`SELECT l.holder, l.expires, l.origin, l.token, c.register FROM fenlock.current AS c
-		LEFT JOIN fenlock.leases AS l ON l.name = $1 WHERE c.stripe = $2`, c.n.schema), []byte(name), node.Stripe(name)).
+		LEFT JOIN fenlock.leases AS l ON l.name = $1 WHERE c.stripe = $2`, c.n.schema), []byte(oneName), node.Stripe(oneName)).
 		Scan(&holder, orZero(&expires), orZero(&origin), orZero(&token), &register)
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	sharers := c.sharers()
+	if string(holder) == node.SharedPrefix {
+		holder = fmt.Append(holder, origin, sharers)
+		origin = 0
+	} else if sharers != "" {
+		c.t.Errorf("%q share what is leased to %q", sharers, holder)
+	}
 	e = rule.Entry{Holder: node.Holder(holder), Expires: time.Duration(expires) * time.Millisecond, Origin: fence.Token(origin), Token: fence.Token(token), Register: fence.Token(register)}
 	err = c.n.each(context.Background(), inSchema(`SELECT w.waiter, w.stamp FROM fenlock.waiters AS w JOIN fenlock.queues AS q ON q.name = w.name
-		WHERE w.name = $1 AND q.expires > $2 ORDER BY w.stamp, w.waiter`, c.n.schema), []any{[]byte(name), c.now.Milliseconds()}, func(scan func(...any) error) error {
+		WHERE w.name = $1 AND q.expires > $2 ORDER BY w.stamp, w.waiter`, c.n.schema), []any{[]byte(oneName), c.now.Milliseconds()}, func(scan func(...any) error) error {
 		var waiter []byte
 		var stamp int64
 		err := scan(&waiter, &stamp)
@@ -158,19 +263,37 @@ func (c *comparison) stored(name string, until time.Duration) (e rule.Entry, que
 	return e, queue
 }
 
-// told returns who was notified since the last time.
-func (c *comparison) told() (waiter string) {
+// sharers returns the lines of package rule for those who share the name.
+func (c *comparison) sharers() (lines string) {
 	c.t.Helper()
-	err := c.n.each(context.Background(), inSchema(`DELETE FROM fenlock.notices RETURNING waiter`, c.n.schema), nil, func(scan func(...any) error) error {
-		var one []byte
-		err := scan(&one)
-		waiter += string(one)
+	err := c.n.each(context.Background(), inSchema(`SELECT x.holder, x.expires, x.origin, x.token FROM fenlock.readers AS x
+		WHERE x.name = $1 ORDER BY x.holder`, c.n.schema), []any{[]byte(oneName)}, func(scan func(...any) error) error {
+		var holder []byte
+		var expires, origin, token int64
+		err := scan(&holder, &expires, &origin, &token)
+		lines += fmt.Sprintf("\n%d %d %d %s", time.Duration(expires)*time.Millisecond, origin, token, holder)
 		return err
 	})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return waiter
+	return lines
+}
+
+// told returns who was notified since the last time.
+func (c *comparison) told() (waiters []string) {
+	c.t.Helper()
+	err := c.n.each(context.Background(), inSchema(`DELETE FROM fenlock.notices RETURNING waiter`, c.n.schema), nil, func(scan func(...any) error) error {
+		var one []byte
+		err := scan(&one)
+		waiters = append(waiters, string(one))
+		return err
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	slices.Sort(waiters)
+	return waiters
 }
 
 // orZero scans NULL as 0.

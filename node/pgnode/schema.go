@@ -45,7 +45,7 @@ type statements struct {
 func statementsIn(name string) statements {
 	in := func(text string) string { return inSchema(text, name) }
 	return statements{
-		serve: in(`SELECT * FROM fenlock.serve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`),
+		serve: in(`SELECT * FROM fenlock.serve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`),
 		enter: in(`SELECT coalesce(recorded, ''), coalesce(id, ''), coalesce(admitted, false), coalesce(waited, 0), coalesce(used, false) FROM fenlock.enter($1, $2, $3)`),
 		admit: in(`SELECT fenlock.admit($1, $2::text::integer[], $3::text::bigint[], $4)`),
 		registers: in(`SELECT coalesce(c.stripe, r.stripe, -1), CASE WHEN m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here THEN coalesce(c.register, r.reserved, 0) ELSE coalesce(r.reserved, c.register, 0) END,
@@ -59,12 +59,12 @@ func statementsIn(name string) statements {
 		leave:  in(`SELECT fenlock.leave($1)`),
 		sweep:  in(`SELECT fenlock.sweep($1)`),
 		clock:  in(`SELECT fenlock.clock()`),
-		inspect: in(`SELECT fenlock.clock(), l.holder, coalesce(l.expires, 0), coalesce(l.origin, 0), coalesce(l.token, 0),
+		inspect: in(`SELECT fenlock.clock(), CASE WHEN l.holder = 'shared:'::bytea THEN fenlock.sharers(l.name, fenlock.clock() / 1000) ELSE l.holder END, coalesce(l.expires, 0), coalesce(l.origin, 0), coalesce(l.token, 0),
 			coalesce((SELECT c.register FROM fenlock.current AS c WHERE c.stripe = $2), (SELECT r.reserved FROM fenlock.registers AS r WHERE r.stripe = $2), 0),
 			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''),
 			coalesce((SELECT m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here FROM fenlock.memory AS m), false)
 			FROM (VALUES ($1::bytea)) AS k (name) LEFT JOIN fenlock.leases AS l ON l.name = k.name`),
-		page: in(`SELECT l.name, l.holder, l.expires, l.origin, l.token, fenlock.clock()
+		page: in(`SELECT l.name, CASE WHEN l.holder = 'shared:'::bytea THEN fenlock.sharers(l.name, fenlock.clock() / 1000) ELSE l.holder END, l.expires, l.origin, l.token, fenlock.clock()
 			FROM fenlock.leases AS l WHERE l.name >= $1 AND l.name > $2 AND substr(l.name, 1, length($1::bytea)) = $1
 				AND l.holder IS NOT NULL AND l.expires > fenlock.clock() / 1000 ORDER BY l.name LIMIT $3`),
 		registersOf: in(`SELECT c.stripe, c.register FROM fenlock.current AS c WHERE c.stripe = ANY ($1::text::integer[])`),

@@ -51,7 +51,9 @@ CREATE UNLOGGED TABLE fenlock.current (
 	reserved bigint NOT NULL
 ) WITH (fillfactor = 30);
 
--- Leases: expires in milliseconds of the server's clock. No holder: released.
+-- Leases: expires in milliseconds of the server's clock. No holder: released. The holder
+-- "shared:" stands for those in fenlock.readers. Such a lease ends with the last of them, and
+-- its origin is the number that was promised to one of them last, 0 if none was.
 CREATE UNLOGGED TABLE fenlock.leases (
 	name    bytea PRIMARY KEY,
 	holder  bytea,
@@ -59,6 +61,17 @@ CREATE UNLOGGED TABLE fenlock.leases (
 	origin  bigint NOT NULL,
 	token   bigint NOT NULL
 ) WITH (fillfactor = 30);
+
+-- Those who share a name, and the reservations ("next:" and the waiter) of those who are to.
+-- They mean nothing unless the name's lease is "shared:".
+CREATE UNLOGGED TABLE fenlock.readers (
+	name    bytea NOT NULL,
+	holder  bytea NOT NULL,
+	expires bigint NOT NULL,
+	origin  bigint NOT NULL,
+	token   bigint NOT NULL,
+	PRIMARY KEY (name, holder)
+) WITH (fillfactor = 50);
 
 -- Waiter queues: one row for each name that somebody waits for, with its end in
 -- milliseconds, and one for each waiter.
@@ -155,22 +168,6 @@ CREATE FUNCTION fenlock.reachable(who bytea, now bigint) RETURNS boolean LANGUAG
 			CASE WHEN l.pid IS NULL THEN l.seen > now - 3000 ELSE EXISTS (SELECT FROM pg_stat_get_activity(l.pid)) END)
 $$;
 
--- Takes the first who can be told out of the queue. It stops at self, who asks by itself.
-CREATE FUNCTION fenlock.next(key bytea, self bytea, now bigint) RETURNS bytea LANGUAGE plpgsql AS $$
-DECLARE first bytea;
-BEGIN
-	LOOP
-		first := fenlock.head(key, now);
-		IF first IS NULL OR first = self THEN
-			RETURN NULL;
-		END IF;
-		PERFORM fenlock.dequeue(key, first);
-		IF fenlock.reachable(first, now) THEN
-			RETURN first;
-		END IF;
-	END LOOP;
-END $$;
-
 -- Tells a waiter that the name is reserved for it. Nobody is told before the commit.
 CREATE FUNCTION fenlock.tell(who bytea, now bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -184,14 +181,83 @@ BEGIN
 	END IF;
 END $$;
 
+-- When the last of those who share a name ends, NULL if there is none.
+CREATE FUNCTION fenlock.last(key bytea) RETURNS bigint LANGUAGE sql AS $$
+	SELECT max(x.expires) FROM fenlock.readers AS x WHERE x.name = key
+$$;
+
+-- Makes the lease of a name one that several share: nobody yet.
+CREATE FUNCTION fenlock.share(key bytea, OUT owner bytea, OUT ends bigint, OUT epoch bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	DELETE FROM fenlock.readers AS x WHERE x.name = key; -- who is left of an earlier one
+	owner := 'shared:'::bytea;
+	ends := 0;
+	epoch := 0;
+END $$;
+
+-- Those who share a name as one holder, for people: the first of them, and a line for each other
+-- one. Who is to share it, and has not come yet, is not among them.
+CREATE FUNCTION fenlock.sharers(key bytea, now bigint) RETURNS bytea LANGUAGE sql AS $$
+	SELECT 'shared:0'::bytea || coalesce(string_agg(decode('0a302030203020', 'hex') || CASE WHEN s.n = 1 THEN s.holder ELSE ''::bytea END, ''::bytea ORDER BY s.n), ''::bytea)
+		FROM (SELECT x.holder, row_number() OVER (ORDER BY x.holder) AS n FROM fenlock.readers AS x
+			WHERE x.name = key AND x.expires > now AND substr(x.holder, 1, 5) <> 'next:'::bytea) AS s
+$$;
+
+-- Takes the first who can be told out of the queue, reserves the name for that one, and tells it;
+-- of those who want to share it, all that come one after the other. It stops at self, who asks by
+-- itself. The lease is what serve knows of it: epoch is the origin of one that is shared.
+CREATE FUNCTION fenlock.next(key bytea, self bytea, now bigint, INOUT owner bytea, INOUT ends bigint, INOUT epoch bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	first bytea;
+	reads boolean;
+	many  integer := 0;
+BEGIN
+	IF owner = 'shared:'::bytea THEN
+		SELECT count(*) INTO many FROM fenlock.readers AS x WHERE x.name = key;
+	ELSIF owner IS NOT NULL THEN
+		RETURN;
+	END IF;
+	LOOP
+		first := fenlock.head(key, now);
+		IF first IS NULL OR first = self THEN
+			RETURN;
+		END IF;
+		reads := substr(first, 34, 1) = '0'::bytea; -- after the client and a colon
+		IF reads AND many >= 256 THEN
+			RETURN;
+		END IF;
+		IF fenlock.reachable(first, now) THEN
+			IF NOT reads AND many > 0 THEN
+				RETURN; -- it has to wait for those who share the name, and who comes has to wait for it
+			END IF;
+			PERFORM fenlock.dequeue(key, first);
+			PERFORM fenlock.tell(first, now);
+			IF NOT reads THEN
+				owner := 'next:'::bytea || first;
+				ends := now + 1000;
+				RETURN;
+			END IF;
+			IF many = 0 THEN
+				SELECT s.owner, s.ends, s.epoch INTO owner, ends, epoch FROM fenlock.share(key) AS s;
+			END IF;
+			INSERT INTO fenlock.readers VALUES (key, 'next:'::bytea || first, now + 1000, 0, 0)
+				ON CONFLICT (name, holder) DO UPDATE SET expires = excluded.expires;
+			ends := greatest(ends, now + 1000);
+			many := many + 1;
+		ELSE
+			PERFORM fenlock.dequeue(key, first);
+		END IF;
+	END LOOP;
+END $$;
+
 -- serve carries out an operation on a name: package node/rule, line by line. The number of
 -- the operation and that of the status are package node's. Times: ttl and remaining in
 -- milliseconds, clock in microseconds. "mine" is what the client takes the group's terms to
--- be; a client with others gets no answer but "rejoining".
+-- be; a client with others gets no answer but "rejoining". "shares" is Request.Shared.
 --
 -- The row of the stripe is locked first, and everything is read after that, by statements
 -- of their own: in READ COMMITTED each sees what was committed before it.
-CREATE FUNCTION fenlock.serve(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text,
+CREATE FUNCTION fenlock.serve(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean,
 	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	votes   boolean;
@@ -202,14 +268,15 @@ DECLARE
 	queued  boolean; -- it has a queue, maybe one that has expired
 	owner   bytea; -- of the lease, NULL: nobody's
 	ends    bigint;
-	born    bigint; -- its origin
+	born    bigint; -- its origin, or the epoch of those who share it
 	told    bigint; -- the token that the owner has told
 	before  bytea;
 	until   bigint;
 	was     bigint;
 	saw     bigint;
-	notify  bytea;
+	since   bigint;
 	freed   boolean := false;
+	mate    record; -- one of those who share the name
 BEGIN
 	IF current_setting('transaction_isolation') <> 'read committed' THEN
 		RAISE EXCEPTION 'fenlock: the transaction is % and must be read committed: a lock that is decided upon by an old snapshot is held twice', current_setting('transaction_isolation')
@@ -235,29 +302,41 @@ BEGIN
 	before := owner;
 	until := ends;
 	saw := told;
+	since := born;
 	clock := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint;
 	now := clock / 1000;
 	IF ends <= now THEN
 		owner := NULL;
+	ELSIF owner = 'shared:'::bytea THEN
+		DELETE FROM fenlock.readers AS x WHERE x.name = key AND x.expires <= now;
 	END IF;
 
 	-- Who comes first goes first: giveWay and giveUp.
-	IF op = 1 AND votes THEN
+	IF op = 1 AND votes AND NOT shares THEN
 		IF asker <> '' AND owner = 'next:'::bytea || asker THEN
 			owner := NULL;
 		ELSIF owner IS NULL AND queued AND fenlock.head(key, now) IS NOT NULL THEN
 			PERFORM fenlock.enqueue(key, asker, at, now);
-			notify := fenlock.next(key, asker, now);
-		END IF;
-		IF notify IS NOT NULL THEN
-			owner := 'next:'::bytea || notify;
-			ends := now + 1000;
+			SELECT n.owner, n.ends, n.epoch INTO owner, ends, born FROM fenlock.next(key, asker, now, owner, ends, born) AS n;
 		END IF;
 	END IF;
 
 	IF op = 4 THEN
 		status := 4;
-		IF owner = who THEN
+		IF owner = 'shared:'::bytea THEN
+			DELETE FROM fenlock.readers AS x WHERE x.name = key AND x.holder = who;
+			IF FOUND THEN
+				status := 1;
+			END IF;
+			IF asker <> '' THEN
+				DELETE FROM fenlock.readers AS x WHERE x.name = key AND x.holder = 'next:'::bytea || asker;
+			END IF;
+			ends := fenlock.last(key);
+			IF ends IS NULL THEN
+				owner := NULL;
+			END IF;
+			freed := true; -- there is room for those who want to share it
+		ELSIF owner = who THEN
 			owner := NULL;
 			status := 1;
 			freed := true;
@@ -274,14 +353,64 @@ BEGIN
 			END IF;
 		END IF;
 		IF freed AND (queued OR asker <> '') THEN
-			notify := fenlock.next(key, asker, now);
+			SELECT n.owner, n.ends, n.epoch INTO owner, ends, born FROM fenlock.next(key, asker, now, owner, ends, born) AS n;
 		END IF;
 	ELSIF NOT votes THEN
 		status := 5;
+	ELSIF op = 1 AND shares THEN
+		-- freed is that it was called, and comes.
+		IF owner = 'shared:'::bytea AND asker <> '' THEN
+			DELETE FROM fenlock.readers AS x WHERE x.name = key AND x.holder = 'next:'::bytea || asker;
+			freed := FOUND;
+			IF freed THEN
+				ends := fenlock.last(key);
+				IF ends IS NULL THEN
+					owner := NULL;
+				END IF;
+			END IF;
+		END IF;
+		IF NOT freed AND queued AND (owner IS NULL OR owner = 'shared:'::bytea) AND fenlock.head(key, now) IS NOT NULL THEN
+			PERFORM fenlock.enqueue(key, asker, at, now);
+			SELECT n.owner, n.ends, n.epoch INTO owner, ends, born FROM fenlock.next(key, asker, now, owner, ends, born) AS n;
+		END IF;
+		IF owner <> 'shared:'::bytea OR (NOT freed AND queued AND coalesce(fenlock.head(key, now), asker) <> asker) THEN
+			status := 2;
+		ELSIF owner IS NOT NULL THEN
+			SELECT count(*) AS many, coalesce(bool_or(x.holder = who), false) AS again INTO mate FROM fenlock.readers AS x WHERE x.name = key;
+			IF mate.many >= 256 OR mate.again THEN
+				status := 2;
+			END IF;
+		END IF;
+		IF status = 2 THEN
+			heldby := CASE WHEN owner = 'shared:'::bytea THEN fenlock.sharers(key, now) ELSE owner END;
+			remaining := ends - now;
+			ahead := fenlock.enqueue(key, asker, at, now);
+		ELSE
+			IF owner IS NULL THEN
+				SELECT s.owner, s.ends, s.epoch INTO owner, ends, born FROM fenlock.share(key) AS s;
+			END IF;
+			IF born = 0 THEN
+				r := greatest(r + 1, num);
+				born := r;
+			END IF;
+			INSERT INTO fenlock.readers VALUES (key, who, now + ttl, born, 0);
+			ends := greatest(ends, now + ttl);
+			status := 1;
+			register := born;
+			IF queued THEN
+				IF asker <> '' THEN
+					PERFORM fenlock.dequeue(key, asker);
+				END IF;
+				SELECT n.owner, n.ends, n.epoch INTO owner, ends, born FROM fenlock.next(key, ''::bytea, now, owner, ends, born) AS n;
+			END IF;
+		END IF;
 	ELSIF op = 1 THEN
 		IF owner IS NOT NULL THEN
 			status := 2;
 			heldby := owner;
+			IF owner = 'shared:'::bytea THEN
+				heldby := fenlock.sharers(key, now);
+			END IF;
 			remaining := ends - now;
 			ahead := fenlock.enqueue(key, asker, at, now);
 		ELSE
@@ -297,7 +426,21 @@ BEGIN
 			END IF;
 		END IF;
 	ELSIF op = 2 THEN
-		IF owner IS DISTINCT FROM who THEN
+		IF owner = 'shared:'::bytea THEN
+			PERFORM FROM fenlock.readers AS x WHERE x.name = key AND x.holder = who;
+			IF NOT FOUND THEN
+				status := 4;
+			ELSIF r > num THEN
+				status := 3;
+				register := r;
+			ELSE
+				r := num;
+				born := num;
+				UPDATE fenlock.readers AS x SET token = num WHERE x.name = key AND x.holder = who;
+				status := 1;
+				register := num;
+			END IF;
+		ELSIF owner IS DISTINCT FROM who THEN
 			status := 4;
 		ELSIF r > num THEN
 			status := 3;
@@ -308,7 +451,41 @@ BEGIN
 			status := 1;
 			register := num;
 		END IF;
+	ELSIF op = 3 AND shares THEN
+		IF owner = 'shared:'::bytea THEN
+			SELECT x.origin, x.token INTO mate FROM fenlock.readers AS x WHERE x.name = key AND x.holder = who;
+			IF NOT FOUND THEN
+				SELECT r AS origin, 0::bigint AS token INTO mate;
+			END IF;
+		ELSIF owner IS NULL OR owner = who OR substr(owner, 1, 5) = 'next:'::bytea THEN
+			IF owner = who THEN
+				freed := true; -- those who want to share it can come
+				SELECT born AS origin, told AS token INTO mate;
+			ELSE
+				SELECT r AS origin, 0::bigint AS token INTO mate;
+			END IF;
+			SELECT s.owner, s.ends, s.epoch INTO owner, ends, born FROM fenlock.share(key) AS s;
+		ELSE
+			status := 4;
+		END IF;
+		IF status IS NULL THEN
+			INSERT INTO fenlock.readers VALUES (key, who, now + ttl, mate.origin, CASE WHEN own > 0 THEN own ELSE mate.token END)
+				ON CONFLICT (name, holder) DO UPDATE SET expires = excluded.expires, token = excluded.token;
+			ends := fenlock.last(key);
+			r := greatest(r, num);
+			status := 1;
+			register := mate.origin;
+			IF freed AND queued THEN
+				SELECT n.owner, n.ends, n.epoch INTO owner, ends, born FROM fenlock.next(key, ''::bytea, now, owner, ends, born) AS n;
+			END IF;
+		END IF;
 	ELSIF op = 3 THEN
+		IF owner = 'shared:'::bytea THEN
+			PERFORM FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea;
+			IF NOT FOUND THEN
+				owner := NULL; -- reserved for who is to share it, and for nobody else
+			END IF;
+		END IF;
 		IF owner IS NULL OR (owner <> who AND substr(owner, 1, 5) = 'next:'::bytea) THEN
 			owner := who;
 			born := r;
@@ -331,17 +508,12 @@ BEGIN
 		status := 1;
 		register := r;
 		IF queued THEN
-			notify := fenlock.next(key, ''::bytea, now);
+			SELECT n.owner, n.ends, n.epoch INTO owner, ends, born FROM fenlock.next(key, ''::bytea, now, owner, ends, born) AS n;
 		END IF;
 	ELSE
 		RAISE EXCEPTION 'fenlock: there is no operation %', op USING ERRCODE = 'FL002';
 	END IF;
 
-	IF notify IS NOT NULL THEN
-		owner := 'next:'::bytea || notify;
-		ends := now + 1000;
-		PERFORM fenlock.tell(notify, now);
-	END IF;
 	IF r <> was THEN
 		IF r > cap THEN
 			-- On the disk, and on the replicas that the server waits for, before anybody is answered.
@@ -353,13 +525,19 @@ BEGIN
 		END IF;
 		UPDATE fenlock.current AS c SET register = r, reserved = cap WHERE c.stripe = place;
 	END IF;
-	IF owner IS DISTINCT FROM before OR (owner IS NOT NULL AND (ends <> until OR told <> saw)) THEN
+	IF owner IS DISTINCT FROM before OR (owner IS NOT NULL AND (ends <> until OR told <> saw OR born <> since)) THEN
+		IF owner = 'shared:'::bytea THEN
+			told := 0; -- each has its own
+		END IF;
 		IF had THEN
 			UPDATE fenlock.leases AS l SET holder = owner, expires = coalesce(ends, 0), origin = coalesce(born, 0), token = coalesce(told, 0) WHERE l.name = key;
 			had := FOUND; -- or it was swept meanwhile
 		END IF;
 		IF NOT had AND owner IS NOT NULL THEN
 			INSERT INTO fenlock.leases VALUES (key, owner, ends, coalesce(born, 0), coalesce(told, 0));
+		END IF;
+		IF before = 'shared:'::bytea AND owner IS DISTINCT FROM before THEN
+			DELETE FROM fenlock.readers AS x WHERE x.name = key;
 		END IF;
 	END IF;
 END $$;
@@ -393,7 +571,8 @@ BEGIN
 	END IF;
 	used := EXISTS (SELECT FROM fenlock.meta AS m WHERE m.key = 'used');
 	untouched := EXISTS (SELECT FROM fenlock.memory AS m WHERE m.id = '' AND m.xmin::text::bigint = m.made AND m.server = m.here);
-	DELETE FROM fenlock.memory AS m WHERE m.xmin::text::bigint <> m.made OR m.server <> m.here OR m.terms <> mine;
+	-- A wait that has not begun yet, because the clock was set back, is begun anew: it would last until then.
+	DELETE FROM fenlock.memory AS m WHERE m.xmin::text::bigint <> m.made OR m.server <> m.here OR m.terms <> mine OR NOT m.admitted AND m.since > fenlock.clock();
 	SELECT m.id, m.admitted, fenlock.clock() - m.since INTO id, admitted, waited FROM fenlock.memory AS m;
 	IF FOUND THEN
 		RETURN;
@@ -464,6 +643,8 @@ BEGIN
 	ELSIF part = 2 THEN
 		DELETE FROM fenlock.leases WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM fenlock.leases AS l
 			WHERE l.expires <= now OR l.holder IS NULL LIMIT 10000 FOR UPDATE SKIP LOCKED));
+		DELETE FROM fenlock.readers WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM fenlock.readers AS x
+			WHERE x.expires <= now LIMIT 10000 FOR UPDATE SKIP LOCKED));
 	ELSIF part = 3 THEN
 		-- It waits for nobody: serve may have the row of a waiter and want that of the queue.
 		names := ARRAY(SELECT q.name FROM fenlock.queues AS q WHERE q.expires <= now LIMIT 1000 FOR UPDATE SKIP LOCKED);

@@ -13,30 +13,49 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// watch is what is known of a name: who holds it, and the largest token that was answered.
+// watch is what is known of a name: how many share it, or who has it alone, as a number below zero; and
+// the largest token that was answered.
 type watch struct{ holder, token atomic.Int64 }
 
+// take and leave report whether somebody may have the name beside those who have it.
+func (w *watch) take(me int64, shared bool) bool {
+	if shared {
+		return w.holder.Add(1) > 0
+	}
+	return w.holder.CompareAndSwap(0, -me)
+}
+
+func (w *watch) leave(me int64, shared bool) bool {
+	if shared {
+		return w.holder.Add(-1) >= 0
+	}
+	return w.holder.CompareAndSwap(-me, 0)
+}
+
 // Everything at once, on few names, while rows are swept and tables are rewritten: nobody holds
-// what somebody else holds, tokens follow the order of time, and no lease is lost.
+// what somebody else holds, unless both share it, tokens follow the order of time, and no lease is lost.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	nodes := []*Node{alone(t, u), alone(t, u), alone(t, u)}
 	var names [3]watch
-	var grants, lost, failed atomic.Int64
+	var grants, joined, lost, failed atomic.Int64
 	until := time.Now().Add(4 * time.Second)
 	var all sync.WaitGroup
 	for i := range 9 {
-		n, me, waiter := nodes[i%3], int64(i+1), ""
-		if i%3 > 0 {
-			waiter = fmt.Sprintf("%032x:%d", i, i)
-		}
+		n, me := nodes[i%3], int64(i+1)
 		all.Go(func() {
 			for time.Now().Before(until) {
 				which := rand.IntN(len(names))
 				name, w := fmt.Sprint("name", which), &names[which]
-				r := asks(name, waiter, time.Now().UnixMicro())
+				r := asks(name, "", time.Now().UnixMicro())
+				r.Shared = rand.IntN(2) == 0
+				if i%3 > 0 && r.Shared {
+					r.Place.Waiter = fmt.Sprintf("%032x:0%d", i, i)
+				} else if i%3 > 0 {
+					r.Place.Waiter = fmt.Sprintf("%032x:%d", i, i)
+				}
 				before := w.token.Load()
 				a, err := n.Do(t.Context(), as(node.Acquire, r))
 				r.Place.Stamp = 0
@@ -48,11 +67,14 @@ func TestStorm(t *testing.T) {
 					failed.Add(1)
 				case a.Status == node.Granted:
 					grants.Add(1)
-					if int64(a.Register) <= before {
-						t.Errorf("%s: the token %d after %d", name, a.Register, before)
+					if int64(a.Register) < before || int64(a.Register) == before && !r.Shared {
+						t.Errorf("%s: the token %d after %d, shared: %v", name, a.Register, before, r.Shared)
 					}
-					if !w.holder.CompareAndSwap(0, me) {
-						t.Errorf("%s is held by %d and %d", name, w.holder.Load(), me)
+					if !w.take(me, r.Shared) {
+						t.Errorf("%s is held by %d and %d, shared: %v", name, w.holder.Load(), me, r.Shared)
+					}
+					if w.holder.Load() > 1 {
+						joined.Add(1)
 					}
 					for last := w.token.Load(); int64(a.Register) > last && !w.token.CompareAndSwap(last, int64(a.Register)); last = w.token.Load() {
 					}
@@ -62,7 +84,7 @@ func TestStorm(t *testing.T) {
 							t.Errorf("%s: extend: %+v", name, a)
 						}
 					}
-					if !w.holder.CompareAndSwap(me, 0) {
+					if !w.leave(me, r.Shared) {
 						t.Errorf("%s was held by %d too", name, w.holder.Load())
 					}
 					for range tries {
@@ -94,13 +116,13 @@ func TestStorm(t *testing.T) {
 	}
 	disturb(`UPDATE fenlock.sweeps SET at = 0`, `SELECT fenlock.sweep(1)`, `SELECT fenlock.sweep(2)`, `SELECT fenlock.sweep(3)`, `SELECT fenlock.sweep(4)`,
 		`UPDATE fenlock.queues SET expires = 0 WHERE random() < 0.2`)
-	disturb(`VACUUM FULL fenlock.leases`, `REINDEX TABLE fenlock.current`, `CLUSTER fenlock.leases USING leases_pkey`, `VACUUM (FREEZE) fenlock.memory`, `VACUUM FULL fenlock.current`, `VACUUM FULL fenlock.memory`)
+	disturb(`VACUUM FULL fenlock.leases`, `VACUUM FULL fenlock.readers`, `REINDEX TABLE fenlock.current`, `CLUSTER fenlock.leases USING leases_pkey`, `VACUUM (FREEZE) fenlock.memory`, `VACUUM FULL fenlock.current`, `VACUUM FULL fenlock.memory`)
 	disturb(`SELECT fenlock.poll('00000000000000000000000000000001')`, `SELECT fenlock.listen('00000000000000000000000000000002', true)`, `SELECT fenlock.enter('5000 alone', true, 'x')`, `SELECT fenlock.admit('x', '{1}', '{5}', '')`)
 	all.Wait()
 	var deadlocks int
 	admin.db.QueryRow(`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`).Scan(&deadlocks)
-	t.Logf("%d acquired, %d failed, %d deadlocks", grants.Load(), failed.Load(), deadlocks)
-	if grants.Load() < 20 {
+	t.Logf("%d acquired, %d beside others, %d failed, %d deadlocks", grants.Load(), joined.Load(), failed.Load(), deadlocks)
+	if grants.Load() < 20 || joined.Load() == 0 {
 		t.Error("too few were granted to show anything")
 	}
 }

@@ -9,8 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 
 	"github.com/fenlock/fenlock/node/secretfile"
 )
@@ -104,6 +107,9 @@ func parse(rawURL string) (t target, err error) {
 		return t, invalidf("%s: it is not accepted: %v", u.Host, innermost(err))
 	}
 	t.config.RuntimeParams["application_name"] = "fenlock"
+	t.config.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.DeadlineContextWatcherHandler{Conn: c.Conn(), DeadlineDelay: lateAnswer}
+	}
 	t.name = fmt.Sprintf("%s/%s", u.Host, t.config.Database)
 	if database == "" {
 		t.name = fmt.Sprintf("%s/%s", u.Host, t.config.Database)
@@ -117,6 +123,12 @@ func parse(rawURL string) (t target, err error) {
 	}
 	return t, nil
 }
+
+// lateAnswer is for how long a connection waits for what it has asked once nobody wants to know
+// it any more. Without it, each request that is late would cost its connection, and the next one
+// a new one, which costs the server as much as twenty operations: one that was slow for a
+// moment would stay so.
+const lateAnswer = time.Second
 
 // innermost is what an error wraps, which repeats no connection string.
 func innermost(err error) error {

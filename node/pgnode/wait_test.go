@@ -103,7 +103,7 @@ func TestNotified(t *testing.T) {
 			for i := range 20 {
 				r := request(name, 0)
 				want(t, node.Granted)(releases.Do(t.Context(), as(node.Acquire, r)))
-				waiter := fmt.Sprint(client, ":", i)
+				waiter := fmt.Sprint(client, ":", 1+i) // a number with a 0 before is of those who share
 				want(t, node.Held)(waits.Do(t.Context(), as(node.Acquire, asks(name, waiter+":läbel", 1))))
 				want(t, node.Granted)(releases.Do(t.Context(), as(node.Release, r)))
 				next := told.next(t)
@@ -123,6 +123,52 @@ func TestNotified(t *testing.T) {
 			}
 			waits.Close()
 		})
+	}
+}
+
+// Those who want to share a name are told together, whether they listen or ask.
+func TestNotifiedTogether(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartPostgres(t)
+	u := newSchema(t, server)
+	db := open(t, u).db
+	db.SetMaxOpenConns(2) // none of them can be set aside
+	asksAgain, err := New(db, "pool", open(t, u).schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { asksAgain.Close() })
+	if err := asksAgain.Join(node.Group{Nodes: []node.Node{asksAgain}, MaxTTL: maxTTL}); err != nil {
+		t.Fatal(err)
+	}
+	holds, nodes := alone(t, u), []*Node{alone(t, u), asksAgain}
+	r := request("a", 0)
+	want(t, node.Granted)(holds.Do(t.Context(), as(node.Acquire, r)))
+	var told []events
+	ask := func(i, number int) node.Request {
+		mine := asks("a", fmt.Sprint(clients[i], ":0", number), int64(1+i))
+		mine.Op, mine.Shared = node.Acquire, true
+		return mine
+	}
+	for i, n := range nodes {
+		told = append(told, listen(t, n, clients[i]))
+		for number := range 2 {
+			want(t, node.Held)(n.Do(t.Context(), ask(i, number)))
+		}
+	}
+	want(t, node.Granted)(holds.Do(t.Context(), as(node.Release, r)))
+	for i := range nodes {
+		got := map[string]bool{}
+		for len(got) < 2 {
+			if waiter := told[i].next(t); waiter != "" {
+				got[waiter] = true
+			}
+		}
+		for number := range 2 {
+			if waiter := ask(i, number).Place.Waiter; !got[waiter] {
+				t.Errorf("%v were notified, and not %q", got, waiter)
+			}
+		}
 	}
 }
 
