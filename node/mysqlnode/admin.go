@@ -102,7 +102,7 @@ func (n *Node) page(ctx context.Context, prefix string, from int) (page []node.L
 		return nil, err
 	}
 	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, token, leases FROM fenlock_stripes
-		WHERE stripe >= %d AND stripe < %d AND leases <> '' ORDER BY stripe`, from, from+pageSize))
+		WHERE stripe >= %d AND stripe < %d AND LENGTH(leases) > 0 ORDER BY stripe LIMIT %d`, from, from+pageSize, pageSize))
 	if err != nil {
 		return nil, err
 	}

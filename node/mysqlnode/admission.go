@@ -92,23 +92,32 @@ func (n *Node) registers(ctx context.Context) (r node.Registers, err error) {
 	if v, _, _ := m.decide(s, now, 0); v == vote || v == goOn {
 		r.Admitted, r.Memory, r.Empty = true, m.Memory, m.Empty
 	}
-	rows, err := conn.QueryContext(ctx, `SELECT stripe, token FROM fenlock_stripes WHERE token > 0`)
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, token FROM fenlock_stripes LIMIT %d`, node.Stripes+1))
 	if err != nil {
 		return r, err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	read := 0
+	for ; rows.Next(); read++ {
 		var stripe int
 		var token int64
 		if err := rows.Scan(&stripe, &token); err != nil {
 			return r, err
 		}
-		if stripe < 0 || stripe >= node.Stripes || token > int64(fence.MaxToken) {
+		if stripe < 0 || stripe >= node.Stripes || token < 0 || token > int64(fence.MaxToken) {
 			return r, fmt.Errorf("%w: stripe %d has the register %d", errDamaged, stripe, token)
 		}
-		r.Tokens[stripe] = fence.Token(token)
+		if token > 0 {
+			r.Tokens[stripe] = fence.Token(token)
+		}
 	}
-	return r, rows.Err()
+	if err := rows.Err(); err != nil {
+		return r, err
+	}
+	if read < node.Stripes { // what is missing may have been a register that counts
+		return r, misconfigured("%d rows are missing in fenlock_stripes, which has been emptied: %s", node.Stripes-read, runMigrate)
+	}
+	return r, nil
 }
 
 // admitted reports whether the server that a row was read from may vote, and refuses one
@@ -117,20 +126,18 @@ func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) 
 	if r.identity != s.identity {
 		return false, errors.New("the connection leads to another server than when it was made: a proxy moves it between servers, or sends reads to replicas; name the primary itself")
 	}
+	if r.flushing != s.flushing {
+		// The settings were changed under it. What they mean is looked up anew.
+		if key, is := n.sessions.of(conn); is {
+			n.sessions.forget(key)
+		}
+		return false, errConflict
+	}
 	m := n.facts.Load()
 	if m == nil || m.version != r.meta {
 		var err error
 		if m, _, err = readMeta(ctx, conn); err != nil {
 			return false, err
-		}
-		if v, _, _ := m.decide(s, r.now, 0); v == vote && s.volatile != "" && m.Volatile == "" {
-			// The settings were changed under it: what is committed from now on may be lost.
-			after := *m
-			after.Volatile = s.volatile
-			if _, err := m.write(ctx, conn, &after); err != nil {
-				return false, err
-			}
-			return false, errConflict
 		}
 		n.facts.Store(m)
 	}
@@ -144,8 +151,17 @@ func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) 
 			}
 		}
 	}
-	v, _, _ := m.decide(s, r.now, 0)
-	return v == vote && m.version == r.meta, nil
+	if v, _, _ := m.decide(s, r.now, 0); v != vote || m.version != r.meta {
+		return false, nil
+	}
+	// Who only looks may have no right to write.
+	if after := m.corrected(s); after != nil && n.group.joined.Load() != nil {
+		if _, err := m.write(ctx, conn, after); err != nil {
+			return false, err
+		}
+		return false, errConflict
+	}
+	return true, nil
 }
 
 // admit tries to admit the server. It returns "" if that may vote now, or why it may not.
@@ -206,7 +222,11 @@ func (n *Node) tryToAdmit(ctx context.Context) (detail string, left time.Duratio
 	if err != nil {
 		return "", 0, err
 	}
-	defer func() { conn.Close() }()
+	defer func() {
+		if conn != nil {
+			conn.Close()
+		}
+	}()
 	m, now, err := readMeta(ctx, conn)
 	if err != nil {
 		return "", 0, err
@@ -247,10 +267,13 @@ func (n *Node) tryToAdmit(ctx context.Context) (detail string, left time.Duratio
 	if err != nil {
 		return err.Error(), retryAdmission, nil
 	}
+	seen := s
 	if conn, s, err = n.conn(ctx); err != nil {
 		return "", 0, err
 	}
-	if s.identity != self.Server {
+	// The verdict was on that run: another client may have admitted it since, and what both
+	// have written may be lost.
+	if s.identity != seen.identity || s.started != seen.started {
 		return "the server has changed while it was admitted", 0, nil
 	}
 	if err := raise(ctx, conn, merged.Tokens); err != nil {
@@ -297,7 +320,7 @@ func raise(ctx context.Context, conn *sql.Conn, tokens map[int]fence.Token) erro
 		if rows.Len() > 0 {
 			rows.WriteByte(',')
 		}
-		fmt.Fprintf(&rows, "(%d,%d,%d,0,'','','')", stripe, random(), uint64(token))
+		fmt.Fprintf(&rows, "(%d,%d,%d,0,x'',x'',x'')", stripe, random(), uint64(token))
 	}
 	_, err := conn.ExecContext(ctx, `INSERT INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices) VALUES `+rows.String()+
 		` ON DUPLICATE KEY UPDATE version = VALUES(version), token = GREATEST(token, VALUES(token))`)

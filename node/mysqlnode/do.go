@@ -13,11 +13,14 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
+// Shares implements node.Sharer.
+func (n *Node) Shares() {}
+
 // Do implements node.Node. A conflict with another client, and a connection that turns out
 // to be broken before anything was written on it, are no end: nothing was carried out, and
 // it begins again.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := rule.Check(r); err != nil {
+	if err := rule.CheckShared(r); err != nil {
 		return node.Answer{}, n.fail(r.Op.String(), err)
 	}
 	if facts := n.facts.Load(); facts != nil && facts.maxTTL() != 0 && r.TTL > facts.maxTTL() && (r.Op == node.Acquire || r.Op == node.Extend) {
@@ -26,7 +29,10 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	if n.life.Err() != nil {
 		return node.Answer{}, n.fail(r.Op.String(), node.NotSent(errClosed))
 	}
-	a, err := n.serve(ctx, r)
+	until, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.life, cancel)()
+	a, err := n.serve(until, r)
 	if err != nil {
 		return node.Answer{}, n.fail(r.Op.String(), contextual(ctx, n.life, err))
 	}

@@ -3,6 +3,7 @@ package mysqlnode
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -90,9 +91,20 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 	return err
 }
 
-// damaged counts the rows that nobody can use.
+// damaged counts the rows that nobody can use, a page at a time.
 func damaged(ctx context.Context, conn *sql.Conn) (bad int, err error) {
-	rows, err := conn.QueryContext(ctx, `SELECT token, leases FROM fenlock_stripes WHERE token <> 0 OR leases <> ''`)
+	for from := 0; from < node.Stripes; from += pageSize {
+		more, err := damagedIn(ctx, conn, from)
+		if bad += more; err != nil {
+			return bad, err
+		}
+	}
+	return bad, nil
+}
+
+func damagedIn(ctx context.Context, conn *sql.Conn, from int) (bad int, err error) {
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT token, leases FROM fenlock_stripes
+		WHERE stripe >= %d AND stripe < %d AND (token <> 0 OR LENGTH(leases) > 0) LIMIT %d`, from, from+pageSize, pageSize))
 	if err != nil {
 		return 0, err
 	}

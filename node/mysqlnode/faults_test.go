@@ -13,6 +13,7 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/mysqlnode"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // A server that keeps what it has committed goes on where it was killed.
@@ -45,9 +46,10 @@ func TestKilledServerKeepsLocks(t *testing.T) {
 func TestForgetfulServerWaits(t *testing.T) {
 	const maxTTL = 3 * time.Second
 	for name, settings := range map[string][]string{
-		"flush": {"innodb-flush-log-at-trx-commit=2"},
-		"log":   {"log-bin=log", "sync-binlog=0", "server-id=7"},
-		"later": nil,
+		"flush":           {"innodb-flush-log-at-trx-commit=2"},
+		"log":             {"log-bin=log", "sync-binlog=0", "server-id=7"},
+		"later":           nil,
+		"while connected": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := testserver.StartMariaDB(t, settings...)
@@ -64,6 +66,10 @@ func TestForgetfulServerWaits(t *testing.T) {
 				again := open(t, s.URL()) // who connects sees it
 				join(t, again, maxTTL, false)
 				want(t, node.Held)(again.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), maxTTL)))
+			}
+			if name == "while connected" {
+				run(t, s, `SET GLOBAL innodb_flush_log_at_trx_commit = 2`)
+				want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, lock)))
 			}
 			s.Kill()
 			time.Sleep(time.Second) // a run is known by the second in which it began
@@ -91,6 +97,25 @@ func TestForgetfulServerWaits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A crash may cost the record of the first admission as well, with all that was granted since:
+// what is left are tables that were made long ago and were never used.
+func TestCrashAfterTheFirstLock(t *testing.T) {
+	const maxTTL = 3 * time.Second
+	s := testserver.StartMariaDB(t, "innodb-flush-log-at-trx-commit=0")
+	n := open(t, s.URL())
+	if err := n.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(maxTTL + time.Second) // the tables are old, and on the disk
+	join(t, n, maxTTL, false)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), maxTTL)))
+	s.Kill()
+	s.Restart()
+	another := open(t, s.URL())
+	join(t, another, maxTTL, false)
+	want(t, node.Rejoining)(another.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), maxTTL)))
 }
 
 // A replica that was promoted, and a backup on another machine, have what they have.
@@ -302,4 +327,93 @@ func TestGrantsAreWritten(t *testing.T) {
 		want(t, node.Granted)(other.Do(t.Context(), request(node.ForceRelease, "a")))
 	})
 	want(t, node.Lost)(n.Do(t.Context(), as(node.Confirm, lock)))
+}
+
+// What was noticed of another server counts for the time after it only: the one before has
+// granted locks since, which the other may lack.
+func TestSwitchedBack(t *testing.T) {
+	const maxTTL = 2 * time.Second
+	s := testserver.StartMariaDB(t, "server-id=1")
+	n := open(t, s.URL())
+	if err := n.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	join(t, n, maxTTL, true)
+	ask := func() node.Request {
+		return as(node.Acquire, request(node.Acquire, fmt.Sprint("switched ", holders)), maxTTL)
+	}
+	moved := func(to string) {
+		t.Helper()
+		s.Stop()
+		s.Restart("server-id=" + to)
+	}
+	want(t, node.Granted)(n.Do(t.Context(), ask()))
+	moved("2")
+	want(t, node.Rejoining)(n.Do(t.Context(), ask()))
+	moved("1")
+	want(t, node.Granted)(n.Do(t.Context(), ask()))
+	time.Sleep(maxTTL + rule.Drift(maxTTL)) // what was noticed of the other is as old as that
+	want(t, node.Granted)(n.Do(t.Context(), ask()))
+	moved("2")
+	want(t, node.Rejoining)(n.Do(t.Context(), ask()))
+	want(t, node.Rejoining)(n.Do(t.Context(), ask()))
+}
+
+// between is a node of another kind, which is asked while a server is admitted.
+type between struct {
+	node.Node
+	asked func()
+}
+
+func (b *between) Engine() any { return b }
+
+func (b *between) String() string { return "between" }
+
+func (b *between) Join(node.Group) error { return nil }
+
+func (b *between) Registers(context.Context) (node.Registers, error) {
+	b.asked()
+	return node.Registers{Server: "between", Admitted: true}, nil
+}
+
+// A server that ends while the others are asked for their registers is not admitted, and
+// neither is its next run on what was found out about this one.
+func TestRestartedWhileAdmitted(t *testing.T) {
+	const maxTTL = 3 * time.Second
+	for name, restarts := range map[string]bool{"down": false, "restarted": true} {
+		t.Run(name, func(t *testing.T) {
+			s := testserver.StartMariaDB(t, "innodb-flush-log-at-trx-commit=2")
+			n := open(t, s.URL())
+			if err := n.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(maxTTL + rule.Drift(maxTTL) + 2*time.Second) // the tables are old enough, and so is this run, known by the second
+			asked := 0
+			other := &between{asked: func() {
+				if asked++; asked > 1 {
+					return
+				}
+				s.Kill()
+				if restarts {
+					time.Sleep(time.Second) // a run is known by the second in which it began
+					s.Restart()
+				}
+			}}
+			if err := n.Join(node.Group{Nodes: []node.Node{n, other}, MaxTTL: maxTTL}); err != nil {
+				t.Fatal(err)
+			}
+			r := as(node.Acquire, request(node.Acquire, "a"), maxTTL)
+			want(t, node.Rejoining)(n.Do(t.Context(), r))
+			if asked == 0 {
+				t.Fatal("the other node was not asked")
+			}
+			if !restarts {
+				return
+			}
+			e, err := n.Examine(t.Context(), node.Look{MaxTTL: maxTTL})
+			if err != nil || e.Admitted {
+				t.Errorf("%+v, %v; the new run is admitted", e, err)
+			}
+		})
+	}
 }

@@ -1,12 +1,15 @@
 package mysqlnode
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -30,6 +33,10 @@ const (
 	minRelisten = 50 * time.Millisecond
 	maxRelisten = 2 * time.Second
 )
+
+// longestSilence is how long a server may take to answer a listener. A connection whose
+// other end is gone without a word is silent for a quarter of an hour otherwise.
+const longestSilence = 10 * time.Second
 
 // Listen implements node.Queuer. It keeps one connection of the pool, until Close.
 func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
@@ -115,22 +122,66 @@ func (l *listener) answer(err error) (first bool) {
 	return first
 }
 
+// kept counts the connections of each pool that listeners keep: Nodes may share one.
+var kept struct {
+	mu sync.Mutex
+	of map[*sql.DB]int
+}
+
+// keep makes room for one listener more, until leave is called. One connection is left for
+// what is not a listener, or nobody would have any.
+func (n *Node) keep() (leave func(), err error) {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.of == nil {
+		kept.of = make(map[*sql.DB]int)
+	}
+	if most := n.db.Stats().MaxOpenConnections; !n.own && most > 0 && kept.of[n.db]+1 >= most {
+		return nil, fmt.Errorf("all but one of the pool's %d connections are kept by others who wait for locks: raise SetMaxOpenConns", most)
+	}
+	n.kept(1)
+	return func() {
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
+		n.kept(-1)
+	}, nil
+}
+
+// kept counts. A pool of the Node's own grows with it. Called with kept.mu held.
+func (n *Node) kept(more int) {
+	if kept.of[n.db] += more; n.own {
+		n.db.SetMaxOpenConns(mostConnections + kept.of[n.db])
+	}
+	if kept.of[n.db] == 0 {
+		delete(kept.of, n.db)
+	}
+}
+
 // listen listens on one connection until that fails.
 func (l *listener) listen(ctx context.Context) (listened bool, err error) {
-	conn, err := l.node.db.Conn(ctx)
+	leave, err := l.node.keep()
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	begin, cancel := context.WithTimeout(ctx, l.silence())
+	defer cancel()
+	conn, err := l.node.db.Conn(begin)
 	if err != nil {
 		return false, err
 	}
 	defer conn.Close()
-	s, err := l.node.session(ctx, conn)
+	s, err := l.node.session(begin, conn)
 	if err != nil {
 		return false, err
 	}
 	var id int64
-	if err := conn.QueryRowContext(ctx, `SELECT CONNECTION_ID()`).Scan(&id); err != nil {
+	var autocommit, transaction int
+	err = conn.QueryRowContext(begin, `SELECT CONNECTION_ID(), @@autocommit, `+s.inTransaction()).Scan(&id, &autocommit, &transaction)
+	if err = cmp.Or(err, committing(autocommit, transaction)); err != nil {
 		return false, err
 	}
-	now, err := l.register(ctx, conn, s, id)
+	now, err := l.register(begin, conn, s, id)
 	if err != nil {
 		return false, err
 	}
@@ -161,8 +212,12 @@ func (l *listener) listen(ctx context.Context) (listened bool, err error) {
 	}
 }
 
+func (l *listener) silence() time.Duration { return cmp.Or(l.node.silence, longestSilence) }
+
 // register records that the waiters of the client can be told, and returns the time.
 func (l *listener) register(ctx context.Context, conn *sql.Conn, s *session, id int64) (now time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.silence())
+	defer cancel()
 	var at reading
 	if err := conn.QueryRowContext(ctx, `SELECT `+clock).Scan(&at.began, &at.since); err != nil {
 		return 0, err
@@ -175,7 +230,7 @@ func (l *listener) register(ctx context.Context, conn *sql.Conn, s *session, id 
 	if err != nil {
 		return 0, err
 	}
-	_, err = conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE seen < %d`, (now-forgotten).Microseconds()))
+	_, err = conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE seen < %d LIMIT 1000`, (now-forgotten).Microseconds()))
 	return now, err
 }
 
@@ -197,23 +252,32 @@ func (l *listener) unregister(id int64) {
 // look reads the notices that are new, tells those that are for this client, and has the
 // others say which queues move.
 func (l *listener) look(ctx context.Context, conn *sql.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, l.silence())
+	defer cancel()
 	floor := l.newest - overlap
 	where := fmt.Sprintf(`INSTR(notices, '%s') > 0`, l.client)
 	if stripes := l.line.stripes(); stripes != "" {
 		where += ` OR stripe IN (` + stripes + `)`
 	}
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s)`, floor.Microseconds(), where))
+	// The first row is the clock.
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT -1, %s + %s, x'' UNION ALL SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s) LIMIT %d`,
+		clockBegan, clockSince, floor.Microseconds(), where, node.Stripes+1))
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	var found []notice
+	now := time.Duration(math.MaxInt64)
 	for rows.Next() {
 		var stripe int
 		var turns int64
 		var text []byte
 		if err := rows.Scan(&stripe, &turns, &text); err != nil {
 			return err
+		}
+		if stripe < 0 {
+			now = time.Duration(turns) * time.Microsecond
+			continue
 		}
 		l.newest = max(l.newest, time.Duration(turns)*time.Microsecond)
 		for _, n := range decodeNotices(text) {
@@ -230,6 +294,8 @@ func (l *listener) look(ctx context.Context, conn *sql.Conn) error {
 	if err := rows.Err(); err != nil {
 		return err
 	}
+	// Where the server's clock was set back, what comes is older than what was seen.
+	l.newest = min(l.newest, now)
 	for n := range l.told {
 		if n.at <= l.newest-overlap {
 			delete(l.told, n)

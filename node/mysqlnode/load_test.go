@@ -234,3 +234,59 @@ func TestListenerIsCutOff(t *testing.T) {
 		want(t, node.Held)(n.Do(t.Context(), gone))
 	}
 }
+
+// A connection whose other end is silent is given up: what had come on it is looked for on
+// the next.
+func TestListenerMeetsSilence(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	ready(t, s)
+	p := proxy.New(s.Addr(), nil)
+	t.Cleanup(p.Close)
+	n := open(t, "mysql://root@"+p.Addr(0)+"/locks?name="+s.Addr()+"/locks")
+	n.LongestSilence(time.Second)
+	join(t, n, maxTTL, true)
+	again := make(chan bool, 10)
+	if err := n.Listen(t.Context(), fmt.Sprintf("%032d", 7), func(w string) { again <- w == "" }); err != nil {
+		t.Fatal(err)
+	}
+	lift := p.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
+	time.Sleep(5 * time.Second) // a listener looks every 2.5 s
+	lift()
+	select {
+	case is := <-again:
+		if !is {
+			t.Error("a waiter was notified")
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it listens on a connection that was silent")
+	}
+}
+
+// A server whose clock was set back says so, and who listens does not wait until it shows
+// again what it showed before.
+func TestListenerOfClockSetBack(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	n, other := ready(t, s), ready(t, s)
+	lock := take(t, n, "a")
+	client := fmt.Sprintf("%032d", 7)
+	told := make(chan string, 10)
+	if err := other.Listen(t.Context(), client, func(w string) { told <- w }); err != nil {
+		t.Fatal(err)
+	}
+	waiter := request(node.Acquire, "a")
+	waiter.Place = node.Place{Waiter: client + ":9", Stamp: 1}
+	want(t, node.Held)(other.Do(t.Context(), waiter))
+	// As if somebody had been notified an hour from now.
+	run(t, s, fmt.Sprintf(`UPDATE fenlock_stripes SET version = version + 1, turns = %d WHERE stripe = %d`,
+		time.Now().Add(time.Hour).UnixMicro(), node.Stripe("a")))
+	time.Sleep(3 * time.Second) // it has looked
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, lock)))
+	select {
+	case w := <-told:
+		if w != client+":9" {
+			t.Errorf("told %q", w)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it was told nothing")
+	}
+}

@@ -128,8 +128,13 @@ func (m *meta) decide(s *session, now, maxTTL time.Duration) (v verdict, left ti
 	quarantine := max(maxTTL, m.maxTTL())
 	quarantine += rule.Drift(quarantine)
 	ago := func(since time.Duration) (verdict, time.Duration) {
+		if since > now+time.Second { // see begun
+			// The clock was set back. The wait is begun anew: it would last until the clock is there again.
+			if since = time.Duration(m.Since) * time.Microsecond; m.Noticed != s.identity || since > now {
+				return observe, 0
+			}
+		}
 		if left := quarantine - (now - since); left > 0 {
-			// A clock that was set back must not have it wait for longer than that.
 			return wait, min(left, quarantine)
 		}
 		return rebuild, 0
@@ -137,7 +142,10 @@ func (m *meta) decide(s *session, now, maxTTL time.Duration) (v verdict, left ti
 	begun := time.Duration(s.started)*time.Second + time.Second // rounded down
 	switch {
 	case m.Server == "":
-		v, left = ago(m.made)
+		if v, left = ago(m.made); v != wait && s.volatile != "" {
+			// A crash may have cost the record of the first admission, and leases with it.
+			v, left = ago(begun)
+		}
 		return v, left, "its tables are new, or were emptied, and who used older ones may still hold locks"
 	case m.Server == s.identity && (s.galera || m.Started == s.started):
 		if s.galera && s.volatile != "" { // if all members have crashed, this one was started a short time ago
@@ -161,6 +169,22 @@ func (m *meta) decide(s *session, now, maxTTL time.Duration) (v verdict, left ti
 // memory names what a server remembers that is not admitted: another one after each loss.
 func (m *meta) lost(s *session) string {
 	return fmt.Sprintf("%s since %d, after %s", s.identity, s.started, m.Memory)
+}
+
+// corrected returns the facts of a server that may vote where they say something that is
+// not so any more, or nil.
+func (m *meta) corrected(s *session) *meta {
+	after := *m
+	if s.volatile != "" && m.Volatile == "" {
+		after.Volatile = s.volatile // what is committed from now on may be lost
+	}
+	// What was noticed of another server ends here: this one grants locks again. When the
+	// other one comes back it lacks those, and its wait begins anew.
+	after.Noticed, after.Since = "", 0
+	if after.Volatile == m.Volatile && m.Noticed == "" {
+		return nil
+	}
+	return &after
 }
 
 // admittedAs returns the facts of a server that is admitted.

@@ -92,6 +92,10 @@ func TestTables(t *testing.T) {
 	if e, err := n.Examine(t.Context(), node.Look{Thorough: true}); err != nil || !strings.Contains(fmt.Sprint(e.Findings), "1 rows that no fenlock writes") {
 		t.Errorf("%+v, %v", e, err)
 	}
+	run(t, s, fmt.Sprintf(`DELETE FROM fenlock_stripes WHERE stripe = %d`, node.Stripe("a")))
+	if r, err := n.Registers(t.Context()); !errors.Is(err, node.ErrMisconfigured) {
+		t.Errorf("%+v, %v; registers are missing", r, err)
+	}
 	run(t, s, `TRUNCATE fenlock_stripes`)
 	fails("emptied", "run fenlock migrate")
 
@@ -304,6 +308,9 @@ func TestPools(t *testing.T) {
 		"repeatable":  {"tx_isolation='REPEATABLE-READ'", 2, ""},
 		"uncommitted": {"tx_isolation='READ-UNCOMMITTED'", 5, ""},
 		"autocommit":  {"autocommit=0", 5, "autocommit"},
+		"no strings":  {"sql_mode='ORACLE,EMPTY_STRING_IS_NULL'", 5, ""},
+		"safe":        {"sql_safe_updates=1", 5, ""},
+		"limited":     {"sql_select_limit=1", 5, "sql_select_limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db, err := sql.Open("mysql", s.DSN()+"?"+c.parameters)
@@ -324,9 +331,15 @@ func TestPools(t *testing.T) {
 				if problem(t, err, c.refused); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
 					t.Errorf("%+v, %v", a, err)
 				}
+				problem(t, n.Migrate(t.Context()), c.refused) // it would not be committed, or not seen
+				problem(t, n.Listen(t.Context(), strings.Repeat("a", 32), func(string) {}), c.refused)
 				return
 			}
 			want(t, node.Granted)(a, err)
+			listed := false
+			if err := n.List(t.Context(), lock.Name, func(node.Lease) bool { listed = true; return true }); err != nil || !listed {
+				t.Errorf("%v; it is not listed", err)
+			}
 			plain := ready(t, s)
 			if l, err := plain.Inspect(t.Context(), lock.Name); err != nil || l.Remaining <= time.Minute || l.Remaining > lock.TTL {
 				t.Errorf("%+v, %v", l, err)
@@ -349,6 +362,37 @@ func TestPools(t *testing.T) {
 	one.SetMaxOpenConns(1)
 	_, err = mysqlnode.New(one, "name")
 	problem(t, err, "at least two")
+}
+
+// What is written on a connection that somebody has left in a transaction is not
+// committed, and nothing is granted there.
+func TestLeftInTransaction(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	plain := ready(t, s)
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	n, err := mysqlnode.New(db, s.Addr()+"/locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	join(t, n, maxTTL, true)
+	take(t, n, "before") // the connection has been looked at
+	if _, err := db.Exec(`BEGIN`); err != nil {
+		t.Fatal(err)
+	}
+	_, err = n.Do(t.Context(), request(node.Acquire, "a"))
+	if problem(t, err, "left a connection of the pool in a transaction"); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+		t.Errorf("%v", err)
+	}
+	problem(t, n.Listen(t.Context(), strings.Repeat("a", 32), func(string) {}), "in a transaction")
+	if _, err := db.Exec(`ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	take(t, n, "a")
+	want(t, node.Held)(plain.Do(t.Context(), request(node.Acquire, "a")))
 }
 
 // 64 goroutines get their turn on five connections, one of which is a listener's.
@@ -405,4 +449,76 @@ func TestSmallPool(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// Those who wait leave a connection to those who have the lock, however many share a node.
+func TestListenersLeaveConnections(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	own := ready(t, s)
+	db, err := sql.Open("mysql", s.DSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(3)
+	for name, c := range map[string]struct {
+		nodes   func() *mysqlnode.Node
+		refused int
+	}{
+		"own": {func() *mysqlnode.Node { return own }, 0},
+		"shared": {func() *mysqlnode.Node {
+			n, err := mysqlnode.New(db, s.Addr()+"/locks")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { n.Close() })
+			join(t, n, maxTTL, true)
+			return n
+		}, 18},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused := 0
+			var n *mysqlnode.Node
+			for i := range 20 {
+				n = c.nodes()
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				err := n.Listen(ctx, fmt.Sprintf("%032x", i), func(string) {})
+				cancel()
+				if err != nil {
+					refused++
+					problem(t, err, "SetMaxOpenConns")
+				}
+			}
+			if refused != c.refused {
+				t.Errorf("%d were refused; want %d", refused, c.refused)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			want(t, node.Granted)(n.Do(ctx, request(node.Acquire, name)))
+		})
+	}
+}
+
+// Close ends what is under way, also where the server does not answer.
+func TestCloseUnderWay(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	take(t, n, "a")
+	s.Pause()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := n.Do(context.Background(), request(node.Acquire, "b"))
+		ended <- err
+	}()
+	time.Sleep(100 * time.Millisecond) // it is under way, or does not begin
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-ended:
+		problem(t, err, "the node is closed")
+	case <-time.After(20 * time.Second):
+		t.Error("it goes on")
+	}
+	s.Resume()
 }

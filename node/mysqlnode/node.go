@@ -39,6 +39,7 @@ type Node struct {
 	lines    map[string]*line // by client: who listens here
 
 	beforeWrite func()         // for tests: nil
+	silence     time.Duration  // for tests: 0
 	work        sync.WaitGroup // the listeners
 }
 
@@ -51,8 +52,8 @@ var (
 	_ node.Finisher = (*Node)(nil)
 )
 
-// mostConnections bounds the connections of a Node that Open made. An operation keeps one
-// for two statements, and all listeners of a process have one each.
+// mostConnections bounds the connections of a Node that Open made, beside those that its
+// listeners keep. An operation keeps one for two statements.
 const mostConnections = 16
 
 // Open returns the node at a URL:

@@ -63,7 +63,7 @@ func statements() (all []string) {
 	}
 	return append(all,
 		fmt.Sprintf("INSERT IGNORE INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices)\n"+
-			"SELECT a.d + 16 * b.d + 256 * c.d, "+now+", 0, 0, '', '', ''\nFROM %s AS a,\n%[1]s AS b,\n%[1]s AS c", digits),
+			"SELECT a.d + 16 * b.d + 256 * c.d, "+now+", 0, 0, x'', x'', x''\nFROM %s AS a,\n%[1]s AS b,\n%[1]s AS c", digits),
 		fmt.Sprintf("INSERT IGNORE INTO fenlock_meta (id, format, version, made, facts)\n"+
 			"VALUES (1, %d, 0, "+now+", '{}')", format))
 }

@@ -26,8 +26,13 @@ type session struct {
 	started  int64  // when this run of it began, in seconds since 1970 on its clock; 0: it does not matter
 	now      time.Duration
 	volatile string // why a crash may lose what was committed, "" if it does not
+	flushing string // the settings that this depends on, and that can be changed while it runs
 	galera   bool
 }
+
+// flushing are the settings on which it depends whether a crash loses something, as far as
+// they can be changed while a server runs.
+const flushing = `CONCAT_WS(' ', @@global.innodb_flush_log_at_trx_commit, @@global.sync_binlog)`
 
 // sessions are the connections that were looked at, by their addresses, as long as these
 // are theirs: the pool does not say which ones it has closed.
@@ -52,6 +57,13 @@ func (s *sessions) get(key weak.Pointer[byte]) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[key]
+}
+
+// forget forgets what was found out about a connection.
+func (s *sessions) forget(key weak.Pointer[byte]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.seen, key)
 }
 
 // none reports whether no connection was ever made.
@@ -95,7 +107,16 @@ func (n *Node) session(ctx context.Context, conn *sql.Conn) (*session, error) {
 // look asks a server who it is, and how it keeps what is committed.
 func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	s := &session{}
-	if err := conn.QueryRowContext(ctx, `SELECT @@version`).Scan(&s.version); err != nil {
+	// The settings are read before it is decided what they mean: a change is found later.
+	var autocommit int
+	var most uint64
+	if err := conn.QueryRowContext(ctx, `SELECT @@version, `+flushing+`, @@autocommit, @@sql_select_limit`).Scan(&s.version, &s.flushing, &autocommit, &most); err != nil {
+		return nil, err
+	}
+	if most < fewestRows {
+		return nil, misconfigured("the connections of the pool have sql_select_limit = %d, so that tables are not read to their ends: leave it out of the DSN, or raise it on the server", most)
+	}
+	if err := committing(autocommit, 0); err != nil {
 		return nil, err
 	}
 	s.mariadb = strings.Contains(s.version, "MariaDB")
@@ -123,6 +144,30 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 		return s, nil
 	}
 	return s, conn.QueryRowContext(ctx, `SELECT `+s.identityOf()).Scan(&s.identity)
+}
+
+// fewestRows is how many rows a connection has to be able to read. What may have more says
+// so itself (LIMIT).
+const fewestRows = 100
+
+// committing refuses a connection whose statements are not transactions of their own.
+func committing(autocommit, transaction int) error {
+	switch {
+	case autocommit == 0:
+		return misconfigured("the connections of the pool have autocommit off (autocommit=0 in the DSN, or on the server): turn it on")
+	case transaction != 0:
+		return misconfigured("somebody has left a connection of the pool in a transaction (BEGIN without COMMIT or ROLLBACK), which would take back what is written there: use BeginTx")
+	}
+	return nil
+}
+
+// inTransaction returns an expression that is not 0 if a connection is in a transaction.
+// On MySQL there is none that everybody may use.
+func (s *session) inTransaction() string {
+	if s.mariadb {
+		return `@@in_transaction`
+	}
+	return `0`
 }
 
 // start finds out when the server was started, and returns more of its status. Uptime is

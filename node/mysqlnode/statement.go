@@ -16,11 +16,9 @@ import (
 // parameters the driver would prepare each one first, or, with a setting that a pool may
 // not have, write them as text that depends on sql_mode.
 
-// literal writes bytes as a value.
+// literal writes bytes as a value: no bytes too, since ” is NULL with the sql_mode
+// EMPTY_STRING_IS_NULL.
 func literal(b []byte) string {
-	if len(b) == 0 {
-		return "''"
-	}
 	return "x'" + hex.EncodeToString(b) + "'"
 }
 
@@ -29,7 +27,11 @@ func literal(b []byte) string {
 // session's time zone, and no function turns that into UTC in the hour that a time zone
 // has twice. So the difference to NOW, which is in the same zone, is what is added, and if
 // that is no short time, somebody has.
-const clock = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))`
+const (
+	clock      = clockBegan + `, ` + clockSince
+	clockBegan = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`
+	clockSince = `TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))`
+)
 
 // longStatement is more than any statement here takes until the clock is read.
 const longStatement = time.Minute
@@ -48,6 +50,7 @@ type row struct {
 	meta     int64 // the version of fenlock_meta
 	now      time.Duration
 	identity string
+	flushing string // as in session
 }
 
 // errRetimed says that a connection had a timestamp of its own, and has not any more.
@@ -57,15 +60,16 @@ var errRetimed = errors.New("the session variable timestamp was set on a connect
 // connection with it, in one statement.
 func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, error) {
 	query := fmt.Sprintf(`SELECT m.version, s.version, s.token, s.leases, s.waiters, s.notices, s.turns, %s,
-		@@global.read_only, @@autocommit, %s
-		FROM fenlock_meta AS m LEFT JOIN fenlock_stripes AS s ON s.stripe = %d WHERE m.id = 1`, clock, s.identityOf(), number)
+		@@global.read_only, @@autocommit, %s, %s, %s
+		FROM fenlock_meta AS m LEFT JOIN fenlock_stripes AS s ON s.stripe = %d WHERE m.id = 1`, clock, s.inTransaction(), s.identityOf(), flushing, number)
 	for range 3 {
 		var r row
 		var version, token, turns sql.NullInt64
 		var at reading
-		var readOnly, autocommit int
+		var readOnly string
+		var autocommit, transaction int
 		err := conn.QueryRowContext(ctx, query).Scan(&r.meta, &version, &token, &r.leases, &r.waiters, &r.notices, &turns,
-			&at.began, &at.since, &readOnly, &autocommit, &r.identity)
+			&at.began, &at.since, &readOnly, &autocommit, &transaction, &r.identity, &r.flushing)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return r, misconfigured("the table fenlock_meta is empty: %s", runMigrate)
@@ -73,12 +77,13 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 			return r, err
 		case !version.Valid:
 			return r, misconfigured("the row of stripe %d is missing in fenlock_stripes, which has been emptied: %s", number, runMigrate)
-		case readOnly != 0:
+		case readOnly != "0" && readOnly != "OFF": // a word since MariaDB 12
 			return r, misconfigured("the server is read-only (read_only): it is a replica, or a primary that is being replaced; name the primary")
-		case autocommit == 0:
-			return r, misconfigured("the connections of the pool have autocommit off (autocommit=0 in the DSN, or init_connect on the server): turn it on")
 		case token.Int64 < 0 || token.Int64 > int64(fence.MaxToken):
 			return r, fmt.Errorf("%w: %w: its register is %d", node.ErrMisconfigured, errDamaged, token.Int64)
+		}
+		if err := committing(autocommit, transaction); err != nil {
+			return r, err
 		}
 		r.number, r.version, r.register, r.turns = number, version.Int64, fence.Token(token.Int64), turns.Int64
 		var ok bool

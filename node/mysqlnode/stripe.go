@@ -54,21 +54,24 @@ func (s stripe) serve(r node.Request, now time.Duration, reachable func(waiter s
 		return s, a, err
 	}
 	q := &queue{store.Begin(r.Name, now, reachable)}
-	a, notify := rule.Serve(&q.Entry, q, now, r)
+	a, notify := rule.ServeShared(&q.Entry, q, now, r)
 	q.Commit()
 	after = s
 	after.register = store.Registers[s.number]
 	after.leases, after.waiters = encodeLeases(store.Leases), encodeQueues(store.Queues)
-	if notify == "" && after.same(s) {
+	if len(notify) == 0 && after.same(s) {
 		return s, a, nil
 	}
 	// What has ended goes when something is written, and is no reason to write.
 	maps.DeleteFunc(store.Leases, func(_ string, l rule.Lease) bool { return l.Expires <= now })
 	maps.DeleteFunc(store.Queues, func(_ string, q rule.QueueRecord) bool { return q.Expires <= now })
 	after.leases, after.waiters = encodeLeases(store.Leases), encodeQueues(store.Queues)
-	if notify != "" {
+	if len(notify) > 0 {
 		notices := slices.DeleteFunc(decodeNotices(s.notices), func(n notice) bool { return n.at < now-noticeLife })
-		notices = append(notices[max(0, len(notices)+1-mostNotices):], notice{now, notify})
+		for _, waiter := range notify {
+			notices = append(notices, notice{now, waiter})
+		}
+		notices = notices[max(0, len(notices)-max(mostNotices, len(notify))):]
 		after.notices, after.turns = encodeNotices(notices), now.Microseconds()
 	}
 	if size := len(after.leases) + len(after.waiters); size > maxStripe {

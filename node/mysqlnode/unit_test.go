@@ -65,6 +65,8 @@ func TestVerdicts(t *testing.T) {
 	volatile, noticed, fresh := used, used, meta{made: at(500)}
 	volatile.Volatile = "flush"
 	noticed.Noticed, noticed.Since = "b", at(600).Microseconds()
+	seen := volatile
+	seen.Noticed, seen.Since = "a", at(700).Microseconds()
 	same, restarted, other := session{identity: "a", started: 100}, session{identity: "a", started: 101}, session{identity: "b", started: 50}
 	for name, c := range map[string]struct {
 		m    meta
@@ -82,10 +84,16 @@ func TestVerdicts(t *testing.T) {
 		"another":                    {used, other, at(10000), observe},
 		"another, noticed":           {noticed, other, at(600), wait},
 		"another, over":              {noticed, other, at(600) + quarantine, rebuild},
-		"another, its clock is back": {noticed, other, at(10), wait},
+		"another, its clock is back": {noticed, other, at(10), observe},
+		"volatile, clock back":       {volatile, session{identity: "a", started: 5000}, at(700), observe},
+		"volatile, clock back, seen": {seen, session{identity: "a", started: 5000}, at(700), wait},
+		"volatile, clock back, over": {seen, session{identity: "a", started: 5000}, at(700) + quarantine, rebuild},
+		"new, clock back":            {fresh, same, at(10), observe},
 		"a third":                    {noticed, session{identity: "c"}, at(10000), observe},
 		"new":                        {fresh, same, at(500), wait},
 		"new, over":                  {fresh, same, at(500) + quarantine, rebuild},
+		"new, volatile, started":     {fresh, session{identity: "a", started: 1000, volatile: "x"}, at(1000), wait},
+		"new, volatile, over":        {fresh, session{identity: "a", started: 1000, volatile: "x"}, at(1001) + quarantine, rebuild},
 		"galera":                     {used, session{identity: "a", galera: true, started: 9}, at(1000), vote},
 		"galera, volatile":           {used, session{identity: "a", galera: true, started: 990, volatile: "x"}, at(1000), wait},
 		"galera, volatile, up":       {used, session{identity: "a", galera: true, started: 9, volatile: "x"}, at(1000), vote},

@@ -8,9 +8,12 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
+// Shares implements node.Sharer.
+func (n *Node) Shares() {}
+
 // Do implements node.Node.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := rule.Check(r); err != nil {
+	if err := rule.CheckShared(r); err != nil {
 		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
 	a := synced // may raise a register

@@ -14,8 +14,9 @@ import (
 // serve carries out a request in one transaction. Whoever is notified is told after it.
 func (n *Node) serve(ctx context.Context, a access, r node.Request) (node.Answer, error) {
 	return apart(ctx, func() (said node.Answer, err error) {
-		var notified *pipe
-		defer func() { notified.close() }()
+		var q *queue
+		var notified []string
+		defer func() { q.close() }()
 		err = n.transact(ctx, a, func(s *step) {
 			before, stored := s.load(r.Name)
 			if s.err != nil {
@@ -24,13 +25,13 @@ func (n *Node) serve(ctx context.Context, a access, r node.Request) (node.Answer
 			// Read under the write lock, so that times in the file never go back.
 			clock := n.clock()
 			now := inFile(clock)
-			e, q := before, &queue{step: s, name: []byte(r.Name), now: now}
-			said, _ = rule.Serve(&e, q, now, r)
+			q.close() // of an earlier try
+			e := before
+			q = &queue{step: s, name: []byte(r.Name), now: now}
+			said, notified = rule.ServeShared(&e, q, now, r)
 			if said.Status == node.Held {
 				said.Clock = clock
 			}
-			notified.close() // of an earlier try
-			notified = q.notified
 			if e.Register != before.Register && a != synced {
 				s.err = errors.New("a register may not change in a transaction that is not synced")
 			}
@@ -40,7 +41,9 @@ func (n *Node) serve(ctx context.Context, a access, r node.Request) (node.Answer
 		if err != nil {
 			return node.Answer{}, err
 		}
-		notified.tell()
+		for _, waiter := range notified {
+			q.pipes[waiter].tell()
+		}
 		return said, nil
 	})
 }

@@ -19,12 +19,12 @@ type queue struct {
 	name []byte
 	now  time.Duration
 
-	loaded   bool
-	stored   bool          // has a row, maybe one that has expired
-	alive    bool          // has one that has not
-	expires  time.Duration // if alive
-	left     bool          // somebody has left
-	notified *pipe         // of the waiter that was reachable; nil: nobody
+	loaded  bool
+	stored  bool             // has a row, maybe one that has expired
+	alive   bool             // has one that has not
+	expires time.Duration    // if alive
+	left    bool             // somebody has left
+	pipes   map[string]*pipe // of the waiters that were reachable
 }
 
 var _ rule.Queue = (*queue)(nil)
@@ -116,8 +116,27 @@ func (q *queue) remember() {
 
 // Reachable implements rule.Queue. It keeps the pipe of a waiter that is.
 func (q *queue) Reachable(waiter string) bool {
-	q.notified = q.node.reach(waiter)
-	return q.notified != nil
+	if q.pipes[waiter] != nil {
+		return true
+	}
+	p := q.node.reach(waiter)
+	if p != nil {
+		if q.pipes == nil {
+			q.pipes = map[string]*pipe{}
+		}
+		q.pipes[waiter] = p
+	}
+	return p != nil
+}
+
+// close closes the pipes; of no queue, there are none.
+func (q *queue) close() {
+	if q == nil {
+		return
+	}
+	for _, p := range q.pipes {
+		p.close()
+	}
 }
 
 // end removes the queue if nobody is left in it.

@@ -85,7 +85,7 @@ func TestExpiredQueuesAreDeleted(t *testing.T) {
 		name := fmt.Sprint("name ", i)
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(name, "", 0))))
 		for k := range int64(3) {
-			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(name, fmt.Sprint(clientA, ":", k), k+1))))
+			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks(name, fmt.Sprint(clientA, ":", k+1), k+1))))
 		}
 		now.Add(int64(time.Second)) // 15 queues with 3 waiters are live at any time
 		if i > 50 {

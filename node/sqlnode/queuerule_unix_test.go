@@ -56,7 +56,7 @@ func TestQueueAgainstOneInMemory(t *testing.T) {
 		now := time.Hour
 		n.clock = func() time.Duration { return now }
 		want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("b", "", 0))))
-		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":0", 1))))
+		want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":9", 1))))
 		againstMemory(t, n, &now, seed)
 		if other := inTable(t, n, "b"); len(other) != 1 {
 			t.Errorf("seed %d: the queue of another name is now %v", seed, other)
@@ -73,7 +73,7 @@ func againstMemory(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 	var memory rule.Store
 	var log []string
 	for range 250 {
-		p := node.Place{Waiter: fmt.Sprint(clients[rng.IntN(3)], ":", rng.IntN(2)), Stamp: int64(1 + rng.IntN(4))}
+		p := node.Place{Waiter: fmt.Sprint(clients[rng.IntN(3)], ":", 1+rng.IntN(2)), Stamp: int64(1 + rng.IntN(4))}
 		if rng.IntN(8) == 0 {
 			p.Waiter = ""
 		}
@@ -97,7 +97,7 @@ func againstMemory(t *testing.T, n *Node, now *time.Duration, seed uint64) {
 			r.Op = []node.Op{node.Confirm, node.Extend, node.ForceRelease}[rng.IntN(3)]
 		case 8:
 			*now += time.Duration(rng.IntN(1200)) * time.Millisecond
-			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":0", 1)))) // renews that queue
+			want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, asks("b", clientA+":9", 1)))) // renews that queue
 			continue
 		case 9:
 			toggle(t, n, clients[rng.IntN(3)], listens)
