@@ -18,9 +18,11 @@ func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 }
 
 func (n *Node) inspect(ctx context.Context, name string) (l node.Lease, err error) {
-	if err := n.enter(ctx); err != nil {
+	ctx, leave, err := n.enter(ctx)
+	if err != nil {
 		return l, err
 	}
+	defer leave()
 	standing, _, err := n.voting.admitted(ctx)
 	if err != nil {
 		return l, describe(ctx, err)
@@ -59,9 +61,11 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 }
 
 func (n *Node) waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
-	if err := n.enter(ctx); err != nil {
+	ctx, leave, err := n.enter(ctx)
+	if err != nil {
 		return nil, 0, err
 	}
+	defer leave()
 	q := question{keys: n.keys, name: name, heads: max(limit, 1)}
 	a, err := n.read(ctx, q.ops()...)
 	if err != nil {
@@ -88,9 +92,11 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 }
 
 func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
-	if err := n.enter(ctx); err != nil {
+	ctx, leave, err := n.enter(ctx)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	a, err := n.read(ctx, clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
 	if err != nil {
 		return err

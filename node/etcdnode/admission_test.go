@@ -304,3 +304,32 @@ func TestRebuiltFromOthers(t *testing.T) {
 		t.Errorf("granted %d; want more than the others' %d", got.Register, uint64(1<<51))
 	}
 }
+
+// Somebody has written keys by hand that no fenlock writes. Who locks these names is told, at
+// once, and all others go on.
+func TestKeysByHand(t *testing.T) {
+	t.Parallel()
+	url := fresh()
+	n := open(t, url)
+	admit(t, n)
+	c := raw(t, shared())
+	prefix := url[strings.Index(url, "/test/"):] + "/"
+	held := request(node.Acquire, "held", "1", time.Minute)
+	must(t, n, held, node.Granted)
+	stripe := fmt.Sprintf("register/%03x", node.Stripe("register"))
+	for _, key := range []string{"queue/a/garbage", "queue/b/00000000000001/nobody", "queue/held/zzz", "lease/c", stripe} {
+		if _, err := c.Put(t.Context(), prefix+key, "zzz"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, r := range []node.Request{
+		request(node.Acquire, "a", "1", time.Minute), request(node.Acquire, "b", "1", time.Minute), as(node.Release, held),
+		request(node.Acquire, "c", "1", time.Minute), request(node.Acquire, "register", "1", time.Minute),
+	} {
+		if a, err := n.Do(within(t, 10*time.Second), r); err == nil || !strings.Contains(err.Error(), "changed by hand") {
+			t.Errorf("%v of %s: %+v, %v; want an error that says why", r.Op, r.Name, a, err)
+		}
+	}
+	must(t, n, request(node.Acquire, "others", "1", time.Minute), node.Granted)
+	must(t, n, as(node.Extend, held), node.Granted)
+}

@@ -67,7 +67,7 @@ func (v *voting) begin(ctx context.Context, f facts, to *group) error {
 		return err
 	}
 	wait := quarantine(f.longest(to.MaxTTL))
-	granted, err := c.Grant(ctx, int64((wait+time.Second-1)/time.Second))
+	lease, err := grant(ctx, c, int64((wait+time.Second-1)/time.Second))
 	if err != nil {
 		return describe(ctx, err)
 	}
@@ -79,7 +79,7 @@ func (v *voting) begin(ctx context.Context, f facts, to *group) error {
 		Then: []clientv3.Op{
 			clientv3.OpDelete(n.keys.meta()), clientv3.OpDelete(n.keys.seen()),
 			clientv3.OpPut(n.keys.notice(), encode(lost)),
-			clientv3.OpPut(n.keys.quarantine(), "", clientv3.WithLease(granted.ID)),
+			clientv3.OpPut(n.keys.quarantine(), "", clientv3.WithLease(lease)),
 		},
 		Else: []clientv3.Op{clientv3.OpGet(n.keys.notice(), clientv3.WithKeysOnly())},
 	})
@@ -250,9 +250,11 @@ func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
 }
 
 func (n *Node) readRegisters(ctx context.Context) (r node.Registers, err error) {
-	if err := n.enter(ctx); err != nil {
+	ctx, leave, err := n.enter(ctx)
+	if err != nil {
 		return r, err
 	}
+	defer leave()
 	v := &n.voting
 	f, err := v.facts(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // expired. With less, or with a wrong password, it is told what is missing.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
-	e := testserver.StartEtcd(t, 1, "--auth-token-ttl", "2")
+	e := testserver.StartEtcd(t, 1, "--auth-token-ttl", "5") // less, and a busy machine meets one that has just expired twice in a row
 	c := raw(t, e)
 	ctx := t.Context()
 	var errs []error
@@ -46,7 +46,7 @@ func TestLeastPrivilege(t *testing.T) {
 	for round := range 2 {
 		held := request(node.Acquire, "a", "1", time.Minute)
 		waiting := request(node.Acquire, "a", "2", time.Minute)
-		waiting.Place = node.Place{Waiter: fmt.Sprint(client1, ":", round), Stamp: 1000}
+		waiting.Place = node.Place{Waiter: fmt.Sprint(client1, ":", round+1), Stamp: 1000}
 		must(t, n, held, node.Granted)
 		must(t, n, as(node.Extend, held), node.Granted)
 		must(t, n, waiting, node.Held)
@@ -58,7 +58,7 @@ func TestLeastPrivilege(t *testing.T) {
 		waiting.Place = node.Place{}
 		must(t, n, as(node.Release, waiting), node.Granted)
 	}
-	time.Sleep(4 * time.Second)
+	time.Sleep(8 * time.Second)
 	must(t, silent, request(node.Acquire, "after its token", "1", time.Second), node.Granted)
 	for url, want := range map[string]string{
 		"etcd://locks:wrong-password@" + e.Addrs():         "user or password is wrong",
@@ -90,8 +90,11 @@ func TestNoSpace(t *testing.T) {
 		_, err = c.Put(t.Context(), fmt.Sprint("/other/", i), strings.Repeat("x", 100_000))
 	}
 	_, err = n.Do(within(t, 10*time.Second), request(node.Acquire, "b", "2", time.Minute))
-	if err == nil || errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "the database is full") {
+	if err == nil || errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "the database is full") {
 		t.Errorf("%v; want an error that says what to do", err)
+	}
+	if errors.Is(err, node.ErrNotSent) {
+		t.Errorf("%v: it may have been carried out, as the last one before the database was full", err)
 	}
 	must(t, n, as(node.Release, held), node.Granted) // what only deletes is carried out
 }

@@ -2,8 +2,6 @@ package etcdnode
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -132,18 +130,11 @@ func (b *batcher) send(batch []*part) {
 		all.Then = append(all.Then, clientv3.OpTxn(p.If, p.Then, p.Else))
 	}
 	o, err := b.node.commit(ctx, all)
-	if err == nil && len(o.Responses) != len(batch) {
-		err = fmt.Errorf("unexpected answer of %d parts", len(o.Responses))
-	}
 	for i, p := range batch {
 		if p.err = err; err == nil {
 			answer := o.Responses[i].GetResponseTxn()
-			if answer == nil {
-				p.err = errors.New("unexpected answer without a part")
-			} else {
-				p.out = outcome{(*clientv3.TxnResponse)(&pb.TxnResponse{
-					Header: o.Header, Succeeded: answer.Succeeded, Responses: answer.Responses})}
-			}
+			p.out = outcome{(*clientv3.TxnResponse)(&pb.TxnResponse{
+				Header: o.Header, Succeeded: answer.Succeeded, Responses: answer.Responses})}
 		}
 		close(p.done)
 	}

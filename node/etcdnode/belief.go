@@ -1,6 +1,7 @@
 package etcdnode
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -105,6 +106,10 @@ func (n *Node) believe(q question, answers []*clientv3.GetResponse) (b belief, e
 	}
 	b.queue.first = q.waiters(answers[2].Kvs)
 	b.queue.more = answers[2].More
+	if len(b.queue.first) < len(answers[2].Kvs) {
+		// Nobody could say in a transaction that nobody waits.
+		return b, fmt.Errorf("%w: below %s", errForeign, q.keys.queue(q.name))
+	}
 	b.queue.all = int(answers[3].Count)
 	if kvs := answers[4].Kvs; len(kvs) > 0 {
 		if last, ok := q.keys.place(q.name, string(kvs[0].Key)); ok {
@@ -123,8 +128,7 @@ func (n *Node) believe(q question, answers []*clientv3.GetResponse) (b belief, e
 	return b, nil
 }
 
-// waiters reads keys of waiters. A key that is no waiter's is left alone, and counts as
-// if it were not there.
+// waiters reads keys of waiters, and leaves out those that are none.
 func (q question) waiters(kvs []*mvccpb.KeyValue) (first []queued) {
 	for _, kv := range kvs {
 		if p, ok := q.keys.place(q.name, string(kv.Key)); ok && rule.CheckPlace(p) == nil {

@@ -21,20 +21,28 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	return a, n.errorf(r.Op.String(), err)
 }
 
-// enter says why an operation must not begin.
-func (n *Node) enter(ctx context.Context) error {
+// enter says why an operation must not begin, or returns the context that it has: it ends
+// with the node as well. Leave is called when the operation is over.
+func (n *Node) enter(outer context.Context) (ctx context.Context, leave func(), err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		return node.NotSent(errClosed)
+		return outer, func() {}, node.NotSent(errClosed)
 	}
-	return node.NotSent(ctx.Err())
+	if err := outer.Err(); err != nil {
+		return outer, func() {}, node.NotSent(err)
+	}
+	ctx, cancel := context.WithCancel(outer)
+	stop := context.AfterFunc(n.life, cancel)
+	return ctx, func() { stop(); cancel() }, nil
 }
 
 func (n *Node) do(ctx context.Context, r node.Request) (node.Answer, error) {
-	if err := n.enter(ctx); err != nil {
+	ctx, leave, err := n.enter(ctx)
+	if err != nil {
 		return node.Answer{}, err
 	}
+	defer leave()
 	r.TTL = r.TTL.Truncate(time.Millisecond)
 	for {
 		standing, detail, err := n.voting.admitted(ctx)

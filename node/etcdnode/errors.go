@@ -41,7 +41,8 @@ var verdicts = []verdict{
 	{rpctypes.ErrGRPCAuthNotEnabled, "the cluster has no authentication: leave user and password out of the URL", true, true},
 	{rpctypes.ErrGRPCInvalidAuthToken, "the token has expired, or the cluster has forgotten it; a new one is asked for", false, true},
 	{rpctypes.ErrGRPCAuthOldRevision, "users or roles have just been changed; it is tried again", false, true},
-	{rpctypes.ErrGRPCNoSpace, "the database is full: compact and defragment it, raise --quota-backend-bytes, then etcdctl alarm disarm; held locks cannot be extended until then", false, true},
+	// A member that finds the database full in the middle carries the transaction out and then says so.
+	{rpctypes.ErrGRPCNoSpace, "the database is full: compact and defragment it, raise --quota-backend-bytes, then etcdctl alarm disarm; held locks cannot be extended until then", false, false},
 	{rpctypes.ErrGRPCCorrupt, "a member's data is corrupt: see etcd's documentation on data corruption; do not use the cluster until it is mended", true, true},
 	{rpctypes.ErrTooManyRequests, "etcd is overloaded: it has more than 5,000 requests that wait for the disk", false, true},
 	{rpctypes.ErrGRPCRequestTooLarge, "the request is larger than --max-request-bytes: a shorter name helps", true, true},

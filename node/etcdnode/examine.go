@@ -26,7 +26,8 @@ const (
 // writes nothing. The cluster has no clock that it tells.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
 	e := node.Examination{Product: "etcd", Member: n.member}
-	err := n.enter(ctx)
+	ctx, leave, err := n.enter(ctx)
+	defer leave()
 	if err == nil {
 		err = n.examine(ctx, look, &e)
 	}

@@ -2,7 +2,6 @@ package etcdnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/fenlock/fenlock/fence"
@@ -62,22 +61,22 @@ func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops 
 		}
 	}
 	all := append([]clientv3.Op{clientv3.OpPut(record, formatRegister(token))}, ops...)
-	a, err := g.kv.Txn(ctx).
-		If(clientv3.Compare(clientv3.CreateRevision(record), "=", 0)).
-		Then(all...).
-		Else(clientv3.OpTxn(
-			[]clientv3.Cmp{clientv3.Compare(clientv3.Value(record), "<", formatRegister(token+1))},
-			all, []clientv3.Op{clientv3.OpGet(record)})).
-		Commit()
+	a, err := txn{
+		If:   []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(record), "=", 0)},
+		Then: all,
+		Else: []clientv3.Op{clientv3.OpTxn(
+			[]clientv3.Cmp{
+				clientv3.Compare(clientv3.Value(record), ">", formatRegister(0)), // less was written by hand
+				clientv3.Compare(clientv3.Value(record), "<", formatRegister(token+1)),
+			},
+			all, []clientv3.Op{clientv3.OpGet(record)})},
+	}.send(ctx, g.kv)
 	if err != nil {
 		return nil, fmt.Errorf("etcd guard: %w", err)
 	}
 	done, answers := a.Succeeded, a.Responses
 	if !done {
 		inner := answers[0].GetResponseTxn()
-		if inner == nil {
-			return nil, errors.New("etcd guard: unexpected answer")
-		}
 		done, answers = inner.Succeeded, inner.Responses
 	}
 	if done {
@@ -96,9 +95,9 @@ func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops 
 		}
 		return all, nil
 	}
-	kvs := answers[0].GetResponseRange().GetKvs()
+	kvs := answers[0].GetResponseRange().Kvs
 	if len(kvs) == 0 {
-		return nil, errors.New("etcd guard: unexpected answer")
+		return nil, fmt.Errorf("etcd guard: %w", errNonsense)
 	}
 	newest, err := parseRegister(kvs[0].Value)
 	if err != nil || newest <= token {

@@ -65,10 +65,12 @@ func TestGuard(t *testing.T) {
 	if _, err := g.Do(ctx, "r", 1, clientv3.OpPut("fenlock-token/r", "0")); !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("the guard's own key: %v", err)
 	}
-	if _, err := c.Put(ctx, "fenlock-token/"+resource, "zzz"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := g.Do(ctx, resource, 11, clientv3.OpPut(resource, "x")); err == nil || errors.As(err, new(*fence.StaleError)) {
-		t.Errorf("a record that is no token: %v", err)
+	for _, byHand := range []string{"zzz", "", "0", "00000000000000"} {
+		if _, err := c.Put(ctx, "fenlock-token/"+resource, byHand); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.Do(ctx, resource, 11, clientv3.OpPut(resource, "x")); err == nil || errors.As(err, new(*fence.StaleError)) {
+			t.Errorf("the record %q, which is no token: %v", byHand, err)
+		}
 	}
 }

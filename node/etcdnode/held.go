@@ -19,6 +19,7 @@ type held struct {
 	first  []queued // who waited for the name then
 	more   bool
 	timer  *time.Timer
+	until  time.Duration // when that ends it, on node/clock
 }
 
 // heldLeases are those of a process. It removes the key of each when its TTL is over:
@@ -31,6 +32,7 @@ type heldLeases struct {
 	stopped   bool
 	byName    map[string]*held
 	timers    map[*time.Timer]bool     // of others
+	removing  int                      // keys, in the background
 	seen      map[int64]time.Duration  // when a reservation with this revision was seen first
 	contended map[string]time.Duration // when somebody waited for a name that was released
 }
@@ -62,30 +64,30 @@ func (l *heldLeases) keep(name string, h *held, anew bool) {
 		return // answers may come in another order
 	}
 	if old != nil && !anew {
-		h.timer, h.first, h.more = old.timer, old.first, old.more
+		h.timer, h.until, h.first, h.more = old.timer, old.until, old.first, old.more
 	} else if old != nil {
 		old.timer.Stop()
 	}
 	l.byName[name] = h
 	if h.timer == nil {
-		holder := h.record.holder
-		h.timer = time.AfterFunc(h.record.ttl, func() { l.over(name, holder) })
+		until := clock.Now() + h.record.ttl
+		h.until, h.timer = until, time.AfterFunc(h.record.ttl, func() { l.over(name, until) })
 	}
 }
 
-// over ends a lease that was not extended in time.
-func (l *heldLeases) over(name string, holder node.Holder) {
-	h := l.of(name, holder)
-	if h == nil {
+// over ends a lease that was not extended in time. One that was, while its timer went off,
+// has another end.
+func (l *heldLeases) over(name string, until time.Duration) {
+	l.mu.Lock()
+	h := l.byName[name]
+	if h == nil || h.until != until {
+		l.mu.Unlock()
 		return
 	}
+	delete(l.byName, name)
+	l.mu.Unlock()
 	key := l.node.keys.lease(name)
 	l.remove(key, clientv3.Compare(clientv3.ModRevision(key), "=", h.mod))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := l.byName[name]; now != nil && now.mod == h.mod {
-		delete(l.byName, name)
-	}
 }
 
 // drop forgets a lease that is gone.
@@ -129,16 +131,25 @@ func (l *heldLeases) after(d time.Duration, f func()) {
 	l.timers[t] = true
 }
 
-// removeTimeout bounds one try to remove a key, and removePause is between two.
+// removeTimeout bounds one try to remove a key, and removePause is between two. What is
+// beyond mostRemoved at a time is left to etcd: while no majority answers, each attempt to
+// acquire leaves one behind.
 const (
 	removeTimeout = 2 * time.Second
 	removePause   = 500 * time.Millisecond
+	mostRemoved   = 1024
 )
 
 // remove deletes a key if it is as it was, however long that takes. Should the process
 // end before, etcd does it.
 func (l *heldLeases) remove(key string, as clientv3.Cmp) {
-	l.node.spawn(func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.removing >= mostRemoved {
+		return
+	}
+	err := l.node.spawn(func() {
+		defer l.removed()
 		for l.node.life.Err() == nil {
 			ctx, cancel := context.WithTimeout(l.node.life, removeTimeout)
 			_, err := l.node.commit(ctx, txn{If: []clientv3.Cmp{as}, Then: []clientv3.Op{clientv3.OpDelete(key)}})
@@ -152,6 +163,15 @@ func (l *heldLeases) remove(key string, as clientv3.Cmp) {
 			}
 		}
 	})
+	if err == nil {
+		l.removing++
+	}
+}
+
+func (l *heldLeases) removed() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.removing--
 }
 
 // seenFor returns how long ago this process saw a reservation first, by its revision.

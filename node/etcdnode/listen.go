@@ -126,15 +126,13 @@ func (l *listener) register(ctx context.Context) (r registration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
 	n := l.node
-	var granted *clientv3.LeaseGrantResponse
 	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
-		granted, err = c.Grant(ctx, listenSeconds)
+		r.lease, err = grant(ctx, c, listenSeconds)
 		return err
 	})
 	if err != nil {
 		return r, describe(ctx, err)
 	}
-	r.lease = granted.ID
 	a, err := n.commit(ctx, txn{Then: []clientv3.Op{clientv3.OpPut(n.keys.wake(l.client), "", clientv3.WithLease(r.lease))}})
 	if err != nil {
 		return r, err

@@ -15,7 +15,7 @@ import (
 type member struct {
 	address string
 	life    context.Context // the node's
-	dial    func(ctx context.Context) (*clientv3.Client, error)
+	dial    func() (*clientv3.Client, error)
 
 	mu      sync.Mutex
 	client  *clientv3.Client
@@ -29,7 +29,7 @@ type opening struct {
 	err  error
 }
 
-// openTimeout bounds the making of a client: with a user that asks for a token.
+// openTimeout bounds the making of a client, which asks for a token if there is a user.
 const openTimeout = 5 * time.Second
 
 // open returns the member's client, which is made once.
@@ -48,12 +48,10 @@ func (m *member) open(ctx context.Context) (*clientv3.Client, error) {
 		o = &opening{done: make(chan struct{})}
 		m.opening = o
 		go func() {
-			ctx, cancel := context.WithTimeout(m.life, openTimeout)
-			defer cancel()
-			client, err := m.dial(ctx)
+			client, err := m.dial()
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.opening, o.err = nil, describe(ctx, err)
+			m.opening, o.err = nil, describe(m.life, err)
 			if err == nil && m.life.Err() != nil {
 				client.Close()
 				o.err = errClosed
@@ -91,6 +89,9 @@ func (m *member) why(ctx context.Context, c *clientv3.Client) error {
 // for the question.)
 func askStatus(ctx context.Context, c *clientv3.Client) (*clientv3.StatusResponse, error) {
 	a, err := pb.NewMaintenanceClient(c.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	if err == nil && a.Header == nil {
+		return nil, errNonsense
+	}
 	return (*clientv3.StatusResponse)(a), err
 }
 
@@ -190,6 +191,15 @@ func (m *member) aliveStream(ctx context.Context) (*aliveStream, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.stream != nil { // somebody else was faster
+		end()
+		return m.stream, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil { // it has ended already
+		return nil, s.err
+	}
 	m.stream = s
 	return s, nil
 }
@@ -214,26 +224,32 @@ func (s *aliveStream) receive() error {
 	}
 }
 
-// drop ends a stream, for all who wait for its answers.
+// drop ends a stream, and has the next one made.
 func (m *member) drop(s *aliveStream, err error) {
 	if err == nil {
 		err = errors.New("the stream has ended")
 	}
+	s.fail(fmt.Errorf("keeping a lease alive: %w", err))
 	m.mu.Lock()
-	if m.stream == s {
+	defer m.mu.Unlock()
+	if m.stream == s { // one that was not taken yet is not any more: it has failed
 		m.stream = nil
 	}
-	m.mu.Unlock()
+}
+
+// fail ends it, for all who wait for its answers.
+func (s *aliveStream) fail(err error) {
 	s.end()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = fmt.Errorf("keeping a lease alive: %w", err)
-		for _, all := range s.waiting {
-			for _, answer := range all {
-				close(answer)
-			}
-		}
-		s.waiting = nil
+	if s.err != nil {
+		return
 	}
+	s.err = err
+	for _, all := range s.waiting {
+		for _, answer := range all {
+			close(answer)
+		}
+	}
+	s.waiting = nil
 }

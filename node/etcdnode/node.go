@@ -72,24 +72,24 @@ func Open(rawURL string) (*Node, error) {
 	n.name, n.member, n.user, n.tls = a.name, a.member, a.user, a.tls != nil
 	var members []*member
 	for _, address := range a.members {
-		members = append(members, &member{address: address, life: n.life, dial: func(ctx context.Context) (*clientv3.Client, error) {
-			return a.connect(ctx, address)
+		members = append(members, &member{address: address, life: n.life, dial: func() (*clientv3.Client, error) {
+			return a.connect(n.life, address)
 		}})
 	}
 	n.use(members)
 	return n, nil
 }
 
-// connect makes a client for one member. It returns before there is a connection, unless
-// there is a user, who has to be authenticated first.
-func (a *address) connect(ctx context.Context, member string) (*clientv3.Client, error) {
+// connect makes a client for one member, which ends with life. It returns before there is a
+// connection, unless there is a user, who has to be authenticated first.
+func (a *address) connect(life context.Context, member string) (*clientv3.Client, error) {
 	password, err := a.password()
 	if err != nil {
 		return nil, misconfigured("passwordfile: %v", err)
 	}
 	config := clientv3.Config{
 		Endpoints: []string{"http://" + member}, Username: a.user, Password: password,
-		DialTimeout: openTimeout,
+		Context: life, DialTimeout: openTimeout,
 		// A member whose machine is gone answers nothing, not even that it is gone.
 		// gRPC allows no shorter time.
 		DialKeepAliveTime: 10 * time.Second, DialKeepAliveTimeout: 3 * time.Second, PermitWithoutStream: false,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock/node"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
 )
@@ -99,10 +100,9 @@ func (p *pool) ready(ctx context.Context) (*member, error) {
 		}
 		p.leave(m)
 		if !errors.Is(err, errConnecting) {
-			// All may refuse at once, and quickly.
 			select {
 			case <-ctx.Done():
-			case <-time.After(5 * time.Millisecond):
+			case <-time.After(refusal):
 			}
 		}
 	}
@@ -140,13 +140,19 @@ func (m *member) connected(ctx context.Context) error {
 }
 
 // firstTry is how long a member has to answer what may be asked twice, before another one
-// is asked; the next has twice as long.
-const firstTry = 400 * time.Millisecond
+// is asked; the next has twice as long, up to mostTry. After refusal it is asked again:
+// all may refuse at once, and quickly, as when nobody leads.
+const (
+	firstTry = 400 * time.Millisecond
+	mostTry  = 8 * firstTry
+	refusal  = 5 * time.Millisecond
+)
 
 // repeat asks one member after the other, until one answers or ctx is done: for what may be
 // carried out twice.
 func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, m *member, c *clientv3.Client) error) error {
-	for wait := firstTry; ; wait *= 2 {
+	learners := 0
+	for wait := firstTry; ; wait = min(2*wait, mostTry) {
 		m, err := p.ready(ctx)
 		if err != nil {
 			return err
@@ -161,15 +167,16 @@ func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, m *memb
 		switch {
 		case tokenGone(err) && wait == firstTry:
 			continue
+		case is(err, rpctypes.ErrGRPCNotSupportedForLearner) && learners < len(p.members)-1:
+			learners++ // the others vote, perhaps
 		case err == nil || !hangs(err):
 			return err
 		}
 		p.leave(m)
-		if ctx.Err() != nil {
+		select {
+		case <-ctx.Done():
 			return err
-		}
-		if len(p.members) == 1 {
-			time.Sleep(5 * time.Millisecond) // it may refuse quickly
+		case <-time.After(refusal):
 		}
 	}
 }

@@ -63,6 +63,7 @@ func childMain(url, role string) error {
 		_, err := l.Acquire(ctx, "behind")
 		return err
 	}
+	role, late := strings.CutPrefix(role, "late ")
 	c, err := clientv3.New(clientv3.Config{Endpoints: strings.Split(role, ","), Logger: zap.NewNop()})
 	if err != nil {
 		return err
@@ -72,12 +73,39 @@ func childMain(url, role string) error {
 	if err != nil {
 		return err
 	}
+	if late {
+		return writeLate(ctx, l, g)
+	}
 	for ctx.Err() == nil {
 		err := l.Do(ctx, "counter", func(ctx context.Context, token fence.Token) error { return increment(ctx, c, g, token) })
 		if err != nil && ctx.Err() == nil {
 			fmt.Println("note:", err)
 		}
 	}
+	return nil
+}
+
+// writeLate writes when it has lost the lock, as who does not look would.
+func writeLate(ctx context.Context, l *fenlock.Locker, g *etcdnode.Guard) error {
+	held, err := l.Acquire(ctx, "counter")
+	if err != nil {
+		return err
+	}
+	if _, err := g.Do(ctx, counterKey, held.Token(), clientv3.OpPut(counterKey, "in time")); err != nil {
+		return err
+	}
+	fmt.Println("held", held.Token())
+	<-held.Context().Done()
+	for range 100 { // the members have just been started
+		try, cancel := context.WithTimeout(ctx, 2*time.Second)
+		_, err = g.Do(try, counterKey, held.Token(), clientv3.OpPut(counterKey, "late"))
+		cancel()
+		if err == nil || errors.Is(err, fence.ErrStale) {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	fmt.Println("late", errors.Is(err, fence.ErrStale))
 	return nil
 }
 

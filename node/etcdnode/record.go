@@ -44,9 +44,15 @@ func parseRecord(value []byte) (r record, err error) {
 const mostMillis = 200 * 365 * 24 * 3600 * 1000
 
 // remaining is what is left of the lease when the node's clock shows now: an estimate, for
-// people and for waiters. The key is there, so it is never nothing.
+// people and for waiters. The key is there, so it is never nothing. Of one that should have
+// ended, because its process was killed or the clocks differ, it is half of what that is
+// ago: who asks when it is over asks ever more rarely.
 func (r record) remaining(now time.Duration) time.Duration {
-	return max(r.ttl-max(now-r.written, 0), time.Millisecond)
+	left := r.ttl - max(now-r.written, 0)
+	if left < 0 {
+		left = min(-left/2, r.ttl)
+	}
+	return max(left, time.Millisecond)
 }
 
 // A register is written with as many digits as the largest, so that etcd compares

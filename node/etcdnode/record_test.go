@@ -134,3 +134,17 @@ func TestClock(t *testing.T) {
 		t.Errorf("the latest stamp %d is none", stamp)
 	}
 }
+
+// What a lease has left is never nothing, and who comes back when it is over does not do so all
+// the time, whatever the clocks show.
+func TestRemaining(t *testing.T) {
+	const ttl, written = 5 * time.Second, time.Hour
+	for age, want := range map[time.Duration]time.Duration{
+		-time.Hour: ttl, 0: ttl, time.Second: 4 * time.Second, ttl: time.Millisecond, ttl + time.Millisecond: time.Millisecond,
+		ttl + time.Second: time.Second / 2, ttl + 9*time.Second: 9 * time.Second / 2, 24 * time.Hour: ttl,
+	} {
+		if got := (record{ttl: ttl, written: written}).remaining(written + age); got != want {
+			t.Errorf("after %v: %v; want %v", age, got, want)
+		}
+	}
+}

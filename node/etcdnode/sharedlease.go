@@ -113,15 +113,23 @@ func (s *sharedLeases) grantFor(g *granting, class int64) {
 func (s *sharedLeases) grant(ctx context.Context, class int64) (l *sharedLease, err error) {
 	err = s.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) error {
 		sent := clock.Now()
-		a, err := c.Grant(ctx, class)
-		if err != nil {
-			return fmt.Errorf("asking for an etcd lease: %w", err)
-		}
-		if a.TTL < class {
-			return fmt.Errorf("an etcd lease of %d s was asked for, and one of %d s granted", class, a.TTL)
-		}
-		l = &sharedLease{id: a.ID, life: time.Duration(a.TTL) * time.Second, sent: sent}
-		return nil
+		id, err := grant(ctx, c, class)
+		l = &sharedLease{id: id, life: time.Duration(class) * time.Second, sent: sent}
+		return err
 	})
 	return l, err
+}
+
+// grant asks for an etcd lease of so many seconds at least.
+func grant(ctx context.Context, c *clientv3.Client, seconds int64) (clientv3.LeaseID, error) {
+	a, err := c.Grant(ctx, seconds)
+	switch {
+	case err != nil:
+		return clientv3.NoLease, fmt.Errorf("asking for an etcd lease: %w", err)
+	case a.ID == clientv3.NoLease: // what is attached to that never ends
+		return clientv3.NoLease, errNonsense
+	case a.TTL < seconds:
+		return clientv3.NoLease, fmt.Errorf("an etcd lease of %d s was asked for, and one of %d s granted", seconds, a.TTL)
+	}
+	return a.ID, nil
 }

@@ -186,12 +186,12 @@ func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
 // after the rest, so it is not less than what was written there.
 func (v *voting) facts(ctx context.Context) (f facts, err error) {
 	n := v.node
-	var a *clientv3.TxnResponse
+	var a outcome
 	var st *clientv3.StatusResponse
 	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
 		floor := v.floor()
-		a, err = clientv3.NewKV(c).Txn(ctx).Then(clientv3.OpGet(n.keys.meta()), clientv3.OpGet(n.keys.notice()),
-			clientv3.OpGet(n.keys.quarantine()), clientv3.OpGet(n.keys.seen())).Commit()
+		a, err = txn{Then: []clientv3.Op{clientv3.OpGet(n.keys.meta()), clientv3.OpGet(n.keys.notice()),
+			clientv3.OpGet(n.keys.quarantine()), clientv3.OpGet(n.keys.seen())}}.send(ctx, clientv3.NewKV(c))
 		if err == nil {
 			err = v.hear(a.Header, floor)
 		}
@@ -208,7 +208,7 @@ func (v *voting) facts(ctx context.Context) (f facts, err error) {
 	if st.IsLearner {
 		return f, describe(ctx, rpctypes.ErrGRPCNotSupportedForLearner)
 	}
-	got := responses(a, 0)
+	got := responses(a.TxnResponse, 0)
 	if kvs := got[0].Kvs; len(kvs) > 0 {
 		f.meta, f.metaMod = new(meta), kvs[0].ModRevision
 		if err := decode(kvs[0], f.meta, func() int { return f.meta.Format }); err != nil {

@@ -1,0 +1,26 @@
+package etcdnode
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+)
+
+// Who logs in at a member that never answers is not waited for when the node is closed.
+func TestConnectEndsWithTheNode(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	a, err := parseURL("etcd://user:password@" + silent.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	life, end := context.WithCancel(t.Context())
+	end()
+	if c, err := a.connect(life, a.members[0]); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v; want Canceled, and not the end of the time that it has", c, err)
+	}
+}

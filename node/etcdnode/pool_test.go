@@ -1,0 +1,83 @@
+package etcdnode
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+)
+
+// A cluster that refuses as fast as it is asked, because nobody leads, is asked on, each time
+// with time to answer.
+func TestRefusedManyTimes(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	go server.Serve(listener)
+	defer server.Stop()
+	n, err := Open("etcd://" + listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	asked := 0
+	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, _ *clientv3.Client) error {
+		if asked++; ctx.Err() != nil {
+			t.Fatalf("the question %d has no time", asked)
+		}
+		if asked < 100 {
+			return rpctypes.ErrGRPCNoLeader
+		}
+		return nil
+	})
+	if err != nil || asked != 100 {
+		t.Errorf("after %d questions: %v", asked, err)
+	}
+}
+
+// Those who begin at the same time share one stream, and one that has ended is not taken.
+func TestStreamIsShared(t *testing.T) {
+	n, err := Open("etcd://" + testserver.StartEtcd(t, 1).Addrs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { n.Close() })
+	m := n.pool.members[0]
+	for range 5 {
+		streams := make(chan *aliveStream, 20)
+		for range cap(streams) {
+			go func() {
+				s, err := m.aliveStream(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				streams <- s
+			}()
+		}
+		first := <-streams
+		for range cap(streams) - 1 {
+			if s := <-streams; s != first {
+				t.Error("there are two streams")
+			}
+		}
+		m.drop(first, nil)
+	}
+	s, err := m.aliveStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.drop(s, nil)
+	if next, err := m.aliveStream(t.Context()); err != nil || next == s {
+		t.Errorf("%v, %v; want another one", next == s, err)
+	}
+}
