@@ -39,9 +39,12 @@ func (n *Node) look(ctx context.Context, name string) (l looked, err error) {
 	if err == errNotAdmitted {
 		group.admitted, err = false, nil
 	}
+	if err != nil {
+		return l, err // there may be no view
+	}
 	l.group = group
 	l.now, _ = l.view.now()
-	return l, err
+	return l, nil
 }
 
 // Inspect implements node.Admin.

@@ -44,7 +44,8 @@ type admission struct {
 	joined     atomic.Pointer[membership]
 	admittedAs atomic.Pointer[string] // the memory that is known to be admitted; nil: look
 
-	checked atomic.Pointer[session.Link] // the connection over which nothing was found to be forgotten
+	checked  atomic.Pointer[session.Link] // the connection over which nothing was found to be forgotten
+	checking stripes                      // a single one
 
 	mu      sync.Mutex
 	trying  chan struct{}        // closed when the try under way has ended
@@ -63,7 +64,7 @@ func (a *admission) admitted(ctx context.Context, link *session.Link) (memory, d
 			if a.checked.Load() == link {
 				return *m, "", nil
 			}
-			if err := a.checkMemory(ctx, link, *m); err != nil {
+			if err := a.checkOnce(ctx, link, *m); err != nil {
 				return "", "", err
 			}
 			continue
@@ -115,6 +116,20 @@ func (a *admission) forget(memory string) {
 	if m := a.admittedAs.Load(); m != nil && *m == memory {
 		a.admittedAs.CompareAndSwap(m, nil)
 	}
+}
+
+// checkOnce has one of all operations compare, and the others wait for it: each would ask for
+// all registers.
+func (a *admission) checkOnce(ctx context.Context, link *session.Link, memory string) error {
+	leave, err := a.checking.enter(ctx, 0)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if a.checked.Load() == link {
+		return nil
+	}
+	return a.checkMemory(ctx, link, memory)
 }
 
 // checkMemory compares what the servers have, over a new connection, with what this client knows
@@ -182,12 +197,15 @@ func (a *admission) saw(memory string, stripe int, register fence.Token) {
 	a.highest[stripe] = max(a.highest[stripe], register)
 }
 
-// regressed takes a register that was read, and reports whether it is less than it was:
-// then the servers have lost what they had acknowledged.
-func (a *admission) regressed(memory string, stripe int, register fence.Token) bool {
+// least returns what a register is at least, if it is read from now on: if it is less, the
+// servers have lost what they had acknowledged.
+func (a *admission) least(memory string, stripe int) fence.Token {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.memory == memory && register < a.highest[stripe]
+	if a.memory != memory {
+		return 0
+	}
+	return a.highest[stripe]
 }
 
 // look reads the record of the group. There is none if it is found to be false.
@@ -248,13 +266,37 @@ func (a *admission) try(ctx context.Context) (detail string, until time.Time, er
 		return "", soon, err
 	}
 	if g.admitted {
-		a.admittedAs.Store(&g.memory)
+		there, err := a.marked(ctx, link, g)
+		if err != nil {
+			return "", soon, err
+		}
+		if there {
+			a.admittedAs.Store(&g.memory)
+		}
 		return "", time.Time{}, nil
 	}
 	if to == nil {
 		return notFounded, soon, nil
 	}
 	return a.admit(ctx, link, to, g, stat)
+}
+
+// marked reports whether the mark of an ensemble that is recorded as admitted is there. If
+// it is not, it is not any more, or somebody has removed the mark.
+func (a *admission) marked(ctx context.Context, link *session.Link, g groupRecord) (bool, error) {
+	path := a.node.paths.mark(g.memory)
+	replies, err := link.Do(ctx, wire.Get{Path: path})
+	if err != nil || replies[0].Err == wire.OK {
+		return err == nil, err
+	}
+	if replies[0].Err != wire.NoNode {
+		return false, a.node.describe(replies[0].Err)
+	}
+	now, _, found, err := a.look(ctx, link)
+	if err == nil && found && now.admitted && now.memory == g.memory {
+		err = a.node.removed(path)
+	}
+	return false, err
 }
 
 const notFounded = "it is not admitted, and only who takes locks admits it (fenlock.New, fenlock run)"
@@ -269,6 +311,7 @@ func (a *admission) found(ctx context.Context, link *session.Link, to *membershi
 		}
 	}
 	g := groupRecord{server: random(), memory: random(), maxTTL: to.MaxTTL, members: to.members}
+	var denied error
 	for i, path := range append(all, n.paths.clock(), n.paths.registers(), n.paths.leases(), n.paths.queues(), n.paths.clients(), n.paths.group()) {
 		create := wire.Create{Path: path, ACL: n.acl}
 		if i < len(all)-1 { // above the root
@@ -282,8 +325,12 @@ func (a *admission) found(ctx context.Context, link *session.Link, to *membershi
 			return err
 		}
 		code := replies[0].Err
-		if code == wire.NoAuth && i < len(all)-1 {
-			continue // somebody else's, and there
+		if code == wire.NoAuth && i < len(all) {
+			denied = n.describe(code)
+			continue // it may be there: servers look at the permission first
+		}
+		if code == wire.NoNode && denied != nil {
+			return denied
 		}
 		if code != wire.OK && code != wire.NodeExists {
 			return n.describe(code)

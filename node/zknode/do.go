@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -84,8 +85,8 @@ func (n *Node) begin(ctx context.Context, r node.Request, verified, first bool) 
 		}
 	}
 	if first {
-		if v, ok := n.memories.recall(r.Name, memory); ok {
-			v.link, v.clock = link, &n.clock
+		if v, ok := n.memories.recall(r.Name, memory, link); ok {
+			v.clock = &n.clock
 			v.over = v.leaseThere && n.kept.over(r.Name, v.lease.holder, v.leaseStat.EphemeralOwner)
 			return &step{view: v, node: n, ctx: ctx, recalled: true}, node.Answer{}, nil
 		}
@@ -177,6 +178,10 @@ func (s *step) serve(r node.Request) (node.Answer, outcome, error) {
 		return node.Answer{}, failed, node.NotSent(err)
 	}
 	reply := replies[0]
+	if create, ok := s.multi[reply.Failed].(wire.Create); ok && reply.Err == wire.NoNode {
+		kept.undone()
+		return node.Answer{}, failed, node.NotSent(s.node.removed(path.Dir(create.Path)))
+	}
 	switch reply.Err {
 	case wire.OK:
 	case wire.NoNode, wire.BadVersion, wire.NodeExists:
@@ -229,7 +234,7 @@ func (s *step) lastWritten(reply wire.Reply) (at time.Duration) {
 func refused(c wire.Code) bool {
 	switch c {
 	case wire.NoAuth, wire.InvalidACL, wire.AuthFailed, wire.SessionExpired, wire.SessionMoved,
-		wire.NotReadOnly, wire.QuotaExceeded, wire.Throttled, wire.BadArguments, wire.MarshallingError, wire.NotEmpty:
+		wire.NotReadOnly, wire.LocalSession, wire.QuotaExceeded, wire.Throttled, wire.BadArguments, wire.MarshallingError, wire.NotEmpty:
 		return true
 	}
 	return false

@@ -28,7 +28,7 @@ type ensemble struct {
 	of    map[*proxy.Proxy]int    // the server that has it, from 1 on
 }
 
-func startEnsemble(t *testing.T) *ensemble {
+func startEnsemble(t *testing.T, config ...string) *ensemble {
 	e := &ensemble{t: t, peers: make(map[string]*proxy.Proxy), of: make(map[*proxy.Proxy]int)}
 	t.Cleanup(func() {
 		for _, p := range e.front {
@@ -47,7 +47,7 @@ func startEnsemble(t *testing.T) *ensemble {
 			e.peers[address], e.of[p] = p, to
 		}
 		return p.Addr(from)
-	})
+	}, config...)
 	for _, z := range e.ZooKeepers {
 		e.front = append(e.front, proxy.New(z.Addr(), nil))
 	}

@@ -7,11 +7,16 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
+// removed is of a znode that is there as long as the record is.
+func (n *Node) removed(path string) error {
+	return fmt.Errorf("%w: somebody has removed %s: stop all clients, and remove %s with all that is below it", node.ErrMisconfigured, path, n.root)
+}
+
 // describe says what can be done about what a server answers. What waiting does not mend
 // matches node.ErrMisconfigured.
 func (n *Node) describe(code wire.Code) error {
 	who := "without a user (the URL names none)"
-	if n.digest != "" {
+	if n.digest != nil {
 		who = "as the URL's user"
 	}
 	switch code {

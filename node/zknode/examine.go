@@ -18,8 +18,11 @@ const examineReads = 3
 // ZooKeeper's word srvr, which servers answer unless they are told not to.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
 	e := node.Examination{Product: "ZooKeeper", Role: "ensemble", Member: n.member}
+	var said []server
+	var asking sync.WaitGroup
+	asking.Go(func() { said = n.askServers(ctx) }) // at once: without a session, that takes all the time
 	err := n.examine(ctx, look, &e)
-	said := n.askServers(ctx)
+	asking.Wait()
 	for i, s := range said {
 		if s.version != "" {
 			e.Version = s.version
@@ -63,7 +66,7 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	if !g.admitted {
 		e.Why, e.Wait, e.Rebuild, e.Untouched = waits(quarantine(g.maxTTL)), quarantine(g.maxTTL), true, true
 	}
-	if n.digest == "" {
+	if n.digest == nil {
 		e.Findings = append(e.Findings, node.Found("permissions", node.Warning, "Everybody who reaches the servers may change the locks: the URL has no user.").
 			Do("Give the URL a user and a password, before the first lock is taken below this root."))
 	}

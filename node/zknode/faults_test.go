@@ -323,7 +323,7 @@ func TestLeaseLongerThanSessions(t *testing.T) {
 	n := openFor(t, time.Hour, true, freshURL())
 	ready(t, n)
 	_, err := n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), 11*time.Minute)))
-	if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "maxSessionTimeout=663000") {
+	if !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "maxSessionTimeout=665000") {
 		t.Errorf("%v", err)
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), 9*time.Minute))))
@@ -518,5 +518,42 @@ func TestExamine(t *testing.T) {
 	defer cancel()
 	if e, err := down.Examine(ctx, node.Look{}); err == nil || len(e.Findings) != 1 {
 		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// lapsing is a context that is done from the time on when it has been asked so often.
+type lapsing struct {
+	context.Context
+	left atomic.Int32
+	done chan struct{}
+}
+
+func (l *lapsing) Done() <-chan struct{} {
+	if l.left.Add(-1) == 0 {
+		close(l.done)
+	}
+	return l.done
+}
+
+func (l *lapsing) Err() error {
+	select {
+	case <-l.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}
+
+// Whoever looks at a lock gets an error if the time is up, at whichever step.
+func TestInspectGivesUp(t *testing.T) {
+	n := open(t, "zk://"+testserver.StartZooKeeper(t).Addr())
+	ready(t, n)
+	for steps := range int32(30) {
+		ctx := &lapsing{Context: t.Context(), done: make(chan struct{})}
+		ctx.left.Store(steps + 1)
+		_, err := n.Inspect(ctx, "a")
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("after %d steps: %v", steps, err)
+		}
 	}
 }

@@ -150,12 +150,16 @@ func (k *keeper) remove(key leaseKey) {
 	for k.node.life.Err() == nil {
 		k.mu.Lock()
 		l := k.leases[key]
-		if l == nil || l.under > 0 || time.Now().Before(l.ends) {
+		if l == nil || time.Now().Before(l.ends) {
 			k.mu.Unlock()
 			return // released, or extended
 		}
-		session, ends := l.session, l.ends
+		session, ends, under := l.session, l.ends, l.under
 		k.mu.Unlock()
+		if under > 0 { // it may be extended, or not
+			k.pause()
+			continue
+		}
 		ctx, cancel := context.WithTimeout(k.node.life, time.Second)
 		gone := k.node.removeLease(ctx, key, session)
 		cancel()
@@ -167,10 +171,14 @@ func (k *keeper) remove(key leaseKey) {
 			k.mu.Unlock()
 			return
 		}
-		select {
-		case <-time.After(removePause):
-		case <-k.node.life.Done():
-		}
+		k.pause()
+	}
+}
+
+func (k *keeper) pause() {
+	select {
+	case <-time.After(removePause):
+	case <-k.node.life.Done():
 	}
 }
 

@@ -9,13 +9,15 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
+	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
 // memories remember, for each stripe, what this client's last operation has left there. As
 // long as the register has the version that it had then, nothing has changed, so that the
 // next operation about the same name need not read: if somebody else was there, its
-// multi is refused like that of anybody who has read too early.
+// multi is refused like that of anybody who has read too early. That holds over one connection: an
+// ensemble that was set back counts its versions again.
 type memories struct {
 	mu  sync.Mutex
 	all [node.Stripes]*remembered
@@ -33,8 +35,8 @@ type remembered struct {
 // distrust is how often what was remembered is not relied on after it was wrong.
 const distrust = 8
 
-// recall returns what is known about a name.
-func (m *memories) recall(name, memory string) (view, bool) {
+// recall returns what is known about a name, over this connection.
+func (m *memories) recall(name, memory string, link *session.Link) (view, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.all[node.Stripe(name)]
@@ -46,7 +48,7 @@ func (m *memories) recall(name, memory string) (view, bool) {
 		return view{}, false
 	}
 	r.told = false
-	return r.view, r.known && r.name == name && r.memory == memory
+	return r.view, r.known && r.name == name && r.memory == memory && r.link == link
 }
 
 // wrong is told that somebody else was there.
@@ -59,7 +61,7 @@ func (m *memories) wrong(name string) {
 // remember takes what a step has left, after it was carried out. Whether the version is known
 // depends on the operation that has set the register.
 func (m *memories) remember(s *step, after rule.Entry, reply wire.Reply) {
-	left := view{name: s.name, memory: s.memory, clock: s.clock, register: after.Register, registerThere: true}
+	left := view{link: s.link, name: s.name, memory: s.memory, clock: s.clock, register: after.Register, registerThere: true}
 	ok := len(s.multi) > 1
 	if ok {
 		switch s.multi[1].(type) {
@@ -111,9 +113,9 @@ func (s *step) left(after rule.Entry, record queueRecord) string {
 		strconv.Quote(record.reserved), strconv.Quote(record.name))
 }
 
-// told takes what a letter says of a name.
-func (m *memories) told(left string) {
-	var v view
+// told takes what a letter says of a name, that came while operations went by this connection.
+func (m *memories) told(left string, link *session.Link) {
+	v := view{link: link}
 	var version int32
 	var register uint64
 	var renewed, until int64

@@ -129,7 +129,7 @@ func (l *listener) listen(ctx context.Context) error {
 		l.last = newest
 		for _, letter := range news {
 			if letter.left != "" {
-				l.node.memories.told(letter.left)
+				l.node.memories.told(letter.left, l.node.admission.checked.Load())
 			}
 			if w := l.client + ":" + letter.waiter; rule.CheckPlace(node.Place{Waiter: w}) == nil {
 				l.notify(w)

@@ -63,12 +63,13 @@ func WithDial(dial func(ctx context.Context, address string) (net.Conn, error)) 
 
 // Open returns the node at a URL:
 //
-//	zk://[user:password@]host[:2181][,host[:2181]...][/root]
+//	zk://[user:password@]host[:2181][,host[:2181]...][/root][?passwordfile=/path]
 //
 // All servers of the ensemble are named, and everything is below the znode root, which is
 // DefaultRoot if there is none. With a user and a password, which are escaped as in any URL, the
-// znodes are made for that user alone (scheme digest); without, everybody may change them. There
-// are no parameters.
+// znodes are made for that user alone (scheme digest); without, everybody may change them. With
+// passwordfile, the password is the only line of a file that only its owner may read (package
+// secretfile). It is read anew for each connection, and only the user is before the @.
 //
 // Open sends nothing and connects to nothing: an ensemble that is down is no reason to
 // fail. The error is about the URL, matches node.ErrInvalid, and contains no password.
@@ -79,7 +80,7 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	}
 	n := &Node{location: where, dial: dialTCP, paths: paths{where.root},
 		acl: wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}}
-	if n.digest != "" {
+	if n.digest != nil {
 		n.acl = wire.ACL{{Perms: wire.All, Scheme: "auth"}}
 	}
 	for _, set := range with {
@@ -102,10 +103,11 @@ func (n *Node) config(timeout func() time.Duration, event func(wire.Event)) sess
 }
 
 // sessionSlack is by how much the timeout of a session has to exceed the TTLs of the leases
-// in it. A session ends when its timeout has passed since the leader has heard of its client,
-// and what a client tells another server the leader hears up to half a tick later (a second,
-// by default).
-const sessionSlack = 3 * time.Second
+// in it. A session ends when its timeout has passed since the leader has heard of its client.
+// It does not hear of it by a multi that another server passes on, but by what that server
+// tells it each half a tick (a second, by default): of a sign of life that may have been sent
+// session.Silence before. A server may be cut off from the leader right after the multi.
+const sessionSlack = session.Silence + 2*time.Second
 
 // sessionTimeout is what a session asks for: enough for the longest lease of the group.
 func (n *Node) sessionTimeout() time.Duration {

@@ -42,6 +42,11 @@ func TestParse(t *testing.T) {
 		{"zk://secret:@a", "", "", "a user, a colon and a password"},
 		{"zk://u:secret%zz@a", "", "", "not escaped"},
 		{"zk://u:secret@a?x", "", "", "parameters"},
+		{"zk://u@a?passwordfile=", "", "", "with a path"},
+		{"zk://u@a?passwordfile=/x&passwordfile=/y", "", "", "once"},
+		{"zk://u@a?passwordfile=/no/such/file", "", "", "/no/such/file does not exist"},
+		{"zk://u:secret@a?passwordfile=/x", "", "", "a user alone"},
+		{"zk://a?passwordfile=/x", "", "", "no user"},
 	} {
 		l, err := parse(c.url)
 		if c.problem == "" {
@@ -98,7 +103,7 @@ func FuzzRecords(f *testing.F) {
 		parseGroup(other)
 		parseRegister(other)
 		readMailbox("c", wire.Reply{Data: other})
-		new(memories).told(string(other))
+		new(memories).told(string(other), nil)
 	})
 }
 

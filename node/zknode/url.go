@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/secretfile"
 )
 
 // DefaultRoot is the znode below which everything is, if a URL names none.
@@ -20,9 +21,9 @@ const defaultPort = "2181"
 type location struct {
 	servers []string // host:port
 	root    string
-	digest  string // user:password, or empty
-	name    string // for people: without the password
-	member  string // what all clients of the group call it
+	digest  func() (string, error) // user:password; nil: none
+	name    string                 // for people: without the password
+	member  string                 // what all clients of the group call it
 }
 
 // parse reads a URL. Its error shows no part of one that may have a password in it.
@@ -35,15 +36,22 @@ func parse(rawURL string) (l location, err error) {
 	if !ok {
 		return l, invalidf("%s is not a zk:// URL: zk://host:2181,host:2181/root", shown)
 	}
-	if strings.ContainsAny(rest, "?#") {
-		return l, invalidf("%s has parameters or a fragment: there are none (write %%3F for a ? and %%23 for a #)", shown)
+	if strings.Contains(rest, "#") {
+		return l, invalidf("%s has a fragment (write %%23 for a #)", shown)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	file, err := passwordFile(query)
+	if err != nil {
+		return l, invalidf("%s: %v", shown, err)
 	}
 	authority, root, hasRoot := strings.Cut(rest, "/")
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		if l.digest, err = digest(authority[:at]); err != nil {
+		if l.digest, err = digest(authority[:at], file); err != nil {
 			return l, invalidf("%s: %v", shown, err)
 		}
 		authority = authority[at+1:]
+	} else if file != "" {
+		return l, invalidf("%s has a passwordfile and no user: zk://user@host/root?passwordfile=/path", shown)
 	}
 	for _, server := range strings.Split(authority, ",") {
 		address, err := address(server)
@@ -67,20 +75,50 @@ func parse(rawURL string) (l location, err error) {
 	return l, nil
 }
 
-// digest is ZooKeeper's form of a user and a password.
-func digest(userinfo string) (string, error) {
+// passwordFile returns the only parameter that there is, empty if it is not there.
+func passwordFile(query string) (string, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return "", fmt.Errorf("the parameters are not escaped as in a URL")
+	}
+	for key, all := range values {
+		if key != "passwordfile" || len(all) > 1 || all[0] == "" {
+			return "", fmt.Errorf("the only one of the parameters is passwordfile, once, with a path (write %%3F for a ? that begins none)")
+		}
+	}
+	return values.Get("passwordfile"), nil
+}
+
+// digest is ZooKeeper's form of a user and a password, which may be in a file.
+func digest(userinfo, file string) (func() (string, error), error) {
 	user, password, ok := strings.Cut(userinfo, ":")
-	if !ok || user == "" || password == "" {
-		return "", fmt.Errorf("before the @ are a user, a colon and a password")
+	switch {
+	case file != "" && (ok || user == ""):
+		return nil, fmt.Errorf("before the @ is a user alone if there is a passwordfile")
+	case file == "" && (!ok || user == "" || password == ""):
+		return nil, fmt.Errorf("before the @ are a user, a colon and a password")
 	}
 	user, err := url.PathUnescape(user)
 	if err == nil {
 		password, err = url.PathUnescape(password)
 	}
 	if err != nil || strings.Contains(user, ":") {
-		return "", fmt.Errorf("user or password are not escaped as in a URL")
+		return nil, fmt.Errorf("user or password are not escaped as in a URL")
 	}
-	return user + ":" + password, nil
+	if file == "" {
+		return func() (string, error) { return user + ":" + password, nil }, nil
+	}
+	read := func() (string, error) {
+		password, err := secretfile.ReadPassword(file)
+		if err != nil {
+			return "", fmt.Errorf("%w: passwordfile: %w", node.ErrMisconfigured, err)
+		}
+		return user + ":" + password, nil
+	}
+	if _, err := secretfile.ReadPassword(file); err != nil {
+		return nil, fmt.Errorf("passwordfile: %w", err)
+	}
+	return read, nil
 }
 
 func address(server string) (string, error) {

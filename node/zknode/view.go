@@ -40,6 +40,8 @@ type view struct {
 // all others had when it began. The error of a node that is not admitted any more is errNotAdmitted.
 func (n *Node) read(ctx context.Context, link *session.Link, name, memory string, verified bool) (view, error) {
 	p := n.paths
+	// What is promised meanwhile is none of what is read: operators look while others are at work.
+	promised := n.admission.least(memory, node.Stripe(name))
 	requests := []wire.Request{wire.Get{Path: p.mark(memory)}, wire.Get{Path: p.register(node.Stripe(name))},
 		wire.Get{Path: p.lease(name)}, wire.Get{Path: p.queue(name)}}
 	if verified {
@@ -59,8 +61,8 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 		if replies[0].Err == wire.OK {
 			v.written = time.Duration(replies[0].Stat.Mtime) * time.Millisecond
 			n.clock.saw(v.written, replies[0].Zxid)
-		} else {
-			n.admission.forget(memory)
+		} else if replies[1].Err == wire.OK { // or all is gone
+			return v, n.removed(p.clock())
 		}
 		replies = replies[1:]
 	}
@@ -90,7 +92,7 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 		n.admission.forget(memory)
 		return v, errNotAdmitted
 	}
-	if n.admission.regressed(memory, node.Stripe(name), v.register) {
+	if v.register < promised {
 		if err := n.admission.lostMemory(ctx, link, memory, n.admission.promised(memory)); err != nil {
 			return v, err
 		}

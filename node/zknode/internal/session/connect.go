@@ -8,8 +8,10 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
@@ -35,6 +37,9 @@ func (s *Session) connect(server string, answer time.Duration, humble bool) (*Li
 	ctx, cancel := context.WithTimeout(s.life, answer)
 	defer cancel()
 	conn, err := s.config.Dial(ctx, server)
+	if explained := explain(err); explained != err {
+		return nil, fmt.Errorf("%s: %w", server, explained)
+	}
 	if err != nil {
 		return nil, err // net's errors name the address
 	}
@@ -56,10 +61,13 @@ func (s *Session) connect(server string, answer time.Duration, humble bool) (*Li
 // errRefused is of a server that says nothing: they all do so in all of these cases.
 var errRefused = errors.New("it closed the connection instead of beginning a session: it has no quorum, or is read-only, or behind the others, or has too many connections from this address (maxClientCnxns)")
 
-// explain says more than that a connection was closed.
+// explain says more than that a connection was closed. How that shows depends on the moment
+// at which the server closed it: at the end of the dial, while writing, or while reading.
 func explain(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errRefused
+	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, closed) {
+			return errRefused
+		}
 	}
 	return err
 }
@@ -67,7 +75,14 @@ func explain(err error) error {
 // handshake says what this client has seen, so that a server that knows less refuses it.
 // With humble it does not: if all servers do, for long, they may have lost their memory.
 func (s *Session) handshake(conn net.Conn, server string, humble bool) (*Link, error) {
-	timeout := s.config.Timeout()
+	credentials := ""
+	if s.config.Digest != nil {
+		var err error
+		if credentials, err = s.config.Digest(); err != nil {
+			return nil, err
+		}
+	}
+	timeout, began := s.config.Timeout(), clock.Now()
 	hello := wire.Connect{LastZxid: s.zxid.load(), Timeout: int32(timeout.Milliseconds()), Session: s.id, Password: s.password}
 	if humble {
 		hello.LastZxid = 0
@@ -95,16 +110,16 @@ func (s *Session) handshake(conn net.Conn, server string, humble bool) (*Link, e
 	}
 	s.id, s.password = c.Session, c.Password
 	link := &Link{conn: conn, server: server, session: s,
-		ID: c.Session, Timeout: time.Duration(c.Timeout) * time.Millisecond,
+		ID: c.Session, Timeout: time.Duration(c.Timeout) * time.Millisecond, heardAt: began,
 		done: make(chan struct{}), wakeup: make(chan struct{}, 1)}
 	if humble {
 		s.unproven.Store(max(s.zxid.load(), s.unproven.Load()))
 		s.zxid.Store(0)
 	}
-	if s.config.Digest == "" {
+	if s.config.Digest == nil {
 		return link, nil
 	}
-	if _, err := conn.Write(wire.Append(nil, wire.XidAuth, wire.Auth{Scheme: "digest", Credentials: s.config.Digest})); err != nil {
+	if _, err := conn.Write(wire.Append(nil, wire.XidAuth, wire.Auth{Scheme: "digest", Credentials: credentials})); err != nil {
 		return nil, err
 	}
 	if message, err = receive(conn, mostHandshake); err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
@@ -21,7 +22,10 @@ const (
 	// mostUnsent bounds what waits to be sent.
 	mostUnsent = 8 << 20
 	// maxPing is the longest time between two signs of life.
-	maxPing = 5 * time.Second
+	maxPing = time.Second
+	// Silence is the longest time between two signs of life that were answered: over a
+	// connection with a longer one nothing is sent.
+	Silence = hang + maxPing
 )
 
 // Link is one connection of a session.
@@ -42,6 +46,10 @@ type Link struct {
 	unsent  []byte
 	waiting []*call // in the order in which they were sent, which is that of the answers
 	pinged  bool    // and not answered
+	// When the last sign of life was sent, and the last one that was answered. The leader
+	// hears of one from the server, soon; of the first, when the session is taken up, it
+	// hears at once.
+	pingedAt, heardAt time.Duration
 }
 
 // call is a request that was sent.
@@ -141,6 +149,28 @@ func (l *Link) Do(ctx context.Context, requests ...wire.Request) ([]wire.Reply, 
 	return replies, nil
 }
 
+// errPaused is of a process that was stopped: the leader may not have heard of its session
+// for so long that it ends before the leases that are taken now.
+var errPaused = errors.New("no sign of life was sent for too long, as by a process that was stopped")
+
+// usable reports whether the connection is there, and has shown life all the time. If it has
+// not, it is ended: with the next one the leader hears of the session.
+func (l *Link) usable() bool {
+	if l.ended() {
+		return false
+	}
+	l.mu.Lock()
+	silent := l.silent(clock.Now())
+	l.mu.Unlock()
+	if silent {
+		l.fail(errPaused)
+	}
+	return !silent
+}
+
+// silent reports whether the last answered sign of life is too old. Called with mu held.
+func (l *Link) silent(now time.Duration) bool { return now-l.heardAt > Silence }
+
 // send has a call sent. Called with mu held.
 func (l *Link) send(c *call) {
 	l.put(c.xid, c.request)
@@ -202,10 +232,13 @@ func (l *Link) write() {
 			return
 		case <-l.wakeup:
 		case <-ping.C:
+			if !l.usable() {
+				return
+			}
 			l.mu.Lock()
 			if l.err == nil && !l.pinged {
 				l.put(wire.XidPing, wire.Ping{})
-				l.pinged = true
+				l.pinged, l.pingedAt = true, clock.Now()
 			}
 			l.mu.Unlock()
 			ping.Reset(interval)
@@ -261,6 +294,10 @@ func (l *Link) take(message []byte) error {
 	defer l.expect()
 	if h.Xid == wire.XidPing && l.pinged {
 		l.pinged = false
+		if l.silent(l.pingedAt) {
+			return errPaused
+		}
+		l.heardAt = l.pingedAt
 		return nil
 	}
 	if len(l.waiting) == 0 || l.waiting[0].xid != h.Xid {

@@ -21,8 +21,8 @@ type Config struct {
 	Servers []string // host:port
 	// Dial connects to a server. It returns soon after ctx is done.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Digest is user:password, or empty.
-	Digest string
+	// Digest returns user:password, anew for each connection. Nil: none.
+	Digest func() (string, error)
 	// Timeout is what a new session asks for.
 	Timeout func() time.Duration
 	// Event is told which znode has changed that was watched, by the goroutine that reads.
@@ -79,7 +79,7 @@ func (s *Session) Link(ctx context.Context) (*Link, error) {
 			return nil, ErrClosed
 		case ctx.Err() != nil:
 			return nil, unconnected(ctx, last)
-		case link != nil && !link.ended():
+		case link != nil && link.usable():
 			return link, nil
 		case final:
 			return nil, unconnected(cancelled, last)
@@ -196,14 +196,18 @@ func (s *Session) run() {
 		s.wake()
 		s.mu.Unlock()
 		if link != nil {
-			pause, answer = minPause, minAnswer
+			began := time.Now()
 			<-link.done
 			link.wait()
 			s.mu.Lock()
 			s.link, s.lastErr = nil, link.cause()
 			s.wake()
 			s.mu.Unlock()
-			continue
+			if time.Since(began) > maxPause {
+				pause, answer = minPause, minAnswer
+				continue
+			}
+			// A server that takes clients and drops them is one that does not work.
 		}
 		if (i+1)%len(servers) != 0 {
 			continue

@@ -22,6 +22,7 @@ const (
 	AuthFailed       Code = -115
 	SessionMoved     Code = -118
 	NotReadOnly      Code = -119
+	LocalSession     Code = -120
 	QuotaExceeded    Code = -125
 	Throttled        Code = -127
 )
@@ -32,7 +33,7 @@ var texts = map[Code]string{
 	NoNode: "there is no such znode", NoAuth: "no permission", BadVersion: "the znode has changed", NodeExists: "the znode is there already",
 	NotEmpty: "the znode has children", SessionExpired: "the session has expired", InvalidACL: "the server refuses the ACL",
 	AuthFailed: "the server refuses user and password", SessionMoved: "the session has moved to another server",
-	NotReadOnly: "the server is in read-only mode", QuotaExceeded: "a quota is exceeded", Throttled: "the server is overloaded and dropped the request",
+	NotReadOnly: "the server is in read-only mode", LocalSession: "the session is a local one, which cannot have leases (localSessionsUpgradingEnabled)", QuotaExceeded: "a quota is exceeded", Throttled: "the server is overloaded and dropped the request",
 }
 
 // Error returns what a code means.

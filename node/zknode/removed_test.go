@@ -1,0 +1,48 @@
+package zknode
+
+import (
+	"testing"
+
+	"github.com/fenlock/fenlock/node"
+
+	"github.com/fenlock/fenlock/node/zknode/internal/session"
+	"github.com/fenlock/fenlock/node/zknode/internal/wire"
+)
+
+// Somebody who removes what has to be there is told so, and not that others were first.
+func TestRemovedByHand(t *testing.T) {
+	for _, what := range []string{"mark", "clock", "leases", "registers"} {
+		url := freshURL()
+		n, late := open(t, url), open(t, url)
+		ready(t, n)
+		link, err := n.session.Link(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := n.root + "/" + what
+		if what == "mark" {
+			path = n.paths.mark(*n.admission.admittedAs.Load())
+		}
+		remove(t, link, path)
+		if what == "clock" { // is missed by who has to know what is newest
+			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("refused", "me", 0))))
+		}
+		refuses(t, n, true, "somebody has removed "+path)
+		refuses(t, late, true, "somebody has removed "+path)
+	}
+}
+
+// remove removes a znode and all below it.
+func remove(t *testing.T, link *session.Link, path string) {
+	t.Helper()
+	replies, err := link.Do(t.Context(), wire.Children{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range replies[0].Children {
+		remove(t, link, path+"/"+part)
+	}
+	if replies, err = link.Do(t.Context(), wire.Delete{Path: path, Version: wire.Any}); err != nil || replies[0].Err != wire.OK {
+		t.Fatalf("%s: %+v, %v", path, replies, err)
+	}
+}

@@ -1,0 +1,49 @@
+package zknode
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+)
+
+// The leader does not hear of a session by what a follower passes on in it, but by what the
+// follower reports now and then. One that is cut off right after a lease was granted, with a
+// client that had nothing else to say, must not have the session end before the lease.
+func TestCutOffAfterTheGrant(t *testing.T) {
+	t.Parallel()
+	e := startEnsemble(t, "tickTime=1000")
+	e.settled()
+	leader := e.number(e.Leader(t))
+	far := leader%3 + 1
+	const ttl = 17 * time.Second // with a session so long, that a sign of life was sent each five seconds
+	at := func(server int) Option {
+		return WithDial(func(ctx context.Context, _ string) (net.Conn, error) {
+			return dialTCP(ctx, e.ZooKeepers[server-1].Addr())
+		})
+	}
+	url := e.url(1, "cut-off")
+	n, other := openFor(t, ttl, true, url, at(far)), openFor(t, ttl, true, url, at(leader))
+	ready(t, other)
+	began := time.Now()
+	ready(t, n)
+	time.Sleep(time.Until(began.Add(9600 * time.Millisecond)))
+	asked := time.Now()
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, lasting(request("a", "me", 0), ttl))))
+	defer e.isolate(far)()
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		l, err := other.look(ctx, "a")
+		cancel()
+		lived := time.Since(asked)
+		if lived > ttl {
+			return
+		}
+		if err == nil && !l.leaseThere {
+			t.Fatalf("a lease of %v has lived for %v", ttl, lived)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
