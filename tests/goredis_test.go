@@ -78,7 +78,7 @@ func TestGoRedisBesideValkeyGo(t *testing.T) {
 		for round := range 3 {
 			// The other process waits in the queue, and is notified.
 			other := startClient(t, urls(servers), "orders")
-			awaitQueue(t, servers, lineOf("orders"), 1)
+			awaitQueueOf(t, servers, lineOf("orders"), 1, 2)
 			release(t, held)
 			token := other.token()
 			if token <= last {
@@ -95,7 +95,7 @@ func TestGoRedisBesideValkeyGo(t *testing.T) {
 				}
 				got <- lock
 			}()
-			awaitQueue(t, servers, lineOf("orders"), 1)
+			awaitQueueOf(t, servers, lineOf("orders"), 1, 2)
 			other.goOn()
 			if said := other.line(); said != "released" {
 				t.Fatal(said)

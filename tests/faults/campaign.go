@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/fenlock/fenlock/tests/faults/cluster"
 	"github.com/fenlock/fenlock/tests/faults/kinds"
 	"github.com/fenlock/fenlock/tests/faults/library"
 	"github.com/fenlock/fenlock/tests/faults/plan"
@@ -28,8 +29,8 @@ const noFault = "none"
 
 // print runs the campaign and prints what came of it.
 func (c campaign) print(ctx context.Context, out io.Writer) error {
-	fmt.Fprintf(out, "%d histories of %d s, %d at a time, seeds from %d: %s, %d servers, %d client processes, %d pairs of faults\n",
-		c.histories, c.Seconds, c.parallel, c.Seed, c.Library, c.Nodes, c.Clients, len(c.Pairs()))
+	fmt.Fprintf(out, "%d histories of %d s, %d at a time, seeds from %d: %s on %s, %d servers, %d client processes, %d pairs of faults\n",
+		c.histories, c.Seconds, c.parallel, c.Seed, c.Library, c.Group.Name, c.Nodes, c.Clients, len(c.Pairs()))
 	outcomes, err := c.run(ctx, func(o runner.Outcome) { printOutcome(out, o) })
 	if len(outcomes) > 0 {
 		s := c.sum(outcomes)
@@ -89,7 +90,13 @@ func (c campaign) again(seed uint64) string {
 	if c.Clients != 6 {
 		line += fmt.Sprint(" -clients ", c.Clients)
 	}
-	usual := kinds.All
+	if c.Group.Name != cluster.Groups[0].Name {
+		line += " -engine " + c.Group.Name
+	}
+	if c.Nodes != 5 {
+		line += fmt.Sprint(" -nodes ", c.Nodes)
+	}
+	usual := kinds.On(c.Group)
 	if c.Rolling {
 		line += " -rolling"
 		usual = plan.Rolling(c.Setup).Kinds

@@ -70,6 +70,43 @@ func TestTenHistories(t *testing.T) {
 	}
 }
 
+// A history on each of the other engines, of one server, as most people have them, or of
+// several.
+func TestEngines(t *testing.T) {
+	for name, nodes := range map[string]int{"postgres": 1, "mysql": 1, "etcd": 1, "zookeeper": 1, "mixed": 5} {
+		t.Run(name, func(t *testing.T) {
+			s := onEngine(t, name, nodes).make(t)
+			if err := s.verdict(); err != nil {
+				t.Error(err)
+			}
+			if r := s.outcomes[0].Report; r.Acquired == 0 || r.Writes == 0 || len(r.Faults) == 0 {
+				t.Errorf("%d acquisitions, %d writes, faults %v", r.Acquired, r.Writes, r.Faults)
+			}
+		})
+	}
+}
+
+func onEngine(t *testing.T, name string, nodes int) campaign {
+	c := testCampaign(t)
+	group, ok := cluster.On(name)
+	if !ok {
+		t.Fatal(name)
+	}
+	c.Setup = plan.FullOn(group, 4)
+	c.Nodes = nodes
+	return c
+}
+
+// A history whose servers do not start says which it is.
+func TestNoHistory(t *testing.T) {
+	j := testCampaign(t).Job
+	j.Seed, j.Command = 7, "do it"
+	t.Setenv("PATH", t.TempDir()) // no compiler
+	if o, err := runner.Run(t.Context(), j); err == nil || o.Seed != 7 || o.Command != "do it" {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
 // What is held stays held while one server after the other goes and comes back.
 func TestRolling(t *testing.T) {
 	c := testCampaign(t)
@@ -138,29 +175,50 @@ func TestNodeThatForgets(t *testing.T) {
 	c := testCampaign(t)
 	c.Nodes, c.Seconds = 1, 8
 	c.Kinds = []kinds.Kind{{Name: "unnoticed flush", Shortest: 2, Longest: 2, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
-		stop, stopped := make(chan struct{}), make(chan error, 1)
-		go func() {
-			for {
-				select {
-				case <-stop:
-					stopped <- nil
-					return
-				case <-time.After(100 * time.Millisecond):
-				}
-				m := s.Member()
-				_, err := m.Ask(cluster.Patience, "FLUSHALL")
-				if err == nil {
-					err = m.MarkAdmitted(false)
-				}
-				if err != nil {
-					stopped <- err
-					return
-				}
+		return over(100*time.Millisecond, func() error {
+			m := s.Member()
+			_, err := m.Ask(cluster.Patience, "FLUSHALL")
+			if err == nil {
+				err = m.MarkAdmitted(false)
 			}
-		}()
-		return func() error { close(stop); return <-stopped }, nil
+			return err
+		}), nil
 	}}}
 	wantViolations(t, c, history.Validity)
+}
+
+// A database whose leases somebody deletes is caught, though it remembers its registers.
+func TestDatabaseThatForgets(t *testing.T) {
+	for name, statement := range map[string]string{
+		"postgres": "DELETE FROM fenlock.leases",
+		"mysql":    "UPDATE fenlock_stripes SET leases = ''",
+	} {
+		c := onEngine(t, name, 1)
+		c.Kinds = []kinds.Kind{{Name: "unnoticed loss", Shortest: 3, Longest: 3, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
+			return over(100*time.Millisecond, func() error { return s.Member().Exec(t.Context(), statement) }), nil
+		}}}
+		wantViolations(t, c, history.Validity)
+	}
+}
+
+// over does something again and again until it is to be healed.
+func over(every time.Duration, do func() error) kinds.Heal {
+	stop, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				stopped <- nil
+				return
+			case <-time.After(every):
+			}
+			if err := do(); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	return func() error { close(stop); return <-stopped }
 }
 
 // wantViolations wants each promise broken, and the history kept.

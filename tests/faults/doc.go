@@ -4,6 +4,13 @@
 // them, two kinds at a time, by a schedule that a seed decides. What happened is
 // written down and checked (package history). "make faults" runs a campaign.
 //
+// The servers are Valkey's, or with -engine those of another one, each a node by itself, or
+// mixed; with -nodes 1 a group is one server, as most people have them who use a database.
+// Nothing is excused there but what a kind of fault breaks, and the order of tokens where a
+// majority of the servers loses its registers, which those of PostgreSQL, etcd and
+// ZooKeeper never do: that a server forgets its leases and is out for a while, as PostgreSQL
+// does after a crash, is for the lock to bear.
+//
 // The packages, each of which imports only those after it:
 //
 //	faults     the flags, the campaign of many histories, its report, the comparison
@@ -11,7 +18,7 @@
 //	worker     the client processes
 //	plan       which faults strike when
 //	kinds      the table of kinds of faults
-//	cluster    the servers
+//	cluster    the servers: what all engines have in common, and a file for each
 //	wallclock  a server's clock; the network before it is testserver/proxy
 //	library, resource   lock libraries, and what the locks protect
 //	draw       random durations

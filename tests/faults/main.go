@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/fenlock/fenlock/tests/faults/cluster"
 	"github.com/fenlock/fenlock/tests/faults/kinds"
 	"github.com/fenlock/fenlock/tests/faults/library"
 	"github.com/fenlock/fenlock/tests/faults/plan"
@@ -67,6 +68,8 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	flags.IntVar(&c.parallel, "parallel", 1, "histories at a time")
 	flags.IntVar(&c.Clients, "clients", 6, "client processes")
 	flags.StringVar(&c.Library, "library", library.Fenlock, "fenlock, redsync or redislock")
+	engine := flags.String("engine", cluster.Groups[0].Name, "what the servers are: "+strings.Join(engines(), ", ")+" (which is Valkey and PostgreSQL in turn)")
+	nodes := flags.Int("nodes", c.Nodes, "servers")
 	some := flags.String("kinds", "", "faults to choose from, with commas (default: all)")
 	only := flags.String("only", "", "this kind of fault, or these two with a comma, or none, in all slots")
 	flags.BoolVar(&c.Rolling, "rolling", false, "one server after the other goes and comes back, while locks are held for long and other names move the registers")
@@ -74,14 +77,21 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	if err := flags.Parse(args); err != nil {
 		return c, err
 	}
+	group, known := cluster.On(*engine)
 	switch {
+	case !known:
+		return c, fmt.Errorf("what is -engine %q? There are %s", *engine, strings.Join(engines(), ", "))
+	case group.Name != cluster.Groups[0].Name && (c.Library != library.Fenlock || c.compares):
+		return c, errors.New("the other libraries, and -compare, are for Valkey")
 	case flags.NArg() > 0:
 		return c, fmt.Errorf("what is %q? There are flags only", flags.Arg(0))
-	case c.histories < 1 || c.Seconds < 1 || c.parallel < 1 || c.Clients < 1:
-		return c, errors.New("-histories, -seconds, -parallel and -clients are at least 1")
+	case c.histories < 1 || c.Seconds < 1 || c.parallel < 1 || c.Clients < 1 || *nodes < 1:
+		return c, errors.New("-histories, -seconds, -parallel, -clients and -nodes are at least 1")
 	case !slices.Contains(library.All, c.Library):
 		return c, fmt.Errorf("what is -library %q? There are %s", c.Library, strings.Join(library.All, ", "))
 	}
+	c.Setup = plan.FullOn(group, c.Seconds)
+	c.Nodes = *nodes
 	// Only the guard makes it safe to write on when the lock has ended.
 	c.Reckless = c.Library == library.Fenlock
 	switch *only {
@@ -101,6 +111,13 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	return c, c.choose(*some)
 }
 
+func engines() (names []string) {
+	for _, g := range cluster.Groups {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
 // choose takes kinds of fault by their names.
 func (c *campaign) choose(list string) error {
 	if list == "" {
@@ -108,12 +125,13 @@ func (c *campaign) choose(list string) error {
 	}
 	c.Kinds = nil
 	for _, name := range strings.Split(list, ",") {
-		i := kinds.Index(kinds.Every, name)
+		every := append(kinds.On(c.Group), kinds.RollingRestart)
+		i := kinds.Index(every, name)
 		if i < 0 {
-			return fmt.Errorf("there is no kind of fault %q; there are: %s", name, strings.Join(kinds.Names(kinds.Every), ", "))
+			return fmt.Errorf("there is no kind of fault %q; there are: %s", name, strings.Join(kinds.Names(every), ", "))
 		}
 		if kinds.Index(c.Kinds, name) < 0 {
-			c.Kinds = append(c.Kinds, kinds.Every[i])
+			c.Kinds = append(c.Kinds, every[i])
 		}
 	}
 	return nil

@@ -36,6 +36,9 @@ func TestAgain(t *testing.T) {
 		{"-kinds", "slow,wipe"},
 		{"-rolling", "-seconds", "9"},
 		{"-rolling", "-kinds", "kill"},
+		{"-engine", "mysql", "-nodes", "1"},
+		{"-engine", "mixed", "-kinds", "wipe,read only"},
+		{"-engine", "etcd", "-rolling"},
 	} {
 		one, err := parse(args, &bytes.Buffer{})
 		if err != nil {
@@ -69,6 +72,10 @@ func TestWrongFlags(t *testing.T) {
 		"-histories 0":              "at least 1",
 		"-parallel -1":              "at least 1",
 		"campaign":                  "flags only",
+		"-nodes 0":                  "at least 1",
+		"-engine oracle":            "valkey, postgres, mysql, etcd, zookeeper, mixed",
+		"-engine etcd -kinds wipe":  `no kind of fault "wipe"`,
+		"-engine etcd -compare":     "for Valkey",
 		"-seconds 1 -kinds kill,no": `no kind of fault "no"`,
 	} {
 		_, err := parse(strings.Fields(args), &bytes.Buffer{})
@@ -100,5 +107,5 @@ func TestInterrupt(t *testing.T) {
 // describe is all of a campaign that decides what happens in it.
 func describe(c campaign) string {
 	j := c.Job
-	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Rolling, j.Nodes, j.TTL)
+	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Rolling, j.Group.Name, j.Nodes, j.TTL)
 }

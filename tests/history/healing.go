@@ -25,7 +25,7 @@ func (x *examination) healing() {
 		t, at := x.of[i], time.Duration(e.At)
 		switch e.Kind {
 		case Missed:
-			c.Missed(e.Node-1, at)
+			c.Missed(e.Node-1, at-x.Header.TTL/4, at) // a node timeout is no longer
 			for t := range held[e.Client] {
 				held[e.Client][t] = true
 			}

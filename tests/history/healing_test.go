@@ -17,7 +17,8 @@ func TestHealing(t *testing.T) {
 		"a majority":                   {majority, false, false},
 		"a majority, another client's": {"1490 missed client=1 node=1\n1500 missed client=1 node=2\n1501 missed client=1 node=5", true, false},
 		"a minority":                   {"1490 missed client=2 node=1\n1500 missed client=2 node=2\n1501 missed client=2 node=2", true, false},
-		"one after the other":          {"1011 missed client=2 node=1\n1200 missed client=2 node=2\n1701 missed client=2 node=3", true, false},
+		"young when one went":          {"1259 missed client=2 node=1", false, false},
+		"old when one went":            {"1260 missed client=2 node=1", true, false},
 		"it was stopped":               {"900 absent client=2 until=1700", false, false},
 		"a clock that was set":         {"1000 fault fault=forward node=1 breaks=clocks\n1800 healed fault=forward node=1", false, true},
 	}

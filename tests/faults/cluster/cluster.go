@@ -3,22 +3,25 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
-	"github.com/fenlock/fenlock/node/valkeynode"
+	"github.com/fenlock/fenlock/tests/faults/library"
 	"github.com/fenlock/fenlock/tests/faults/wallclock"
 )
 
 // Cluster is a group of servers. Safe for concurrent use.
 type Cluster struct {
 	Members []*Member
-	kind    testserver.Kind
+	group   Group
 }
 
 // Persistence is what a server keeps on disk.
@@ -28,47 +31,38 @@ type Persistence string
 const (
 	Always   Persistence = "always"   // each write is on disk before it is answered
 	Everysec Persistence = "everysec" // a crash costs the last second
-	Off      Persistence = "off"      // a crash costs everything
+	Off      Persistence = "off"      // a crash costs everything, or what the engine does not keep whatever it is told
 )
 
-// TTL is the longest lease of the group. A server that lost its memory is out for a
-// little more than twice as long.
+// TTL is the longest lease of most groups.
 const TTL = time.Second
-
-// The keys of fenlock that are no leases.
-const (
-	RegistersKey = "fenlock-registers:" + valkeynode.DefaultPrefix
-	QueuePrefix  = "fenlock-line:" + valkeynode.DefaultPrefix // of waiter queues
-)
 
 // New starts n servers that are admitted already. The seed decides how the proxies'
 // delays vary. The test's end stops everything.
-func New(t testing.TB, kind testserver.Kind, n int, persistence Persistence, seed uint64) *Cluster {
+func New(t testing.TB, group Group, n int, persistence Persistence, seed uint64) *Cluster {
 	t.Helper()
 	// Faults strike from other goroutines than the test's, so what fails in a server
 	// has to be an error and not the test's end.
 	outside := &testserver.Outside{}
 	t.Cleanup(outside.Close)
-	c := &Cluster{kind: kind}
+	c := &Cluster{group: group, Members: make([]*Member, n)}
 	err := testserver.Try(func() error {
-		library := wallclock.Build(outside)
+		preload := wallclock.Build(outside)
+		errs := make([]error, n)
+		var starting sync.WaitGroup
 		for i := range n {
-			clock := wallclock.New(outside, library)
-			start := func() *testserver.Server {
-				return testserver.StartWith(outside, kind, clock.Environment, configuration(persistence)...)
-			}
-			m := &Member{Clock: clock, start: start, server: start()}
-			if err := clock.Check(m.server.Pid()); err != nil {
-				return err
-			}
-			if err := m.MarkAdmitted(persistence == Always); err != nil {
-				return err
-			}
-			m.Proxy = proxy.New(m.server.Addr(), rand.New(rand.NewPCG(seed, uint64(i))))
-			outside.Cleanup(m.Proxy.Close)
-			c.Members = append(c.Members, m)
+			starting.Go(func() {
+				errs[i] = testserver.Try(func() (err error) {
+					c.Members[i], err = newMember(outside, group.At(i), i, persistence, preload, seed)
+					return err
+				})
+			})
 		}
-		return nil
+		starting.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+		return c.Admit()
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -76,26 +70,67 @@ func New(t testing.TB, kind testserver.Kind, n int, persistence Persistence, see
 	return c
 }
 
-// configuration returns what servers need so that all faults are possible.
-func configuration(p Persistence) []string {
-	config := []string{
-		// The harness's own way in, whatever becomes of the clients' user.
-		fmt.Sprintf("user %s on >%s ~* &* +@all", adminUser, adminPassword),
-		// CONFIG SET dbfilename, for misconf.
-		"enable-protected-configs yes",
-		// A replica is copied at once.
-		"repl-diskless-sync-delay 0",
-		// The allocator's thread sleeps until a time of the wall clock, and would spin
-		// if that were set back: a fault of the harness, not of the server.
-		"jemalloc-bg-thread no",
+func newMember(t testing.TB, e *Engine, i int, persistence Persistence, preload string, seed uint64) (*Member, error) {
+	clock := wallclock.New(t, preload)
+	var environment []string
+	if e.preloads {
+		environment = clock.Environment
 	}
-	switch p {
-	case Always:
-		config = append(config, "appendonly yes", "appendfsync always", "no-appendfsync-on-rewrite no", "aof-load-truncated no")
-	case Everysec:
-		config = append(config, "appendonly yes", "appendfsync everysec")
+	start := func() Server { return e.start(t, persistence, environment) }
+	m := &Member{Engine: e, Clock: clock, number: i, start: start, server: start()}
+	if e.preloads {
+		if err := clock.Check(m.server.Pid()); err != nil {
+			return nil, err
+		}
 	}
-	return config
+	if e.admitted == nil {
+		if err := m.look(t); err != nil {
+			return nil, err
+		}
+	}
+	if e.prepare != nil {
+		if err := e.prepare(m, persistence); err != nil {
+			return nil, err
+		}
+	}
+	m.Proxy = proxy.New(m.server.Addr(), rand.New(rand.NewPCG(seed, uint64(i))))
+	t.Cleanup(m.Proxy.Close)
+	return m, nil
+}
+
+// Admit has servers admitted that nobody has used yet, or that have forgotten, as a client
+// that reaches all of them.
+func (c *Cluster) Admit() error {
+	ctx, cancel := context.WithTimeout(context.Background(), HealLimit)
+	defer cancel()
+	config := library.Config{
+		Library: library.Fenlock, New: true, TTL: c.group.TTL(), MaxTTL: c.group.TTL(), NodeTimeout: c.group.TTL() / 4,
+	}
+	all := true
+	for i, m := range c.Members {
+		config.URLs = append(config.URLs, m.Engine.url(m.server.Addr(), m.server.Addr(), i))
+		all = all && c.Admitted(i)
+	}
+	if all {
+		return nil
+	}
+	locker, err := library.Open(config)
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	for i := range c.Members {
+		for !c.Admitted(i) {
+			lease, err := locker.Acquire(ctx, "admission")
+			if err == nil {
+				err = lease.Release(ctx)
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("server %d is not admitted within %v: %w", i+1, HealLimit, err)
+			}
+		}
+	}
+	return nil
 }
 
 // URLs returns the proxies' addresses for one client process, so that the network
@@ -104,7 +139,7 @@ func configuration(p Persistence) []string {
 func (c *Cluster) URLs(client int) []string {
 	var all []string
 	for i, m := range c.Members {
-		all = append(all, fmt.Sprintf("%s://%s?name=%d", c.kind, m.Proxy.Addr(client), i))
+		all = append(all, m.Engine.url(m.Server().Addr(), m.Proxy.Addr(client), i))
 	}
 	return all
 }
@@ -112,7 +147,12 @@ func (c *Cluster) URLs(client int) []string {
 // Admitted reports whether a server's memory counts: it votes, as far as clients
 // reach it. False also if it does not answer.
 func (c *Cluster) Admitted(node int) bool {
-	return testserver.IsAdmitted(c.Members[node].asker(Brief), valkeynode.DefaultPrefix)
+	m := c.Members[node]
+	if m.Engine.admitted != nil {
+		return m.Engine.admitted(m)
+	}
+	e, err := m.examine(Brief)
+	return err == nil && e.Admitted
 }
 
 // Leftover is a lease that is still on a server.
@@ -122,41 +162,39 @@ type Leftover struct {
 	Text string // whose, and for how long
 }
 
-// Leftovers returns the leases that are on the servers. All keys count but the
-// registers and the waiter queues, which end by themselves.
+// Leftovers returns the leases that are on the servers.
 func (c *Cluster) Leftovers() (all []Leftover, err error) {
 	for i, m := range c.Members {
-		// No key has a space in it.
-		reply, err := m.Ask(Patience, "EVAL", `
-			local all = {}
-			for _, key in ipairs(redis.call('KEYS', '*')) do
-				local holder = redis.call('TYPE', key).ok
-				if holder == 'string' then
-					holder = redis.call('GET', key)
-				end
-				all[#all+1] = key .. ' ' .. tostring(redis.call('PTTL', key)) .. ' ' .. holder
-			end
-			return table.concat(all, '\n')`, "0")
+		look := m.leftovers
+		if own := m.Engine.leftovers; own != nil {
+			look = func() ([]Leftover, error) { return own(m) }
+		}
+		left, err := look()
 		if err != nil {
 			return nil, fmt.Errorf("node %d: %w", i+1, err)
 		}
-		for line := range strings.Lines(reply) {
-			words := strings.SplitN(strings.TrimSpace(line), " ", 3)
-			if len(words) != 3 {
-				return nil, fmt.Errorf("node %d: what is %q?", i+1, reply)
-			}
-			if key := words[0]; key != RegistersKey && !strings.HasPrefix(key, QueuePrefix) {
-				text := fmt.Sprintf("holder %s, %s ms left", words[2], words[1])
-				all = append(all, Leftover{Node: i, Name: strings.TrimPrefix(key, valkeynode.DefaultPrefix), Text: text})
-			}
+		for _, l := range left {
+			l.Node = i
+			all = append(all, l)
 		}
 	}
 	return all, nil
 }
 
-// Version returns what the servers call themselves: "Valkey 8.0.1".
+// Version returns what the servers call themselves: "Valkey 8.0.1", and what others of
+// the group do after a comma.
 func (c *Cluster) Version() (string, error) {
-	info, err := c.Members[0].Ask(Patience, "INFO", "server")
-	kind := string(c.kind)
-	return strings.ToUpper(kind[:1]) + kind[1:] + " " + testserver.Field(info, kind+"_version"), err
+	var all []string
+	for _, m := range c.Members[:min(len(c.group.Engines), len(c.Members))] {
+		version := m.version
+		if own := m.Engine.version; own != nil {
+			version = func() (string, error) { return own(m) }
+		}
+		v, err := version()
+		if err != nil {
+			return "", err
+		}
+		all = append(all, v)
+	}
+	return strings.Join(all, ", "), nil
 }

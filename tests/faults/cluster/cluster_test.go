@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/internal/testserver/probe"
+	"github.com/fenlock/fenlock/tests/faults/library"
 )
 
 func ask(t *testing.T, m *Member, args ...string) string {
@@ -23,7 +24,7 @@ func ask(t *testing.T, m *Member, args ...string) string {
 
 func TestCluster(t *testing.T) {
 	for _, kind := range testserver.Kinds(t) {
-		c := New(t, kind, 2, Always, 1)
+		c := New(t, OfKind(kind), 2, Always, 1)
 		version, err := c.Version()
 		if err != nil || !strings.HasPrefix(strings.ToLower(version), string(kind)+" ") {
 			t.Errorf("version %q, %v", version, err)
@@ -38,7 +39,7 @@ func TestCluster(t *testing.T) {
 			}
 		}
 		first, second := c.URLs(0), c.URLs(1)
-		if first[0] != string(kind)+"://"+c.Members[0].Proxy.Addr(0)+"?name=0" || first[0] == second[0] || first[0] == first[1] {
+		if first[0] != "valkey://"+c.Members[0].Proxy.Addr(0)+"?name=0" || first[0] == second[0] || first[0] == first[1] {
 			t.Errorf("addresses: %v, %v", first, second)
 		}
 		if left, err := c.Leftovers(); err != nil || len(left) != 0 {
@@ -55,9 +56,82 @@ func TestCluster(t *testing.T) {
 	}
 }
 
+// What is asked of the servers of other engines.
+func TestEngines(t *testing.T) {
+	for name, product := range map[string]string{"postgres": "PostgreSQL ", "mysql": "MariaDB ", "etcd": "etcd 3.", "zookeeper": "ZooKeeper 3."} {
+		t.Run(name, func(t *testing.T) {
+			group, _ := On(name)
+			c := New(t, group, 1, Always, 1)
+			if version, err := c.Version(); err != nil || !strings.HasPrefix(version, product) {
+				t.Errorf("version %q, %v", version, err)
+			}
+			if err := c.Members[0].Normal(); err != nil || !c.Admitted(0) {
+				t.Errorf("admitted %v, %v", c.Admitted(0), err)
+			}
+			locker, err := library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: group.TTL(), MaxTTL: group.TTL(), NodeTimeout: group.TTL() / 4, Label: "client 7"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer locker.Close()
+			lease, err := locker.Acquire(t.Context(), "orders/42")
+			if err != nil {
+				t.Fatal(err)
+			}
+			left, err := c.Leftovers()
+			if err != nil || len(left) != 1 || left[0].Name != "orders/42" || !strings.Contains(left[0].Text, "client 7") {
+				t.Errorf("leftovers %+v, %v", left, err)
+			}
+			lease.Release(t.Context())
+			if left, err := c.Leftovers(); err != nil || len(left) != 0 {
+				t.Errorf("leftovers %v, %v", left, err)
+			}
+			c.Members[0].Freeze()
+			if c.Admitted(0) || c.Members[0].Normal() == nil {
+				t.Error("admitted, or normal, while it stands still")
+			}
+			c.Members[0].Thaw()
+		})
+	}
+}
+
+// A lease that a clock which was set back would keep for years is ended, and no other.
+func TestSettle(t *testing.T) {
+	for _, name := range []string{"postgres", "mysql"} {
+		t.Run(name, func(t *testing.T) {
+			group, _ := On(name)
+			c := New(t, group, 1, Always, 1)
+			m := c.Members[0]
+			locker, err := library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: TTL, MaxTTL: TTL, NodeTimeout: TTL / 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Clock.Step(1000 * time.Hour)
+			if _, err := locker.Acquire(t.Context(), "of one that is gone"); err != nil {
+				t.Fatal(err)
+			}
+			locker.Close()
+			if locker, err = library.Open(library.Config{Library: library.Fenlock, URLs: c.URLs(0), TTL: TTL, MaxTTL: TTL, NodeTimeout: TTL / 4}); err != nil {
+				t.Fatal(err)
+			}
+			defer locker.Close()
+			if _, err := locker.Acquire(t.Context(), "held"); err != nil {
+				t.Fatal(err)
+			}
+			m.Clock.Step(-1000 * time.Hour)
+			if err := m.Settle(); err != nil {
+				t.Fatal(err)
+			}
+			left, err := c.Leftovers()
+			if err != nil || len(left) != 1 || left[0].Name != "held" {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		})
+	}
+}
+
 // A server that does not answer is not admitted, and nobody waits for it for long.
 func TestNotAdmitted(t *testing.T) {
-	c := New(t, testserver.Kinds(t)[0], 1, Off, 1)
+	c := New(t, Groups[0], 1, Off, 1)
 	if err := c.Members[0].Freeze(); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +153,7 @@ func TestNotAdmitted(t *testing.T) {
 // What the servers make of it: their TIME, their uptime, and the end of leases.
 func TestClock(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
-		m := New(t, kind, 1, Always, 1).Members[0]
+		m := New(t, OfKind(kind), 1, Always, 1).Members[0]
 		number := func(text string) int {
 			t.Helper()
 			n, err := strconv.Atoi(text)

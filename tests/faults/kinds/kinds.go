@@ -15,14 +15,18 @@ import (
 type Kind struct {
 	Name string
 
+	// On are the engines on whose servers it makes sense, by name. Empty: all.
+	On []string
+
 	// Breaks is the declared assumption of the lock that the fault breaks, "" for
 	// none: see the constants below.
 	Breaks string
 
 	// Forgets: it can cost a server its memory, or keep it from voting for as long
 	// as if it had. No more than a minority may be in this state at a time, counted
-	// until the server is admitted again.
-	Forgets bool
+	// until the server is admitted again. With Crash it does so on engines that a crash
+	// costs something, with Start on those that any start does.
+	Forgets, Crash, Start bool
 
 	// Shortest and Longest are for how many TTLs the fault lasts, from the return of
 	// Inject to the call of heal. Both 0: it is over when Inject returns, and heal
@@ -78,8 +82,53 @@ type Clients interface {
 // Member returns the server that was chosen.
 func (s *Scene) Member() *cluster.Member { return s.Cluster.Members[s.Node] }
 
-// All are the kinds of a campaign.
-var All = slices.Concat(processKinds, clockKinds, networkKinds, memoryKinds, refusalKinds)
+var known = slices.Concat(processKinds, clockKinds, networkKinds, memoryKinds, refusalKinds, databaseKinds)
+
+// All are the kinds of a campaign on Valkey.
+var All = On(cluster.Groups[0])
+
+// On returns the kinds of a campaign on a group: those that make sense on one of its
+// engines. Which servers a kind may strike says Suits.
+func On(g cluster.Group) (all []Kind) {
+	for _, k := range known {
+		if slices.ContainsFunc(g.Engines, k.Suits) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// Suits reports whether it makes sense on servers of an engine.
+func (k Kind) Suits(e *cluster.Engine) bool { return len(k.On) == 0 || slices.Contains(k.On, e.Name) }
+
+// Costs returns what it can cost a server of an engine.
+func (k Kind) Costs(e *cluster.Engine, p cluster.Persistence) (loss cluster.Loss) {
+	if k.Forgets {
+		loss = cluster.Registers
+	}
+	if k.Crash && e.Crash != nil {
+		loss = max(loss, e.Crash(p))
+	}
+	if k.Start && e.Start != nil {
+		loss = max(loss, e.Start(p))
+	}
+	return loss
+}
+
+// BreaksOn is what it breaks on servers of an engine: a clock that no lease ends by
+// breaks nothing.
+func (k Kind) BreaksOn(e *cluster.Engine) string {
+	if k.Breaks == sameRate && !e.WallClock {
+		return ""
+	}
+	return k.Breaks
+}
+
+// The names of engines.
+var (
+	onValkey    = []string{cluster.Valkey.Name}
+	onDatabases = []string{cluster.Postgres.Name, cluster.MySQL.Name}
+)
 
 // Every kind there is: those of a campaign, and what is only compared.
 var Every = append(slices.Clip(All), RollingRestart)

@@ -22,7 +22,7 @@ import (
 func TestKinds(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, p := range []cluster.Persistence{cluster.Always, cluster.Everysec, cluster.Off} {
-			st := &stage{t: t, c: cluster.New(t, kind, 1, p, 1), clients: &standIns{n: 2}}
+			st := &stage{t: t, c: cluster.New(t, cluster.OfKind(kind), 1, p, 1), clients: &standIns{n: 2}}
 			for _, k := range All {
 				for seed := range uint64(2) {
 					st.inject(k.Name, 0, seed)()
@@ -105,10 +105,11 @@ func TestForgets(t *testing.T) {
 			seed = st.seedFor(func(rng *rand.Rand) bool { return rng.IntN(2) == 0 }) // all keys
 		}
 		st.inject(k.Name, node, seed)()
-		if got := st.c.Admitted(node); got == k.Forgets {
-			t.Errorf("%s: admitted %v, forgets %v", k.Name, got, k.Forgets)
+		forgets := k.Costs(cluster.Valkey, cluster.Off) != cluster.Nothing
+		if got := st.c.Admitted(node); got == forgets {
+			t.Errorf("%s: admitted %v, forgets %v", k.Name, got, forgets)
 		}
-		if k.Forgets {
+		if forgets {
 			node++ // two at a time
 		}
 		for end := time.Now().Add(cluster.HealLimit); node%2 == 0 && node > 0; time.Sleep(10 * time.Millisecond) {

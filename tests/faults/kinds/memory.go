@@ -12,17 +12,17 @@ import (
 // Faults by which a running server loses what it was told to remember.
 var memoryKinds = []Kind{
 	{
-		Name: "flush", Forgets: true, Within: onlyFenlock,
+		Name: "flush", On: onValkey, Forgets: true, Within: onlyFenlock,
 		Inject: tell("FLUSHALL SYNC", ""),
 	},
 	{
-		Name: "script flush", Within: everybody,
+		Name: "script flush", On: onValkey, Within: everybody,
 		Inject: tell("SCRIPT FLUSH SYNC", ""),
 	},
 	{
 		// All keys, or those that end: then the server still passes for one that has
 		// forgotten nothing.
-		Name: "evict", Breaks: noEviction, Forgets: true, Shortest: 0.1, Longest: 2,
+		Name: "evict", On: onValkey, Breaks: noEviction, Forgets: true, Shortest: 0.1, Longest: 2,
 		Inject: func(s *Scene) (Heal, error) {
 			policy := []string{"allkeys-random", "volatile-random"}[s.RNG.IntN(2)]
 			m := s.Member()

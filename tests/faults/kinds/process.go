@@ -13,16 +13,16 @@ import (
 // Faults of processes: they crash, stand still and are too slow.
 var processKinds = []Kind{
 	{
-		Name: "kill", Forgets: true, Goes: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock, Durable: rivals,
+		Name: "kill", Crash: true, Start: true, Goes: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock, Durable: rivals,
 		Inject: crash(false),
 	},
 	{
-		Name: "wipe", Forgets: true, Goes: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock,
+		Name: "wipe", On: onValkey, Forgets: true, Goes: true, Shortest: 0.1, Longest: 3, Within: onlyFenlock,
 		Inject: crash(true),
 	},
 	{
 		// The replica has what was written, but nobody may rely on it, so it is out.
-		Name: "promote", Forgets: true, Goes: true, Within: onlyFenlock,
+		Name: "promote", On: onValkey, Forgets: true, Goes: true, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			return over, s.Member().Promote()
 		},

@@ -15,22 +15,22 @@ import (
 // Faults by which a server refuses what it is asked, or answers nothing.
 var refusalKinds = []Kind{
 	{
-		Name: "oom", Shortest: 0.1, Longest: 3, Within: everybody,
+		Name: "oom", On: onValkey, Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: tell("CONFIG SET maxmemory-policy noeviction maxmemory 1", "CONFIG SET maxmemory 0 maxmemory-policy noeviction"),
 	},
 	{
 		// Of a server that is not there, so that it keeps its data. It was a replica
 		// nevertheless, and is out until the quarantine is over.
-		Name: "readonly", Forgets: true, Shortest: 0.1, Longest: 3, Within: everybody,
+		Name: "readonly", On: onValkey, Forgets: true, Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: tell("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
 	},
 	{
-		Name: "misconf", Shortest: 0.1, Longest: 3, Within: everybody,
+		Name: "misconf", On: onValkey, Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: misconf,
 	},
 	{
 		// The server ends it by itself: it would not listen to anybody. heal waits for that.
-		Name: "client pause", Within: everybody,
+		Name: "client pause", On: onValkey, Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			if s.Member().Clock.Off() != 0 {
 				// A pause ends by that clock: when it is put back, in up to a year.
@@ -42,7 +42,7 @@ var refusalKinds = []Kind{
 	},
 	{
 		// Everything, the writes, the scripts, or the channels.
-		Name: "acl", Shortest: 0.1, Longest: 3, Within: everybody,
+		Name: "acl", On: onValkey, Shortest: 0.1, Longest: 3, Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			rule := []string{"-@all", "-@write", "-evalsha", "resetchannels"}[s.RNG.IntN(4)]
 			return tell("ACL SETUSER default "+rule, "ACL SETUSER default reset on nopass ~* &* +@all")(s)

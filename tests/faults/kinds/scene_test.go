@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/internal/testserver/probe"
 	"github.com/fenlock/fenlock/tests/faults/cluster"
 )
@@ -24,7 +23,7 @@ type stage struct {
 
 func newStage(t *testing.T, nodes int, p cluster.Persistence) *stage {
 	t.Helper()
-	return &stage{t: t, c: cluster.New(t, testserver.Kinds(t)[0], nodes, p, 1), clients: &standIns{n: 3}}
+	return &stage{t: t, c: cluster.New(t, cluster.Groups[0], nodes, p, 1), clients: &standIns{n: 3}}
 }
 
 func (st *stage) scene(node int, seed uint64) *Scene {
@@ -50,7 +49,7 @@ func (st *stage) seedFor(suits func(rng *rand.Rand) bool) uint64 {
 // inject has a fault begin; heal fails the test if the fault cannot be healed.
 func (st *stage) inject(name string, node int, seed uint64) (heal func()) {
 	st.t.Helper()
-	undo, err := All[Index(All, name)].Inject(st.scene(node, seed))
+	undo, err := known[Index(known, name)].Inject(st.scene(node, seed))
 	if err != nil {
 		st.t.Fatalf("%s: %v", name, err)
 	}
@@ -68,6 +67,9 @@ func (st *stage) normal(node int) {
 	st.t.Helper()
 	if err := st.c.Members[node].Normal(); err != nil {
 		st.t.Error(err)
+		return
+	}
+	if st.c.Members[node].Engine != cluster.Valkey {
 		return
 	}
 	if reply, err := st.dial(node, 0).Say(probe.Patience, "PING"); reply != "+PONG" {

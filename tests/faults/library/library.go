@@ -12,7 +12,6 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node/clock"
-	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
 // Locker is a lock library, as one process uses it.
@@ -49,6 +48,7 @@ type Config struct {
 	TTL, MaxTTL time.Duration
 	NodeTimeout time.Duration // for a request to a node
 	Label       string        // of the holder, for libraries that tell who it is
+	New         bool          // nobody has used the servers yet
 	// Missed is told of a node, from 0, that did not do what fenlock needs of it: see
 	// watched. It may be nil, and is called from many goroutines.
 	Missed func(node int) `json:"-"`
@@ -73,18 +73,21 @@ type fenlockLocker struct{ *fenlock.Locker }
 
 func openFenlock(c Config) (Locker, error) {
 	config := fenlock.Config{
-		TTL: c.TTL, MaxTTL: c.MaxTTL, NodeTimeout: c.NodeTimeout, Label: c.Label,
+		TTL: c.TTL, MaxTTL: c.MaxTTL, NodeTimeout: c.NodeTimeout, Label: c.Label, NewServers: c.New,
 		Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
+	if c.New {
+		config.Logger = nil // which would tell what is known
+	}
 	for i, url := range c.URLs {
-		n, err := valkeynode.Open(url)
+		n, err := OpenNode(url)
 		if err != nil {
 			return nil, err
 		}
-		config.Nodes = append(config.Nodes, n)
 		if c.Missed != nil {
-			config.Nodes[i] = &watched{Node: n, limit: c.NodeTimeout * 9 / 10, missed: func() { c.Missed(i) }}
+			n = watch(n, c.NodeTimeout*9/10, func() { c.Missed(i) })
 		}
+		config.Nodes = append(config.Nodes, n)
 	}
 	l, err := fenlock.New(config)
 	return fenlockLocker{l}, err

@@ -48,21 +48,25 @@ type Setup struct {
 	Seconds int
 	Kinds   []kinds.Kind
 	Only    []string // this pair, or this kind alone, in all slots; nil for all pairs
+	Group   cluster.Group
 	Nodes   int
 	Rolling bool // one fault at a time, on one server after the other
 	TTL     time.Duration
 }
 
 // Full is what a campaign tries: all kinds, on five servers.
-func Full(seconds int) Setup {
-	return Setup{Seconds: seconds, Kinds: kinds.All, Nodes: 5, TTL: cluster.TTL}
+func Full(seconds int) Setup { return FullOn(cluster.Groups[0], seconds) }
+
+// FullOn is the same on servers of other engines.
+func FullOn(g cluster.Group, seconds int) Setup {
+	return Setup{Seconds: seconds, Kinds: kinds.On(g), Group: g, Nodes: 5, TTL: g.TTL()}
 }
 
 // Rolling is one fault after the other, each on the next server, as when servers are
 // restarted or moved. What is held may not be lost by it.
 func Rolling(s Setup) Setup {
 	s.Rolling = true
-	s.Kinds = slices.DeleteFunc(slices.Clone(kinds.All), func(k kinds.Kind) bool { return !k.Goes })
+	s.Kinds = slices.DeleteFunc(kinds.On(s.Group), func(k kinds.Kind) bool { return !k.Goes })
 	return s
 }
 
@@ -131,7 +135,7 @@ func New(seed uint64, s Setup) Plan {
 		slot := newSlot(rng, length, pair, s)
 		if s.Rolling {
 			for j := range slot.Faults {
-				slot.Faults[j].Node = i % s.Nodes
+				slot.Faults[j].Node = s.suiting(slot.Faults[j].Kind, i%s.Nodes)
 			}
 		}
 		p.Slots = append(p.Slots, slot)
@@ -151,7 +155,8 @@ func newSlot(rng *rand.Rand, length time.Duration, pair []string, s Setup) Slot 
 	for i, name := range pair {
 		k := s.Kinds[kinds.Index(s.Kinds, name)]
 		lasts, seed := lasting(rng, k, length, s.TTL), rng.Uint64()
-		l.Faults = append(l.Faults, Fault{Kind: k, Node: nodes[i%len(nodes)], Other: nodes[(i+2)%len(nodes)], To: lasts, Seed: seed})
+		node, other := nodes[i%len(nodes)], nodes[(i+2)%len(nodes)]
+		l.Faults = append(l.Faults, Fault{Kind: k, Node: s.suiting(k, node), Other: s.suiting(k, other), To: lasts, Seed: seed})
 	}
 	if rng.IntN(2) == 0 {
 		slices.Reverse(l.Faults)
@@ -168,6 +173,27 @@ func newSlot(rng *rand.Rand, length time.Duration, pair []string, s Setup) Slot 
 		start += time.Duration(rng.Int64N(int64(within)))
 	}
 	return l
+}
+
+// suiting returns a server, or the next one that a kind makes sense on.
+func (s Setup) suiting(k kinds.Kind, node int) int {
+	for i := range s.Nodes {
+		if at := (node + i) % s.Nodes; k.Suits(s.Group.At(at)) {
+			return at
+		}
+	}
+	return node
+}
+
+// Forget reports whether a majority of the servers may have lost its registers in a slot.
+func (s Setup) Forget(l Slot, p cluster.Persistence) bool {
+	forgets := 0
+	for _, f := range l.Faults {
+		if !f.Kind.Nodeless && f.Kind.Costs(s.Group.At(f.Node), p) == cluster.Registers {
+			forgets++
+		}
+	}
+	return s.Nodes-forgets < s.Nodes/2+1
 }
 
 // Length is about how long the slots take.

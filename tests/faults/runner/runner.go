@@ -83,6 +83,7 @@ type runner struct {
 func Run(ctx context.Context, j Job) (o Outcome, err error) {
 	outside := &testserver.Outside{}
 	defer outside.Close()
+	o = Outcome{Seed: j.Seed, Command: j.Command} // of one that fails before it has begun
 	err = testserver.Try(func() error {
 		o, err = run(ctx, outside, j)
 		return err
@@ -110,7 +111,7 @@ func run(ctx context.Context, t testing.TB, j Job) (Outcome, error) {
 
 func (r *runner) start(t testing.TB, bound time.Duration) error {
 	dir := t.TempDir()
-	r.cluster = cluster.New(t, testserver.Kinds(t)[0], r.Nodes, r.plan.Persistence, r.Seed)
+	r.cluster = cluster.New(t, r.Group, r.Nodes, r.plan.Persistence, r.Seed)
 	r.resource = resource.New(r.Library == library.Fenlock || r.Library == library.Broken)
 	t.Cleanup(func() { r.resource.Close() })
 	shortest, longest := r.holds()
@@ -155,6 +156,11 @@ func (r *runner) play(ctx context.Context) error {
 		return err
 	}
 	left, err := r.cluster.Leftovers()
+	for end := time.Now().Add(r.Group.Lingers()); err == nil && len(left) > 0 && time.Now().Before(end); left, err = r.cluster.Leftovers() {
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 	r.problem(err)
 	for _, l := range left {
 		r.note(history.Event{Kind: history.Leftover, Node: l.Node + 1, Name: l.Name, Text: l.Text})
@@ -184,10 +190,11 @@ func (r *runner) playSlot(ctx context.Context, s plan.Slot) error {
 	var begun, healed sync.WaitGroup
 	var struck atomic.Int32
 	begun.Add(len(s.Faults))
+	forget := r.Forget(s, r.plan.Persistence)
 	for _, f := range s.Faults {
 		healed.Go(func() {
 			sleep(ctx, f.From-time.Since(begin))
-			node, heal, err := r.inject(f)
+			node, heal, err := r.inject(f, forget)
 			begun.Done()
 			if errors.Is(err, cluster.ErrNotNow) {
 				return // the pair is not covered
@@ -216,7 +223,9 @@ func (r *runner) playSlot(ctx context.Context, s plan.Slot) error {
 	switch {
 	case r.Library == library.Fenlock:
 		r.admitted(ctx)
-	case slices.ContainsFunc(s.Faults, func(f plan.Fault) bool { return f.Kind.Forgets }):
+	case slices.ContainsFunc(s.Faults, func(f plan.Fault) bool {
+		return f.Kind.Costs(r.Group.At(f.Node), r.plan.Persistence) != cluster.Nothing
+	}):
 		// As long as fenlock would have to be waited for.
 		if err := sleep(ctx, 2*r.TTL+500*time.Millisecond); err != nil {
 			return err
@@ -230,8 +239,9 @@ func (r *runner) playSlot(ctx context.Context, s plan.Slot) error {
 }
 
 // inject begins a fault on its server, or on the other one if the first is in no
-// state for it. It returns which, -1 for none or several.
-func (r *runner) inject(f plan.Fault) (node int, heal kinds.Heal, err error) {
+// state for it. It returns which, -1 for none or several. Forget: a majority may lose its
+// registers.
+func (r *runner) inject(f plan.Fault, forget bool) (node int, heal kinds.Heal, err error) {
 	note := func(fault string, node int, breaks string) {
 		r.note(history.Event{Kind: history.Fault, Fault: fault, Node: node + 1, Breaks: breaks})
 	}
@@ -240,7 +250,12 @@ func (r *runner) inject(f plan.Fault) (node int, heal kinds.Heal, err error) {
 		if f.Kind.Nodeless {
 			node = -1
 		}
-		note(f.Kind.Name, node, f.Kind.Breaks)
+		engine := r.Group.At(place)
+		breaks := f.Kind.BreaksOn(engine)
+		if forget && breaks == "" && f.Kind.Costs(engine, r.plan.Persistence) == cluster.Registers {
+			breaks = history.RegistersSurvive
+		}
+		note(f.Kind.Name, node, breaks)
 		err = testserver.Try(func() error { // what fails in a server is an error
 			heal, err = f.Kind.Inject(&kinds.Scene{
 				RNG:     rand.New(rand.NewPCG(f.Seed, uint64(i))),

@@ -23,7 +23,7 @@ var source []byte
 // It takes a C compiler. The library is gone when the test ends.
 func Build(t testing.TB) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := readable(t)
 	path, library := filepath.Join(dir, "wallclock.c"), filepath.Join(dir, "wallclock.so")
 	if err := os.WriteFile(path, source, 0o600); err != nil {
 		t.Fatal(err)
@@ -35,20 +35,29 @@ func Build(t testing.TB) string {
 	return library
 }
 
+// readable makes a folder for servers that run as another user.
+func readable(t testing.TB) string {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // Clock is the wall clock of the processes that run with its environment, one
 // after the other or at once. Safe for concurrent use.
 type Clock struct {
 	Environment []string
 	library     string
 	offset      *int64 // ns, in a file that the processes map
-	moved       atomic.Bool
+	steps       atomic.Int64
 }
 
 // New returns a clock that is right, moved by a library of Build.
 func New(t testing.TB, library string) *Clock {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "offset")
-	if err := os.WriteFile(path, make([]byte, 8), 0o600); err != nil {
+	path := filepath.Join(readable(t), "offset")
+	if err := os.WriteFile(path, make([]byte, 8), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -71,12 +80,12 @@ func New(t testing.TB, library string) *Clock {
 
 // Step moves the clock. Steps add up, so that several faults may step and undo.
 func (c *Clock) Step(d time.Duration) {
-	c.moved.Store(true)
+	c.steps.Add(1)
 	atomic.AddInt64(c.offset, int64(d))
 }
 
-// Moved reports whether there ever was a step, undone or not.
-func (c *Clock) Moved() bool { return c.moved.Load() }
+// Steps returns how many there were, undone or not.
+func (c *Clock) Steps() int64 { return c.steps.Load() }
 
 // Off returns how far the clock is from the true one.
 func (c *Clock) Off() time.Duration { return time.Duration(atomic.LoadInt64(c.offset)) }
