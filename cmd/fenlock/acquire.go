@@ -16,7 +16,8 @@ import (
 )
 
 // acquireOrSignal takes the lock. A signal ends the wait as it would end any
-// program, except that nothing is left on the nodes (after locker.Close).
+// program, except that nothing is left on the nodes (after locker.Close), but for a lock that
+// came at the same moment and has --at-least. Who leads gets some that are the command's.
 func (o *runOptions) acquireOrSignal(locker *fenlock.Locker, name string, signals <-chan os.Signal) (*fenlock.Lock, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -29,16 +30,21 @@ func (o *runOptions) acquireOrSignal(locker *fenlock.Locker, name string, signal
 		lock, err = o.acquire(ctx, locker, name)
 		close(done)
 	}()
-	select {
-	case <-done:
-		return lock, err
-	case sig := <-signals:
-		cancel()
-		<-done
-		if err == nil {
-			lock.Release(context.Background())
+	for {
+		select {
+		case <-done:
+			return lock, err
+		case sig := <-signals:
+			if o.lead && withoutCommand(sig.(syscall.Signal)) {
+				continue
+			}
+			cancel()
+			<-done
+			if err == nil {
+				lock.Release(context.Background())
+			}
+			return nil, &exitError{status: exitSignal + int(sig.(syscall.Signal))}
 		}
-		return nil, &exitError{status: exitSignal + int(sig.(syscall.Signal))}
 	}
 }
 
@@ -54,7 +60,16 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 	if o.bounded && o.wait == 0 {
 		take = locker.TryAcquire
 	}
-	lock, err := take(ctx, name)
+	var terms []fenlock.Option
+	if o.atLeast > 0 {
+		terms = append(terms, fenlock.WithMinHold(o.atLeast))
+	}
+	o.waitSaid, o.nodesSaid = false, false
+	if o.shared {
+		terms = append(terms, fenlock.WithShared())
+	}
+	lock, err := take(ctx, name, terms...)
+	o.kept = time.Now().Add(o.atLeast)
 	if err == nil {
 		err = o.freshen(ctx, lock)
 	}
@@ -68,15 +83,14 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 // observer tells what the wait is for, somebody else or nodes: once of each, since a log
 // wants to know as well, and with --verbose whenever that changes; then it tells of every
 // node too. This command waits for one lock
-// only, so that Waiting is not called twice at once.
+// at a time, so that Waiting is not called twice at once.
 func (o *runOptions) observer() fenlock.Observer {
-	var heldSaid, nodesSaid bool
 	return fenlock.Observer{
 		Waiting: func(_ context.Context, _ string, why error) {
 			var quorum *fenlock.QuorumError
-			said, nodes := &heldSaid, errors.As(why, &quorum)
+			said, nodes := &o.waitSaid, errors.As(why, &quorum)
 			if nodes {
-				said = &nodesSaid
+				said = &o.nodesSaid
 			}
 			switch {
 			case *said && !o.verbose:
@@ -150,7 +164,7 @@ func (o *runOptions) failure(name string, err error) error {
 	case errors.As(err, &quorum):
 		return exitf(exitNoQuorum, "%s%s", waited, flagNames.Replace(quorum.Error()))
 	case errors.Is(err, fenlock.ErrLost), errors.Is(err, fenlock.ErrMaxHold):
-		return exitf(exitLost, "the command was not started: %v", err)
+		return lostf("the command was not started: %v", err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitf(o.heldStatus, "%stoo short for one attempt to take %q", waited, name)
 	}

@@ -27,12 +27,19 @@ type exitError struct {
 	status  int
 	message string
 	keep    bool // the lock is not to be released: processes go on under it
+	again   bool // the lock was lost, and nothing goes on: who leads may stand again
 }
 
 func (e *exitError) Error() string { return e.message }
 
 func exitf(status int, format string, args ...any) error {
 	return &exitError{status: status, message: fmt.Sprintf(format, args...)}
+}
+
+// lostf is the error of a lock that was lost before the command had ended, and of which
+// nothing goes on.
+func lostf(format string, args ...any) error {
+	return &exitError{status: exitLost, message: fmt.Sprintf(format, args...), again: true}
 }
 
 // status prints an error and returns the exit status for it. An error that says

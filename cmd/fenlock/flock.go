@@ -22,7 +22,7 @@ import (
 // registerFlock adds the flags of flock that say what is so anyway.
 func registerFlock(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolP("exclusive", "x", false, "a lock is exclusive, with or without this")
+	f.BoolP("exclusive", "x", false, "a lock is exclusive without --shared, with or without this")
 	// flock's lock is a descriptor, which what the command leaves in the background has
 	// as well, unless it is closed before.
 	f.BoolP("close", "o", false, "what the command leaves in the background has no lock, with or without this")
@@ -42,18 +42,16 @@ func registerFlock(cmd *cobra.Command) {
 
 // noFlock says why there is no such flag, or what it is called here.
 var noFlock = map[string]string{
-	"s": noShared, "shared": noShared,
 	"u": noUnlock, "unlock": noUnlock,
 	"F": noFork, "no-fork": noFork,
 	"c": lateCommand, "command": lateCommand,
-	"e":        "a lock is exclusive without it",
+	"e":        "a lock is exclusive without --shared",
 	"nb":       "it is --no-wait, or -n",
 	"nonblock": "it is --no-wait, or -n",
 	"timeout":  "it is --wait, or -w",
 }
 
 const (
-	noShared    = "a lock has one holder, and none can be shared"
 	noUnlock    = "a lock is released when its command has ended, or its process"
 	noFork      = "fenlock stays beside the command, to extend the lock"
 	lateCommand = "it goes after NAME: fenlock run NAME -c 'COMMAND'"

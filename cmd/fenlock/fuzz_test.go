@@ -114,7 +114,7 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 		if !strings.HasPrefix(flag, "--") {
 			// Letters that take no value, and one that does, at the end.
 			letters := flag[1:]
-			for len(letters) > 1 && strings.Contains("nxoq", letters[:1]) && letters[1] != '=' {
+			for len(letters) > 1 && strings.Contains("nxoqs", letters[:1]) && letters[1] != '=' {
 				values[fuzzLetters[letters[:1]]] = "true"
 				letters = letters[1:]
 			}
@@ -123,12 +123,12 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 			}
 			value, has = letters[1:], len(letters) > 1
 			value = strings.TrimPrefix(value, "=")
-			if has && strings.Contains("nxoq", letters[:1]) && letters[1] != '=' {
+			if has && strings.Contains("nxoqs", letters[:1]) && letters[1] != '=' {
 				return nil, "cannot be"
 			}
 		}
 		switch name {
-		case "--no-wait", "--verbose", "--new-servers", "--quiet", "--exclusive", "--close", "--pass-nodes":
+		case "--no-wait", "--verbose", "--shared", "--new-servers", "--quiet", "--exclusive", "--close", "--pass-nodes":
 			if !has {
 				value = "true"
 			}
@@ -198,7 +198,7 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 	return rest, ""
 }
 
-var fuzzLetters = map[string]string{"n": "--no-wait", "x": "--exclusive", "o": "--close", "q": "--quiet", "w": "--wait", "E": "--conflict-exit-code"}
+var fuzzLetters = map[string]string{"s": "--shared", "n": "--no-wait", "x": "--exclusive", "o": "--close", "q": "--quiet", "w": "--wait", "E": "--conflict-exit-code"}
 
 // fuzzWait reads a time to wait: a duration, or a decimal number of seconds.
 func fuzzWait(text string) (time.Duration, bool) {

@@ -49,6 +49,27 @@ If the lock cannot be extended
   Ctrl-Z does not stop the command: nobody would extend the lock.
   A command that waits, without a limit, for the lock that it runs under is refused (64).
 
+Once, on whichever machine comes first
+  With --at-least 25s the lock stays for 25 seconds from when it was taken, though the
+  command may have ended before, or fenlock may have been killed. A short job that five
+  machines start at about the same time, whose clocks differ by a few seconds, runs once:
+  fenlock run --no-wait -E 0 --at-least 25s NAME -- COMMAND. It is at most --max-ttl. On
+  ZooKeeper it ends with the session, some seconds after that time.
+
+Readers and writers
+  Those who say --shared run at the same time; who does not has the lock alone. All wait in
+  one line: who wants it alone stops those who come later to share it. SQLite, Valkey,
+  Redis, PostgreSQL, MySQL and MariaDB can; with other servers it is refused (64).
+
+A leader
+  With --lead the command runs while this process leads. If the lock is lost, the command is
+  stopped as below; then fenlock waits for its turn again, and starts the command again with a
+  new FENLOCK_TOKEN, the term. It says when it begins to lead, and when it stands again. A
+  command that ends by itself is not started again: that is the end, and its status the
+  exit status. So is a signal: while it waits any of those above but USR1 and USR2, and
+  in case of a loss INT, QUIT or TERM, if the command had it. --wait, --no-wait,
+  --max-hold, --at-least and --shared exclude --lead.
+
 Metrics
   --metrics 127.0.0.1:5626 answers Prometheus there at /metrics, from before the lock is
   asked for until it is released. An address that other machines reach needs a
@@ -57,18 +78,20 @@ Metrics
 Flags and variables
   Each flag has a variable of the environment, which it is stronger than: --max-hold has
   FENLOCK_MAX_HOLD. As with flock(1): -n, -w SECONDS, -E STATUS, and -c 'COMMAND' after
-  NAME, which $SHELL runs. -x and -o say what is so anyway.
+  NAME, which $SHELL runs, and -s. -x and -o say what is so anyway.
 
 Exit status
   that of the command; 128 plus the number of the signal that ended it
   64   wrong usage; nothing was sent to any node
   69   too few nodes answer
   75   somebody else has the lock, or the wait ran out (-E changes it)
-  76   the lock was lost or held for --max-hold, and the command was stopped
+  76   the lock was lost or held for --max-hold, and the command was stopped (not by --lead)
   126  the command cannot be executed      127  there is no such command`
 
 const runExamples = `  fenlock run nightly-report -- ./report.sh
   fenlock run --no-wait -E 0 backup -- backup /srv     # cron: once at a time, else skip
+  fenlock run --shared catalog -- ./report.sh          # beside others, not beside a rebuild
+  fenlock run --lead scheduler -- ./scheduler          # on one machine, again and again
   fenlock run --wait 1m --ttl 30s deploy/web -- sh -c './deploy --token $FENLOCK_TOKEN'
   FENLOCK_NODES=valkey://10.0.0.1,valkey://10.0.0.2,valkey://10.0.0.3 \
       fenlock run --verbose orders/42 -- ./settle 42`

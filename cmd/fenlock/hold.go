@@ -20,7 +20,10 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	// be stopped at once is not started.
 	within := lock.Remaining() - o.ttl/termShare
 	if within <= 0 {
-		return exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
+		return lostf("the lock on %q could not be kept: the command was not started", lock.Name())
+	}
+	if o.lead {
+		defaultTTOU()
 	}
 	env := commandEnvironment(o.passNodes)
 	w, err := watch(within, env)
@@ -46,6 +49,7 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 			say("the command cannot be signalled: it runs as another user")
 		}
 	})
+	o.unwanted = w.unwanted
 	if err != nil {
 		return err
 	}
@@ -54,7 +58,7 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	case len(over.Survivors) > 0:
 		return exitf(exitLost, "the lock on %q could not be kept, and these could not be stopped: %v; a command that becomes another user needs a fenlock that runs as root (sudo fenlock run, not fenlock run sudo)", lock.Name(), over.Survivors)
 	case over.Stopped:
-		return exitf(exitLost, "the lock on %q could not be kept: the command was stopped", lock.Name())
+		return lostf("the lock on %q could not be kept: the command was stopped", lock.Name())
 	case how.Signaled():
 		return &exitError{status: exitSignal + int(how.Signal())}
 	case how.ExitStatus() != 0:
@@ -96,7 +100,11 @@ func (o *runOptions) release(lock *fenlock.Lock, err error) error {
 	switch {
 	case stopped:
 	case errors.Is(released, fenlock.ErrLost), errors.Is(released, fenlock.ErrMaxHold):
-		return exitf(exitLost, "the command ended by itself, but %v", released)
+		return lostf("the command ended by itself, but %v", released)
+	case released != nil && o.kept.After(time.Now()):
+		say("%q may be free before the end of --at-least: %v", lock.Name(), released)
+	case released == nil && o.kept.After(time.Now()):
+		o.explain("%q stays taken until the end of --at-least", lock.Name())
 	case released != nil:
 		say("not released everywhere: %q is free after %v at most: %v", lock.Name(), o.ttl, released)
 	default:

@@ -16,9 +16,12 @@ type runOptions struct {
 	ttl        time.Duration
 	maxTTL     time.Duration
 	maxHold    time.Duration // 0: unbounded
+	atLeast    time.Duration // 0: no longer than the command runs
 	wait       time.Duration // 0: no attempt but the first, if bounded
 	bounded    bool          // --wait or --no-wait was given
 	noWait     bool
+	lead       bool // again after a loss
+	shared     bool // with others who want that too
 	heldStatus int
 	label      string
 	verbose    bool
@@ -26,7 +29,11 @@ type runOptions struct {
 	newServers bool
 	metrics    metricsOptions
 	broken     complaints
-	identity   string // of the lock
+	identity   string    // of the lock
+	kept       time.Time // until when the lock stays, whatever happens; a moment later
+	// What was said of this wait: that somebody has the lock, that nodes are missing.
+	waitSaid, nodesSaid bool
+	unwanted            bool // a signal has asked the command to end
 }
 
 // register adds the flags to the command, in the order of its help.
@@ -41,6 +48,9 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.IntVarP(&o.heldStatus, "conflict-exit-code", "E", exitHeld, "exit `status` if the lock is held or the wait ran out")
 	f.DurationVar(&o.ttl, "ttl", fenlock.DefaultTTL, "`time` that the lock stays taken if this machine dies")
 	f.DurationVar(&o.maxHold, "max-hold", 0, "stop the command after this `time` (default: no limit)")
+	f.DurationVar(&o.atLeast, "at-least", 0, "keep the lock for at least this `time`, also when the command has ended, or fenlock was killed (at most --max-ttl)")
+	f.BoolVar(&o.lead, "lead", false, "run the command while this process leads: start it again, in its turn, if the lock was lost")
+	f.BoolVarP(&o.shared, "shared", "s", false, "share the lock with others that say so; those that do not have it alone")
 	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
 	f.BoolVar(&o.newServers, "new-servers", false, "none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
@@ -92,10 +102,26 @@ func (o *runOptions) check(name string) error {
 		return exitf(exitUsage, "--quiet and --verbose exclude each other")
 	case o.heldStatus < 0 || o.heldStatus > 255:
 		return exitf(exitUsage, "--conflict-exit-code is %d, it must be 0 to 255", o.heldStatus)
+	case o.lead && o.noWait:
+		return exitf(exitUsage, "--lead waits for its turn, again and again: it and --no-wait exclude each other")
+	case o.lead && o.bounded:
+		return exitf(exitUsage, "--lead waits for its turn, again and again: it and --wait exclude each other")
+	case o.lead && o.maxHold != 0:
+		return exitf(exitUsage, "--lead has no limit of time: it and --max-hold exclude each other")
+	case o.lead && o.atLeast != 0:
+		return exitf(exitUsage, "--lead keeps the lock while the command runs: it and --at-least exclude each other")
+	case o.lead && o.shared:
+		return exitf(exitUsage, "--lead leads alone: it and --shared exclude each other")
 	case o.wait < 0:
 		return exitf(exitUsage, "--wait is %v, it must not be negative", o.wait)
 	case o.maxHold < 0:
 		return exitf(exitUsage, "--max-hold is %v, it must not be negative (0 is no limit)", o.maxHold)
+	case o.atLeast < 0:
+		return exitf(exitUsage, "--at-least is %v, it must not be negative", o.atLeast)
+	case o.atLeast > o.maxTTL:
+		return exitf(exitUsage, "--at-least is %v, longer than --max-ttl, %v, which is the same for all clients", o.atLeast, o.maxTTL)
+	case o.maxHold > 0 && o.atLeast > o.maxHold:
+		return exitf(exitUsage, "--at-least is %v, longer than --max-hold, %v", o.atLeast, o.maxHold)
 	// To the library these mean the default.
 	case o.ttl <= 0:
 		return exitf(exitUsage, "--ttl is %v, at least %v is needed", o.ttl, fenlock.MinTTL)

@@ -58,11 +58,24 @@ func (o *runOptions) run(name string, command []string) error {
 
 	signals := make(chan os.Signal, 64)
 	notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	turn := func() error { return o.turn(locker, name, path, command, signals) }
+	if o.lead {
+		return o.leadAgain(turn)
+	}
+	return turn()
+}
+
+// turn waits for the lock, and runs the command under it.
+func (o *runOptions) turn(locker *fenlock.Locker, name, path string, command []string, signals chan os.Signal) error {
 	lock, err := o.acquireOrSignal(locker, name, signals)
 	if err != nil {
 		return err
 	}
-	o.explain("%q is taken, with token %d", name, lock.Token())
+	if o.lead {
+		say("leading %q, with term %d", name, lock.Token())
+	} else {
+		o.explain("%q is taken, with token %d", name, lock.Token())
+	}
 	// Only now: while fenlock waits, it can be stopped with Ctrl-Z and continued.
 	notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
 	err = o.runHeld(lock, path, command, signals)

@@ -192,6 +192,73 @@ func TestHeld(t *testing.T) {
 	waiter.want(0)
 }
 
+// Those who say --shared run at the same time, and nobody else with them; who wants the lock
+// alone is before those who come later.
+func TestSharedRun(t *testing.T) {
+	h := newHome(t)
+	readers := []*running{}
+	for range 2 {
+		r := h.start("fenlock", "run", "--shared", "--label", "a reader", "x", "--", "sh", "-c", "echo $FENLOCK_TOKEN; read x; exit 0")
+		readers = append(readers, r)
+	}
+	if one, two := readers[0].line(), readers[1].line(); one == "" || one != two {
+		t.Errorf("the tokens are %q and %q", one, two)
+	}
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a reader and 1 more, who share it`)
+	writer := h.start("sh", "-c", `exec fenlock run --verbose x -- sh -c 'echo mine; read x; exit 0' 2>&1`)
+	for !strings.Contains(writer.line(), "waiting: ") {
+	}
+	h.start("fenlock", "run", "--no-wait", "--shared", "x", "--", "true").want(75)
+	for _, r := range readers {
+		r.stdin.Close()
+		r.want(0)
+	}
+	for line := writer.line(); line != "mine"; line = writer.line() {
+		if line == "" {
+			t.Fatal("the writer does not get the lock")
+		}
+	}
+	h.start("fenlock", "run", "--no-wait", "--shared", "x", "--", "true").want(75)
+	writer.stdin.Close()
+	writer.rest()
+	writer.want(0)
+	h.start("fenlock", "run", "--lead", "--shared", "x", "--", "true").want(64, "exclude each other")
+}
+
+// A lock is kept for as long as was asked for, whatever becomes of the command and of fenlock, and
+// no longer.
+func TestAtLeast(t *testing.T) {
+	for name, ends := range map[string]func(h *home){
+		"ended": func(h *home) {
+			h.start("fenlock", "run", "--verbose", "--at-least", "30s", "x", "--", "true").want(0, "stays taken")
+		},
+		"failed": func(h *home) { h.start("fenlock", "run", "--at-least", "30s", "x", "--", "false").want(1) },
+		"killed": func(h *home) {
+			p := h.start("fenlock", "run", "--at-least", "30s", "x", "--", "sh", "-c", "echo $PPID; exec sleep 60")
+			pid, err := strconv.Atoi(p.line())
+			if err != nil {
+				t.Fatal(err)
+			}
+			syscall.Kill(pid, syscall.SIGKILL)
+			p.status()
+		},
+	} {
+		h := newHome(t)
+		ends(h)
+		if left := h.leases(); len(left) != 1 || !left[0].Leased {
+			t.Errorf("%s: the leases are %+v", name, left)
+		}
+		h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by`)
+	}
+	h := newHome(t)
+	h.start("fenlock", "run", "--at-least", "300ms", "x", "--", "true").want(0)
+	h.start("fenlock", "run", "x", "--", "true").want(0)
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(0)
+	h.start("fenlock", "run", "--at-least", "31s", "x", "--", "true").want(64, "--at-least is 31s, longer than --max-ttl, 30s")
+	h.start("fenlock", "run", "--at-least", "-1s", "x", "--", "true").want(64, "must not be negative")
+	h.start("fenlock", "run", "--at-least", "20s", "--max-hold", "15s", "x", "--", "true").want(64, "longer than --max-hold, 15s")
+}
+
 // Waiters are served in the order in which they came, and say how many are ahead.
 func TestLine(t *testing.T) {
 	h := newHome(t)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"golang.org/x/sys/unix"
@@ -73,6 +74,8 @@ func (h *home) session(script string) *session {
 // expect reads the terminal up to a line with the text.
 func (s *session) expect(text string) {
 	s.t.Helper()
+	// Who never prints it would be read from for ever; with the session's leader all have hung up.
+	defer time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() }).Stop()
 	var seen []string
 	for s.lines.Scan() {
 		seen = append(seen, s.lines.Text())
@@ -100,6 +103,26 @@ func TestTheTerminalIsLentAndGivenBack(t *testing.T) {
 	s.expect("status 3")
 	s.enter("two\n")
 	s.expect("caller has two")
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each command of one that leads again has the terminal, as the first one had it, and may be
+// stopped when it writes to it from the background.
+func TestTheTerminalIsLentAgain(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`exec fenlock run --lead --ttl 1s x -- sh -c 'set -- $(grep SigIgn /proc/self/status); echo "ignores SIGTTOU: $(( 0x$2 >> 21 & 1 ))"; read line; echo "got $line"'`)
+	for range 2 {
+		s.expect("ignores SIGTTOU: 0")
+		s.cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(1500 * time.Millisecond) // the validity must end
+		s.cmd.Process.Signal(syscall.SIGCONT)
+		s.expect("standing again")
+	}
+	s.expect("ignores SIGTTOU: 0")
+	s.enter("it\n")
+	s.expect("got it")
 	if err := s.cmd.Wait(); err != nil {
 		t.Error(err)
 	}

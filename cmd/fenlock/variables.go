@@ -24,7 +24,8 @@ const setByFenlock = 3
 
 // alternatives are flags of which one replaces the other: who gives one on the command
 // line does not want the other one's variable.
-var alternatives = [][2]string{{"wait", "no-wait"}, {"quiet", "verbose"}}
+var alternatives = [][2]string{{"wait", "no-wait"}, {"quiet", "verbose"},
+	{"lead", "wait"}, {"lead", "no-wait"}, {"lead", "max-hold"}, {"lead", "at-least"}, {"lead", "shared"}}
 
 const manually = "by hand"
 
@@ -99,7 +100,8 @@ func setFlags(flags *pflag.FlagSet) (set map[string]string, err error) {
 	unwanted := map[string]bool{nodesFileVariable: true} // nodeFlags reads it
 	for _, pair := range alternatives {
 		for i, name := range pair {
-			if f := flags.Lookup(name); f != nil && f.Changed {
+			// --no-wait=false says no more than that.
+			if f := flags.Lookup(name); f != nil && f.Changed && f.Value.String() != "false" {
 				unwanted[plainVariable(pair[1-i])] = true
 			}
 		}

@@ -41,6 +41,8 @@ type watched struct {
 	asked    time.Duration   // when the watchdog asked last, by clock.Now
 	startBy  time.Duration   // when the command has to run, by clock.Now
 	ending   syscall.Signal  // that came before the command ran
+	stopping bool            // the watchdog has said that it stops the command
+	unwanted bool            // a signal has asked the command to end
 	terminal *terminal
 }
 
@@ -147,7 +149,7 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 				}
 				if !w.link.sendWithin(within, o) && w.pid == 0 {
 					w.process.Kill()
-					return nil, exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
+					return nil, lostf("the lock on %q could not be kept: the command was not started", lock.Name())
 				}
 			case n.Started > 0:
 				w.pid = n.Started
@@ -163,10 +165,11 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 			case n.Failed != nil:
 				w.finish(false)
 				if n.Failed.Status == exitLost {
-					return nil, exitf(exitLost, "the lock on %q could not be kept: the command was not started", lock.Name())
+					return nil, lostf("the lock on %q could not be kept: the command was not started", lock.Name())
 				}
 				return nil, &exitError{status: n.Failed.Status, message: n.Failed.Message}
 			case n.Report != nil:
+				w.stopping = w.stopping || n.Report.Do != leave
 				tell(*n.Report)
 			case n.Say != "":
 				say("%s", n.Say)
@@ -212,6 +215,7 @@ func (w *watched) pass(sig syscall.Signal) {
 		}
 	case syscall.SIGWINCH:
 	default:
+		w.unwanted = w.unwanted || asksToEnd(sig) || w.stopping && sig == syscall.SIGHUP
 		if w.pid == 0 && w.ending == 0 {
 			// The command may run already. If it does, it has the signal when that
 			// is known; if this is not known soon, it is not waited for.
@@ -248,7 +252,7 @@ func (w *watched) giveUp(name string) error {
 	if w.ending != 0 {
 		return w.lost(name, &exitError{status: exitSignal + int(w.ending)})
 	}
-	return w.lost(name, exitf(exitLost, "the command was not started: the watchdog of %q (process %d) did not answer while the lock was valid for long enough; was it stopped, or is this machine overloaded?", name, w.process.Pid))
+	return w.lost(name, lostf("the command was not started: the watchdog of %q (process %d) did not answer while the lock was valid for long enough; was it stopped, or is this machine overloaded?", name, w.process.Pid))
 }
 
 // lost ends the command of a watchdog that was killed: nobody would end it in time. It

@@ -145,7 +145,7 @@ func (w *worker) waiting(_ context.Context, _ string, why error) {
 	w.say(r)
 }
 
-func (w *worker) take(o order, acquire func(context.Context, string) (*fenlock.Lock, error)) report {
+func (w *worker) take(o order, acquire func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error)) report {
 	began := time.Now()
 	lock, err := acquire(w.ctx, o.Name)
 	if err != nil {

@@ -1,0 +1,55 @@
+//go:build linux || darwin || freebsd
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// leadAgain takes one turn after the other, while each ends by the loss of the lock. A turn
+// lasts for a third of a TTL at least before that can be known, so this does not spin.
+func (o *runOptions) leadAgain(turn func() error) error {
+	for {
+		err := turn()
+		var exit *exitError
+		if !errors.As(err, &exit) || !exit.again || o.unwanted {
+			return err
+		}
+		say("not leading any more, and standing again: %s", exit.message)
+	}
+}
+
+// asksToEnd reports whether a signal to the command says that it is not wanted any more: who
+// sends one does not want it started again. SIGHUP may as well ask it to read its files.
+func asksToEnd(sig syscall.Signal) bool {
+	return sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGTERM
+}
+
+// withoutCommand reports whether a signal is about a command that runs, so that it does not
+// end the wait of somebody who leads in turns. Ctrl-Z, which is caught since the turn
+// before, stops fenlock as it would have then.
+func withoutCommand(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGTSTP:
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2:
+	default:
+		return false
+	}
+	return true
+}
+
+// ttouIgnored is whether SIGTTOU was ignored when this process began.
+var ttouIgnored = signal.Ignored(syscall.SIGTTOU)
+
+// defaultTTOU has the next command not inherit that SIGTTOU is ignored, as it is since the
+// terminal was taken back from the one before. Only in the foreground, where none comes: caught
+// in the background, each would have the write that it is about begun again, for ever.
+func defaultTTOU() {
+	if !ttouIgnored && ownTerminal() != nil {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
+	}
+}
