@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples/natsnode fence/fencepgx integration/otel cmd/fenlock tests bench deploy/check
 
-.PHONY: help build man setup test race interop search-three sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man setup test race interop search-three search-shared sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy
 
 help: ## list the targets
@@ -31,11 +31,14 @@ interop: setup ## locks shared with npm redlock (needs node and npm)
 search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m)
 	FENLOCK_SEARCH_TIME=$${SEARCH_TIME:-5m} go test -count=1 -tags campaign -timeout 0 -run ThreeAttempts -v ./internal/core
 
+search-shared: ## explore names that are shared further than make test does
+	SEARCH_SHARED=1 go test -count=1 -timeout 0 -run EveryInterleavingShared -v ./internal/core
+
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
 	go run ./internal/sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
 
-faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on; FAULTS="-h" lists more flags
-	cd tests && go run ./faults -histories $${HISTORIES:-100} -seconds $${LASTING:-30} -seed $${SEED:-1} $(FAULTS)
+faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on, on ENGINE (valkey); FAULTS="-h" lists engines and flags
+	cd tests && go run ./faults -engine $${ENGINE:-valkey} -histories $${HISTORIES:-100} -seconds $${LASTING:-30} -seed $${SEED:-1} $(FAULTS)
 
 compare: setup ## the same faults for fenlock, redsync and redislock: what each of them loses, in HISTORIES (3) of LASTING seconds (10)
 	cd tests && go run ./faults -compare -histories $${HISTORIES:-3} -seconds $${LASTING:-10} -seed $${SEED:-1} $(FAULTS)

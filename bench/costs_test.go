@@ -61,6 +61,14 @@ func TestCosts(t *testing.T) {
 			}
 		}
 	})
+	t.Run("groups", func(t *testing.T) {
+		r, _ := measure(ctx, t, b, runGroups, ourselves, 2*len(groupCounts), 0)
+		for _, row := range r.rows {
+			if len(row.rates) != b.size.loads || len(row.client) != b.size.loads || slices.Min(row.rates) <= 0 || slices.Min(row.client) <= 0 {
+				t.Errorf("%+v", row)
+			}
+		}
+	})
 	t.Run("roundtrips", func(t *testing.T) {
 		r, _ := measure(ctx, t, b, runRoundtrips, ourselves, 5, 1)
 		if r.cycles != b.size.trips || len(r.more) != 5 || r.once() < 0 || r.once() > 1 {

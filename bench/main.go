@@ -44,6 +44,7 @@ var figures = []measurement{
 	{"single", []contender{fenlocks, redislocks, valkeylockOne, floors}, figure(runSingle)},
 	{"nodes", []contender{fenlocks, redsyncs, floors}, figure(runNodes)},
 	{"capacity", ourselves, figure(runCapacity)},
+	{"groups", ourselves, figure(runGroups)},
 	{"roundtrips", ourselves, figure(runRoundtrips)},
 	{"held", ourselves, figure(runHeld)},
 	{"memory", ourselves, figure(runMemory)},
@@ -107,7 +108,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	which := flags.String("figures", strings.Join(known, ","), "what to measure")
 	with := flags.String("with", strings.Join(contenders, ","), "whom to measure")
 	kind := flags.String("server", "", "valkey or redis (default: the first that is installed)")
-	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, slow, command and listeners, or of -old and -new (default: by the size)")
+	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, groups, slow, command and listeners, or of -old and -new (default: by the size)")
 	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
 	giveUp := flags.Duration("give-up", 20*time.Second, "how long a contender may hang before a figure goes on without it")
 	ttl := flags.Duration("ttl", 10*time.Second, "everybody's TTL, and fenlock's MaxTTL; it takes so long until the servers vote")
