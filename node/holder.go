@@ -43,9 +43,13 @@ func (h Holder) Label() string {
 	return label
 }
 
-// labels is the label of several: of one who shares the name, and how many others do.
+// labels is the label of several: of one who shares the name, and how many others do. What
+// ends in the middle, after a line break, was not read whole: there may be more.
 func (h Holder) labels() string {
-	first, count := "", 0
+	first, count, atLeast := "", 0, ""
+	if strings.HasSuffix(string(h), "\n") {
+		atLeast = "at least "
+	}
 	for _, reader := range h.readers() {
 		if !reader.Reserves() {
 			if count++; count == 1 {
@@ -59,7 +63,7 @@ func (h Holder) labels() string {
 	case 1:
 		return first
 	}
-	return first + " and " + strconv.Itoa(count-1) + " more, who share it"
+	return first + " and " + atLeast + strconv.Itoa(count-1) + " more, who share it"
 }
 
 // readers returns those for whom h stands, if it is Shared.

@@ -84,7 +84,7 @@ const missing = -2
 
 // maxHolder is more than the length of any holder of fenlock's. A value that is longer
 // is somebody else's, or that of several who share the name, and is not read whole, since it may
-// have any length.
+// have any length. The scripts have it too.
 const maxHolder = 1024
 
 // lastOfHolder is the index of the last byte that is read.
@@ -145,6 +145,9 @@ func parseLease(name string, values []resp.Reply) (lease node.Lease, err error) 
 // that several share.
 func splitValue(value string) (h node.Holder, origin, token fence.Token) {
 	h = node.Holder(value)
+	if h.Shared() && len(value) >= maxHolder {
+		return h[:strings.LastIndexByte(value, '\n')+1], 0, 0 // whole lines, and a sign that there are more
+	}
 	end := strings.LastIndexByte(value, ' ')
 	if end <= 0 || h.Reserves() || h.Shared() {
 		return h, 0, 0

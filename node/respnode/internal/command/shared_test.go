@@ -21,6 +21,18 @@ func TestValueOfSeveral(t *testing.T) {
 	if got := label(value); got != "label 0 and 8 more, who share it" {
 		t.Errorf("the label is %q", got)
 	}
+	for i := range 256 {
+		value := value + fmt.Sprintf("\n1732161439123 7 0 %s%d", holder, i) // longer and longer
+		for len(value) < maxHolder {
+			value += "\n1732161439123 7 0 " + holder
+		}
+		if got := label(value[:maxHolder]); !strings.HasPrefix(got, "label 0 and at least ") {
+			t.Fatalf("the label of what was read in part is %q", got)
+		}
+	}
+	if got := label("shared:7" + strings.Repeat("x", maxHolder)); got != "" {
+		t.Errorf("the label of one long line, which is a stranger's, is %q", got)
+	}
 	if h, origin, token := splitValue(value); string(h) != value || origin != 0 || token != 0 {
 		t.Errorf("it has the origin %d and the token %d", origin, token)
 	}
