@@ -56,7 +56,10 @@ func (e *Entry) readers(now time.Duration) (s readers, shared bool) {
 
 // number reads what was written by share: what is none was changed by hand, and is 0.
 func number[N ~int64 | ~uint64](text string) N {
-	n, _ := strconv.ParseInt(text, 10, 64)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return 0 // ParseInt has the largest for what is too large
+	}
 	return N(max(n, 0))
 }
 

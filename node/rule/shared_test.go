@@ -272,3 +272,13 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 		}
 	}
 }
+
+// What was changed by hand is no time, and no number that is promised.
+func TestNumbersOfReadersChangedByHand(t *testing.T) {
+	large := strings.Repeat("9", 30)
+	e := Entry{Holder: node.Holder("shared:" + large + "\n" + large + " 7 0 a\n1000 " + large + " 0 b\n1000 x -1 c"), Expires: 1000, Register: 5}
+	s, shared := e.readers(0)
+	if !shared || s.epoch != 0 || len(s.all) != 2 || s.all[0] != (reader{"b", 1000, 0, 0}) || s.all[1] != (reader{"c", 1000, 0, 0}) {
+		t.Errorf("%+v, shared: %v", s, shared)
+	}
+}

@@ -136,7 +136,8 @@ func TestWhatOnlyLooksShared(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
 		mine := string(request(theName, "one").Holder)
-		for _, value := range []string{"shared:", "shared:7", "shared:7\n", "shared:x\n1 2 3 h", "shared:7 1", "shared:7\n9999999999999 7 " + mine, "shared:7\n9999999999999 7 0 " + mine + "\n\n"} {
+		for _, value := range []string{"shared:", "shared:7", "shared:7\n", "shared:x\n1 2 3 h", "shared:7 1", "shared:7\n9999999999999 7 " + mine, "shared:7\n9999999999999 7 0 " + mine + "\n\n",
+			"shared:7\n9999999999999999 7 0 " + mine, "shared:7\n" + strings.Repeat("9", 400) + " 7 0 " + mine} {
 			s.Do("SET", theKey, value, "PX", "60000")
 			place := node.Place{Waiter: strings.Repeat("a", 32) + ":01"}
 			release := as(node.Release, request(theName, "one"))
@@ -150,13 +151,18 @@ func TestWhatOnlyLooksShared(t *testing.T) {
 			if got := s.Do("GET", theKey); got != value {
 				t.Errorf("%q has become %q", value, got)
 			}
-			if _, err := n.Inspect(bounded(t), theName); err != nil {
-				t.Errorf("%q: %v", value, err)
+			if l, err := n.Inspect(bounded(t), theName); err != nil || !l.Leased || l.Reserved {
+				t.Errorf("%q: %+v, %v", value, l, err)
 			}
 		}
 		// Numbers that nobody promised are an error, as in the lease of one.
 		s.Do("SET", theKey, "shared:99999999999999999999\n9999999999999 7 0 "+mine, "PX", "60000")
 		if a, err := n.Do(bounded(t), shared(node.Acquire, "two")); err == nil {
+			t.Errorf("%+v", a)
+		}
+		// 0 is none that anybody was promised, however it is written.
+		s.Do("SET", theKey, "shared:00\n9999999999999 7 0 "+mine, "PX", "60000")
+		if a := want(t, node.Granted)(n.Do(bounded(t), shared(node.Acquire, "two"))); !a.Register.Valid() {
 			t.Errorf("%+v", a)
 		}
 	})

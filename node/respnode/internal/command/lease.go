@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -145,8 +146,8 @@ func parseLease(name string, values []resp.Reply) (lease node.Lease, err error) 
 // that several share.
 func splitValue(value string) (h node.Holder, origin, token fence.Token) {
 	h = node.Holder(value)
-	if h.Shared() && len(value) >= maxHolder {
-		return h[:strings.LastIndexByte(value, '\n')+1], 0, 0 // whole lines, and a sign that there are more
+	if h.Shared() {
+		return several(value), 0, 0
 	}
 	end := strings.LastIndexByte(value, ' ')
 	if end <= 0 || h.Reserves() || h.Shared() {
@@ -161,6 +162,22 @@ func splitValue(value string) (h node.Holder, origin, token fence.Token) {
 		return h, 0, 0
 	}
 	return h[:end], origin, token
+}
+
+// severalLines is what scripts/shared.lua takes for the lease of several.
+var severalLines = regexp.MustCompile(`^shared:[0-9]+(\n[0-9]{1,15} [0-9]+ [0-9]+ [^\n]+)+\n?$`)
+
+// several returns those for whom the value of a lease stands; where it was not read whole, whole
+// lines, and a sign that there are more (node.Holder). Somebody else wrote what only begins like it.
+func several(value string) node.Holder {
+	whole := value
+	if len(value) >= maxHolder {
+		whole = value[:strings.LastIndexByte(value, '\n')+1]
+	}
+	if !severalLines.MatchString(whole) {
+		return node.Holder("not " + value)
+	}
+	return node.Holder(whole)
 }
 
 // number reads an origin, which may be 0, or a token.

@@ -15,19 +15,20 @@ local function ending(ms)
 end
 
 -- read: those who share the name by the value of the lease: nobody, if there is none. Nil if
--- it is not such a value: one alone has the name, whatever it is that it wrote.
+-- it is not such a value: one alone has the name, whatever it is that it wrote. A time that no
+-- clock shows is no part of such a value: the server would not take it as the key's end.
 local function read(value)
   local s = { epoch = '0' }
   if not value then
     return s
   end
-  local epoch, lines = string.match(value, '^shared:(%d+)(\n.*)$')
+  local epoch, lines = string.match(value, '^shared:0*(%d+)(\n.*)$')
   if not epoch then
     return nil
   end
   for line in string.gmatch(lines, '\n([^\n]*)') do
     local ends, origin, token, holder = string.match(line, '^(%d+) (%d+) (%d+) (.+)$')
-    if not ends then
+    if not ends or #ends > 15 then
       return nil
     end
     if tonumber(ends) > now then
