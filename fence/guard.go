@@ -112,8 +112,9 @@ func (g *Guard) Do(ctx context.Context, resource string, t Token, write func() e
 // *StaleError. A write with a smaller token than t is refused from then on: whoever had
 // the name before this reader, and was paused, does not write under what is being read.
 //
-// Reads of one resource run at the same time, 64 at most, and not while a write does. Everything
-// else is as with Do.
+// Reads of one resource run at the same time, 64 at most, and not while a write does. A read that
+// calls Read for its own resource may wait for a write that waits for it, and one that calls Do
+// waits for itself: as with a sync.RWMutex, until ctx is done. Everything else is as with Do.
 func (g *Guard) Read(ctx context.Context, resource string, t Token, read func() error) error {
 	if !t.Valid() {
 		return fmt.Errorf("%w: %d", ErrInvalidToken, uint64(t))
