@@ -162,3 +162,29 @@ func TestNotAllNodesShare(t *testing.T) {
 		lock.Release(t.Context())
 	})
 }
+
+// Who wanted the name alone and gave up does not keep others from sharing it, although
+// nodes did not hear of that when it did.
+func TestWhoGaveUpUnheardKeepsNobodyOut(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, c *cluster) {
+		shared := fenlock.WithShared()
+		one := c.wants(t.Context(), shared)
+		one.got(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		writer := c.wants(ctx)
+		c.set(0, 3, release, down)
+		cancel()
+		<-writer.done
+		time.Sleep(time.Second)
+		c.set(0, 3, release, fault{})
+		time.Sleep(5 * time.Second)
+		two := c.wants(t.Context(), shared)
+		time.Sleep(time.Minute)
+		if !two.got(t) {
+			t.Error("it waits for one that does not wait any more")
+		}
+		one.release(t)
+		time.Sleep(10 * time.Second)
+		two.release(t)
+	})
+}

@@ -11,15 +11,15 @@ import (
 // leaving is a release that no lock waits for: of a waiter that leaves, or of a lease
 // that may be left over.
 type leaving struct {
-	fanout fanout
-	left   atomic.Int32
-	failed atomic.Bool
-	freed  atomic.Bool
-	done   func(heard, freed bool)
+	fanout  fanout
+	left    atomic.Int32
+	unheard atomic.Uint32 // a core.Set
+	freed   atomic.Bool
+	done    func(unheard core.Set, freed bool)
 }
 
-// leave sends it. Done is told whether all have answered, and whether one had the lease.
-func leave(g *group, to core.Set, r node.Request, done func(heard, freed bool)) {
+// leave sends it. Done is told who has not answered, and whether one had the lease.
+func leave(g *group, to core.Set, r node.Request, done func(unheard core.Set, freed bool)) {
 	l := &leaving{done: done}
 	l.left.Store(int32(to.Len()))
 	l.fanout = fanout{group: g, of: l, action: core.Action{Op: core.Release, To: to}, request: r,
@@ -28,15 +28,15 @@ func leave(g *group, to core.Set, r node.Request, done func(heard, freed bool)) 
 }
 
 // answered implements answerer.
-func (l *leaving) answered(_ *fanout, _ int, a node.Answer, err error) {
+func (l *leaving) answered(_ *fanout, i int, a node.Answer, err error) {
 	switch {
 	case err != nil:
-		l.failed.Store(true)
+		l.unheard.Or(uint32(core.Set(0).With(i)))
 	case a.Status == node.Granted:
 		l.freed.Store(true)
 	}
 	if l.left.Add(-1) == 0 {
-		l.done(!l.failed.Load(), l.freed.Load())
+		l.done(core.Set(l.unheard.Load()), l.freed.Load())
 	}
 }
 

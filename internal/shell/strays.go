@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -13,7 +14,8 @@ import (
 // off, executes what lies in its sockets when it goes on, an acquire of a waiter for
 // example; that lease would keep the lock's holder from its own at this node, for a TTL.
 // So the release is repeated: one of them while the node does not answer, and all of them,
-// a few times, when it does.
+// a few times, when it does. The same for waiters that have gone, in the queue of a node that has
+// not heard of that.
 type strays struct {
 	env Env
 	ttl time.Duration
@@ -46,10 +48,18 @@ const (
 // not there already.
 func (s *strays) add(peer int, r node.Request, settled bool) {
 	r.Place = node.Place{} // the waiter has gone on since
+	s.put(peer, r, settled)
+}
+
+// addWaiter takes a release, without a holder, that was not answered: of a waiter that has gone,
+// and may be in the node's queue.
+func (s *strays) addWaiter(peer int, r node.Request) { s.put(peer, r, true) }
+
+func (s *strays) put(peer int, r node.Request, settled bool) {
 	now := s.env.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := func(t *stray) bool { return t.request.Holder == r.Holder }
+	again := func(t *stray) bool { return t.request.Holder == r.Holder && t.request.Place == r.Place }
 	if s.over || slices.ContainsFunc(s.peers[peer], again) {
 		return
 	}
@@ -125,7 +135,7 @@ func (s *strays) heard(peer int, which *stray, freed bool) {
 	}
 	for _, t := range s.peers[peer] {
 		if t.until == 0 {
-			t.heard, t.next, t.until = now, now+s.ttl/6, now+t.request.TTL
+			t.heard, t.next, t.until = now, now+s.ttl/6, now+cmp.Or(t.request.TTL, s.ttl) // a waiter has none
 			if t != which {
 				due[peer] = append(due[peer], t)
 			}

@@ -217,6 +217,16 @@ func (s *waiters) leave(i int, w *waiter) {
 	}
 }
 
+// send tells nodes that a waiter has gone. One that does not hear of it is told when it answers
+// again: who is first in the queue, and wants the name alone, keeps others from sharing it.
 func (s *waiters) send(w *waiter, to core.Set, done func(heard, freed bool)) {
-	leave(s.group, to, node.Request{Op: node.Release, Name: w.name, Place: w.place(core.Release)}, done)
+	r := node.Request{Op: node.Release, Name: w.name, Place: w.place(core.Release)}
+	leave(s.group, to, r, func(unheard core.Set, freed bool) {
+		for i := range s.group.Peers {
+			if unheard.Has(i) && r.Place.Waiter != "" && r.Place.Stamp == 0 {
+				s.group.strays.addWaiter(i, r)
+			}
+		}
+		done(unheard == 0, freed)
+	})
 }
