@@ -100,14 +100,20 @@ func (w *all) acquire(ctx context.Context) ([]*Lock, error) {
 			refused = locks[ended].name
 			continue
 		}
-		why := refusal(err)
-		switch last = cmp.Or(why, last); {
-		case ctx.Err() != nil && (why == nil || !errors.Is(err, ctx.Err())):
-			return nil, gaveUp(ctx, cmp.Or(refused, w.names[0]), last)
-		case ctx.Err() != nil || refused == "":
-			return nil, err
+		last = cmp.Or(refusal(err), last)
+		if ctx.Err() != nil || refused == "" {
+			return nil, withReason(ctx, cmp.Or(refused, w.names[0]), err, last)
 		}
 	}
+}
+
+// withReason returns an error or, if the context has ended and it does not tell both that and why an
+// attempt failed, one that does, as far as is known.
+func withReason(ctx context.Context, name string, err, last error) error {
+	if ctx.Err() != nil && (refusal(err) == nil || !errors.Is(err, ctx.Err())) {
+		return gaveUp(ctx, name, last)
+	}
+	return err
 }
 
 // refusal returns what an error says of the lock, nil if it is about something else.
