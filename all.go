@@ -19,7 +19,8 @@ const MaxNames = 100
 // nothing, until it has that one, and asks for the others again. Where that fails again
 // and again, it takes them one after the other in the order of their names, but lets go of
 // all if one of them takes longer than a TTL. So two calls never wait for each other,
-// whatever their names, and nobody is kept waiting for long by a call that waits itself.
+// whatever their names, and a call that waits itself keeps nobody waiting for longer than a TTL for
+// each of its names.
 //
 // The errors are those of Acquire, about one of the names, or about the list: none, or
 // more than MaxNames. Nothing is held then. All names are locks of one Locker: what
