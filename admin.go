@@ -44,10 +44,12 @@ func newAdmin(nodes []Node) *Admin {
 func (l *Locker) Admin() *Admin { return newAdmin(l.config.Nodes) }
 
 // How long a node is waited for: at most patience; and, once a majority has answered, only
-// grace more. A node that hangs keeps nobody from what the others say.
+// grace more, or a little where what it has said is enough. A node that hangs keeps nobody from what
+// the others say.
 const (
 	patience = 2 * time.Second
 	grace    = 500 * time.Millisecond
+	little   = 150 * time.Millisecond
 )
 
 // errPatience is the error of a node that was not waited for.
@@ -68,20 +70,27 @@ func (a *Admin) Inspect(ctx context.Context, name string) (LockInfo, error) {
 
 // look asks all nodes about a name, for an operation.
 func (a *Admin) look(ctx context.Context, op, name string) ([]seen, error) {
-	return a.see(ctx, op, name, func(ctx context.Context, admin node.Admin, s *seen) (err error) {
+	return a.see(ctx, op, name, nil, func(ctx context.Context, admin node.Admin, s *seen) (err error) {
 		s.waiters, s.waiting, err = admin.Waiting(ctx, name, most)
 		return err
 	})
 }
 
-// leases asks all nodes about a name, but not who waits for it.
-func (a *Admin) leases(ctx context.Context, name string) ([]seen, error) {
-	return a.see(ctx, "inspect", name, func(context.Context, node.Admin, *seen) error { return nil })
+// leases asks all nodes about a name, but not who waits for it. What is enough ends it soon.
+func (a *Admin) leases(ctx context.Context, name string, enough func([]seen) bool) ([]seen, error) {
+	return a.see(ctx, "inspect", name, enough, func(context.Context, node.Admin, *seen) error { return nil })
 }
 
 // see asks all nodes about a lease, and for more.
-func (a *Admin) see(ctx context.Context, op, name string, more func(context.Context, node.Admin, *seen) error) ([]seen, error) {
-	all := ask(ctx, a, a.all(), func(ctx context.Context, i int) (s seen, err error) {
+func (a *Admin) see(ctx context.Context, op, name string, enough func([]seen) bool, more func(context.Context, node.Admin, *seen) error) ([]seen, error) {
+	flat := func(all []said[seen]) (flat []seen) {
+		for _, s := range all {
+			s.value.err = s.err
+			flat = append(flat, s.value)
+		}
+		return flat
+	}
+	all := ask(ctx, a, a.all(), func(all []said[seen]) bool { return enough != nil && enough(flat(all)) }, func(ctx context.Context, i int) (s seen, err error) {
 		admin, err := a.admin(i)
 		if err != nil {
 			return s, err
@@ -91,12 +100,7 @@ func (a *Admin) see(ctx context.Context, op, name string, more func(context.Cont
 		}
 		return s, more(ctx, admin, &s)
 	})
-	var flat []seen
-	for _, s := range all {
-		s.value.err = s.err
-		flat = append(flat, s.value)
-	}
-	return flat, a.missing(ctx, op, name, failures(all))
+	return flat(all), a.missing(ctx, op, name, failures(all))
 }
 
 func (a *Admin) admin(i int) (node.Admin, error) {
@@ -309,9 +313,9 @@ func (a *Admin) all() (all []int) {
 }
 
 // ask asks nodes at once, and returns what they said, by node, when all have answered, or
-// when a majority of the group has and the others were waited for a little longer. A node
-// that was not asked has said nothing, without an error.
-func ask[T any](ctx context.Context, a *Admin, which []int, f func(ctx context.Context, i int) (T, error)) []said[T] {
+// when a majority of the group has and the others were waited for: a little with what is enough,
+// which may be nil, otherwise for the grace. A node that was not asked has said nothing, without an error.
+func ask[T any](ctx context.Context, a *Admin, which []int, enough func([]said[T]) bool, f func(ctx context.Context, i int) (T, error)) []said[T] {
 	inner, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	all := make([]said[T], len(a.nodes))
@@ -327,18 +331,21 @@ func ask[T any](ctx context.Context, a *Admin, which []int, f func(ctx context.C
 			answers <- answer{i, said[T]{value, a.late(ctx, i, err)}}
 		}()
 	}
-	var up <-chan time.Time
-	for left, good := len(which), 0; left > 0; left-- {
+	var early, up <-chan time.Time
+	for left, good := len(which), 0; left > 0; {
 		select {
 		case got := <-answers:
 			all[got.i] = got.said
+			left--
 			if got.err == nil {
 				good++
 			}
 			if good >= node.Quorum(len(a.nodes)) && up == nil {
-				timer := time.NewTimer(grace)
-				defer timer.Stop()
-				up = timer.C
+				early, up = time.After(little), time.After(grace)
+			}
+		case <-early:
+			if enough != nil && enough(all) {
+				return all
 			}
 		case <-up:
 			return all

@@ -349,6 +349,7 @@ func TestListWithNodesMissing(t *testing.T) {
 		a := c.admin()
 		wait := c.lockerOn((*faulty).queuer)
 		lock := take(t, c.lockerOn((*faulty).queuer), name)
+		synctest.Wait() // for the third node
 		ctx, cancel := context.WithCancel(t.Context())
 		gone := make(chan bool)
 		go func() {

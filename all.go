@@ -19,7 +19,8 @@ const MaxNames = 100
 // nothing, until it has that one, and asks for the others again. Where that fails again
 // and again, it takes them one after the other in the order of their names, but lets go of
 // all if one of them takes longer than a TTL. So two calls never wait for each other,
-// whatever their names, and nobody is kept waiting for long by a call that waits itself.
+// whatever their names, and a call that waits itself keeps nobody waiting for longer than a TTL for
+// each of its names.
 //
 // The errors are those of Acquire, about one of the names, or about the list: none, or
 // more than MaxNames. Nothing is held then. All names are locks of one Locker: what
@@ -100,14 +101,20 @@ func (w *all) acquire(ctx context.Context) ([]*Lock, error) {
 			refused = locks[ended].name
 			continue
 		}
-		why := refusal(err)
-		switch last = cmp.Or(why, last); {
-		case ctx.Err() != nil && (why == nil || !errors.Is(err, ctx.Err())):
-			return nil, gaveUp(ctx, cmp.Or(refused, w.names[0]), last)
-		case ctx.Err() != nil || refused == "":
-			return nil, err
+		last = cmp.Or(refusal(err), last)
+		if ctx.Err() != nil || refused == "" {
+			return nil, withReason(ctx, cmp.Or(refused, w.names[0]), err, last)
 		}
 	}
+}
+
+// withReason returns an error or, if the context has ended and it does not tell both that and why an
+// attempt failed, one that does, as far as is known.
+func withReason(ctx context.Context, name string, err, last error) error {
+	if ctx.Err() != nil && (refusal(err) == nil || !errors.Is(err, ctx.Err())) {
+		return gaveUp(ctx, name, last)
+	}
+	return err
 }
 
 // refusal returns what an error says of the lock, nil if it is about something else.

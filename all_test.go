@@ -391,6 +391,23 @@ func TestAcquireAllGivesUp(t *testing.T) {
 	}
 }
 
+// Once one name is known to be held, who gives up hears of that, whichever is being asked for.
+func TestAcquireAnyGivesUp(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		names := []string{"a", "b", "c"}
+		other := c.locker()
+		for _, name := range names {
+			defer take(t, other, name).Release(context.Background())
+		}
+		c.set(0, 3, allOps, fault{request: 50 * time.Millisecond, reply: 50 * time.Millisecond})
+		for wait := 101 * time.Millisecond; wait < time.Second; wait += 20 * time.Millisecond {
+			_, err := c.locker().AcquireAny(t.Context(), names, fenlock.WithWait(wait))
+			wantErr(t, err, context.DeadlineExceeded, fenlock.ErrHeld)
+		}
+		c.set(0, 3, allOps, fault{})
+	})
+}
+
 // An observer's panic reaches the caller, who may recover from it, and nothing is kept.
 func TestAcquireAnyWithAPanic(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {

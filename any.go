@@ -1,6 +1,7 @@
 package fenlock
 
 import (
+	"cmp"
 	"context"
 	"slices"
 )
@@ -40,13 +41,15 @@ func acquireAny(ctx context.Context, names []string, nested func(name string) er
 	if err != nil {
 		return nil, err
 	}
+	var last error // why a name was refused
 	for _, name := range names {
 		k, err := take(ctx, name, false)
 		if err == nil {
 			return k, nil
 		}
+		last = cmp.Or(refusal(err), last)
 		if ctx.Err() != nil || !mayPass(err) {
-			return nil, err
+			return nil, withReason(ctx, name, err, last)
 		}
 	}
 	waiting, stop := context.WithCancel(ctx)
@@ -99,7 +102,7 @@ func acquireAny(ctx context.Context, names []string, nested func(name string) er
 	case first != nil:
 		return first, nil
 	}
-	return nil, failed
+	return nil, withReason(ctx, names[0], failed, last)
 }
 
 // notNested returns the names that the caller does not hold itself, each once.

@@ -43,6 +43,7 @@ func (a *Admin) Follow(ctx context.Context, name string) iter.Seq2[Leader, error
 		}
 		f := follower{admin: a, name: name}
 		for ctx.Err() == nil {
+			began := time.Now()
 			now, wait, err := f.look(ctx)
 			if ctx.Err() != nil {
 				return
@@ -52,7 +53,7 @@ func (a *Admin) Follow(ctx context.Context, name string) iter.Seq2[Leader, error
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(wait):
+			case <-time.After(max(wait-time.Since(began), followSoon)):
 			}
 		}
 	}
@@ -69,9 +70,12 @@ type follower struct {
 	soon    int         // looks since a term was agreed upon, or nobody there
 }
 
-// look asks who leads, and returns when to ask again.
+// look asks who leads, and returns how long after it began to ask again.
 func (f *follower) look(ctx context.Context) (now Leader, wait time.Duration, err error) {
-	said, err := f.admin.leases(ctx, f.name)
+	said, err := f.admin.leases(ctx, f.name, func(said []seen) bool {
+		l := judge(f.name, f.admin.names, said)
+		return l.State == Free || l.State == Held && agreed(l.Token, said)
+	})
 	wait = followEvery*3/4 + rand.N(followEvery/2)
 	if err != nil {
 		return f.leader, wait, err

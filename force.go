@@ -62,7 +62,7 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 	asked := slices.DeleteFunc(a.all(), func(i int) bool { return failed[i] != nil })
 	for pass := range passes {
 		floor := known + ahead<<pass // known changes while who hangs is still asked
-		all := ask(ctx, a, asked, func(ctx context.Context, i int) (fence.Token, error) {
+		all := ask(ctx, a, asked, nil, func(ctx context.Context, i int) (fence.Token, error) {
 			return a.force(ctx, i, name, floor)
 		})
 		asked = nil // who has not answered is not waited for again

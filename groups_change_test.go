@@ -27,6 +27,7 @@ type tenure struct {
 	ctx     context.Context
 	token   fence.Token
 	release func()
+	shared  bool
 }
 
 // taker takes the lock of a name, as a process of one kind does, or does not get it before ctx is done.
@@ -38,7 +39,16 @@ func honest(ctx context.Context, g *fenlock.Groups, name string) (*tenure, error
 	if err != nil {
 		return nil, err
 	}
-	return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }}, nil
+	return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }, false}, nil
+}
+
+// withOthers is what processes do that share the name.
+func withOthers(ctx context.Context, g *fenlock.Groups, name string) (*tenure, error) {
+	k, err := g.Acquire(ctx, name, fenlock.WithShared())
+	if err != nil {
+		return nil, err
+	}
+	return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }, true}, nil
 }
 
 // play is one run. It notes whether two held the name at a time, and tokens that did not grow.
@@ -49,8 +59,10 @@ type play struct {
 	random *rand.Rand
 
 	mu       sync.Mutex
-	holders  int
-	last     fence.Token
+	holders  int // who have it alone
+	sharers  int
+	last     fence.Token // of those who had it alone
+	read     fence.Token // the largest of those who shared it
 	tenures  int
 	together int // two holders
 	shrunk   int // tokens
@@ -129,13 +141,21 @@ func (p *play) process(k kind, r *rand.Rand) {
 			continue
 		}
 		p.mu.Lock()
-		if p.holders++; p.holders > 1 {
+		who := &p.holders
+		if held.shared {
+			who = &p.sharers
+		}
+		if *who++; p.holders > 1 || p.holders > 0 && p.sharers > 0 {
 			p.together++
 		}
-		if held.token <= p.last {
+		if held.token <= p.last || !held.shared && held.token <= p.read {
 			p.shrunk++
 		}
-		p.last = held.token
+		if held.shared {
+			p.read = max(p.read, held.token)
+		} else {
+			p.last = held.token
+		}
 		p.tenures++
 		p.mu.Unlock()
 		select {
@@ -143,7 +163,7 @@ func (p *play) process(k kind, r *rand.Rand) {
 		case <-time.After(time.Duration(r.IntN(300)) * time.Millisecond):
 		}
 		p.mu.Lock()
-		p.holders--
+		*who--
 		p.mu.Unlock()
 		if r.IntN(6) == 0 { // it is killed, and another one started
 			g.Close()
@@ -192,6 +212,24 @@ func TestGroupsChangeWithOneHolder(t *testing.T) {
 	}
 }
 
+// The same where some share the name: who has it alone has it alone, and a larger token than all before.
+func TestGroupsChangeWithSharers(t *testing.T) {
+	for seed := range uint64(4) {
+		p := change(t, seed, func(p *play) {
+			old, in, now := kind{oldOnly, honest}, kind{both, honest}, kind{newOnly, honest}
+			oldShared, inShared, nowShared := kind{oldOnly, withOthers}, kind{both, withOthers}, kind{newOnly, withOthers}
+			p.processes(old, oldShared, in, inShared)
+			p.processes(in, inShared)
+			p.processes(in, inShared, now, nowShared)
+			p.processes(in, inShared)
+			p.processes(old, oldShared, in, inShared)
+		})
+		if p.together > 0 || p.shrunk > 0 || p.tenures < 80 {
+			t.Errorf("seed %d: %d tenures, %d times two at a time, %d times a token that was not larger", seed, p.tenures, p.together, p.shrunk)
+		}
+	}
+}
+
 // What looks as good as the procedure, and is not.
 func TestGroupsChangeOtherwise(t *testing.T) {
 	// lockers are those of a process in the middle.
@@ -226,7 +264,7 @@ func TestGroupsChangeOtherwise(t *testing.T) {
 			}
 			ended, cancel := context.WithCancel(old.Context())
 			context.AfterFunc(now.Context(), cancel)
-			return &tenure{ended, token, release}, nil
+			return &tenure{ended, token, release, false}, nil
 		}
 	}
 	only := func(which int) taker {
@@ -236,7 +274,7 @@ func TestGroupsChangeOtherwise(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }}, nil
+			return &tenure{k.Context(), k.Token(), func() { k.Release(context.Background()) }, false}, nil
 		}
 	}
 	for what, test := range map[string]struct {

@@ -147,11 +147,16 @@ func (s seeing) Engine() any { return s }
 func (s seeing) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	s.looks.Add(1)
 	s.faulty.mu.Lock()
-	err := s.faults["inspect"].err
+	how := s.faults["inspect"]
 	s.faulty.mu.Unlock()
-	if err != nil {
-		return node.Lease{}, err
+	if how.hang {
+		<-ctx.Done()
+		return node.Lease{}, ctx.Err()
 	}
+	if how.err != nil {
+		return node.Lease{}, how.err
+	}
+	time.Sleep(how.request)
 	return s.view.Inspect(ctx, name)
 }
 
@@ -281,6 +286,43 @@ func (c *cluster) follow(looks *atomic.Int64) (heard <-chan fenlock.Leader, stop
 		cancel()
 		<-done
 	}
+}
+
+// A node that hangs does not keep a follower from hearing in time of what the others say, nor of what
+// it has to be waited for: where those that answer do not agree.
+func TestFollowBesideANodeThatHangs(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		var looks atomic.Int64
+		heard, stop := c.follow(&looks)
+		defer stop()
+		<-heard
+		c.set(2, 3, "inspect", fault{hang: true})
+		for i := range 100 {
+			time.Sleep(10*time.Second + time.Duration(i)*7*time.Millisecond)
+			lock, began := take(t, c.locker(label("ann")), name), c.now()
+			if leader := <-heard; leader.Label != "ann" || c.now() > began+time.Second {
+				t.Errorf("%+v leads, as is heard after %v", leader, c.now()-began)
+			}
+			time.Sleep(10*time.Second + time.Duration(i)*11*time.Millisecond)
+			wantErr(t, lock.Release(t.Context()))
+			began = c.now()
+			if leader := <-heard; leader != (fenlock.Leader{}) || c.now() > began+time.Second {
+				t.Errorf("%+v leads, as is heard %v after the end of ann", leader, c.now()-began)
+			}
+		}
+		if most := int64(3*2*c.now().Seconds()) + 100; looks.Load() > most {
+			t.Errorf("%d looks in %v, want %d at most", looks.Load(), c.now(), most)
+		}
+
+		c.set(2, 3, "inspect", fault{request: 300 * time.Millisecond})
+		c.set(1, 2, allOps, down)
+		c.set(1, 2, "inspect", fault{}) // which knows of no lease
+		lock := take(t, c.locker(label("bob")), name)
+		if leader := <-heard; leader.Label != "bob" {
+			t.Errorf("%+v leads, want bob", leader)
+		}
+		wantErr(t, lock.Release(t.Context()))
+	})
 }
 
 // attempt takes leases on the first nodes with registers that differ, as a client does that

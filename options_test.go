@@ -20,6 +20,7 @@ func TestOptions(t *testing.T) {
 		long, err := l.TryAcquire(t.Context(), "long", fenlock.WithTTL(30*time.Second), fenlock.WithMaxHold(-1))
 		wantErr(t, err)
 		usual := take(t, l, name)
+		synctest.Wait() // for the third node
 		for name, want := range map[string]time.Duration{"short": 2 * time.Second, "long": 30 * time.Second, name: ttl} {
 			if got := c.lease(0, name).Remaining; got != want {
 				t.Errorf("%s is leased for %v, want %v", name, got, want)

@@ -1,6 +1,7 @@
 package fenlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -66,7 +67,7 @@ func (p *pair) until(ctx, values context.Context, name string, waits bool) (*Loc
 	if err := checkNested(ctx, p.new, name); err != nil {
 		return nil, err
 	}
-	locks, err := p.acquire(ctx, takeOne(values, name, waits), waits)
+	locks, err := p.acquire(ctx, name, takeOne(values, name, waits), waits)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func (p *pair) all(ctx context.Context, names []string, opts []Option) (*Locks, 
 	}
 	inTime, cancel := o.within(ctx)
 	defer cancel()
-	locks, err := p.acquire(inTime, takeAll(ctx, names), true)
+	locks, err := p.acquire(inTime, names[0], takeAll(ctx, names), true)
 	if err != nil {
 		return nil, err
 	}
@@ -118,19 +119,25 @@ func takeAll(values context.Context, names []string) taking {
 	}
 }
 
-// acquire takes the locks of the second group, each with that of the first.
-func (p *pair) acquire(ctx context.Context, take taking, waits bool) ([]*Lock, error) {
+// acquire takes the locks of the second group, each with that of the first. Of the errors, those
+// that are about the whole have this name.
+func (p *pair) acquire(ctx context.Context, name string, take taking, waits bool) ([]*Lock, error) {
+	var last error // why an attempt failed, as far as is known
 	for {
 		locks, err := p.attempt(ctx, take)
-		var q *QuorumError
-		switch {
-		case err == nil:
+		if err == nil {
 			return locks, nil
-		case ctx.Err() != nil:
-			return nil, err
-		case errors.Is(err, errAgain):
-		case waits && errors.As(err, &q) && q.Op == "extend" && !q.Permanent():
-			// The nodes were there a moment ago.
+		}
+		why := refusal(err)
+		last = cmp.Or(why, last)
+		var q *QuorumError
+		lost := errors.Is(err, errAgain)
+		missed := waits && errors.As(err, &q) && q.Op == "extend" && !q.Permanent() // the nodes were there a moment ago
+		switch {
+		case ctx.Err() != nil && (lost || missed || why == nil && errors.Is(err, ctx.Err())):
+			return nil, gaveUp(ctx, name, last)
+		case lost:
+		case missed:
 			select {
 			case <-ctx.Done():
 			case <-time.After(p.old.config.NodeTimeout):
@@ -172,7 +179,7 @@ func (p *pair) attempt(ctx context.Context, take taking) (locks []*Lock, err err
 	locks, err = take(while, p.new, p.newTerms)
 	if err != nil {
 		if while.Err() != nil && ctx.Err() == nil {
-			err = errAgain // the first lock was lost
+			err = errors.Join(errAgain, err) // the first lock was lost
 		}
 		return nil, err
 	}

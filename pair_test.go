@@ -158,6 +158,30 @@ func TestWhoWaitsForTheSecondLockKeepsTheFirst(t *testing.T) {
 	})
 }
 
+// Who gives up just when the first lock is lost hears of that as always: by what ended the wait, and by why
+// the last attempt failed, if that is known.
+func TestWhoGivesUpWhenTheFirstLockIsLost(t *testing.T) {
+	severally(t, "a b", func(t *testing.T, s several) {
+		ctx := t.Context()
+		_, during, after, name := moving(t, s)
+		before, err := after.Acquire(ctx, name)
+		wantErr(t, err)
+		s["a"].set(0, 3, extend, down)
+		s["a"].set(0, 3, release, fault{hang: true}) // until it is known what comes of that, the wait is over
+		_, err = during.Acquire(ctx, name, fenlock.WithWait(validity+nodeTimeout/2))
+		wantErr(t, err, context.DeadlineExceeded, fenlock.ErrHeld)
+		wantErr(t, before.Release(ctx))
+
+		// The same without a limit of its own, and when both are held.
+		s["a"].set(0, 3, release, fault{})
+		s["a"].set(0, 3, extend, fault{lost: true})
+		inTime, cancel := context.WithTimeout(ctx, nodeTimeout+nodeTimeout/2)
+		defer cancel()
+		_, err = during.Acquire(inTime, name)
+		wantErr(t, err, context.DeadlineExceeded, fenlock.ErrNoQuorum)
+	})
+}
+
 // A node that goes in the middle: the token is not told before the old group knows of it.
 func TestTokenIsNotToldBeforeItIsRaised(t *testing.T) {
 	severally(t, "a b", func(t *testing.T, s several) {
