@@ -240,7 +240,7 @@ func TestInspectedState(t *testing.T) {
 				case '-', 'o':
 				default:
 					id := [node.IDLength]byte([]byte(strings.Repeat(fmt.Sprintf("%x", holder-'a'), node.IDLength)))
-					n.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, TTL: time.Minute, Holder: node.NewHolder(id, time.Now(), string(holder))})
+					n.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, TTL: time.Minute, Holder: node.NewHolder(id, time.Now(), 0, string(holder))})
 				}
 			}
 			a, err := fenlock.NewAdmin(nodes)

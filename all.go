@@ -145,29 +145,26 @@ func (w *all) atOnce(ctx context.Context, first string) (refused string, locks [
 		giveUp(ctx, locks...)
 		return "", nil, gaveUp(ctx, w.names[0], nil)
 	}
-	var begun []*Lock
+	var wants []trial
 	for _, name := range w.names {
 		if name != first {
-			begun = append(begun, l.start(ctx, w.values, name, w.terms, l.client.TryAcquire))
+			wants = append(wants, trial{name, w.terms})
 		}
 	}
-	returned := 0
+	returned := false
 	defer func() { // an observer may panic
-		if returned < len(begun) {
-			for _, k := range begun[returned+1:] {
-				go k.abandon()
-			}
+		if !returned {
 			go giveUp(ctx, locks...)
 		}
 	}()
-	for _, k := range begun {
-		failed := k.finish(ctx)
-		returned++
+	tried, errs := l.tryEach(ctx, w.values, wants)
+	returned = true
+	for i, k := range tried {
 		switch {
-		case failed == nil:
+		case k != nil:
 			locks = append(locks, k)
-		case err == nil || !mayPass(failed):
-			refused, err = k.name, failed
+		case err == nil || !mayPass(errs[i]):
+			refused, err = wants[i].name, errs[i]
 		}
 	}
 	if err == nil {
@@ -179,6 +176,42 @@ func (w *all) atOnce(ctx context.Context, first string) (refused string, locks [
 		refused = ""
 	}
 	return refused, nil, err
+}
+
+// trial is a lock that is to be tried.
+type trial struct {
+	name  string
+	terms shell.Terms
+}
+
+// tryEach tries several locks at once. A lock is nil where its error tells why.
+func (l *Locker) tryEach(ctx, values context.Context, wants []trial) (locks []*Lock, errs []error) {
+	begun := make([]*Lock, len(wants))
+	for i, w := range wants {
+		begun[i] = l.start(ctx, values, w.name, w.terms, l.client.TryAcquire)
+	}
+	locks, errs = make([]*Lock, len(wants)), make([]error, len(wants))
+	returned := 0
+	defer func() { // an observer may panic
+		if returned == len(begun) {
+			return
+		}
+		for i, k := range begun {
+			switch {
+			case i > returned:
+				go k.abandon()
+			case locks[i] != nil:
+				go giveUp(ctx, k)
+			}
+		}
+	}()
+	for i, k := range begun {
+		if errs[i] = k.finish(ctx); errs[i] == nil {
+			locks[i] = k
+		}
+		returned++
+	}
+	return locks, errs
 }
 
 // inOrder takes one after the other, and waits for each: not for longer than a TTL, while it

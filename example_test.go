@@ -108,6 +108,28 @@ func ExampleLocker_AcquireAll() {
 	// account/7 true
 }
 
+// At most five encode at a time, whatever number of processes runs this.
+func ExampleSlots() {
+	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer locker.Close()
+	slots, err := locker.Slots("encode", 5) // once in a process
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+
+	slot, err := slots.Acquire(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer slot.Release(ctx)
+	fmt.Println(slot.Number() < 5, slot.Token().Valid(), slot.Remaining() > 0)
+	// Output: true true true
+}
+
 // Several processes run this; one of them works, and another one when that one has gone.
 func ExampleLocker_Lead() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})

@@ -36,8 +36,8 @@ type Lock struct {
 
 	acquisition shell.Acquisition
 
-	// with is the lock of the same name on the group that the name leaves: pair.go. It is held, extended
-	// and released along. Mostly nil.
+	// with is held, extended and released along: the lock of the same name on the group that the name
+	// leaves (pair.go), or of a slot the name that it shares with others (slots.go). Mostly nil.
 	with *Lock
 }
 
@@ -54,7 +54,7 @@ func (k *Lock) Name() string { return k.name }
 // than it has seen (package fence).
 func (k *Lock) Token() fence.Token {
 	token := k.acquisition.Lock().Token()
-	if k.with != nil {
+	if k.with != nil && k.with.name == k.name {
 		token = max(token, k.with.Token())
 	}
 	return token
@@ -372,6 +372,9 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 	}
 	switch f.Reason {
 	case core.Contended:
+		if f.Slots > 0 {
+			return &SlotsError{Name: k.name, Slots: k.acquisition.Terms().Slots, Others: f.Slots, HeldBy: f.HeldBy}
+		}
 		return &HeldError{Name: k.name, HeldBy: f.HeldBy, RetryAfter: f.RetryAfter, Ahead: f.Ahead}
 	case core.Cancelled:
 		if f.Last == nil {

@@ -16,6 +16,9 @@ func (l *Locker) AcquireShared(ctx context.Context, name string, opts ...Option)
 // There is no way back: two who want that wait for each other for good. Release it, acquire
 // it again, and look whether what was read is still true.
 func (k *Lock) Downgrade(ctx context.Context) error {
+	if k.with != nil && k.with.name != k.name {
+		return invalidf("the slot %q is not to be shared", k.name)
+	}
 	for l := k; l != nil; l = l.with {
 		if err := l.locker.config.checkShared(); err != nil {
 			return err

@@ -18,11 +18,15 @@ type Holder string
 
 // NewHolder returns the holder with these random digits: they, an at sign, when the
 // attempt began on the client's wall clock, in milliseconds since 1970, a colon, and the
-// label. No promise rests on the time: it is for people.
-func NewHolder(id [IDLength]byte, since time.Time, label string) Holder {
+// label. No promise rests on the time: it is for people. Of who shares a name because it
+// has one of a number of slots, a slash and that number come before the colon; 0 is of all others.
+func NewHolder(id [IDLength]byte, since time.Time, slots int, label string) Holder {
 	var space [256]byte
 	b := append(space[:0], id[:]...)
 	b = strconv.AppendInt(append(b, '@'), max(since.UnixMilli(), 0), 10)
+	if slots > 0 {
+		b = strconv.AppendInt(append(b, '/'), int64(slots), 10)
+	}
 	return Holder(append(append(b, ':'), label...))
 }
 
@@ -39,8 +43,22 @@ func (h Holder) Label() string {
 	if h.Shared() {
 		return h.labels()
 	}
-	_, label, _ := h.parts()
-	return label
+	return h.parts().label
+}
+
+// Slots returns of how many slots the holder has one, 0 of none: those who share a name agree
+// on it. Of several it is the first one's.
+func (h Holder) Slots() int {
+	if h.Shared() {
+		for _, reader := range h.readers() {
+			if !reader.Reserves() {
+				return reader.Slots()
+			}
+		}
+		return 0
+	}
+	n, _ := strconv.Atoi(h.parts().slots)
+	return n
 }
 
 // labels is the label of several: of one who shares the name, and how many others do. What
@@ -80,8 +98,7 @@ func (h Holder) readers() (all []Holder) {
 // Since returns when the attempt began, by the wall clock of the client that made it, to
 // the millisecond; the zero Time if that is not part of h.
 func (h Holder) Since() time.Time {
-	since, _, _ := h.parts()
-	if ms, err := strconv.ParseInt(since, 10, 64); err == nil && ms > 0 && ms < maxMillis {
+	if ms, err := strconv.ParseInt(h.parts().since, 10, 64); err == nil && ms > 0 && ms < maxMillis {
 		return time.UnixMilli(ms)
 	}
 	return time.Time{}
@@ -90,24 +107,31 @@ func (h Holder) Since() time.Time {
 // maxMillis is the year 10000, which no text form of a time reaches.
 const maxMillis = 253402300800000
 
-// parts splits what NewHolder puts together. The time may be missing: then a colon
+// holderParts are what NewHolder puts together. What is missing is empty.
+type holderParts struct{ since, slots, label string }
+
+// parts splits a holder, into nothing if NewHolder has not made it. The time may be missing: then a colon
 // follows the digits.
-func (h Holder) parts() (since, label string, ok bool) {
+func (h Holder) parts() (p holderParts) {
 	if len(h) <= IDLength || strings.Trim(string(h[:IDLength]), "0123456789abcdef") != "" {
-		return "", "", false
+		return holderParts{}
 	}
 	rest := string(h[IDLength:])
-	if rest[0] == '@' {
-		since, label, ok = strings.Cut(rest[1:], ":")
-		if ok = ok && since != "" && strings.Trim(since, "0123456789") == ""; ok {
-			return since, label, true
+	switch rest[0] {
+	case ':':
+		return holderParts{label: rest[1:]}
+	case '@':
+		var ok bool
+		if p.since, p.label, ok = strings.Cut(rest[1:], ":"); !ok {
+			return holderParts{}
 		}
-		return "", "", false
+		p.since, p.slots, ok = strings.Cut(p.since, "/")
+		if p.since == "" || ok && (p.slots == "" || p.slots[0] == '0' || len(p.slots) > 5) || strings.Trim(p.since+p.slots, "0123456789") != "" {
+			return holderParts{}
+		}
+		return p
 	}
-	if rest[0] != ':' {
-		return "", "", false
-	}
-	return "", rest[1:], true
+	return holderParts{}
 }
 
 // Fingerprint tells the leases of one holder from those of others, on all nodes: a hash

@@ -69,7 +69,8 @@ const (
 //   - Extend shares the name from then on if it was leased to the Holder alone, and is granted
 //     too if it is leased to others who share it.
 //
-// An Acquire without it is refused as long as anybody shares the name.
+// An Acquire without it is refused as long as anybody shares the name. Holders that differ in
+// Holder.Slots do not share a name: what one of them has is to the other one leased to somebody alone.
 type Sharer interface{ Shares() }
 
 // ForceRelease is the operation of an Admin: it removes the lease of Name, whoever
@@ -140,6 +141,8 @@ type Answer struct {
 	// lease has left, 0 if it is not known or has no end.
 	HeldBy    string
 	Remaining time.Duration
+	// Slots is, in an answer Held, Holder.Slots of those who share the name.
+	Slots int
 	// Ahead is how many waiters are before the one that was refused, all of them if
 	// it is not in the queue itself. 0 if the node keeps no queues.
 	Ahead int

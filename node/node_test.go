@@ -53,7 +53,7 @@ func TestWrapper(t *testing.T) {
 func TestHolder(t *testing.T) {
 	const id = "0123456789abcdef0123456789abcdef"
 	since := time.UnixMilli(1_700_000_000_123)
-	made := node.NewHolder([node.IDLength]byte([]byte(id)), since.Add(999*time.Microsecond), "host/42")
+	made := node.NewHolder([node.IDLength]byte([]byte(id)), since.Add(999*time.Microsecond), 0, "host/42")
 	if made != id+"@1700000000123:host/42" {
 		t.Errorf("made %q", string(made))
 	}
@@ -68,6 +68,13 @@ func TestHolder(t *testing.T) {
 		id + "@253402300800000:a":      {"a", time.Time{}},
 		id + "@99999999999999999999:a": {"a", time.Time{}},
 		id + "@-1:a":                   {},
+		id + "@1/5:a:b":                {"a:b", time.UnixMilli(1)},
+		id + "@1/05:a":                 {},
+		id + "@1/0:a":                  {},
+		id + "@1/123456:a":             {},
+		id + "@1/:a":                   {},
+		id + "@1/5/5:a":                {},
+		id + "@/5:a":                   {},
 		id + "@:a":                     {},
 		id + "@1":                      {},
 		id + "@1 :a":                   {},
@@ -81,10 +88,22 @@ func TestHolder(t *testing.T) {
 			t.Errorf("%q: %q since %v; want %q since %v", string(h), h.Label(), h.Since(), want.label, want.since)
 		}
 	}
+	slotted := node.NewHolder([node.IDLength]byte([]byte(id)), since, 5, "host/42/7:")
+	if slotted != id+"@1700000000123/5:host/42/7:" || slotted.Slots() != 5 || slotted.Label() != "host/42/7:" {
+		t.Errorf("made %q, of %d slots", string(slotted), slotted.Slots())
+	}
+	for h, want := range map[node.Holder]int{
+		made: 0, "": 0, id + ":a/5:": 0, id + "@1/65536:a": 65536, node.Reserved(id + ":05:a"): 0, "shared:7": 0,
+		"shared:7\n1 2 3 " + node.Reserved(id+":05:a") + "\n1 2 3 " + slotted + "\n1 2 3 " + made: 5,
+	} {
+		if h.Slots() != want {
+			t.Errorf("%q: of %d slots; want %d", string(h), h.Slots(), want)
+		}
+	}
 	if fmt.Sprint(made) != "holder(host/42)" {
 		t.Errorf("printed as %v", made)
 	}
-	other := node.NewHolder([node.IDLength]byte([]byte(id)), since, "host/43")
+	other := node.NewHolder([node.IDLength]byte([]byte(id)), since, 0, "host/43")
 	if made.Fingerprint() == other.Fingerprint() || made.Fingerprint() == 0 || node.Holder("").Fingerprint() != 0 {
 		t.Errorf("fingerprints %x, %x", made.Fingerprint(), other.Fingerprint())
 	}

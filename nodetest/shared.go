@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -10,7 +11,7 @@ import (
 
 var sharedCases = []func(*suite){
 	sharedNameIsGrantedToMany, sharedLeasesEndOneByOne, sharedNameRefusesWhoWantsItAlone,
-	extendSharesTheName, extendSharesItAgain,
+	extendSharesTheName, extendSharesItAgain, slotsAreAgreedOn,
 }
 
 var sharedQueueCases = []func(*queueSuite){
@@ -69,6 +70,38 @@ func sharedNameRefusesWhoWantsItAlone(s *suite) {
 	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, alone)), 8)
 	s.want(node.Held)(s.node.Acquire(s.ctx, shared(request("a", "reader", 0))))
 	s.want(node.Lost)(s.node.Extend(s.ctx, shared(request("a", "reader", 0))))
+}
+
+// Those who have one of a number of slots share a name with those who take it to be the same, and
+// with nobody else.
+func slotsAreAgreedOn(s *suite) {
+	of := func(slots int) node.Request {
+		r := shared(request("a", "", 0))
+		r.Holder = node.NewHolder([node.IDLength]byte([]byte(identity())), time.Now(), slots, fmt.Sprint("of ", slots))
+		return r
+	}
+	refused := func(r node.Request, slots int, label string) {
+		if a := s.want(node.Held)(s.other.Acquire(s.ctx, r)); a.Slots != slots || a.HeldBy != label {
+			s.Errorf("held by %q, with one of %d slots; want %q, %d", a.HeldBy, a.Slots, label, slots)
+		}
+		s.want(node.Lost)(s.node.Extend(s.ctx, r))
+	}
+	three, another := of(3), of(3)
+	s.want(node.Granted)(s.node.Acquire(s.ctx, three))
+	s.want(node.Granted)(s.other.Acquire(s.ctx, another))
+	refused(of(4), 3, "of 3 and 1 more, who share it")
+	refused(shared(request("a", "none", 0)), 3, "of 3 and 1 more, who share it")
+	s.want(node.Granted)(s.other.Extend(s.ctx, three))
+	s.want(node.Granted)(s.node.Release(s.ctx, three))
+	refused(of(4), 3, "of 3")
+	s.want(node.Granted)(s.node.Release(s.ctx, another))
+
+	reader := shared(request("a", "none", 0))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, reader))
+	refused(of(3), 0, "none")
+	s.want(node.Granted)(s.node.Release(s.ctx, reader))
+	s.want(node.Granted)(s.node.Acquire(s.ctx, of(4)))
+	refused(three, 4, "of 4")
 }
 
 // A holder that goes on as one of several never leaves the name free, and keeps its origin.

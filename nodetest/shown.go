@@ -15,7 +15,7 @@ import (
 func leaseShowsItsHolder(s *suite) {
 	since := time.UnixMilli(1_700_000_000_123)
 	r := request("a", "", 7)
-	r.Holder = node.NewHolder([node.IDLength]byte([]byte(identity())), since, "host/42")
+	r.Holder = node.NewHolder([node.IDLength]byte([]byte(identity())), since, 0, "host/42")
 	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	shows := func(token, origin fence.Token) {
 		s.Helper()

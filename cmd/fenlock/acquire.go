@@ -9,6 +9,8 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -56,10 +58,6 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 		ctx, cancel = context.WithTimeout(ctx, o.wait)
 		defer cancel()
 	}
-	take := locker.Acquire
-	if o.bounded && o.wait == 0 {
-		take = locker.TryAcquire
-	}
 	var terms []fenlock.Option
 	if o.atLeast > 0 {
 		terms = append(terms, fenlock.WithMinHold(o.atLeast))
@@ -68,7 +66,7 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 	if o.shared {
 		terms = append(terms, fenlock.WithShared())
 	}
-	lock, err := take(ctx, name, terms...)
+	lock, err := o.take(ctx, locker, name, terms)
 	o.kept = time.Now().Add(o.atLeast)
 	if err == nil {
 		err = o.freshen(ctx, lock)
@@ -80,13 +78,40 @@ func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name s
 	return lock, nil
 }
 
+// take takes what the flags say: the lock, or one of its slots.
+func (o *runOptions) take(ctx context.Context, locker *fenlock.Locker, name string, terms []fenlock.Option) (*fenlock.Lock, error) {
+	waits := !o.bounded || o.wait > 0
+	switch {
+	case o.slots == 0 && waits:
+		return locker.Acquire(ctx, name, terms...)
+	case o.slots == 0:
+		return locker.TryAcquire(ctx, name, terms...)
+	}
+	slots, err := locker.Slots(name, o.slots)
+	if err != nil {
+		return nil, err
+	}
+	take := slots.TryAcquire
+	if waits {
+		take = slots.Acquire
+	}
+	slot, err := take(ctx, terms...)
+	if err != nil {
+		return nil, err
+	}
+	o.slot = slot.Number()
+	return slot.Lock, nil
+}
+
 // observer tells what the wait is for, somebody else or nodes: once of each, since a log
 // wants to know as well, and with --verbose whenever that changes; then it tells of every
-// node too. This command waits for one lock
-// at a time, so that Waiting is not called twice at once.
+// node too. Who waits for a slot waits for all of them at a time.
 func (o *runOptions) observer() fenlock.Observer {
+	var mu sync.Mutex
 	return fenlock.Observer{
 		Waiting: func(_ context.Context, _ string, why error) {
+			mu.Lock()
+			defer mu.Unlock()
 			var quorum *fenlock.QuorumError
 			said, nodes := &o.waitSaid, errors.As(why, &quorum)
 			if nodes {
@@ -159,6 +184,10 @@ func (o *runOptions) failure(name string, err error) error {
 	switch {
 	case isUsage(err):
 		return usageError(err)
+	case errors.Is(err, fenlock.ErrSlots):
+		return exitf(exitSlots, "%v: see --slots", err)
+	case errors.As(err, &held) && held.Name != name: // a slot's
+		return exitf(o.heldStatus, "%snone of the %d slots of %q is free: %s", waited, o.slots, name, strings.TrimPrefix(held.Error(), "fenlock: "))
 	case errors.As(err, &held):
 		return exitf(o.heldStatus, "%s%v", waited, held)
 	case errors.As(err, &quorum):

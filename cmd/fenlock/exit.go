@@ -10,12 +10,13 @@ import (
 	"github.com/fenlock/fenlock"
 )
 
-// Exit statuses of fenlock itself. 64, 69 and 75 are those of sysexits.h.
+// Exit statuses of fenlock itself. 64, 69, 75 and 78 are those of sysexits.h.
 const (
 	exitUsage         = 64  // EX_USAGE: nothing was sent to any node
 	exitNoQuorum      = 69  // EX_UNAVAILABLE
 	exitHeld          = 75  // EX_TEMPFAIL: try again later
 	exitLost          = 76  // the lock was lost, and the command was stopped
+	exitSlots         = 78  // EX_CONFIG: others go by another number of slots
 	exitNotExecutable = 126 // as shells have it
 	exitNotFound      = 127
 	exitSignal        = 128 // plus the signal's number

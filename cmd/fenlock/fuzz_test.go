@@ -135,7 +135,7 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 			if _, err := strconv.ParseBool(value); err != nil {
 				return nil, "neither true nor false"
 			}
-		case "--node", "--nodes-file", "--wait", "--conflict-exit-code", "--ttl", "--max-hold", "--max-ttl", "--prefix", "--label":
+		case "--node", "--nodes-file", "--wait", "--conflict-exit-code", "--ttl", "--max-hold", "--max-ttl", "--prefix", "--label", "--slots":
 			if !has && len(rest) == 0 {
 				return nil, "a flag without its value"
 			}
@@ -156,7 +156,7 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 			if _, err := time.ParseDuration(value); err != nil {
 				return nil, "no duration"
 			}
-		case "--conflict-exit-code":
+		case "--conflict-exit-code", "--slots":
 			if _, err := strconv.ParseInt(value, 0, 64); err != nil {
 				return nil, "no number"
 			}
@@ -180,7 +180,11 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 	if value, set := values["--conflict-exit-code"]; set {
 		code, _ = strconv.ParseInt(value, 0, 64)
 	}
+	shared, _ := strconv.ParseBool(values["--shared"])
+	slots, _ := strconv.ParseInt(values["--slots"], 0, 64)
 	switch {
+	case slots < 0, slots > fenlock.MaxSlots, slots > 0 && shared:
+		return nil, "no such slots"
 	case waits && noWait:
 		return nil, "two ways to wait"
 	case quiet && verbose:

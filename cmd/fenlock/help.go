@@ -61,6 +61,13 @@ Readers and writers
   one line: who wants it alone stops those who come later to share it. SQLite, Valkey,
   Redis, PostgreSQL, MySQL and MariaDB can; with other servers it is refused (64).
 
+Slots
+  With --slots 5 five commands run at a time, and no more. Each has a slot of its own, a lock
+  NAME#0 to NAME#4, with its own token: FENLOCK_NAME and FENLOCK_TOKEN are those, and
+  FENLOCK_SLOT is the slot's number, by which work can be shared out. All wait in one line. All
+  have to say the same number: who says another one while others have slots is refused (78).
+  Who runs with NAME alone waits until nobody has a slot. Not on ZooKeeper and etcd, as --shared.
+
 A leader
   With --lead the command runs while this process leads. If the lock is lost, the command is
   stopped as below; then fenlock waits for its turn again, and starts the command again with a
@@ -68,7 +75,7 @@ A leader
   command that ends by itself is not started again: that is the end, and its status the
   exit status. So is a signal: while it waits any of those above but USR1 and USR2, and
   in case of a loss INT, QUIT or TERM, if the command had it. --wait, --no-wait,
-  --max-hold, --at-least and --shared exclude --lead.
+  --max-hold, --at-least, --shared and --slots exclude --lead.
 
 Metrics
   --metrics 127.0.0.1:5626 answers Prometheus there at /metrics, from before the lock is
@@ -86,11 +93,13 @@ Exit status
   69   too few nodes answer
   75   somebody else has the lock, or the wait ran out (-E changes it)
   76   the lock was lost or held for --max-hold, and the command was stopped (not by --lead)
+  78   others have another number of slots than --slots says
   126  the command cannot be executed      127  there is no such command`
 
 const runExamples = `  fenlock run nightly-report -- ./report.sh
   fenlock run --no-wait -E 0 backup -- backup /srv     # cron: once at a time, else skip
   fenlock run --shared catalog -- ./report.sh          # beside others, not beside a rebuild
+  fenlock run --slots 5 encode -- ./encode.sh          # five at a time
   fenlock run --lead scheduler -- ./scheduler          # on one machine, again and again
   fenlock run --wait 1m --ttl 30s deploy/web -- sh -c './deploy --token $FENLOCK_TOKEN'
   FENLOCK_NODES=valkey://10.0.0.1,valkey://10.0.0.2,valkey://10.0.0.3 \

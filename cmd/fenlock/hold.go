@@ -32,6 +32,9 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	}
 	defer w.close()
 	env = append(env, nameVariable+"="+lock.Name(), fmt.Sprintf("%s=%d", tokenVariable, lock.Token()), heldWith(o.identity))
+	if o.slots > 0 {
+		env = append(env, fmt.Sprintf("%s=%d", slotVariable, o.slot))
+	}
 	over, err := w.follow(lock, job{Path: path, Args: command, Env: env, TTL: o.ttl}, signals, func(r report) {
 		left := max(r.Left, 0).Round(time.Millisecond)
 		why := func() string { return stopReason(lock, clock.Now()+r.Left, limit) }

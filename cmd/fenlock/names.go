@@ -13,6 +13,7 @@ const (
 	// What a command learns from the fenlock that runs it.
 	nameVariable  = "FENLOCK_NAME"
 	tokenVariable = "FENLOCK_TOKEN"
+	slotVariable  = "FENLOCK_SLOT"
 	// The locks that the fenlocks around a command hold: of each an identity, a process
 	// id, and when that process was born. A command that waits for one of them waits for
 	// itself.

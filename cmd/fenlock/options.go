@@ -22,6 +22,7 @@ type runOptions struct {
 	noWait     bool
 	lead       bool // again after a loss
 	shared     bool // with others who want that too
+	slots      int  // 0: it is one lock
 	heldStatus int
 	label      string
 	verbose    bool
@@ -29,6 +30,7 @@ type runOptions struct {
 	newServers bool
 	metrics    metricsOptions
 	broken     complaints
+	slot       int       // which of the slots was taken
 	identity   string    // of the lock
 	kept       time.Time // until when the lock stays, whatever happens; a moment later
 	// What was said of this wait: that somebody has the lock, that nodes are missing.
@@ -51,6 +53,7 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.DurationVar(&o.atLeast, "at-least", 0, "keep the lock for at least this `time`, also when the command has ended, or fenlock was killed (at most --max-ttl)")
 	f.BoolVar(&o.lead, "lead", false, "run the command while this process leads: start it again, in its turn, if the lock was lost")
 	f.BoolVarP(&o.shared, "shared", "s", false, "share the lock with others that say so; those that do not have it alone")
+	f.IntVar(&o.slots, "slots", 0, "take one of this `number` of slots: so many commands run at a time (all clients say the same number)")
 	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
 	f.BoolVar(&o.newServers, "new-servers", false, "none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
 	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
@@ -112,6 +115,12 @@ func (o *runOptions) check(name string) error {
 		return exitf(exitUsage, "--lead keeps the lock while the command runs: it and --at-least exclude each other")
 	case o.lead && o.shared:
 		return exitf(exitUsage, "--lead leads alone: it and --shared exclude each other")
+	case o.lead && o.slots != 0:
+		return exitf(exitUsage, "--lead leads alone: it and --slots exclude each other")
+	case o.shared && o.slots != 0:
+		return exitf(exitUsage, "--shared has any number at a time: it and --slots exclude each other")
+	case o.slots < 0 || o.slots > fenlock.MaxSlots:
+		return exitf(exitUsage, "--slots is %d, it must be 1 to %d", o.slots, fenlock.MaxSlots)
 	case o.wait < 0:
 		return exitf(exitUsage, "--wait is %v, it must not be negative", o.wait)
 	case o.maxHold < 0:

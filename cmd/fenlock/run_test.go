@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -223,6 +224,50 @@ func TestSharedRun(t *testing.T) {
 	writer.rest()
 	writer.want(0)
 	h.start("fenlock", "run", "--lead", "--shared", "x", "--", "true").want(64, "exclude each other")
+}
+
+// With --slots so many commands run at a time, each with a number of its own, and nobody goes by another
+// number meanwhile.
+func TestSlotsRun(t *testing.T) {
+	h := newHome(t, "FENLOCK_SLOT=9")
+	run := func(flags ...string) *running {
+		args := append(append([]string{"fenlock", "run", "--slots", "2", "--label", "a worker"}, flags...), "x", "--")
+		return h.start(append(args, "sh", "-c", "echo $FENLOCK_NAME $FENLOCK_SLOT $FENLOCK_TOKEN; read x; exit 0")...)
+	}
+	one, two := run(), run()
+	seen := map[string]int64{}
+	for _, r := range []*running{one, two} {
+		var name, slot string
+		var token int64
+		line := r.line()
+		if _, err := fmt.Sscan(line, &name, &slot, &token); err != nil || name != "x#"+slot || slot != "0" && slot != "1" || seen[slot] > 0 || token <= 0 {
+			t.Errorf("printed %q", line)
+		}
+		seen[slot] = token
+	}
+	run("--no-wait").want(75, `none of the 2 slots of "x" is free: "x#`)
+	run("--wait", "100ms", "-E", "3").want(3, `gave up after 100ms: none of the 2 slots of "x" is free: "x#`)
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a worker and 1 more, who share it`)
+	h.start("fenlock", "run", "--slots", "3", "x", "--", "true").want(78, `"x" has 3 slots for the caller and 2 for a worker`, "--slots")
+	waits := run()
+	one.stdin.Close()
+	one.want(0)
+	if line := waits.line(); !strings.HasPrefix(line, "x#") {
+		t.Errorf("who waits printed %q", line)
+	}
+	for _, r := range []*running{two, waits} {
+		r.stdin.Close()
+		r.want(0)
+	}
+	inner := h.start("fenlock", "run", "--slots", "1", "y", "--", "fenlock", "run", "--slots", "0", "--no-wait", "x", "--", "sh", "-c", "echo $FENLOCK_NAME[$FENLOCK_SLOT]; exit 0")
+	if line := inner.line(); line != "x[]" {
+		t.Errorf("printed %q", line)
+	}
+	inner.want(0)
+	for flags, says := range map[string]string{"--lead --slots 2": "exclude each other", "--slots 2 --shared": "exclude each other", "--slots -1": "1 to 100", "--slots 101": "1 to 100", "--slots x": "invalid argument"} {
+		args := append(append([]string{"fenlock", "run"}, strings.Fields(flags)...), "x", "--", "true")
+		h.start(args...).want(64, says)
+	}
 }
 
 // A lock is kept for as long as was asked for, whatever becomes of the command and of fenlock, and

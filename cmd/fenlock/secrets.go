@@ -25,7 +25,9 @@ func commandEnvironment(passNodes bool) []string {
 			all[i] = name + "=" + withheld
 		}
 	}
-	return slices.DeleteFunc(all, func(entry string) bool { return strings.HasPrefix(entry, metricsVariable+"=") })
+	return slices.DeleteFunc(all, func(entry string) bool {
+		return strings.HasPrefix(entry, metricsVariable+"=") || strings.HasPrefix(entry, slotVariable+"=") // another lock's
+	})
 }
 
 // mayHavePassword reports whether there may be a password in a list of URLs: unless each

@@ -18,14 +18,15 @@ import (
 
 // fixed are the variables that are no flag's, or read elsewhere. The first ones are set by
 // fenlock only.
-var fixed = []string{nameVariable, tokenVariable, heldVariable, nodesVariable, nodesFileVariable}
+var fixed = []string{nameVariable, tokenVariable, slotVariable, heldVariable, nodesVariable, nodesFileVariable}
 
-const setByFenlock = 3
+const setByFenlock = 4
 
 // alternatives are flags of which one replaces the other: who gives one on the command
 // line does not want the other one's variable.
 var alternatives = [][2]string{{"wait", "no-wait"}, {"quiet", "verbose"},
-	{"lead", "wait"}, {"lead", "no-wait"}, {"lead", "max-hold"}, {"lead", "at-least"}, {"lead", "shared"}}
+	{"lead", "wait"}, {"lead", "no-wait"}, {"lead", "max-hold"}, {"lead", "at-least"}, {"lead", "shared"},
+	{"lead", "slots"}, {"shared", "slots"}}
 
 const manually = "by hand"
 

@@ -365,7 +365,7 @@ var holder atomic.Int64
 
 func request(name, label string, token fence.Token) node.Request {
 	id := fmt.Sprintf("%032x", holder.Add(1))
-	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(id)), time.Now(), label), TTL: time.Minute, Token: token}
+	return node.Request{Name: name, Holder: node.NewHolder([node.IDLength]byte([]byte(id)), time.Now(), 0, label), TTL: time.Minute, Token: token}
 }
 
 // as is the request for an operation.

@@ -227,7 +227,7 @@ func (l *Lock) setTick(now time.Duration) {
 func (l *Lock) failed() Failure {
 	switch why := l.attempt.Reason(); why {
 	case core.Contended:
-		return held(l.peers)
+		return held(l.peers, l.terms.Slots)
 	case core.Cancelled:
 		return Failure{Reason: why}
 	default:

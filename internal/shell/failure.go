@@ -22,6 +22,9 @@ type Failure struct {
 	HeldBy     string
 	RetryAfter time.Duration
 	Ahead      int
+	// Slots is of how many slots those have one who share the name, if the caller takes them
+	// to be another number: waiting does not help.
+	Slots int
 
 	// Op is what too few nodes did, and Nodes are those that did not. Of
 	// core.Expired and core.Taken they are those of the last extension.
@@ -46,7 +49,7 @@ func (f *Failure) Failed() bool { return f.Reason != core.NotOver || f.Closed }
 // misconfigured that the others are no quorum.
 func (f *Failure) permanent(n int) bool {
 	if f.Reason == core.Contended {
-		return false
+		return f.Slots > 0
 	}
 	working := n
 	for _, failed := range f.Nodes {
@@ -78,17 +81,24 @@ func (f *Failure) behind(more int) *Failure {
 // held describes the leases that refused: the label that most nodes
 // report, and the longest remaining time. A node that reserves the name for the next
 // in the queue counts only where no node tells of a holder: it may lag behind.
-func held(peers []peerState) Failure {
+func held(peers []peerState, slots int) Failure {
 	f := Failure{Reason: core.Contended, Op: core.Acquire}
 	count, most := make(map[string]int), 0
+	disagree, others := 0, 0 // nodes, and the number of slots that they know of
 	var ahead []int
 	for i := range peers {
 		s := peers[i].said
+		if s.err != nil {
+			disagree++ // for all that is known
+		}
 		if s.err != nil || s.answer.Status != node.Held {
 			continue
 		}
 		f.RetryAfter = max(f.RetryAfter, s.answer.Remaining)
 		ahead = append(ahead, s.answer.Ahead)
+		if n := s.answer.Slots; slots > 0 && n > 0 && n != slots {
+			disagree, others = disagree+1, max(others, n)
+		}
 		switch label := s.answer.HeldBy; {
 		case label == "":
 		case label == node.NextInQueue:
@@ -101,6 +111,10 @@ func held(peers []peerState) Failure {
 		}
 	}
 	f.Ahead = core.Ahead(ahead)
+	// Two who come at the same moment, and get some nodes each, meet again: one wins.
+	if len(peers)-disagree < core.Quorum(len(peers)) {
+		f.Slots = others
+	}
 	return f
 }
 

@@ -43,6 +43,7 @@ type Terms struct {
 	// called. The holder believes in the TTL all the same.
 	AtLeast time.Duration
 	Shared  bool // with others who want the same
+	Slots   int  // and who have one of as many slots (node.Holder.Slots)
 }
 
 // group is what all locks of a Client share.

@@ -127,7 +127,7 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, values conte
 	l.ticking.of, l.ticking.early = l, terms.TTL/400
 	id := g.Env.ID()
 	wall := g.Env.WallMicros()
-	l.holder = node.NewHolder(id, time.UnixMicro(wall), terms.Label)
+	l.holder = node.NewHolder(id, time.UnixMicro(wall), terms.Slots, terms.Label)
 	l.peers = make([]peerState, len(g.Peers))
 	l.mu.Lock()
 	if l.cancelled { // nothing was sent

@@ -91,7 +91,7 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 	}
 	a = node.Answer{Status: node.Status(status), Register: fence.Token(register)}
 	if a.Status == node.Held {
-		a.HeldBy, a.Ahead = node.Holder(heldBy).Label(), max(ahead, 0)
+		a.HeldBy, a.Slots, a.Ahead = node.Holder(heldBy).Label(), node.Holder(heldBy).Slots(), max(ahead, 0)
 		a.Remaining, a.Clock = time.Duration(remaining)*time.Millisecond, time.Duration(clock)*time.Microsecond
 	}
 	return a, nil

@@ -109,6 +109,10 @@ const oneName = "a\x00/é"
 
 var clients = []string{strings.Repeat("a", 32), strings.Repeat("b", 32), strings.Repeat("c", 32)}
 
+// slotted have one of a number of slots, or look as if they had.
+var slotted = []node.Holder{"h1\xff\\:/3:", node.Holder(clients[0] + "@1/3:\xff\\:/4:"), node.Holder(clients[1] + "@1/3:"),
+	node.Holder(clients[2] + "@123456/65535:x"), node.Holder(clients[2] + "@1/0:x")}
+
 func (c *comparison) exec(text string, args ...any) {
 	c.t.Helper()
 	if _, err := c.n.db.Exec(inSchema(text, c.n.schema), args...); err != nil {
@@ -134,6 +138,9 @@ func (c *comparison) step() {
 	}
 	r := node.Request{Name: oneName, Holder: node.Holder(fmt.Sprint("h", random.IntN(4), "\xff\\:")), Place: p, Shared: shared,
 		TTL: time.Duration(1+random.IntN(3000)) * time.Millisecond, Token: fence.Token(random.IntN(50))}
+	if random.IntN(4) == 0 {
+		r.Holder = slotted[random.IntN(len(slotted))]
+	}
 	if random.IntN(2) == 0 {
 		r.OwnToken = fence.Token(1 + random.IntN(3))
 	}
@@ -192,7 +199,7 @@ func (c *comparison) do(r node.Request) (node.Answer, error) {
 	o.Commit()
 	e := c.without(o.Entry)
 	if wants.Status == node.Held {
-		wants.HeldBy = e.Holder.Label()
+		wants.HeldBy, wants.Slots = e.Holder.Label(), e.Holder.Slots()
 	}
 	c.kinds[fmt.Sprintf("%v, shared %v: %v, %d told", r.Op, r.Shared, wants.Status, min(len(notify), 2))]++
 	slices.Sort(notify)

@@ -203,6 +203,17 @@ CREATE FUNCTION fenlock.sharers(key bytea, now bigint) RETURNS bytea LANGUAGE sq
 			WHERE x.name = key AND x.expires > now AND substr(x.holder, 1, 5) <> 'next:'::bytea) AS s
 $$;
 
+-- Of how many slots a holder has one, NULL of none: package node's Holder.Slots.
+CREATE FUNCTION fenlock.slots(holder bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+	SELECT substring(encode(substr(holder, 33, 64), 'escape') FROM '^@[0-9]+/([1-9][0-9]{0,4}):')
+$$;
+
+-- Whether a holder may share a name with those who do: all have one of the same number of slots.
+CREATE FUNCTION fenlock.agree(key bytea, who bytea) RETURNS boolean LANGUAGE sql AS $$
+	SELECT NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea
+		AND fenlock.slots(x.holder) IS DISTINCT FROM fenlock.slots(who))
+$$;
+
 -- Takes the first who can be told out of the queue, reserves the name for that one, and tells it;
 -- of those who want to share it, all that come one after the other. It stops at self, who asks by
 -- itself. The lease is what serve knows of it: epoch is the origin of one that is shared.
@@ -377,7 +388,7 @@ BEGIN
 			status := 2;
 		ELSIF owner IS NOT NULL THEN
 			SELECT count(*) AS many, coalesce(bool_or(x.holder = who), false) AS again INTO mate FROM fenlock.readers AS x WHERE x.name = key;
-			IF mate.many >= 256 OR mate.again THEN
+			IF mate.many >= 256 OR mate.again OR NOT fenlock.agree(key, who) THEN
 				status := 2;
 			END IF;
 		END IF;
@@ -456,6 +467,9 @@ BEGIN
 			SELECT x.origin, x.token INTO mate FROM fenlock.readers AS x WHERE x.name = key AND x.holder = who;
 			IF NOT FOUND THEN
 				SELECT r AS origin, 0::bigint AS token INTO mate;
+			END IF;
+			IF NOT fenlock.agree(key, who) THEN
+				status := 4;
 			END IF;
 		ELSIF owner IS NULL OR owner = who OR substr(owner, 1, 5) = 'next:'::bytea THEN
 			IF owner = who THEN

@@ -91,7 +91,8 @@ func ServeShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.A
 				notify = append(notify, reserve(e, q, now, "")...)
 			}
 		case node.Held:
-			a.HeldBy, a.Remaining, a.Clock = e.Holder.Label(), e.Expires-now, now
+			a.HeldBy, a.Slots = e.Holder.Label(), e.Holder.Slots()
+			a.Remaining, a.Clock = e.Expires-now, now
 			a.Ahead = enqueue(q, r.Place)
 		}
 	case node.Confirm:

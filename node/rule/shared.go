@@ -110,6 +110,13 @@ func (s *readers) promised() bool {
 	return slices.ContainsFunc(s.all, func(r reader) bool { return !r.holder.Reserves() })
 }
 
+// agree reports whether a holder may be one of them: all have one of the same number of slots, or
+// all have none. Reservations are nobody yet.
+func (s *readers) agree(h node.Holder) bool {
+	slots := h.Slots()
+	return !slices.ContainsFunc(s.all, func(r reader) bool { return !r.holder.Reserves() && r.holder.Slots() != slots })
+}
+
 // acquireShared leases the name to one more reader, if it is free or others share it, and nobody
 // is first in the queue. Readers that come while others are there get the number
 // that was promised to these: so they agree at once, and move nothing. A number is promised to one
@@ -133,7 +140,7 @@ func acquireShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node
 		head := q.Head()
 		turn = head == "" || head == self
 	}
-	if !shared || !turn || len(s.all) >= MaxReaders || s.of(r.Holder) != nil {
+	if !shared || !turn || len(s.all) >= MaxReaders || s.of(r.Holder) != nil || !s.agree(r.Holder) {
 		return node.Answer{Status: node.Held}, notify
 	}
 	if s.epoch == 0 {
@@ -170,6 +177,8 @@ func extendShared(e *Entry, now time.Duration, r node.Request) node.Answer {
 	case e.leasedTo(r.Holder, now):
 		s.all = []reader{{holder: r.Holder, origin: e.Origin, token: e.Token}}
 	case !shared && !e.Holder.Reserves():
+		return node.Answer{Status: node.Lost}
+	case !s.agree(r.Holder):
 		return node.Answer{Status: node.Lost}
 	case s.of(r.Holder) == nil:
 		s.add(reader{holder: r.Holder, origin: e.Register})

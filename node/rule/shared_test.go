@@ -49,6 +49,16 @@ func (n *naiveShared) alone() bool {
 	return false
 }
 
+// agree reports whether all who have the name have one of as many slots.
+func (n *naiveShared) agree(h string) bool {
+	for other := range n.leases {
+		if !strings.HasPrefix(other, "next ") && strings.Trim(h, "abc") != strings.Trim(other, "abc") && strings.Contains(h+other, "/") {
+			return false
+		}
+	}
+	return true
+}
+
 func (n *naiveShared) first() string {
 	return (&naive{waiters: n.waiters}).first()
 }
@@ -88,7 +98,7 @@ func (n *naiveShared) acquire(h, w string, stamp int64, shared bool, ttl time.Du
 		notified = n.call(w)
 		open = (len(n.leases) == 0 || shared && !n.alone()) && (n.first() == "" || n.first() == w)
 	}
-	if _, again := n.leases[h]; !open || again || shared && len(n.leases) >= MaxReaders {
+	if _, again := n.leases[h]; !open || again || shared && !n.agree(h) || shared && len(n.leases) >= MaxReaders {
 		n.join(w, stamp)
 		return node.Held, 0, notified
 	}
@@ -123,6 +133,8 @@ func (n *naiveShared) extend(h string, shared bool, ttl time.Duration, floor fen
 		}
 		own.alone = false
 	case leased: // it has agreed to share it
+		return node.Lost, 0, nil
+	case promised && shared && !n.agree(h):
 		return node.Lost, 0, nil
 	case !promised && (!shared || alone):
 		clear(n.leases)
@@ -185,7 +197,7 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 		var log []string
 		for range 300 {
 			n.tidy()
-			h := fmt.Sprint("h", random.IntN(5))
+			h := []string{"h0", "h1", client[:32] + "@1/3:a", client[:32] + "@1/3:b", client[:32] + "@1/4:c"}[random.IntN(5)]
 			shared := random.IntN(3) > 0
 			w := client + []string{"1", "2", "3"}[random.IntN(3)]
 			if shared {

@@ -151,7 +151,7 @@ func (c *comparison) request() node.Request {
 	near := int64(c.store.Registers[node.Stripe(theName)]) + c.random.Int64N(8) - 4
 	r := node.Request{Op: ops[c.random.IntN(len(ops))], Name: theName, Token: fence.Token(max(0, near)),
 		TTL: time.Minute + time.Duration(c.random.Int64N(int64(time.Minute)))}
-	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two", "another program's"}[c.random.IntN(3)])
+	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two", "another program's", strings.Repeat("3", 32) + "@1/3:x/4:", strings.Repeat("4", 32) + "@1/4:", strings.Repeat("5", 32) + "@99/4:"}[c.random.IntN(6)])
 	if r.Op == node.Confirm {
 		r.Token = max(1, r.Token) // 0 is no token, and no register that was never moved
 	}

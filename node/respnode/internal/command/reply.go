@@ -74,6 +74,7 @@ func parseRefusal(op node.Op, message resp.Reply) (answer node.Answer, notAdmitt
 	return node.Answer{
 		Status:    node.Held,
 		HeldBy:    label(holder),
+		Slots:     node.Holder(holder).Slots(),
 		Remaining: time.Duration(bound(numbers[0], mostRemaining.Milliseconds())) * time.Millisecond,
 		Ahead:     int(bound(numbers[1], rule.MaxQueue)),
 		Clock:     time.Duration(bound(numbers[2], mostClock)) * time.Microsecond,

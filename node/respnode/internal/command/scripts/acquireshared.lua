@@ -32,7 +32,7 @@ if s and not turn then
   local head = redis.call('ZRANGE', queue, 0, 0)[1]
   turn = turn or not head or head == waiter
 end
-if not s or not turn or #s >= 256 or find(s, ARGV[1]) then
+if not s or not turn or #s >= 256 or find(s, ARGV[1]) or not agree(s, ARGV[1]) then
   if changed then
     write(lease, s)
   end

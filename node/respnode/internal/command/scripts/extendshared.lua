@@ -72,6 +72,9 @@ if alone then
     return 'lost'
   end
 end
+if not agree(s, ARGV[1]) then
+  return 'lost'
+end
 local own = find(s, ARGV[1]) or add(s, { origin = register, token = '0', holder = ARGV[1] })
 own.ends = ending(ARGV[2])
 if ARGV[6] ~= '0' then

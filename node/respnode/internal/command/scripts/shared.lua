@@ -97,6 +97,22 @@ local function remove(s, holder)
   return r ~= nil
 end
 
+-- slots: of how many slots a holder has one, '' of none.
+local function slots(holder)
+  return string.match(holder, '^%x+@%d+/([1-9]%d?%d?%d?%d?):') or ''
+end
+
+-- agree: whether a holder may be one of them: all have one of the same number of slots.
+local function agree(s, holder)
+  local own = slots(holder)
+  for _, r in ipairs(s) do
+    if string.sub(r.holder, 1, 5) ~= 'next:' and slots(r.holder) ~= own then
+      return false
+    end
+  end
+  return true
+end
+
 -- promised: whether anybody shares the name, beside reservations.
 local function promised(s)
   for _, r in ipairs(s) do
