@@ -47,16 +47,13 @@ func (a *slotting) acquire(ctx context.Context, waits bool) error {
 		}
 		a.drop(ctx)
 		switch {
-		case ctx.Err() != nil && !errors.Is(err, ctx.Err()):
-			err = gaveUp(ctx, a.name, refusal(err))
-			fallthrough
 		case ctx.Err() != nil, !waits, !mayPass(err):
 			returned = true
-			return err
+			return withReason(ctx, a.name, err, refusal(err))
 		case byName:
 			byName, err = a.waitForName(ctx)
 		default:
-			byName, err = a.waitForSlot(ctx)
+			byName, err = a.waitForSlot(ctx, err)
 		}
 	}
 }
@@ -143,10 +140,10 @@ func (a *slotting) waitForName(ctx context.Context) (byName bool, err error) {
 	return a.others(ctx, make([]bool, len(a.names)), nil)
 }
 
-// waitForSlot waits in the lines of all slots, and tries the name.
-func (a *slotting) waitForSlot(ctx context.Context) (byName bool, err error) {
+// waitForSlot waits in the lines of all slots, because none was free, and tries the name.
+func (a *slotting) waitForSlot(ctx context.Context, why error) (byName bool, err error) {
 	l := a.locker
-	a.slot, err = waitAny(ctx, a.names, func(ctx context.Context, name string) (*Lock, error) {
+	a.slot, err = waitAny(ctx, a.names, refusal(why), func(ctx context.Context, name string) (*Lock, error) {
 		return l.acquireUntil(ctx, a.values, name, a.terms, l.client.Acquire)
 	})
 	if err != nil {
