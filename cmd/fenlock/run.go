@@ -74,7 +74,7 @@ func (o *runOptions) turn(locker *fenlock.Locker, name, path string, command []s
 	if o.lead {
 		say("leading %q, with term %d", name, lock.Token())
 	} else {
-		o.explain("%q is taken, with token %d", name, lock.Token())
+		o.explain("%q is taken, with token %d", lock.Name(), lock.Token())
 	}
 	// Only now: while fenlock waits, it can be stopped with Ctrl-Z and continued.
 	notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
