@@ -118,7 +118,11 @@ func (x *examination) held(at int64) bool {
 func (x *examination) validity() {
 	for i, b := range x.tenures {
 		for _, a := range x.tenures[:i] {
-			if a.name == b.name && a.end() > b.start && b.end() > b.start && !a.sharedWith(b) {
+			switch {
+			case a.name != b.name || a.end() <= b.start || b.end() <= b.start:
+			case a.sharedWith(b):
+				x.report.Beside++
+			default:
 				x.overlap(a, b)
 			}
 		}

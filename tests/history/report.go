@@ -34,6 +34,7 @@ type Report struct {
 	Clients    int // processes
 	Acquired   int
 	Shared     int // of these, to share the name
+	Beside     int // pairs that held a name at the same time, as those who share it may
 	Downgraded int // calls
 	Followed   int // changes of who leads, as clients saw them
 	Failed     int

@@ -55,7 +55,7 @@ const sharing = `
 func TestSharedHistories(t *testing.T) {
 	r := Check(script(t, "fenlock", sharing))
 	wantViolations(t, r.Violations, "", "")
-	if r.Acquired != 7 || r.Shared != 4 || r.Downgraded != 1 {
+	if r.Acquired != 7 || r.Shared != 4 || r.Beside != 3 || r.Downgraded != 1 {
 		t.Errorf("the counts are wrong: %+v", r)
 	}
 	tests := []struct {
