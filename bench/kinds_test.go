@@ -23,10 +23,14 @@ func TestKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("kinds", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runKinds, kindsOfLocks, len(kindsOfLocks), 2)
+		r, _ := measure(ctx, t, b, runKinds, kindsOfLocks, 2*len(kindsOfLocks), 4)
 		for _, c := range kindsOfLocks {
-			if s := r.samples[c.name]; len(s) != b.size.rounds || slices.Min(s) <= 0 {
-				t.Errorf("%s: %v, want %d positive times", c.name, s, b.size.rounds)
+			near, far := r.results[0].samples[c.name], r.results[1].samples[c.name]
+			if len(near) != b.size.rounds || slices.Min(near) <= 0 {
+				t.Errorf("%s: %v, want %d positive times", c.name, near, b.size.rounds)
+			}
+			if len(far) != b.size.rounds || slices.Min(far) < 2*r.far { // to acquire, and to release
+				t.Errorf("%s, far away: %v, want %d times of two round trips", c.name, far, b.size.rounds)
 			}
 		}
 		// They measure what they say.
