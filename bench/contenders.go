@@ -47,7 +47,7 @@ var (
 	// everybody is who is measured, in the order of the tables.
 	everybody = []contender{fenlocks, redsyncs, redsyncs2, etcds, valkeylocks, valkeylockOne, redislocks, floors, floorsOfAll}
 	// anybody is also who is compared with fenlock by itself.
-	anybody = slices.Concat(everybody, listeners[1:])
+	anybody = slices.Concat(everybody, listeners[1:], everyKindOnly)
 	// who can wait for a lock that somebody else has. Redsync polls, whatever it
 	// is connected with.
 	patient = []contender{fenlocks, redsyncs, valkeylocks, valkeylockOne}
@@ -115,13 +115,17 @@ func openFenlock(b *bench) (client, error) { return openObserved(b, fenlock.Obse
 
 func openObserved(b *bench, o fenlock.Observer) (client, error) {
 	l, err := newLocker(b.urls(), b.ttl, o)
+	return ofLocker(l), err
+}
+
+func ofLocker(l *fenlock.Locker) library {
 	return library{func(ctx context.Context, name string) (func() error, error) {
 		lock, err := l.Acquire(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		return func() error { return lock.Release(context.Background()) }, nil
-	}, func() { l.Close() }}, err
+	}, func() { l.Close() }}
 }
 
 func openValkeylock(keys int32) func(b *bench) (client, error) {

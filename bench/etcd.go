@@ -20,25 +20,8 @@ const etcdPatience = time.Minute
 // the figures that have this contender, a client's lockers have a name each, and
 // who waits has a client of its own.
 func openEtcd(b *bench) (client, error) {
-	endpoints, err := b.etcd.serve(len(b.servers))
+	session, end, err := openSession(b)
 	if err != nil {
-		return nil, err
-	}
-	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
-	if err != nil {
-		return nil, err
-	}
-	// A session's context is for its whole life, so it cannot have a deadline.
-	ctx, end := context.WithCancel(c.Ctx())
-	late := time.AfterFunc(etcdPatience, end)
-	ttl := int((b.theirTTL() + time.Second - 1) / time.Second) // whole seconds, upwards
-	session, err := concurrency.NewSession(c, concurrency.WithTTL(ttl), concurrency.WithContext(ctx))
-	if !late.Stop() {
-		err = errors.Join(err, fmt.Errorf("no session within %v", etcdPatience))
-	}
-	if err != nil {
-		end()
-		c.Close()
 		return nil, err
 	}
 	lock := func(ctx context.Context, name string) (func() error, error) {
@@ -54,9 +37,36 @@ func openEtcd(b *bench) (client, error) {
 			return m.Unlock(ctx)
 		}, nil
 	}
-	return library{lock, func() {
-		session.Close() // revokes the lease, which it tries for as long as that may last
-		end()
+	return library{lock, end}, nil
+}
+
+// openSession opens one session of a client of its own, on as many members as the others have
+// servers.
+func openSession(b *bench) (session *concurrency.Session, end func(), err error) {
+	endpoints, err := b.etcd.serve(len(b.servers))
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		return nil, nil, err
+	}
+	// A session's context is for its whole life, so it cannot have a deadline.
+	ctx, cancel := context.WithCancel(c.Ctx())
+	late := time.AfterFunc(etcdPatience, cancel)
+	ttl := int((b.theirTTL() + time.Second - 1) / time.Second) // whole seconds, upwards
+	session, err = concurrency.NewSession(c, concurrency.WithTTL(ttl), concurrency.WithContext(ctx))
+	if !late.Stop() {
+		err = errors.Join(err, fmt.Errorf("no session within %v", etcdPatience))
+	}
+	if err != nil {
+		cancel()
 		c.Close()
-	}}, nil
+		return nil, nil, err
+	}
+	return session, func() {
+		session.Close() // revokes the lease, which it tries for as long as that may last
+		cancel()
+		c.Close()
+	}, nil
 }

@@ -72,8 +72,16 @@ func TestEtcd(t *testing.T) {
 	}
 	handover, _ := measure(ctx, t, b, runHandover, who, 1, 0)
 	positive("handover", handover.samples["etcd"])
+	changes, _ := measure(ctx, t, b, runLeader, leaderWho[1:], 1, 0)
+	if n := len(changes.seen["etcd"]); n != b.size.changes {
+		t.Errorf("leader: %d changes, want %d", n, b.size.changes)
+	}
+	shared, _ := measure(ctx, t, b, runReaders, readersWho[1:], 1, 0)
+	if run := shared.runs["etcd"]; run.total() == 0 || run.failures > 0 {
+		t.Errorf("readers: %+v", run)
+	}
 	if len(e.clusters) != 1 || len(e.clusters[1].members) != 1 {
-		t.Errorf("three figures on one member have the clusters %v", e.clusters)
+		t.Errorf("five figures on one member have the clusters %v", e.clusters)
 	}
 	testEtcdExcludes(ctx, t, b)
 

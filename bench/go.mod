@@ -3,7 +3,7 @@ module github.com/fenlock/fenlock/bench
 go 1.26.0
 
 require (
-	github.com/bsm/redislock v0.9.4
+	github.com/bsm/redislock v0.10.0
 	github.com/fenlock/fenlock v0.1.0
 	github.com/fenlock/fenlock/integration/otel v0.1.0
 	github.com/fenlock/fenlock/node/valkeynode v0.1.0

@@ -119,9 +119,14 @@ func runLoop(ctx context.Context, b *bench, who []contender) (*loopResult, error
 	}
 	defer t.close()
 	r := &loopResult{t, map[string]loopRun{}}
-	return r, t.each(loopSlices, func(_, i int) error {
-		run := measureLoop(ctx, t.clients[i], "bench:loop", b.size.loop/loopSlices)
-		r.runs[t.names[i]] = r.runs[t.names[i]].add(run)
+	return r, r.measure(ctx, b, "bench:loop")
+}
+
+// measure has all contenders' clients take one name, in turns.
+func (r *loopResult) measure(ctx context.Context, b *bench, name string) error {
+	return r.each(loopSlices, func(_, i int) error {
+		run := measureLoop(ctx, r.clients[i], name, b.size.loop/loopSlices)
+		r.runs[r.names[i]] = r.runs[r.names[i]].add(run)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -51,6 +51,9 @@ var figures = []measurement{
 	{"slow", []contender{fenlocks, redsyncs, floors}, figure(runSlow)},
 	{"command", ourselves, figure(runCommand)},
 	{"listeners", listeners, figure(runListeners)},
+	{"kinds", kindsOfLocks, figure(runKinds)},
+	{"readers", readersWho, figure(runReaders)},
+	{"leader", leaderWho, figure(runLeader)},
 }
 
 var (
@@ -108,7 +111,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	which := flags.String("figures", strings.Join(known, ","), "what to measure")
 	with := flags.String("with", strings.Join(contenders, ","), "whom to measure")
 	kind := flags.String("server", "", "valkey or redis (default: the first that is installed)")
-	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, groups, slow, command and listeners, or of -old and -new (default: by the size)")
+	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, groups, slow, command, listeners, kinds and leader, or of -old and -new (default: by the size)")
 	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
 	giveUp := flags.Duration("give-up", 20*time.Second, "how long a contender may hang before a figure goes on without it")
 	ttl := flags.Duration("ttl", 10*time.Second, "everybody's TTL, and fenlock's MaxTTL; it takes so long until the servers vote")
@@ -143,7 +146,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			b.size = quickSize
 		}
 		if *rounds > 0 {
-			b.size.rounds, b.size.loads, b.size.slows, b.size.starts = *rounds, *rounds, *rounds, *rounds
+			b.size.rounds, b.size.loads, b.size.slows, b.size.starts, b.size.changes = *rounds, *rounds, *rounds, *rounds, *rounds
 		}
 		if *kind == "" {
 			b.kind = testserver.Kinds(t)[0]

@@ -61,6 +61,14 @@ func TestUpdateCheck(t *testing.T) {
 	c.Read(1, 5)
 	want(t, c.Wrote(1, 6, 0, 1), "")
 	want(t, c.Wrote(1, 6, 0, 1), "updates are lost")
+	want(t, c.Read(1, 5), "a read through with token 5 after it was used with 6")
+
+	// Readers are in no order among themselves, and in one with who writes.
+	want(t, c.ReadShared(1, 9), "")
+	want(t, c.ReadShared(1, 7), "")
+	want(t, c.ReadShared(1, 5), "token 5 after it was written with 6")
+	want(t, c.Wrote(1, 8, 1, 2), "token 8 after it was used with 9")
+	want(t, c.Read(1, 8), "token 8 after it was used with 9")
 }
 
 func TestProgressCheck(t *testing.T) {

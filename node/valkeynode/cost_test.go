@@ -20,38 +20,14 @@ import (
 func TestCommandsOfALock(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		const names, rounds = 50, 4
-		servers := testserver.Group(t, kind, 3)
-		config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute}
-		for _, s := range servers {
-			s.MarkAdmitted("fenlock:", time.Minute)
-			config.Nodes = append(config.Nodes, open(t, s.URL()))
-		}
-		locker, err := fenlock.New(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lock(t, locker, "warm up", false) // connections, admission
-		// Every server has to be past that, not only a majority.
-		eventually(t, func() error {
-			for _, s := range servers {
-				if n := commandsOf(t, s)["evalsha"]; n < 2 {
-					return fmt.Errorf("%s has carried out %d requests", s.Addr(), n)
+		const locks, extensions = names * rounds, names
+		wantCommands(t, kind, func(locker *fenlock.Locker) {
+			for round := range rounds {
+				for i := range names {
+					lock(t, locker, fmt.Sprint("name ", i), round == 0)
 				}
 			}
-			return nil
-		})
-		var before []map[string]int
-		for _, s := range servers {
-			before = append(before, commandsOf(t, s))
-		}
-		for round := range rounds {
-			for i := range names {
-				lock(t, locker, fmt.Sprint("name ", i), round == 0)
-			}
-		}
-		locker.Close() // waits for the answers that no majority needed
-		const locks, extensions = names * rounds, names
-		want := map[string]int{
+		}, map[string]int{
 			"evalsha": 2*locks + extensions,
 			// acquire
 			"hmget": locks + extensions, "info": locks + extensions, "set": locks + extensions, "hset": locks,
@@ -59,26 +35,83 @@ func TestCommandsOfALock(t *testing.T) {
 			"zcard": 2 * locks,
 			// release; extend, the first of a lock, which tells its token
 			"get": locks + extensions, "del": locks,
-		}
-		for i, s := range servers {
-			got := commandsOf(t, s)
-			for command, n := range before[i] {
-				if got[command] -= n; got[command] == 0 {
-					delete(got, command)
+		})
+	})
+}
+
+// Who shares a name while nobody else does costs as much, and the time of its lease's end.
+func TestCommandsOfALockThatIsShared(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		const locks = 200
+		wantCommands(t, kind, func(locker *fenlock.Locker) {
+			for i := range locks {
+				k, err := locker.AcquireShared(bounded(t), fmt.Sprint("name ", i%50))
+				if err == nil {
+					err = k.Release(bounded(t))
+				}
+				if err != nil {
+					t.Fatal(err)
 				}
 			}
-			got["info"]-- // the one that asked for these figures
-			delete(got, "auth")
-			// Less where a server was late, so that three or more were sent together.
-			if n := got["info"]; n > 0 && n < want["info"] {
-				got["info"] = want["info"]
-			}
-			delete(got, "ping")
-			if !maps.Equal(got, want) {
-				t.Errorf("server %d carried out %v; want %v", i, got, want)
+		}, map[string]int{
+			"evalsha": 2 * locks,
+			// acquire
+			"hmget": locks, "info": locks, "time": locks, "set": locks, "hset": locks,
+			// acquire and release
+			"zcard": 2 * locks, "get": 2 * locks,
+			"del": locks,
+		})
+	})
+}
+
+// wantCommands fails the test unless each of three servers carries so many commands out for
+// what a Locker is used for.
+func wantCommands(t *testing.T, kind testserver.Kind, use func(*fenlock.Locker), want map[string]int) {
+	t.Helper()
+	servers := testserver.Group(t, kind, 3)
+	config := fenlock.Config{TTL: time.Minute, MaxTTL: time.Minute}
+	for _, s := range servers {
+		s.MarkAdmitted("fenlock:", time.Minute)
+		config.Nodes = append(config.Nodes, open(t, s.URL()))
+	}
+	locker, err := fenlock.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock(t, locker, "warm up", false) // connections, admission
+	// Every server has to be past that, not only a majority.
+	eventually(t, func() error {
+		for _, s := range servers {
+			if n := commandsOf(t, s)["evalsha"]; n < 2 {
+				return fmt.Errorf("%s has carried out %d requests", s.Addr(), n)
 			}
 		}
+		return nil
 	})
+	var before []map[string]int
+	for _, s := range servers {
+		before = append(before, commandsOf(t, s))
+	}
+	use(locker)
+	locker.Close() // waits for the answers that no majority needed
+	for i, s := range servers {
+		got := commandsOf(t, s)
+		for command, n := range before[i] {
+			if got[command] -= n; got[command] == 0 {
+				delete(got, command)
+			}
+		}
+		got["info"]-- // the one that asked for these figures
+		delete(got, "auth")
+		// Less where a server was late, so that three or more were sent together.
+		if n := got["info"]; n > 0 && n < want["info"] {
+			got["info"] = want["info"]
+		}
+		delete(got, "ping")
+		if !maps.Equal(got, want) {
+			t.Errorf("server %d carried out %v; want %v", i, got, want)
+		}
+	}
 }
 
 // And in bytes, by the formula that the documents give. Lengths of numbers differ by

@@ -29,8 +29,8 @@ const noFault = "none"
 
 // print runs the campaign and prints what came of it.
 func (c campaign) print(ctx context.Context, out io.Writer) error {
-	fmt.Fprintf(out, "%d histories of %d s, %d at a time, seeds from %d: %s on %s, %d servers, %d client processes, %d pairs of faults\n",
-		c.histories, c.Seconds, c.parallel, c.Seed, c.Library, c.Group.Name, c.Nodes, c.Clients, len(c.Pairs()))
+	fmt.Fprintf(out, "%d histories of %d s, %d at a time, seeds from %d: %s locks of %s on %s, %d servers, %d client processes, %d pairs of faults\n",
+		c.histories, c.Seconds, c.parallel, c.Seed, c.Locks, c.Library, c.Group.Name, c.Nodes, c.Clients, len(c.Pairs()))
 	outcomes, err := c.run(ctx, func(o runner.Outcome) { printOutcome(out, o) })
 	if len(outcomes) > 0 {
 		s := c.sum(outcomes)
@@ -87,7 +87,10 @@ func (c campaign) run(ctx context.Context, done func(runner.Outcome)) (outcomes 
 // again is the line that makes one history again, from the folder tests.
 func (c campaign) again(seed uint64) string {
 	line := fmt.Sprintf("go run ./faults -keep -histories 1 -seed %d -seconds %d", seed, c.Seconds)
-	if c.Clients != 6 {
+	if c.Locks != library.Exclusive {
+		line += " -locks " + c.Locks
+	}
+	if c.Clients != usualClients(c.Locks) {
 		line += fmt.Sprint(" -clients ", c.Clients)
 	}
 	if c.Group.Name != cluster.Groups[0].Name {

@@ -23,7 +23,7 @@ func testCampaign(t *testing.T) campaign {
 	}
 	return campaign{
 		Job: runner.Job{
-			Setup: plan.Full(6), Seed: 1, Library: library.Fenlock, Clients: 6, Reckless: true, Out: t.TempDir(),
+			Setup: plan.Full(6), Seed: 1, Library: library.Fenlock, Locks: library.Exclusive, Clients: 6, Reckless: true, Out: t.TempDir(),
 		},
 		histories: 1, parallel: 1,
 	}
@@ -162,11 +162,19 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// A lock that lets everybody in is caught.
+// A lock that lets everybody in is caught, whatever it is used for.
 func TestNoLock(t *testing.T) {
-	c := testCampaign(t)
-	c.Library, c.Seconds, c.Only = library.Broken, 2, []string{}
-	wantViolations(t, c, history.Validity, history.Porcupine)
+	for _, locks := range library.Locks {
+		t.Run(locks, func(t *testing.T) {
+			c := testCampaign(t)
+			c.Library, c.Locks, c.Seconds, c.Only = library.Broken, locks, 2, []string{}
+			promises := []string{history.Validity, history.Porcupine}
+			if locks == library.Lead { // whose followers go backwards
+				promises = append(promises, history.Following)
+			}
+			wantViolations(t, c, promises...)
+		})
+	}
 }
 
 // So is one on a single server that forgets its leases again and again, and is

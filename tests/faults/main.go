@@ -66,7 +66,8 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	flags.StringVar(&c.Out, "out", filepath.Join(os.TempDir(), "fenlock-faults"), "folder for histories; those that fail are always kept")
 	flags.BoolVar(&c.Keep, "keep", false, "keep all histories")
 	flags.IntVar(&c.parallel, "parallel", 1, "histories at a time")
-	flags.IntVar(&c.Clients, "clients", 6, "client processes")
+	clients := flags.Int("clients", 0, "client processes (default: 6, of -locks other than exclusive 8)")
+	flags.StringVar(&c.Locks, "locks", library.Exclusive, "what they use locks for: "+strings.Join(library.Locks, ", "))
 	flags.StringVar(&c.Library, "library", library.Fenlock, "fenlock, redsync or redislock")
 	engine := flags.String("engine", cluster.Groups[0].Name, "what the servers are: "+strings.Join(engines(), ", ")+" (which is Valkey and PostgreSQL in turn)")
 	nodes := flags.Int("nodes", c.Nodes, "servers")
@@ -77,12 +78,19 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	if err := flags.Parse(args); err != nil {
 		return c, err
 	}
+	if c.Clients = *clients; c.Clients == 0 {
+		c.Clients = usualClients(c.Locks)
+	}
 	group, known := cluster.On(*engine)
 	switch {
 	case !known:
 		return c, fmt.Errorf("what is -engine %q? There are %s", *engine, strings.Join(engines(), ", "))
 	case group.Name != cluster.Groups[0].Name && (c.Library != library.Fenlock || c.compares):
 		return c, errors.New("the other libraries, and -compare, are for Valkey")
+	case !slices.Contains(library.Locks, c.Locks):
+		return c, fmt.Errorf("what is -locks %q? There are %s", c.Locks, strings.Join(library.Locks, ", "))
+	case c.Locks != library.Exclusive && (c.Library != library.Fenlock || c.compares):
+		return c, errors.New("-locks is for fenlock: the other libraries, and -compare, have exclusive ones")
 	case flags.NArg() > 0:
 		return c, fmt.Errorf("what is %q? There are flags only", flags.Arg(0))
 	case c.histories < 1 || c.Seconds < 1 || c.parallel < 1 || c.Clients < 1 || *nodes < 1:
@@ -109,6 +117,15 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 		return c, errors.New("-only takes one kind of fault or two")
 	}
 	return c, c.choose(*some)
+}
+
+// usualClients is how many there are: of those who share a name more, so that several are there
+// at a time.
+func usualClients(locks string) int {
+	if locks == library.Exclusive {
+		return 6
+	}
+	return 8
 }
 
 func engines() (names []string) {

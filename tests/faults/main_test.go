@@ -39,6 +39,8 @@ func TestAgain(t *testing.T) {
 		{"-engine", "mysql", "-nodes", "1"},
 		{"-engine", "mixed", "-kinds", "wipe,read only"},
 		{"-engine", "etcd", "-rolling"},
+		{"-locks", "shared", "-seconds", "9"},
+		{"-locks", "lead", "-clients", "3"},
 	} {
 		one, err := parse(args, &bytes.Buffer{})
 		if err != nil {
@@ -76,6 +78,8 @@ func TestWrongFlags(t *testing.T) {
 		"-engine oracle":            "valkey, postgres, mysql, etcd, zookeeper, mixed",
 		"-engine etcd -kinds wipe":  `no kind of fault "wipe"`,
 		"-engine etcd -compare":     "for Valkey",
+		"-locks read":               "exclusive, shared, several, lead",
+		"-locks lead -compare":      "-locks is for fenlock",
 		"-seconds 1 -kinds kill,no": `no kind of fault "no"`,
 	} {
 		_, err := parse(strings.Fields(args), &bytes.Buffer{})
@@ -107,5 +111,5 @@ func TestInterrupt(t *testing.T) {
 // describe is all of a campaign that decides what happens in it.
 func describe(c campaign) string {
 	j := c.Job
-	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Rolling, j.Group.Name, j.Nodes, j.TTL)
+	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Locks, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Rolling, j.Group.Name, j.Nodes, j.TTL)
 }

@@ -30,6 +30,9 @@ func examine(h *History, model porcupine.Model, timeout time.Duration) Report {
 		x.checks(Tokens, x.tokens)
 		x.report.Checked = append(x.report.Checked, Extension)
 		x.checks(Resource, x.resource)
+		if h.Header.Locks == "lead" {
+			x.checks(Following, x.following)
+		}
 	} else {
 		x.resource()
 	}
@@ -78,12 +81,19 @@ func (x *examination) count() {
 	r.Unknown = x.unknown
 	r.Assumptions = x.faults.assumptions()
 	clients := make(map[int]bool)
-	for _, e := range x.Events {
+	for i, e := range x.Events {
 		switch e.Kind {
 		case Acquire:
 			clients[e.Client] = true
 		case Acquired:
 			r.Acquired++
+			if x.of[i].shared {
+				r.Shared++
+			}
+		case Downgraded:
+			r.Downgraded++
+		case Follows:
+			r.Followed++
 		case Failed:
 			r.Failed++
 		case Extended:
@@ -108,7 +118,11 @@ func (x *examination) held(at int64) bool {
 func (x *examination) validity() {
 	for i, b := range x.tenures {
 		for _, a := range x.tenures[:i] {
-			if a.name == b.name && a.end() > b.start && b.end() > b.start {
+			switch {
+			case a.name != b.name || a.end() <= b.start || b.end() <= b.start:
+			case a.sharedWith(b):
+				x.report.Beside++
+			default:
 				x.overlap(a, b)
 			}
 		}

@@ -13,6 +13,7 @@ type Event struct {
 	Client int    `json:"client,omitempty"` // number of the client process; one that was killed and started again gets a new one
 	Op     int    `json:"op,omitempty"`     // of an acquisition within its client, from 1: all events of one tenure share it
 	Name   string `json:"name,omitempty"`
+	Shared bool   `json:"shared,omitempty"` // for Acquire: others may share the name; for ReadValue and Refused: the guard was asked for a read beside others'
 	Token  uint64 `json:"token,omitempty"`
 	Until  int64  `json:"until,omitempty"`  // end of validity, as At; for Absent: see there
 	Value  int    `json:"value,omitempty"`  // what was read; for Wrote: the new value; for Closed: goroutines left over
@@ -36,10 +37,13 @@ const (
 	Extended     Kind = "extended"     // after it: Until
 	ExtendFailed Kind = "extendfailed" // after it: Text
 	Ended        Kind = "ended"        // Lock.Context is done: Text says why
+	Downgrade    Kind = "downgrade"    // before the call: from here on others may share the name
+	Downgraded   Kind = "downgraded"   // after it: Text is the error, "" for none
 	Release      Kind = "release"      // before the call
 	Released     Kind = "released"     // after it: Text is the error, "" for none
 	Closed       Kind = "closed"       // Locker.Close has returned: Value
 	Missed       Kind = "missed"       // Node did not answer the client in time, does not vote, or has somebody else's lease at a name that the client holds
+	Follows      Kind = "follows"      // whom the client believes to lead: Token is the term, 0 for nobody, and Text the leader's label
 	Absent       Kind = "absent"       // the client did nothing until Until: it was stopped, or had no processor
 )
 
@@ -65,8 +69,9 @@ const (
 // Header is the first line of a history: how it was made.
 type Header struct {
 	Seed        uint64        `json:"seed"`
-	Library     string        `json:"library"` // "fenlock", "redsync" or "redislock"
-	Server      string        `json:"server"`  // "Valkey 8.0.1"
+	Library     string        `json:"library"`         // "fenlock", "redsync" or "redislock"
+	Locks       string        `json:"locks,omitempty"` // what the clients use: "shared", "several", "lead"; "" for plain locks
+	Server      string        `json:"server"`          // "Valkey 8.0.1"
 	Nodes       int           `json:"nodes"`
 	Clients     int           `json:"clients"` // that are alive at a time: numbered from 1
 	Names       []string      `json:"names"`

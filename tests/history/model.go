@@ -6,8 +6,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// A fenced mutex with explicit expiry, and the guarded resource beside it. All
-// that it knows of locks is here; there is no time in it.
+// A fenced mutex with explicit expiry that may be shared, and the guarded resource beside it.
+// All that it knows of locks is here; there is no time in it.
 //
 // The model is deterministic: an operation either can take effect in a state, in
 // one way only, or cannot. What may or may not have taken effect is settled
@@ -21,6 +21,12 @@ const (
 	expire  action = "expire"  // the tenure ended somehow: derived
 	use     action = "use"     // a read or a write that the guard accepted
 	refuse  action = "refuse"  // one that it refused
+
+	acquireShared action = "acquire shared"
+	downgrade     action = "downgrade"      // who has it alone shares it from now on
+	leave         action = "leave"          // release or expire, of who shares it
+	look          action = "look"           // a read, by who shares it, that the guard accepted
+	refuseLook    action = "refuse to look" // one that it refused
 )
 
 // operation is porcupine's input. There is no output: history has only
@@ -28,23 +34,40 @@ const (
 type operation struct {
 	action action
 	token  uint64
+	id     int // of the tenure, for those that share the name: their tokens may be the same
 }
 
 func (o operation) String() string { return fmt.Sprintf("%s(%d)", o.action, o.token) }
 
 // mutex is the state. Tokens are positive, 0 is none.
 type mutex struct {
-	holder  uint64
-	largest uint64 // ever acquired
-	seen    uint64 // the largest that the resource was used with
+	holder  uint64  // who has it alone
+	readers readers // who share it
+	largest uint64  // ever acquired
+	alone   bool    // nobody else may have the largest
+	read    uint64  // the largest that somebody who shares it has used the resource with
+	seen    uint64  // the same of those who had it alone
 }
 
 // step returns the state after an operation, and whether it can be now.
 func (m mutex) step(o operation) (mutex, bool) {
 	switch o.action {
 	case acquire:
-		possible := m.holder == 0 && o.token > m.largest
-		m.holder, m.largest = o.token, o.token
+		possible := m.holder == 0 && m.readers == "" && o.token > m.largest
+		m.holder, m.largest, m.alone = o.token, o.token, true
+		return m, possible
+	case acquireShared:
+		possible := m.holder == 0 && (o.token > m.largest || o.token == m.largest && !m.alone)
+		m.readers, m.largest, m.alone = m.readers.with(o.id), o.token, false
+		return m, possible
+	case downgrade:
+		possible := m.holder == o.token
+		m.holder, m.readers = 0, m.readers.with(o.id)
+		m.alone = m.alone && o.token != m.largest
+		return m, possible
+	case leave:
+		possible := m.readers.have(o.id)
+		m.readers = m.readers.without(o.id)
 		return m, possible
 	case release, expire:
 		possible := m.holder == o.token
@@ -53,10 +76,16 @@ func (m mutex) step(o operation) (mutex, bool) {
 	case use:
 		// Whether the token still holds the lock does not matter: a paused holder
 		// may write as long as nobody newer did. That is what tokens are for.
-		possible := m.seen <= o.token && o.token <= m.largest
+		possible := max(m.seen, m.read) <= o.token && o.token <= m.largest
 		m.seen = o.token
 		return m, possible
+	case look: // in no order with others who share the name
+		possible := m.seen <= o.token && o.token <= m.largest
+		m.read = max(m.read, o.token)
+		return m, possible
 	case refuse:
+		return m, o.token < max(m.seen, m.read)
+	case refuseLook:
 		return m, o.token < m.seen
 	}
 	panic(fmt.Sprintf("history: no action %q", o.action))

@@ -14,8 +14,10 @@ import (
 // or never, and may expire, or never. Both say the same of random histories.
 
 const (
-	maybeAcquire action = "maybe acquire"
-	maybeExpire  action = "maybe expire"
+	maybeAcquire   action = "maybe acquire"
+	maybeExpire    action = "maybe expire"
+	maybeDowngrade action = "maybe downgrade"
+	either         action = "release or leave" // of who may have let others share it, or not
 )
 
 // unknownHolder is added to what tells acquisitions of unknown outcome apart.
@@ -29,13 +31,35 @@ func naiveModel(largestToken uint64) porcupine.Model {
 			switch o.action {
 			case maybeAcquire:
 				next := []any{m}
-				for token := m.largest + 1; m.holder == 0 && token <= largestToken; token++ {
-					next = append(next, mutex{holder: unknownHolder + o.token, largest: token, seen: m.seen})
+				for token := m.largest; token <= largestToken; token++ {
+					for _, a := range []action{acquire, acquireShared} {
+						if got, possible := m.step(operation{a, token, o.id}); possible {
+							if a == acquire {
+								got.holder = unknownHolder + uint64(o.id)
+							}
+							next = append(next, got)
+						}
+					}
 				}
 				return next
 			case maybeExpire:
-				if m.holder == unknownHolder+o.token {
-					return []any{m, mutex{largest: m.largest, seen: m.seen}}
+				gone := m
+				if m.holder == unknownHolder+uint64(o.id) {
+					gone.holder = 0
+				}
+				gone.readers = m.readers.without(o.id)
+				return []any{m, gone}
+			}
+			if o.action == either {
+				o.action = leave
+				if m.holder == o.token {
+					o.action = release
+				}
+			}
+			if o.action == maybeDowngrade {
+				o.action = downgrade
+				if next, possible := m.step(o); possible {
+					return []any{m, next}
 				}
 				return []any{m}
 			}
@@ -51,23 +75,34 @@ func naiveModel(largestToken uint64) porcupine.Model {
 func (x *examination) naiveOperations() []porcupine.Operation {
 	var ops []porcupine.Operation
 	end := x.end * 2 // later than any Until
-	add := func(a action, token uint64, from, to int64) {
-		ops = append(ops, porcupine.Operation{Input: operation{a, token}, Call: from, Return: to})
+	add := func(a action, t *tenure, from, to int64) {
+		ops = append(ops, porcupine.Operation{Input: operation{a, t.token, t.id()}, Call: from, Return: to})
 	}
 	for i, e := range x.Events {
 		t := x.of[i]
 		switch e.Kind {
 		case Acquire:
-			if t.start != 0 {
-				add(acquire, t.token, t.asked, t.start)
-				break
+			switch {
+			case t.start != 0 && t.shared:
+				add(acquireShared, t, t.asked, t.start)
+			case t.start != 0:
+				add(acquire, t, t.asked, t.start)
+			default:
+				add(maybeAcquire, t, t.asked, end)
+				add(maybeExpire, t, t.asked, end)
 			}
-			add(maybeAcquire, uint64(t.id()), t.asked, end)
-			add(maybeExpire, uint64(t.id()), t.asked, end)
 		case ReadValue, Wrote:
-			add(use, e.Token, e.At, e.At)
+			if e.Shared {
+				add(look, t, e.At, e.At)
+			} else {
+				add(use, t, e.At, e.At)
+			}
 		case Refused:
-			add(refuse, e.Token, e.At, e.At)
+			if e.Shared {
+				add(refuseLook, t, e.At, e.At)
+			} else {
+				add(refuse, t, e.At, e.At)
+			}
 		}
 	}
 	for _, t := range x.tenures {
@@ -81,7 +116,14 @@ func (x *examination) naiveOperations() []porcupine.Operation {
 		if _, at := x.faults.breaks(t.asked, from); at != 0 {
 			from = at
 		}
-		add(kind, t.token, from, to)
+		switch {
+		case t.shared:
+			kind = leave
+		case t.shares != 0:
+			kind = either
+			add(maybeDowngrade, t, min(t.shares, from), end)
+		}
+		add(kind, t, from, to)
 	}
 	return ops
 }
@@ -103,20 +145,35 @@ func randomHistory(rng *rand.Rand) *History {
 			return e
 		}
 		e.At = max(1, at-rng.Int64N(20))
+		e.Shared = rng.IntN(2) == 0
 		add(is(Acquire, 0))
+		shares := e.Shared
 		if rng.IntN(5) == 0 {
 			continue // of unknown outcome
 		}
 		token += 1 + rng.Uint64N(2)
 		e.Token = token
-		if rng.IntN(8) == 0 {
+		if rng.IntN(8) == 0 || shares && rng.IntN(2) == 0 {
 			e.Token = max(2, token) - 1
 		}
 		got := is(Acquired, max(1, at-e.At+rng.Int64N(4)))
 		got.Until = got.At + rng.Int64N(20)
 		add(got)
 		for range rng.IntN(3) {
-			add(is([]Kind{ReadValue, Wrote, Refused}[rng.IntN(3)], 1+rng.Int64N(4)))
+			kind := []Kind{ReadValue, Wrote, Refused}[rng.IntN(3)]
+			if e.Shared = shares; shares && kind == Wrote {
+				kind = ReadValue
+			}
+			add(is(kind, 1+rng.Int64N(4)))
+			if rng.IntN(4) == 0 {
+				add(is(Downgrade, rng.Int64N(2)))
+				shares = true
+				if rng.IntN(2) == 0 {
+					done := is(Downgraded, 1+rng.Int64N(2))
+					done.Text = []string{"", "no"}[rng.IntN(2)]
+					add(done)
+				}
+			}
 		}
 		if rng.IntN(2) == 0 {
 			add(is(Release, 1+rng.Int64N(3)))
@@ -139,7 +196,7 @@ func randomHistory(rng *rand.Rand) *History {
 func TestOperationsSayWhatTheNaiveOnesSay(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	naive, legal, unknown := naiveModel(randomTokens+4), 0, 0
-	const histories = 500
+	const histories = 1000
 	for range histories {
 		h := randomHistory(rng)
 		r, err := newRecord(h)

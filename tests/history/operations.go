@@ -40,32 +40,67 @@ func (x *examination) operations(name string) []porcupine.Operation {
 	slices.SortStableFunc(tenures, func(a, b *tenure) int { return cmp.Compare(a.token, b.token) })
 	var ops []porcupine.Operation
 	for i, t := range tenures {
-		ops = append(ops, porcupine.Operation{
-			ClientId: t.client, Input: operation{acquire, t.token}, Call: t.asked, Return: t.start,
-		})
-		var next *tenure
-		if i+1 < len(tenures) {
-			next = tenures[i+1] // one with the same token is illegal anyway
+		acquires := operation{acquire, t.token, t.id()}
+		if t.shared {
+			acquires.action = acquireShared
 		}
-		if end, needed := x.ending(t, next); needed {
+		ops = append(ops, porcupine.Operation{ClientId: t.client, Input: acquires, Call: t.asked, Return: t.start})
+		end, needed := x.ending(t, follower(t, tenures[i+1:]))
+		if needed {
 			ops = append(ops, end)
+		}
+		if t.shares != 0 && !t.shared {
+			ops = append(ops, x.downgrading(t, end, needed))
 		}
 	}
 	for i, e := range x.Events {
 		if e.Name != name || e.Kind != ReadValue && e.Kind != Wrote && e.Kind != Refused {
 			continue
 		}
-		o := operation{use, e.Token}
-		if e.Kind == Refused {
+		o := operation{action: use, token: e.Token}
+		switch {
+		case e.Kind == Refused && e.Shared:
+			o.action = refuseLook
+		case e.Kind == Refused:
 			o.action = refuse
+		case e.Shared:
+			o.action = look
 		}
 		ops = append(ops, porcupine.Operation{ClientId: x.of[i].client, Input: o, Call: e.At, Return: e.At})
 	}
 	return ops
 }
 
-// ending returns the operation that ends a tenure. Next is the tenure with the
-// next larger token, nil for the last.
+// follower returns the first tenure that cannot begin before this one has ended, of those
+// that come after it in the order of tokens; nil if there is none. One with the same token
+// is illegal anyway, unless both share the name.
+func follower(t *tenure, later []*tenure) *tenure {
+	for _, next := range later {
+		if t.shares == 0 || !next.shared {
+			return next
+		}
+	}
+	return nil
+}
+
+// downgrading returns the operation by which who had a name alone shares it. Where it is not
+// known when it took effect, or whether, it did so before the end: to share the name just
+// before one leaves it lets nobody in.
+func (x *examination) downgrading(t *tenure, end porcupine.Operation, needed bool) porcupine.Operation {
+	op := porcupine.Operation{ClientId: t.client, Input: operation{downgrade, t.token, t.id()}, Call: t.shares, Return: x.end}
+	if needed {
+		// It may have ended before that was asked for.
+		op.Return, op.Call = end.Return, min(op.Call, end.Call)
+	}
+	if t.downgraded != 0 {
+		op.Return = min(op.Return, t.downgraded)
+	}
+	op.Return = max(op.Return, op.Call)
+	return op
+}
+
+// ending returns the operation that ends a tenure. Next is the first one that cannot begin
+// before that: see follower.
 //
 // A tenure ends once. When released cleanly, it ended between the call and the
 // return of the release, because that promises that the lock was held up to the
@@ -81,12 +116,12 @@ func (x *examination) operations(name string) []porcupine.Operation {
 // put it anywhere later. If there is no next one, nothing depends on it: it
 // is left out.
 func (x *examination) ending(t, next *tenure) (op porcupine.Operation, needed bool) {
-	op = porcupine.Operation{ClientId: t.client, Input: operation{release, t.token}, Call: t.release, Return: t.released}
+	op = porcupine.Operation{ClientId: t.client, Input: operation{release, t.token, t.id()}, Call: t.release, Return: t.released}
 	if !t.clean {
 		if next == nil {
 			return op, false
 		}
-		op.Input = operation{expire, t.token}
+		op.Input = operation{expire, t.token, t.id()}
 		op.Call = t.end()
 		if t.until == 0 {
 			op.Call = t.asked // its client never said until when
@@ -95,6 +130,9 @@ func (x *examination) ending(t, next *tenure) (op porcupine.Operation, needed bo
 	}
 	if _, at := x.faults.breaks(t.asked, op.Call); at != 0 {
 		op.Call = at
+	}
+	if t.shares != 0 {
+		op.Input = operation{leave, t.token, t.id()}
 	}
 	// Too late for the next one to begin: porcupine will find so.
 	op.Return = max(op.Return, op.Call)

@@ -12,6 +12,43 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
+// Who shares a name may have the token of others who do, and comes and goes beside them.
+func TestMutexModelShared(t *testing.T) {
+	is := func(a action, token uint64, id int) operation { return operation{a, token, id} }
+	tests := []struct {
+		name string
+		ops  []operation
+		last bool // whether the last is possible; all before are
+	}{
+		{"two of one token", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(leave, 5, 2), is(acquire, 6, 3)}, true},
+		{"of two tokens", []operation{is(acquireShared, 5, 1), is(acquireShared, 7, 2), is(leave, 5, 1)}, true},
+		{"a smaller one later", []operation{is(acquireShared, 5, 1), is(acquireShared, 4, 2)}, false},
+		{"a reader beside a writer", []operation{is(acquire, 5, 1), is(acquireShared, 6, 2)}, false},
+		{"a writer beside a reader", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(acquire, 6, 3)}, false},
+		{"a reader with a writer's token", []operation{is(acquire, 5, 1), is(release, 5, 1), is(acquireShared, 5, 2)}, false},
+		{"a writer with a reader's token", []operation{is(acquireShared, 5, 1), is(leave, 5, 1), is(acquire, 5, 2)}, false},
+		{"somebody leaves twice", []operation{is(acquireShared, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(leave, 5, 1)}, false},
+		{"a writer lets readers in", []operation{is(acquire, 5, 1), is(downgrade, 5, 1), is(acquireShared, 5, 2), is(leave, 5, 1), is(leave, 5, 2)}, true},
+		{"a writer that let readers in holds on", []operation{is(acquire, 5, 1), is(downgrade, 5, 1), is(acquire, 6, 2)}, false},
+		{"readers read in any order", []operation{is(acquireShared, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(look, 5, 1)}, true},
+		{"a write under a later reader", []operation{is(acquire, 5, 1), is(expire, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(use, 5, 1)}, false},
+		{"which is refused", []operation{is(acquire, 5, 1), is(expire, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(refuse, 5, 1)}, true},
+		{"a read after a later write", []operation{is(acquireShared, 5, 1), is(leave, 5, 1), is(acquire, 6, 2), is(use, 6, 2), is(look, 5, 1)}, false},
+		{"which is refused, too", []operation{is(acquireShared, 5, 1), is(leave, 5, 1), is(acquire, 6, 2), is(use, 6, 2), is(refuseLook, 5, 1)}, true},
+		{"a read that is refused for another read", []operation{is(acquireShared, 5, 1), is(acquireShared, 6, 2), is(look, 6, 2), is(refuseLook, 5, 1)}, false},
+	}
+	for _, test := range tests {
+		var m mutex
+		for i, o := range test.ops {
+			next, possible := m.step(o)
+			if want := i < len(test.ops)-1 || test.last; possible != want {
+				t.Errorf("%s: %v of %d is possible: %t; want %t", test.name, o, o.id, possible, want)
+			}
+			m = next
+		}
+	}
+}
+
 func TestMutexModel(t *testing.T) {
 	tests := []struct {
 		ops  string
@@ -53,7 +90,10 @@ func TestMutexModel(t *testing.T) {
 
 // find returns the operations with an action and a token.
 func find(ops []porcupine.Operation, o operation) []porcupine.Operation {
-	return slices.DeleteFunc(slices.Clone(ops), func(op porcupine.Operation) bool { return op.Input != o })
+	return slices.DeleteFunc(slices.Clone(ops), func(op porcupine.Operation) bool {
+		is := op.Input.(operation)
+		return is.action != o.action || is.token != o.token
+	})
 }
 
 func operationsOf(t *testing.T, texts ...string) []porcupine.Operation {
@@ -74,15 +114,15 @@ func TestEndings(t *testing.T) {
 		op       operation
 		from, to int64
 	}{
-		{"a clean release", nil, "", operation{release, 10}, 500, 520},
-		{"a clean release after a fault", nil, "450 fault fault=x breaks=y\n451 healed fault=x", operation{release, 10}, 450, 520},
-		{"a fault before", nil, "1 fault fault=x\n2 fault fault=z breaks=y\n3 healed fault=z", operation{release, 11}, 0, 0},
-		{"a lost lock: until it ended", nil, "", operation{expire, 11}, 1690, 1700},
-		{"a lost lock that said so early", []string{"1710", "1500 ended 2.1 text=lost"}, "", operation{expire, 11}, 1500, 1700},
-		{"a lost lock after a fault", nil, "900 fault fault=x breaks=y\n901 healed fault=x", operation{expire, 11}, 900, 1700},
-		{"a release that never returned", []string{"520", ""}, "", operation{expire, 10}, 500, 510},
-		{"no release at all", []string{"500 release", "", "520", "", "310", "310 extended 1.1 until=505"}, "", operation{expire, 10}, 505 + 585, 510 + 580},
-		{"the last one was lost", []string{"5160", "", "5170", ""}, "", operation{expire, 21}, 0, 0},
+		{"a clean release", nil, "", operation{release, 10, 0}, 500, 520},
+		{"a clean release after a fault", nil, "450 fault fault=x breaks=y\n451 healed fault=x", operation{release, 10, 0}, 450, 520},
+		{"a fault before", nil, "1 fault fault=x\n2 fault fault=z breaks=y\n3 healed fault=z", operation{release, 11, 0}, 0, 0},
+		{"a lost lock: until it ended", nil, "", operation{expire, 11, 0}, 1690, 1700},
+		{"a lost lock that said so early", []string{"1710", "1500 ended 2.1 text=lost"}, "", operation{expire, 11, 0}, 1500, 1700},
+		{"a lost lock after a fault", nil, "900 fault fault=x breaks=y\n901 healed fault=x", operation{expire, 11, 0}, 900, 1700},
+		{"a release that never returned", []string{"520", ""}, "", operation{expire, 10, 0}, 500, 510},
+		{"no release at all", []string{"500 release", "", "520", "", "310", "310 extended 1.1 until=505"}, "", operation{expire, 10, 0}, 505 + 585, 510 + 580},
+		{"the last one was lost", []string{"5160", "", "5170", ""}, "", operation{expire, 21, 0}, 0, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -103,7 +143,7 @@ func TestEndings(t *testing.T) {
 // A client that was killed leaves its acquisition open: it may or may not have
 // taken effect, whatever the others do.
 func TestKilledClientLeavesItsAcquisitionOpen(t *testing.T) {
-	if got := operationsOf(t, good); len(find(got, operation{acquire, 0})) != 0 {
+	if got := operationsOf(t, good); len(find(got, operation{acquire, 0, 0})) != 0 {
 		t.Errorf("an acquisition without token is among %+v", got)
 	}
 	// Its token was used, so it took effect, by then, and ended at some time.

@@ -36,6 +36,12 @@ func (r Report) String() string {
 	line("  checked: %s", strings.Join(r.Checked, ", "))
 	line("  %d client processes; acquisitions: %d done, %d failed, %d unknown; %d extensions",
 		r.Clients, r.Acquired, r.Failed, r.Unknown, r.Extended)
+	if r.Shared+r.Downgraded > 0 {
+		line("  shared: %d acquisitions, %d pairs at the same time, %d holders let others in", r.Shared, r.Beside, r.Downgraded)
+	}
+	if h.Locks == "lead" {
+		line("  followers saw %d changes of who leads", r.Followed)
+	}
 	if h.Watched {
 		line("  locks: %d were held on while a node failed their client, %d were lost", r.Stood, r.Gone)
 	}

@@ -26,9 +26,16 @@ func (x *examination) tokens() {
 				x.violated(e.At, promise, x.tokensExcuse(e.At), text)
 			}
 		}
+		if e.Kind == Downgrade {
+			checker.Shares(name, t.id())
+		}
 		if !known[t] {
 			known[t] = true
-			found(Tokens, checker.Acquired(name, t.id(), token, time.Duration(t.asked), time.Duration(e.At)))
+			acquired := checker.Acquired
+			if t.shared {
+				acquired = checker.AcquiredShared
+			}
+			found(Tokens, acquired(name, t.id(), token, time.Duration(t.asked), time.Duration(e.At)))
 			renewed[t] = e.Until
 			continue
 		}
@@ -61,7 +68,13 @@ func (x *examination) resource() {
 		name := slices.Index(x.Header.Names, e.Name)
 		last := accounts[e.Name]
 		if e.Kind == ReadValue {
-			checker.Read(name, fence.Token(e.Token))
+			read := checker.Read
+			if e.Shared {
+				read = checker.ReadShared
+			}
+			if v := read(name, fence.Token(e.Token)); v != "" && x.Header.Tokens() {
+				x.violated(e.At, Resource, "", fmt.Sprintf("%q: %v, %v after the start: %s", t.name, t, x.since(e.At), v))
+			}
 			if e.Value != last.value {
 				x.violated(e.At, Coherence, "", fmt.Sprintf("%q: %v, %v after the start, read %d, and the value was %d", t.name, t, x.since(e.At), e.Value, last.value))
 			}
@@ -99,7 +112,7 @@ func (x *examination) progress() {
 	alive := make(map[int]bool)
 	most := 0
 	for _, e := range x.Events {
-		other := e.Kind == Missed || e.Kind == Absent || e.Kind == ReadValue || e.Kind == Wrote || e.Kind == Refused
+		other := e.Kind == Missed || e.Kind == Absent || e.Kind == Follows || e.Kind == ReadValue || e.Kind == Wrote || e.Kind == Refused
 		if e.At >= x.quiet && e.Client > 0 && !other {
 			alive[e.Client] = true
 			most = max(most, e.Client)

@@ -8,6 +8,7 @@ const (
 	Extension = "extension" // one that was carried: nobody with a larger token had it before that began
 	Resource  = "resource"  // no stale write was applied, and no update was lost
 	Healing   = "healing"   // no lock is lost while a majority of the nodes does what it should
+	Following = "following" // who follows goes back to no smaller term, and knows who has it
 	Progress  = "progress"  // once nothing fails any more, every client gets every name
 	Leftovers = "leftovers" // no leases on the servers, no goroutines in the clients
 	Porcupine = "porcupine" // some order of all operations is one of a fenced mutex
@@ -32,6 +33,10 @@ type Report struct {
 
 	Clients    int // processes
 	Acquired   int
+	Shared     int // of these, to share the name
+	Beside     int // pairs that held a name at the same time, as those who share it may
+	Downgraded int // calls
+	Followed   int // changes of who leads, as clients saw them
 	Failed     int
 	Unknown    int // acquisitions whose outcome nobody knows
 	Extended   int

@@ -51,6 +51,8 @@ func scriptEvent(fields []string) (e Event, err error) {
 			if _, err := fmt.Sscanf(f, "%d.%d", &e.Client, &e.Op); err != nil {
 				return e, err
 			}
+		case value == "true":
+			object[key] = true
 		case err != nil:
 			object[key] = strings.ReplaceAll(value, "_", " ")
 		case key == "at" || key == "until":

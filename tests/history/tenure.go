@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -13,6 +14,9 @@ type tenure struct {
 	asked      int64
 	start      int64 // when its client is known to have it
 	token      uint64
+	shared     bool  // it was asked for to be shared
+	shares     int64 // when it began to let others share the name: asked, if shared
+	downgraded int64 // when it is known that they may
 	until      int64 // the latest that its client has claimed
 	ended      int64
 	release    int64
@@ -42,6 +46,11 @@ func (t *tenure) end() int64 {
 		}
 	}
 	return max(end, t.start)
+}
+
+// sharedWith reports whether a later one of the same name may be held beside it.
+func (t *tenure) sharedWith(later *tenure) bool {
+	return later.shared && t.shares != 0 && t.shares <= later.start
 }
 
 // record is a history whose events were found to fit together.
@@ -121,6 +130,12 @@ func (r *record) add(i int, e Event, attempts map[attempt]*tenure) error {
 	if !slices.Contains(r.Header.Names, e.Name) {
 		return fmt.Errorf("the header does not have the name %q", e.Name)
 	}
+	if e.Kind == Follows {
+		if e.Client <= 0 {
+			return errors.New("it does not say which client")
+		}
+		return nil
+	}
 	if e.Client <= 0 || e.Op <= 0 {
 		return fmt.Errorf("it does not say which client and op")
 	}
@@ -130,8 +145,11 @@ func (r *record) add(i int, e Event, attempts map[attempt]*tenure) error {
 		if t != nil {
 			return fmt.Errorf("%v has begun before", t)
 		}
-		attempts[key] = &tenure{name: e.Name, client: e.Client, op: e.Op, asked: e.At}
-		r.of[i] = attempts[key]
+		t = &tenure{name: e.Name, client: e.Client, op: e.Op, asked: e.At, shared: e.Shared}
+		if e.Shared {
+			t.shares, t.downgraded = e.At, e.At
+		}
+		attempts[key], r.of[i] = t, t
 		return nil
 	}
 	if t == nil || t.name != e.Name {
@@ -187,6 +205,21 @@ func (r *record) advance(i int, e Event, t *tenure) error {
 	case Ended:
 		if t.ended == 0 {
 			t.ended = e.At
+		}
+	case Wrote:
+		if t.shares != 0 {
+			return fmt.Errorf("%v shares the name, and is not to write", t)
+		}
+	case Downgrade:
+		if t.shares == 0 {
+			t.shares = e.At
+		}
+	case Downgraded:
+		if t.shares == 0 {
+			return fmt.Errorf("%v did not begin to share it", t)
+		}
+		if e.Text == "" && t.downgraded == 0 {
+			t.downgraded = e.At
 		}
 	case Release:
 		if t.release == 0 {

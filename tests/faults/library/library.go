@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,7 +65,7 @@ func Open(c Config) (Locker, error) {
 	case Redislock:
 		return openRedislock(c)
 	case Broken:
-		return &brokenLocker{ttl: c.TTL}, nil
+		return &brokenLocker{ttl: c.TTL, label: c.Label}, nil
 	}
 	return nil, fmt.Errorf("unknown library %q: there are %s", c.Library, strings.Join(All, ", "))
 }
@@ -103,8 +104,10 @@ func (l fenlockLocker) Acquire(ctx context.Context, name string) (Lease, error) 
 
 // brokenLocker grants everything to everybody, with tokens that grow.
 type brokenLocker struct {
-	ttl  time.Duration
-	last atomic.Uint64
+	ttl   time.Duration
+	label string
+	last  atomic.Uint64
+	leads sync.Map // by name: the token
 }
 
 func (l *brokenLocker) TryAcquire(ctx context.Context, _ string) (Lease, error) {

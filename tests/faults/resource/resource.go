@@ -59,7 +59,7 @@ func (r *Server) Used() bool {
 func (r *Server) serve(w http.ResponseWriter, request *http.Request) {
 	var e history.Event
 	err := json.NewDecoder(request.Body).Decode(&e)
-	if err != nil || e.Kind != history.ReadValue && e.Kind != history.Wrote {
+	if err != nil || e.Kind != history.ReadValue && (e.Kind != history.Wrote || e.Shared) {
 		http.Error(w, "neither a read nor a write", http.StatusBadRequest)
 		return
 	}
@@ -68,21 +68,25 @@ func (r *Server) serve(w http.ResponseWriter, request *http.Request) {
 		defer r.mu.Unlock()
 		if e.Kind == history.ReadValue {
 			e.Value = r.values[e.Name]
+		} else {
+			r.values[e.Name] = e.Value
 		}
-		r.values[e.Name] = e.Value
 		r.note(e)
 		return nil
 	}
-	if r.guarded {
-		err = r.guard.Do(context.Background(), e.Name, fence.Token(e.Token), do)
-	} else {
+	switch {
+	case !r.guarded:
 		err = do()
+	case e.Shared:
+		err = r.guard.Read(context.Background(), e.Name, fence.Token(e.Token), do)
+	default:
+		err = r.guard.Do(context.Background(), e.Name, fence.Token(e.Token), do)
 	}
 	switch {
 	case errors.Is(err, fence.ErrStale):
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.note(history.Event{Kind: history.Refused, Name: e.Name, Client: e.Client, Op: e.Op, Token: e.Token})
+		r.note(history.Event{Kind: history.Refused, Name: e.Name, Shared: e.Shared, Client: e.Client, Op: e.Op, Token: e.Token})
 		http.Error(w, err.Error(), http.StatusConflict)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -116,7 +120,8 @@ func NewClient(url string) *Client {
 }
 
 // Do reads the value, or changes it, as an event says: of the kind history.ReadValue or
-// history.Wrote, with who does it. It is sent once: package http sends no POST again that
+// history.Wrote, with who does it. A read may be Shared: beside others', whose tokens it is in no
+// order with. It is sent once: package http sends no POST again that
 // may have arrived.
 func (c *Client) Do(e history.Event) (value int, err error) {
 	body, err := json.Marshal(e)

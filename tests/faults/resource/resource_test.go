@@ -56,6 +56,41 @@ func TestGuardedResource(t *testing.T) {
 	}
 }
 
+// Who shares a name reads in no order with the others who do, but not after a later write, and
+// nobody writes under a later reader.
+func TestSharedReads(t *testing.T) {
+	r, c := start(t, true)
+	shared := func(kind history.Kind, token uint64) history.Event {
+		e := event(kind, token, 0, 0)
+		e.Shared = true
+		return e
+	}
+	for i, s := range []struct {
+		event history.Event
+		value int
+		err   error
+	}{
+		{event(history.Wrote, 5, 0, 1), 1, nil},
+		{shared(history.ReadValue, 7), 1, nil},
+		{shared(history.ReadValue, 6), 1, nil},
+		{event(history.Wrote, 6, 1, 2), 0, ErrStale},
+		{event(history.Wrote, 8, 1, 2), 2, nil},
+		{shared(history.ReadValue, 7), 0, ErrStale},
+	} {
+		if value, err := c.Do(s.event); value != s.value || err != s.err {
+			t.Errorf("step %d: %d, %v; want %d, %v", i, value, err, s.value, s.err)
+		}
+	}
+	if _, err := c.Do(shared(history.Wrote, 9)); err == nil || err == ErrStale {
+		t.Errorf("a write beside others': %v", err)
+	}
+	c.Close()
+	events := r.Close()
+	if len(events) != 6 || events[3].Shared || !events[5].Shared || events[5].Kind != history.Refused {
+		t.Errorf("%+v", events)
+	}
+}
+
 // Without a guard nothing is refused, and its own times are in order.
 func TestUnguardedResource(t *testing.T) {
 	r, _ := start(t, false)

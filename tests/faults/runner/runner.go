@@ -29,6 +29,9 @@ import (
 // Names are the locks that clients use.
 var Names = []string{"red", "green", "blue"}
 
+// moreNames are for clients that take several at a time, as well.
+var moreNames = []string{"white", "black"}
+
 // Bounds of what the runner waits for. They are for what hangs, not for what is slow.
 const (
 	startLimit     = 60 * time.Second
@@ -42,6 +45,7 @@ type Job struct {
 	plan.Setup
 	Seed     uint64
 	Library  string
+	Locks    string // what clients use them for: library.Locks
 	Clients  int
 	Reckless bool   // see worker.Config
 	Rests    bool   // count the leases that are left whenever all clients let go
@@ -118,7 +122,7 @@ func (r *runner) start(t testing.TB, bound time.Duration) error {
 	var err error
 	r.clients, err = worker.Start(dir, r.Clients, worker.Config{
 		Config: library.Config{Library: r.Library, TTL: r.TTL, MaxTTL: r.TTL, NodeTimeout: r.TTL / 4},
-		Names:  Names, Resource: r.resource.URL(), Seed: r.Seed, Reckless: r.Reckless, Life: bound,
+		Locks:  r.Locks, Names: r.names(), Resource: r.resource.URL(), Seed: r.Seed, Reckless: r.Reckless, Life: bound,
 		Shortest: shortest, Longest: longest, Watched: r.Library == library.Fenlock, Traffic: r.Rolling,
 	}, r.cluster.URLs)
 	if err != nil {
@@ -126,6 +130,13 @@ func (r *runner) start(t testing.TB, bound time.Duration) error {
 	}
 	t.Cleanup(r.clients.End)
 	return nil
+}
+
+func (r *runner) names() []string {
+	if r.Locks == library.Several {
+		return slices.Concat(Names, moreNames)
+	}
+	return Names
 }
 
 // holds returns for how long locks are held: over a fault, or over many if they go round.
@@ -346,8 +357,11 @@ func (r *runner) finish() error {
 func (r *runner) header() (history.Header, error) {
 	version, err := r.cluster.Version()
 	h := history.Header{
-		Seed: r.Seed, Library: r.Library, Server: version, Nodes: r.Nodes, Clients: r.Clients, Names: Names,
+		Seed: r.Seed, Library: r.Library, Server: version, Nodes: r.Nodes, Clients: r.Clients, Names: r.names(),
 		TTL: r.TTL, MaxTTL: r.TTL, Watched: r.Library == library.Fenlock, Persistence: string(r.plan.Persistence), Command: r.Command,
+	}
+	if r.Locks != library.Exclusive {
+		h.Locks = r.Locks
 	}
 	if h.Library == library.Broken {
 		h.Library = library.Fenlock // whose promises it breaks

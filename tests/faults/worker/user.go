@@ -44,8 +44,10 @@ type tenure struct {
 	name  string
 	op    int
 	lease library.Lease
-	ended bool         // as noted
-	endAt atomic.Int64 // when its context ended, 0 if it has not
+	// shared: others may share the name, and nothing is written.
+	shared bool
+	ended  bool         // as noted
+	endAt  atomic.Int64 // when its context ended, 0 if it has not
 	// reckless: it goes on writing when the lock has ended.
 	reckless bool
 	// spoilt: it is not known whether a write was done, and so the resource must
@@ -84,8 +86,14 @@ func (t *tenure) noteError(kind history.Kind, err error) {
 
 // round is one round of the user. It ends soon when ctx does.
 func (u *user) round(ctx context.Context) {
+	u.roundOf(ctx, false, func(t *tenure) { t.hold(ctx, u.logUniform(u.config.Shortest, u.config.Longest)) })
+}
+
+// roundOf is a round with one lock, under which work is done.
+func (u *user) roundOf(ctx context.Context, shared bool, work func(t *tenure)) {
 	u.sleep(ctx, u.logUniform(100*time.Microsecond, 100*time.Millisecond))
 	t := u.begin(u.config.Names[u.rng.IntN(len(u.config.Names))])
+	t.shared = shared
 	wait := u.rng.IntN(3) > 0
 	attempt, cancel := u.impatient(ctx, 3)
 	ok := t.acquire(attempt, wait)
@@ -94,7 +102,7 @@ func (u *user) round(ctx context.Context) {
 		u.sleep(ctx, u.logUniform(time.Millisecond, 50*time.Millisecond))
 		return
 	}
-	t.hold(ctx, u.logUniform(u.config.Shortest, u.config.Longest))
+	work(t)
 	late := t.lateWrite()
 	t.release(u.impatient(context.Background(), 6))
 	late()
@@ -102,14 +110,28 @@ func (u *user) round(ctx context.Context) {
 
 // everyName acquires each name once, when nothing fails any more.
 func (u *user) everyName() {
+	for _, name := range u.shuffled() {
+		u.once(name, false)
+	}
+}
+
+// shuffled returns the names in any order.
+func (u *user) shuffled() (names []string) {
 	for _, i := range u.rng.Perm(len(u.config.Names)) {
-		t := u.begin(u.config.Names[i])
-		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-		if t.acquire(ctx, true) {
-			t.count(ctx)
-			t.release(context.WithTimeout(context.Background(), patience))
-		}
-		cancel()
+		names = append(names, u.config.Names[i])
+	}
+	return names
+}
+
+// once acquires a name, uses the resource and lets go.
+func (u *user) once(name string, shared bool) {
+	t := u.begin(name)
+	t.shared = shared
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	if t.acquire(ctx, true) {
+		t.count(ctx)
+		t.release(context.WithTimeout(context.Background(), patience))
 	}
 }
 
@@ -125,12 +147,21 @@ func (u *user) impatient(ctx context.Context, oneOf int) (context.Context, conte
 }
 
 func (t *tenure) acquire(ctx context.Context, wait bool) bool {
-	t.note(history.Event{Kind: history.Acquire})
+	t.note(history.Event{Kind: history.Acquire, Shared: t.shared})
 	call := t.locker.TryAcquire
-	if wait {
+	switch {
+	case t.shared:
+		call = func(ctx context.Context, name string) (library.Lease, error) {
+			return t.full().AcquireShared(ctx, name, wait)
+		}
+	case wait:
 		call = t.locker.Acquire
 	}
-	lease, err := call(ctx, t.name)
+	return t.got(call(ctx, t.name))
+}
+
+// got notes what an acquisition came to, and reports whether the lock is there.
+func (t *tenure) got(lease library.Lease, err error) bool {
 	if err != nil {
 		t.noteError(history.Failed, err)
 		return false
@@ -148,23 +179,30 @@ func (t *tenure) hold(ctx context.Context, d time.Duration) {
 	if !t.reckless {
 		defer context.AfterFunc(t.lease.Context(), cancel)()
 	}
-	for ctx.Err() == nil {
-		switch t.rng.IntN(4) {
-		case 0:
-			t.extend(ctx)
-		case 1:
-			t.sleep(ctx, t.logUniform(time.Millisecond, t.config.TTL/2))
-		default:
-			if !t.count(ctx) {
-				t.seesEnd()
-				return
-			}
-		}
-		if !t.seesEnd() {
-			t.noteUntil(history.Holds)
-		}
+	for ctx.Err() == nil && t.step(ctx) {
+		t.noteHolds()
 	}
 	t.seesEnd()
+}
+
+// step does something under the lock, and reports whether the tenure may go on.
+func (t *tenure) step(ctx context.Context) bool {
+	switch t.rng.IntN(4) {
+	case 0:
+		t.extend(ctx)
+	case 1:
+		t.sleep(ctx, t.logUniform(time.Millisecond, t.config.TTL/2))
+	default:
+		return t.count(ctx)
+	}
+	return true
+}
+
+// noteHolds notes that the lock is held, or that it has ended.
+func (t *tenure) noteHolds() {
+	if !t.seesEnd() {
+		t.noteUntil(history.Holds)
+	}
 }
 
 // seesEnd reports whether the lock has ended, and notes it the first time.
@@ -191,15 +229,15 @@ func (t *tenure) extend(ctx context.Context) {
 	t.noteUntil(history.Extended)
 }
 
-// count adds one to the resource, and reports whether the tenure may go on
-// using it.
+// count adds one to the resource, or reads it if the name is shared, and reports whether the
+// tenure may go on using it.
 func (t *tenure) count(ctx context.Context) bool {
 	value, err := t.use(history.Event{Kind: history.ReadValue})
 	if err != nil {
 		return false
 	}
 	t.sleep(ctx, t.logUniform(10*time.Microsecond, 50*time.Millisecond))
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || t.shared {
 		return true // out of time, or out of the lock
 	}
 	return t.write(value)
@@ -212,8 +250,15 @@ func (t *tenure) write(base int) bool {
 }
 
 // lateWrite reads the resource now, and returns what writes it in a while, when
-// the lock is released and others may have it. Reckless clients do that.
+// the lock is released and others may have it. Reckless clients do that; who shares the name
+// reads only.
 func (t *tenure) lateWrite() (write func()) {
+	if t.reckless && t.shared {
+		return func() {
+			t.sleep(context.Background(), t.logUniform(time.Millisecond, 200*time.Millisecond))
+			t.use(history.Event{Kind: history.ReadValue})
+		}
+	}
 	if !t.reckless || t.spoilt {
 		return func() {}
 	}
@@ -228,7 +273,7 @@ func (t *tenure) lateWrite() (write func()) {
 }
 
 func (t *tenure) use(e history.Event) (value int, err error) {
-	e.Name, e.Client, e.Op, e.Token = t.name, t.config.Client, t.op, uint64(t.lease.Token())
+	e.Name, e.Client, e.Op, e.Token, e.Shared = t.name, t.config.Client, t.op, uint64(t.lease.Token()), t.shared
 	return t.resource.Do(e)
 }
 

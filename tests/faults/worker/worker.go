@@ -26,7 +26,8 @@ const variable = "FENLOCK_FAULTS_WORKER"
 // and Label.
 type Config struct {
 	library.Config
-	Client   int // its number in the history
+	Client   int    // its number in the history
+	Locks    string // what they are used for: library.Locks
 	Names    []string
 	Resource string // its URL
 	Log      string // file for its events
@@ -87,26 +88,29 @@ func run(text string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	u := newUser(config, l, log)
+	u, use := newUser(config, l, log), uses[config.Locks]
 	busy, calm := context.WithCancel(context.Background())
 	defer calm()
 	var others sync.WaitGroup
 	if config.Traffic {
 		others.Go(func() { traffic(busy, l, config.Names) })
 	}
+	if use.beside != nil {
+		others.Go(func() { use.beside(u, busy) })
+	}
 	for quiet := false; !quiet; {
 		order, ctx := orders.last()
 		mode, number, _ := strings.Cut(order, " ")
 		switch mode {
 		case sayGo:
-			u.round(ctx)
+			use.round(u, ctx)
 		case sayRest:
 			fmt.Println(resting, number)
 			<-ctx.Done()
 		case sayQuiet:
 			calm()
 			others.Wait()
-			u.everyName()
+			use.last(u)
 			quiet = true
 		}
 	}

@@ -13,10 +13,19 @@ local register = mark[4] or '0'
 local lease, queue, waiter, stamp = KEYS[1], KEYS[3], ARGV[6], ARGV[7]
 -- Before anything is changed, here too.
 local waiting = redis.call('ZCARD', queue)
+local value = redis.call('GET', lease)
+if not value and waiting == 0 then
+  -- Nobody is there: what follows would come to this, but makes many functions first.
+  local clock = redis.call('TIME')
+  local ends = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000) + ARGV[2])
+  redis.call('SET', lease, 'shared:' .. text .. '\n' .. ends .. ' ' .. text .. ' 0 ' .. ARGV[1], 'PXAT', ends)
+  redis.call('HSET', KEYS[2], ARGV[3], text)
+  return number
+end
 --@queue
 --@shared
 --@call
-local s = read(redis.call('GET', lease))
+local s = read(value)
 local called = s and waiter and remove(s, reserved(waiter))
 local changed, turn = called, called or waiting == 0
 if s and not turn then

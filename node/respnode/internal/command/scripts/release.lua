@@ -21,6 +21,12 @@ if released then
 elseif not waiter and not several then
   return 'lost'
 end
+if several and not waiter and redis.call('ZCARD', queue) == 0 and
+  string.match(holder, '^shared:%d+\n%d+ %d+ %d+ ([^\n]+)$') == ARGV[1] then
+  -- The last of them leaves, and nobody waits: what follows would come to this.
+  redis.call('DEL', lease)
+  return 1
+end
 --@queue
 local freed = released
 if waiter and holder == reserved(waiter) then

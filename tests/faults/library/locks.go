@@ -1,0 +1,134 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+// What clients use locks for. A new use of a Locker, such as slots of which several are taken at
+// a time, is one more line here, a method of Full, and a file of package worker.
+const (
+	Exclusive = "exclusive" // one name, alone
+	Shared    = "shared"    // readers and writers of a name, and writers that let readers in
+	Several   = "several"   // several names at a time, or none
+	Lead      = "lead"      // leaders, and all clients follow them
+)
+
+// Locks are the uses.
+var Locks = []string{Exclusive, Shared, Several, Lead}
+
+// Full is a library whose locks can be used for all of it.
+type Full interface {
+	Locker
+
+	// AcquireShared shares a name with others who want to.
+	AcquireShared(ctx context.Context, name string, wait bool) (Lease, error)
+
+	// AcquireAll takes all names or none. The leases are in the order of the names; release is
+	// of all.
+	AcquireAll(ctx context.Context, names []string) (leases []Lease, release func(ctx context.Context) error, err error)
+
+	// Lead runs work whenever this client leads, until work returns while it does. Work is given
+	// what tells whether the validity has ended, by the clock and not by a timer.
+	Lead(ctx context.Context, name string, work func(ctx context.Context, term fence.Token, leads func() bool) error) error
+
+	// Follow returns whom this client believes to lead: 0 for nobody, or an error.
+	Follow(ctx context.Context, name string) iter.Seq2[fenlock.Leader, error]
+}
+
+// Downgrader is a Lease that others may be let in to share.
+type Downgrader interface {
+	Downgrade(ctx context.Context) error
+}
+
+// Lost reports whether the cause of the end of work's context is that the lead was lost.
+func Lost(cause error) bool { return errors.Is(cause, fenlock.ErrLost) }
+
+func (l fenlockLocker) AcquireShared(ctx context.Context, name string, wait bool) (Lease, error) {
+	if wait {
+		return l.Locker.AcquireShared(ctx, name)
+	}
+	return l.Locker.TryAcquire(ctx, name, fenlock.WithShared())
+}
+
+func (l fenlockLocker) AcquireAll(ctx context.Context, names []string) (leases []Lease, release func(context.Context) error, err error) {
+	locks, err := l.Locker.AcquireAll(ctx, names)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range names {
+		leases = append(leases, locks.Lock(name))
+	}
+	return leases, locks.Release, nil
+}
+
+func (l fenlockLocker) Lead(ctx context.Context, name string, work func(context.Context, fence.Token, func() bool) error) error {
+	return l.Locker.Lead(ctx, name, func(ctx context.Context, term fence.Token) error {
+		// A context that has ended: who does not lead any more asks nobody.
+		ended, end := context.WithCancel(ctx)
+		end()
+		return work(ctx, term, func() bool {
+			_, err := l.TryAcquire(ended, name)
+			return errors.Is(err, fenlock.ErrNested)
+		})
+	})
+}
+
+func (l fenlockLocker) Follow(ctx context.Context, name string) iter.Seq2[fenlock.Leader, error] {
+	return l.Admin().Follow(ctx, name)
+}
+
+func (l *brokenLocker) AcquireShared(ctx context.Context, name string, _ bool) (Lease, error) {
+	return l.TryAcquire(ctx, name)
+}
+
+func (l *brokenLocker) AcquireAll(ctx context.Context, names []string) (leases []Lease, release func(context.Context) error, err error) {
+	for _, name := range names {
+		lease, err := l.TryAcquire(ctx, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		leases = append(leases, lease)
+	}
+	return leases, func(ctx context.Context) error {
+		var errs []error
+		for _, lease := range leases {
+			errs = append(errs, lease.Release(ctx))
+		}
+		return errors.Join(errs...)
+	}, nil
+}
+
+func (l *brokenLocker) Lead(ctx context.Context, name string, work func(context.Context, fence.Token, func() bool) error) error {
+	lease, err := l.TryAcquire(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer lease.Release(ctx)
+	l.leads.Store(name, lease.Token())
+	return work(ctx, lease.Token(), func() bool { return true })
+}
+
+// Follow takes itself for the leader, and then another one that was there before.
+func (l *brokenLocker) Follow(ctx context.Context, name string) iter.Seq2[fenlock.Leader, error] {
+	return func(yield func(fenlock.Leader, error) bool) {
+		for ctx.Err() == nil {
+			if term, ok := l.leads.Load(name); ok {
+				for _, before := range []fence.Token{0, 1} {
+					if !yield(fenlock.Leader{Term: term.(fence.Token) - before, Label: l.label}, nil) {
+						return
+					}
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(l.ttl / 10):
+			}
+		}
+	}
+}
