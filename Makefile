@@ -37,7 +37,7 @@ search-shared: ## explore names that are shared further than make test does
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
 	go run ./internal/sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
 
-faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on, on ENGINE (valkey), LOCKS (exclusive, or shared, several, lead); FAULTS="-h" lists engines and flags
+faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on, on ENGINE (valkey), LOCKS (exclusive, or shared, several, slots, lead); FAULTS="-h" lists engines and flags
 	cd tests && go run ./faults -engine $${ENGINE:-valkey} -locks $${LOCKS:-exclusive} -histories $${HISTORIES:-100} -seconds $${LASTING:-30} -seed $${SEED:-1} $(FAULTS)
 
 compare: setup ## the same faults for fenlock, redsync and redislock: what each of them loses, in HISTORIES (3) of LASTING seconds (10)

@@ -11,7 +11,7 @@
 // ZooKeeper never do: that a server forgets its leases and is out for a while, as PostgreSQL
 // does after a crash, is for the lock to bear.
 //
-// The locks are plain ones, or with -locks names that are shared, several names at a time, or a
+// The locks are plain ones, or with -locks names that are shared, several names at a time, slots, or a
 // lead with followers: package worker has a file for each.
 //
 // The packages, each of which imports only those after it:

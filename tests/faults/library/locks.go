@@ -4,23 +4,25 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math/rand/v2"
 	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 )
 
-// What clients use locks for. A new use of a Locker, such as slots of which several are taken at
-// a time, is one more line here, a method of Full, and a file of package worker.
+// What clients use locks for. A new use of a Locker is one more line here, a method of Full, and a
+// file of package worker.
 const (
 	Exclusive = "exclusive" // one name, alone
 	Shared    = "shared"    // readers and writers of a name, and writers that let readers in
 	Several   = "several"   // several names at a time, or none
+	Slots     = "slots"     // slots of one name
 	Lead      = "lead"      // leaders, and all clients follow them
 )
 
 // Locks are the uses.
-var Locks = []string{Exclusive, Shared, Several, Lead}
+var Locks = []string{Exclusive, Shared, Several, Slots, Lead}
 
 // Full is a library whose locks can be used for all of it.
 type Full interface {
@@ -32,6 +34,9 @@ type Full interface {
 	// AcquireAll takes all names or none. The leases are in the order of the names; release is
 	// of all.
 	AcquireAll(ctx context.Context, names []string) (leases []Lease, release func(ctx context.Context) error, err error)
+
+	// Slots returns what takes one of so many slots of a name, and which.
+	Slots(name string, n int) (func(ctx context.Context, wait bool) (int, Lease, error), error)
 
 	// Lead runs work whenever this client leads, until work returns while it does. Work is given
 	// what tells whether the validity has ended, by the clock and not by a timer.
@@ -65,6 +70,21 @@ func (l fenlockLocker) AcquireAll(ctx context.Context, names []string) (leases [
 		leases = append(leases, locks.Lock(name))
 	}
 	return leases, locks.Release, nil
+}
+
+func (l fenlockLocker) Slots(name string, n int) (func(ctx context.Context, wait bool) (int, Lease, error), error) {
+	slots, err := l.Locker.Slots(name, n)
+	return func(ctx context.Context, wait bool) (int, Lease, error) {
+		take := slots.TryAcquire
+		if wait {
+			take = slots.Acquire
+		}
+		slot, err := take(ctx)
+		if err != nil {
+			return 0, nil, err
+		}
+		return slot.Number(), slot, nil
+	}, err
 }
 
 func (l fenlockLocker) Lead(ctx context.Context, name string, work func(context.Context, fence.Token, func() bool) error) error {
@@ -101,6 +121,13 @@ func (l *brokenLocker) AcquireAll(ctx context.Context, names []string) (leases [
 			errs = append(errs, lease.Release(ctx))
 		}
 		return errors.Join(errs...)
+	}, nil
+}
+
+func (l *brokenLocker) Slots(name string, n int) (func(ctx context.Context, wait bool) (int, Lease, error), error) {
+	return func(ctx context.Context, _ bool) (int, Lease, error) {
+		lease, err := l.TryAcquire(ctx, name)
+		return rand.IntN(n), lease, err
 	}, nil
 }
 

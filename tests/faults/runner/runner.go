@@ -133,8 +133,11 @@ func (r *runner) start(t testing.TB, bound time.Duration) error {
 }
 
 func (r *runner) names() []string {
-	if r.Locks == library.Several {
+	switch r.Locks {
+	case library.Several:
 		return slices.Concat(Names, moreNames)
+	case library.Slots:
+		return []string{Names[0] + "#0", Names[0] + "#1", Names[0] + "#2"}
 	}
 	return Names
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/fenlock/fenlock/tests/faults/library"
 )
 
-// use is what a client does with locks of some kind. One of slots is a line in uses and a file
-// like shared.go.
+// use is what a client does with locks of some kind.
 type use struct {
 	// round is one round, which ends soon when ctx does.
 	round func(u *user, ctx context.Context)
@@ -25,6 +24,7 @@ var uses = map[string]use{
 	library.Exclusive: {round: (*user).round, last: (*user).everyName},
 	library.Shared:    {round: (*user).shareRound, last: (*user).everyNameShared},
 	library.Several:   {round: (*user).severalRound, last: (*user).allNames},
+	library.Slots:     {round: (*user).slotRound, last: (*user).everyName},
 	library.Lead:      {round: (*user).leadRound, last: (*user).everyName, beside: (*user).follow},
 }
 

@@ -25,6 +25,7 @@ type user struct {
 	log      *eventLog
 	rng      *rand.Rand
 	op       int // number of the last acquisition
+	slot     func(ctx context.Context, wait bool) (int, library.Lease, error)
 }
 
 // patience bounds a call whose context is not cancelled earlier. It is far more
