@@ -91,6 +91,8 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 		return c, fmt.Errorf("what is -locks %q? There are %s", c.Locks, strings.Join(library.Locks, ", "))
 	case c.Locks != library.Exclusive && (c.Library != library.Fenlock || c.compares):
 		return c, errors.New("-locks is for fenlock: the other libraries, and -compare, have exclusive ones")
+	case c.Locks == library.Shared && slices.ContainsFunc(group.Engines, func(e *cluster.Engine) bool { return e.Alone }):
+		return c, fmt.Errorf("the nodes of -engine %s lease a name to one holder only, so that there are no -locks shared", group.Name)
 	case flags.NArg() > 0:
 		return c, fmt.Errorf("what is %q? There are flags only", flags.Arg(0))
 	case c.histories < 1 || c.Seconds < 1 || c.parallel < 1 || c.Clients < 1 || *nodes < 1:

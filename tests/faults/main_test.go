@@ -68,19 +68,20 @@ func TestAgain(t *testing.T) {
 
 func TestWrongFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"-only kil":                 `no kind of fault "kil"`,
-		"-only kill,wipe,flush":     "one kind of fault or two",
-		"-library zookeeper":        "fenlock, redsync, redislock",
-		"-histories 0":              "at least 1",
-		"-parallel -1":              "at least 1",
-		"campaign":                  "flags only",
-		"-nodes 0":                  "at least 1",
-		"-engine oracle":            "valkey, postgres, mysql, etcd, zookeeper, mixed",
-		"-engine etcd -kinds wipe":  `no kind of fault "wipe"`,
-		"-engine etcd -compare":     "for Valkey",
-		"-locks read":               "exclusive, shared, several, lead",
-		"-locks lead -compare":      "-locks is for fenlock",
-		"-seconds 1 -kinds kill,no": `no kind of fault "no"`,
+		"-only kil":                  `no kind of fault "kil"`,
+		"-only kill,wipe,flush":      "one kind of fault or two",
+		"-library zookeeper":         "fenlock, redsync, redislock",
+		"-histories 0":               "at least 1",
+		"-parallel -1":               "at least 1",
+		"campaign":                   "flags only",
+		"-nodes 0":                   "at least 1",
+		"-engine oracle":             "valkey, postgres, mysql, etcd, zookeeper, mixed",
+		"-engine etcd -kinds wipe":   `no kind of fault "wipe"`,
+		"-engine etcd -compare":      "for Valkey",
+		"-locks read":                "exclusive, shared, several, lead",
+		"-engine etcd -locks shared": "lease a name to one holder only",
+		"-locks lead -compare":       "-locks is for fenlock",
+		"-seconds 1 -kinds kill,no":  `no kind of fault "no"`,
 	} {
 		_, err := parse(strings.Fields(args), &bytes.Buffer{})
 		if err == nil || !strings.Contains(err.Error(), want) {

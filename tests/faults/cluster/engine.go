@@ -25,6 +25,9 @@ type Engine struct {
 	// Crash is what a crash costs a server, Start what each start does. nil: nothing.
 	Crash, Start func(Persistence) Loss
 
+	// Alone: its nodes lease a name to one holder only (they are no node.Sharer).
+	Alone bool
+
 	// preloads: the server's clock can be moved by a library that it preloads.
 	preloads bool
 
