@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples/natsnode fence/fencepgx integration/otel cmd/fenlock tests bench deploy/check
 
-.PHONY: help build man setup test race interop search-three search-shared sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man setup test race interop search-three search-shared search-handover sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy
 
 help: ## list the targets
@@ -33,6 +33,9 @@ search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m
 
 search-shared: ## explore names that are shared further than make test does
 	SEARCH_SHARED=1 go test -count=1 -timeout 0 -run EveryInterleavingShared -v ./internal/core
+
+search-handover: ## explore locks that are handed over further than make test does
+	SEARCH_HANDOVER=1 go test -count=1 -timeout 0 -run EveryInterleavingHandover -v ./internal/core
 
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
 	go run ./internal/sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}

@@ -35,6 +35,9 @@ var (
 	// ErrReleased: the lock was released by its holder.
 	ErrReleased = errors.New("fenlock: the lock was released")
 
+	// ErrExported: the lock was exported (Lock.Export), for another process to go on with.
+	ErrExported = errors.New("fenlock: the lock was exported")
+
 	// ErrNested: the caller's own call chain holds the lock (its context is from a Do, or
 	// a Locker.Lock, of that name), and would wait for itself. The error matches ErrHeld too.
 	ErrNested = errors.New("fenlock: held by the caller itself")
@@ -105,7 +108,7 @@ func (e *SlotsError) Is(target error) bool { return target == ErrSlots }
 // QuorumError is the error for an operation that too few nodes answered, or
 // answered too late. It matches ErrNoQuorum, and whatever its nodes' errors match.
 type QuorumError struct {
-	Op    string // "acquire", "extend", "release", "inspect", "list" or "force release"
+	Op    string // "acquire", "adopt", "extend", "release", "inspect", "list" or "force release"
 	Name  string
 	Nodes int // N
 	Need  int // the quorum

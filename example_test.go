@@ -248,3 +248,44 @@ func ExampleGroups_RaiseTokens() {
 	fmt.Println("the third group has its share of the names")
 	// Output: the third group has its share of the names
 }
+
+// A process that is to be replaced, by a new version of itself for example, hands its lock over instead of
+// releasing it: who waits in line does not get in between. The text goes by a pipe to the new process, and to nobody else.
+func ExampleLock_Export() {
+	store := memnode.New("n")
+	locker := func() *fenlock.Locker { // of each process
+		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{store.Share()}})
+		if err != nil {
+			log.Fatal(err)
+		}
+		return l
+	}
+	before, after, ctx := locker(), locker(), context.Background()
+	defer before.Close()
+	defer after.Close()
+
+	lock, err := before.Acquire(ctx, "orders/42")
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := lock.Export(ctx)
+	if err != nil {
+		log.Fatal(err) // and it is still held, unless that matches ErrLost
+	}
+	fmt.Println("over for the one:", errors.Is(context.Cause(lock.Context()), fenlock.ErrExported))
+
+	adopted, err := after.Adopt(ctx, text)
+	switch {
+	case errors.Is(err, fenlock.ErrLost):
+		log.Fatal("too late: acquire it, and look what is left to do")
+	case errors.Is(err, fenlock.ErrNoQuorum):
+		log.Fatal("the nodes are down: try again, with the same text")
+	case err != nil:
+		log.Fatal(err)
+	}
+	defer adopted.Release(ctx)
+	fmt.Println("the other one holds", adopted.Name(), "with the same token:", adopted.Token() == lock.Token())
+	// Output:
+	// over for the one: true
+	// the other one holds orders/42 with the same token: true
+}

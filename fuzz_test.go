@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -204,6 +206,39 @@ func FuzzConfig(f *testing.F) {
 		if used.NodeTimeout < time.Millisecond || used.NodeTimeout > used.TTL/4 || used.MaxHold == 0 || used.MaxHold > 0 && used.MaxHold < used.TTL ||
 			used.Label == "" || !printable(used.Label) || len(used.Label) > 128 {
 			t.Errorf("the defaults of %+v do not fit: %+v", config, used)
+		}
+	})
+}
+
+// FuzzExports parses any text: what is taken for an exported lock is the text of that one and no other, and
+// none is in an error.
+func FuzzExports(f *testing.F) {
+	for _, e := range []exported{
+		{name: "a", group: shortHash("n"), Exported: shell.Exported{Token: 1, Mark: 1, Terms: shell.Terms{TTL: 1}}},
+		{name: strings.Repeat("ä", 200), group: shortHash(""), Exported: shell.Exported{Token: 7, Mark: fence.MaxToken,
+			Terms: shell.Terms{TTL: time.Hour, MaxHold: 1, AtLeast: time.Second, Shared: true}}},
+	} {
+		e.Holder = node.NewHolder([node.IDLength]byte([]byte("00112233445566778899aabbccddeeff")), time.Now(), 0, "me")
+		text := encodeExport(e)
+		if got, err := parseExport(" " + text + "\n"); err != nil || encodeExport(got) != text {
+			f.Fatalf("%+v, %v", got, err)
+		}
+		f.Add(text)
+		f.Add(text[:len(text)/2])
+		f.Add(strings.Replace(text, "-1.", "-2.", 1))
+		e.Token, e.Mark = 9, 8
+		f.Add(encodeExport(e))
+		e.name = ""
+		f.Add(encodeExport(e))
+	}
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := parseExport(text)
+		switch {
+		case err == nil && (encodeExport(e) != strings.TrimSpace(text) || e.Mark < e.Token || e.TTL <= 0 || CheckName(e.name) != nil):
+			t.Errorf("%q: %+v", text, e)
+		case err != nil && (!errors.Is(err, ErrInvalid) || len(text) > 40 && strings.Contains(err.Error(), text)):
+			t.Errorf("%q: %v", text, err)
 		}
 	})
 }

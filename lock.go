@@ -39,6 +39,8 @@ type Lock struct {
 	// with is held, extended and released along: the lock of the same name on the group that the name
 	// leaves (pair.go), or of a slot the name that it shares with others (slots.go). Mostly nil.
 	with *Lock
+
+	adopted node.Holder // see Locker.Adopt; empty if it was not
 }
 
 // Format prints the name and nothing else, in particular not the identity of the
@@ -62,8 +64,8 @@ func (k *Lock) Token() fence.Token {
 
 // Context returns a context that is cancelled when the lock is released, lost
 // or out of validity, whichever comes first, and before the lease can have
-// ended on a majority of nodes. context.Cause then matches ErrReleased, ErrLost
-// or ErrMaxHold. It has the values of the context that the lock was acquired
+// ended on a majority of nodes. context.Cause then matches ErrReleased, ErrLost,
+// ErrMaxHold or ErrExported. It has the values of the context that the lock was acquired
 // with, but not its end.
 //
 // A process that is paused learns of it late, as from every timer. What it
@@ -86,7 +88,7 @@ func (k *Lock) Remaining() time.Duration {
 // that nobody else held the lock from its acquisition up to this call.
 //
 // An error that matches ErrNoQuorum means that the extension failed but the
-// lock is still held for Remaining. ErrLost, ErrMaxHold and ErrReleased mean
+// lock is still held for Remaining. ErrLost, ErrMaxHold, ErrReleased and ErrExported mean
 // that it is not held any more. If ctx ends first, the extension goes on
 // without its caller.
 func (k *Lock) Extend(ctx context.Context) error {
@@ -150,7 +152,8 @@ func (x *extension) Extended(f shell.Failure) {
 //
 // Nil means that a majority of nodes is free of the lease, and that the lock
 // was held up to this call. ErrLost or ErrMaxHold: it was not held any more;
-// leases that were left are removed. ErrReleased: it was released before.
+// leases that were left are removed. ErrReleased: it was released before. ErrExported: it is
+// another process's, or nobody's any more; nothing was sent.
 // ErrNoQuorum: too few nodes answered; the leases there end by themselves
 // within a TTL, or at the end of WithMinHold if that is later.
 func (k *Lock) Release(ctx context.Context) error {
@@ -196,7 +199,10 @@ func (k *Lock) holdWith(with *Lock) {
 
 // awaitRelease returns what a release has come to that was begun.
 func (k *Lock) awaitRelease(ctx context.Context, why shell.Failure, before bool) error {
-	if before {
+	switch {
+	case before && why.Failed():
+		return k.errorOf(&why)
+	case before:
 		return fmt.Errorf("%w before: %q", ErrReleased, k.name)
 	}
 	lost := k.errorOf(&why)
@@ -336,8 +342,11 @@ func (o *owner) Done(f shell.Failure) {
 func (o *owner) Ended(why shell.Failure, left time.Duration) {
 	k := (*Lock)(o)
 	err := k.errorOf(&why)
+	if k.adopted != "" {
+		k.locker.adopted.Delete(k.adopted)
+	}
 	k.cancel(err)
-	if why.Reason == core.LetGo {
+	if why.Reason == core.LetGo || why.Reason == core.Exported {
 		err = nil
 	} else {
 		go k.lost()
@@ -393,9 +402,14 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 		return fmt.Errorf("%w: %q: %v", ErrMaxHold, k.name, k.acquisition.Terms().MaxHold)
 	case core.LetGo:
 		return releasedError{k}
+	case core.Exported:
+		return exportedError{k}
 	}
-	n := len(k.locker.config.Nodes)
-	return &QuorumError{Op: f.Op.String(), Name: k.name, Nodes: n, Need: node.Quorum(n), Late: f.Reason == core.TooLate, Errors: k.nodeErrors(f)}
+	n, op := len(k.locker.config.Nodes), f.Op.String()
+	if f.Op == core.Extend && k.ctx == nil {
+		op = "adopt" // nothing else is extended before it is held
+	}
+	return &QuorumError{Op: op, Name: k.name, Nodes: n, Need: node.Quorum(n), Late: f.Reason == core.TooLate, Errors: k.nodeErrors(f)}
 }
 
 func (k *Lock) nodeErrors(f *shell.Failure) (all []NodeError) {
@@ -424,3 +438,10 @@ type releasedError struct{ lock *Lock }
 func (e releasedError) Error() string { return fmt.Sprintf("%v: %q", ErrReleased, e.lock.name) }
 
 func (e releasedError) Unwrap() error { return ErrReleased }
+
+// exportedError is ErrExported in the same way.
+type exportedError struct{ lock *Lock }
+
+func (e exportedError) Error() string { return fmt.Sprintf("%v: %q", ErrExported, e.lock.name) }
+
+func (e exportedError) Unwrap() error { return ErrExported }

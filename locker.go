@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/shell"
@@ -17,6 +18,7 @@ type Locker struct {
 	client  *shell.Client
 	running running // goroutines that wait for nodes
 	events  events
+	adopted sync.Map // the holders of locks that are, or are being, adopted
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
@@ -142,6 +144,13 @@ func (l *Locker) acquireUntil(ctx, values context.Context, name string, terms sh
 
 // start begins an acquisition. Each has its finish.
 func (l *Locker) start(ctx, values context.Context, name string, terms shell.Terms, begin begin) *Lock {
+	k := l.newLock(ctx, values, name)
+	begin(&k.acquisition, k.base, name, terms, (*owner)(k))
+	return k
+}
+
+// newLock makes what an acquisition is told to.
+func (l *Locker) newLock(ctx, values context.Context, name string) *Lock {
 	k := &Lock{locker: l, name: name, caller: ctx, base: values, done: make(chan struct{}, 2)}
 	if values.Done() != nil {
 		k.base = context.WithoutCancel(values)
@@ -150,7 +159,6 @@ func (l *Locker) start(ctx, values context.Context, name string, terms shell.Ter
 		k.reasons = make(chan *shell.Failure, 1)
 	}
 	k.watched = l.events.watch(ctx, name)
-	begin(&k.acquisition, k.base, name, terms, (*owner)(k))
 	return k
 }
 

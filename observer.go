@@ -121,7 +121,7 @@ func (e LostEvent) Cause() string {
 	return "lost"
 }
 
-// ReleaseEvent is the end of a Lock.Release, or a Do's.
+// ReleaseEvent is the end of a Lock.Release, a Do's or a Lock.Export that has worked.
 type ReleaseEvent struct {
 	Name  string
 	Token fence.Token

@@ -126,6 +126,9 @@ func TestMain(m *testing.M) {
 
 // runClient is what the process of startClient does.
 func runClient(urls, arguments []string) error {
+	if arguments[0] == exports {
+		return runExporter(urls, arguments[1:])
+	}
 	config, err := newConfig(urls)
 	if err != nil {
 		return err

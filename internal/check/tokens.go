@@ -81,6 +81,18 @@ func (c *Tokens) acquired(name, id int, token fence.Token, began, now time.Durat
 	return violation
 }
 
+// Adopted is told of an acquisition that goes on with the lock of another one, exporter, which it
+// began to do at some time.
+func (c *Tokens) Adopted(name, id, exporter int, token fence.Token, began time.Duration) (violation string) {
+	h := &c.names[name]
+	h.shared[id] = h.shared[exporter]
+	if owner := h.owner[token]; owner != exporter && !(h.shared[owner] && h.shared[exporter]) {
+		return fmt.Sprintf("name %d: attempt %d adopts the lock of attempt %d with token %d, which is attempt %d's", name, id, exporter, token, owner)
+	}
+	h.owner[token] = id
+	return c.Extended(name, id, token, began)
+}
+
 // Extended is told of an extension that was carried, and when it began.
 func (c *Tokens) Extended(name, id int, token fence.Token, began time.Duration) (violation string) {
 	highs := c.names[name].highs

@@ -14,6 +14,7 @@ const (
 	Confirming              // the leases are there, the token is being agreed on
 	Holding                 // the lock is held
 	Over                    // it is not, and never will be; Reason says why
+	Adopting                // another process has held it, and this one asks whether it may go on: see NewAdoption
 )
 
 // Reason is why an Attempt is over.
@@ -29,6 +30,7 @@ const (
 	Taken              // held, then a majority refused to extend: the leases are gone
 	HeldTooLong        // held up to the maximum hold
 	LetGo              // held and released
+	Exported           // held, and now another process's: see Export
 )
 
 // Params are what an Attempt is made with. All times are on one monotonic
@@ -296,8 +298,11 @@ func (a *Attempt) lateReason(b ballot) Reason {
 	return outvoted(b, a.quorum())
 }
 
-// Cancel gives up an acquisition. It changes nothing once Holding or Over.
+// Cancel gives up an acquisition, or an adoption. It changes nothing once Holding or Over.
 func (a *Attempt) Cancel() Action {
+	if a.phase == Adopting {
+		return a.notAdopted(Cancelled)
+	}
 	if a.phase != Acquiring && a.phase != Confirming {
 		return Action{}
 	}
@@ -317,13 +322,13 @@ func (a *Attempt) Tick(now time.Duration) {
 
 // StartRelease ends the tenure and asks the nodes to drop the lease. After a
 // loss it still does the latter. It does nothing if the lock was never held or
-// was released before. A node that has not answered the acquire or the latest extend
+// was released or exported before. A node that has not answered the acquire or the latest extend
 // yet is released when it does, unless it keeps requests in order: a release could
 // overtake that, which would take the name from the waiter who was notified, and would
 // have to be sent again.
 func (a *Attempt) StartRelease(now time.Duration) Action {
 	a.Tick(now)
-	if !a.WasHeld() || a.releasing || a.keeping {
+	if !a.WasHeld() || a.releasing || a.keeping || a.reason == Exported {
 		return Action{}
 	}
 	if a.phase == Holding {
@@ -348,7 +353,7 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 // a loss it asks for nothing: whoever has the name by then is not to be disturbed.
 func (a *Attempt) StartKeep(now time.Duration) Action {
 	a.Tick(now)
-	if !a.WasHeld() || a.releasing || a.keeping {
+	if !a.WasHeld() || a.releasing || a.keeping || a.reason == Exported {
 		return Action{}
 	}
 	a.keeping = true

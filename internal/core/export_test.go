@@ -19,7 +19,7 @@ func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	switch {
 	case a.phase == Confirming:
 		b = append(b, byte(a.token), byte(a.highest))
-	case a.phase == Holding && extensions > 0:
+	case (a.phase == Holding || a.phase == Adopting) && extensions > 0:
 		b = append(b, byte(a.token), byte(a.round), Flags(a.extended, a.floor != 0), byte(a.mark), byte(a.wanted))
 		switch {
 		case int(a.round) >= extensions:
@@ -56,6 +56,8 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 			}
 			b = append(b, votes)
 		}
+	case Adopting:
+		b = append(b, votes)
 	}
 	return b
 }
@@ -76,6 +78,17 @@ func (a *Attempt) Mark() (mark, floor fence.Token) { return a.mark, a.floor }
 
 // SetMark is for the variants that raise the mark too early.
 func (a *Attempt) SetMark(mark fence.Token) { a.mark = mark }
+
+// Renumber has the rounds of an adoption be numbered from one past the exporter's, so that the
+// messages of both can be told apart in one state. The numbers do nothing else.
+func (a *Attempt) Renumber(action Action, exporters uint32) Action {
+	a.round += exporters
+	action.Round += exporters
+	return action
+}
+
+// HoldAtOnce is for the variant that does not wait for its first extension.
+func (a *Attempt) HoldAtOnce() { a.phase, a.until = Holding, Validity(a.params.Start, a.params.TTL) }
 
 // Granted returns what the node granted, 0 for nothing.
 func (a *Attempt) Granted(node int) fence.Token { return a.granted[node] }

@@ -89,6 +89,8 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 		return Action{}
 	case a.phase == Over:
 		return a.releaseLate(node, r)
+	case a.phase == Adopting:
+		return a.onAdopt(node, r, now)
 	}
 	if a.phase != Holding || round != a.round {
 		return Action{}
@@ -103,12 +105,26 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 		}
 		return Action{}
 	}
+	if a.count(node, r) && a.floor > a.mark {
+		return a.raiseAt(Set(0).With(node)) // the others may be too few: an answer can be lost
+	}
+	switch {
+	case a.votes.yes.Len() >= a.quorum():
+		return a.carried(now)
+	case a.params.Nodes-a.votes.no.Len() < a.quorum():
+		return a.taken()
+	case a.hopeless(a.votes):
+		a.due = now + a.params.TTL/12
+	}
+	return Action{}
+}
+
+// count sorts an answer to an extend, and reports whether it counts.
+func (a *Attempt) count(node int, r Reply) bool {
 	switch {
 	case a.Accepts(r):
 		a.votes.yes = a.votes.yes.With(node)
-		if a.floor > a.mark {
-			return a.raiseAt(Set(0).With(node)) // the others may be too few: an answer can be lost
-		}
+		return true
 	case r.Status == Granted:
 		a.votes.no = a.votes.no.With(node)
 		a.highest = max(a.highest, r.Register)
@@ -117,27 +133,28 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 	default:
 		a.votes.unknown = a.votes.unknown.With(node)
 	}
-	switch {
-	case a.votes.yes.Len() >= a.quorum():
-		if !a.extended {
-			a.extended = true
-			a.setUntil(Validity(a.roundStart, a.params.TTL))
-			a.due = a.roundStart + a.params.TTL/3
-		}
-		if a.votes.no != 0 {
-			a.hurry(now)
-		}
-		return a.raise(now)
-	case a.params.Nodes-a.votes.no.Len() < a.quorum():
-		// Fewer nodes than a quorum have a lease that counts, or ever will: it is
-		// not held any more, and the sooner its holder knows, the better. What it
-		// has taken by asking must not keep others from it.
-		a.phase, a.reason, a.abandoned = Over, Taken, true
-		return Action{Op: Release, To: allOf(a.params.Nodes)}
-	case a.hopeless(a.votes):
-		a.due = now + a.params.TTL/12
+	return false
+}
+
+// carried is called with each answer once a majority's count.
+func (a *Attempt) carried(now time.Duration) Action {
+	if !a.extended {
+		a.extended = true
+		a.setUntil(Validity(a.roundStart, a.params.TTL))
+		a.due = a.roundStart + a.params.TTL/3
 	}
-	return Action{}
+	if a.votes.no != 0 {
+		a.hurry(now)
+	}
+	return a.raise(now)
+}
+
+// taken ends a tenure of which fewer nodes than a quorum have a lease that counts, or ever
+// will: it is not held any more, and the sooner its holder knows, the better. What it
+// has taken by asking must not keep others from it.
+func (a *Attempt) taken() Action {
+	a.phase, a.reason, a.abandoned = Over, Taken, true
+	return Action{Op: Release, To: allOf(a.params.Nodes)}
 }
 
 // keep counts the nodes that keep the lease of a holder that has let go.

@@ -34,6 +34,10 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 			a.shared = uint8(round) + 1
 			t.say("%s lets others share the name from its next extension on", name(i))
 		}
+		if n == 2 {
+			a.offered = small(a.core.OfferExport())
+			t.say("%s is about to export its lock", name(i))
+		}
 		a.tainted, a.stale, a.void = m.tooLate(s, i), false, false
 		if mv.arg > 0 {
 			a.core.Want(a.core.Token() + fence.Token(mv.arg))
@@ -44,6 +48,12 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 			round, _ := a.core.Extension()
 			t.say("%s starts extension %d", name(i), round)
 		}
+	case exportLock:
+		m.export(s, i, t)
+	case adoptLock:
+		violation = m.adopt(s, i, mv.arg == 1, t)
+	case exporterExtends:
+		violation = m.exporterExtends(s, i, t)
 	case loseMemory:
 		for j := range m.attempts {
 			s.attempts[j].old = s.attempts[j].begun
@@ -94,6 +104,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 			t.say("node %d executes the force release: %s", n+1, words(reply))
 		}
 	}
+	s.lapse()
 	m.forget(s)
 	return violation
 }
@@ -104,7 +115,7 @@ func (m *model) order(s *state) {
 		return
 	}
 	for j := range m.attempts {
-		s.attempts[j].ordered = s.attempts[j].core.Phase() == core.Holding
+		s.attempts[j].ordered = s.attempts[j].core.Phase() == core.Holding || s.attempts[j].onItsWay()
 	}
 }
 
@@ -116,6 +127,7 @@ func (m *model) prelude(s *state, mv move, t *trace) {
 		}
 	}
 	at.drop(mv.vanish)
+	s.lapse()
 	if by := mv.bump(); by != 0 {
 		at.register += by
 		s.bumps--
@@ -131,7 +143,7 @@ func (m *model) begin(s *state, i int, proposal uint8, shared bool, t *trace) {
 		a.shared = 0
 	}
 	for j := range m.attempts {
-		if s.attempts[j].core.WasHeld() {
+		if s.attempts[j].wasHeld() {
 			a.after |= 1 << j
 		}
 	}
@@ -232,6 +244,9 @@ func (m *model) run(s *state, mv move, t *trace) {
 			x.agreed = said
 		}
 	}
+	if a.exported {
+		m.unheard(a, mv)
+	}
 	epoch := s.nodes[n].epoch
 	s.setEntry(n, e)
 	if m.broken.sharesOld && s.nodes[n].epoch == 0 {
@@ -259,7 +274,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]
-	held := a.core.WasHeld()
+	held := a.wasHeld()
 	var action core.Action
 	var reply core.Reply
 	var asked fence.Token
@@ -314,7 +329,7 @@ func (m *model) outrun(s *state) (violation string) {
 		mark, _ := a.Mark()
 		for j := range m.attempts {
 			b := &s.attempts[j].core
-			if a.WasHeld() && b.WasHeld() && a.Token() < b.Token() && b.Token() <= mark {
+			if s.attempts[i].wasHeld() && s.attempts[j].wasHeld() && a.Token() < b.Token() && b.Token() <= mark {
 				return fmt.Sprintf("%s has the token %d and the mark %d, but %s has %d", name(i), a.Token(), mark, name(j), b.Token())
 			}
 		}
@@ -326,7 +341,7 @@ func (m *model) wrongToken(s *state, i int) (violation string) {
 	token := s.attempts[i].core.Token()
 	for j := range m.attempts {
 		b := &s.attempts[j].core
-		if j == i || !b.WasHeld() {
+		if j == i || !s.attempts[j].wasHeld() {
 			continue
 		}
 		if b.Token() == token && !s.sharing(i, j) {
@@ -347,7 +362,7 @@ func (m *model) tooLate(s *state, i int) bool {
 	a := &s.attempts[i]
 	for j := range m.attempts {
 		b := &s.attempts[j].core
-		if j != i && b.WasHeld() && b.Token() > a.core.Token() && !s.sharing(i, j) {
+		if j != i && s.attempts[j].wasHeld() && b.Token() > a.core.Token() && !s.sharing(i, j) {
 			return true
 		}
 	}
@@ -363,6 +378,9 @@ func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
 		seen.Register = 0
 	}
 	round, _ := a.core.Extension()
+	if mark, _ := a.core.Mark(); m.broken.adopterRaises && a.core.Phase() == core.Adopting && reply.Status == core.Granted {
+		a.core.SetMark(max(mark, reply.Register))
+	}
 	action := a.core.OnExtend(n, round, 0, seen, now)
 	if action.Op != core.None && m.broken.raisesUnasked {
 		a.core.SetMark(action.Token)
@@ -445,7 +463,7 @@ func (m *model) forget(s *state) {
 		}
 		round, _ := a.core.Extension()
 		mark, floor := a.core.Mark()
-		if !alive || phase != core.Holding || round == 0 || floor != 0 && mark >= floor {
+		if !alive || phase != core.Holding && phase != core.Adopting || round == 0 || floor != 0 && mark >= floor {
 			a.stale, a.void = false, false // of use only to a raise that is still possible
 		}
 		raising := alive && phase == core.Holding && floor > mark && !a.void
@@ -487,7 +505,7 @@ func (m *model) forget(s *state) {
 				at.drop(1 << i)
 			case !alive || m.rounds == 0:
 				at.origins[i] = 0 // of use to its holder only
-			case phase == core.Holding && int(round) >= m.rounds-1 && !raising && !mayRaise:
+			case phase == core.Holding && int(round) >= m.rounds-1 && !raising && !mayRaise && (!m.exports || a.adopted):
 				at.origins[i] = counting(at.origins[i], mark)
 			}
 		}
@@ -512,7 +530,7 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 	if x.reply.stage == answered && x.reply.status == core.Granted && int(round) >= m.rounds {
 		x.reply.register = counting(x.reply.register, mark)
 	}
-	if !alive || a.core.Phase() != core.Holding || floor != 0 {
+	if !alive || a.core.Phase() != core.Holding && a.core.Phase() != core.Adopting || floor != 0 {
 		x.reply = message{} // it is carried, and raises the mark once
 	}
 	if !raising && !m.broken.raisesByOld {

@@ -35,6 +35,11 @@ type broken struct {
 	sharesUnmoved    bool // the first who shares a name gets the register as it is
 	sharesOld        bool // who shares a name gets the number that was promised to others who did, also if they have gone
 	confirmsShared   bool // a number that one of those who share a name has confirmed is not promised to those who come
+	adoptsAtOnce     bool // who adopts a lock holds it before any answer, for as long as the other one did
+	adopterRaises    bool // it raises its mark before its first extension is carried
+	exporterGoesOn   bool // who exports a lock goes on extending it
+	exportsUnraised  bool // a lock is exported without having registers raised past what goes with it
+	exportsRaised    bool // what goes with it is the mark as it is when it was raised
 }
 
 // takesKept reports whether a name that is kept may not be refused to everybody.

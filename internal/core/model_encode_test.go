@@ -77,13 +77,16 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	case e.m.alive(s, i):
 		b = a.core.AppendState(append(b, 1), e.m.rounds)
 		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.void))
-	case a.core.WasHeld():
+	case a.wasHeld():
 		b = append(b, 2, byte(a.core.Phase()), byte(a.core.Token()), byte(round))
 	default:
 		b = append(b, 3)
 	}
-	if mark, _ := a.core.Mark(); e.m.wants != nil && a.core.WasHeld() {
+	if mark, _ := a.core.Mark(); e.m.wants != nil && a.wasHeld() {
 		b = append(b, byte(mark))
+	}
+	if e.m.exports {
+		b = append(b, a.offered, byte(round), core.Flags(a.exported, a.adopted))
 	}
 	for n := range nNodes {
 		if a.acquires[n].stage == request {
@@ -100,6 +103,9 @@ func (e *encoder) part(s *state, i, n int, b []byte) []byte {
 	}
 	if e.m.alive(s, i) {
 		b = a.core.AppendNode(b, n, e.m.rounds > 0)
+	}
+	if e.m.exports {
+		b = append(b, core.Flags(a.lapsed.Has(n)))
 	}
 	b = a.acquires[n].append(b)
 	for _, msg := range a.confirms[n] {

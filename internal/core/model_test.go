@@ -49,6 +49,7 @@ type model struct {
 	inTurn    bool            // an attempt begins only after those before have held
 	shares    bool            // an attempt may want to share the name
 	downgrade bool            // one that has it alone may let others share it, when it extends
+	exports   bool            // a process may export its lock, and another adopt it: see handoverMoves
 	broken    broken
 }
 
@@ -93,6 +94,7 @@ type attempt struct {
 	void    bool  // ... and its validity is over: no raise can succeed any more
 	tainted bool  // the current extension began when it was too late: it must not be carried
 	ordered bool  // held before the operator looked at the registers
+	handover
 }
 
 // message is a request, or the reply to it, on its way.
@@ -148,6 +150,9 @@ const (
 	hearRaise
 	timeoutConfirm
 	startExtend
+	exportLock
+	adoptLock
+	exporterExtends
 	loseMemory
 	readRegister
 	admit
@@ -217,7 +222,7 @@ func (m *model) moves(s *state, moves []move) []move {
 	for i := range m.attempts {
 		a := &s.attempts[i]
 		if !a.begun {
-			if begun && (!m.inTurn || i == 0 || s.attempts[i-1].core.WasHeld()) {
+			if begun && (!m.inTurn || i == 0 || s.attempts[i-1].wasHeld()) {
 				// The attempts are interchangeable: they begin in order.
 				for _, p := range m.proposals {
 					moves = append(moves, at(begin, i, 0, int(p)))
@@ -232,7 +237,7 @@ func (m *model) moves(s *state, moves []move) []move {
 		for n := range nNodes {
 			moves = m.messageMoves(s, i, n, moves)
 		}
-		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.rounds {
+		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.rounds && (!m.exports || a.adopted) {
 			moves = append(moves, at(startExtend, i, 0, 0))
 			if m.downgrade && a.shared > maxRounds {
 				moves = append(moves, at(startExtend, i, 1, 0))
@@ -241,6 +246,7 @@ func (m *model) moves(s *state, moves []move) []move {
 				moves = append(moves, at(startExtend, i, 0, int(w)))
 			}
 		}
+		moves = m.handoverMoves(s, i, moves)
 	}
 	return m.nodeMoves(s, moves)
 }
@@ -309,7 +315,7 @@ func (m *model) nodeMoves(s *state, moves []move) []move {
 	}
 	for n := range s.nodes {
 		switch {
-		case out < 0 && s.losses > 0:
+		case out < 0 && s.losses > 0 && (!m.exports || s.others(-1, func(a *attempt) bool { return a.exported })):
 			moves = append(moves, at(loseMemory, 0, n, 0))
 		case n == out && unread == 0:
 			moves = append(moves, at(admit, 0, n, 0))
@@ -457,11 +463,11 @@ func (m *model) undecided(s *state) bool {
 	for i := range m.attempts {
 		alive := m.alive(s, i)
 		live = live || alive
-		if alive || s.attempts[i].core.WasHeld() {
+		if alive || s.attempts[i].wasHeld() {
 			matter++
 		}
 	}
-	return live && (matter >= 2 || m.force && matter >= 1)
+	return live && (matter >= 2 || m.alone() && matter >= 1)
 }
 
 // alive reports whether an attempt can still take a step that violates an
@@ -473,21 +479,29 @@ func (m *model) alive(s *state, i int) bool {
 	case core.Acquiring, core.Confirming:
 		return true
 	case core.Over:
-		return false
+		if !a.onItsWay() {
+			return false
+		}
 	}
 	round, state := a.core.Extension()
-	if int(round) == m.rounds {
+	if a.core.Phase() == core.Holding && m.exports && s.others(i, func(b *attempt) bool { return b.offered != 0 }) {
+		return false
+	}
+	if a.core.Phase() == core.Holding && int(round) == m.rounds {
 		return a.tainted && state != core.Carried
 	}
 	for j := range m.attempts {
 		b := &s.attempts[j]
 		acquiring := b.core.Phase() == core.Acquiring || b.core.Phase() == core.Confirming
-		if j != i && (acquiring || b.core.WasHeld() && b.core.Token() > a.core.Token()) {
+		if j != i && (acquiring || b.wasHeld() && b.core.Token() > a.core.Token()) {
 			return true
 		}
 	}
-	return m.force
+	return m.alone()
 }
+
+// alone reports whether there is something to be violated by one attempt.
+func (m *model) alone() bool { return m.force || m.exports && m.attempts == 1 }
 
 func (s *state) count(is func(modelNode) bool) int {
 	count := 0

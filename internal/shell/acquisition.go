@@ -17,7 +17,8 @@ type Acquisition struct {
 	values context.Context
 	terms  Terms
 	owner  Owner
-	waits  bool // it is an Acquire
+	waits  bool      // it is an Acquire
+	from   *Exported // what is adopted; nil: nothing is
 
 	first Lock       // its first attempt, which mostly is the only one
 	queue localQueue // of its name, if it came first
@@ -136,7 +137,7 @@ func (a *Acquisition) try() {
 		a.retry.Begin()
 		a.mu.Unlock()
 	}
-	l.begin(g, a, a.name, &a.terms, a.values, start)
+	l.begin(g, a, a.name, &a.terms, a.from, a.values, start)
 }
 
 // Cancel gives the acquisition up, unless it is over.

@@ -40,6 +40,14 @@ func (c *Client) TryAcquire(a *Acquisition, values context.Context, name string,
 	a.try()
 }
 
+// Adopt begins the adoption of a lock that another process has exported, in one attempt: see
+// TryAcquire for the rest.
+func (c *Client) Adopt(a *Acquisition, values context.Context, name string, from *Exported, owner Owner) {
+	a.init(c, values, name, from.Terms, owner)
+	a.from = from
+	a.try()
+}
+
 // Terms returns those that the Client was made with.
 func (c *Client) Terms() Terms { return c.group.Terms }
 

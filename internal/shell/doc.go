@@ -13,6 +13,7 @@
 //	waiters.go      the waiters of this process in the nodes' queues
 //	waiter.go       one of them: its place, and when it tries again
 //	lock.go         Lock: one attempt, and what becomes of it
+//	handover.go     how a lock is exported for another process
 //	drive.go        how it drives the core: answers and ticks in, decisions out
 //	failure.go      why something failed, for the errors
 //	fanout.go       the requests of one action

@@ -103,7 +103,7 @@ func (l *Lock) timely(action core.Action, reply core.Reply) bool {
 // decided by it: the owner has to be told then, without the mutex.
 func (l *Lock) settle(now time.Duration) (decided bool) {
 	phase := l.attempt.Phase()
-	if phase == core.Acquiring || phase == core.Confirming {
+	if phase == core.Acquiring || phase == core.Confirming || phase == core.Adopting {
 		return false
 	}
 	if !l.decided {
@@ -123,7 +123,7 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 		l.lost, l.over = l.end(), true
 		l.group.ticks.remove(&l.ticking)
 		left := time.Duration(0)
-		if l.lost.Reason == core.LetGo {
+		if l.lost.Reason == core.LetGo || l.lost.Reason == core.Exported {
 			left = max(l.attempt.Until()-now, 0)
 		}
 		l.of.ended(l.lost, left)
@@ -231,6 +231,9 @@ func (l *Lock) failed() Failure {
 	case core.Cancelled:
 		return Failure{Reason: why}
 	default:
+		if l.adopts {
+			return l.notExtended(why)
+		}
 		return missing(l.peers, core.Acquire, why)
 	}
 }

@@ -46,6 +46,15 @@ type Terms struct {
 	Slots   int  // and who have one of as many slots (node.Holder.Slots)
 }
 
+// Exported is what a process needs to go on with a lock that another one has exported. Whoever has it
+// can extend and release that.
+type Exported struct {
+	Holder      node.Holder
+	Token, Mark fence.Token
+	// Terms are those of the lock. MaxHold and AtLeast are what was left of them, 0 for none.
+	Terms
+}
+
 // group is what all locks of a Client share.
 type group struct {
 	Config

@@ -46,6 +46,7 @@ type Lock struct {
 	keeps      bool // the terms' AtLeast counts, from a time on
 	keepsFrom  time.Duration
 	shares     bool // others may share the name, from the next extension on
+	adopts     bool // it was another process's before
 	wasFreed   bool // the owner was told what came of that
 }
 
@@ -121,11 +122,14 @@ func (e *extensions) end(f Failure) {
 	}
 }
 
-// begin makes the attempt.
-func (l *Lock) begin(g *group, of owner, name string, terms *Terms, values context.Context, start time.Duration) {
+// begin makes the attempt: to adopt a lock, if there is one to be adopted.
+func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Exported, values context.Context, start time.Duration) {
 	l.group, l.of, l.name, l.terms, l.values, l.start = g, of, name, terms, values, start
 	l.ticking.of, l.ticking.early = l, terms.TTL/400
-	id := g.Env.ID()
+	var id [node.IDLength]byte
+	if from == nil {
+		id = g.Env.ID()
+	}
 	wall := g.Env.WallMicros()
 	l.holder = node.NewHolder(id, time.UnixMicro(wall), terms.Slots, terms.Label)
 	l.peers = make([]peerState, len(g.Peers))
@@ -136,15 +140,22 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, values conte
 		l.of.decided(l)
 		return
 	}
-	attempt, action := g.Rules.Attempt(&l.own, values, l.holder, core.Params{
+	params := core.Params{
 		Nodes:    len(g.Peers),
 		TTL:      terms.TTL,
 		MaxHold:  max(terms.MaxHold, 0),
 		Start:    start,
 		Proposal: core.Proposal(wall, fence.Token(g.seen.Load())),
 		Ordered:  g.ordered,
-	})
-	l.attempt = attempt
+	}
+	var action core.Action
+	if from == nil {
+		l.attempt, action = g.Rules.Attempt(&l.own, values, l.holder, params)
+	} else {
+		l.holder, l.adopts = from.Holder, true
+		l.keeps, l.keepsFrom = from.AtLeast > 0, start
+		l.attempt, action = g.Rules.Adoption(&l.own, values, l.holder, params, from.Token, from.Mark)
+	}
 	l.mu.Unlock()
 	l.send(action, start)
 }
@@ -226,7 +237,7 @@ func (l *Lock) startExtend(now time.Duration) core.Action {
 }
 
 // Release gives the lock back or, with keep, leaves it for as long as its terms say; the owner is told what comes of it. It reports why
-// the lock was not held any more, and whether it was released before: then it does
+// the lock was not held any more, and whether it was released, or exported, before: then it does
 // nothing.
 func (l *Lock) Release(keep bool) (lost Failure, before bool) {
 	l.mu.Lock()
@@ -236,7 +247,10 @@ func (l *Lock) Release(keep bool) (lost Failure, before bool) {
 	}
 	now := l.group.Env.Now()
 	l.attempt.Tick(now)
-	lost = l.end()
+	if lost = l.end(); lost.Reason == core.Exported {
+		l.mu.Unlock()
+		return lost, true
+	}
 	l.isReleased = true
 	var action core.Action
 	if l.isKept = keep && l.keepLeft(now) > 0; l.isKept {

@@ -15,6 +15,8 @@ import (
 type Rules interface {
 	// Attempt begins a holder's attempt, for a caller with these values.
 	Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (Attempt, core.Action)
+	// Adoption begins that of a lock which another process has exported.
+	Adoption(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, token, mark fence.Token) (Attempt, core.Action)
 	// Retry says when the waiter tries again whose own it is given.
 	Retry(own *core.Retry) Retry
 	// NodeTime estimates the time by which waiters stand in order.
@@ -38,6 +40,8 @@ type Attempt interface {
 	Cancel() core.Action
 	ExtendDue() (due time.Duration, ok bool)
 	Want(mark fence.Token)
+	OfferExport() (mark fence.Token)
+	Export(mark fence.Token, now time.Duration) bool
 	StartExtend(now time.Duration) core.Action
 	Extension() (round uint32, state core.RoundState)
 	Counts(node int) bool
@@ -70,6 +74,13 @@ type Shipped struct{}
 func (Shipped) Attempt(own *core.Attempt, _ context.Context, _ node.Holder, p core.Params) (Attempt, core.Action) {
 	var action core.Action
 	*own, action = core.NewAttempt(p)
+	return own, action
+}
+
+// Adoption implements Rules.
+func (Shipped) Adoption(own *core.Attempt, _ context.Context, _ node.Holder, p core.Params, token, mark fence.Token) (Attempt, core.Action) {
+	var action core.Action
+	*own, action = core.NewAdoption(p, token, mark)
 	return own, action
 }
 

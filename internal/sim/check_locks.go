@@ -23,7 +23,11 @@ func (l *lock) refused(node int, round uint32, refuses bool) {
 
 // tooLong is asked when the validity is new.
 func (l *lock) tooLong() (violation string) {
-	if limit := l.start + l.c.maxHold; l.c.maxHold > 0 && l.until > limit {
+	maxHold := l.c.maxHold
+	if left, adopted := l.a.heldFor(); adopted {
+		maxHold = left
+	}
+	if limit := l.start + maxHold; maxHold > 0 && l.until > limit {
 		return fmt.Sprintf("attempt %d holds name %d for %v beyond its maximum hold", l.id, l.name, l.until-limit)
 	}
 	return ""

@@ -91,6 +91,9 @@ type acquisition struct {
 	shell  shell.Acquisition
 	result func(*lock) // nil: no lock
 
+	from    *lock         // whose lock it adopts, nil: none
+	maxHold time.Duration // what was left of that one's
+
 	onEnd, onReleased func()
 }
 

@@ -40,7 +40,7 @@ func is(checks ...string) []string { return checks }
 // of internal/core. A forced release that moves the register by too little and what
 // makes a node sound: see TestRefutedVariants there.
 func mutants() []mutant {
-	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, queueMutants, sharedMutants)
+	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, queueMutants, sharedMutants, handoverMutants)
 }
 
 // worlds are made for the mutants.
@@ -48,7 +48,7 @@ var worlds = map[string]func(p *profile){"steps": steps, "returns": returns, "pa
 	"one by one": oneByOne, "cuts": cuts, "idle": idle, "calm": calm, "calm waits": calmWaits, "queueing": queueing, "crowd": crowd,
 	"rush": rush, "busy": busy, "late cuts": lateCuts, "paused trying": pausedTrying,
 	"paused in the queue": pausedInQueue, "sharing": shares,
-	"sharing, steps": sharedSteps}
+	"sharing, steps": sharedSteps, "handing over": handing, "handing over, steps": handingSteps}
 
 // steps is a world of leases that vanish, and of registers that differ.
 func steps(p *profile) {

@@ -38,6 +38,7 @@ type profile struct {
 	idle             bool
 	agree            bool // the nodes' clocks do
 	shares           bool // some users share names
+	hands            bool // some hand their locks over
 }
 
 // calm reports whether nothing goes wrong but that callers give up: every message

@@ -19,6 +19,7 @@ type rules struct {
 	// The algorithm.
 	params   func(p *core.Params)
 	attempt  func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt
+	adoption func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt
 	retry    func(honest shell.Retry) shell.Retry
 	nodeTime func(honest shell.NodeTime) shell.NodeTime
 	timeout  func(c *client, op core.Op) time.Duration
@@ -43,6 +44,7 @@ func shipped() rules {
 	return rules{
 		params:   func(*core.Params) {},
 		attempt:  func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
+		adoption: func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
 		retry:    func(honest shell.Retry) shell.Retry { return honest },
 		nodeTime: func(honest shell.NodeTime) shell.NodeTime { return honest },
 		timeout:  func(c *client, _ core.Op) time.Duration { return c.nodeTimeout },
@@ -70,14 +72,32 @@ type clientRules struct {
 func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (shell.Attempt, core.Action) {
 	c, w := r.c, r.c.w
 	w.rules.params(&p)
-	w.attempts++
-	a := values.Value(acquisitionKey{}).(*acquisition)
-	l := &lock{c: c, a: a, id: w.attempts, holder: holder, name: a.name, start: c.now(), began: w.now}
-	a.lock = l
-	a.tries++
+	l := r.newLock(values, holder)
 	honest, action := r.Shipped.Attempt(own, values, holder, p)
 	l.attempt = w.rules.attempt(l, honest, p)
 	w.note("client %[1]d begins attempt %[2]d on name %[3]d, proposing %[4]d", c.id, l.id, uint64(l.name), uint64(action.Token))
+	return watched{l.attempt, l}, action
+}
+
+// newLock notes that an attempt begins.
+func (r clientRules) newLock(values context.Context, holder node.Holder) *lock {
+	c, w := r.c, r.c.w
+	w.attempts++
+	a := values.Value(acquisitionKey{}).(*acquisition)
+	a.lock = &lock{c: c, a: a, id: w.attempts, holder: holder, name: a.name, start: c.now(), began: w.now}
+	a.tries++
+	return a.lock
+}
+
+// Adoption implements shell.Rules.
+func (r clientRules) Adoption(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, token, mark fence.Token) (shell.Attempt, core.Action) {
+	w := r.c.w
+	w.rules.params(&p)
+	l := r.newLock(values, holder)
+	l.extendedAt = w.now
+	honest, action := r.Shipped.Adoption(own, values, holder, p, token, mark)
+	l.attempt = w.rules.adoption(l, honest, p)
+	w.note("client %[1]d begins attempt %[2]d, to adopt name %[3]d with token %[4]d", r.c.id, l.id, uint64(l.name), uint64(token))
 	return watched{l.attempt, l}, action
 }
 
@@ -151,7 +171,7 @@ func (t watched) heard(node int, op core.Op, r core.Reply) {
 func (l *lock) look() {
 	w := l.c.w
 	phase := l.attempt.Phase()
-	if phase == core.Acquiring || phase == core.Confirming {
+	if phase == core.Acquiring || phase == core.Confirming || phase == core.Adopting {
 		return
 	}
 	if !l.decided {

@@ -33,6 +33,7 @@ type Result struct {
 	// Shared are the locks of those who shared a name, and Downgraded those whose holders let
 	// others do so.
 	Shared, Downgraded int
+	Exported, Adopted  int // locks that went from one process to another
 	Faults             [faults]Counts
 	// Longest is how long anybody waited once nothing failed any more, and Bound
 	// what is allowed.
@@ -125,6 +126,7 @@ func newWorld(seed uint64, opt Options) *world {
 	}
 	w.profile = w.newProfile()
 	w.profile.shares = opt.rules == nil && seed%4 == 3
+	w.profile.hands = opt.rules == nil && seed%3 == 1 && !w.profile.calm() // what is on its way is nobody's leftover
 	if opt.profile != nil {
 		opt.profile(&w.profile)
 	}
@@ -276,7 +278,15 @@ func (w *world) acquired(l *lock) {
 	l.c.held = append(l.c.held, l)
 	l.c.healing.Begins(l.id, l.began)
 	begins, acquired := w.validity.Begins, w.tokens.Acquired
-	if l.a.shared {
+	if l.a.from != nil {
+		w.result.Adopted++
+		acquired = func(name, id int, token fence.Token, began, _ time.Duration) string {
+			return w.tokens.Adopted(name, id, l.a.from.id, token, began)
+		}
+		if l.a.shared {
+			begins = w.validity.BeginsShared
+		}
+	} else if l.a.shared {
 		begins, acquired = w.validity.BeginsShared, w.tokens.AcquiredShared
 		w.result.Shared++
 	}

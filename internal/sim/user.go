@@ -16,6 +16,7 @@ type user struct {
 	a    *acquisition // that has not returned
 	left []int        // names to be taken once it is quiet
 	done bool
+	once bool // it ends with the lock that it has
 }
 
 func (u *user) next() {
@@ -66,6 +67,7 @@ func (u *user) giveUp() {
 func (u *user) rest() {
 	w := u.c.w
 	switch {
+	case u.once:
 	case w.quiet:
 		u.c.after(w.upTo(time.Millisecond), u.next)
 	case w.profile.idle:
@@ -90,6 +92,8 @@ func (u *user) work(l *lock) {
 		case w.profile.shares && !l.a.shared && w.chance(100_000):
 			l.downgrade()
 			u.c.after(w.wide(min(u.c.ttl/2, w.profile.hold/4)), step)
+		case w.profile.hands && w.chance(150_000):
+			u.handOver(l, step)
 		case w.chance(400_000) && !l.a.shared:
 			u.update(l, step)
 		case w.chance(200_000):

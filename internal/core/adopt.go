@@ -1,0 +1,71 @@
+package core
+
+import (
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+)
+
+// A lock that is held goes from one process to another, on purpose: the one exports it, the other
+// adopts it. The leases stay where they are, with their holder, so that nobody else gets in between.
+//
+// What is handed over is the mark as it was before the exporter's last extension, which raised the
+// registers of a majority past it (OfferExport). So a lease that has gone since, at one of these nodes, and
+// that an extend creates again, begins past that mark, and does not count. To be adopted, a lock needs
+// a majority whose leases count, of which one at least has had its lease all the time: what has
+// expired or was released does not come to life again.
+
+// OfferExport has the extensions from now on raise the mark, and returns the one that is to be
+// handed over when such an extension was carried.
+func (a *Attempt) OfferExport() (mark fence.Token) {
+	mark = a.mark
+	a.Want(mark + 1)
+	return mark
+}
+
+// Export ends the tenure without a release: whoever adopts the lock with its token and this mark
+// goes on. It reports whether it does so: not if the lock is not held (any more), or if the mark was
+// not raised past this one. Nothing is sent from now on. What is still under way is the holder's, whoever
+// that is by now: an extend that comes late renews its lease once more.
+func (a *Attempt) Export(mark fence.Token, now time.Duration) bool {
+	a.Tick(now)
+	if a.phase != Holding || a.mark <= mark {
+		return false
+	}
+	a.phase, a.reason = Over, Exported
+	return true
+}
+
+// NewAdoption starts the attempt of a process that goes on with a lock which another one has
+// exported: with its token, and the mark that went with it. The Action is an extension, its only one
+// while it is Adopting: nothing is held, and nothing raised, before a majority's answers to that count.
+// The validity is counted from this process's own Start: when the other one's ended is not asked. What the
+// extension proves does not rest on that, see OnExtend. MaxHold is what was left of it.
+func NewAdoption(p Params, token, mark fence.Token) (Attempt, Action) {
+	a := Attempt{params: p, phase: Adopting, token: token, mark: mark, until: p.Start, round: 1, roundStart: p.Start, waiting: allOf(p.Nodes)}
+	return a, Action{Op: Extend, To: a.waiting, Round: a.round}
+}
+
+// onAdopt takes an answer to the extension that decides.
+func (a *Attempt) onAdopt(node int, r Reply, now time.Duration) Action {
+	a.count(node, r)
+	limit, bounded := a.limit()
+	switch {
+	case a.params.Nodes-a.votes.no.Len() < a.quorum():
+		return a.taken()
+	case now >= Validity(a.params.Start, a.params.TTL) || bounded && now >= limit:
+		return a.notAdopted(a.lateReason(ballot{yes: a.votes.yes}))
+	case a.votes.yes.Len() >= a.quorum():
+		a.phase = Holding
+		return a.carried(now)
+	case a.hopeless(a.votes):
+		return a.notAdopted(NoQuorum)
+	}
+	return Action{}
+}
+
+// notAdopted ends an attempt that does not know whether the lock is still there. It leaves what is, for another try.
+func (a *Attempt) notAdopted(why Reason) Action {
+	a.phase, a.reason = Over, why
+	return Action{}
+}

@@ -1,0 +1,75 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/shell"
+)
+
+// handOver exports a lock, and has another process adopt it, or the same: mostly soon, sometimes too late, sometimes
+// never. If the export fails, the lock is what it was.
+func (u *user) handOver(l *lock, failed func()) {
+	w, c := u.c.w, u.c
+	mark := l.a.shell.Lock().OfferExport()
+	l.a.shell.Lock().Extend(extended(func(f shell.Failure) {
+		c.spawn(func() {
+			if f.Failed() || l.ended || w.quiet {
+				failed()
+				return
+			}
+			before := l.released
+			l.released = true // it ends because its holder wants it to
+			e, why := l.a.shell.Lock().Export(mark)
+			if why.Failed() {
+				l.released = before
+				failed()
+				return
+			}
+			w.result.Exported++
+			w.note("client %[1]d exports attempt %[2]d", c.id, l.id, 0, 0)
+			u.rest()
+			w.carry(l, e)
+		})
+	}))
+}
+
+// carry brings an exported lock to another process.
+func (w *world) carry(l *lock, e shell.Exported) {
+	to := w.clients[w.rng.IntN(len(w.clients))]
+	if to.ttl < e.TTL { // what is promised of its locks rests on its own TTL
+		to = l.c
+	}
+	trip := w.wide(e.TTL / 2)
+	switch {
+	case w.chance(100_000):
+		return
+	case w.chance(200_000):
+		trip = w.between(0, 2*e.TTL)
+	}
+	w.at(w.now+trip, func() {
+		w.atOf(to, w.now, func() {
+			to.adopt(l, &e, func(adopted *lock) {
+				if adopted != nil {
+					u := &user{c: to, id: -1, once: true}
+					u.work(adopted)
+				}
+			})
+		})
+	})
+}
+
+// adopt begins an adoption. The result is told once.
+func (c *client) adopt(from *lock, e *shell.Exported, result func(*lock)) {
+	a := &acquisition{c: c, name: from.name, shared: e.Shared, came: c.w.now, result: result, from: from, maxHold: e.MaxHold}
+	values := context.WithValue(context.Background(), acquisitionKey{}, a)
+	c.shell.Adopt(&a.shell, values, c.w.names[from.name], e, a)
+}
+
+// extended is told what an extension has come to.
+type extended func(f shell.Failure)
+
+func (f extended) Extended(why shell.Failure) { f(why) }
+
+// heldFor is how long an adopter may hold what another one has exported: no longer than that one.
+func (a *acquisition) heldFor() (limit time.Duration, adopted bool) { return a.maxHold, a.from != nil }
