@@ -65,7 +65,7 @@ func WithLabel(label string) Option {
 // stops those who come later, and those who are first in the line are let in together.
 //
 // Tokens: it is larger than that of everybody who had the name alone before, and smaller than
-// that of everybody who has it alone later. Those who share it may have the same, or any order. A
+// that of everybody who has it alone later. Of those who share it, who begins after another one was there has the same or a larger one. A
 // guard that is to refuse a holder that was paused keeps the largest token that has read beside the
 // largest that has written: fence.Guard.Read. The guards in databases keep one number, for writes only.
 //

@@ -8,10 +8,11 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
 )
 
-// What other kinds of locks cost where nobody is in their way: several names at a time, and a
+// What other kinds of locks cost where nobody is in their way: several names at a time, a slot, and a
 // name that is shared, beside one name alone.
 
 // atOnce is how many names are taken at a time.
@@ -19,10 +20,11 @@ const atOnce = 5
 
 var (
 	sharers       = contender{"fenlock/shared", "AcquireShared", openShared}
+	slots         = contender{"fenlock/slot", "one of 5 slots", openSlot}
 	severals      = contender{"fenlock/5 names", "AcquireAll of 5 names", openSeveral}
 	multis        = contender{"redislock/5 names", "ObtainMulti of 5 names on ONE server", openMulti}
-	kindsOfLocks  = []contender{fenlocks, sharers, severals, redislocks, multis}
-	everyKindOnly = []contender{sharers, severals, multis}
+	kindsOfLocks  = []contender{fenlocks, sharers, slots, severals, redislocks, multis}
+	everyKindOnly = []contender{sharers, slots, severals, multis}
 )
 
 // severalNames are those of a name.
@@ -42,6 +44,28 @@ func openShared(b *bench) (client, error) {
 		}
 		return func() error { return lock.Release(context.Background()) }, nil
 	}, func() { l.Close() }}, err
+}
+
+func openSlot(b *bench) (client, error) {
+	l, err := b.locker()
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]*fenlock.Slots)
+	return library{func(ctx context.Context, name string) (func() error, error) {
+		slots := names[name]
+		if slots == nil {
+			if slots, err = l.Slots(name, 5); err != nil {
+				return nil, err
+			}
+			names[name] = slots
+		}
+		slot, err := slots.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return func() error { return slot.Release(context.Background()) }, nil
+	}, func() { l.Close() }}, nil
 }
 
 func openSeveral(b *bench) (client, error) {
@@ -130,6 +154,7 @@ func (r *cycleResult) kinds(t *table, b *bench, where string) {
 		what string
 	}{
 		{sharers, 1.1, "to share a name takes at most %.1f of the time for one alone (%s): it is %s"},
+		{slots, 1.3, "one of 5 slots takes at most %.1f of the time for a lock (%s): it is %s"},
 		{severals, 1.5, "5 names take at most %.1f of the time for one (%s): it is %s"},
 	} {
 		if x := ratios(r.samples[c.who.name], r.samples[fenlocks.name]); len(x) > 0 {
