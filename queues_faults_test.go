@@ -297,7 +297,7 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 	} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
 			lock := c.comes(c.queuer()).lock
-			absurd.Status = node.Held
+			absurd.Status, absurd.HeldBy = node.Held, "somebody" // not another program, which notifies nobody
 			for _, f := range c.nodes {
 				f.forge = func(a node.Answer) node.Answer {
 					if a.Status == node.Held {
@@ -315,4 +315,31 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 			c.gives(b.lock)
 		})
 	}
+}
+
+// Another Redlock client has the lock, and notifies nobody when it lets go: who waits asks as often as such
+// clients do.
+func TestWaitForAnotherProgram(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		another := node.Request{Op: node.Acquire, Name: name, Holder: "another program's", TTL: time.Minute}
+		for _, f := range c.nodes {
+			f.call = func(func()) {}
+			f.view.Do(t.Context(), another)
+		}
+		var freed time.Time
+		time.AfterFunc(20*time.Second, func() {
+			freed, another.Op = time.Now(), node.Release
+			for _, f := range c.nodes {
+				f.view.Do(context.Background(), another)
+			}
+		})
+		lock, err := c.queuer().Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(freed); waited > 200*time.Millisecond {
+			t.Errorf("it came %v after the lock was free", waited)
+		}
+		lock.Release(t.Context())
+	})
 }

@@ -195,11 +195,12 @@ func (a *Acquisition) decided(l *Lock) {
 		return
 	}
 	a.client.queues.tell(a, a.name, f)
-	a.tryLater(l.refusals)
+	// Another program's release notifies nobody.
+	a.tryLater(l.refusals, f.Reason == core.Contended && f.HeldBy == "")
 }
 
-// tryLater decides when it is time to try again.
-func (a *Acquisition) tryLater(said []core.Refusal) {
+// tryLater decides when it is time to try again. Polls: whoever has the lock is unlikely to notify anybody.
+func (a *Acquisition) tryLater(said []core.Refusal, polls bool) {
 	c := a.client
 	g := c.group
 	random := g.Env.Random()
@@ -226,7 +227,7 @@ func (a *Acquisition) tryLater(said []core.Refusal) {
 	}
 	now := g.Env.Now()
 	latest := time.Duration(math.MaxInt64)
-	if !c.waiters.notifiable() {
+	if polls || !c.waiters.notifiable() {
 		latest = now + core.PollDelay(said, random)
 	}
 	a.mu.Lock()

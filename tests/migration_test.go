@@ -1,0 +1,189 @@
+package tests
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/redis/go-redis/v9"
+)
+
+// service is one that uses locks of some library: it takes one, extends it, and lets go. Its
+// instances are changed over one by one (docs/migration.md).
+type service struct {
+	inside atomic.Int64    // how many instances are, which must be one
+	served [2]atomic.Int64 // with the old library, and with fenlock
+}
+
+// locked is a lock that an instance holds.
+type locked struct {
+	extend, release func(ctx context.Context) error
+}
+
+// instance works until ctx is done, with whichever library is its own at the time. Who finds the
+// lock taken for long tries again.
+func (s *service) instance(ctx context.Context, t *testing.T, own *atomic.Int64, take [2]func(ctx context.Context) (locked, error)) {
+	for ctx.Err() == nil {
+		which := own.Load()
+		k, err := take[which](ctx)
+		if err != nil {
+			continue
+		}
+		if n := s.inside.Add(1); n != 1 {
+			t.Errorf("%d have the lock at a time", n)
+		}
+		time.Sleep(rand.N(3 * time.Millisecond))
+		if rand.IntN(3) == 0 {
+			if err := k.extend(context.WithoutCancel(ctx)); err != nil {
+				t.Errorf("library %d extends: %v", which, err)
+			}
+		}
+		time.Sleep(rand.N(3 * time.Millisecond))
+		s.inside.Add(-1)
+		if err := k.release(context.WithoutCancel(ctx)); err != nil {
+			t.Errorf("library %d releases: %v", which, err)
+		}
+		s.served[which].Add(1)
+		time.Sleep(rand.N(20 * time.Millisecond))
+	}
+}
+
+// change has six instances work, changes them to fenlock one by one, and back.
+func change(t *testing.T, old, fenlock func(ctx context.Context) (locked, error)) {
+	const instances = 6
+	var s service
+	var own [instances]atomic.Int64
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for i := range instances {
+		all.Go(func() {
+			s.instance(ctx, t, &own[i], [2]func(context.Context) (locked, error){old, fenlock})
+		})
+	}
+	// Whoever is there is served some more times.
+	served := func(which ...int) {
+		t.Helper()
+		var before [2]int64
+		for _, w := range which {
+			before[w] = s.served[w].Load()
+		}
+		eventually(t, func() error {
+			for _, w := range which {
+				if s.served[w].Load() < before[w]+5 {
+					return errors.New("nobody is served")
+				}
+			}
+			return nil
+		})
+	}
+	served(0)
+	for _, to := range []int64{1, 0} {
+		for i := range instances {
+			own[i].Store(to)
+			if i < instances-1 {
+				served(0, 1)
+			}
+		}
+		served(int(to))
+	}
+	cancel()
+	all.Wait()
+	t.Logf("%d and %d times", s.served[0].Load(), s.served[1].Load())
+}
+
+func takesFenlock(l *fenlock.Locker) func(ctx context.Context) (locked, error) {
+	return func(ctx context.Context) (locked, error) {
+		k, err := l.Acquire(ctx, "orders/42")
+		if err != nil {
+			return locked{}, err
+		}
+		return locked{k.Extend, k.Release}, nil
+	}
+}
+
+// A service that locks with redsync is changed to fenlock while it works, and back: an instance at a time, on the
+// same servers and keys.
+func TestMigrationFromRedsync(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		servers, ours := plainGroup(t, kind, 3)
+		theirs := redsyncOn(t, servers)
+		unknown := errors.New("redsync says that it was not so")
+		change(t, func(ctx context.Context) (locked, error) {
+			m := theirs.NewMutex("orders/42", redsync.WithRetryDelay(5*time.Millisecond))
+			if err := m.LockContext(ctx); err != nil {
+				return locked{}, err
+			}
+			did := func(f func(context.Context) (bool, error)) func(context.Context) error {
+				return func(ctx context.Context) error {
+					if ok, err := f(ctx); !ok || err != nil {
+						return errors.Join(unknown, err)
+					}
+					return nil
+				}
+			}
+			return locked{did(m.ExtendContext), did(m.UnlockContext)}, nil
+		}, takesFenlock(ours))
+	})
+}
+
+// redislockOn is a client that may do more than the servers let fenlock.
+func redislockOn(t *testing.T, s *testserver.Server) *redislock.Client {
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: testserver.Operator, Password: "any"})
+	t.Cleanup(func() { c.Close() })
+	return redislock.New(c)
+}
+
+// The same with redislock, on its one server.
+func TestMigrationFromRedislock(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		servers, ours := plainGroup(t, kind, 1)
+		theirs := redislockOn(t, servers[0])
+		change(t, func(ctx context.Context) (locked, error) {
+			k, err := theirs.Obtain(ctx, "orders/42", time.Minute, &redislock.Options{RetryStrategy: redislock.LinearBackoff(5 * time.Millisecond)})
+			if err != nil {
+				return locked{}, err
+			}
+			return locked{func(ctx context.Context) error { return k.Refresh(ctx, time.Minute, nil) }, k.Release}, nil
+		}, takesFenlock(ours))
+	})
+}
+
+// Of libraries whose keys are others an instance takes both locks for a while, the old one first:
+// it excludes who has the old one only, and who has fenlock's only.
+func TestMigrationWithBoth(t *testing.T) {
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		servers, ours := plainGroup(t, kind, 1)
+		theirs := redislockOn(t, servers[0])
+		old := func(ctx context.Context) (locked, error) {
+			k, err := theirs.Obtain(ctx, "another key", time.Minute, &redislock.Options{RetryStrategy: redislock.LinearBackoff(5 * time.Millisecond)})
+			if err != nil {
+				return locked{}, err
+			}
+			return locked{func(ctx context.Context) error { return k.Refresh(ctx, time.Minute, nil) }, k.Release}, nil
+		}
+		both := func(ctx context.Context) (locked, error) {
+			first, err := old(ctx)
+			if err != nil {
+				return locked{}, err
+			}
+			second, err := takesFenlock(ours)(ctx)
+			if err != nil {
+				return locked{}, errors.Join(err, first.release(context.WithoutCancel(ctx)))
+			}
+			return locked{
+				func(ctx context.Context) error { return errors.Join(first.extend(ctx), second.extend(ctx)) },
+				func(ctx context.Context) error { return errors.Join(second.release(ctx), first.release(ctx)) },
+			}, nil
+		}
+		t.Run("before", func(t *testing.T) { change(t, old, both) })
+		t.Run("after", func(t *testing.T) { change(t, both, takesFenlock(ours)) })
+	})
+}
