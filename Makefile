@@ -2,7 +2,7 @@
 # same targets as a person.
 SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
-MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples/natsnode fence/fencepgx integration/otel cmd/fenlock tests bench deploy/check
+MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples/natsnode fence/fencepgx integration/cron integration/gocron integration/goose integration/migrate integration/otel cmd/fenlock tests bench deploy/check
 
 .PHONY: help build man setup test race interop search-three search-shared search-handover sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
 	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy

@@ -140,7 +140,7 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"node/pgnode", "node/sqlnode", "node/valkeynode", "node/goredisnode", "node/zknode", "node/mysqlnode", "node/etcdnode", "fence/fencepgx", "integration/otel", "cmd/fenlock"} {
+	for _, dir := range []string{"node/pgnode", "node/sqlnode", "node/valkeynode", "node/goredisnode", "node/zknode", "node/mysqlnode", "node/etcdnode", "fence/fencepgx", "integration/cron", "integration/gocron", "integration/goose", "integration/migrate", "integration/otel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}

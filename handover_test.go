@@ -145,7 +145,7 @@ func TestAdopterHoldsByItsOwnRound(t *testing.T) {
 		c.set(0, 3, extend, down)
 		time.Sleep(validity - 300*time.Millisecond - 1)
 		wantCause(t, adopted.Context(), nil)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantCause(t, adopted.Context(), fenlock.ErrLost)
 	})
 }
@@ -281,7 +281,7 @@ func TestHandoverOfTerms(t *testing.T) {
 		}
 		time.Sleep(40*time.Second - 1)
 		wantCause(t, adopted.Context(), nil)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantCause(t, adopted.Context(), fenlock.ErrMaxHold)
 		wantErr(t, adopted.Release(t.Context()), fenlock.ErrMaxHold)
 	})
@@ -293,7 +293,7 @@ func TestHandoverOfTerms(t *testing.T) {
 		wantErr(t, adopted.Release(t.Context()))
 		time.Sleep(20*time.Second - 1)
 		c.wantLeases(3)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		c.wantLeases(0)
 	})
 }

@@ -1,0 +1,147 @@
+package fenlockgocron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-co-op/gocron/v2"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+)
+
+// ErrNotHeld: what Work returned was run without the lock of its name: the job has another name
+// (gocron.WithName), or its scheduler has no Locker, or an Elector as well.
+var ErrNotHeld = errors.New("fenlockgocron: the job runs without its lock")
+
+// Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
+type Locks interface {
+	TryAcquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
+	Lead(ctx context.Context, name string, work func(ctx context.Context, term fence.Token) error, opts ...fenlock.Option) error
+}
+
+// Locker is a gocron.Locker, for any number of jobs and schedulers. It is safe for concurrent
+// use.
+type Locker struct {
+	locks Locks
+	opts  []fenlock.Option
+
+	mu   sync.Mutex
+	held map[string]*fenlock.Lock // by those whose work has not begun
+}
+
+// NewLocker returns a Locker that keeps each lock for minHold at least, counted from when a job
+// begins to run (fenlock.WithMinHold, which says what bounds it). Jobs that need another one have a Locker of
+// their own, by gocron.WithDistributedJobLocker. The options are for each lock. The error matches
+// fenlock.ErrInvalid.
+func NewLocker(locks Locks, minHold time.Duration, opts ...fenlock.Option) (*Locker, error) {
+	opts = append([]fenlock.Option{fenlock.WithMinHold(minHold)}, opts...)
+	if err := check(locks, "gocron", opts); err != nil {
+		return nil, err
+	}
+	return &Locker{locks: locks, opts: opts, held: map[string]*fenlock.Lock{}}, nil
+}
+
+// check refuses what every run would be skipped for, without anybody hearing of it.
+func check(locks Locks, name string, opts []fenlock.Option) error {
+	if missing(locks) {
+		return fmt.Errorf("%w: fenlockgocron needs a Locker or Groups, not nil", fenlock.ErrInvalid)
+	}
+	// The arguments are checked before the context, so that nothing is sent to any node.
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if _, err := locks.TryAcquire(ended, name, opts...); errors.Is(err, fenlock.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+// missing reports whether there is nothing, also with a type.
+func missing(locks Locks) bool {
+	switch l := locks.(type) {
+	case nil:
+		return true
+	case *fenlock.Locker:
+		return l == nil
+	case *fenlock.Groups:
+		return l == nil
+	}
+	return false
+}
+
+// Lock implements gocron.Locker. It does not wait: the error matches fenlock.ErrHeld if another
+// host runs the job, or did less than the minimum hold ago.
+func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+	lock, err := l.locks.TryAcquire(ctx, key, l.opts...)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held[key] = lock
+	return &held{l, lock}, nil
+}
+
+// take returns the lock of a run that begins, once: if it is lost, and the next run has begun, the
+// two have not the same.
+func (l *Locker) take(key string, only *fenlock.Lock) *fenlock.Lock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lock := l.held[key]
+	if only != nil && lock != only {
+		return nil
+	}
+	delete(l.held, key)
+	return lock
+}
+
+// held is the lock of one run. It implements gocron.Lock.
+type held struct {
+	locker *Locker
+	lock   *fenlock.Lock
+}
+
+// Unlock goes on when the scheduler was shut down, which ends ctx: Release takes two node timeouts at
+// most.
+func (h *held) Unlock(ctx context.Context) error {
+	h.locker.take(h.lock.Name(), h.lock)
+	return h.lock.Release(context.WithoutCancel(ctx))
+}
+
+// Work returns a function for gocron.NewTask that runs work under the lock of the job, which has
+// that name (gocron.WithName). The context that work gets is a child of the job's, which also ends when
+// the lock is lost or out of validity. The token is for what work writes to.
+//
+// The function's error is work's, joined with the loss of the lock (fenlock.ErrLost, fenlock.ErrMaxHold); or
+// ErrNotHeld, and then work was not run.
+func (l *Locker) Work(name string, work func(ctx context.Context, token fence.Token) error) func(ctx context.Context) error {
+	return func(ctx context.Context) error {
+		if work == nil {
+			return errNoWork
+		}
+		lock := l.take(name, nil)
+		if lock == nil {
+			return fmt.Errorf("%w: %q (is that its gocron.WithName, and has its scheduler this Locker, and no Elector?)", ErrNotHeld, name)
+		}
+		return under(ctx, lock.Context(), func(ctx context.Context) error { return work(ctx, lock.Token()) })
+	}
+}
+
+var errNoWork = fmt.Errorf("%w: the function given to Work is nil", fenlock.ErrInvalid)
+
+// under runs work with a child of ctx that also ends with the lock, and joins its error with the
+// loss.
+func under(ctx, lock context.Context, work func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	unlink := context.AfterFunc(lock, func() { cancel(context.Cause(lock)) })
+	defer unlink()
+	err := work(ctx)
+	if lost := context.Cause(lock); errors.Is(lost, fenlock.ErrLost) || errors.Is(lost, fenlock.ErrMaxHold) {
+		err = errors.Join(err, lost)
+	}
+	return err
+}

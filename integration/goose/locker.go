@@ -1,0 +1,154 @@
+// Package fenlockgoose has goose apply the migrations of a database from one process at a time,
+// whatever the database is.
+//
+//	migrations, err := fenlockgoose.New(locker, "migrations/orders")
+//	...
+//	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithLocker(migrations))
+//	...
+//	ctx, cancel := migrations.Context(ctx) // ends when the lock is lost
+//	defer cancel()
+//	results, err := provider.Up(ctx)
+//	if errors.Is(err, fenlock.ErrLost) {
+//		// another process may have gone on: look before the next attempt
+//	}
+//
+// The name is for the database: all processes that migrate it need the same.
+//
+// Who comes second waits, and finds nothing to do. The wait ends with the context given to goose, and
+// with the option fenlock.WithWait; without either it takes as long as the other's migrations. The
+// error then matches context.DeadlineExceeded and fenlock.ErrHeld.
+//
+// # When the lock is lost
+//
+// goose hears of a loss when it unlocks: the error of provider.Up, and of the others, then matches
+// fenlock.ErrLost, after the migrations were applied. With the context of Locker.Context they
+// end with the lock, and a transaction is rolled back.
+//
+// A lock is held for as long as migrations take: fenlock.WithMaxHold is unbounded here, unless an
+// option says otherwise. Whatever does not lock in goose (Provider.HasPending, GetVersions, Status) does not lock here.
+package fenlockgoose
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/fenlock/fenlock"
+)
+
+var (
+	_ lock.Locker        = (*Locker)(nil)
+	_ lock.SessionLocker = (*Locker)(nil)
+)
+
+// Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
+type Locks interface {
+	Acquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
+}
+
+// Locker is for goose.WithLocker; or for goose.WithSessionLocker, of which it ignores the session.
+// goose takes one of the two. It is safe for concurrent use: in one process, too, one has it at a time.
+type Locker struct {
+	locks Locks
+	name  string
+	opts  []fenlock.Option
+	turn  chan struct{} // full from Lock to Unlock
+
+	mu     sync.Mutex
+	held   *fenlock.Lock
+	unlink func() bool // the context of Context from the lock
+}
+
+// New returns a Locker of that name. The options are for the lock. The error matches
+// fenlock.ErrInvalid.
+func New(locks Locks, name string, opts ...fenlock.Option) (*Locker, error) {
+	if missing(locks) {
+		return nil, fmt.Errorf("%w: fenlockgoose needs a Locker or Groups, not nil", fenlock.ErrInvalid)
+	}
+	opts = append([]fenlock.Option{fenlock.WithMaxHold(-1)}, opts...)
+	// The arguments are checked before the context, so that nothing is sent to any node.
+	ended, end := context.WithCancel(context.Background())
+	end()
+	if _, err := locks.Acquire(ended, name, opts...); errors.Is(err, fenlock.ErrInvalid) {
+		return nil, err
+	}
+	return &Locker{locks: locks, name: name, opts: opts, turn: make(chan struct{}, 1)}, nil
+}
+
+// missing reports whether there is nothing, also with a type.
+func missing(locks Locks) bool {
+	switch l := locks.(type) {
+	case nil:
+		return true
+	case *fenlock.Locker:
+		return l == nil
+	case *fenlock.Groups:
+		return l == nil
+	}
+	return false
+}
+
+type contextKey struct{ locker *Locker }
+
+// Context returns a child of ctx for the methods of a goose.Provider, which also ends when they lose
+// the lock: context.Cause then matches fenlock.ErrLost or fenlock.ErrMaxHold. One is for one provider.
+func (l *Locker) Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return context.WithValue(ctx, contextKey{l}, cancel), func() { cancel(nil) }
+}
+
+// Lock implements lock.Locker. It waits until the lock is free, or ctx is done.
+func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error { return l.lock(ctx) }
+
+// SessionLock implements lock.SessionLocker, as Lock does.
+func (l *Locker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.lock(ctx) }
+
+// Unlock implements lock.Locker. The error is the loss of the lock, which matches fenlock.ErrLost or
+// fenlock.ErrMaxHold. A release that too few nodes answer is none, as the lease ends by itself:
+// fenlock.Observer hears of it.
+func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.unlock(ctx) }
+
+// SessionUnlock implements lock.SessionLocker, as Unlock does.
+func (l *Locker) SessionUnlock(ctx context.Context, _ *sql.Conn) error { return l.unlock(ctx) }
+
+func (l *Locker) lock(ctx context.Context) error {
+	// goose lets the next one of a provider begin just before it unlocks.
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("fenlockgoose: lock %q: %w: %w", l.name, ctx.Err(), fenlock.ErrHeld)
+	}
+	held, err := l.locks.Acquire(ctx, l.name, l.opts...)
+	if err != nil {
+		<-l.turn
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held, l.unlink = held, func() bool { return true }
+	if cancel, ok := ctx.Value(contextKey{l}).(context.CancelCauseFunc); ok {
+		l.unlink = context.AfterFunc(held.Context(), func() { cancel(context.Cause(held.Context())) })
+	}
+	return nil
+}
+
+func (l *Locker) unlock(ctx context.Context) error {
+	l.mu.Lock()
+	held, unlink := l.held, l.unlink
+	l.held = nil
+	l.mu.Unlock()
+	if held == nil {
+		return fmt.Errorf("%w: %q is not locked", fenlock.ErrReleased, l.name)
+	}
+	unlink()
+	err := held.Release(ctx)
+	<-l.turn
+	if errors.Is(err, fenlock.ErrLost) || errors.Is(err, fenlock.ErrMaxHold) {
+		return err
+	}
+	return nil
+}
