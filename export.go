@@ -65,27 +65,25 @@ func (l *Locker) Adopt(ctx context.Context, text string) (*Lock, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, notAdopted(ctx, e.name)
+		return nil, gaveUpAdopting(ctx, e.name)
 	}
-	if _, twice := l.adopted.LoadOrStore(e.Holder, nil); twice {
+	k := l.newLock(ctx, ctx, e.name)
+	if _, twice := l.adopted.LoadOrStore(e.Holder, k); twice {
 		return nil, invalidf("the lock %q was adopted by this Locker already", e.name)
 	}
-	held := false
+	k.adopted = e.Holder
 	defer func() {
-		if !held {
-			l.adopted.Delete(e.Holder)
+		if k.ctx == nil { // it was not held: if an observer panics, it may have been
+			k.notAdopted()
 		}
 	}()
-	k := l.newLock(ctx, ctx, e.name)
-	k.adopted = e.Holder
 	l.client.Adopt(&k.acquisition, k.base, e.name, &e.Exported, (*owner)(k))
 	if err := k.finish(ctx); err != nil {
 		if k.failure.Reason == core.Cancelled {
-			err = notAdopted(ctx, e.name)
+			err = gaveUpAdopting(ctx, e.name)
 		}
 		return nil, err
 	}
-	held = true
 	return k, nil
 }
 
@@ -103,8 +101,15 @@ func (g *Groups) Adopt(ctx context.Context, text string) (*Lock, error) {
 	return group.Locker.Adopt(ctx, text)
 }
 
-// notAdopted is the error of a caller who gave up.
-func notAdopted(ctx context.Context, name string) error {
+// notAdopted lets the Locker adopt the lock again.
+func (k *Lock) notAdopted() {
+	if k.adopted != "" {
+		k.locker.adopted.CompareAndDelete(k.adopted, k)
+	}
+}
+
+// gaveUpAdopting is the error of a caller who gave up.
+func gaveUpAdopting(ctx context.Context, name string) error {
 	why := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(cause, why) {
 		why = fmt.Errorf("%w (%w)", why, cause)
