@@ -50,7 +50,8 @@ func (k *Lock) Export(ctx context.Context) (text string, err error) {
 // took counts for these. The validity begins anew, on this process's clock.
 //
 // ErrLost: the lock had ended meanwhile. It was not adopted in time, somebody else had it, or it was released;
-// the text is of no use any more. ErrNoQuorum, or ctx's own error: nothing is known, and nothing is held; the text may
+// the text is of no use any more. ErrMaxHold: its maximum hold was over when the nodes had answered, and it was
+// released. ErrNoQuorum, or ctx's own error: nothing is known, and nothing is held; the text may
 // still be good, so try again. ErrInvalid: the text is damaged, or of another
 // version, or its lock is one of other nodes, or has terms that this Locker's Config does not allow, or this Locker holds it already;
 // nothing was sent. No error contains the text.

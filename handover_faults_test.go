@@ -46,3 +46,21 @@ func TestAdoptionThatPanics(t *testing.T) {
 		wantErr(t, err, fenlock.ErrLost)
 	})
 }
+
+// A lock that is being released is not adopted again by its Locker.
+func TestNoAdoptionDuringTheRelease(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		l := c.locker()
+		text := export(t, c.held())
+		adopted := adopt(t, l, text)
+		c.set(0, 3, release, fault{request: nodeTimeout / 2})
+		released := make(chan error)
+		go func() { released <- adopted.Release(t.Context()) }()
+		synctest.Wait()
+		_, err := l.Adopt(t.Context(), text)
+		wantErr(t, err, fenlock.ErrInvalid)
+		wantErr(t, <-released)
+		_, err = l.Adopt(t.Context(), text)
+		wantErr(t, err, fenlock.ErrLost)
+	})
+}
