@@ -32,6 +32,7 @@ func (k *Lock) Export(ctx context.Context) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
+	k.acquisition.Leave() // there will be no release of this process's
 	if err := k.awaitExtension(ctx, x); err != nil {
 		return "", err
 	}

@@ -64,3 +64,49 @@ func TestNoAdoptionDuringTheRelease(t *testing.T) {
 		wantErr(t, err, fenlock.ErrLost)
 	})
 }
+
+// Whose maximum hold is over before the nodes have answered is not adopted, and released: to try again
+// would renew the leases, again and again, and nobody would ever hold them.
+func TestAdoptionPastTheMaximumHold(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := c.held(maxHold(2 * ttl))
+		time.Sleep(2*ttl - time.Millisecond)
+		text := export(t, lock)
+		c.set(0, 2, extend, fault{hang: true}) // nothing is known: as ever
+		_, err := c.locker().Adopt(t.Context(), text)
+		wantErr(t, err, fenlock.ErrNoQuorum)
+		c.wantLeases(3)
+		c.set(0, 3, extend, fault{reply: 2 * time.Millisecond})
+		k, err := c.locker().Adopt(t.Context(), text)
+		if k != nil {
+			t.Fatal("adopted")
+		}
+		wantErr(t, err, fenlock.ErrMaxHold)
+		wantNot(t, err, fenlock.ErrNoQuorum, fenlock.ErrLost)
+		time.Sleep(nodeTimeout)
+		c.wantLeases(0)
+		_, err = c.locker().Adopt(t.Context(), text)
+		wantErr(t, err, fenlock.ErrLost)
+	})
+}
+
+// Who waited for what it exports leaves the queues that it is still in, of nodes that were not needed: no
+// release of its own does that, and it would be notified in vain.
+func TestExporterLeavesTheQueues(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := take(t, c.queuer(), name)
+		waits := c.comes(c.warm(c.queuer()))
+		c.wantQueue(1)
+		c.nodes[2].set(release, down) // it does not hear that the name is free
+		c.gives(first)
+		c.wantsIn(waits, 0, ttl)
+		if n := c.inQueue(2); n != 1 {
+			t.Fatalf("%d in the queue", n)
+		}
+		c.nodes[2].heal()
+		text := export(t, waits.lock)
+		c.wantQueue(0)
+		adopted := adopt(t, c.queuer(), text)
+		wantErr(t, adopted.Release(t.Context()))
+	})
+}
