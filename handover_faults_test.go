@@ -95,6 +95,7 @@ func TestAdoptionPastTheMaximumHold(t *testing.T) {
 func TestExporterLeavesTheQueues(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first := take(t, c.queuer(), name)
+		synctest.Wait()
 		waits := c.comes(c.queuer())
 		time.Sleep(time.Second)
 		c.nodes[2].set(release, down) // it does not hear that the name is free
