@@ -32,6 +32,7 @@ func (k *Lock) Export(ctx context.Context) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
+	k.acquisition.Leave() // there will be no release of this process's
 	if err := k.awaitExtension(ctx, x); err != nil {
 		return "", err
 	}
@@ -50,7 +51,8 @@ func (k *Lock) Export(ctx context.Context) (text string, err error) {
 // took counts for these. The validity begins anew, on this process's clock.
 //
 // ErrLost: the lock had ended meanwhile. It was not adopted in time, somebody else had it, or it was released;
-// the text is of no use any more. ErrNoQuorum, or ctx's own error: nothing is known, and nothing is held; the text may
+// the text is of no use any more. ErrMaxHold: its maximum hold was over when the nodes had answered, and it was
+// released. ErrNoQuorum, or ctx's own error: nothing is known, and nothing is held; the text may
 // still be good, so try again. ErrInvalid: the text is damaged, or of another
 // version, or its lock is one of other nodes, or has terms that this Locker's Config does not allow, or this Locker holds it already;
 // nothing was sent. No error contains the text.
@@ -65,27 +67,25 @@ func (l *Locker) Adopt(ctx context.Context, text string) (*Lock, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, notAdopted(ctx, e.name)
+		return nil, gaveUpAdopting(ctx, e.name)
 	}
-	if _, twice := l.adopted.LoadOrStore(e.Holder, nil); twice {
+	k := l.newLock(ctx, ctx, e.name)
+	if _, twice := l.adopted.LoadOrStore(e.Holder, k); twice {
 		return nil, invalidf("the lock %q was adopted by this Locker already", e.name)
 	}
-	held := false
+	k.adopted = e.Holder
 	defer func() {
-		if !held {
-			l.adopted.Delete(e.Holder)
+		if k.ctx == nil { // it was not held: if an observer panics, it may have been
+			k.notAdopted()
 		}
 	}()
-	k := l.newLock(ctx, ctx, e.name)
-	k.adopted = e.Holder
 	l.client.Adopt(&k.acquisition, k.base, e.name, &e.Exported, (*owner)(k))
 	if err := k.finish(ctx); err != nil {
 		if k.failure.Reason == core.Cancelled {
-			err = notAdopted(ctx, e.name)
+			err = gaveUpAdopting(ctx, e.name)
 		}
 		return nil, err
 	}
-	held = true
 	return k, nil
 }
 
@@ -103,8 +103,15 @@ func (g *Groups) Adopt(ctx context.Context, text string) (*Lock, error) {
 	return group.Locker.Adopt(ctx, text)
 }
 
-// notAdopted is the error of a caller who gave up.
-func notAdopted(ctx context.Context, name string) error {
+// notAdopted lets the Locker adopt the lock again.
+func (k *Lock) notAdopted() {
+	if k.adopted != "" {
+		k.locker.adopted.CompareAndDelete(k.adopted, k)
+	}
+}
+
+// gaveUpAdopting is the error of a caller who gave up.
+func gaveUpAdopting(ctx context.Context, name string) error {
 	why := ctx.Err()
 	if cause := context.Cause(ctx); !errors.Is(cause, why) {
 		why = fmt.Errorf("%w (%w)", why, cause)

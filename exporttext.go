@@ -77,13 +77,13 @@ func parseExport(text string) (e exported, err error) {
 	}
 	e.name, e.Holder, e.group = fields[0], node.Holder(fields[1]), fields[8]
 	e.Token = fence.Token(number(fields[2], 1, int64(fence.MaxToken)))
-	e.Mark = fence.Token(number(fields[3], int64(e.Token), int64(fence.MaxToken)))
+	e.Mark = fence.Token(number(fields[3], int64(e.Token), int64(fence.MaxToken)-1)) // it was raised past that
 	e.TTL = time.Duration(number(fields[4], 1, math.MaxInt64))
 	e.MaxHold = time.Duration(number(fields[5], 0, math.MaxInt64))
 	e.AtLeast = time.Duration(number(fields[6], 0, math.MaxInt64))
 	e.Label, e.Slots, e.Shared = e.Holder.Label(), e.Holder.Slots(), fields[7] == strconv.FormatBool(true)
 	switch {
-	case err != nil, CheckName(e.name) != nil, !madeHere(e.Holder):
+	case err != nil, CheckName(e.name) != nil, !madeHere(e.Holder), encodeExport(e) != text: // each lock has one text
 		return exported{}, damaged
 	}
 	return e, nil

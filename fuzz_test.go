@@ -215,7 +215,7 @@ func FuzzConfig(f *testing.F) {
 func FuzzExports(f *testing.F) {
 	for _, e := range []exported{
 		{name: "a", group: shortHash("n"), Exported: shell.Exported{Token: 1, Mark: 1, Terms: shell.Terms{TTL: 1}}},
-		{name: strings.Repeat("ä", 200), group: shortHash(""), Exported: shell.Exported{Token: 7, Mark: fence.MaxToken,
+		{name: strings.Repeat("ä", 200), group: shortHash(""), Exported: shell.Exported{Token: 7, Mark: fence.MaxToken - 1,
 			Terms: shell.Terms{TTL: time.Hour, MaxHold: 1, AtLeast: time.Second, Shared: true}}},
 	} {
 		e.Holder = node.NewHolder([node.IDLength]byte([]byte("00112233445566778899aabbccddeeff")), time.Now(), 0, "me")
@@ -226,8 +226,18 @@ func FuzzExports(f *testing.F) {
 		f.Add(text)
 		f.Add(text[:len(text)/2])
 		f.Add(strings.Replace(text, "-1.", "-2.", 1))
+		f.Add(text[:40] + "\n" + text[40:])
+		fields, _ := exportEncoding.DecodeString(text[len(exportPrefix+exportVersion+"."):])
+		for _, change := range [][2]string{{"\n1\n", "\n01\n"}, {"\n7\n", "\n+7\n"}, {"\nfalse\n", "\nFalse\n"}, {"\ntrue\n", "\nyes\n"}} {
+			changed := strings.Replace(string(fields[:len(fields)-16]), change[0], change[1], 1)
+			f.Add(exportPrefix + exportVersion + "." + exportEncoding.EncodeToString([]byte(changed+shortHash(changed))))
+		}
 		e.Token, e.Mark = 9, 8
 		f.Add(encodeExport(e))
+		e.Mark = fence.MaxToken // no export raises that
+		if _, err := parseExport(encodeExport(e)); err == nil {
+			f.Fatal("the largest mark")
+		}
 		e.name = ""
 		f.Add(encodeExport(e))
 	}

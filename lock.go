@@ -342,8 +342,8 @@ func (o *owner) Done(f shell.Failure) {
 func (o *owner) Ended(why shell.Failure, left time.Duration) {
 	k := (*Lock)(o)
 	err := k.errorOf(&why)
-	if k.adopted != "" {
-		k.locker.adopted.Delete(k.adopted)
+	if why.Reason != core.LetGo { // otherwise the release is to be over first: it would take the next one's leases
+		k.notAdopted()
 	}
 	k.cancel(err)
 	if why.Reason == core.LetGo || why.Reason == core.Exported {
@@ -356,8 +356,9 @@ func (o *owner) Ended(why shell.Failure, left time.Duration) {
 
 // Freed implements shell.Owner.
 func (o *owner) Freed(f shell.Failure) {
+	k := (*Lock)(o)
+	k.notAdopted()
 	if o.watched != nil {
-		k := (*Lock)(o)
 		err := k.errorOf(&f)
 		if cause := context.Cause(k.ctx); !errors.Is(cause, ErrReleased) {
 			err = cause // as Release has it, whatever came of the leases that were left

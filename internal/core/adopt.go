@@ -53,8 +53,11 @@ func (a *Attempt) onAdopt(node int, r Reply, now time.Duration) Action {
 	switch {
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():
 		return a.taken()
-	case now >= Validity(a.params.Start, a.params.TTL) || bounded && now >= limit:
+	case now >= Validity(a.params.Start, a.params.TTL):
 		return a.notAdopted(a.lateReason(ballot{yes: a.votes.yes}))
+	case a.votes.yes.Len() >= a.quorum() && bounded && now >= limit:
+		// Another try would renew the leases again, and have no more time.
+		return a.end(HeldTooLong)
 	case a.votes.yes.Len() >= a.quorum():
 		a.phase = Holding
 		return a.carried(now)

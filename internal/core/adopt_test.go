@@ -140,8 +140,18 @@ func TestAdoption(t *testing.T) {
 			if a.Phase() != core.Holding || a.Until() != end {
 				t.Errorf("phase %d until %v", a.Phase(), a.Until())
 			}
-			wantAction(t, b.OnExtend(1, 1, 0, granted(7), end), none)
-			wantOver(t, &b, core.TooLate)
+			if end == validEnd {
+				wantAction(t, b.OnExtend(1, 1, 0, granted(7), end), none)
+				wantOver(t, &b, core.TooLate)
+				continue
+			}
+			c := b // the maximum hold is over: that ends the lock, once it is known to be there
+			wantAction(t, b.OnExtend(1, 1, 0, unknown, end), none)
+			wantAction(t, b.OnExtend(2, 1, 0, unknown, end), none)
+			wantOver(t, &b, core.NoQuorum)
+			wantAction(t, c.OnExtend(1, 1, 0, granted(7), end), release(0, 1, 2))
+			wantOver(t, &c, core.HeldTooLong)
+			wantAction(t, c.OnExtend(2, 1, 0, granted(7), end), release(2))
 		}
 	})
 	t.Run("given up", func(t *testing.T) {

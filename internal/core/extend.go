@@ -152,8 +152,11 @@ func (a *Attempt) carried(now time.Duration) Action {
 // taken ends a tenure of which fewer nodes than a quorum have a lease that counts, or ever
 // will: it is not held any more, and the sooner its holder knows, the better. What it
 // has taken by asking must not keep others from it.
-func (a *Attempt) taken() Action {
-	a.phase, a.reason, a.abandoned = Over, Taken, true
+func (a *Attempt) taken() Action { return a.end(Taken) }
+
+// end ends a tenure for good: nobody is to go on with it.
+func (a *Attempt) end(why Reason) Action {
+	a.phase, a.reason, a.abandoned = Over, why, true
 	return Action{Op: Release, To: allOf(a.params.Nodes)}
 }
 

@@ -323,6 +323,14 @@ func (a *Acquisition) end(f Failure) {
 	a.owner.Done(f)
 }
 
+// Leave takes the caller, who has the lock, out of the queues that it is still in, of nodes that were
+// not needed: for a lock that may not be released here.
+func (a *Acquisition) Leave() {
+	if a.inQueue() {
+		a.client.waiters.leaveAll(&a.waiter)
+	}
+}
+
 // told implements caller.
 func (a *Acquisition) told(why *Failure) {
 	if why == nil {
