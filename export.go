@@ -16,8 +16,11 @@ import (
 // The text is a secret: whoever has it can hold and release the lock. It is of one line, of at most
 // MaxExportLength bytes, all of them letters, digits, dots, hyphens and underscores. Hand it over by a pipe,
 // a file or a variable, rather than as an argument that all users of a machine can see. Each text
-// is for one process: two that adopt it at the same time would both hold the lock, and to
-// the nodes they are one. Once the lock was released, lost, or not adopted in time, the text is of no use.
+// is for one process, and once: two that adopt it at the same time would both hold the lock, and to
+// the nodes they are one, so that a third can have it while one of them still believes to, when the other one
+// releases it. Do not adopt again what was adopted and released, as after a restart: that is refused,
+// unless a node was missed by the export and another one by the release. Once the lock was lost, or not
+// adopted in time, the text is of no use.
 //
 // Nil means that the lock is over here: Context has ended, with a cause that matches ErrExported, and
 // nothing is sent for it any more. Otherwise it is what it was. The errors are those of Extend, and
