@@ -106,13 +106,6 @@ func (g *Groups) Adopt(ctx context.Context, text string) (*Lock, error) {
 	return group.Locker.Adopt(ctx, text)
 }
 
-// notAdopted lets the Locker adopt the lock again.
-func (k *Lock) notAdopted() {
-	if k.adopted != "" {
-		k.locker.adopted.CompareAndDelete(k.adopted, k)
-	}
-}
-
 // gaveUpAdopting is the error of a caller who gave up.
 func gaveUpAdopting(ctx context.Context, name string) error {
 	why := ctx.Err()

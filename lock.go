@@ -368,6 +368,13 @@ func (o *owner) Freed(f shell.Failure) {
 	o.Done(f)
 }
 
+// notAdopted lets the Locker adopt the lock again.
+func (k *Lock) notAdopted() {
+	if k.adopted != "" {
+		k.locker.adopted.CompareAndDelete(k.adopted, k)
+	}
+}
+
 func (k *Lock) lost() {
 	k.locker.config.Logger.Warn("fenlock: not held any more", "name", k.name, "error", context.Cause(k.ctx))
 }
