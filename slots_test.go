@@ -450,3 +450,67 @@ func TestSlotsInvalid(t *testing.T) {
 		}
 	})
 }
+
+// An observer's panic reaches the caller, who may recover from it: nothing is kept, and Close waits for nobody.
+func TestSlotsWithAPanic(t *testing.T) {
+	for _, begins := range []string{"free", "taken", "held alone"} {
+		for at, panicked := 1, true; panicked; at++ { // each event in turn
+			panicked = false
+			bubble(t, 3, func(t *testing.T, c *cluster) {
+				for i, f := range c.nodes { // so that what is sent at once is not answered at once
+					f.event = func() { time.Sleep(time.Duration(i+1) * time.Millisecond) }
+					f.set(release, fault{request: time.Millisecond, reply: rand.N(10 * time.Millisecond)})
+				}
+				var others []*fenlock.Lock
+				switch begins {
+				case "held alone":
+					others = append(others, take(t, c.queuer(), name))
+				case "taken":
+					for range 2 {
+						slot, err := c.slots(t, 2).Acquire(t.Context())
+						if err != nil {
+							t.Fatal(err)
+						}
+						others = append(others, slot.Lock)
+					}
+				}
+				events := 0
+				tell := func() {
+					if events++; events == at {
+						panicked = true
+						panic("oops")
+					}
+				}
+				l := c.queuer(func(config *fenlock.Config) {
+					config.Observer.Acquire = func(context.Context, fenlock.AcquireEvent) { tell() }
+					config.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { tell() }
+					config.Observer.Waiting = func(context.Context, string, error) { tell() }
+				})
+				s, err := l.Slots(name, 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(time.Second, func() {
+					for _, k := range others {
+						k.Release(context.Background())
+					}
+				})
+				func() {
+					defer func() { recover() }()
+					slot, err := s.Acquire(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					slot.Release(t.Context())
+				}()
+				time.Sleep(3 * time.Second) // less than a lease lasts
+				for _, left := range []string{name, name + "#0", name + "#1"} {
+					if n := c.leases(left); n > 0 {
+						t.Errorf("%s, event %d: %q is leased on %d nodes", begins, at, left, n)
+					}
+				}
+				l.Close() // or the bubble is stuck
+			})
+		}
+	}
+}
