@@ -46,7 +46,8 @@ func (l *Locker) Slots(name string, n int) (*Slots, error) {
 }
 
 // Acquire takes a slot, and waits until one is free: in the lines of all slots, first come first
-// served. The errors are those of Locker.Acquire, about NAME or one of the slots, and ErrSlots.
+// served. The errors are those of Locker.Acquire, about NAME or one of the slots, and ErrSlots. Slots that the
+// caller holds itself, by a Do or a Lock, are not waited for.
 func (s *Slots) Acquire(ctx context.Context, opts ...Option) (*Slot, error) {
 	return s.acquire(ctx, true, opts)
 }
@@ -66,6 +67,9 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 	}
 	a := slotting{locker: s.locker, name: s.name, names: s.names, order: &s.order, values: ctx, terms: o.terms, shared: o.terms}
 	a.shared.Shared, a.shared.Slots, a.shared.MaxHold = true, len(s.names), -1 // it ends with the slot
+	if err := checkNested(ctx, s.locker, s.name); err != nil {
+		return nil, err
+	}
 	inTime, cancel := o.within(ctx)
 	defer cancel()
 	if err := a.acquire(inTime, waits); err != nil {

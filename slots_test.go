@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -453,64 +454,119 @@ func TestSlotsInvalid(t *testing.T) {
 
 // An observer's panic reaches the caller, who may recover from it: nothing is kept, and Close waits for nobody.
 func TestSlotsWithAPanic(t *testing.T) {
-	for _, begins := range []string{"free", "taken", "held alone"} {
-		for at, panicked := 1, true; panicked; at++ { // each event in turn
-			panicked = false
-			bubble(t, 3, func(t *testing.T, c *cluster) {
-				for i, f := range c.nodes { // so that what is sent at once is not answered at once
-					f.event = func() { time.Sleep(time.Duration(i+1) * time.Millisecond) }
-					f.set(release, fault{request: time.Millisecond, reply: rand.N(10 * time.Millisecond)})
+	for i := range 80 { // either of them is the first to be released
+		at := i % 4 // it hears of two acquisitions, and of two releases
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			for _, f := range c.nodes { // so that no two things happen at the same moment
+				f.event = func() { time.Sleep(1 + rand.N(10*time.Millisecond)) }
+			}
+			var events atomic.Int32
+			tell := func() {
+				if int(events.Add(1)) == at+1 {
+					panic("oops")
 				}
-				var others []*fenlock.Lock
-				switch begins {
-				case "held alone":
-					others = append(others, take(t, c.queuer(), name))
-				case "taken":
-					for range 2 {
-						slot, err := c.slots(t, 2).Acquire(t.Context())
-						if err != nil {
-							t.Fatal(err)
-						}
-						others = append(others, slot.Lock)
-					}
-				}
-				events := 0
-				tell := func() {
-					if events++; events == at {
-						panicked = true
-						panic("oops")
-					}
-				}
-				l := c.queuer(func(config *fenlock.Config) {
-					config.Observer.Acquire = func(context.Context, fenlock.AcquireEvent) { tell() }
-					config.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { tell() }
-					config.Observer.Waiting = func(context.Context, string, error) { tell() }
-				})
-				s, err := l.Slots(name, 2)
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.AfterFunc(time.Second, func() {
-					for _, k := range others {
-						k.Release(context.Background())
-					}
-				})
-				func() {
-					defer func() { recover() }()
-					slot, err := s.Acquire(t.Context())
-					if err != nil {
-						t.Fatal(err)
-					}
-					slot.Release(t.Context())
-				}()
-				time.Sleep(3 * time.Second) // less than a lease lasts
-				for _, left := range []string{name, name + "#0", name + "#1"} {
-					if n := c.leases(left); n > 0 {
-						t.Errorf("%s, event %d: %q is leased on %d nodes", begins, at, left, n)
-					}
-				}
-				l.Close() // or the bubble is stuck
+			}
+			l := c.queuer(func(config *fenlock.Config) {
+				config.Observer.Acquire = func(context.Context, fenlock.AcquireEvent) { tell() }
+				config.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { tell() }
 			})
-		}
+			s, err := l.Slots(name, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			func() {
+				defer func() {
+					if recover() != "oops" {
+						t.Error("no panic")
+					}
+				}()
+				if slot, err := s.Acquire(t.Context()); err == nil {
+					slot.Release(t.Context())
+				}
+			}()
+			time.Sleep(3 * time.Second) // less than a lease lasts
+			for _, left := range []string{name, name + "#0", name + "#1"} {
+				if n := c.leases(left); n > 0 {
+					t.Errorf("event %d: %q is leased on %d nodes", at, left, n)
+				}
+			}
+			l.Close() // or the bubble is stuck
+		})
 	}
+}
+
+// Who holds the name itself, or all slots, would wait for itself.
+func TestSlotsNested(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for _, test := range []struct {
+			holds string
+			n     int
+			want  error
+		}{
+			{name, 3, fenlock.ErrNested},
+			{name + "#0", 1, fenlock.ErrNested},
+			{name + "#0", 2, context.DeadlineExceeded}, // the other one is somebody else's, and may become free
+		} {
+			l := c.queuer()
+			s, err := l.Slots(name, test.n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := take(t, c.queuer(), name+"#1")
+			ctx, unlock, err := l.Lock(t.Context(), test.holds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := c.requests(acquire)
+			_, err = s.Acquire(ctx, fenlock.WithWait(time.Minute))
+			wantErr(t, err, test.want)
+			if asked := c.requests(acquire) - before; asked > 500 {
+				t.Errorf("%q: %d requests", test.holds, asked)
+			}
+			unlock()
+			wantErr(t, other.Release(t.Context()))
+		}
+	})
+}
+
+// faultyFor is a node that has nothing but errors for one name: somebody else's data are there.
+type faultyFor struct {
+	*faulty
+	name string
+}
+
+func (f faultyFor) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if r.Name == f.name {
+		time.Sleep(time.Millisecond)
+		return node.Answer{}, errDown
+	}
+	return f.faulty.Do(ctx, r)
+}
+
+func (f faultyFor) Engine() any { return queuerNode{f.faulty}.Engine() }
+
+// A slot that cannot be had, while the others are taken, is asked for again with pauses, as any lock.
+func TestSlotsOneOfWhichIsBroken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := take(t, c.queuer(), name+"#0")
+		s, err := c.lockerOn(func(f *faulty) fenlock.Node { return faultyFor{f, name + "#1"} }).Slots(name, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := c.requests(acquire)
+		_, err = s.Acquire(t.Context(), fenlock.WithWait(time.Minute))
+		wantErr(t, err, context.DeadlineExceeded)
+		if asked := c.requests(acquire) - before; asked > 500 {
+			t.Errorf("%d requests", asked)
+		}
+		time.AfterFunc(10*time.Second, func() { first.Release(context.Background()) })
+		slot, err := s.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slot.Number() != 0 {
+			t.Errorf("slot %d", slot.Number())
+		}
+		wantErr(t, slot.Release(t.Context()))
+	})
 }
