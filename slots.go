@@ -70,6 +70,9 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 	if err := checkNested(ctx, s.locker, s.name); err != nil {
 		return nil, err
 	}
+	if waits {
+		a.terms.Arrived = max(s.locker.config.Clock(), 1) // it may have to wait for the name, and for a slot again
+	}
 	inTime, cancel := o.within(ctx)
 	defer cancel()
 	if err := a.acquire(inTime, waits); err != nil {

@@ -135,6 +135,61 @@ func TestSlotsGoByOneLine(t *testing.T) {
 	})
 }
 
+// Who waits keeps its place in the line while somebody has the name alone.
+func TestSlotsKeepTheirPlaces(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first, err := c.slots(t, 1).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan int, 20)
+		begin := func(i int) {
+			s := c.slots(t, 1)
+			go func() {
+				slot, err := s.Acquire(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				got <- i
+				time.Sleep(time.Second)
+				slot.Release(t.Context())
+			}()
+			time.Sleep(100 * time.Millisecond)
+		}
+		for i := range 10 {
+			begin(i)
+		}
+		alone := make(chan *fenlock.Lock)
+		l := c.queuer()
+		go func() {
+			k, err := l.Acquire(t.Context(), name)
+			if err != nil {
+				t.Error(err)
+			}
+			alone <- k
+		}()
+		time.Sleep(time.Second)
+		wantErr(t, first.Release(t.Context()))
+		k := <-alone
+		time.Sleep(5 * time.Second)
+		for i := range 10 {
+			begin(10 + i)
+		}
+		wantErr(t, k.Release(t.Context()))
+		// They come at the same moment, and one of them finds the slot free. Of the others, the first is the first.
+		<-got
+		last := -1
+		for range 19 {
+			i := <-got
+			if i < last {
+				t.Errorf("%d came after %d", i, last)
+			}
+			last = i
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // In the normal case a slot is one round trip, with no more requests than two locks are.
 func TestSlotWithoutScan(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
