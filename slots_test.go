@@ -625,3 +625,29 @@ func TestSlotsOneOfWhichIsBroken(t *testing.T) {
 		wantErr(t, slot.Release(t.Context()))
 	})
 }
+
+// Whoever gives up hears why it had to wait, also in the moment in which it is about to have a slot.
+func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
+	for d := 50 * time.Millisecond; d < 200*time.Millisecond; d += time.Millisecond {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			for _, f := range c.nodes {
+				f.event = func() { time.Sleep(2 * time.Millisecond) }
+			}
+			first, err := c.slots(t, 1).Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(100*time.Millisecond, func() { first.Release(context.Background()) })
+			slot, err := c.slots(t, 1).Acquire(t.Context(), fenlock.WithWait(d))
+			if err != nil {
+				wantErr(t, err, context.DeadlineExceeded, fenlock.ErrHeld)
+			} else {
+				wantErr(t, slot.Release(t.Context()))
+			}
+			time.Sleep(3 * time.Second) // less than a lease lasts
+			if n := c.leases(name) + c.leases(name+"#0"); n > 0 {
+				t.Errorf("given up after %v: %d leases are left", d, n)
+			}
+		})
+	}
+}

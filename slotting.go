@@ -1,6 +1,7 @@
 package fenlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,10 @@ func (a *slotting) acquire(ctx context.Context, waits bool) error {
 			go giveUp(ctx, a.held()...)
 		}
 	}()
+	var last error // why it was refused, as far as is known
 	byName, err := a.atOnce(ctx)
 	for {
+		last = cmp.Or(refusal(err), last)
 		switch {
 		case err == nil && a.slot.Remaining() > 0 && a.share.Remaining() > 0:
 			returned = true
@@ -49,7 +52,7 @@ func (a *slotting) acquire(ctx context.Context, waits bool) error {
 		switch {
 		case ctx.Err() != nil, !waits, !mayPass(err):
 			returned = true
-			return withReason(ctx, a.name, err, refusal(err))
+			return withReason(ctx, a.name, err, last)
 		case byName:
 			byName, err = a.waitForName(ctx)
 		default:
