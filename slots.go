@@ -16,8 +16,12 @@ const MaxSlots = 100
 //
 // Whoever has a slot shares NAME as well, with all who go by the same number of slots:
 // who goes by another number gets ErrSlots, and who acquires NAME itself, alone, waits until
-// nobody has a slot. Make one Slots for each name and process: it remembers which slot
-// to ask for first. Safe for concurrent use.
+// nobody has a slot. Do not share NAME in another way (WithShared): those and who wants a slot keep each
+// other out, and are in no line together, so that either may wait for as long as there are some of the others.
+//
+// Who waits stands in the lines of all slots, and asks in each every few seconds: so many waiters, in
+// different processes, times so many slots cost each node. Make one Slots for each name and process: it
+// remembers which slot to ask for first. Safe for concurrent use.
 type Slots struct {
 	locker *Locker
 	name   string
@@ -87,7 +91,8 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 
 // Slot is one of several that is, or was, held: the lock NAME#NUMBER. Its token is larger than that of
 // everybody who had the same slot before; tokens of different slots are in no order, so a resource
-// keeps the largest for each slot. Safe for concurrent use.
+// keeps the largest for each slot. Release it after a loss too: if what was lost is NAME, nobody else gets the
+// slot before that, or the maximum hold, so that whoever has not stopped yet is alone. Safe for concurrent use.
 type Slot struct {
 	*Lock
 	number int

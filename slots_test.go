@@ -383,8 +383,15 @@ func TestSlotLost(t *testing.T) {
 			if !errors.Is(context.Cause(slot.Context()), fenlock.ErrLost) || slot.Remaining() > 0 {
 				t.Errorf("%q was taken away: %v", what, context.Cause(slot.Context()))
 			}
+			// Whoever has not stopped yet is alone.
+			if n := c.leases(name + "#0"); what == name && n != 1 || what != name && n != 0 {
+				t.Errorf("%q was taken away: the slot has %d leases", what, n)
+			}
 			if err := slot.Release(t.Context()); !errors.Is(err, fenlock.ErrLost) {
 				t.Error(err)
+			}
+			if n := c.leases(name) + c.leases(name+"#0"); n > 0 {
+				t.Errorf("%d leases are left", n)
 			}
 		})
 	}
