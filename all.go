@@ -257,5 +257,5 @@ func mayPass(err error) bool {
 	if errors.As(err, &q) {
 		return !q.Permanent()
 	}
-	return errors.Is(err, ErrHeld)
+	return errors.Is(err, ErrHeld) && !errors.Is(err, ErrNested)
 }

@@ -172,7 +172,14 @@ func (k *Lock) startRelease(keep bool) (await func(ctx context.Context) error) {
 	}
 	whyWith, beforeWith := k.with.acquisition.Lock().Release(keep)
 	return func(ctx context.Context) error {
+		returned := false
+		defer func() { // an observer may panic: what comes of the other one has to be told all the same
+			if !returned && !beforeWith {
+				go k.with.awaitRelease(ctx, whyWith, false)
+			}
+		}()
 		err := k.awaitRelease(ctx, why, false)
+		returned = true
 		if !beforeWith {
 			return errors.Join(err, k.with.awaitRelease(ctx, whyWith, false))
 		}

@@ -16,8 +16,12 @@ const MaxSlots = 100
 //
 // Whoever has a slot shares NAME as well, with all who go by the same number of slots:
 // who goes by another number gets ErrSlots, and who acquires NAME itself, alone, waits until
-// nobody has a slot. Make one Slots for each name and process: it remembers which slot
-// to ask for first. Safe for concurrent use.
+// nobody has a slot. Do not share NAME in another way (WithShared): those and who wants a slot keep each
+// other out, and are in no line together, so that either may wait for as long as there are some of the others.
+//
+// Who waits stands in the lines of all slots, and asks in each every few seconds: so many waiters, in
+// different processes, times so many slots cost each node. Make one Slots for each name and process: it
+// remembers which slot to ask for first. Safe for concurrent use.
 type Slots struct {
 	locker *Locker
 	name   string
@@ -46,7 +50,8 @@ func (l *Locker) Slots(name string, n int) (*Slots, error) {
 }
 
 // Acquire takes a slot, and waits until one is free: in the lines of all slots, first come first
-// served. The errors are those of Locker.Acquire, about NAME or one of the slots, and ErrSlots.
+// served. The errors are those of Locker.Acquire, about NAME or one of the slots, and ErrSlots. Slots that the
+// caller holds itself, by a Do or a Lock, are not waited for.
 func (s *Slots) Acquire(ctx context.Context, opts ...Option) (*Slot, error) {
 	return s.acquire(ctx, true, opts)
 }
@@ -66,6 +71,12 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 	}
 	a := slotting{locker: s.locker, name: s.name, names: s.names, order: &s.order, values: ctx, terms: o.terms, shared: o.terms}
 	a.shared.Shared, a.shared.Slots, a.shared.MaxHold = true, len(s.names), -1 // it ends with the slot
+	if err := checkNested(ctx, s.locker, s.name); err != nil {
+		return nil, err
+	}
+	if waits {
+		a.terms.Arrived = max(s.locker.config.Clock(), 1) // it may have to wait for the name, and for a slot again
+	}
 	inTime, cancel := o.within(ctx)
 	defer cancel()
 	if err := a.acquire(inTime, waits); err != nil {
@@ -80,7 +91,8 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 
 // Slot is one of several that is, or was, held: the lock NAME#NUMBER. Its token is larger than that of
 // everybody who had the same slot before; tokens of different slots are in no order, so a resource
-// keeps the largest for each slot. Safe for concurrent use.
+// keeps the largest for each slot. Release it after a loss too: if what was lost is NAME, nobody else gets the
+// slot before that, or the maximum hold, so that whoever has not stopped yet is alone. Safe for concurrent use.
 type Slot struct {
 	*Lock
 	number int

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,61 @@ func TestSlotsGoByOneLine(t *testing.T) {
 			t.Errorf("they came in the order %v", order)
 		}
 		time.Sleep(2 * time.Minute) // all have gone
+	})
+}
+
+// Who waits keeps its place in the line while somebody has the name alone.
+func TestSlotsKeepTheirPlaces(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first, err := c.slots(t, 1).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan int, 20)
+		begin := func(i int) {
+			s := c.slots(t, 1)
+			go func() {
+				slot, err := s.Acquire(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				got <- i
+				time.Sleep(time.Second)
+				slot.Release(t.Context())
+			}()
+			time.Sleep(100 * time.Millisecond)
+		}
+		for i := range 10 {
+			begin(i)
+		}
+		alone := make(chan *fenlock.Lock)
+		l := c.queuer()
+		go func() {
+			k, err := l.Acquire(t.Context(), name)
+			if err != nil {
+				t.Error(err)
+			}
+			alone <- k
+		}()
+		time.Sleep(time.Second)
+		wantErr(t, first.Release(t.Context()))
+		k := <-alone
+		time.Sleep(5 * time.Second)
+		for i := range 10 {
+			begin(10 + i)
+		}
+		wantErr(t, k.Release(t.Context()))
+		// They come at the same moment, and one of them finds the slot free. Of the others, the first is the first.
+		<-got
+		last := -1
+		for range 19 {
+			i := <-got
+			if i < last {
+				t.Errorf("%d came after %d", i, last)
+			}
+			last = i
+		}
+		time.Sleep(time.Minute)
 	})
 }
 
@@ -327,8 +383,15 @@ func TestSlotLost(t *testing.T) {
 			if !errors.Is(context.Cause(slot.Context()), fenlock.ErrLost) || slot.Remaining() > 0 {
 				t.Errorf("%q was taken away: %v", what, context.Cause(slot.Context()))
 			}
+			// Whoever has not stopped yet is alone.
+			if n := c.leases(name + "#0"); what == name && n != 1 || what != name && n != 0 {
+				t.Errorf("%q was taken away: the slot has %d leases", what, n)
+			}
 			if err := slot.Release(t.Context()); !errors.Is(err, fenlock.ErrLost) {
 				t.Error(err)
+			}
+			if n := c.leases(name) + c.leases(name+"#0"); n > 0 {
+				t.Errorf("%d leases are left", n)
 			}
 		})
 	}
@@ -449,4 +512,149 @@ func TestSlotsInvalid(t *testing.T) {
 			t.Errorf("%d requests were sent", n)
 		}
 	})
+}
+
+// An observer's panic reaches the caller, who may recover from it: nothing is kept, and Close waits for nobody.
+func TestSlotsWithAPanic(t *testing.T) {
+	for i := range 80 { // either of them is the first to be released
+		at := i % 4 // it hears of two acquisitions, and of two releases
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			for _, f := range c.nodes { // so that no two things happen at the same moment
+				f.event = func() { time.Sleep(1 + rand.N(10*time.Millisecond)) }
+			}
+			var events atomic.Int32
+			tell := func() {
+				if int(events.Add(1)) == at+1 {
+					panic("oops")
+				}
+			}
+			l := c.queuer(func(config *fenlock.Config) {
+				config.Observer.Acquire = func(context.Context, fenlock.AcquireEvent) { tell() }
+				config.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { tell() }
+			})
+			s, err := l.Slots(name, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			func() {
+				defer func() {
+					if recover() != "oops" {
+						t.Error("no panic")
+					}
+				}()
+				if slot, err := s.Acquire(t.Context()); err == nil {
+					slot.Release(t.Context())
+				}
+			}()
+			time.Sleep(3 * time.Second) // less than a lease lasts
+			for _, left := range []string{name, name + "#0", name + "#1"} {
+				if n := c.leases(left); n > 0 {
+					t.Errorf("event %d: %q is leased on %d nodes", at, left, n)
+				}
+			}
+			l.Close() // or the bubble is stuck
+		})
+	}
+}
+
+// Who holds the name itself, or all slots, would wait for itself.
+func TestSlotsNested(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for _, test := range []struct {
+			holds string
+			n     int
+			want  error
+		}{
+			{name, 3, fenlock.ErrNested},
+			{name + "#0", 1, fenlock.ErrNested},
+			{name + "#0", 2, context.DeadlineExceeded}, // the other one is somebody else's, and may become free
+		} {
+			l := c.queuer()
+			s, err := l.Slots(name, test.n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := take(t, c.queuer(), name+"#1")
+			ctx, unlock, err := l.Lock(t.Context(), test.holds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := c.requests(acquire)
+			_, err = s.Acquire(ctx, fenlock.WithWait(time.Minute))
+			wantErr(t, err, test.want)
+			if asked := c.requests(acquire) - before; asked > 500 {
+				t.Errorf("%q: %d requests", test.holds, asked)
+			}
+			unlock()
+			wantErr(t, other.Release(t.Context()))
+		}
+	})
+}
+
+// faultyFor is a node that has nothing but errors for one name: somebody else's data are there.
+type faultyFor struct {
+	*faulty
+	name string
+}
+
+func (f faultyFor) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+	if r.Name == f.name {
+		time.Sleep(time.Millisecond)
+		return node.Answer{}, errDown
+	}
+	return f.faulty.Do(ctx, r)
+}
+
+func (f faultyFor) Engine() any { return queuerNode{f.faulty}.Engine() }
+
+// A slot that cannot be had, while the others are taken, is asked for again with pauses, as any lock.
+func TestSlotsOneOfWhichIsBroken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := take(t, c.queuer(), name+"#0")
+		s, err := c.lockerOn(func(f *faulty) fenlock.Node { return faultyFor{f, name + "#1"} }).Slots(name, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := c.requests(acquire)
+		_, err = s.Acquire(t.Context(), fenlock.WithWait(time.Minute))
+		wantErr(t, err, context.DeadlineExceeded)
+		if asked := c.requests(acquire) - before; asked > 500 {
+			t.Errorf("%d requests", asked)
+		}
+		time.AfterFunc(10*time.Second, func() { first.Release(context.Background()) })
+		slot, err := s.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slot.Number() != 0 {
+			t.Errorf("slot %d", slot.Number())
+		}
+		wantErr(t, slot.Release(t.Context()))
+	})
+}
+
+// Whoever gives up hears why it had to wait, also in the moment in which it is about to have a slot.
+func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
+	for d := 50 * time.Millisecond; d < 200*time.Millisecond; d += time.Millisecond {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			for _, f := range c.nodes {
+				f.event = func() { time.Sleep(2 * time.Millisecond) }
+			}
+			first, err := c.slots(t, 1).Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(100*time.Millisecond, func() { first.Release(context.Background()) })
+			slot, err := c.slots(t, 1).Acquire(t.Context(), fenlock.WithWait(d))
+			if err != nil {
+				wantErr(t, err, context.DeadlineExceeded, fenlock.ErrHeld)
+			} else {
+				wantErr(t, slot.Release(t.Context()))
+			}
+			time.Sleep(3 * time.Second) // less than a lease lasts
+			if n := c.leases(name) + c.leases(name+"#0"); n > 0 {
+				t.Errorf("given up after %v: %d leases are left", d, n)
+			}
+		})
+	}
 }

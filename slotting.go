@@ -1,6 +1,7 @@
 package fenlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,8 +34,10 @@ func (a *slotting) acquire(ctx context.Context, waits bool) error {
 			go giveUp(ctx, a.held()...)
 		}
 	}()
+	var last error // why it was refused, as far as is known
 	byName, err := a.atOnce(ctx)
 	for {
+		last = cmp.Or(refusal(err), last)
 		switch {
 		case err == nil && a.slot.Remaining() > 0 && a.share.Remaining() > 0:
 			returned = true
@@ -49,7 +52,7 @@ func (a *slotting) acquire(ctx context.Context, waits bool) error {
 		switch {
 		case ctx.Err() != nil, !waits, !mayPass(err):
 			returned = true
-			return withReason(ctx, a.name, err, refusal(err))
+			return withReason(ctx, a.name, err, last)
 		case byName:
 			byName, err = a.waitForName(ctx)
 		default:
@@ -131,19 +134,25 @@ func (a *slotting) others(ctx context.Context, tried []bool, err error) (byName 
 	return true, err
 }
 
-// waitForName waits until the name can be shared, and tries the slots.
+// waitForName waits until the name can be shared, and tries the slots. Those are what to wait for then: the
+// name has no fault, so that who came back to it would ask again and again without a pause.
 func (a *slotting) waitForName(ctx context.Context) (byName bool, err error) {
 	l := a.locker
 	if a.share, err = l.acquireUntil(ctx, a.values, a.name, a.shared, l.client.Acquire); err != nil {
 		return true, err
 	}
-	return a.others(ctx, make([]bool, len(a.names)), nil)
+	_, err = a.others(ctx, make([]bool, len(a.names)), nil)
+	return false, err
 }
 
 // waitForSlot waits in the lines of all slots, because none was free, and tries the name.
 func (a *slotting) waitForSlot(ctx context.Context, why error) (byName bool, err error) {
 	l := a.locker
-	a.slot, err = waitAny(ctx, a.names, refusal(why), func(ctx context.Context, name string) (*Lock, error) {
+	names, err := notNested(a.names, func(name string) error { return checkNested(ctx, l, name) })
+	if err != nil {
+		return false, err
+	}
+	a.slot, err = waitAny(ctx, names, refusal(why), func(ctx context.Context, name string) (*Lock, error) {
 		return l.acquireUntil(ctx, a.values, name, a.terms, l.client.Acquire)
 	})
 	if err != nil {

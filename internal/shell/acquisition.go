@@ -86,7 +86,9 @@ func (a *Acquisition) wait() {
 	c := a.client
 	a.own = core.NewRetry(len(c.group.Peers))
 	a.waits, a.waiting = true, true
-	a.arrived = c.group.Env.Now()
+	if a.arrived = a.terms.Arrived; a.arrived == 0 {
+		a.arrived = c.group.Env.Now()
+	}
 	if c.queues.enter(a, a.name, &a.queue) {
 		a.try()
 		return

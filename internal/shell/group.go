@@ -44,6 +44,9 @@ type Terms struct {
 	AtLeast time.Duration
 	Shared  bool // with others who want the same
 	Slots   int  // and who have one of as many slots (node.Holder.Slots)
+	// Arrived is when the caller came, by Env.Now, if it has waited elsewhere since: it stands in the
+	// queues by that. 0: it comes now.
+	Arrived time.Duration
 }
 
 // Exported is what a process needs to go on with a lock that another one has exported. Whoever has it
