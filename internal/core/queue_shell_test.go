@@ -182,8 +182,9 @@ func follow(m *queueModel, before, s *queueState, mv queueMove, shells *[maxClie
 		case msg.status == core.Unknown:
 			call.Done(node.Answer{}, errors.New("down"))
 		default:
+			// All are fenlock's clients: who waits for another program polls.
 			call.Done(node.Answer{Status: node.Status(msg.status), Register: fence.Token(msg.number),
-				Remaining: msg.remaining, Ahead: int(msg.ahead), Clock: s.now}, nil)
+				HeldBy: "one of the clients", Remaining: msg.remaining, Ahead: int(msg.ahead), Clock: s.now}, nil)
 		}
 	}
 	c.drain()
@@ -270,7 +271,7 @@ func (p *modelPeer) Queues() bool  { return true }
 
 func (p *modelPeer) Start(_ context.Context, r node.Request, _ time.Duration, call node.Call) {
 	if !p.c.warm {
-		p.c.Go(func() { call.Done(node.Answer{Status: node.Held, Remaining: queueTTL}, nil) })
+		p.c.Go(func() { call.Done(node.Answer{Status: node.Held, HeldBy: "one of the clients", Remaining: queueTTL}, nil) })
 		return
 	}
 	if r.Op == node.Acquire && !slices.Contains(p.c.holders, r.Holder) {

@@ -78,7 +78,7 @@ func TestWrongFlags(t *testing.T) {
 		"-engine oracle":             "valkey, postgres, mysql, etcd, zookeeper, mixed",
 		"-engine etcd -kinds wipe":   `no kind of fault "wipe"`,
 		"-engine etcd -compare":      "for Valkey",
-		"-locks read":                "exclusive, shared, several, lead",
+		"-locks read":                "exclusive, shared, several, slots, lead",
 		"-engine etcd -locks shared": "lease a name to one holder only",
 		"-locks lead -compare":       "-locks is for fenlock",
 		"-seconds 1 -kinds kill,no":  `no kind of fault "no"`,
