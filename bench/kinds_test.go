@@ -23,7 +23,7 @@ func TestKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("kinds", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runKinds, kindsOfLocks, 2*len(kindsOfLocks), 4)
+		r, _ := measure(ctx, t, b, runKinds, kindsOfLocks, 2*len(kindsOfLocks), 6)
 		for _, c := range kindsOfLocks {
 			near, far := r.results[0].samples[c.name], r.results[1].samples[c.name]
 			if len(near) != b.size.rounds || slices.Min(near) <= 0 {

@@ -271,7 +271,9 @@ func (p *modelPeer) Queues() bool  { return true }
 
 func (p *modelPeer) Start(_ context.Context, r node.Request, _ time.Duration, call node.Call) {
 	if !p.c.warm {
-		p.c.Go(func() { call.Done(node.Answer{Status: node.Held, HeldBy: "one of the clients", Remaining: queueTTL}, nil) })
+		p.c.Go(func() {
+			call.Done(node.Answer{Status: node.Held, HeldBy: "one of the clients", Remaining: queueTTL}, nil)
+		})
 		return
 	}
 	if r.Op == node.Acquire && !slices.Contains(p.c.holders, r.Holder) {
