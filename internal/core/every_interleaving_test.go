@@ -23,11 +23,7 @@ import (
 // moves a register, the losses of memory, the extensions. The budgets are spread
 // over several searches because together they would not be complete in minutes.
 func TestEveryInterleaving(t *testing.T) {
-	searches := []struct {
-		name    string
-		model   model
-		atLeast int // states: a search that suddenly visits far fewer is broken itself
-	}{
+	searches := []exploration{
 		{"another name moves a register", model{proposals: []uint8{1, 2, 3}, bumps: 1, reserves: true}, 6_500_000},
 		{"confirms time out", model{proposals: []uint8{1, 2, 3}, timeouts: true, reserves: true}, 3_300_000},
 		{"one loss of memory and an extension", model{proposals: []uint8{1}, losses: 1, rounds: 1, reserves: true}, 9_900_000},
@@ -44,6 +40,18 @@ func TestEveryInterleaving(t *testing.T) {
 		searches[4].model.bumps, searches[4].atLeast = 0, 57_000
 		searches = append(searches[:3], searches[4])
 	}
+	exploreAll(t, searches)
+}
+
+// exploration is one of several, each of which is to be complete.
+type exploration struct {
+	name    string
+	model   model
+	atLeast int // states: a search that suddenly visits far fewer is broken itself
+}
+
+func exploreAll(t *testing.T, searches []exploration) {
+	t.Helper()
 	for _, s := range searches {
 		t.Run(s.name, func(t *testing.T) {
 			if r := explore(t, &s.model, time.Time{}); r.States < s.atLeast {

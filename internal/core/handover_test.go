@@ -12,18 +12,13 @@ import (
 // force, or its lease had been gone, at some time since the export, at every node.
 func TestEveryInterleavingHandover(t *testing.T) {
 	one, uneven := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}
-	type search struct {
-		name    string
-		model   model
-		atLeast int
-	}
-	searches := []search{
+	searches := []exploration{
 		{"in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true}, 7_700_000},
 		{"a forced release", model{attempts: 1, proposals: one, bumps: 1, rounds: 2, exports: true, force: true, reserves: true}, 2_100_000},
 		{"nobody else is there", model{attempts: 1, proposals: one, bumps: 2, losses: 2, rounds: 3, exports: true, reserves: true}, 3_800_000},
 	}
 	if os.Getenv("SEARCH_HANDOVER") != "" { // make search-handover
-		searches = []search{
+		searches = []exploration{
 			{"registers differ, in turn", model{proposals: one, registers: uneven, rounds: 2, exports: true, inTurn: true, reserves: true}, 1},
 			{"loss of memory on the way, in turn", model{proposals: one, rounds: 2, losses: 1, exports: true, inTurn: true, reserves: true}, 1},
 			{"names are shared, in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true, shares: true}, 1},
@@ -34,13 +29,7 @@ func TestEveryInterleavingHandover(t *testing.T) {
 		searches = searches[1:2]
 		searches[0].model.bumps, searches[0].atLeast = 0, 220_000
 	}
-	for _, s := range searches {
-		t.Run(s.name, func(t *testing.T) {
-			if r := explore(t, &s.model, time.Time{}); r.States < s.atLeast {
-				t.Errorf("only %d states, expected %d or more: does the search still see everything?", r.States, s.atLeast)
-			}
-		})
-	}
+	exploreAll(t, searches)
 }
 
 // TestRefutedHandovers runs the same search over handovers that are wrong.

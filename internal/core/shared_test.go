@@ -12,20 +12,15 @@ import (
 // share; and no extension is carried after somebody with a larger token had held the
 // name, unless both share it.
 func TestEveryInterleavingShared(t *testing.T) {
-	type search struct {
-		name    string
-		model   model
-		atLeast int
-	}
 	one, uneven, same := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}, [][nNodes]uint8{{1, 1, 1}}
-	searches := []search{
+	searches := []exploration{
 		{"one has just gone, in turn", model{proposals: one, registers: same, epoch: 1, reserves: true, shares: true, inTurn: true}, 23_000},
 		{"one extension", model{proposals: one, rounds: 1, reserves: true, shares: true}, 2_400_000},
 		{"let others share it, in turn", model{proposals: one, rounds: 1, reserves: true, shares: true, downgrade: true, inTurn: true}, 540_000},
 		{"registers differ, in turn", model{proposals: one, registers: uneven, rounds: 1, reserves: true, shares: true, inTurn: true}, 1_800_000},
 	}
 	if os.Getenv("SEARCH_SHARED") != "" { // make search-shared
-		searches = []search{
+		searches = []exploration{
 			{"one has just gone", model{proposals: one, registers: same, epoch: 1, reserves: true, shares: true}, 11_000_000},
 			{"let others share it", model{proposals: one, rounds: 1, shares: true, downgrade: true}, 5_900_000},
 			{"registers differ", model{proposals: one, registers: uneven, reserves: true, shares: true}, 9_600_000},
@@ -35,13 +30,7 @@ func TestEveryInterleavingShared(t *testing.T) {
 		t.Log("REDUCED: in turn only")
 		searches = searches[len(searches)-1:]
 	}
-	for _, s := range searches {
-		t.Run(s.name, func(t *testing.T) {
-			if r := explore(t, &s.model, time.Time{}); r.States < s.atLeast {
-				t.Errorf("only %d states, expected %d or more: does the search still see everything?", r.States, s.atLeast)
-			}
-		})
-	}
+	exploreAll(t, searches)
 }
 
 // TestRefutedShared runs the same search over rules for sharing that are wrong. A name that is shared

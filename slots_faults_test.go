@@ -1,0 +1,241 @@
+package fenlock_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
+)
+
+// Who waits for a slot holds nothing, and leaves nothing when it gives up.
+func TestSlotsGivenUp(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		slot, err := c.slots(t, 1).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.slots(t, 1).Acquire(t.Context(), fenlock.WithWait(time.Minute))
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fenlock.ErrHeld) {
+			t.Errorf("%v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err = c.slots(t, 1).Acquire(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		if _, err = c.slots(t, 1).TryAcquire(t.Context()); !errors.Is(err, fenlock.ErrHeld) || !strings.Contains(err.Error(), "none of the 1 slots") {
+			t.Errorf("%v", err)
+		}
+		slot.Release(t.Context())
+		time.Sleep(time.Second)
+		for _, free := range []string{name, name + "#0"} {
+			k, err := c.queuer().TryAcquire(t.Context(), free)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.Release(t.Context())
+		}
+	})
+}
+
+// Whoever loses its slot, or what all who have one share, has lost it.
+func TestSlotLost(t *testing.T) {
+	for _, what := range []string{name, name + "#0"} {
+		bubble(t, 1, func(t *testing.T, c *cluster) {
+			slot, err := c.slots(t, 1).Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if slot.Remaining() <= 0 || slot.Context().Err() != nil {
+				t.Error("it is not held")
+			}
+			c.nodes[0].view.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: what})
+			time.Sleep(time.Minute)
+			if !errors.Is(context.Cause(slot.Context()), fenlock.ErrLost) || slot.Remaining() > 0 {
+				t.Errorf("%q was taken away: %v", what, context.Cause(slot.Context()))
+			}
+			// Whoever has not stopped yet is alone.
+			if n := c.leases(name + "#0"); what == name && n != 1 || what != name && n != 0 {
+				t.Errorf("%q was taken away: the slot has %d leases", what, n)
+			}
+			if err := slot.Release(t.Context()); !errors.Is(err, fenlock.ErrLost) {
+				t.Error(err)
+			}
+			if n := c.leases(name) + c.leases(name+"#0"); n > 0 {
+				t.Errorf("%d leases are left", n)
+			}
+		})
+	}
+}
+
+// What was held for too long, because the machine was suspended before the second was there, is no slot.
+func TestSlotWhileSuspended(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first, err := c.slots(t, 1).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		suspend := sync.OnceFunc(func() { c.suspend(time.Minute) })
+		waits, err := c.queuer(func(config *fenlock.Config) {
+			config.Observer.Acquire = func(_ context.Context, e fenlock.AcquireEvent) {
+				if e.Name == name+"#0" && e.Err == nil {
+					suspend() // it has the slot, and is about to ask for the name
+				}
+			}
+		}).Slots(name, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(time.Second, func() { first.Release(context.Background()) })
+		slot, err := waits.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slot.Remaining() <= 0 || c.suspended == 0 {
+			t.Errorf("%v are left after %v of sleep", slot.Remaining(), c.suspended)
+		}
+		slot.Release(t.Context())
+	})
+}
+
+// An observer's panic reaches the caller, who may recover from it: nothing is kept, and Close waits for nobody.
+func TestSlotsWithAPanic(t *testing.T) {
+	for i := range 80 { // either of them is the first to be released
+		at := i % 4 // it hears of two acquisitions, and of two releases
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			for _, f := range c.nodes { // so that no two things happen at the same moment
+				f.event = func() { time.Sleep(1 + rand.N(10*time.Millisecond)) }
+			}
+			var events atomic.Int32
+			tell := func() {
+				if int(events.Add(1)) == at+1 {
+					panic("oops")
+				}
+			}
+			l := c.queuer(func(config *fenlock.Config) {
+				config.Observer.Acquire = func(context.Context, fenlock.AcquireEvent) { tell() }
+				config.Observer.Release = func(context.Context, fenlock.ReleaseEvent) { tell() }
+			})
+			s, err := l.Slots(name, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			func() {
+				defer func() {
+					if recover() != "oops" {
+						t.Error("no panic")
+					}
+				}()
+				if slot, err := s.Acquire(t.Context()); err == nil {
+					slot.Release(t.Context())
+				}
+			}()
+			time.Sleep(3 * time.Second) // less than a lease lasts
+			for _, left := range []string{name, name + "#0", name + "#1"} {
+				if n := c.leases(left); n > 0 {
+					t.Errorf("event %d: %q is leased on %d nodes", at, left, n)
+				}
+			}
+			l.Close() // or the bubble is stuck
+		})
+	}
+}
+
+// Who holds the name itself, or all slots, would wait for itself.
+func TestSlotsNested(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		for _, test := range []struct {
+			holds string
+			n     int
+			want  error
+		}{
+			{name, 3, fenlock.ErrNested},
+			{name + "#0", 1, fenlock.ErrNested},
+			{name + "#0", 2, context.DeadlineExceeded}, // the other one is somebody else's, and may become free
+		} {
+			l := c.queuer()
+			s, err := l.Slots(name, test.n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := take(t, c.queuer(), name+"#1")
+			ctx, unlock, err := l.Lock(t.Context(), test.holds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := c.requests(acquire)
+			_, err = s.Acquire(ctx, fenlock.WithWait(time.Minute))
+			wantErr(t, err, test.want)
+			if asked := c.requests(acquire) - before; asked > 500 {
+				t.Errorf("%q: %d requests", test.holds, asked)
+			}
+			unlock()
+			wantErr(t, other.Release(t.Context()))
+		}
+	})
+}
+
+// faultyFor is a node that has nothing but errors for one name: somebody else's data are there.
+type faultyFor struct {
+	*faulty
+	name string
+}
+
+// A slot that cannot be had, while the others are taken, is asked for again with pauses, as any lock.
+func TestSlotsOneOfWhichIsBroken(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := take(t, c.queuer(), name+"#0")
+		s, err := c.lockerOn(func(f *faulty) fenlock.Node { return faultyFor{f, name + "#1"} }).Slots(name, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := c.requests(acquire)
+		_, err = s.Acquire(t.Context(), fenlock.WithWait(time.Minute))
+		wantErr(t, err, context.DeadlineExceeded)
+		if asked := c.requests(acquire) - before; asked > 500 {
+			t.Errorf("%d requests", asked)
+		}
+		time.AfterFunc(10*time.Second, func() { first.Release(context.Background()) })
+		slot, err := s.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slot.Number() != 0 {
+			t.Errorf("slot %d", slot.Number())
+		}
+		wantErr(t, slot.Release(t.Context()))
+	})
+}
+
+// Whoever gives up hears why it had to wait, also in the moment in which it is about to have a slot.
+func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
+	for d := 50 * time.Millisecond; d < 200*time.Millisecond; d += time.Millisecond {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			for _, f := range c.nodes {
+				f.event = func() { time.Sleep(2 * time.Millisecond) }
+			}
+			first, err := c.slots(t, 1).Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(100*time.Millisecond, func() { first.Release(context.Background()) })
+			slot, err := c.slots(t, 1).Acquire(t.Context(), fenlock.WithWait(d))
+			if err != nil {
+				wantErr(t, err, context.DeadlineExceeded, fenlock.ErrHeld)
+			} else {
+				wantErr(t, slot.Release(t.Context()))
+			}
+			time.Sleep(3 * time.Second) // less than a lease lasts
+			if n := c.leases(name) + c.leases(name+"#0"); n > 0 {
+				t.Errorf("given up after %v: %d leases are left", d, n)
+			}
+		})
+	}
+}
