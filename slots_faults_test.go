@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -238,4 +240,29 @@ func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who finds its slot taken asks for several others at once, and keeps one.
+func TestSlotsAskedForInVain(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first, err := c.slots(t, 3).Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 30 { // a third of them asks for that one first
+			slot, err := c.slots(t, 3).TryAcquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			free := 3 - first.Number() - slot.Number() // the third one
+			k, err := c.queuer().TryAcquire(t.Context(), name+"#"+strconv.Itoa(free))
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.Release(t.Context())
+			slot.Release(t.Context())
+			synctest.Wait()
+		}
+		first.Release(t.Context())
+	})
 }
