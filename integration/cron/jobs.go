@@ -14,6 +14,7 @@ import (
 
 // Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
 type Locks interface {
+	Check(name string, opts ...fenlock.Option) error
 	TryAcquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
 }
 
@@ -29,34 +30,18 @@ type Jobs struct {
 // (fenlock.WithMinHold, which says what bounds it). The contexts of jobs are children of ctx; when that is done, none is
 // begun. A nil logger is cron.DefaultLogger. The options are for each lock. The error matches fenlock.ErrInvalid.
 func New(ctx context.Context, locks Locks, minHold time.Duration, logger cron.Logger, opts ...fenlock.Option) (*Jobs, error) {
-	if ctx == nil || missing(locks) {
+	if ctx == nil || locks == nil {
 		return nil, fmt.Errorf("%w: fenlockcron needs a context, and a Locker or Groups, not nil", fenlock.ErrInvalid)
 	}
 	if logger == nil {
 		logger = cron.DefaultLogger
 	}
 	opts = append([]fenlock.Option{fenlock.WithMinHold(minHold)}, opts...)
-	// Every run would be skipped for an option that cannot be used. The arguments are checked before the
-	// context, so that nothing is sent to any node.
-	ended, end := context.WithCancel(context.Background())
-	end()
-	if _, err := locks.TryAcquire(ended, "cron", opts...); errors.Is(err, fenlock.ErrInvalid) {
+	// Every run would be skipped for an option that cannot be used.
+	if err := locks.Check("cron", opts...); err != nil {
 		return nil, err
 	}
 	return &Jobs{ctx, locks, logger, opts}, nil
-}
-
-// missing reports whether there is nothing, also with a type.
-func missing(locks Locks) bool {
-	switch l := locks.(type) {
-	case nil:
-		return true
-	case *fenlock.Locker:
-		return l == nil
-	case *fenlock.Groups:
-		return l == nil
-	}
-	return false
 }
 
 // Job returns a job that does work under the lock of name, and nothing if that is held. The context that

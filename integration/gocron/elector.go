@@ -45,7 +45,7 @@ func NewElector(locks Locks, name string, opts ...fenlock.Option) (*Elector, err
 // resigns. After a loss it stands again. The error is fenlock.Locker.Lead's. An Elector
 // runs once at a time.
 func (e *Elector) Run(ctx context.Context) error {
-	if missing(e.locks) || !e.begin() {
+	if e.locks == nil || !e.begin() {
 		return fmt.Errorf("%w: the Elector %q is not from NewElector, or runs already", fenlock.ErrInvalid, e.name)
 	}
 	defer e.end()

@@ -19,6 +19,7 @@ var ErrNotHeld = errors.New("fenlockgocron: the job runs without its lock")
 
 // Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
 type Locks interface {
+	Check(name string, opts ...fenlock.Option) error
 	TryAcquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
 	Lead(ctx context.Context, name string, work func(ctx context.Context, term fence.Token) error, opts ...fenlock.Option) error
 }
@@ -47,29 +48,10 @@ func NewLocker(locks Locks, minHold time.Duration, opts ...fenlock.Option) (*Loc
 
 // check refuses what every run would be skipped for, without anybody hearing of it.
 func check(locks Locks, name string, opts []fenlock.Option) error {
-	if missing(locks) {
+	if locks == nil {
 		return fmt.Errorf("%w: fenlockgocron needs a Locker or Groups, not nil", fenlock.ErrInvalid)
 	}
-	// The arguments are checked before the context, so that nothing is sent to any node.
-	ended, end := context.WithCancel(context.Background())
-	end()
-	if _, err := locks.TryAcquire(ended, name, opts...); errors.Is(err, fenlock.ErrInvalid) {
-		return err
-	}
-	return nil
-}
-
-// missing reports whether there is nothing, also with a type.
-func missing(locks Locks) bool {
-	switch l := locks.(type) {
-	case nil:
-		return true
-	case *fenlock.Locker:
-		return l == nil
-	case *fenlock.Groups:
-		return l == nil
-	}
-	return false
+	return locks.Check(name, opts...)
 }
 
 // Lock implements gocron.Locker. It does not wait: the error matches fenlock.ErrHeld if another

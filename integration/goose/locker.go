@@ -47,6 +47,7 @@ var (
 
 // Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
 type Locks interface {
+	Check(name string, opts ...fenlock.Option) error
 	Acquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
 }
 
@@ -66,30 +67,14 @@ type Locker struct {
 // New returns a Locker of that name. The options are for the lock. The error matches
 // fenlock.ErrInvalid.
 func New(locks Locks, name string, opts ...fenlock.Option) (*Locker, error) {
-	if missing(locks) {
+	if locks == nil {
 		return nil, fmt.Errorf("%w: fenlockgoose needs a Locker or Groups, not nil", fenlock.ErrInvalid)
 	}
 	opts = append([]fenlock.Option{fenlock.WithMaxHold(-1)}, opts...)
-	// The arguments are checked before the context, so that nothing is sent to any node.
-	ended, end := context.WithCancel(context.Background())
-	end()
-	if _, err := locks.Acquire(ended, name, opts...); errors.Is(err, fenlock.ErrInvalid) {
+	if err := locks.Check(name, opts...); err != nil {
 		return nil, err
 	}
 	return &Locker{locks: locks, name: name, opts: opts, turn: make(chan struct{}, 1)}, nil
-}
-
-// missing reports whether there is nothing, also with a type.
-func missing(locks Locks) bool {
-	switch l := locks.(type) {
-	case nil:
-		return true
-	case *fenlock.Locker:
-		return l == nil
-	case *fenlock.Groups:
-		return l == nil
-	}
-	return false
 }
 
 type contextKey struct{ locker *Locker }

@@ -53,6 +53,7 @@ const DefaultWait = 10 * time.Second
 
 // Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
 type Locks interface {
+	Check(name string, opts ...fenlock.Option) error
 	Acquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
 }
 
@@ -72,30 +73,14 @@ var _ database.Driver = (*Driver)(nil)
 // New wraps a driver. The options are for the lock; WithWait is DefaultWait unless given. The error matches
 // fenlock.ErrInvalid.
 func New(driver database.Driver, locks Locks, name string, opts ...fenlock.Option) (*Driver, error) {
-	if driver == nil || missing(locks) {
+	if driver == nil || locks == nil {
 		return nil, fmt.Errorf("%w: fenlockmigrate needs a driver, and a Locker or Groups, not nil", fenlock.ErrInvalid)
 	}
 	opts = append([]fenlock.Option{fenlock.WithMaxHold(-1), fenlock.WithWait(DefaultWait)}, opts...)
-	// The arguments are checked before the context, so that nothing is sent to any node.
-	ended, end := context.WithCancel(context.Background())
-	end()
-	if _, err := locks.Acquire(ended, name, opts...); errors.Is(err, fenlock.ErrInvalid) {
+	if err := locks.Check(name, opts...); err != nil {
 		return nil, err
 	}
 	return &Driver{Driver: driver, locks: locks, name: name, opts: opts}, nil
-}
-
-// missing reports whether there is nothing, also with a type.
-func missing(locks Locks) bool {
-	switch l := locks.(type) {
-	case nil:
-		return true
-	case *fenlock.Locker:
-		return l == nil
-	case *fenlock.Groups:
-		return l == nil
-	}
-	return false
 }
 
 // Open implements database.Driver: what the wrapped driver opens is locked as well.
