@@ -64,7 +64,7 @@ func wantFailed(t *testing.T, err error, dead, n int) {
 
 // A failed attempt releases what it may have, and the releases succeed where the
 // acquires did not. Their answers must not replace what the error has to tell:
-// "0 of 3 nodes failed" helps nobody, and would hide that waiting is useless.
+// "0 of 3 nodes are missing" helps nobody, and would hide that waiting is useless.
 func TestCleaningUpDoesNotHideWhyItFailed(t *testing.T) {
 	for range 200 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {

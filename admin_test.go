@@ -197,7 +197,7 @@ func TestInspectWithNodesMissing(t *testing.T) {
 		if l.State != fenlock.Unclear || !l.Votes[3].Holds || l.Label == "" {
 			t.Errorf("%+v", l)
 		}
-		if text := err.Error(); !strings.Contains(text, `inspect "orders/42": no quorum: 3 of 5 nodes failed`) || !strings.Contains(text, "b: no answer in time") {
+		if text := err.Error(); !strings.Contains(text, `inspect "orders/42": no quorum: 3 of 5 nodes are missing`) || !strings.Contains(text, "b: no answer in time") {
 			t.Error(text)
 		}
 		wantErr(t, lock.Release(t.Context()))

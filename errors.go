@@ -126,7 +126,7 @@ type NodeError struct {
 
 // Error lists what each failed node said.
 func (e *QuorumError) Error() string {
-	text := fmt.Sprintf("fenlock: %s %q: no quorum: %d of %d nodes failed, %d are needed", e.Op, e.Name, len(e.Errors), e.Nodes, e.Need)
+	text := fmt.Sprintf("fenlock: %s %q: no quorum: %d of %d nodes are missing, %d are needed", e.Op, e.Name, len(e.Errors), e.Nodes, e.Need)
 	if e.Late {
 		text = fmt.Sprintf("fenlock: %s %q: the nodes answered, but not before the lease's validity was used up", e.Op, e.Name)
 	}

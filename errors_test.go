@@ -42,7 +42,7 @@ func TestHeldErrorText(t *testing.T) {
 func TestQuorumErrorText(t *testing.T) {
 	e := &fenlock.QuorumError{Op: "acquire", Name: "x", Nodes: 3, Need: 2, Errors: []fenlock.NodeError{
 		{Node: "a:6379", Err: errDown}, {Node: "b:6379", Err: errors.New("no answer within 1s")}}}
-	want := `fenlock: acquire "x": no quorum: 2 of 3 nodes failed, 2 are needed; a:6379: connection refused; b:6379: no answer within 1s`
+	want := `fenlock: acquire "x": no quorum: 2 of 3 nodes are missing, 2 are needed; a:6379: connection refused; b:6379: no answer within 1s`
 	if e.Error() != want {
 		t.Errorf("got  %s\nwant %s", e, want)
 	}

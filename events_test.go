@@ -129,6 +129,8 @@ func TestEvents(t *testing.T) {
 		if len(o.events) != 3 || o.events[0] != "wait a" { // the order of the others is theirs
 			t.Errorf("heard %q", o.events)
 		}
+		wantErr(t, next.Extend(ctx)) // it was given to it, and valid for a moment
+		synctest.Wait()
 		o.events = nil
 
 		// It ends by itself: the nodes are gone.

@@ -89,12 +89,12 @@ func parseExport(text string) (e exported, err error) {
 	return e, nil
 }
 
-// madeHere reports whether node.NewHolder makes such holders, and a Locker such labels.
+// madeHere reports whether node.NewHolder, or node.Given, makes such holders, and a Locker such labels.
 func madeHere(h node.Holder) bool {
 	if len(h) <= node.IDLength || strings.Trim(string(h[:node.IDLength]), "0123456789abcdef") != "" {
 		return false
 	}
-	return h[node.IDLength] == '@' && h.Label() != "" && checkText("", h.Label(), MaxLabelLength) == nil
+	return (h[node.IDLength] == '@' || h[node.IDLength] == '#') && h.Label() != "" && checkText("", h.Label(), MaxLabelLength) == nil
 }
 
 // groupHash tells groups of nodes apart, whatever their order is.

@@ -378,6 +378,7 @@ func TestBadExports(t *testing.T) {
 		slow := c.locker(func(c *fenlock.Config) {
 			c.TTL, c.MaxTTL, c.NodeTimeout = 20*time.Second, 20*time.Second, 5*time.Second
 		})
+		synctest.Wait() // what is under way still counts
 		sent := c.requests(allOps)
 		for what, bad := range map[string]struct {
 			text string
@@ -424,6 +425,7 @@ func TestBadExports(t *testing.T) {
 		wantErr(t, adopt(t, c.locker(), "  "+text+"\n").Release(t.Context()))
 		closed := c.locker()
 		wantErr(t, closed.Close())
+		synctest.Wait()
 		sent = c.requests(allOps)
 		_, err = closed.Adopt(t.Context(), text)
 		wantErr(t, err, fenlock.ErrClosed)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -100,6 +101,7 @@ func TestFarNodesHeal(t *testing.T) {
 func TestLateAcquireIsReleasedAgain(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), name)
+		synctest.Wait() // it has all nodes
 		other := c.locker()
 		stopped := c.nodes[0]
 		stopped.set(allOps, down)

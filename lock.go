@@ -255,7 +255,7 @@ func lengthen(ctx context.Context, terms shell.Terms, locks ...*Lock) error {
 	for i, k := range each {
 		l := k.acquisition.Lock()
 		l.Keep(from)
-		if from+terms.AtLeast <= l.Begun()+k.acquisition.Terms().TTL {
+		if !l.Given() && from+terms.AtLeast <= l.Begun()+k.acquisition.Terms().TTL {
 			continue // it has been leased for so long
 		}
 		var err error

@@ -154,8 +154,8 @@ func TestNewcomerDoesNotOvertake(t *testing.T) {
 		c.gives(lock)
 		_, err := newcomer.TryAcquire(t.Context(), name)
 		wantErr(t, err, fenlock.ErrHeld)
-		if !strings.Contains(err.Error(), node.NextInQueue) {
-			t.Errorf("%v does not tell that it is reserved for the next in the queue", err)
+		if !strings.Contains(err.Error(), "is held by me") { // it was given to the next in the queue
+			t.Error(err)
 		}
 		a := c.comes(newcomer)
 		c.wantsIn(b, at+late, at+late)
@@ -208,5 +208,29 @@ func TestWhoGivesUpDuringAnAttemptLeaves(t *testing.T) {
 		}
 		c.gives(lock)
 		c.wantLeases(0)
+	})
+}
+
+// What is given is leased for a second only. A minimum hold that is longer counts from the moment at which the lock is had,
+// also of a process that dies in the next.
+func TestMinimumHoldOfWhatIsGiven(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		first := c.comes(c.queuer()).lock
+		waits := c.queuer()
+		done := make(chan error)
+		go func() {
+			_, err := waits.Acquire(t.Context(), name, fenlock.WithMinHold(ttl/2))
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		c.gives(first)
+		wantErr(t, <-done)
+		synctest.Wait()
+		for i, f := range c.nodes {
+			l, err := f.view.Inspect(t.Context(), name)
+			if err != nil || l.Remaining < ttl/2 {
+				t.Errorf("node %d: %+v, %v", i, l, err)
+			}
+		}
 	})
 }

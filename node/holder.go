@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fenlock/fenlock/fence"
 )
 
 // Holder is the identity of one acquisition attempt: 128 random bits in hex, when it
@@ -130,6 +132,15 @@ func (h Holder) parts() (p holderParts) {
 			return holderParts{}
 		}
 		return p
+	case '#':
+		given, label, ok := strings.Cut(rest[1:], ":")
+		wait, number, both := strings.Cut(given, "#")
+		micros, err := strconv.ParseUint(number, 10, 63)
+		if !ok || !both || wait == "" || err != nil || strings.Trim(wait, "0123456789") != "" {
+			return holderParts{}
+		}
+		// What is proposed is mostly the wall clock, see core.Proposal.
+		return holderParts{since: itoa(micros / 1000), label: label}
 	}
 	return holderParts{}
 }
@@ -160,6 +171,25 @@ const reservation = "next:"
 
 // Reserved returns the holder of a lease that reserves a name for a waiter.
 func Reserved(waiter string) Holder { return Holder(reservation + waiter) }
+
+// Given returns the holder of a lease that a node has given to a waiter at the release of the one
+// before it (Queuer): of its client and its number there, and of the number that was promised with the
+// lease, so that no two of them are the same holder. Without a waiter's label it has none; nothing is given by the number 0.
+func Given(waiter string, number fence.Token) Holder {
+	return Holder(givenTo(waiter) + itoa(uint64(number)) + ":" + WaiterLabel(waiter))
+}
+
+// GivenTo reports whether the lease of h was given to a waiter.
+func (h Holder) GivenTo(waiter string) bool {
+	return waiter != "" && strings.HasPrefix(string(h), givenTo(waiter))
+}
+
+// givenTo begins what is given to a waiter.
+func givenTo(waiter string) string {
+	client, rest, _ := strings.Cut(waiter, ":")
+	wait, _, _ := strings.Cut(rest, ":")
+	return client + "#" + wait + "#"
+}
 
 // Reserves reports whether the lease of h reserves the name for a waiter.
 func (h Holder) Reserves() bool { return strings.HasPrefix(string(h), reservation) }

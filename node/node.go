@@ -104,6 +104,9 @@ type Request struct {
 	// a Sharer. Others need not look at it: their leases are exclusive then.
 	Shared bool
 	Place  Place // for a Queuer: see there
+	// Next is, in a Release, the number that it proposes for the next in the queue, at most as large as a
+	// proposal; 0: nothing is given. A Queuer need not look at it: it reserves the name then.
+	Next fence.Token
 }
 
 // Status is the kind of an Answer.
@@ -149,6 +152,9 @@ type Answer struct {
 	// Clock is what the node's clock shows, from any epoch, in an answer Held of
 	// a Queuer. Waiters are put in order by it.
 	Clock time.Duration
+	// Given is, in an answer Held, the number with which the lease that refused was given to the asker's own
+	// waiter, 0 if that is not so.
+	Given fence.Token
 	// Detail says, for Rejoining, why the node is out and until when; for Lost, what has
 	// become of the lease, where a node knows that its store is another one now.
 	Detail string

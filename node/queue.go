@@ -2,7 +2,11 @@ package node
 
 import (
 	"context"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
 )
 
 // Queuer is an engine that keeps the waiters for a name in a queue, in the order of
@@ -31,6 +35,13 @@ import (
 //     A waiter that is put into the queue again and is the first itself is not
 //     notified. Without a lease of r.Holder, which may be empty then, the answer is Lost.
 //
+// A node may give the name to the first in the queue instead, by a Release with Next that removed a lease: it sets R to the
+// larger of R + 1 and Next, and leases the name for one second to the holder Given of the waiter
+// and R. That is an Acquire that the node carries out for the waiter, who is told the number and
+// what the node's clock shows: the Notice. A node that is not admitted gives nothing, and who waits to share the name
+// is given nothing. A Release with the waiter's place and the stamp 0 takes back whatever was given to it, unless Holder is Given with the number 0:
+// that one only leaves the queue.
+//
 // What those add who want to share a name (Request.Shared): a waiter whose turn it is does not
 // come alone, if it wants that; those that come right after it, and want it too, are notified along. An
 // Acquire of a name that others share is granted unless somebody is in the queue, or is before
@@ -45,8 +56,8 @@ type Queuer interface {
 	// they are, or why they are not by the time that ctx is done; in both cases
 	// it goes on in the background, through broken connections too.
 	//
-	// It calls notify with each waiter that is notified, with or without its label, and
-	// with "" when that may have been missed: when the waiters have become reachable
+	// It calls notify with each waiter that is notified, with or without its label, or with the text of a
+	// Notice if something is given to it, and with "" when that may have been missed: when the waiters have become reachable
 	// again, or late.
 	// Notify returns at once. A Locker calls Listen once; Lockers that share the
 	// node are different clients.
@@ -67,6 +78,49 @@ type Place struct {
 	// means that the wait is over.
 	Stamp int64
 }
+
+// Notice is what a waiter is told by a node.
+type Notice struct {
+	Waiter string // as in Place; without its label if something is given to it
+	// Number is what was promised with the lease that is given to it; 0: the name is reserved for it only.
+	Number fence.Token
+	// Clock is what the node's clock showed then, as in Answer.
+	Clock time.Duration
+}
+
+// String returns the notice as Listen tells it: the waiter, and, if something is given, the number and the clock
+// in microseconds, with spaces between.
+func (n Notice) String() string {
+	if n.Number == 0 {
+		return n.Waiter
+	}
+	client, rest, _ := strings.Cut(n.Waiter, ":")
+	wait, _, _ := strings.Cut(rest, ":")
+	return client + ":" + wait + " " + itoa(uint64(n.Number)) + " " + strconv.FormatInt(n.Clock.Microseconds(), 10)
+}
+
+// ParseNotice reads what Listen tells. What is no notice is false.
+func ParseNotice(text string) (n Notice, ok bool) {
+	client, rest, ok := strings.Cut(text, ":")
+	wait, _, labelled := strings.Cut(rest, ":")
+	if !ok || labelled && !strings.Contains(wait, " ") {
+		return Notice{Waiter: text}, ok
+	}
+	wait, given, isGiven := strings.Cut(rest, " ")
+	if !isGiven {
+		return Notice{Waiter: text}, true
+	}
+	number, clock, _ := strings.Cut(given, " ")
+	micros, err := strconv.ParseInt(clock, 10, 64)
+	if err != nil || micros < 0 || micros > maxMicros {
+		return Notice{}, false
+	}
+	token, err := fence.Parse(number)
+	return Notice{client + ":" + wait, token, time.Duration(micros) * time.Microsecond}, err == nil && token <= MaxRegister
+}
+
+// maxMicros is the longest time.Duration.
+const maxMicros = (1<<63 - 1) / int64(time.Microsecond)
 
 // MaxWaiterLabel is how long the label of a waiter may be, in bytes.
 const MaxWaiterLabel = 128

@@ -59,6 +59,8 @@ type Attempt struct {
 	token fence.Token
 	until time.Duration // end of the validity while Holding
 	due   time.Duration // when the next extension should start
+	// pace is what was given, until that is extended: the TTL may be far longer. See every.
+	pace time.Duration
 
 	granted [MaxNodes]fence.Token // what each node granted, 0 for nothing
 	acquire ballot

@@ -66,7 +66,7 @@ func exploreAll(t *testing.T, searches []exploration) {
 func TestStatesKnowEveryField(t *testing.T) {
 	// Nobody keeps here: to a node, and so to everybody else, it is an extension that comes late,
 	// of which the answers count for nothing.
-	const known = "params phase reason token until due granted acquire leaseless unsent mark wanted " +
+	const known = "params phase reason token until due pace granted acquire leaseless unsent mark wanted " +
 		"round roundStart votes highest extended floor raised waiting abandoned releasing keeping"
 	attempt := reflect.TypeFor[core.Attempt]()
 	for i := range attempt.NumField() {
@@ -74,6 +74,17 @@ func TestStatesKnowEveryField(t *testing.T) {
 		if !strings.Contains(" "+known+" ", " "+field+" ") {
 			t.Errorf("Attempt has a new field %s: teach AppendState or AppendNode about it "+
 				"if the future depends on it, and add it here", field)
+		}
+	}
+	// Given is made again for each notice, of the numbers that were heard and given back: with a clock that
+	// stands still there is nothing else to it.
+	of := reflect.TypeFor[core.Given]()
+	for _, of := range []reflect.Type{of, of.Field(0).Type.Elem()} {
+		for i := range of.NumField() {
+			field := of.Field(i).Name
+			if !strings.Contains(" nodes taken number until back asked clock known told then at ", " "+field+" ") {
+				t.Errorf("Given has a new field %s: teach hearNotice and givenModel about it, and add it here", field)
+			}
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (a *Attempt) StartExtend(now time.Duration) Action {
 	a.round++
 	a.roundStart, a.votes, a.extended = now, ballot{}, false
 	a.highest, a.floor, a.raised, a.waiting = a.wanted, 0, 0, allOf(a.params.Nodes)
-	a.due = now + a.params.TTL/4
+	a.due = now + a.every()/4
 	return Action{Op: Extend, To: allOf(a.params.Nodes), Round: a.round}
 }
 
@@ -101,7 +101,7 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 			return a.raise(now) // what was heard of meanwhile
 		}
 		if a.floor > a.mark && (a.raised|a.waiting&a.votes.yes).Len() < a.quorum() {
-			a.due = min(a.due, now+a.params.TTL/12) // too few are left to agree
+			a.due = min(a.due, now+a.every()/12) // too few are left to agree
 		}
 		return Action{}
 	}
@@ -114,9 +114,17 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():
 		return a.taken()
 	case a.hopeless(a.votes):
-		a.due = now + a.params.TTL/12
+		a.due = now + a.every()/12
 	}
 	return Action{}
+}
+
+// every returns for how long the leases are made: what extensions that fail are repeated in parts of.
+func (a *Attempt) every() time.Duration {
+	if a.pace > 0 {
+		return a.pace
+	}
+	return a.params.TTL
 }
 
 // count sorts an answer to an extend, and reports whether it counts.
@@ -139,7 +147,7 @@ func (a *Attempt) count(node int, r Reply) bool {
 // carried is called with each answer once a majority's count.
 func (a *Attempt) carried(now time.Duration) Action {
 	if !a.extended {
-		a.extended = true
+		a.extended, a.pace = true, 0
 		a.setUntil(Validity(a.roundStart, a.params.TTL))
 		a.due = a.roundStart + a.params.TTL/3
 	}

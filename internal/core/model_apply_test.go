@@ -18,7 +18,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	m.prelude(s, mv, t)
 	switch mv.kind {
 	case begin:
-		m.begin(s, i, mv.arg, n == 1, t)
+		m.begin(s, i, mv.arg, n, t)
 	case runAcquire, runConfirm, runExtend, runRaise:
 		m.run(s, mv, t)
 	case hearAcquire, hearConfirm, timeoutConfirm:
@@ -54,10 +54,15 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		violation = m.adopt(s, i, mv.arg == 1, t)
 	case exporterExtends:
 		violation = m.exporterExtends(s, i, t)
+	case give:
+		m.give(s, mv, t)
+	case hearNotice:
+		violation = m.hearNotice(s, mv, t)
 	case loseMemory:
 		for j := range m.attempts {
-			s.attempts[j].old = s.attempts[j].begun
+			s.attempts[j].old = s.attempts[j].begun && !s.attempts[j].waits
 			s.attempts[j].stale = s.attempts[j].begun
+			s.attempts[j].age()
 		}
 		s.losses--
 		s.rebuilt = 0
@@ -66,6 +71,9 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	case readRegister:
 		for j := range m.attempts {
 			s.attempts[j].void = s.attempts[j].void || s.attempts[j].stale && !m.broken.raisesLate
+			if !m.broken.takesStale {
+				s.attempts[j].expire()
+			}
 		}
 		s.nodes[n].read = true
 		s.rebuilt = max(s.rebuilt, s.nodes[n].register)
@@ -135,8 +143,8 @@ func (m *model) prelude(s *state, mv move, t *trace) {
 	}
 }
 
-func (m *model) begin(s *state, i int, proposal uint8, shared bool, t *trace) {
-	a := &s.attempts[i]
+func (m *model) begin(s *state, i int, proposal uint8, how int, t *trace) {
+	a, shared := &s.attempts[i], how == 1
 	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Proposal: fence.Token(proposal)})
 	a.core, a.begun, a.proposal, a.shared = attempt, true, proposal, maxRounds+1
 	if shared {
@@ -146,6 +154,11 @@ func (m *model) begin(s *state, i int, proposal uint8, shared bool, t *trace) {
 		if s.attempts[j].wasHeld() {
 			a.after |= 1 << j
 		}
+	}
+	if a.waits = how == 2; a.waits {
+		a.core = core.Attempt{} // it asks nobody
+		t.say("%s begins to wait", name(i))
+		return
 	}
 	m.carryOut(s, i, action)
 	t.say("%s begins, proposing %d%s", name(i), proposal, map[bool]string{true: ", to share the name"}[shared])
@@ -209,7 +222,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 	case runAcquire:
 		reply = core.Reply{Status: core.Held}
 		if !refused {
-			reply = m.acquire(&e, &s.nodes[n], holder(i), fence.Token(a.proposal), a.shared == 0)
+			reply = m.acquire(&e, &s.nodes[n], a.holder(i), fence.Token(a.proposal), a.shared == 0)
 		}
 		a.acquires[n] = message{stage: answered, status: reply.Status, register: small(reply.Register)}
 	case runConfirm:
@@ -218,7 +231,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 		if m.broken.confirmsReserved && mv.kept() {
 			e.Holder = holder(i)
 		}
-		reply = m.confirm(&e, holder(i), fence.Token(asked))
+		reply = m.confirm(&e, a.holder(i), fence.Token(asked))
 		msg.status, msg.register = reply.Status, small(reply.Register)
 		if msg.stage == orphan {
 			msg.stage = nothing
@@ -233,7 +246,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 		} else {
 			x.requests &^= 1 << mv.arg
 		}
-		reply = m.extend(&e, a, n, mv.kept(), holder(i), fence.Token(asked), mv.arg >= a.shared)
+		reply = m.extend(&e, a, n, mv.kept(), a.holder(i), fence.Token(asked), mv.arg >= a.shared)
 		said := message{stage: answered, asked: asked, status: reply.Status, register: small(reply.Register)}
 		current := uint32(mv.arg) == round
 		switch {
@@ -461,6 +474,7 @@ func (m *model) forget(s *state) {
 		if phase == core.Holding || phase == core.Over {
 			a.old, a.after = false, 0 // of use only to an acquisition
 		}
+		a.forgetGifts(m, alive)
 		round, _ := a.core.Extension()
 		mark, floor := a.core.Mark()
 		if !alive || phase != core.Holding && phase != core.Adopting || round == 0 || floor != 0 && mark >= floor {

@@ -40,6 +40,10 @@ type broken struct {
 	exporterGoesOn   bool // who exports a lock goes on extending it
 	exportsUnraised  bool // a lock is exported without having registers raised past what goes with it
 	exportsRaised    bool // what goes with it is the mark as it is when it was raised
+	givesUnmoved     bool // a node gives the name with its register as it is
+	takesLargest     bool // a waiter to whom a quorum has given holds with the largest number
+	takesByFew       bool // a waiter holds by what fewer than a quorum have given
+	takesStale       bool // what was given before a node lost its memory counts for ever
 }
 
 // takesKept reports whether a name that is kept may not be refused to everybody.

@@ -72,6 +72,9 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	if e.m.shares || e.m.downgrade {
 		b = append(b, a.shared)
 	}
+	if e.m.gives > 0 {
+		b = append(b, core.Flags(a.waits))
+	}
 	round, _ := a.core.Extension()
 	switch {
 	case e.m.alive(s, i):
@@ -106,6 +109,9 @@ func (e *encoder) part(s *state, i, n int, b []byte) []byte {
 	}
 	if e.m.exports {
 		b = append(b, core.Flags(a.lapsed.Has(n)))
+	}
+	if e.m.gives > 0 {
+		b = a.gifts.append(b, n)
 	}
 	b = a.acquires[n].append(b)
 	for _, msg := range a.confirms[n] {

@@ -50,6 +50,7 @@ type model struct {
 	shares    bool            // an attempt may want to share the name
 	downgrade bool            // one that has it alone may let others share it, when it extends
 	exports   bool            // a process may export its lock, and another adopt it: see handoverMoves
+	gives     int             // an attempt may wait, and each node gives it the name so often at most: see giveMoves
 	broken    broken
 }
 
@@ -95,6 +96,7 @@ type attempt struct {
 	tainted bool  // the current extension began when it was too late: it must not be carried
 	ordered bool  // held before the operator looked at the registers
 	handover
+	gifts
 }
 
 // message is a request, or the reply to it, on its way.
@@ -153,6 +155,8 @@ const (
 	exportLock
 	adoptLock
 	exporterExtends
+	give
+	hearNotice
 	loseMemory
 	readRegister
 	admit
@@ -230,6 +234,9 @@ func (m *model) moves(s *state, moves []move) []move {
 						moves = append(moves, at(begin, i, 1, int(p)))
 					}
 				}
+				if m.gives > 0 {
+					moves = append(moves, at(begin, i, 2, 0))
+				}
 			}
 			begun = false
 			continue
@@ -247,6 +254,7 @@ func (m *model) moves(s *state, moves []move) []move {
 			}
 		}
 		moves = m.handoverMoves(s, i, moves)
+		moves = m.giveMoves(s, i, moves)
 	}
 	return m.nodeMoves(s, moves)
 }
@@ -546,7 +554,8 @@ func (s *state) entry(n int) rule.Entry {
 	e := rule.Entry{Register: fence.Token(at.register), Out: at.out}
 	switch {
 	case at.lease != vacant:
-		e.Holder, e.Expires, e.Origin = holder(int(at.lease)), now+ttl, fence.Token(at.origins[at.lease])
+		i := int(at.lease)
+		e.Holder, e.Expires, e.Origin = s.attempts[i].leaseHolder(i, at.origins[i]), now+ttl, fence.Token(at.origins[i])
 	case at.shared != 0:
 		e.Holder, e.Expires = sharedHolder(at, false), now+ttl
 	}

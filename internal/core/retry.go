@@ -161,6 +161,22 @@ func PollDelay(said []Refusal, random float64) time.Duration {
 	return d
 }
 
+// MeetAttempts is how many attempts who does not wait makes at most, while those who came at the
+// same moment have some nodes each and nobody a quorum.
+const MeetAttempts = 6
+
+// MeetDelay returns how long to wait before the next of them: a random time of one to three times what the
+// last attempt took, twice as long after each one, so that those who met come one after the other.
+// Random is uniform in [0, 1).
+func MeetDelay(attempts int, took time.Duration, random float64) time.Duration {
+	took = min(max(took, time.Millisecond), MeetTook)
+	return time.Duration((0.5 + random) * float64(took<<attempts))
+}
+
+// MeetTook bounds what an attempt counts for in MeetDelay: one that waited for a node that hangs says
+// nothing about how far the others are.
+const MeetTook = 10 * time.Millisecond
+
 // Due returns when to try again. It means something between Refused and Begin.
 func (t *Retry) Due() time.Duration { return t.due }
 

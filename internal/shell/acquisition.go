@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Acquisition is one caller of a Client: its attempts, its wait between them, and
@@ -124,22 +125,47 @@ func (a *Acquisition) try() {
 		return
 	}
 	start := g.Env.Now()
+	l := a.attempt()
+	a.mu.Unlock()
+	if a.waits {
+		s := a.client.waiters
+		if s.ready() {
+			s.enter(&a.waiter)
+		}
+		s.giveBackAll(&a.waiter) // too little was given, or with different numbers
+		a.mu.Lock()
+		a.retry.Begin()
+		a.mu.Unlock()
+	}
+	l.begin(g, a, a.name, &a.terms, a.from, a.values, start)
+}
+
+// attempt returns the lock of the attempt that begins now, with the mutex held.
+func (a *Acquisition) attempt() *Lock {
 	l := &a.first
 	if a.attempts > 0 {
 		l = new(Lock)
 	}
 	a.attempts++
 	a.state, a.lock = trying, l
-	a.mu.Unlock()
-	if a.waits {
-		if s := a.client.waiters; s.ready() {
-			s.enter(&a.waiter)
-		}
-		a.mu.Lock()
-		a.retry.Begin()
+	return l
+}
+
+// take makes what was given to the waiter its lock, in the state trying.
+func (a *Acquisition) take(number fence.Token, until time.Duration) {
+	g := a.client.group
+	a.mu.Lock()
+	if a.cancelled || a.isClosed || g.inflight.isClosed() {
 		a.mu.Unlock()
+		a.try() // which says so
+		return
 	}
-	l.begin(g, a, a.name, &a.terms, a.from, a.values, start)
+	g.observe(number) // a quorum has told it: one notice is anybody's who may publish
+	a.given.Take(number)
+	holder := node.Given(a.at.Waiter, number)
+	l := a.attempt()
+	a.mu.Unlock()
+	l.take(g, a, a.name, &a.terms, holder, number, until, a.values, g.Env.Now())
 }
 
 // Cancel gives the acquisition up, unless it is over.
@@ -189,8 +215,11 @@ func (a *Acquisition) closed() {
 func (a *Acquisition) decided(l *Lock) {
 	f := &l.failure
 	switch {
-	case !f.Failed(), !a.waits, f.permanent(len(a.client.group.Peers)):
+	case !f.Failed(), f.permanent(len(a.client.group.Peers)):
 		a.end(*f)
+		return
+	case !a.waits:
+		a.meetAgain(l)
 		return
 	case f.Reason == core.Cancelled:
 		a.giveUp()
@@ -199,6 +228,23 @@ func (a *Acquisition) decided(l *Lock) {
 	a.client.queues.tell(a, a.name, f)
 	// Another program's release notifies nobody.
 	a.tryLater(l.refusals, f.Reason == core.Contended && f.HeldBy == "")
+}
+
+// meetAgain makes another attempt soon for who does not wait, if several may have met and none has the
+// lock: of five machines that start a job at the same moment one has to get it. Otherwise, and
+// after some attempts, it is over.
+func (a *Acquisition) meetAgain(l *Lock) {
+	g := a.client.group
+	a.mu.Lock()
+	attempts := a.attempts
+	a.known = l.failure // for who gives up meanwhile
+	a.mu.Unlock()
+	if !l.failure.Met || attempts >= core.MeetAttempts || a.from != nil {
+		a.end(l.failure)
+		return
+	}
+	now := g.Env.Now()
+	a.sleep(now + core.MeetDelay(attempts, now-l.start, g.Env.Random()))
 }
 
 // tryLater decides when it is time to try again. Polls: whoever has the lock is unlikely to notify anybody.
@@ -274,15 +320,26 @@ func (a *Acquisition) sleep(latest time.Duration) {
 func (a *Acquisition) hurried() {
 	g := a.client.group
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.state != sleeping {
+		a.mu.Unlock()
 		return
 	}
+	now := g.Env.Now()
+	if number, until, given := a.given.Best(len(g.Peers), now); given {
+		a.state = trying
+		if a.timer != nil {
+			a.timer.Stop()
+		}
+		a.mu.Unlock()
+		a.take(number, until)
+		return
+	}
+	defer a.mu.Unlock()
 	due := a.latest
 	if a.at.Waiter != "" {
 		due = min(due, a.retry.Due())
 	}
-	left := due - g.Env.Now()
+	left := due - now
 	switch {
 	case left <= 0:
 		a.state = trying
@@ -320,7 +377,10 @@ func (a *Acquisition) end(f Failure) {
 	case f.Failed(), a.terms.AtLeast > 0: // there may be no release
 		a.client.waiters.leaveAll(&a.waiter)
 	default:
-		a.client.waiters.forget(&a.waiter)
+		a.client.waiters.giveBackAll(&a.waiter)
+		if a.parts() { // otherwise it hears until its lock has ended of what else is given to it
+			a.client.waiters.forget(&a.waiter)
+		}
 	}
 	a.owner.Done(f)
 }
@@ -361,13 +421,19 @@ func (a *Acquisition) extended(left time.Duration, why Failure) { a.owner.Extend
 // enqueued implements owner: a node may have put the waiter into its queue after it
 // was told that the wait is over.
 func (a *Acquisition) enqueued(node int) {
-	if !a.isWaiting() {
+	if !a.isWaiting() && a.inQueue() {
 		a.client.waiters.leave(node, &a.waiter)
+		a.client.waiters.giveBackAll(&a.waiter)
 	}
 }
 
 // ended implements owner.
-func (a *Acquisition) ended(why Failure, left time.Duration) { a.owner.Ended(why, left) }
+func (a *Acquisition) ended(why Failure, left time.Duration) {
+	if a.part(why.Reason == core.Exported) {
+		a.client.waiters.forget(&a.waiter)
+	}
+	a.owner.Ended(why, left)
+}
 
 // freed implements owner.
 func (a *Acquisition) freed(f Failure) { a.owner.Freed(f) }

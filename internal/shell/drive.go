@@ -21,6 +21,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 		if a.Status == node.Held {
 			now, read = g.Env.Now(), true
 			g.observeClock(i, f.sent, now, a.Clock)
+			l.of.refused(i, f.sent, now, a)
 		}
 	}
 	l.mu.Lock()
@@ -46,6 +47,8 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 		}
 	}
 	decided := l.settle(now)
+	// It is not released there, and may be in the queue still.
+	left := f.action.Op == core.Extend && a.Status == node.Lost && l.isReleased && action.Op == core.None
 	if sooner, ok := l.attempt.ExtendDue(); ok && f.action.Op == core.Extend && sooner < due {
 		l.setTick(g.Env.Now())
 	}
@@ -56,7 +59,7 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 		}
 		l.send(action, now)
 	}
-	if took := f.action.Op == core.Acquire && a.Status == node.Granted; !took && f.request.Place.Stamp != 0 {
+	if took := f.action.Op == core.Acquire && a.Status == node.Granted; left || !took && f.request.Place.Stamp != 0 {
 		l.of.enqueued(i)
 	}
 	if decided {

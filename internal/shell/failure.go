@@ -22,6 +22,9 @@ type Failure struct {
 	HeldBy     string
 	RetryAfter time.Duration
 	Ahead      int
+	// Met is, of core.Contended, that no holder is known to have a quorum: several may have come
+	// at the same moment, and got some nodes each.
+	Met bool
 	// Slots is of how many slots those have one who share the name, if the caller takes them
 	// to be another number: waiting does not help.
 	Slots int
@@ -85,6 +88,7 @@ func held(peers []peerState, slots int) Failure {
 	f := Failure{Reason: core.Contended, Op: core.Acquire}
 	count, most := make(map[string]int), 0
 	disagree, others := 0, 0 // nodes, and the number of slots that they know of
+	reserved := false
 	var ahead []int
 	for i := range peers {
 		s := peers[i].said
@@ -100,16 +104,16 @@ func held(peers []peerState, slots int) Failure {
 			disagree, others = disagree+1, max(others, n)
 		}
 		switch label := s.answer.HeldBy; {
-		case label == "":
 		case label == node.NextInQueue:
-			f.HeldBy = cmp.Or(f.HeldBy, label)
+			f.HeldBy, reserved = cmp.Or(f.HeldBy, label), true
 		default:
 			count[label]++
-			if count[label] > most {
+			if label != "" && count[label] > most {
 				f.HeldBy, most = label, count[label]
 			}
 		}
 	}
+	f.Met = !reserved && max(most, count[""]) < core.Quorum(len(peers))
 	f.Ahead = core.Ahead(ahead)
 	// Two who come at the same moment, and get some nodes each, meet again: one wins.
 	if len(peers)-disagree < core.Quorum(len(peers)) {

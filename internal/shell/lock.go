@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 // Lock is one attempt, and what becomes of it. Once held, it has no goroutine and
@@ -23,6 +24,7 @@ type Lock struct {
 	holder node.Holder
 	values context.Context
 	start  time.Duration
+	given  bool // by the nodes, to its waiter
 
 	acquiring, releasing fanout
 	released             atomic.Bool // releasing is in use
@@ -48,6 +50,7 @@ type Lock struct {
 	shares     bool // others may share the name, from the next extension on
 	adopts     bool // it was another process's before
 	wasFreed   bool // the owner was told what came of that
+	proposed   fence.Token
 }
 
 // owner is whose lock it is. The first five are called with the lock's mutex held:
@@ -64,6 +67,8 @@ type owner interface {
 	freed(f Failure)
 	// place is the waiter's that goes with a request.
 	place(op core.Op) node.Place
+	// refused tells what a node said at now to an acquire that was sent at asked: it has the name leased to somebody.
+	refused(node int, asked, now time.Duration, a node.Answer)
 	// decided tells that the attempt has failed or succeeded.
 	decided(l *Lock)
 	// enqueued tells that a node may have put the waiter into its queue.
@@ -124,15 +129,13 @@ func (e *extensions) end(f Failure) {
 
 // begin makes the attempt: to adopt a lock, if there is one to be adopted.
 func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Exported, values context.Context, start time.Duration) {
-	l.group, l.of, l.name, l.terms, l.values, l.start = g, of, name, terms, values, start
-	l.ticking.of, l.ticking.early = l, terms.TTL/400
+	l.init(g, of, name, terms, values, start)
 	var id [node.IDLength]byte
 	if from == nil {
 		id = g.Env.ID()
 	}
 	wall := g.Env.WallMicros()
 	l.holder = node.NewHolder(id, time.UnixMicro(wall), terms.Slots, terms.Label)
-	l.peers = make([]peerState, len(g.Peers))
 	l.mu.Lock()
 	if l.cancelled { // nothing was sent
 		l.failure, l.decided = Failure{Reason: core.Cancelled}, true
@@ -140,14 +143,7 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 		l.of.decided(l)
 		return
 	}
-	params := core.Params{
-		Nodes:    len(g.Peers),
-		TTL:      terms.TTL,
-		MaxHold:  max(terms.MaxHold, 0),
-		Start:    start,
-		Proposal: core.Proposal(wall, fence.Token(g.seen.Load())),
-		Ordered:  g.ordered,
-	}
+	params := l.params(core.Proposal(wall, fence.Token(g.seen.Load())))
 	var action core.Action
 	if from == nil {
 		l.attempt, action = g.Rules.Attempt(&l.own, values, l.holder, params)
@@ -158,6 +154,35 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 	}
 	l.mu.Unlock()
 	l.send(action, start)
+}
+
+// take begins the tenure of a lock that was given to the holder's waiter, with a number. It is held.
+func (l *Lock) take(g *group, of owner, name string, terms *Terms, holder node.Holder, number fence.Token, until time.Duration, values context.Context, start time.Duration) {
+	l.init(g, of, name, terms, values, start)
+	l.holder, l.given = holder, true
+	l.mu.Lock()
+	l.attempt = g.Rules.Given(&l.own, values, holder, l.params(0), number, until)
+	l.settle(start)
+	l.mu.Unlock()
+	l.of.decided(l)
+}
+
+func (l *Lock) init(g *group, of owner, name string, terms *Terms, values context.Context, start time.Duration) {
+	l.group, l.of, l.name, l.terms, l.values, l.start = g, of, name, terms, values, start
+	l.ticking.of, l.ticking.early = l, terms.TTL/400
+	l.peers = make([]peerState, len(g.Peers))
+}
+
+// params are those of an attempt.
+func (l *Lock) params(proposal fence.Token) core.Params {
+	return core.Params{
+		Nodes:    len(l.group.Peers),
+		TTL:      l.terms.TTL,
+		MaxHold:  max(l.terms.MaxHold, 0),
+		Start:    l.start,
+		Proposal: proposal,
+		Ordered:  l.group.ordered,
+	}
 }
 
 // Token returns the fencing token of a lock that is, or was, held.
@@ -267,6 +292,9 @@ func (l *Lock) Release(keep bool) (lost Failure, before bool) {
 // Begun returns when the attempt began.
 func (l *Lock) Begun() time.Duration { return l.start }
 
+// Given reports whether the nodes gave the lock to its waiter: for a moment, until it is extended.
+func (l *Lock) Given() bool { return l.given }
+
 // Keep has the leases stay for as long as the terms say, whatever becomes of the holder, counted
 // from a time on. Before it, nobody is to be kept from the name by what may be of no use. What is
 // longer than the leases begins with the next extension.
@@ -310,6 +338,18 @@ func (l *Lock) extendWith(now time.Duration) (own fence.Token, ttl time.Duration
 	return l.attempt.Token(), max(left, l.terms.TTL)
 }
 
+// proposal is what a release proposes for whoever is first in the queue: 0, so that nothing is given, if
+// the lock was not held to its end, and if no lease of this group may be as long as what is given. All nodes
+// are proposed the same.
+func (l *Lock) proposal() fence.Token {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.proposed == 0 && l.attempt.Reason() == core.LetGo && l.terms.TTL >= rule.ReservationTTL {
+		l.proposed = core.Proposal(l.group.Env.WallMicros(), fence.Token(l.group.seen.Load()))
+	}
+	return l.proposed
+}
+
 // send carries out an action.
 func (l *Lock) send(action core.Action, now time.Duration) {
 	if action.Op == core.None || action.To == 0 {
@@ -332,6 +372,8 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 	switch action.Op {
 	case core.Acquire:
 		f.request.Shared = l.terms.Shared
+	case core.Release:
+		f.request.Next = l.proposal()
 	case core.Extend:
 		f.request.OwnToken, f.request.TTL = l.extendWith(now)
 		f.request.Shared = l.isShared()

@@ -17,6 +17,8 @@ type Rules interface {
 	Attempt(own *core.Attempt, values context.Context, holder node.Holder, p core.Params) (Attempt, core.Action)
 	// Adoption begins that of a lock which another process has exported.
 	Adoption(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, token, mark fence.Token) (Attempt, core.Action)
+	// Given begins that of a lock which was given to the holder's waiter.
+	Given(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, number fence.Token, until time.Duration) Attempt
 	// Retry says when the waiter tries again whose own it is given.
 	Retry(own *core.Retry) Retry
 	// NodeTime estimates the time by which waiters stand in order.
@@ -82,6 +84,12 @@ func (Shipped) Adoption(own *core.Attempt, _ context.Context, _ node.Holder, p c
 	var action core.Action
 	*own, action = core.NewAdoption(p, token, mark)
 	return own, action
+}
+
+// Given implements Rules.
+func (Shipped) Given(own *core.Attempt, _ context.Context, _ node.Holder, p core.Params, number fence.Token, until time.Duration) Attempt {
+	*own = core.NewGiven(p, number, until)
+	return own
 }
 
 // Retry implements Rules.

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 )
@@ -23,6 +24,8 @@ type waiter struct {
 	waiting bool
 	retry   Retry
 	own     core.Retry // behind retry
+	given   core.Given
+	parted  bool // its lock has ended
 }
 
 // hurried is told, without the mutex, that it may be time to try again.
@@ -36,10 +39,13 @@ func (w *waiter) place(op core.Op) node.Place {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if op == core.Release && !w.waiting {
-		return node.Place{Waiter: w.at.Waiter}
+	switch {
+	case op == core.Acquire || w.waiting:
+		return w.at
+	case w.given.Taken() != 0 && !w.parted:
+		return node.Place{} // it would give its lock back
 	}
-	return w.at
+	return node.Place{Waiter: w.at.Waiter}
 }
 
 // stop ends the wait: from now on, requests tell the nodes to forget it.
@@ -61,17 +67,77 @@ func (w *waiter) inQueue() bool {
 	return w.at.Waiter != ""
 }
 
-// notified takes a node's notification, and reports whether the wait goes on.
-func (w *waiter) notified(node int, now time.Duration) bool {
+// notified takes a node's notice, and reports whether the wait goes on.
+func (w *waiter) notified(i int, n node.Notice, now time.Duration) bool {
 	w.mu.Lock()
 	if !w.waiting {
 		w.mu.Unlock()
 		return false
 	}
-	w.retry.Notified(node, now)
+	if n.Number != 0 {
+		w.given.Told(i, n.Number, n.Clock, now)
+	}
+	w.retry.Notified(i, now)
 	w.mu.Unlock()
 	w.of.hurried()
 	return true
+}
+
+// refused takes what a node said that has the name leased to somebody.
+func (w *waiter) refused(i int, asked, now time.Duration, a node.Answer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if a.Clock <= 0 {
+		return // it keeps no queue
+	}
+	w.given.Refused(i, asked, a.Clock, a.Given, a.Remaining)
+	if a.Given != 0 {
+		w.retry.Notified(i, now)
+	}
+}
+
+// parting is the request by which it leaves a queue: of nobody, who gives back what was given to
+// the waiter as well, or, as long as that is its lock, of one that gives back nothing.
+func (w *waiter) parting() node.Request {
+	parts := w.parts()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := node.Request{Op: node.Release, Name: w.name, Place: node.Place{Waiter: w.at.Waiter}}
+	if !parts {
+		r.Holder = node.Given(w.at.Waiter, 0)
+	}
+	return r
+}
+
+// returning is the request by which it gives back what was given to it with a number.
+func (w *waiter) returning(number fence.Token) node.Request {
+	at := w.place(core.Release)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return node.Request{Op: node.Release, Name: w.name, Holder: node.Given(w.at.Waiter, number), Place: at}
+}
+
+// parts reports whether it has no lock that was given to it (any more).
+func (w *waiter) parts() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.given.Taken() == 0 || w.parted
+}
+
+// part tells that its lock has ended, and reports whether that had been given to it. One that goes on in another process
+// is still what was given to this waiter.
+func (w *waiter) part(goesOn bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.parted = !goesOn
+	return w.given.Taken() != 0
+}
+
+// holds reports whether what was given with a number is its lock.
+func (w *waiter) holds(number fence.Token) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.given.Taken() == number
 }
 
 // missed tells that a notification may have been lost.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
@@ -123,10 +124,10 @@ func (s *waiters) notifiable() bool {
 	return s.reachable.Len() >= core.Quorum(len(s.group.Peers))
 }
 
-// notified takes what a node says.
-func (s *waiters) notified(i int, id string) {
+// notified takes what a node says: a node.Notice, or nothing.
+func (s *waiters) notified(i int, said string) {
 	now := s.group.Env.Now()
-	if id == "" {
+	if said == "" {
 		s.mu.Lock()
 		s.reachable = s.reachable.With(i)
 		// In the order in which they came.
@@ -137,10 +138,11 @@ func (s *waiters) notified(i int, id string) {
 		}
 		return
 	}
-	text, ok := strings.CutPrefix(id, s.client+":")
+	n, ok := node.ParseNotice(said)
+	text, ours := strings.CutPrefix(n.Waiter, s.client+":")
 	text, _, _ = strings.Cut(text, ":") // its label
 	number, err := strconv.ParseUint(text, 10, 64)
-	if !ok || err != nil {
+	if !ok || !ours || err != nil {
 		return
 	}
 	s.mu.Lock()
@@ -148,8 +150,12 @@ func (s *waiters) notified(i int, id string) {
 	s.mu.Unlock()
 	// Otherwise it has the lock already, and gives up with it what is reserved for it
 	// on a node that was not needed.
-	if w != nil && !w.notified(i, now) {
+	switch {
+	case w == nil || w.notified(i, n, now):
+	case n.Number == 0:
 		s.leave(i, w) // it had gone, and the node has not heard of that
+	case !w.holds(n.Number):
+		s.giveBack(i, w, n.Number)
 	}
 }
 
@@ -217,10 +223,32 @@ func (s *waiters) leave(i int, w *waiter) {
 	}
 }
 
+// giveBack releases what a node has given to a waiter and is not wanted: not with others of the same number.
+func (s *waiters) giveBack(i int, w *waiter, number fence.Token) {
+	r := w.returning(number)
+	leave(s.group, core.Set(0).With(i), r, func(core.Set, bool) {
+		if r.Place.Stamp != 0 && !w.isWaiting() {
+			s.leave(i, w) // it was put into the queue again
+		}
+	})
+}
+
+// giveBackAll releases all that was given to a waiter, but its lock.
+func (s *waiters) giveBackAll(w *waiter) {
+	for i := range s.group.Peers {
+		w.mu.Lock()
+		number := w.given.Back(i)
+		w.mu.Unlock()
+		if number != 0 {
+			s.giveBack(i, w, number)
+		}
+	}
+}
+
 // send tells nodes that a waiter has gone. One that does not hear of it is told when it answers
 // again: who is first in the queue, and wants the name alone, keeps others from sharing it.
 func (s *waiters) send(w *waiter, to core.Set, done func(heard, freed bool)) {
-	r := node.Request{Op: node.Release, Name: w.name, Place: w.place(core.Release)}
+	r := w.parting()
 	leave(s.group, to, r, func(unheard core.Set, freed bool) {
 		for i := range s.group.Peers {
 			if unheard.Has(i) && r.Place.Waiter != "" && r.Place.Stamp == 0 {

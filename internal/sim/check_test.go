@@ -124,8 +124,8 @@ func TestCostCheck(t *testing.T) {
 	want(t, a.tooOften(), "has tried 21 times")
 	a.c.w.now = 5 * time.Millisecond
 	want(t, a.tooOften(), "")
-	a = &acquisition{c: oneLock(profile{only: gaveUpWaiting}).c, tries: 6}
-	want(t, a.tooOften(), "has tried 6 times")
+	a = &acquisition{c: oneLock(profile{only: gaveUpWaiting}).c, tries: 10}
+	want(t, a.tooOften(), "has tried 10 times")
 	a.c.w.now = 50 * time.Millisecond
 	want(t, a.tooOften(), "")
 }

@@ -175,7 +175,8 @@ type lock struct {
 	holder  node.Holder
 	name    int
 	start   time.Duration // on the client's clock
-	began   time.Duration // in true time
+	asked   time.Duration // the nodes, first, in true time
+	began   time.Duration // in true time; later than asked if the nodes gave it
 	attempt shell.Attempt
 
 	decided    bool

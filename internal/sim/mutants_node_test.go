@@ -21,7 +21,7 @@ func serving(op node.Op, before, after func(s *served)) func(r *rules) {
 			if concerned && before != nil {
 				before(s)
 			}
-			s.a, s.notified = rule.Serve(e, s.q, now, s.r)
+			s.a, s.notified = serveAlone(e, s.q, now, s.r)
 			if concerned && after != nil {
 				after(s)
 			}

@@ -20,6 +20,7 @@ type rules struct {
 	params   func(p *core.Params)
 	attempt  func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt
 	adoption func(l *lock, honest shell.Attempt, p core.Params) shell.Attempt
+	given    func(l *lock, honest shell.Attempt, until time.Duration) shell.Attempt
 	retry    func(honest shell.Retry) shell.Retry
 	nodeTime func(honest shell.NodeTime) shell.NodeTime
 	timeout  func(c *client, op core.Op) time.Duration
@@ -45,6 +46,7 @@ func shipped() rules {
 		params:   func(*core.Params) {},
 		attempt:  func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
 		adoption: func(_ *lock, honest shell.Attempt, _ core.Params) shell.Attempt { return honest },
+		given:    func(_ *lock, honest shell.Attempt, _ time.Duration) shell.Attempt { return honest },
 		retry:    func(honest shell.Retry) shell.Retry { return honest },
 		nodeTime: func(honest shell.NodeTime) shell.NodeTime { return honest },
 		timeout:  func(c *client, _ core.Op) time.Duration { return c.nodeTimeout },
@@ -53,12 +55,21 @@ func shipped() rules {
 		timers:   func(*client, time.Duration) bool { return true },
 		request:  (*client).request,
 
-		serve:       rule.Serve,
+		serve:       serveAlone,
 		serveShared: rule.ServeShared,
 		quarantine:  func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
 		merge:       rebuild.Merge,
 		notifyLost:  func() bool { return false },
 	}
+}
+
+// serveAlone is rule.ServeShared where nobody shares a name, so that one waiter is notified at most.
+func serveAlone(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (a node.Answer, notify string) {
+	a, all := rule.ServeShared(e, q, now, r)
+	if len(all) > 0 {
+		notify = all[0]
+	}
+	return a, notify
 }
 
 // clientRules are what a client's shell asks: what ships, with what a test broke, and
@@ -84,7 +95,7 @@ func (r clientRules) newLock(values context.Context, holder node.Holder) *lock {
 	c, w := r.c, r.c.w
 	w.attempts++
 	a := values.Value(acquisitionKey{}).(*acquisition)
-	a.lock = &lock{c: c, a: a, id: w.attempts, holder: holder, name: a.name, start: c.now(), began: w.now}
+	a.lock = &lock{c: c, a: a, id: w.attempts, holder: holder, name: a.name, start: c.now(), asked: w.now, began: w.now}
 	a.tries++
 	return a.lock
 }
@@ -99,6 +110,21 @@ func (r clientRules) Adoption(own *core.Attempt, values context.Context, holder 
 	l.attempt = w.rules.adoption(l, honest, p)
 	w.note("client %[1]d begins attempt %[2]d, to adopt name %[3]d with token %[4]d", r.c.id, l.id, uint64(l.name), uint64(token))
 	return watched{l.attempt, l}, action
+}
+
+// Given implements shell.Rules. What is given is an acquire of the waiter's that comes late: of who has asked by
+// the attempt before.
+func (r clientRules) Given(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, number fence.Token, until time.Duration) shell.Attempt {
+	w := r.c.w
+	w.rules.params(&p)
+	before := values.Value(acquisitionKey{}).(*acquisition).lock
+	l := r.newLock(values, holder)
+	l.asked = before.asked
+	w.result.Given++
+	w.note("client %[1]d takes name %[3]d as attempt %[2]d, with token %[4]d", r.c.id, l.id, uint64(l.name), uint64(number))
+	l.attempt = w.rules.given(l, r.Shipped.Given(own, values, holder, p, number, until), until)
+	l.look()
+	return watched{l.attempt, l}
 }
 
 // Retry implements shell.Rules.

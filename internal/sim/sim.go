@@ -30,6 +30,7 @@ type Result struct {
 	Simulated time.Duration
 	Acquired  int // locks
 	Extended  int // extensions that were carried
+	Given     int // locks that nodes gave to waiters
 	// Shared are the locks of those who shared a name, and Downgraded those whose holders let
 	// others do so.
 	Shared, Downgraded int
@@ -291,7 +292,7 @@ func (w *world) acquired(l *lock) {
 		w.result.Shared++
 	}
 	w.check(steadyClocks|nothingForced, "validity", begins(l.name, l.id, token, w.now, until))
-	w.check(registersSurvive, "tokens", acquired(l.name, l.id, token, l.began, w.now))
+	w.check(registersSurvive, "tokens", acquired(l.name, l.id, token, l.asked, w.now))
 	w.check(always, "tenure", l.tooLong())
 	w.check(always, "order", l.overtook())
 }

@@ -13,6 +13,7 @@ type Total struct {
 	Acquired, Extended int
 	Shared, Downgraded int
 	Exported, Adopted  int
+	Given              int
 	Simulated, Longest time.Duration
 	Slowest            uint64  // the seed of Longest
 	Tightest           float64 // the largest share of its bound that anybody waited
@@ -32,6 +33,7 @@ func (t *Total) Add(r Result) {
 	t.Downgraded += r.Downgraded
 	t.Exported += r.Exported
 	t.Adopted += r.Adopted
+	t.Given += r.Given
 	t.Simulated += r.Simulated
 	if share := r.Longest.Seconds() / r.Bound.Seconds(); share > t.Tightest {
 		t.Longest, t.Slowest, t.Tightest = r.Longest, r.Seed, share
@@ -55,8 +57,8 @@ func (t *Total) Missing() (missing []string) {
 // String is a report of several lines.
 func (t Total) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d seeds, %d failed; %d events in %v; %d locks, %d of them shared and %d shared later, %d exported and %d adopted, %d extensions\n", t.Runs, t.Failed, t.Events,
-		t.Simulated.Round(time.Second), t.Acquired, t.Shared, t.Downgraded, t.Exported, t.Adopted, t.Extended)
+	fmt.Fprintf(&b, "%d seeds, %d failed; %d events in %v; %d locks, %d of them shared and %d shared later, %d exported and %d adopted, %d given, %d extensions\n", t.Runs, t.Failed, t.Events,
+		t.Simulated.Round(time.Second), t.Acquired, t.Shared, t.Downgraded, t.Exported, t.Adopted, t.Given, t.Extended)
 	fmt.Fprintf(&b, "the longest wait once nothing failed: %v, %.0f %% of its bound (seed %d)\n", t.Longest.Round(time.Millisecond), 100*t.Tightest, t.Slowest)
 	for f, s := range t.Faults {
 		fmt.Fprintf(&b, "%-26s %9d, %9d while a lock was held\n", Fault(f), s.All, s.Held)

@@ -43,15 +43,15 @@ func TestReaderBounds(t *testing.T) {
 		long  bool
 		says  string
 	}{
-		{"$8193\r\n", false, "more than 8192 bytes"}, {"$1048577\r\n", true, "no length"}, {"$8180\r\n", false, ""},
+		{"$16385\r\n", false, "more than 16384 bytes"}, {"$1048577\r\n", true, "no length"}, {"$16372\r\n", false, ""},
 		{"$1048560\r\n", true, ""}, {"*65\r\n", false, "more than 64 elements"}, {"*64\r\n", false, ""}, {"%33\r\n", false, "more than 64 elements"},
 		{"*24577\r\n", true, "elements"}, {"*9223372036854775807\r\n", true, "no length"}, {"$9223372036854775807\r\n", true, "no length"},
 		{"*99999999999999999999\r\n", true, "no length"}, {"$-2\r\n", false, "no length"}, {"*x\r\n", false, "no length"}, {":x\r\n", false, "no number"},
 		{strings.Repeat("*1\r\n", 6), false, ""}, {strings.Repeat("*1\r\n", 7), false, "lists within lists"},
 		{"*2\r\n*40\r\n" + strings.Repeat("+a\r\n", 40) + "*40\r\n", false, "elements"},
-		{"*2\r\n$5000\r\n" + strings.Repeat("a", 5000) + "\r\n$5000\r\n", false, "bytes"},
+		{"*2\r\n$9000\r\n" + strings.Repeat("a", 9000) + "\r\n$9000\r\n", false, "bytes"},
 		{"|1\r\n", false, "begins no reply"}, {">1\r\n", false, "begins no reply"}, {"HTTP/1.1 400\r\n", false, "no length"},
-		{"+" + strings.Repeat("a", 8193) + "\r\n", false, "bytes"},
+		{"+" + strings.Repeat("a", 16385) + "\r\n", false, "bytes"},
 	} {
 		r := &reader{batch: &batch{}, last: true, long: c.long}
 		err := feed(r, c.reply)

@@ -13,7 +13,7 @@ const (
 	maxDepth = 6 // of lists in lists
 
 	// A reply to most commands is a number and a few short strings.
-	maxBytes, maxElements = 8 << 10, 64
+	maxBytes, maxElements = 16 << 10, 64
 	// A few commands read more: all registers are 4096 fields and as many values.
 	maxManyBytes, maxManyElements = 1 << 20, 3 * 8192
 )

@@ -26,7 +26,7 @@ func FuzzServer(f *testing.F) {
 	// A server with the mark of what it is now, and its replies to the scripts.
 	marked, loaded := ":1\r\n*7\r\n"+one+"$7\r\n4567def\r\n$4\r\n1000\r\n"+one+"$3\r\na b\r\n"+one+"$-1\r\n"+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", ""
 	for _, s := range command.Operations {
-		loaded += "+" + s.SHA + "\r\n"
+		loaded += "+" + s.SHA() + "\r\n"
 	}
 	for _, s := range []string{
 		":7\r\n", "-NOSCRIPT x\r\n", "-ERR swordfish\r\n", "-NOPERM swordfish\r\n",
@@ -169,7 +169,7 @@ func (r *replier) Do(_ context.Context, words resp.Command) (resp.Reply, error) 
 	switch {
 	case err == nil && words[0] == "EVAL" && strings.HasPrefix(words[1], "-- admit:") && text == "admitted":
 		r.admitted = true
-	case err == nil && words[0] == "SCRIPT" && slices.ContainsFunc(command.Operations, func(s *command.Script) bool { return s.SHA == text }):
+	case err == nil && words[0] == "SCRIPT" && slices.ContainsFunc(command.Operations, func(s *command.Script) bool { return s.SHA() == text }):
 		r.loaded++
 	}
 	return said, said.Err()

@@ -68,9 +68,9 @@ func (g *Guard) Set(ctx context.Context, key, value string, token fence.Token) e
 // nothing depends on who did.
 func (g *Guard) run(ctx context.Context, args ...string) (resp.Reply, error) {
 	script := command.Guard
-	reply, err := g.link.Do(ctx, append(resp.Command{"EVALSHA", script.SHA, "2"}, args...))
+	reply, err := g.link.Do(ctx, append(resp.Command{"EVALSHA", script.SHA(), "2"}, args...))
 	if command.IsNoScript(err) {
-		reply, err = g.link.Do(ctx, append(resp.Command{"EVAL", script.Text, "2"}, args...))
+		reply, err = g.link.Do(ctx, append(resp.Command{"EVAL", script.Text(), "2"}, args...))
 	}
 	return reply, err
 }

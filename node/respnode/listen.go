@@ -88,9 +88,10 @@ func (l *listener) receive(ctx context.Context) (subscribed bool, _ error) {
 		}
 	}
 	err := l.node.link.Subscribe(ctx, command.NotifyPrefix+l.client, confirm, func(message string) {
-		waiter := l.client + ":" + message
-		if rule.CheckPlace(node.Place{Waiter: waiter}) == nil && node.WaiterLabel(waiter) == "" {
-			l.notify(waiter)
+		said := l.client + ":" + message
+		n, ok := node.ParseNotice(said)
+		if ok && rule.CheckPlace(node.Place{Waiter: n.Waiter}) == nil && node.WaiterLabel(n.Waiter) == "" {
+			l.notify(said)
 		}
 	})
 	return confirmed.Load(), err

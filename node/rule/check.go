@@ -32,7 +32,7 @@ func CheckShared(r node.Request) (err error) {
 	case node.Extend:
 		err = errors.Join(checkTTL(r.TTL), checkToken(r.Token), checkToken(r.OwnToken), checkHolder(r))
 	case node.Release:
-		err = CheckPlace(r.Place)
+		err = errors.Join(checkProposal(r.Next), CheckPlace(r.Place))
 	default:
 		err = errors.New("there is no such operation; nothing was done")
 	}

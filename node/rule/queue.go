@@ -3,6 +3,7 @@ package rule
 import (
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -67,19 +68,21 @@ func giveWay(e *Entry, q Queue, now time.Duration, asker node.Place) (notify []s
 		e.Holder = ""
 	case !e.Leased(now) && q.Head() != "":
 		enqueue(q, asker)
-		return reserve(e, q, now, asker.Waiter)
+		return reserve(e, q, now, asker.Waiter, 0)
 	}
 	return nil
 }
 
 // giveUp ends the turn of a waiter that has released, and reports whether the name
-// was reserved for it. With a stamp the waiter goes on waiting, and is put into the
+// was reserved for it, or given to it, which it may not have heard. With a stamp the waiter goes on waiting, and is put into the
 // queue again: its attempt has failed. Without, it leaves the queue.
-func giveUp(e *Entry, q Queue, now time.Duration, p node.Place) (freed bool) {
+func giveUp(e *Entry, q Queue, now time.Duration, r node.Request) (freed bool) {
+	p := r.Place
 	if p.Waiter == "" {
 		return false
 	}
-	if e.reservedFor(p.Waiter, now) {
+	given := p.Stamp == 0 && e.Leased(now) && e.Holder.GivenTo(p.Waiter) && r.Holder != node.Given(p.Waiter, 0)
+	if given || e.reservedFor(p.Waiter, now) {
 		e.Holder, freed = "", true
 	} else if e.leave(node.Reserved(p.Waiter), now) {
 		freed = true
@@ -97,7 +100,8 @@ func giveUp(e *Entry, q Queue, now time.Duration, p node.Place) (freed bool) {
 // returned. Those who cannot be reached are gone: they are
 // dropped. It stops at self, which need not be told: it asks right now, or would only
 // try in vain what has just failed.
-func reserve(e *Entry, q Queue, now time.Duration, self string) (notify []string) {
+// With a number for the next, the name is given to who wants it alone, instead of reserved: see give.
+func reserve(e *Entry, q Queue, now time.Duration, self string, next fence.Token) (notify []string) {
 	s, shared := e.readers(now)
 	for first := q.Head(); shared && first != "" && first != self; first = q.Head() {
 		reads := isReader(first)
@@ -114,6 +118,8 @@ func reserve(e *Entry, q Queue, now time.Duration, self string) (notify []string
 		case reads:
 			s.add(reader{holder: node.Reserved(first), expires: now + ReservationTTL})
 			notify = append(notify, first)
+		case next > 0 && !e.Out:
+			return append(notify, give(e, now, first, next))
 		default:
 			e.Holder, e.Expires = node.Reserved(first), now+ReservationTTL
 			return append(notify, first)
@@ -123,6 +129,16 @@ func reserve(e *Entry, q Queue, now time.Duration, self string) (notify []string
 		e.share(s)
 	}
 	return notify
+}
+
+// give leases the name to a waiter, as an acquire of its own would that comes at this moment, and promises
+// it a number. So nobody's argument about acquires is another one for what is given. The lease is as short as a
+// reservation: who hangs is passed over as soon. It returns what the waiter is told.
+func give(e *Entry, now time.Duration, waiter string, proposal fence.Token) (notice string) {
+	e.Register = max(e.Register+1, proposal)
+	e.Holder, e.Expires = node.Given(waiter, e.Register), now+ReservationTTL
+	e.Origin, e.Token = e.Register, 0
+	return node.Notice{Waiter: waiter, Number: e.Register, Clock: now}.String()
 }
 
 func (e *Entry) reservedFor(waiter string, now time.Duration) bool {

@@ -62,7 +62,7 @@ func (e *Entry) Lease(name string, now time.Duration) node.Lease {
 //
 // Whole milliseconds of r.TTL count.
 func Serve(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer, notify string) {
-	r.Shared = false // nobody shares anything here
+	r.Shared, r.Next = false, 0 // nobody shares anything here, and nothing is given
 	a, all := ServeShared(e, q, now, r)
 	if len(all) > 0 {
 		notify = all[0]
@@ -71,7 +71,7 @@ func Serve(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer,
 }
 
 // ServeShared is Serve for a node.Sharer, of requests that CheckShared has passed. Several who
-// are to share the name may have to be told at once.
+// are to share the name may have to be told at once. Who is told is a waiter, or a node.Notice as text.
 func ServeShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer, notify []string) {
 	if q == nil {
 		q = noQueue{}
@@ -88,11 +88,14 @@ func ServeShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.A
 		case node.Granted:
 			dequeue(q, r.Place.Waiter)
 			if r.Shared {
-				notify = append(notify, reserve(e, q, now, "")...)
+				notify = append(notify, reserve(e, q, now, "", 0)...)
 			}
 		case node.Held:
 			a.HeldBy, a.Slots = e.Holder.Label(), e.Holder.Slots()
 			a.Remaining, a.Clock = e.Expires-now, now
+			if r.Place.Waiter != "" && e.Holder == node.Given(r.Place.Waiter, e.Origin) {
+				a.Given = e.Origin
+			}
 			a.Ahead = enqueue(q, r.Place)
 		}
 	case node.Confirm:
@@ -103,16 +106,16 @@ func ServeShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.A
 		}
 		alone := e.leasedTo(r.Holder, now)
 		if a = extendShared(e, now, r); alone && !e.Out {
-			notify = reserve(e, q, now, "") // those who want to share it, too
+			notify = reserve(e, q, now, "", 0) // those who want to share it, too
 		}
 	case node.Release:
 		a = release(e, now, r)
-		if giveUp(e, q, now, r.Place) || a.Status == node.Granted || e.sharedAt(now) {
-			notify = reserve(e, q, now, r.Place.Waiter)
+		if giveUp(e, q, now, r) || a.Status == node.Granted || e.sharedAt(now) {
+			notify = reserve(e, q, now, r.Place.Waiter, r.Next)
 		}
 	case node.ForceRelease:
 		if a = forceRelease(e, r); a.Status == node.Granted {
-			notify = reserve(e, q, now, "")
+			notify = reserve(e, q, now, "", 0)
 		}
 	}
 	return a, notify

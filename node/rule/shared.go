@@ -132,7 +132,7 @@ func acquireShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node
 		e.share(s)
 	} else if shared && q.Head() != "" {
 		enqueue(q, r.Place)
-		notify = reserve(e, q, now, self)
+		notify = reserve(e, q, now, self, 0)
 	}
 	s, shared = e.readers(now)
 	turn := called

@@ -1,10 +1,12 @@
 package valkeynode_test
 
 import (
+	"context"
 	"crypto/tls"
 	"log"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/valkey-io/valkey-go"
@@ -41,4 +43,26 @@ func ExampleOpenAll() {
 		log.Fatal(err)
 	}
 	defer locker.Close()
+}
+
+func ExampleOpen() {
+	n, err := valkeynode.Open("valkeys://lock-user@valkey.example.com?passwordfile=/etc/fenlock/password")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close()
+}
+
+// pay writes a key under a lock with this token.
+func pay(ctx context.Context, token fence.Token) error {
+	guard, err := valkeynode.OpenGuard("valkey://data.example.com") // once in a program
+	if err != nil {
+		return err
+	}
+	defer guard.Close()
+	return guard.Set(ctx, "orders/42", "paid", token) // a *fence.StaleError if a newer token was there
+}
+
+func ExampleOpenGuard() {
+	_ = pay
 }

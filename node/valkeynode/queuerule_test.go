@@ -43,6 +43,9 @@ func TestScriptsFollowTheRules(t *testing.T) {
 				c.serve(c.request())
 			}
 		}
+		if c.seen["given"] == 0 {
+			t.Errorf("seed %d: given %d times", c.seed, c.seen["given"])
+		}
 	})
 }
 
@@ -53,6 +56,8 @@ func TestScriptsFollowTheRulesOfSharing(t *testing.T) {
 		c.sharing = true
 		for c.step = range 1000 {
 			switch n := c.random.IntN(20); {
+			case c.step == 0: // so that the scripts are there
+				c.serve(c.request())
 			case n == 0 && (c.store.Out || c.random.IntN(8) == 0):
 				c.toggleOut()
 			case n == 1 && c.random.IntN(3) == 0:
@@ -80,6 +85,38 @@ func TestScriptsFollowTheRulesOfSharing(t *testing.T) {
 	})
 }
 
+// And so they do where one command carries several requests out.
+func TestScriptsOfSeveralFollowTheRules(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		for _, sharing := range []bool{false, true} {
+			c := newComparison(t, kind)
+			c.together, c.sharing = true, sharing
+			for c.step = range 600 {
+				switch n := c.random.IntN(20); {
+				case c.step == 0: // so that the scripts are there
+					c.serve(c.request())
+				case n == 0 && (c.store.Out || c.random.IntN(8) == 0):
+					c.toggleOut()
+				case n == 1:
+					c.lapse(theKey)
+				case n == 2 || n == 3:
+					c.lapse(queueKey)
+					c.lapse(theKey)
+				case n == 4:
+					c.enqueue(c.place(sharing && c.random.IntN(2) == 0))
+				default:
+					c.serve(c.request())
+				}
+			}
+			for _, often := range []string{"acquire: granted, told 0", "acquire: held, told 0", "acquire: held, told 1", "release: granted, told 0", "release: granted, told 1", "release: lost, told 0", "given"} {
+				if !sharing && c.seen["together, "+often] == 0 {
+					t.Errorf("seed %d: never seen together: %s; there were %v", c.seed, often, c.seen)
+				}
+			}
+		}
+	})
+}
+
 const (
 	theName = "orders"
 	theKey  = "fenlock:orders"
@@ -101,9 +138,10 @@ type comparison struct {
 	step  int
 	what  string
 
-	sharing bool           // some want to share the name
-	seen    map[string]int // what happened
-	frozen  int64          // when those who share it end, in ms of the server's clock
+	together bool           // some requests are sent with others
+	sharing  bool           // some want to share the name
+	seen     map[string]int // what happened
+	frozen   int64          // when those who share it end, in ms of the server's clock
 }
 
 // ages is longer than the test.
@@ -152,6 +190,15 @@ func (c *comparison) request() node.Request {
 	r := node.Request{Op: ops[c.random.IntN(len(ops))], Name: theName, Token: fence.Token(max(0, near)),
 		TTL: time.Minute + time.Duration(c.random.Int64N(int64(time.Minute)))}
 	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two", "another program's", strings.Repeat("3", 32) + "@1/3:x/4:", strings.Repeat("4", 32) + "@1/4:", strings.Repeat("5", 32) + "@99/4:"}[c.random.IntN(6)])
+	// A release of what is held, by who is alone and waits for nothing, comes more often than by chance.
+	if holder := c.store.Leases[theName].Holder; c.together && holder != "" && !holder.Shared() && !holder.Reserves() {
+		switch waiting := len(c.store.Queues[theName].Waiters) > 0; {
+		case waiting && c.random.IntN(2) == 0:
+			return node.Request{Op: node.Release, Name: theName, Holder: holder, Next: fence.Token(max(0, near))}
+		case r.Op == node.Release && c.random.IntN(2) == 0:
+			r.Holder = holder
+		}
+	}
 	if r.Op == node.Confirm {
 		r.Token = max(1, r.Token) // 0 is no token, and no register that was never moved
 	}
@@ -161,10 +208,21 @@ func (c *comparison) request() node.Request {
 	if r.Op == node.Release && c.random.IntN(4) == 0 {
 		r.Holder = ""
 	}
+	if r.Op == node.Release && c.random.IntN(3) > 0 {
+		r.Next = fence.Token(max(1, near))
+	}
 	shares := c.sharing && c.random.IntN(3) > 0
 	r.Shared = shares && (r.Op == node.Acquire || r.Op == node.Extend)
-	if c.random.IntN(6) > 0 {
+	if c.random.IntN(6) > 0 && !(c.together && c.random.IntN(3) > 0) {
 		r.Place = c.place(shares)
+	}
+	// What was given is given back, and extended; and sometimes its waiter only leaves.
+	h := c.store.Leases[theName].Holder
+	if (r.Op == node.Release || strings.Contains(string(h), "#")) && !h.Shared() && !h.Reserves() && h != "" && c.random.IntN(2) == 0 {
+		r.Holder = h
+		if r.Op == node.Release && c.random.IntN(3) == 0 && r.Place.Waiter != "" {
+			r.Holder = node.Given(r.Place.Waiter, 0)
+		}
 	}
 	// Who was notified comes more often than by chance.
 	if called := reservations.FindAllStringSubmatch(string(c.store.Leases[theName].Holder), -1); c.sharing && len(called) > 0 && c.random.IntN(2) == 0 {
@@ -200,11 +258,12 @@ func (c *comparison) enqueue(p node.Place) {
 
 // serve carries out a request in both ways.
 func (c *comparison) serve(r node.Request) {
-	c.what = fmt.Sprintf("%v of %q by %+v, token %d, shared %v", r.Op, string(r.Holder), r.Place, r.Token, r.Shared)
+	c.what = fmt.Sprintf("%v of %q by %+v, token %d, next %d, shared %v", r.Op, string(r.Holder), r.Place, r.Token, r.Next, r.Shared)
 	began := time.Now()
 	c.freeze()
 	before := c.clock()
-	got, err := c.nodes[c.random.IntN(2)].Do(bounded(c.t), r)
+	grouped := c.together && r.Place.Waiter == "" && (r.Op == node.Acquire && !r.Shared || r.Op == node.Release)
+	got, err := c.send(r, grouped)
 	if err != nil {
 		c.fail("%v", err)
 	}
@@ -218,7 +277,10 @@ func (c *comparison) serve(r node.Request) {
 	o.Commit()
 	c.freeze()
 	c.seen[fmt.Sprintf("%v, shared %v: %v, told %d", r.Op, r.Shared, want.Status, len(notify))]++
-	if spent := time.Since(began); spent > rule.ReservationTTL/2 && strings.Contains(string(o.Holder), string(node.Reserved(""))) {
+	if grouped {
+		c.seen[fmt.Sprintf("together, %v: %v, told %d", r.Op, want.Status, len(notify))]++
+	}
+	if spent := time.Since(began); spent > rule.ReservationTTL/2 && (strings.Contains(string(o.Holder), string(node.Reserved(""))) || strings.Contains(string(o.Holder), "#")) {
 		c.t.Logf("REDUCED: step %d took %v, in which a reservation can end", c.step, spent)
 		for _, waiter := range notify {
 			next(c.t, c.events[waiter[0]-'a'])
@@ -237,9 +299,22 @@ func (c *comparison) serve(r node.Request) {
 	if got != want {
 		c.fail("%+v; want %+v", got, want)
 	}
-	for _, waiter := range notify {
-		if event := next(c.t, c.events[waiter[0]-'a']); event != unlabelled(waiter) {
-			c.fail("%q was notified; want %q", event, waiter)
+	for _, said := range notify {
+		event := next(c.t, c.events[said[0]-'a'])
+		told, ok := node.ParseNotice(event)
+		wants, _ := node.ParseNotice(said)
+		if told.Number > 0 {
+			c.seen["given"]++
+			if grouped {
+				c.seen["together, given"]++
+			}
+			if told.Clock < before || told.Clock > after {
+				c.fail("the clock is %v; want it between %v and %v", told.Clock, before, after)
+			}
+			told.Clock = wants.Clock
+		}
+		if wants.Waiter = unlabelled(wants.Waiter); !ok || told != wants {
+			c.fail("%q was told; want %q", event, said)
 		}
 	}
 	c.compare()
@@ -259,6 +334,29 @@ func (c *comparison) serve(r node.Request) {
 			c.fail("client %d: %q was notified as well", i, <-events)
 		}
 	}
+}
+
+// send sends a request: by itself, or among others of its kind, which change nothing.
+func (c *comparison) send(r node.Request, grouped bool) (node.Answer, error) {
+	n := c.nodes[c.random.IntN(2)]
+	if !grouped || c.store.Out && r.Op != node.Release { // who is out has to ask each acquire by itself, once more
+		return n.Do(bounded(c.t), r)
+	}
+	requests, mine := []node.Request{r}, c.random.IntN(4)
+	for i := range 3 {
+		requests = append(requests, node.Request{Op: r.Op, Name: fmt.Sprint("another ", i), Holder: "0:", TTL: 2 * ages, Token: 1})
+		if r.Op == node.Release {
+			requests[i+1].Next = fence.Token(i)
+		}
+	}
+	requests[0], requests[mine] = requests[mine], requests[0]
+	all := exchange(n, requests)
+	for i := range all {
+		if tooLong := errors.Is(all[i].err, node.ErrMisconfigured); i != mine && tooLong != (r.Op == node.Acquire) {
+			c.fail("another one was answered %+v, %v", all[i].answer, all[i].err)
+		}
+	}
+	return all[mine].answer, all[mine].err
 }
 
 // freeze has nothing end for as long as the test may take.

@@ -81,8 +81,8 @@ func TestUnwantedOnTheSlowPath(t *testing.T) {
 		server.Resume()
 		// It goes after the acquire.
 		want(t, node.Lost)(start(n, node.Release, r, 10*time.Second).wait(t))
-		if c.err == nil {
-			t.Errorf("the acquire was made: %+v", c.answer)
+		if a, err := c.wait(t); err == nil {
+			t.Errorf("the acquire was made: %+v", a)
 		}
 	})
 }

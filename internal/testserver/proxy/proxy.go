@@ -36,6 +36,9 @@ type Effect struct {
 	Lose  bool          // what is sent vanishes, the end of the connection too
 	Hold  bool          // what is sent arrives when the rule is lifted
 	Delay time.Duration // what is sent arrives after half of it to the whole
+	// One in so many packets arrives later still, by Late; which ones is left to chance. 0 for none.
+	OneIn int
+	Late  time.Duration
 }
 
 type direction int
@@ -250,6 +253,9 @@ func (p *Proxy) fate(l *link, d direction) (lost bool, delay time.Duration) {
 		delay += e.Delay
 		if e.Delay > 0 && p.rng != nil {
 			delay -= time.Duration(p.rng.Int64N(int64(e.Delay/2) + 1))
+		}
+		if e.OneIn > 0 && rand.IntN(e.OneIn) == 0 {
+			delay += e.Late
 		}
 	}
 	l.lossy = l.lossy || lost

@@ -81,6 +81,24 @@ func TestProxyOrder(t *testing.T) {
 	}
 }
 
+// One packet in two is late: of 40 neither none nor all, but for a chance of 2 in 10^12.
+func TestProxyOneIn(t *testing.T) {
+	p, _ := newEcho(t)
+	w := probe.Dial(t, p.Addr(0))
+	defer p.Impose(Rule{From: Effect{OneIn: 2, Late: 50 * time.Millisecond}})()
+	late := 0
+	for range 40 {
+		begin := time.Now()
+		w.Answers("one", "one")
+		if time.Since(begin) >= 50*time.Millisecond {
+			late++
+		}
+	}
+	if late == 0 || late == 40 {
+		t.Errorf("%d of 40 were late", late)
+	}
+}
+
 // What was held back arrives even if the sender has gone meanwhile, its end last.
 func TestProxyLateRequests(t *testing.T) {
 	p, said := newEcho(t)

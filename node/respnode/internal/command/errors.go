@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +134,7 @@ func describe(err error) error {
 		}
 		return quote(errors.New(a.text), text)
 	}
-	if unknownCommand.MatchString(text) {
+	if unknownCommand().MatchString(text) {
 		return quote(Misconfigured("the server does not have a command that a node needs"), text)
 	}
 	return &quoting{err, errors.New("the server refused a command; what it says has the password in it"), text}
@@ -152,7 +151,7 @@ func DescribeGuard(err error, record string) error {
 
 // unknownCommand is how servers say, to a client or to a script, that a command was
 // disabled or renamed.
-var unknownCommand = regexp.MustCompile(`(?i)^(ERR )?unknown command|unknown (redis|valkey|server) command called from script`)
+var unknownCommand = lazily(`(?i)^(ERR )?unknown command|unknown (redis|valkey|server) command called from script`)
 
 // describeTLS marks the TLS errors that waiting does not mend.
 func describeTLS(err error) error {

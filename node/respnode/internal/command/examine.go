@@ -70,7 +70,7 @@ func (l *Looked) Fragile() bool {
 func (k *Keys) LookCloser() []resp.Command {
 	shas := make([]string, len(Operations))
 	for i, s := range Operations {
-		shas[i] = s.SHA
+		shas[i] = s.SHA()
 	}
 	return []resp.Command{
 		append(resp.Command{"SCRIPT", "EXISTS"}, shas...),

@@ -22,7 +22,7 @@ func FuzzReply(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		reply, _ := replytest.Message(input)
-		answer, notAdmitted, err := Parse(node.Acquire, reply, nil)
+		answer, notAdmitted, err := Parse(&node.Request{Op: node.Acquire}, reply, nil)
 		replytest.CheckAnswer(t, input, answer, notAdmitted, err)
 		if reply.Err() == nil && err == nil && !notAdmitted {
 			// Each kind of reply stands for one kind of answer.

@@ -3,7 +3,6 @@ package command
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -165,7 +164,7 @@ func splitValue(value string) (h node.Holder, origin, token fence.Token) {
 }
 
 // severalLines is what scripts/shared.lua takes for the lease of several.
-var severalLines = regexp.MustCompile(`^shared:[0-9]+(\n[0-9]{1,15} [0-9]+ [0-9]+ [^\n]+)+\n?$`)
+var severalLines = lazily(`^shared:[0-9]+(\n[0-9]{1,15} [0-9]+ [0-9]+ [^\n]+)+\n?$`)
 
 // several returns those for whom the value of a lease stands; where it was not read whole, whole
 // lines, and a sign that there are more (node.Holder). Somebody else wrote what only begins like it.
@@ -174,7 +173,7 @@ func several(value string) node.Holder {
 	if len(value) >= maxHolder {
 		whole = value[:strings.LastIndexByte(value, '\n')+1]
 	}
-	if !severalLines.MatchString(whole) {
+	if !severalLines().MatchString(whole) {
 		return node.Holder("not " + value)
 	}
 	return node.Holder(whole)

@@ -22,7 +22,7 @@ var ErrRestarted = errors.New("it was restarted or flushed meanwhile")
 func (k *Keys) Gather(candidate string) []resp.Command {
 	shas := make([]string, len(Operations))
 	for i, s := range Operations {
-		shas[i] = s.SHA
+		shas[i] = s.SHA()
 	}
 	return []resp.Command{
 		// First of all: should the data be flushed at any time from here on, this
@@ -80,7 +80,7 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 // Notice records, or reads, when it was first noticed that the server lost its
 // memory.
 func (k *Keys) Notice(replID string) resp.Command {
-	return resp.Command{"EVAL", noticeText, "1", k.registers, replID}
+	return resp.Command{"EVAL", textOf("notice"), "1", k.registers, replID}
 }
 
 // ParseNotice reads how long ago that was.
@@ -106,7 +106,7 @@ func (k *Keys) Admit(found Facts, own Terms, empty []string, tokens map[int]fenc
 	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
 		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())
 	}
-	return append(resp.Command{"EVAL", admitText, "1", k.registers}, args...)
+	return append(resp.Command{"EVAL", textOf("admit"), "1", k.registers}, args...)
 }
 
 // ParseAdmit returns nil if the server is marked.
@@ -126,7 +126,7 @@ func ParseAdmit(reply resp.Reply, err error) error {
 
 // Load loads the script.
 func (s *Script) Load() resp.Command {
-	return resp.Command{"SCRIPT", "LOAD", s.Text}
+	return resp.Command{"SCRIPT", "LOAD", s.Text()}
 }
 
 // ParseLoad returns nil if the server names the script as EVALSHA will.
@@ -134,7 +134,7 @@ func (s *Script) ParseLoad(reply resp.Reply, err error) error {
 	if err != nil {
 		return err
 	}
-	if sha, _ := reply.ToString(); sha != s.SHA {
+	if sha, _ := reply.ToString(); sha != s.SHA() {
 		return quoteValue(fmt.Errorf("the server does not name the script %s by its SHA-1", s.Name), sha)
 	}
 	return nil

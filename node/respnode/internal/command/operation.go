@@ -16,6 +16,45 @@ type Last struct{ name, queue string }
 // replication id, the caller looks at the server afterwards (package admission), otherwise
 // the script does.
 func (k *Keys) Operation(args []string, r *node.Request, replID string, last *Last) []string {
+	queue, token, stripe, own := k.texts(r, last)
+	key, stamp := queue[len(queuePrefix):], own
+
+	switch r.Op {
+	case node.Acquire:
+		script := acquireScript
+		if r.Shared {
+			script = acquireSharedScript
+		}
+		args = append(args, "EVALSHA", script.SHA(), "3", key, k.registers, queue,
+			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
+	case node.Confirm:
+		args = append(args, "EVALSHA", confirmScript.SHA(), "2", key, k.registers, string(r.Holder), stripe, token, replID)
+	case node.Extend:
+		if r.Shared {
+			args = append(args, "EVALSHA", extendSharedScript.SHA(), "3", key, k.registers, queue)
+		} else {
+			args = append(args, "EVALSHA", extendScript.SHA(), "2", key, k.registers)
+		}
+		args = append(args, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID, own)
+	case node.Release:
+		if r.Next != 0 {
+			return append(args, "EVALSHA", releaseScript.SHA(), "3", key, k.registers, queue, string(r.Holder), r.Place.Waiter, stamp, token, stripe)
+		}
+		args = append(args, "EVALSHA", releaseScript.SHA(), "2", key, queue, string(r.Holder))
+	default:
+		args = append(args, "EVALSHA", forceScript.SHA(), "3", key, k.registers, queue, stripe, token)
+	}
+	if r.Place.Waiter != "" && (r.Op == node.Acquire || r.Op == node.Release) {
+		args = append(args, r.Place.Waiter, stamp)
+	}
+	return args
+}
+
+// texts returns the texts of a request: the key of the queue, of which that of the lease is a
+// part, and what is made of numbers. The token of a release is the number for the next; without
+// one, that and the stripe are empty. The last text is the own token of an extend, else the
+// waiter's stamp.
+func (k *Keys) texts(r *node.Request, last *Last) (queue, token, stripe, own string) {
 	// The lease's key is a part of the queue's, and all text is made in one piece.
 	var space [256]byte
 	b := space[:0]
@@ -24,11 +63,14 @@ func (k *Keys) Operation(args []string, r *node.Request, replID string, last *La
 		b = append(append(append(b, queuePrefix...), k.prefix...), r.Name...)
 	}
 	q := len(b)
-	if r.Op != node.Release {
+	switch {
+	case r.Op != node.Release:
 		b = strconv.AppendUint(b, uint64(r.Token), 10)
+	case r.Next != 0:
+		b = strconv.AppendUint(b, uint64(r.Next), 10)
 	}
 	t := len(b)
-	if r.Op != node.Release {
+	if r.Op != node.Release || r.Next != 0 {
 		b = strconv.AppendInt(b, int64(node.Stripe(r.Name)), 10)
 	}
 	s := len(b)
@@ -39,38 +81,10 @@ func (k *Keys) Operation(args []string, r *node.Request, replID string, last *La
 		b = strconv.AppendInt(b, r.Place.Stamp, 10)
 	}
 	text := string(b)
-	token, stripe, own, stamp := text[q:t], text[t:s], text[s:], text[s:]
 	if !known {
 		*last = Last{r.Name, text[:q]}
 	}
-	queue, key := last.queue, last.queue[len(queuePrefix):]
-
-	switch r.Op {
-	case node.Acquire:
-		script := acquireScript
-		if r.Shared {
-			script = acquireSharedScript
-		}
-		args = append(args, "EVALSHA", script.SHA, "3", key, k.registers, queue,
-			string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID)
-	case node.Confirm:
-		args = append(args, "EVALSHA", confirmScript.SHA, "2", key, k.registers, string(r.Holder), stripe, token, replID)
-	case node.Extend:
-		if r.Shared {
-			args = append(args, "EVALSHA", extendSharedScript.SHA, "3", key, k.registers, queue)
-		} else {
-			args = append(args, "EVALSHA", extendScript.SHA, "2", key, k.registers)
-		}
-		args = append(args, string(r.Holder), k.milliseconds(r.TTL), stripe, token, replID, own)
-	case node.Release:
-		args = append(args, "EVALSHA", releaseScript.SHA, "2", key, queue, string(r.Holder))
-	default:
-		args = append(args, "EVALSHA", forceScript.SHA, "3", key, k.registers, queue, stripe, token)
-	}
-	if r.Place.Waiter != "" && (r.Op == node.Acquire || r.Op == node.Release) {
-		args = append(args, r.Place.Waiter, stamp)
-	}
-	return args
+	return last.queue, text[q:t], text[t:s], text[s:]
 }
 
 func (k *Keys) milliseconds(d time.Duration) string {

@@ -107,7 +107,7 @@ func ParseProbe(all []Probe, replies []resp.Reply, err error) (a Allowed, _ erro
 		reply, refused := resp.IsError(replies[i+2].Err())
 		switch {
 		case !refused:
-		case unknownCommand.MatchString(reply.Error()):
+		case unknownCommand().MatchString(reply.Error()):
 			add(&a.Disabled, strings.ToUpper(p.ask[0]))
 		case IsDenied(reply):
 			// "... to access a key", "... to access one of the keys used as arguments"

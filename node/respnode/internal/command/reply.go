@@ -14,7 +14,7 @@ import (
 
 // Parse reads the reply of an operation's script. NotAdmitted means that the script
 // says so, or is not there, and that nothing was executed.
-func Parse(op node.Op, message resp.Reply, err error) (answer node.Answer, notAdmitted bool, _ error) {
+func Parse(r *node.Request, message resp.Reply, err error) (answer node.Answer, notAdmitted bool, _ error) {
 	if err == nil {
 		err = message.Err()
 	}
@@ -28,12 +28,12 @@ func Parse(op node.Op, message resp.Reply, err error) (answer node.Answer, notAd
 	case message.IsNumber():
 		answer.Status = node.Granted
 		answer.Register, err = register(message)
-		if op == node.Release {
+		if r.Op == node.Release {
 			answer.Register = 0 // what it returns is no register
 		}
 		return answer, false, err
 	case message.IsList():
-		return parseRefusal(op, message)
+		return parseRefusal(r, message)
 	}
 	text, err := message.ToString()
 	if err != nil {
@@ -51,30 +51,36 @@ func Parse(op node.Op, message resp.Reply, err error) (answer node.Answer, notAd
 	return answer, false, quoteValue(errors.New("unexpected reply"), text)
 }
 
-func parseRefusal(op node.Op, message resp.Reply) (answer node.Answer, notAdmitted bool, err error) {
+func parseRefusal(r *node.Request, message resp.Reply) (answer node.Answer, notAdmitted bool, err error) {
 	values, err := message.ToList()
 	if err != nil {
 		return answer, false, err
 	}
-	if op == node.Confirm && len(values) == 1 { // {register}
+	if r.Op == node.Confirm && len(values) == 1 { // {register}
 		answer.Status = node.Outrun
 		answer.Register, err = register(values[0])
 		return answer, false, err
 	}
-	if op != node.Acquire || len(values) != 4 { // {holder, remaining ms, ahead, clock in µs}
+	if r.Op != node.Acquire || len(values) != 4 { // {holder, remaining ms, ahead, clock in µs}
 		return answer, false, fmt.Errorf("unexpected reply of %d values", len(values))
 	}
-	holder, _ := values[0].ToString()
+	value, _ := values[0].ToString()
+	holder, origin, _ := splitValue(value)
 	var numbers [3]int64
 	for i := range numbers {
 		if numbers[i], err = values[i+1].AsInt64(); err != nil {
 			return answer, false, err
 		}
 	}
+	var given fence.Token
+	if r.Place.Waiter != "" && holder == node.Given(r.Place.Waiter, origin) {
+		given = origin
+	}
 	return node.Answer{
 		Status:    node.Held,
-		HeldBy:    label(holder),
-		Slots:     node.Holder(holder).Slots(),
+		Given:     given,
+		HeldBy:    holder.Label(),
+		Slots:     holder.Slots(),
 		Remaining: time.Duration(bound(numbers[0], mostRemaining.Milliseconds())) * time.Millisecond,
 		Ahead:     int(bound(numbers[1], rule.MaxQueue)),
 		Clock:     time.Duration(bound(numbers[2], mostClock)) * time.Microsecond,

@@ -56,7 +56,7 @@ func TestParse(t *testing.T) {
 		{reply: bulk("maxttl 100"), fails: true},
 	} {
 		reply, _ := replytest.Message([]byte(c.reply))
-		got, notAdmitted, err := Parse(cmp.Or(c.op, node.Acquire), reply, nil)
+		got, notAdmitted, err := Parse(&node.Request{Op: cmp.Or(c.op, node.Acquire)}, reply, nil)
 		if (err != nil) != c.fails || err == nil && got != c.want || notAdmitted != c.notAdmitted {
 			t.Errorf("%q: %+v, not admitted %v, %v; want %+v", c.reply, got, notAdmitted, err, c)
 		}

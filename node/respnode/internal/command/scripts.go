@@ -5,27 +5,42 @@ import (
 	"embed"
 	"encoding/hex"
 	"strings"
+	"sync"
 )
 
 //go:embed scripts
 var scripts embed.FS
 
-// Script is a constant Lua script. Its file says what its keys and arguments are.
+// Script is a constant Lua script. Its file says what its keys and arguments are. Its text is
+// made when it is first asked for: a program that has this engine may use another.
 type Script struct {
 	Name string
-	Text string
-	SHA  string // by which EVALSHA names it
+	made func() (text, sha string)
 }
+
+// Text returns what the server is to run.
+func (s *Script) Text() string { text, _ := s.made(); return text }
+
+// SHA returns by which name EVALSHA calls it.
+func (s *Script) SHA() string { _, sha := s.made(); return sha }
 
 // newScript puts the common texts in where the script, or another of them, asks for them. That
 // is not at its top: functions cost time where they are made, needed or not.
-func newScript(name string) *Script {
-	text := textOf(name)
-	for _, common := range []string{"admitted", "register", "promise", "queue", "shared", "call"} {
-		text = strings.ReplaceAll(text, "--@"+common+"\n", textOf(common))
-	}
-	sum := sha1.Sum([]byte(text)) // the server's name for a script, not a secret
-	return &Script{Name: name, Text: text, SHA: hex.EncodeToString(sum[:])}
+//
+// A text names the scripts that have to be there with it, so that it is another one when they
+// are: they are loaded before it.
+func newScript(name string, with ...*Script) *Script {
+	return &Script{Name: name, made: sync.OnceValues(func() (text, sha string) {
+		text = textOf(name)
+		for _, common := range []string{"grant", "release", "admitted", "register", "promise", "queue", "shared", "call"} {
+			text = strings.ReplaceAll(text, "--@"+common+"\n", textOf(common))
+		}
+		for _, s := range with {
+			text += "-- " + s.SHA() + "\n"
+		}
+		sum := sha1.Sum([]byte(text)) // the server's name for a script, not a secret
+		return text, hex.EncodeToString(sum[:])
+	})}
 }
 
 func textOf(name string) string {
@@ -41,18 +56,19 @@ var (
 	// one of Operations.
 	Guard = newScript("guard")
 
-	admitText, noticeText = textOf("admit"), textOf("notice")
-
-	acquireScript = newScript("acquire")
+	acquireScript = newScript("acquire", acquiresScript, releasesScript)
 	confirmScript = newScript("confirm")
 	extendScript  = newScript("extend")
 	releaseScript = newScript("release")
 	forceScript   = newScript("force")
+	// Of several requests.
+	acquiresScript = newScript("acquires")
+	releasesScript = newScript("releases")
 	// Of those who share a name.
 	acquireSharedScript = newScript("acquireshared")
 	extendSharedScript  = newScript("extendshared")
 
 	// Operations are the scripts that only admission loads, in this order: who can
 	// acquire a lease can release it.
-	Operations = []*Script{releaseScript, extendScript, extendSharedScript, forceScript, confirmScript, acquireScript, acquireSharedScript}
+	Operations = []*Script{releaseScript, releasesScript, extendScript, extendSharedScript, forceScript, confirmScript, acquiresScript, acquireScript, acquireSharedScript}
 )

@@ -57,12 +57,12 @@ func TestCommandsOfThoseWhoShare(t *testing.T) {
 		shared bool
 		want   []string
 	}{
-		{node.Acquire, false, []string{acquireScript.SHA, "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "w", "9"}},
-		{node.Acquire, true, []string{acquireSharedScript.SHA, "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "w", "9"}},
-		{node.Extend, false, []string{extendScript.SHA, "2", lease, registers, holder, "1000", stripe, "5", "id", "6"}},
-		{node.Extend, true, []string{extendSharedScript.SHA, "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "6"}},
-		{node.Confirm, true, []string{confirmScript.SHA, "2", lease, registers, holder, stripe, "5", "id"}},
-		{node.Release, true, []string{releaseScript.SHA, "2", lease, queue, holder, "w", "9"}},
+		{node.Acquire, false, []string{acquireScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "w", "9"}},
+		{node.Acquire, true, []string{acquireSharedScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "w", "9"}},
+		{node.Extend, false, []string{extendScript.SHA(), "2", lease, registers, holder, "1000", stripe, "5", "id", "6"}},
+		{node.Extend, true, []string{extendSharedScript.SHA(), "3", lease, registers, queue, holder, "1000", stripe, "5", "id", "6"}},
+		{node.Confirm, true, []string{confirmScript.SHA(), "2", lease, registers, holder, stripe, "5", "id"}},
+		{node.Release, true, []string{releaseScript.SHA(), "2", lease, queue, holder, "w", "9"}},
 	} {
 		r.Op, r.Shared = c.op, c.shared
 		want := append([]string{"EVALSHA"}, c.want...)

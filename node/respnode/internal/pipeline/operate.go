@@ -53,7 +53,7 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 		}
 		proof := server.Prove(promises)
 		reply, err := s.ask(ctx, s.Keys.Operation(nil, r, proof.ReplID, new(command.Last)), &proof)
-		answer, notAdmitted, err := command.Parse(r.Op, reply, err)
+		answer, notAdmitted, err := command.Parse(r, reply, err)
 		standing, err := proof.Judge(r.Op, notAdmitted, err)
 		switch {
 		case err != nil:

@@ -158,27 +158,6 @@ func (l *pipeline) run() {
 	}
 }
 
-// memory is what a pipeline uses again for each batch.
-type memory struct {
-	words    []string // of all commands
-	commands []resp.Command
-	replies  []resp.Reply
-	last     command.Last
-}
-
-func (m *memory) clear() {
-	clear(m.words)
-	clear(m.commands)
-	clear(m.replies)
-	m.words, m.commands, m.replies = m.words[:0], m.commands[:0], m.replies[:0]
-}
-
-func (m *memory) add(words []string) {
-	from := len(m.words)
-	m.words = words
-	m.commands = append(m.commands, words[from:len(words):len(words)])
-}
-
 // exchange sends a batch in one write and hands the answers out. Its requests have
 // no context: who waits has a timer, and the link gives up a connection that answers
 // nothing.
@@ -203,25 +182,24 @@ func (l *pipeline) exchange(batch []started, m *memory) {
 		return
 	}
 	proof := server.Prove(promises)
-	for i := range sent {
-		m.add(l.sender.Keys.Operation(m.words, &sent[i].request, proof.ReplID, &m.last))
-	}
+	m.compose(sent, l.sender.Keys, proof.ReplID)
 	if proof.ReplID != "" {
 		m.commands = append(m.commands, proof.Command())
 	}
 	m.replies = l.sender.Link.Exchange(m.commands, m.replies)
 	if proof.ReplID != "" {
-		proof.Read(m.replies[len(sent)].ToString())
+		proof.Read(m.replies[len(m.replies)-1].ToString())
 	}
+	answers := m.split(len(sent))
 	for i := range sent {
-		l.finish(&proof, sent[i:], m.replies[i:len(sent)])
+		l.finish(&proof, sent[i:], answers[i:])
 	}
 }
 
 // finish hands the first answer out, unless something has to be done first.
 func (l *pipeline) finish(proof *admission.Proof, sent []started, replies []resp.Reply) {
 	s := sent[0]
-	answer, notAdmitted, err := command.Parse(s.request.Op, replies[0], nil)
+	answer, notAdmitted, err := command.Parse(&s.request, replies[0], nil)
 	standing, err := proof.Judge(s.request.Op, notAdmitted, err)
 	switch {
 	case err != nil:
@@ -244,7 +222,7 @@ func overtaken(sent []started, replies []resp.Reply) bool {
 		if sent[i+1].request.Name != sent[0].request.Name {
 			continue
 		}
-		if _, notAdmitted, _ := command.Parse(sent[i+1].request.Op, replies[i+1], nil); !notAdmitted {
+		if _, notAdmitted, _ := command.Parse(&sent[i+1].request, replies[i+1], nil); !notAdmitted {
 			return true
 		}
 	}

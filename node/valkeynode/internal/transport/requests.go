@@ -101,6 +101,14 @@ func (s *requestScan) scan(p []byte) error {
 			}
 			continue
 		}
+		// Nearly all of a line is digits.
+		for s.kind != 0 && len(p) > 0 && p[0]-'0' <= 9 && s.number < 1<<40 {
+			s.number = 10*s.number + int64(p[0]-'0')
+			p = p[1:]
+		}
+		if len(p) == 0 {
+			return nil
+		}
 		if err := s.add(p[0]); err != nil {
 			return err
 		}
@@ -114,8 +122,6 @@ func (s *requestScan) add(b byte) error {
 	switch {
 	case s.kind == 0 && (b == '*' || b == '$'):
 		s.kind, s.number = b, 0
-	case s.kind != 0 && b >= '0' && b <= '9' && s.number < 1<<40:
-		s.number = 10*s.number + int64(b-'0')
 	case s.kind != 0 && b == '\r':
 	case s.kind == '*' && b == '\n':
 		s.kind, s.args, s.nth = 0, s.number, 0
@@ -130,12 +136,14 @@ func (s *requestScan) add(b byte) error {
 
 // argument takes note of one that was written.
 func (s *requestScan) argument() error {
-	word, _, _ := bytes.Cut(s.word[:min(len(s.word), 16)], []byte{'\r'})
-	switch {
-	case s.nth == 1:
-		s.first = verbs[string(word)] // which makes no string
-	case s.nth == 2 && s.first == hello && string(word) == "2":
-		s.asked.resp2 = true
+	if s.nth <= 2 {
+		word, _, _ := bytes.Cut(s.word[:min(len(s.word), 16)], []byte{'\r'})
+		switch {
+		case s.nth == 1:
+			s.first = verbs[string(word)] // which makes no string
+		case s.first == hello && string(word) == "2":
+			s.asked.resp2 = true
+		}
 	}
 	if int64(s.nth) < s.args {
 		return nil

@@ -11,6 +11,18 @@ local function reserved(waiter)
   return 'next:' .. waiter
 end
 
+-- givenTo: what the holder of a lease begins with that was given to a waiter.
+local function givenTo(waiter)
+  return string.sub(waiter, 1, 32) .. '#' .. string.match(waiter, '^%d+', 34) .. '#'
+end
+
+-- givesBack: whether a waiter whose wait is over gives a lease back that was given to it, which it
+-- may not have heard. As the holder with the number 0 it only leaves the queue.
+local function givesBack(value, waiter, holder)
+  local given = givenTo(waiter)
+  return string.sub(value, 1, #given) == given and string.sub(holder, 1, #given + 2) ~= given .. '0:'
+end
+
 -- enqueue: put a waiter into the queue, once, and keep the queue for another 15 s.
 -- A full queue takes nobody.
 local function enqueue(queue, waiter, stamp)
@@ -38,9 +50,10 @@ end
 -- notify: take the first who can be reached out of the queue, tell it, and reserve
 -- the name for it for 1 s, and for those who share it and come next. Nobody has the name.
 -- Who cannot be reached is gone, and is dropped. It stops at
--- self, which need not be told. Returns whether somebody was notified, and self's
+-- self, which need not be told. With give, a function, the name is given to who wants it
+-- alone, if that returns true. Returns whether somebody was notified, and self's
 -- stamp if that was taken out of the queue.
-local function notify(lease, queue, self)
+local function notify(lease, queue, self, give)
   while true do
     local first = redis.call('ZPOPMIN', queue)
     local waiter, stamp = first[1], first[2]
@@ -57,8 +70,10 @@ local function notify(lease, queue, self)
       write(lease, s)
       return true
     elseif up then
-      redis.call('PUBLISH', channel, string.match(waiter, '^%d+', 34))
-      redis.call('SET', lease, reserved(waiter), 'PX', 1000)
+      if not give or give(waiter, channel) ~= true then
+        redis.call('PUBLISH', channel, string.match(waiter, '^%d+', 34))
+        redis.call('SET', lease, reserved(waiter), 'PX', 1000)
+      end
       return true
     end
   end

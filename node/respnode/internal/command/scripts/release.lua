@@ -1,14 +1,17 @@
--- release: remove the holder's lease, nobody else's, and notify the next in the queue.
--- It needs no admission: removing a lease promises nothing.
+-- release: remove the holder's lease, nobody else's, and notify the next in the queue, or
+-- give the name to it. It needs no admission, but to give: removing a lease promises nothing.
 --
 -- KEYS[1]  the lease
--- KEYS[2]  the waiter queue of the name
+-- KEYS[2]  the registers, if the name may be given; else the waiter queue of the name
+-- KEYS[3]  that queue, if the name may be given
 -- ARGV[1]  holder
--- ARGV[2]  the waiter that gives up what is reserved for it, if there is one
+-- ARGV[2]  the waiter that gives up what is reserved for it; none, or empty: nobody
 -- ARGV[3]  its stamp: it enters the queue again; 0: it leaves the queue
+-- ARGV[4]  proposal, if the name may be given
+-- ARGV[5]  stripe, the field of the register
 --
 -- Returns 1, or "lost" if the lease is not the holder's.
-local lease, queue, waiter, stamp = KEYS[1], KEYS[2], ARGV[2], ARGV[3]
+local lease, queue, waiter, stamp = KEYS[1], KEYS[#KEYS], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3]
 local holder = redis.call('GET', lease)
 local several = holder and string.sub(holder, 1, 7) == 'shared:'
 -- A request without a holder is about the waiter only.
@@ -29,7 +32,8 @@ if several and not waiter and redis.call('ZCARD', queue) == 0 and
 end
 --@queue
 local freed = released
-if waiter and holder == reserved(waiter) then
+if waiter and holder and (holder == reserved(waiter) or
+    stamp == '0' and givesBack(holder, waiter, ARGV[1])) then
   redis.call('DEL', lease)
   freed = true
 end
@@ -55,8 +59,25 @@ if several then
     end
   end
 end
+-- give: lease the name to a waiter for 1 s, as an acquire of its own would, and tell it the
+-- number and the clock. Returns true; else nothing was done, and the server may not.
+local function give(waiter, channel)
+  local mark = redis.call('HMGET', KEYS[2], 'admitted', 'format', ARGV[5])
+  local known = ''
+  --@admitted
+  local register = mark[3] or '0'
+  --@register
+  --@promise
+  local time = redis.call('TIME')
+  local label = string.match(waiter, '^%d+:(.*)$', 34) or ''
+  redis.call('SET', lease, givenTo(waiter) .. text .. ':' .. label .. ' ' .. text, 'PX', 1000)
+  redis.call('HSET', KEYS[2], ARGV[5], text)
+  redis.call('PUBLISH', channel, string.match(waiter, '^%d+', 34) .. ' ' .. text .. ' ' .. time[1] .. string.format('%06d', time[2]))
+  return true
+end
+
 if freed then
-  local _, first = notify(lease, queue, waiter)
+  local _, first = notify(lease, queue, waiter, ARGV[4] and give)
   if first then
     enqueue(queue, waiter, first)
   end

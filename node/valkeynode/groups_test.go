@@ -1,0 +1,241 @@
+package valkeynode_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// exchange sends requests in one batch and waits for what comes of them.
+func exchange(n *valkeynode.Node, requests []node.Request) []*call {
+	all := make([]*call, len(requests))
+	calls := make([]node.Call, len(requests))
+	for i := range all {
+		all[i] = &call{done: make(chan struct{})}
+		calls[i] = all[i]
+	}
+	n.Exchange(10*time.Second, requests, calls)
+	for _, c := range all {
+		<-c.done
+	}
+	return all
+}
+
+// several returns requests about names with numbers, of a holder each.
+func several(op node.Op, names int) (all []node.Request) {
+	for i := range names {
+		all = append(all, node.Request{Op: op, Name: fmt.Sprint(i), Holder: node.Holder(fmt.Sprintf("%032d:", i)), TTL: time.Minute, Token: fence.Token(100 + i)})
+	}
+	return all
+}
+
+// What is wrong with one name has no effect on those that travel with it.
+func TestOneBadNameAmongSeveral(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		server.MarkAdmitted("fenlock:", time.Minute)
+		n := joined(t, server.URL(), time.Minute)
+		requests := several(node.Acquire, 7)
+		requests[5].TTL = time.Hour
+		exchange(n, several(node.Release, 7)) // the connection is there
+		server.Do("LPUSH", "fenlock:1", "no lease")
+		server.Do("SET", "fenlock-line:fenlock:2", "no queue")
+		server.Do("HSET", registersKey, fmt.Sprint(node.Stripe("3")), "no number")
+		server.Do("SET", "fenlock:4", strings.Repeat("x", 2000))
+		before := commandsOf(t, server)["evalsha"]
+		for i, c := range exchange(n, requests) {
+			good := i == 0 || i == 6
+			if (c.err != nil) != (i == 1 || i == 2 || i == 3 || i == 5) || (c.answer.Status == node.Granted) != (good) || good && c.answer.Register != requests[i].Token {
+				t.Errorf("number %d: %+v, %v", i, c.answer, c.err)
+			}
+		}
+		if sent := commandsOf(t, server)["evalsha"] - before; sent != 1 {
+			t.Errorf("they were %d commands", sent)
+		}
+		for i, want := range []string{"1", "1", "0", "0", "1", "0", "1"} { // the list and the stranger's value are still there
+			if there := server.Do("EXISTS", fmt.Sprint("fenlock:", i)); there != want {
+				t.Errorf("EXISTS of number %d: %s", i, there)
+			}
+		}
+		server.Do("LPUSH", "fenlock-line:fenlock:6", "no queue")
+		// What begins like a lease of somebody without a name, or with this one, is none.
+		requests = several(node.Release, 7)
+		for i, holder := range map[int]string{4: "", 5: "shared:"} {
+			requests[i].Holder = node.Holder(holder)
+			server.Do("SET", fmt.Sprint("fenlock:", i), holder+" 7")
+		}
+		for i, c := range exchange(n, requests) {
+			if (c.err != nil) != (i == 1 || i == 6) || c.err == nil && (c.answer.Status == node.Granted) != (i == 0) {
+				t.Errorf("the release of number %d: %+v, %v", i, c.answer, c.err)
+			}
+		}
+	})
+}
+
+// Names that have one register get a number each, and it is the largest afterwards.
+func TestSeveralNamesOfOneRegister(t *testing.T) {
+	server := testserver.Start(t, testserver.Kinds(t)[0])
+	server.MarkAdmitted("fenlock:", time.Minute)
+	n := joined(t, server.URL(), time.Minute)
+	exchange(n, several(node.Release, 3))
+	requests := several(node.Acquire, 4)
+	for i, next := 0, 0; i < len(requests); next++ {
+		if name := fmt.Sprint("name ", next); node.Stripe(name) == 1 {
+			requests[i].Name, requests[i].Token = name, 50 // all propose the same
+			i++
+		}
+	}
+	for i, c := range exchange(n, requests) {
+		if c.err != nil || c.answer.Register != fence.Token(50+i) {
+			t.Errorf("number %d: %+v, %v", i, c.answer, c.err)
+		}
+	}
+	if got := server.Do("HGET", registersKey, "1"); got != "53" {
+		t.Errorf("the register is %s", got)
+	}
+}
+
+// The reply to as many as there can be is read, however long what holds them is.
+func TestSeveralNamesThatOthersHold(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		server.MarkAdmitted("fenlock:", time.Minute)
+		n := joined(t, server.URL(), time.Minute)
+		requests := several(node.Acquire, 64)
+		for _, r := range requests {
+			server.Do("SET", "fenlock:"+r.Name, strings.Repeat("x", 2000), "PX", "60000")
+		}
+		exchange(n, several(node.Release, 3))
+		before := commandsOf(t, server)["evalsha"]
+		for i, c := range exchange(n, requests) {
+			if c.err != nil || c.answer.Status != node.Held || c.answer.Remaining <= 0 {
+				t.Errorf("number %d: %+v, %v", i, c.answer, c.err)
+			}
+		}
+		if sent := commandsOf(t, server)["evalsha"] - before; sent > 10 {
+			t.Errorf("they were %d commands", sent)
+		}
+	})
+}
+
+// A batch that has all about one name keeps its order.
+func TestSeveralAboutOneName(t *testing.T) {
+	server := testserver.Start(t, testserver.Kinds(t)[0])
+	server.MarkAdmitted("fenlock:", time.Minute)
+	n := joined(t, server.URL(), time.Minute)
+	exchange(n, several(node.Release, 3))
+	var requests []node.Request
+	for range 2 {
+		requests = append(requests, several(node.Acquire, 6)...)
+		requests = append(requests, several(node.Release, 6)...)
+	}
+	for i, c := range exchange(n, requests) {
+		if c.err != nil || c.answer.Status != node.Granted {
+			t.Errorf("number %d: %+v, %v", i, c.answer, c.err)
+		}
+	}
+	if left := server.Do("KEYS", "fenlock:*"); left != "[]" {
+		t.Errorf("there are still %s", left)
+	}
+}
+
+// Releases that are sent together give, each with what its own request proposes, and those of one register
+// one after the other; an acquire that is sent with them is promised more than they gave.
+func TestSeveralReleasesGive(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		server.MarkAdmitted("fenlock:", time.Minute)
+		n := joined(t, server.URL(), time.Minute)
+		events, err := subscribe(t, n, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := map[int][]string{} // of two registers
+		for i := 0; len(names[1]) < 6 || len(names[2]) < 1; i++ {
+			if name := fmt.Sprint("name ", i); node.Stripe(name) <= 2 {
+				names[node.Stripe(name)] = append(names[node.Stripe(name)], name)
+			}
+		}
+		const proposed = 1_000_000
+
+		held := []string{names[1][0], names[2][0], names[1][1], names[1][2], "free"}
+		releases, acquires := several(node.Release, 5), several(node.Acquire, 5)
+		for i, name := range held {
+			releases[i].Name, releases[i].Next, acquires[i].Name, acquires[i].Token = name, fence.Token(proposed+i), name, 1
+		}
+		releases[3].Next = 0
+		exchange(n, acquires)
+		waiters := map[string]int{}
+		for i := range 4 {
+			waiter := fmt.Sprintf("%s:%d", clientName(0), i+1)
+			waiters[waiter] = i
+			server.Do("ZADD", "fenlock-line:fenlock:"+held[i], "1", waiter)
+		}
+		after := several(node.Acquire, 3)
+		for i := range after {
+			after[i].Name, after[i].Token = names[1][3+i], 1
+		}
+		before := commandsOf(t, server)["evalsha"]
+		all := exchange(n, append(after, releases...))
+		if sent := commandsOf(t, server)["evalsha"] - before; sent != 2 {
+			t.Errorf("they were %d commands", sent)
+		}
+		want := []fence.Token{proposed, proposed + 1, proposed + 2, 0}
+		more := fence.Token(proposed + 3)
+		for i, c := range all {
+			if c.err != nil || c.answer.Status != node.Granted || i < 3 && c.answer.Register != more+fence.Token(i) {
+				t.Errorf("number %d: %+v, %v", i, c.answer, c.err)
+			}
+		}
+		for range len(held) - 1 {
+			said := next(t, events)
+			told, ok := node.ParseNotice(said)
+			i, there := waiters[told.Waiter]
+			if !ok || !there || told.Number != want[i] {
+				t.Errorf("%q was told; want %v", said, want)
+			}
+			delete(waiters, told.Waiter)
+		}
+		for stripe, want := range map[string]string{"1": (more + 2).String(), "2": fence.Token(proposed + 1).String()} {
+			if got := server.Do("HGET", registersKey, stripe); got != want {
+				t.Errorf("register %s is %s; want %s", stripe, got, want)
+			}
+		}
+	})
+}
+
+// Each of them looks at the server by itself: one that may not vote promises nobody a number, and reserves the name.
+func TestSeveralReleasesWhereNothingMayBeGiven(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		server.MarkAdmitted("fenlock:", time.Minute)
+		n := joined(t, server.URL(), time.Minute)
+		events, err := subscribe(t, n, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		exchange(n, several(node.Acquire, 3))
+		releases := several(node.Release, 3)
+		for i := range releases {
+			releases[i].Next = 1_000_000
+			server.Do("ZADD", fmt.Sprint("fenlock-line:fenlock:", i), "1", fmt.Sprintf("%s:%d", clientName(0), i+1))
+		}
+		server.Do("HSET", registersKey, "admitted", strings.Repeat("0", 40))
+		before, registers := commandsOf(t, server)["evalsha"], server.Do("HGETALL", registersKey)
+		for i, c := range exchange(n, releases) {
+			want, told := fmt.Sprintf("%s:%d", clientName(0), i+1), next(t, events)
+			if c.err != nil || c.answer.Status != node.Granted || told != want {
+				t.Errorf("number %d: %+v, %v, %q was told; want %q", i, c.answer, c.err, told, want)
+			}
+		}
+		if sent := commandsOf(t, server)["evalsha"] - before; sent != 1 || server.Do("HGETALL", registersKey) != registers {
+			t.Errorf("they were %d commands, and the registers are %s", sent, server.Do("HGETALL", registersKey))
+		}
+	})
+}
