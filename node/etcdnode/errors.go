@@ -69,7 +69,9 @@ var reasons = []struct {
 	{"tls: bad certificate", "the member refuses the client's certificate", true},
 	// A member that is being stopped says so as well.
 	{"authentication handshake failed: EOF", "does the member speak TLS? Without, it is etcd:// instead of etcds://", false},
+	{"authentication handshake failed: connection reset by peer", "does the member speak TLS? Without, it is etcd:// instead of etcds://", false},
 	{"error reading server preface: EOF", "does the member want TLS? Then it is etcds:// instead of etcd://", false},
+	{"error reading server preface: connection reset by peer", "does the member want TLS? Then it is etcds:// instead of etcd://", false}, // the same, by chance
 }
 
 // judge returns what is known of an error.

@@ -54,6 +54,7 @@ func (s stripe) serve(r node.Request, now time.Duration, reachable func(waiter s
 		return s, a, err
 	}
 	q := &queue{store.Begin(r.Name, now, reachable)}
+	r.Next = 0 // waiters here look for reservations
 	a, notify := rule.ServeShared(&q.Entry, q, now, r)
 	q.Commit()
 	after = s

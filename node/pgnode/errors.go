@@ -3,7 +3,6 @@ package pgnode
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -133,8 +132,8 @@ func (n *Node) advice(err error) (text string, lasting bool) {
 // redacted hides what pgx repeats of a connection string: user and password.
 type redacted struct{ error }
 
-var secrets = regexp.MustCompile(`(?i)(password|user)=\S+|//[^/@\s]*@`)
+var secrets = lazily(`(?i)(password|user)=\S+|//[^/@\s]*@`)
 
-func (e redacted) Error() string { return secrets.ReplaceAllString(e.error.Error(), "…") }
+func (e redacted) Error() string { return secrets().ReplaceAllString(e.error.Error(), "…") }
 
 func (e redacted) Unwrap() error { return e.error }

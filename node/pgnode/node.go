@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -136,10 +135,10 @@ func New(db *sql.DB, name, schema string) (*Node, error) {
 }
 
 // identifier is what a schema may be called: nothing in it has to be quoted.
-var identifier = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+var identifier = lazily(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func newNode(db *sql.DB, schema string) (*Node, error) {
-	if !identifier.MatchString(schema) || strings.HasPrefix(schema, "pg_") {
+	if !identifier().MatchString(schema) || strings.HasPrefix(schema, "pg_") {
 		return nil, invalidf("the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_", schema)
 	}
 	n := &Node{db: db, schema: schema, sql: statementsIn(schema), listeners: make(map[string]*listener)}

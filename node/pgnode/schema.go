@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -27,13 +28,19 @@ func Schema(in string) string {
 }
 
 var (
-	qualified  = regexp.MustCompile(`\bfenlock\.`)
-	schemaName = regexp.MustCompile(`\bSCHEMA fenlock\b`)
+	qualified  = lazily(`\bfenlock\.`)
+	schemaName = lazily(`\bSCHEMA fenlock\b`)
 )
 
+// lazily compiles an expression when it is first asked for: a program that has this engine
+// may use another.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
 func inSchema(text, name string) string {
-	text = schemaName.ReplaceAllString(text, `SCHEMA "`+name+`"`)
-	return qualified.ReplaceAllString(text, `"`+name+`".`)
+	text = schemaName().ReplaceAllString(text, `SCHEMA "`+name+`"`)
+	return qualified().ReplaceAllString(text, `"`+name+`".`)
 }
 
 // statements are what the node asks, for its schema.
@@ -123,7 +130,7 @@ func (n *Node) migrate(ctx context.Context) error {
 	case objects > 0:
 		return n.checkFormat(ctx, tx)
 	case has:
-		text = createSchema.ReplaceAllString(text, "")
+		text = createSchema().ReplaceAllString(text, "")
 	}
 	// Without arguments it is sent as it is, all statements at once.
 	if _, err := tx.ExecContext(ctx, text); err != nil {
@@ -133,7 +140,7 @@ func (n *Node) migrate(ctx context.Context) error {
 }
 
 // createSchema is what only who may create schemas, or owns this one, may do.
-var createSchema = regexp.MustCompile(`(?m)^(CREATE|COMMENT ON) SCHEMA .*;$`)
+var createSchema = lazily(`(?m)^(CREATE|COMMENT ON) SCHEMA .*;$`)
 
 // checkFormat returns nil if the schema is of the format that this program knows.
 func (n *Node) checkFormat(ctx context.Context, tx *sql.Tx) error {

@@ -31,7 +31,7 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 		if found.all, _ = q.Ahead(""); found.all == 0 {
 			return found
 		}
-		rows, err := s.tx.StmtContext(s.ctx, n.stmt.waiting).QueryContext(s.ctx, q.name, limit)
+		rows, err := s.query(&n.stmt.waiting, q.name, limit)
 		if err != nil {
 			s.err = err
 			return found
@@ -76,8 +76,7 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 
 func (s *step) page(prefix, after string) (page []node.Lease) {
 	n, now := s.node, s.node.now()
-	query := s.tx.StmtContext(s.ctx, n.stmt.page)
-	rows, err := query.QueryContext(s.ctx, []byte(prefix), []byte(after), len(prefix), []byte(prefix), now.Milliseconds(), n.boot, pageSize)
+	rows, err := s.query(&n.stmt.page, []byte(prefix), []byte(after), len(prefix), []byte(prefix), now.Milliseconds(), n.boot, pageSize)
 	if err != nil {
 		s.err = err
 		return nil

@@ -28,6 +28,7 @@ func (n *Node) serve(ctx context.Context, a access, r node.Request) (node.Answer
 			q.close() // of an earlier try
 			e := before
 			q = &queue{step: s, name: []byte(r.Name), now: now}
+			r.Next = 0 // waiters here look for reservations
 			said, notified = rule.ServeShared(&e, q, now, r)
 			if said.Status == node.Held {
 				said.Clock = clock
@@ -54,7 +55,7 @@ func (s *step) load(name string) (e rule.Entry, stored bool) {
 	var holder []byte
 	var expires, origin, token int64
 	var boot string
-	stored = s.row(s.node.stmt.lease, []any{[]byte(name)}, &holder, &expires, &boot, &origin, &token)
+	stored = s.row(&s.node.stmt.lease, []any{[]byte(name)}, &holder, &expires, &boot, &origin, &token)
 	if stored && boot == s.node.boot {
 		e.Holder, e.Expires = node.Holder(holder), time.Duration(expires)*time.Millisecond
 		e.Origin = s.number("the origin of a lease", origin)
@@ -67,7 +68,7 @@ func (s *step) load(name string) (e rule.Entry, stored bool) {
 // register reads the register of the name's stripe: 0 if it was never used.
 func (s *step) register(name string) fence.Token {
 	var token int64
-	s.row(s.node.stmt.register, []any{node.Stripe(name)}, &token)
+	s.row(&s.node.stmt.register, []any{node.Stripe(name)}, &token)
 	return s.number("a register", token)
 }
 
@@ -88,14 +89,14 @@ const purgeSize = 4
 func (s *step) store(name string, before, after rule.Entry, stored bool, now time.Duration) {
 	n := s.node
 	if after.Register != before.Register {
-		s.exec(n.stmt.setRegister, node.Stripe(name), int64(after.Register))
+		s.exec(&n.stmt.setRegister, node.Stripe(name), int64(after.Register))
 	}
 	switch {
 	case !after.Leased(now) && stored:
-		s.exec(n.stmt.dropLease, []byte(name))
+		s.exec(&n.stmt.dropLease, []byte(name))
 	case after.Leased(now) && (after.Holder != before.Holder || after.Expires != before.Expires || after.Token != before.Token):
-		s.exec(n.stmt.setLease, []byte(name), []byte(after.Holder), after.Expires.Milliseconds(), n.boot, int64(after.Origin), int64(after.Token))
-		s.exec(n.stmt.purge, now.Milliseconds(), purgeSize)
+		s.exec(&n.stmt.setLease, []byte(name), []byte(after.Holder), after.Expires.Milliseconds(), n.boot, int64(after.Origin), int64(after.Token))
+		s.exec(&n.stmt.purge, now.Milliseconds(), purgeSize)
 	}
 }
 

@@ -119,6 +119,7 @@ func OpenFile(path string) (*Node, error) {
 		return nil, fmt.Errorf("sqlnode: %s: %w", path, err)
 	}
 	n := &Node{file: file{path: absolute}, sync: "FULL", listeners: make(map[string]*listener)}
+	n.setStatements()
 	if err := n.open(); err != nil {
 		return nil, n.errorf("open", err)
 	}

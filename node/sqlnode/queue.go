@@ -42,7 +42,7 @@ func (q *queue) exists() bool {
 	q.loaded = true
 	var expires int64
 	var boot string
-	if q.stored = q.row(q.node.stmt.queue, []any{q.name}, &expires, &boot); q.stored {
+	if q.stored = q.row(&q.node.stmt.queue, []any{q.name}, &expires, &boot); q.stored {
 		q.expires = time.Duration(expires) * time.Millisecond
 		q.alive = boot == q.node.boot && q.now < q.expires
 	}
@@ -52,7 +52,7 @@ func (q *queue) exists() bool {
 // stamp returns the place of a waiter, and whether it is in the queue.
 func (q *queue) stamp(waiter string) (stamp int64, in bool) {
 	if waiter != "" && q.exists() {
-		in = q.row(q.node.stmt.stamp, []any{q.name, waiter}, &stamp)
+		in = q.row(&q.node.stmt.stamp, []any{q.name, waiter}, &stamp)
 	}
 	return stamp, in
 }
@@ -60,7 +60,7 @@ func (q *queue) stamp(waiter string) (stamp int64, in bool) {
 // Head implements rule.Queue.
 func (q *queue) Head() (waiter string) {
 	if q.exists() {
-		q.row(q.node.stmt.head, []any{q.name}, &waiter)
+		q.row(&q.node.stmt.head, []any{q.name}, &waiter)
 	}
 	return waiter
 }
@@ -72,9 +72,9 @@ func (q *queue) Ahead(waiter string) (count int, in bool) {
 	}
 	stamp, in := q.stamp(waiter)
 	if in {
-		q.row(q.node.stmt.before, []any{q.name, stamp, waiter}, &count)
+		q.row(&q.node.stmt.before, []any{q.name, stamp, waiter}, &count)
 	} else {
-		q.row(q.node.stmt.all, []any{q.name}, &count)
+		q.row(&q.node.stmt.all, []any{q.name}, &count)
 	}
 	return count, in
 }
@@ -83,21 +83,21 @@ func (q *queue) Ahead(waiter string) (count int, in bool) {
 func (q *queue) Insert(p node.Place) {
 	if !q.exists() {
 		if q.stored {
-			q.exec(q.node.stmt.clear, q.name)
+			q.exec(&q.node.stmt.clear, q.name)
 		}
 		q.remember()
 	}
-	q.exec(q.node.stmt.insert, q.name, p.Stamp, p.Waiter)
+	q.exec(&q.node.stmt.insert, q.name, p.Stamp, p.Waiter)
 	// More rows than the one that was added, as with leases. Queues that have
 	// expired are few: only those whose processes have all been killed.
-	q.exec(q.node.stmt.purgeWaiters, q.now.Milliseconds(), purgeSize)
-	q.exec(q.node.stmt.purgeQueues, q.now.Milliseconds(), purgeSize)
+	q.exec(&q.node.stmt.purgeWaiters, q.now.Milliseconds(), purgeSize)
+	q.exec(&q.node.stmt.purgeQueues, q.now.Milliseconds(), purgeSize)
 }
 
 // Remove implements rule.Queue.
 func (q *queue) Remove(waiter string) {
 	if _, in := q.stamp(waiter); in {
-		q.exec(q.node.stmt.remove, q.name, waiter)
+		q.exec(&q.node.stmt.remove, q.name, waiter)
 		q.left = true
 	}
 }
@@ -111,7 +111,7 @@ func (q *queue) Renew() {
 
 func (q *queue) remember() {
 	q.stored, q.alive, q.expires = true, true, q.now+rule.QueueExpiry
-	q.exec(q.node.stmt.setQueue, q.name, q.expires.Milliseconds(), q.node.boot)
+	q.exec(&q.node.stmt.setQueue, q.name, q.expires.Milliseconds(), q.node.boot)
 }
 
 // Reachable implements rule.Queue. It keeps the pipe of a waiter that is.
@@ -142,6 +142,6 @@ func (q *queue) close() {
 // end removes the queue if nobody is left in it.
 func (q *queue) end() {
 	if q.left {
-		q.exec(q.node.stmt.dropQueue, q.name)
+		q.exec(&q.node.stmt.dropQueue, q.name)
 	}
 }

@@ -3,7 +3,6 @@ package sqlnode
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -47,17 +46,7 @@ var schema = []string{
 	`CREATE UNIQUE INDEX IF NOT EXISTS fenlock_waiters_once ON fenlock_waiters (name, waiter)`,
 }
 
-// statements are prepared once; database/sql prepares them again on a
-// connection that replaces a broken one.
-type statements struct {
-	lease, register, page, waiting          *sql.Stmt
-	setLease, dropLease, setRegister, purge *sql.Stmt
-
-	queue, head, stamp, before, all                                       *sql.Stmt
-	setQueue, dropQueue, clear, insert, remove, purgeWaiters, purgeQueues *sql.Stmt
-}
-
-// prepare makes the tables and the statements.
+// prepare makes the tables, and the statements that every lock needs.
 func (n *Node) prepare(ctx context.Context) error {
 	if err := n.transact(ctx, writing, (*step).migrate); err != nil {
 		return err
@@ -69,48 +58,7 @@ func (n *Node) prepare(ctx context.Context) error {
 	if mode != "wal" {
 		return fmt.Errorf("the file cannot be switched to write-ahead logging (journal mode %q): is it on a network file system?", mode)
 	}
-	var errs []error
-	for _, s := range []struct {
-		to   **sql.Stmt
-		text string
-	}{
-		{&n.stmt.lease, `SELECT holder, expires, boot, origin, token FROM fenlock_leases WHERE name = ?`},
-		{&n.stmt.register, `SELECT token FROM fenlock_registers WHERE stripe = ?`},
-		{&n.stmt.page, `SELECT name, holder, expires, origin, token FROM fenlock_leases
-			WHERE name >= ? AND name > ? AND substr(name, 1, ?) = ? AND expires > ? AND boot = ? ORDER BY name LIMIT ?`},
-		{&n.stmt.waiting, `SELECT stamp, waiter FROM fenlock_waiters WHERE name = ? ORDER BY stamp, waiter LIMIT ?`},
-		{&n.stmt.setLease, `INSERT INTO fenlock_leases (name, holder, expires, boot, origin, token) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires, boot = excluded.boot,
-				origin = excluded.origin, token = excluded.token`},
-		{&n.stmt.dropLease, `DELETE FROM fenlock_leases WHERE name = ?`},
-		{&n.stmt.setRegister, `INSERT INTO fenlock_registers (stripe, token) VALUES (?, ?)
-			ON CONFLICT (stripe) DO UPDATE SET token = excluded.token`},
-		{&n.stmt.purge, `DELETE FROM fenlock_leases WHERE name IN
-			(SELECT name FROM fenlock_leases WHERE expires <= ? ORDER BY expires LIMIT ?)`},
-		{&n.stmt.queue, `SELECT expires, boot FROM fenlock_lines WHERE name = ?`},
-		{&n.stmt.head, `SELECT waiter FROM fenlock_waiters WHERE name = ? ORDER BY stamp, waiter LIMIT 1`},
-		{&n.stmt.stamp, `SELECT stamp FROM fenlock_waiters WHERE name = ? AND waiter = ?`},
-		{&n.stmt.before, `SELECT count(*) FROM fenlock_waiters WHERE name = ? AND (stamp, waiter) < (?, ?)`},
-		{&n.stmt.all, `SELECT count(*) FROM fenlock_waiters WHERE name = ?`},
-		{&n.stmt.setQueue, `INSERT INTO fenlock_lines (name, expires, boot) VALUES (?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET expires = excluded.expires, boot = excluded.boot`},
-		{&n.stmt.dropQueue, `DELETE FROM fenlock_lines WHERE name = ?1
-			AND NOT EXISTS (SELECT 1 FROM fenlock_waiters WHERE name = ?1)`},
-		{&n.stmt.clear, `DELETE FROM fenlock_waiters WHERE name = ?`},
-		{&n.stmt.insert, `INSERT INTO fenlock_waiters (name, stamp, waiter) VALUES (?, ?, ?)`},
-		{&n.stmt.remove, `DELETE FROM fenlock_waiters WHERE name = ? AND waiter = ?`},
-		{&n.stmt.purgeWaiters, `DELETE FROM fenlock_waiters WHERE (name, waiter) IN
-			(SELECT w.name, w.waiter FROM
-				(SELECT name FROM fenlock_lines WHERE expires <= ?1 ORDER BY expires LIMIT ?2) AS l
-				CROSS JOIN fenlock_waiters AS w ON w.name = l.name LIMIT ?2)`},
-		{&n.stmt.purgeQueues, `DELETE FROM fenlock_lines WHERE name IN
-			(SELECT name FROM fenlock_lines WHERE expires <= ?1 ORDER BY expires LIMIT ?2)
-			AND NOT EXISTS (SELECT 1 FROM fenlock_waiters AS w WHERE w.name = fenlock_lines.name)`},
-	} {
-		prepared, err := n.db.PrepareContext(ctx, s.text)
-		*s.to, errs = prepared, append(errs, err)
-	}
-	return errors.Join(errs...)
+	return n.prepareUsual(ctx)
 }
 
 // migrate brings the tables to this format, and drops leases and queues of an

@@ -37,25 +37,6 @@ type step struct {
 	err     error
 }
 
-// row reads one row, and reports whether it is there.
-func (s *step) row(of *sql.Stmt, args []any, to ...any) bool {
-	if s.err != nil {
-		return false
-	}
-	err := s.tx.StmtContext(s.ctx, of).QueryRowContext(s.ctx, args...).Scan(to...)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		s.err = err
-	}
-	return err == nil
-}
-
-func (s *step) exec(what *sql.Stmt, args ...any) {
-	if s.err == nil {
-		s.changed = true
-		_, s.err = s.tx.StmtContext(s.ctx, what).ExecContext(s.ctx, args...)
-	}
-}
-
 // transact runs f in one transaction and commits if f has changed
 // anything. A writing transaction has the write lock from its beginning.
 //
@@ -92,6 +73,7 @@ func (n *Node) transact(ctx context.Context, a access, f func(*step)) error {
 
 // try returns retry if nothing was executed.
 func (n *Node) try(ctx context.Context, a access, f func(*step)) (retry bool, err error) {
+	n.prepareWanted(ctx)
 	conn, err := n.db.Conn(ctx)
 	if err != nil {
 		return true, err
