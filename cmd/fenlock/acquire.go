@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 )
 
 // acquireOrSignal takes the lock. A signal ends the wait as it would end any
@@ -138,14 +138,14 @@ func (o *runOptions) observer() fenlock.Observer {
 }
 
 // votingStarts is what servers say that have been started a short time ago.
-var votingStarts = regexp.MustCompile(`voting starts in ([0-9]+) s$`)
+var votingStarts = lazily(`voting starts in ([0-9]+) s$`)
 
 // missing says which nodes a wait is for. With --verbose, each of them was told. New
 // servers are nothing to worry about.
 func (o *runOptions) missing(e *fenlock.QuorumError) string {
 	last, starting := 0, len(e.Errors) > 0
 	for _, n := range e.Errors {
-		match := votingStarts.FindStringSubmatch(n.Err.Error())
+		match := votingStarts().FindStringSubmatch(n.Err.Error())
 		if starting = starting && match != nil; starting {
 			seconds, _ := strconv.Atoi(match[1])
 			last = max(last, seconds)
@@ -163,7 +163,7 @@ func (o *runOptions) missing(e *fenlock.QuorumError) string {
 // freshen extends a lock that was taken, but whose validity is as short as that
 // of a lock which is given up: fenlock was paused meanwhile.
 func (o *runOptions) freshen(ctx context.Context, lock *fenlock.Lock) error {
-	if lock.Remaining() > o.ttl/termShare {
+	if lock.Remaining() > o.ttl/watchdog.TermShare {
 		return nil
 	}
 	err := lock.Extend(ctx)
@@ -187,15 +187,24 @@ func (o *runOptions) failure(name string, err error) error {
 	case errors.Is(err, fenlock.ErrSlots):
 		return exitf(exitSlots, "%v: see --slots", err)
 	case errors.As(err, &held) && held.Name != name: // a slot's
-		return exitf(o.heldStatus, "%snone of the %d slots of %q is free: %s", waited, o.slots, name, strings.TrimPrefix(held.Error(), "fenlock: "))
+		return o.conflict("%snone of the %d slots of %q is free: %s", waited, o.slots, name, strings.TrimPrefix(held.Error(), "fenlock: "))
 	case errors.As(err, &held):
-		return exitf(o.heldStatus, "%s%v", waited, held)
+		return o.conflict("%s%v", waited, held)
 	case errors.As(err, &quorum):
 		return exitf(exitNoQuorum, "%s%s", waited, flagNames.Replace(quorum.Error()))
 	case errors.Is(err, fenlock.ErrLost), errors.Is(err, fenlock.ErrMaxHold):
 		return lostf("the command was not started: %v", err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return exitf(o.heldStatus, "%stoo short for one attempt to take %q", waited, name)
+		return o.conflict("%stoo short for one attempt to take %q", waited, name)
 	}
 	return exitf(exitNoQuorum, "%v", err)
+}
+
+// conflict is the error of a lock that somebody else has, or of a wait that ran out. With -E 0
+// it is none, so that --quiet is silent of it: cron mails each line that a job prints.
+func (o *runOptions) conflict(format string, args ...any) error {
+	if quiet && o.heldStatus == 0 {
+		return &exitError{}
+	}
+	return exitf(o.heldStatus, format, args...)
 }

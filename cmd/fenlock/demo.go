@@ -14,6 +14,7 @@ import (
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/demo"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/demopage"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/ui"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -115,7 +116,7 @@ func playDemo(scenes []demo.Scene, page *demopage.Page) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	signals := make(chan os.Signal, 1)
-	notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		sig := <-signals
 		signal.Stop(signals) // whoever cannot wait for the end sends a second one

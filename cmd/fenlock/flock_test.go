@@ -96,6 +96,13 @@ func TestAWaitIsTold(t *testing.T) {
 	if got := r.stderr.String(); strings.Contains(got, "waiting") || strings.Count(got, "\n") != 1 {
 		t.Errorf("with --quiet: %q", got)
 	}
+	for _, wait := range []string{"--no-wait", "--wait=0.3"} { // in a crontab, where somebody else at it is no error
+		r = h.start("fenlock", "run", wait, "-E", "0", "--quiet", "x", "--", "true")
+		r.want(0)
+		if got := r.stderr.String(); got != "" {
+			t.Errorf("with --quiet -E 0 %s: %q", wait, got)
+		}
+	}
 	r = h.start("sh", "-c", `exec fenlock run x -- echo mine 2>&1`)
 	for !strings.Contains(r.line(), `waiting: "x" is held by the holder`) {
 	}

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/fenlock/fenlock/node/clock"
 )
 
@@ -18,7 +20,7 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	limit := o.limit(lock)
 	// fenlock may have been paused since the lock was taken. A command that would
 	// be stopped at once is not started.
-	within := lock.Remaining() - o.ttl/termShare
+	within := lock.Remaining() - o.ttl/watchdog.TermShare
 	if within <= 0 {
 		return lostf("the lock on %q could not be kept: the command was not started", lock.Name())
 	}
@@ -35,20 +37,21 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	if o.slots > 0 {
 		env = append(env, fmt.Sprintf("%s=%d", slotVariable, o.slot))
 	}
-	over, err := w.follow(lock, job{Path: path, Args: command, Env: env, TTL: o.ttl}, signals, func(r report) {
+	env = (&exec.Cmd{Env: env}).Environ() // the last of each: a fenlock around this one has set the same
+	over, err := w.follow(lock, watchdog.Job{Path: path, Args: command, Env: env, TTL: o.ttl}, signals, func(r watchdog.Report) {
 		left := max(r.Left, 0).Round(time.Millisecond)
 		why := func() string { return stopReason(lock, clock.Now()+r.Left, limit) }
 		switch r.Do {
-		case leave:
+		case watchdog.Leave:
 			if clock.Now()+r.Left < limit {
 				o.explain("the extension of %q is overdue: %v are left", lock.Name(), left)
 			}
-		case terminate:
+		case watchdog.Terminate:
 			say("stopping the command (SIGTERM): %s, %v are left", why(), left)
-		case kill:
+		case watchdog.Kill:
 			say("killing the command (SIGKILL): %s, %v are left", why(), left)
 		}
-		if r.Denied && r.Do != leave {
+		if r.Denied && r.Do != watchdog.Leave {
 			say("the command cannot be signalled: it runs as another user")
 		}
 	})

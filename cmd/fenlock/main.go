@@ -13,23 +13,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
-func init() {
-	// The command is to die with its watchdog (Pdeathsig), but the kernel takes the
-	// *thread* that started it for its parent. Locked in init, the main goroutine
-	// stays on the main thread, which lives as long as the process.
-	runtime.LockOSThread()
-}
-
 func main() {
-	if isWatchdog() {
-		os.Exit(watchdogMain())
-	}
 	// Caught, so that a write to a closed pipe is an error and not the end:
 	// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored:
 	// the command would inherit that.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
 	"github.com/fenlock/fenlock/node/sqlnode"
 )
 
@@ -42,7 +43,7 @@ func member(n fenlock.Node) string {
 
 // heldWith returns the variable for a command that runs under one lock more.
 func heldWith(identity string) string {
-	born, _ := birth(os.Getpid())
+	born, _ := processes.Birth(os.Getpid())
 	entry := strings.Join([]string{identity, strconv.Itoa(os.Getpid()), born}, "@")
 	return heldVariable + "=" + strings.TrimSpace(os.Getenv(heldVariable)+" "+entry)
 }
@@ -57,7 +58,7 @@ func heldAround(identity string) (pid int) {
 			continue
 		}
 		pid, _ := strconv.Atoi(parts[1])
-		if born, alive := birth(pid); pid > 0 && alive && born == parts[2] {
+		if born, alive := processes.Birth(pid); pid > 0 && alive && born == parts[2] {
 			return pid
 		}
 	}

@@ -5,8 +5,29 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// A command has each variable once: which of two it would take depends on the program.
+func TestTheInnerLocksVariables(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "outer", "--", program, "run", "inner", "--", "env")
+	count := map[string]int{}
+	for line := range strings.Lines(r.rest()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		count[name]++
+		if name == nameVariable && value != "inner" {
+			t.Errorf("it is told of %q", value)
+		}
+	}
+	r.want(0)
+	for _, name := range []string{nameVariable, tokenVariable, heldVariable, "PATH"} {
+		if count[name] != 1 {
+			t.Errorf("it has %s %d times", name, count[name])
+		}
+	}
+}
 
 // One lock has one identity, however its nodes are spelled, and no other lock has it.
 func TestIdentity(t *testing.T) {

@@ -5,11 +5,11 @@ package main
 import (
 	"log/slog"
 	"os"
-	"os/signal"
 	"sync"
 	"syscall"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/spf13/cobra"
 )
 
@@ -57,7 +57,7 @@ func (o *runOptions) run(name string, command []string) error {
 	defer locker.Close()
 
 	signals := make(chan os.Signal, 64)
-	notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
 	turn := func() error { return o.turn(locker, name, path, command, signals) }
 	if o.lead {
 		return o.leadAgain(turn)
@@ -77,19 +77,9 @@ func (o *runOptions) turn(locker *fenlock.Locker, name, path string, command []s
 		o.explain("%q is taken, with token %d", lock.Name(), lock.Token())
 	}
 	// Only now: while fenlock waits, it can be stopped with Ctrl-Z and continued.
-	notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
+	watchdog.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
 	err = o.runHeld(lock, path, command, signals)
 	return o.release(lock, err)
-}
-
-// notify is signal.Notify for the signals that are not ignored: what was started
-// with nohup, or in the background of a script, stays so, and so does the command.
-func notify(c chan<- os.Signal, signals ...os.Signal) {
-	for _, sig := range signals {
-		if !signal.Ignored(sig) {
-			signal.Notify(c, sig)
-		}
-	}
 }
 
 // open makes the Locker, which owns the nodes. Whoever else wants to hear of it is also.

@@ -264,7 +264,7 @@ func TestSlotsRun(t *testing.T) {
 		t.Errorf("printed %q", line)
 	}
 	inner.want(0)
-	for flags, says := range map[string]string{"--lead --slots 2": "exclude each other", "--slots 2 --shared": "exclude each other", "--slots -1": "1 to 100", "--slots 101": "1 to 100", "--slots x": "invalid argument"} {
+	for flags, says := range map[string]string{"--lead --slots 2": "exclude each other", "--slots 2 --shared": "exclude each other", "--slots -1": "1 to 100", "--slots 101": "1 to 100", "--slots x": "is not a whole number", "--lead=maybe": "is not true or false", "--ttl x": "is not a time"} {
 		args := append(append([]string{"fenlock", "run"}, strings.Fields(flags)...), "x", "--", "true")
 		h.start(args...).want(64, says)
 	}

@@ -4,6 +4,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -11,7 +14,17 @@ import (
 
 // flagError makes an error of package pflag one of the usage.
 func flagError(cmd *cobra.Command, err error) error {
-	return exitf(exitUsage, "%v%s (see %s --help)", err, didYouMean("--", meant(cmd, err)), cmd.CommandPath())
+	hint := didYouMean("--", meant(cmd, err))
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		// What package strconv and package time say names functions of Go.
+		ofGo := errors.As(err, new(*strconv.NumError)) || strings.HasPrefix(invalid.Unwrap().Error(), "time: ")
+		expected := map[string]string{"bool": "true or false", "int": "a whole number in range", "duration": "a time, such as 90s or 1m30s"}
+		if words, ok := expected[invalid.GetFlag().Value.Type()]; ok && ofGo {
+			err = fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), words)
+		}
+	}
+	return exitf(exitUsage, "%v%s (see %s --help)", err, hint, cmd.CommandPath())
 }
 
 // meant returns the flags of the command that somebody may have meant.

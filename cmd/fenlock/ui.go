@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/ui"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/spf13/cobra"
 )
 
@@ -148,7 +149,7 @@ func (o *uiOptions) token() (string, error) {
 func untilSignal() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
-	notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		select {
 		case <-signals:

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -130,7 +131,12 @@ func setFlags(flags *pflag.FlagSet) (set map[string]string, err error) {
 	return set, err
 }
 
-var longFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
+var longFlag = lazily(`--[a-z][a-z-]*`)
+
+// lazily compiles an expression when it is first asked for: most locks need none.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // namingVariables has an error about the usage name the variable that it is about, where
 // it names a flag that nobody gave.
@@ -139,7 +145,7 @@ func namingVariables(err error, set map[string]string) error {
 	if len(set) == 0 || !errors.As(err, &exit) || exit.status != exitUsage {
 		return err
 	}
-	return exitf(exitUsage, "%s", longFlag.ReplaceAllStringFunc(exit.message, func(flag string) string {
+	return exitf(exitUsage, "%s", longFlag().ReplaceAllStringFunc(exit.message, func(flag string) string {
 		if name := set[strings.TrimPrefix(flag, "--")]; name != "" {
 			return name
 		}

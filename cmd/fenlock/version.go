@@ -22,7 +22,11 @@ func versionCommand() *cobra.Command {
 }
 
 func versionLine() string {
-	return fmt.Sprintf("fenlock %s (%s, %s/%s)", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	from := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		from = commit(info.Settings)
+	}
+	return fmt.Sprintf("fenlock %s (%s%s, %s/%s)", version(), from, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version returns the version of the module that was built, "devel" for a build
@@ -33,4 +37,22 @@ func version() string {
 		return "devel"
 	}
 	return info.Main.Version
+}
+
+// commit says which one was built, and whether its files had been changed. What go
+// install gets from a module proxy does not know: its version says it.
+func commit(settings []debug.BuildSetting) string {
+	revision, changed := "", ""
+	for _, s := range settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = " with changes"
+		}
+	}
+	if revision == "" {
+		return ""
+	}
+	return fmt.Sprintf("commit %.12s%s, ", revision, changed)
 }

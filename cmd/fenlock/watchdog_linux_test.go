@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,13 +26,19 @@ const family = `trap "" TERM HUP; nap='trap "" TERM HUP; for i in 1 2 3 4 5 6 7 
 // watchdogOf returns the process id of the watchdog of a fenlock whose command runs.
 func watchdogOf(r *running) int {
 	r.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", r.cmd.Process.Pid))
+	// Each thread has the children that it has started.
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.cmd.Process.Pid))
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	var text []byte
+	for _, file := range files {
+		more, _ := os.ReadFile(file)
+		text = append(text, more...)
+	}
 	for _, word := range strings.Fields(string(text)) {
 		pid, _ := strconv.Atoi(word)
-		if line, _ := os.ReadFile("/proc/" + word + "/cmdline"); strings.HasPrefix(string(line), watchdogName) {
+		if line, _ := os.ReadFile("/proc/" + word + "/cmdline"); strings.HasPrefix(string(line), watchdog.Name) {
 			return pid
 		}
 	}
@@ -71,6 +78,63 @@ func TestTheJobEndsWithFenlock(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Else each command would wait, and pay, twice for what the engines prepare when they are
+// initialised.
+func TestTheWatchdogBeginsFirst(t *testing.T) {
+	cmd := exec.Command(program, "none")
+	cmd.Args[0] = watchdog.Name
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(text), "is started by fenlock run") {
+		t.Fatalf("%v: %s", err, text)
+	}
+	for line := range strings.Lines(string(text)) {
+		pkg, traced := strings.CutPrefix(line, "init ")
+		for _, late := range []string{"reflect ", "fmt ", "net ", "encoding/gob ", "modernc.org/", "go.etcd.io/", "github.com/spf13/", "github.com/fenlock/fenlock/node/"} {
+			if traced && strings.HasPrefix(pkg, late) {
+				t.Errorf("before it was %q: what package watchdog imports, or what that does, is late", strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+// Whoever starts it by hand with a socket on stdin, as ssh or inetd may give, is told.
+func TestTheWatchdogByHand(t *testing.T) {
+	ours, theirs, err := watchdog.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(ours)
+	in := os.NewFile(uintptr(theirs), "stdin")
+	defer in.Close()
+	cmd := exec.CommandContext(t.Context(), program, "0")
+	cmd.Args[0], cmd.Stdin = watchdog.Name, in
+	stop := time.AfterFunc(limit/12, func() { cmd.Process.Kill() })
+	defer stop.Stop()
+	if text, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitUsage || !strings.Contains(string(text), "is started by fenlock run") {
+		t.Errorf("%v: %s", cmd.ProcessState, text)
+	}
+}
+
+// The kernel kills the command when the thread ends that has started it, so that has to be
+// one that lasts; and nothing of the watchdog's own is in the command's environment.
+func TestTheCommandsParentIsTheMainThread(t *testing.T) {
+	h := newHome(t, "GOMAXPROCS=7")
+	for range 5 {
+		r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo $$ $GOMAXPROCS; read x; exit 0")
+		pid, procs, _ := strings.Cut(r.line(), " ")
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", watchdogOf(r)))
+		if err != nil || strings.TrimSpace(string(text)) != pid {
+			t.Errorf("the main thread has started %q, want %s; %v", text, pid, err)
+		}
+		if procs != "7" {
+			t.Errorf("GOMAXPROCS is %q", procs)
+		}
+		r.stdin.Close()
+		r.want(0)
 	}
 }
 
@@ -192,12 +256,13 @@ func TestALockInsideItself(t *testing.T) {
 	} {
 		h.start("fenlock", "run", "a", "--", "sh", "-c", test.script).want(test.status, test.said)
 	}
-	// What was started under a lock may take it later.
-	r := h.start("fenlock", "run", "a", "--", "sh", "-c", "(read x; exec fenlock run a -- echo mine) <&0 & exit 0")
+	// What was started under a lock may take it later. A shell would give it /dev/null for
+	// stdin, so that it would not wait for the end of the fenlock around it.
+	r := h.start("fenlock", "run", "a", "--", "sh", "-c", "exec 3<&0; (read x; exec fenlock run -q a -- echo mine) <&3 2>&1 & exit 0")
 	r.want(0)
 	r.stdin.Close()
 	if out := r.rest(); out != "mine\n" {
-		t.Errorf("stdout: %q, stderr: %s", out, &r.stderr)
+		t.Errorf("it says %q", out)
 	}
 }
 
@@ -260,8 +325,8 @@ func TestTheStartIsNotTold(t *testing.T) {
 	unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	lock := held(t, time.Second)
-	w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-time.Second/termShare, "sleep 3600 & kill -STOP $$; sleep 3600")
-	defer theirs.conn.Close()
+	w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-time.Second/watchdog.TermShare, "sleep 3600 & kill -STOP $$; sleep 3600")
+	defer theirs.Close()
 	out, in, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -270,7 +335,7 @@ func TestTheStartIsNotTold(t *testing.T) {
 	cmd.Stdout = in
 	w.run(t, cmd)
 	in.Close()
-	if _, err := w.follow(lock, job{TTL: time.Second}, nil, func(report) {}); err == nil {
+	if _, err := w.follow(lock, watchdog.Job{TTL: time.Second}, nil, func(watchdog.Report) {}); err == nil {
 		t.Error("no error")
 	}
 	out.SetReadDeadline(time.Now().Add(limit))

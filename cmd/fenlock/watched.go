@@ -13,38 +13,31 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/fenlock/fenlock/node/clock"
 	"golang.org/x/sys/unix"
 )
 
-// A watchdog is a process between fenlock and the command. It is the parent of the
-// command, knows until when the lock is valid, and ends the command and what that has
-// started before somebody else can have the lock: also when fenlock was killed, was
-// stopped, or waits for somebody to read what it prints. It is fenlock's own program
-// under this name.
-const watchdogName = "fenlock-watchdog"
-
-// watchdogComm is its name where no arguments are looked at, as by pkill; of at most 15
-// bytes. "pkill fenlock" has to miss it: of two that are killed or stopped at the same
-// moment, neither ends the command and what it started.
-const watchdogComm = "lock-watchdog"
-
 // watched is a command with its watchdog, as fenlock sees them.
 type watched struct {
-	link     *link
-	news     <-chan news
+	link     *watchdog.Link
+	news     <-chan watchdog.News
 	process  *os.Process
-	gone     chan struct{}   // closed when the watchdog has ended
-	others   map[int]process // what fenlock had started before: nothing of the command's
-	early    []order         // what the watchdog is to be told when the command runs
-	pid      int             // of the command, 0 before it was started
-	asked    time.Duration   // when the watchdog asked last, by clock.Now
-	startBy  time.Duration   // when the command has to run, by clock.Now
-	ending   syscall.Signal  // that came before the command ran
-	stopping bool            // the watchdog has said that it stops the command
-	unwanted bool            // a signal has asked the command to end
+	gone     chan struct{}             // closed when the watchdog has ended
+	others   map[int]processes.Process // what fenlock had started before: nothing of the command's
+	early    []watchdog.Order          // what the watchdog is to be told when the command runs
+	pid      int                       // of the command, 0 before it was started
+	asked    time.Duration             // when the watchdog asked last, by clock.Now
+	startBy  time.Duration             // when the command has to run, by clock.Now
+	ending   syscall.Signal            // that came before the command ran
+	stopping bool                      // the watchdog has said that it stops the command
+	unwanted bool                      // a signal has asked the command to end
 	terminal *terminal
 }
+
+// groupPoll is how often it is looked whether those are gone that were killed.
+const groupPoll = 10 * time.Millisecond
 
 // startPatience is how long a watchdog is waited for that may have been stopped, where
 // nothing else ends the wait: until it has become this program, and after a signal.
@@ -53,33 +46,37 @@ const startPatience = 3 * time.Second
 // watch starts a watchdog, in an environment, for a command that has to run within some
 // time. The caller closes it.
 func watch(within time.Duration, environment []string) (*watched, error) {
-	adoptOrphans() // those of a watchdog that is killed
-	ours, theirs, err := socketPair()
+	processes.AdoptOrphans() // those of a watchdog that is killed
+	ours, theirs, err := watchdog.Pair()
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close()
-	program, err := ownProgram()
+	defer syscall.Close(theirs)
+	l, err := watchdog.NewLink(ours)
 	if err != nil {
-		ours.Close()
+		syscall.Close(ours)
 		return nil, err
 	}
+	program, err := processes.OwnProgram()
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	// It waits, mostly: threads that look for more work only cost time. The command's own
+	// environment comes with the job.
+	environment = append(slices.Clone(environment), "GOMAXPROCS=1")
 	cmd := &exec.Cmd{
-		Path: program, Args: []string{watchdogName, strconv.Itoa(int(theirs.Fd()))}, Env: environment,
+		Path: program, Args: []string{watchdog.Name, strconv.Itoa(theirs)}, Env: environment,
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		// A group of its own: what is done to fenlock's is not done to it.
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
-	l, err := newLink(ours)
-	if err != nil {
-		return nil, err
-	}
-	others := make(map[int]process)
-	for _, p := range descendants() {
+	others := make(map[int]processes.Process)
+	for _, p := range processes.Descendants() {
 		others[p.Pid] = p
 	}
 	// Nothing else is started meanwhile that could inherit it.
-	unix.FcntlInt(theirs.Fd(), syscall.F_SETFD, 0)
+	unix.FcntlInt(uintptr(theirs), syscall.F_SETFD, 0)
 	startBy := clock.Now() + within
 	// Start returns when the process has become the program: never, if it was stopped
 	// before. Whoever is killed here is found to be gone, as later.
@@ -87,10 +84,10 @@ func watch(within time.Duration, environment []string) (*watched, error) {
 	err = cmd.Start()
 	stuck.Stop()
 	if err != nil {
-		l.conn.Close()
+		l.Close()
 		return nil, err
 	}
-	w := &watched{link: l, news: receive[news](l), process: cmd.Process, gone: make(chan struct{}), others: others, startBy: startBy}
+	w := &watched{link: l, news: l.News(), process: cmd.Process, gone: make(chan struct{}), others: others, startBy: startBy}
 	go func() {
 		cmd.Wait()
 		close(w.gone)
@@ -99,7 +96,7 @@ func watch(within time.Duration, environment []string) (*watched, error) {
 }
 
 func (w *watched) close() {
-	w.link.conn.Close()
+	w.link.Close()
 	select {
 	case <-w.gone:
 	case <-time.After(time.Second): // it was stopped
@@ -109,24 +106,25 @@ func (w *watched) close() {
 }
 
 // tell tells the watchdog something about the command, when that runs.
-func (w *watched) tell(o order) {
+func (w *watched) tell(o watchdog.Order) {
 	if w.pid == 0 {
 		w.early = append(w.early, o)
 		return
 	}
-	w.link.send(o)
+	w.link.Tell(o)
 }
 
 // follow gives the job to the watchdog and answers its questions until the command has
 // ended. The error has a status: the command was not started, or its watchdog was killed.
-func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, tell func(report)) (*ended, error) {
-	gone, look := lock.Context().Done(), lookEvery(j.TTL)
+func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.Signal, tell func(watchdog.Report)) (*watchdog.Ended, error) {
+	gone, look := lock.Context().Done(), watchdog.LookEvery(j.TTL)
 	timer := time.NewTicker(look)
 	defer timer.Stop()
-	limit := clock.Now() + lock.Remaining() - j.TTL/killShare + look
+	limit := clock.Now() + lock.Remaining() - j.TTL/watchdog.KillShare + look
 	if w.terminal = ownTerminal(); w.terminal != nil {
 		j.Foreground = true
 	}
+	late := false
 	for {
 		select {
 		case n, more := <-w.news:
@@ -141,13 +139,13 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 				return nil, w.giveUp(lock.Name())
 			case n.Asks > 0:
 				w.asked = clock.Now()
-				o, within := order{Answer: &answer{Asked: n.Asks, Left: lock.Remaining()}}, linkTimeout
+				o, within := watchdog.Order{Answer: &watchdog.Answer{Asked: n.Asks, Left: lock.Remaining()}}, watchdog.PatientTimeout
 				if n.Asks == 1 {
 					// An environment may be long. A command that is not started by then
 					// must not be.
-					o.Job, within = &j, max(o.Answer.Left-j.TTL/termShare, 0)
+					o.Job, within = &j, max(o.Answer.Left-j.TTL/watchdog.TermShare, 0)
 				}
-				if !w.link.sendWithin(within, o) && w.pid == 0 {
+				if !w.link.TellWithin(within, o) && w.pid == 0 {
 					w.process.Kill()
 					return nil, lostf("the lock on %q could not be kept: the command was not started", lock.Name())
 				}
@@ -160,16 +158,16 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 					signal.Ignore(syscall.SIGTTOU)
 				}
 				for _, o := range w.early {
-					w.link.send(o)
+					w.link.Tell(o)
 				}
 			case n.Failed != nil:
 				w.finish(false)
-				if n.Failed.Status == exitLost {
+				if n.Failed.Late {
 					return nil, lostf("the lock on %q could not be kept: the command was not started", lock.Name())
 				}
-				return nil, &exitError{status: n.Failed.Status, message: n.Failed.Message}
+				return nil, startError(j.Args[0], n.Failed.Errno)
 			case n.Report != nil:
-				w.stopping = w.stopping || n.Report.Do != leave
+				w.stopping = w.stopping || n.Report.Do != watchdog.Leave
 				tell(*n.Report)
 			case n.Say != "":
 				say("%s", n.Say)
@@ -179,24 +177,27 @@ func (w *watched) follow(lock *fenlock.Lock, j job, signals <-chan os.Signal, te
 			}
 		case <-gone:
 			gone = nil
-			w.tell(order{Gone: true})
+			w.tell(watchdog.Order{Gone: true})
 		case sig := <-signals:
 			w.pass(sig.(syscall.Signal))
 		case <-timer.C:
 			now := clock.Now()
 			if w.pid == 0 && now > w.startBy {
-				return nil, w.giveUp(lock.Name())
+				if late {
+					return nil, w.giveUp(lock.Name())
+				}
+				late = true // this process may have been stopped: what was said meanwhile is heard first
 			}
 			if left := lock.Remaining(); left > 0 {
-				limit = now + left - j.TTL/killShare + look
+				limit = now + left - j.TTL/watchdog.KillShare + look
 			} else {
-				limit = min(limit, now+2*j.TTL/graceShare)
+				limit = min(limit, now+2*j.TTL/watchdog.GraceShare)
 			}
 			// A watchdog that does nothing was stopped.
 			if now > limit && w.pid != 0 {
 				w.kill()
 			}
-			if w.pid == 0 || now > min(limit, w.asked+j.TTL/termShare) {
+			if w.pid == 0 || now > min(limit, w.asked+j.TTL/watchdog.TermShare) {
 				w.process.Signal(syscall.SIGCONT)
 			}
 		}
@@ -223,11 +224,11 @@ func (w *watched) pass(sig syscall.Signal) {
 			w.startBy = min(w.startBy, clock.Now()+startPatience)
 		}
 	}
-	w.tell(order{Signal: sig})
+	w.tell(watchdog.Order{Signal: sig})
 }
 
 // kill kills what the command has started, and nothing that fenlock had before.
-func (w *watched) kill() (left []process) {
+func (w *watched) kill() (left []processes.Process) {
 	if w.pid != 0 {
 		syscall.Kill(-w.pid, syscall.SIGKILL)
 	}
@@ -235,8 +236,8 @@ func (w *watched) kill() (left []process) {
 }
 
 // killAll kills all that this process has started, but those.
-func killAll(others map[int]process, spare ...int) (left []process) {
-	for _, p := range descendants() {
+func killAll(others map[int]processes.Process, spare ...int) (left []processes.Process) {
+	for _, p := range processes.Descendants() {
 		if others[p.Pid] != p && !slices.Contains(spare, p.Pid) {
 			syscall.Kill(p.Pid, syscall.SIGKILL)
 			left = append(left, p)
@@ -263,7 +264,7 @@ func (w *watched) lost(name string, err error) error {
 	// One look may miss who was forked meanwhile.
 	for deadline := clock.Now() + 2*time.Second; quiet < 5 && clock.Now() < deadline; quiet++ {
 		time.Sleep(groupPoll)
-		reap()
+		processes.Reap()
 		if left = w.kill(); len(left) > 0 {
 			quiet = 0
 		}

@@ -11,19 +11,30 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/sqlnode"
 )
 
 // fakeWatchdog returns a watchdog that is a script, and its end of the link.
-func fakeWatchdog(t *testing.T, within time.Duration, script string) (w *watched, theirs *link, cmd *exec.Cmd) {
+func fakeWatchdog(t *testing.T, within time.Duration, script string) (w *watched, theirs *watchdog.Link, cmd *exec.Cmd) {
 	t.Helper()
-	w = &watched{gone: make(chan struct{}), others: make(map[int]process), startBy: clock.Now() + within}
-	for _, p := range descendants() {
+	w = &watched{gone: make(chan struct{}), others: make(map[int]processes.Process), startBy: clock.Now() + within}
+	for _, p := range processes.Descendants() {
 		w.others[p.Pid] = p
 	}
-	w.link, theirs = links(t)
-	w.news = receive[news](w.link)
+	a, b, err := watchdog.Pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end, descriptor := range map[**watchdog.Link]int{&w.link: a, &theirs: b} {
+		if *end, err = watchdog.NewLink(descriptor); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup((*end).Close)
+	}
+	w.news = w.link.News()
 	cmd = exec.Command("sh", "-c", script)
 	return w, theirs, cmd
 }
@@ -90,16 +101,16 @@ func TestTheWatchdogGetsStuck(t *testing.T) {
 				ttl = time.Hour // is not waited for
 			}
 			lock := held(t, ttl)
-			w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-ttl/termShare, test.script)
+			w, theirs, cmd := fakeWatchdog(t, lock.Remaining()-ttl/watchdog.TermShare, test.script)
 			w.run(t, cmd)
 			signals, done := make(chan os.Signal), make(chan error, 1)
 			go func() {
-				_, err := w.follow(lock, job{Args: []string{"true"}, TTL: ttl}, signals, func(report) {})
+				_, err := w.follow(lock, watchdog.Job{Args: []string{"true"}, TTL: ttl}, signals, func(watchdog.Report) {})
 				done <- err
 			}()
 			if test.asks {
-				theirs.send(news{Asks: 1})
-				if o := <-receive[order](theirs); o.Job == nil || o.Answer == nil {
+				theirs.Report(watchdog.News{Asks: 1})
+				if o := <-theirs.Orders(); o.Job == nil || o.Answer == nil {
 					t.Errorf("no job: %+v", o)
 				}
 			}
@@ -131,17 +142,42 @@ func TestASignalBeforeTheJobIsGiven(t *testing.T) {
 	w.run(t, cmd)
 	signals, done := make(chan os.Signal), make(chan error, 1)
 	go func() {
-		_, err := w.follow(lock, job{Args: []string{"true"}, TTL: time.Hour}, signals, func(report) {})
+		_, err := w.follow(lock, watchdog.Job{Args: []string{"true"}, TTL: time.Hour}, signals, func(watchdog.Report) {})
 		done <- err
-		w.link.conn.Close()
+		w.link.Close()
 	}()
 	signals <- syscall.SIGHUP
-	theirs.send(news{Asks: 1})
-	for o := range receive[order](theirs) {
+	theirs.Report(watchdog.News{Asks: 1})
+	for o := range theirs.Orders() {
 		t.Errorf("it was told %+v", o)
 	}
 	var exit *exitError
 	if err := <-done; !errors.As(err, &exit) || exit.status != 129 {
 		t.Errorf("%#v", err)
+	}
+}
+
+// What the watchdog has said while this process was stopped is heard, however late it is.
+func TestTheStartIsHeardLate(t *testing.T) {
+	for range 10 {
+		lock := held(t, time.Second)
+		w, theirs, cmd := fakeWatchdog(t, -time.Second, "exec sleep 3600")
+		w.run(t, cmd)
+		for _, n := range []watchdog.News{
+			{Report: &watchdog.Report{Do: watchdog.Leave}},
+			{Started: 1 << 30},
+			{Ended: &watchdog.Ended{How: 4 << 8}},
+		} {
+			theirs.Report(n)
+		}
+		over, err := w.follow(lock, watchdog.Job{Args: []string{"true"}, TTL: time.Second}, nil, func(watchdog.Report) {
+			for len(w.news) < 2 {
+				time.Sleep(time.Millisecond)
+			}
+			time.Sleep(2 * watchdog.LookEvery(time.Second)) // the timer is due
+		})
+		if err != nil || over.How.ExitStatus() != 4 {
+			t.Fatalf("%+v, %v", over, err)
+		}
 	}
 }

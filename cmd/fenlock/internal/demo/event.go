@@ -52,7 +52,7 @@ const (
 	Harm    What = "harm"    // something that must not be
 	Checked What = "checked" // the demo has made sure of what it says
 	Shown   What = "shown"   // what the scene has shown; its last but one
-	Promise What = "promise" // which promise of the README it was about; its last
+	Promise What = "promise" // which promise of docs/promises.md it was about; its last
 	Failed  What = "failed"  // it went another way than told; its last
 	Lacks   What = "lacks"   // it could not be played; its last but for Begin
 )

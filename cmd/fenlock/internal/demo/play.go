@@ -15,7 +15,7 @@ import (
 type Scene struct {
 	Name  string // what one types
 	Title string // what happens
-	// Shown is what one has seen when it went as told, and Promises are those of README.md,
+	// Shown is what one has seen when it went as told, and Promises are those of docs/promises.md,
 	// "What is promised", that it is about: each, and as long as what, in its words.
 	Shown    string
 	Promises [][2]string

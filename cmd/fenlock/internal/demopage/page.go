@@ -122,7 +122,7 @@ func (p *Page) since(n int) (events []string, over bool, changed <-chan struct{}
 //go:embed assets
 var assets embed.FS
 
-var templates = template.Must(template.ParseFS(assets, "assets/demo.html"))
+var templates = sync.OnceValue(func() *template.Template { return template.Must(template.ParseFS(assets, "assets/demo.html")) })
 
 // Handler answers the requests of the page until ctx is done.
 func (p *Page) Handler(ctx context.Context) http.Handler {
@@ -130,7 +130,7 @@ func (p *Page) Handler(ctx context.Context) http.Handler {
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.Header().Set("Cache-Control", "no-store")
-		_ = templates.ExecuteTemplate(w, "demo.html", p.scenes) // the browser is gone
+		_ = templates().ExecuteTemplate(w, "demo.html", p.scenes) // the browser is gone
 	})
 	for _, name := range []string{"demo.css", "demo.js"} {
 		mux.HandleFunc("GET /assets/"+name, func(w http.ResponseWriter, r *http.Request) {

@@ -85,21 +85,26 @@ func (h Histogram) Observe(value float64, values ...string) {
 }
 
 var (
-	validName  = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
-	validLabel = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	validName  = lazily(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+	validLabel = lazily(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
+
+// lazily compiles an expression when it is first asked for: most programs have no metrics.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // add panics where what the program has written could not be read.
 func (s *Set) add(f *family) *family {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range f.labels {
-		if !validLabel.MatchString(l) || strings.HasPrefix(l, "__") || f.kind == "histogram" && l == "le" {
+		if !validLabel().MatchString(l) || strings.HasPrefix(l, "__") || f.kind == "histogram" && l == "le" {
 			panic(fmt.Sprintf("%s: %q is no label", f.name, l))
 		}
 	}
 	switch {
-	case !validName.MatchString(f.name):
+	case !validName().MatchString(f.name):
 		panic(fmt.Sprintf("%q is no name of a metric", f.name))
 	case slices.ContainsFunc(s.families, func(other *family) bool { return other.name == f.name }):
 		panic(f.name + " is there already")

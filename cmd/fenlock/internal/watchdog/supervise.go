@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package main
+package watchdog
 
 import (
 	"syscall"
@@ -64,7 +64,7 @@ func (s *supervisor) run() (how syscall.WaitStatus, stopped bool) {
 	}
 }
 
-func (s *supervisor) take(o order) {
+func (s *supervisor) take(o Order) {
 	switch {
 	case o.Gone:
 		s.gone = true
@@ -80,7 +80,7 @@ func (s *supervisor) take(o order) {
 // look decides, and does what was decided.
 func (s *supervisor) look() (again time.Duration) {
 	now := clock.Now()
-	if w := s.watchdog; !s.orphaned && !w.open && now-w.asked >= lookEvery(s.ttl)/2 {
+	if w := s.watchdog; !s.orphaned && !w.open && now-w.asked >= LookEvery(s.ttl)/2 {
 		w.ask()
 	}
 	left := s.end - now
@@ -89,25 +89,25 @@ func (s *supervisor) look() (again time.Duration) {
 		stopping: s.stopAt != 0, since: now - s.stopAt,
 	})
 	if s.orphaned {
-		do = kill // nobody extends the lock, or can be told how the command ends
+		do = Kill // nobody extends the lock, or can be told how the command ends
 	}
 	switch {
 	case s.killAt != 0:
 		s.child.stop(syscall.SIGKILL) // who was forked meanwhile
-	case do == kill:
+	case do == Kill:
 		err := s.child.stop(syscall.SIGKILL)
 		s.killAt = now
 		if s.stopAt == 0 {
 			s.stopAt = now
 		}
-		s.report(kill, left, err)
-	case do == terminate:
+		s.report(Kill, left, err)
+	case do == Terminate:
 		err := s.child.stop(syscall.SIGTERM)
 		s.stopAt = now
-		s.report(terminate, left, err)
+		s.report(Terminate, left, err)
 	case s.stopAt == 0 && left < s.ttl/2:
 		if !s.overdue {
-			s.report(leave, left, nil)
+			s.report(Leave, left, nil)
 		}
 		s.overdue = true
 	default:
@@ -116,10 +116,10 @@ func (s *supervisor) look() (again time.Duration) {
 	return again
 }
 
-// report tells that the command is asked to end (terminate), once that it is killed, and
-// with leave each time that the extension is overdue.
-func (s *supervisor) report(do step, left time.Duration, err error) {
-	s.watchdog.link.send(news{Report: &report{Do: do, Left: left, Denied: err != nil}})
+// report tells that the command is asked to end (Terminate), once that it is killed, and
+// with Leave each time that the extension is overdue.
+func (s *supervisor) report(do Step, left time.Duration, err error) {
+	s.watchdog.link.Report(News{Report: &Report{Do: do, Left: left, Denied: err != nil}})
 }
 
 // over reports whether there is nothing to wait for. A command that is being stopped ends
@@ -129,5 +129,5 @@ func (s *supervisor) over(ended bool) bool {
 	if s.stopAt == 0 || ended && !s.child.alive() {
 		return ended
 	}
-	return s.killAt != 0 && clock.Now() >= max(s.end, s.killAt+s.ttl/killShare)
+	return s.killAt != 0 && clock.Now() >= max(s.end, s.killAt+s.ttl/KillShare)
 }

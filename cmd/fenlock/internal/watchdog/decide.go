@@ -1,16 +1,16 @@
 //go:build linux || darwin || freebsd
 
-package main
+package watchdog
 
 import "time"
 
-// step is what is to be done about a command that runs under a lock.
-type step uint8
+// Step is what is to be done about a command that runs under a lock.
+type Step uint8
 
 const (
-	leave     step = iota // let it run
-	terminate             // ask it to end: SIGTERM to its process group
-	kill                  // end it: SIGKILL to its process group
+	Leave     Step = iota // let it run
+	Terminate             // ask it to end: SIGTERM to its process group
+	Kill                  // end it: SIGKILL to its process group
 )
 
 // outlook is what is known of the lock while the command runs.
@@ -26,11 +26,11 @@ type outlook struct {
 // Between SIGTERM and SIGKILL a command has a quarter of the TTL, roughly; what
 // is left after SIGKILL is for the kernel to tear a large process down.
 const (
-	termShare = 3  // a TTL's third is left: all attempts to extend have failed
-	killShare = 10 // a TTL's tenth is left
-	// graceShare bounds the time to end after a lock that is gone already, and
+	TermShare = 3  // a TTL's third is left: all attempts to extend have failed
+	KillShare = 10 // a TTL's tenth is left
+	// GraceShare bounds the time to end after a lock that is gone already, and
 	// may be somebody else's.
-	graceShare = 10
+	GraceShare = 10
 	lookShare  = 20
 )
 
@@ -40,23 +40,24 @@ const (
 //
 // It does not matter why the validity is not growing: nodes that are down, a
 // maximum hold, or a pause of fenlock itself, after which left is small or gone.
-func decide(o outlook) (do step, again time.Duration) {
-	untilKill := o.left - o.ttl/killShare
+func decide(o outlook) (do Step, again time.Duration) {
+	untilKill := o.left - o.ttl/KillShare
 	if o.gone && o.stopping {
-		untilKill = min(untilKill, o.ttl/graceShare-o.since)
+		untilKill = min(untilKill, o.ttl/GraceShare-o.since)
 	}
 	// Never long: timers stand still while the machine is suspended, the
 	// validity does not.
-	look := lookEvery(o.ttl)
+	look := LookEvery(o.ttl)
 	switch {
 	case untilKill <= 0:
-		return kill, look
+		return Kill, look
 	case o.stopping:
-		return leave, min(look, untilKill)
-	case o.gone, o.left <= o.ttl/termShare:
-		return terminate, min(look, untilKill)
+		return Leave, min(look, untilKill)
+	case o.gone, o.left <= o.ttl/TermShare:
+		return Terminate, min(look, untilKill)
 	}
-	return leave, min(look, o.left-o.ttl/termShare)
+	return Leave, min(look, o.left-o.ttl/TermShare)
 }
 
-func lookEvery(ttl time.Duration) time.Duration { return min(ttl/lookShare, time.Second) }
+// LookEvery is how often whoever watches a lock looks at the time.
+func LookEvery(ttl time.Duration) time.Duration { return min(ttl/lookShare, time.Second) }

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package main
+package watchdog
 
 import (
 	"math/rand/v2"
@@ -13,26 +13,26 @@ func TestDecide(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		o     outlook
-		do    step
+		do    Step
 		again time.Duration
 	}{
-		{"just taken", outlook{left: 9900 * ms}, leave, 500 * ms},
-		{"an extension is due", outlook{left: 6 * s}, leave, 500 * ms},
-		{"close to a third", outlook{left: 3400 * ms}, leave, 3400*ms - 10*s/3},
-		{"one nanosecond above a third", outlook{left: 10*s/3 + 1}, leave, 1},
-		{"a third", outlook{left: 10 * s / 3}, terminate, 500 * ms},
-		{"close to a tenth", outlook{left: 1100 * ms}, terminate, 100 * ms},
-		{"a tenth, and nothing was sent", outlook{left: s}, kill, 500 * ms},
-		{"paused until after the end", outlook{left: -time.Hour}, kill, 500 * ms},
-		{"stopping", outlook{left: 2 * s, stopping: true, since: s}, leave, 500 * ms},
-		{"stopping, close to a tenth", outlook{left: s + 1, stopping: true, since: 2 * s}, leave, 1},
-		{"stopping, a tenth", outlook{left: s, stopping: true, since: 2 * s}, kill, 500 * ms},
-		{"taken away", outlook{left: 6 * s, gone: true}, terminate, 500 * ms},
-		{"taken away late", outlook{left: 1200 * ms, gone: true}, terminate, 200 * ms},
-		{"taken away at a tenth", outlook{left: s, gone: true}, kill, 500 * ms},
-		{"taken away, in the grace", outlook{left: 5 * s, gone: true, stopping: true, since: 700 * ms}, leave, 300 * ms},
-		{"taken away, after the grace", outlook{left: 5 * s, gone: true, stopping: true, since: s}, kill, 500 * ms},
-		{"taken away while stopping", outlook{left: 2 * s, gone: true, stopping: true, since: 100 * ms}, leave, 500 * ms},
+		{"just taken", outlook{left: 9900 * ms}, Leave, 500 * ms},
+		{"an extension is due", outlook{left: 6 * s}, Leave, 500 * ms},
+		{"close to a third", outlook{left: 3400 * ms}, Leave, 3400*ms - 10*s/3},
+		{"one nanosecond above a third", outlook{left: 10*s/3 + 1}, Leave, 1},
+		{"a third", outlook{left: 10 * s / 3}, Terminate, 500 * ms},
+		{"close to a tenth", outlook{left: 1100 * ms}, Terminate, 100 * ms},
+		{"a tenth, and nothing was sent", outlook{left: s}, Kill, 500 * ms},
+		{"paused until after the end", outlook{left: -time.Hour}, Kill, 500 * ms},
+		{"stopping", outlook{left: 2 * s, stopping: true, since: s}, Leave, 500 * ms},
+		{"stopping, close to a tenth", outlook{left: s + 1, stopping: true, since: 2 * s}, Leave, 1},
+		{"stopping, a tenth", outlook{left: s, stopping: true, since: 2 * s}, Kill, 500 * ms},
+		{"taken away", outlook{left: 6 * s, gone: true}, Terminate, 500 * ms},
+		{"taken away late", outlook{left: 1200 * ms, gone: true}, Terminate, 200 * ms},
+		{"taken away at a tenth", outlook{left: s, gone: true}, Kill, 500 * ms},
+		{"taken away, in the grace", outlook{left: 5 * s, gone: true, stopping: true, since: 700 * ms}, Leave, 300 * ms},
+		{"taken away, after the grace", outlook{left: 5 * s, gone: true, stopping: true, since: s}, Kill, 500 * ms},
+		{"taken away while stopping", outlook{left: 2 * s, gone: true, stopping: true, since: 100 * ms}, Leave, 500 * ms},
 	} {
 		test.o.ttl = 10 * s
 		do, again := decide(test.o)
@@ -55,7 +55,7 @@ func TestDecideCountsBack(t *testing.T) {
 		ttl = max(ttl, 100*time.Millisecond).Truncate(time.Millisecond)
 		// The start of the command may come late, but not later than freshen
 		// lets it.
-		o := outlook{ttl: ttl, left: ttl/termShare + 1 + below(ttl/2)}
+		o := outlook{ttl: ttl, left: ttl/TermShare + 1 + below(ttl/2)}
 		goneAt := below(2 * ttl) // before now: o.left; beyond: never
 		var killed bool
 		for range 100_000 {
@@ -64,14 +64,14 @@ func TestDecideCountsBack(t *testing.T) {
 			if again <= 0 {
 				t.Fatalf("seed %d: %+v: look again after %v", seed, o, again)
 			}
-			if do == terminate && o.stopping {
+			if do == Terminate && o.stopping {
 				t.Fatalf("seed %d: %+v: asked twice", seed, o)
 			}
-			if do == kill {
+			if do == Kill {
 				killed = true
 				break
 			}
-			o.stopping = o.stopping || do == terminate
+			o.stopping = o.stopping || do == Terminate
 			// A signal or a SIGCHLD can come earlier than the timer.
 			pass := min(again, 1+below(again*2))
 			o.left -= pass

@@ -1,25 +1,24 @@
 //go:build linux || darwin || freebsd
 
-package main
+package watchdog
 
 import (
-	"os"
 	"testing"
 	"time"
 )
 
 // links returns both ends of a link.
-func links(t *testing.T) (ours, theirs *link) {
+func links(t *testing.T) (ours, theirs *Link) {
 	t.Helper()
-	a, b, err := socketPair()
+	a, b, err := Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end, f := range map[**link]*os.File{&ours: a, &theirs: b} {
-		if *end, err = newLink(f); err != nil {
+	for end, descriptor := range map[**Link]int{&ours: a, &theirs: b} {
+		if *end, err = NewLink(descriptor); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { (*end).conn.Close() })
+		t.Cleanup((*end).Close)
 	}
 	return ours, theirs
 }
@@ -27,9 +26,10 @@ func links(t *testing.T) (ours, theirs *link) {
 // A process that was stopped until after the deadline still says what it had to say.
 func TestAStoppedProcessLosesNoMessage(t *testing.T) {
 	a, b := links(t)
-	got := receive[news](b)
+	got := b.News()
 	for n := range uint64(3) {
-		if !a.sendWithin(-time.Second, news{Asks: n + 1}) {
+		message := News{Asks: n + 1}
+		if !a.send(-time.Second, message.fields) {
 			t.Fatalf("message %d was not sent", n+1)
 		}
 		if m := <-got; m.Asks != n+1 {
@@ -43,16 +43,16 @@ func TestAStoppedProcessLosesNoMessage(t *testing.T) {
 func TestNobodyReadsTheLink(t *testing.T) {
 	a, b := links(t)
 	sent := 0
-	for a.send(news{Say: string(make([]byte, 1000))}) {
+	for a.Report(News{Say: string(make([]byte, 1000))}) {
 		sent++
 	}
-	got := receive[news](b)
+	got := b.News()
 	for range sent {
 		if m := <-got; len(m.Say) != 1000 {
 			t.Fatalf("%+v", m)
 		}
 	}
-	if a.send(news{Asks: 1}) {
+	if a.Report(News{Asks: 1}) {
 		t.Error("sent behind half a message")
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package main
+package watchdog
 
 import (
 	"os"
@@ -11,8 +11,8 @@ import (
 
 // watchdog is the side of the link that asks.
 type watchdog struct {
-	link    *link
-	orders  <-chan order
+	link    *Link
+	orders  <-chan Order
 	signals <-chan os.Signal
 
 	question uint64
@@ -24,13 +24,13 @@ type watchdog struct {
 func (w *watchdog) ask() time.Duration {
 	w.question++
 	w.open, w.asked = true, clock.Now()
-	w.link.send(news{Asks: w.question})
+	w.link.Report(News{Asks: w.question})
 	return w.asked
 }
 
 // end returns the end of the validity by an answer, false if it is no answer to the
 // last question.
-func (w *watchdog) end(a *answer) (time.Duration, bool) {
+func (w *watchdog) end(a *Answer) (time.Duration, bool) {
 	if a.Asked != w.question || !w.open {
 		return 0, false
 	}

@@ -1,0 +1,33 @@
+//go:build linux || darwin || freebsd
+
+// Package processes is about the processes that this one has started, and what they have.
+// It needs little of the standard library, so that package watchdog can begin early.
+package processes
+
+import (
+	"strconv"
+	"syscall"
+)
+
+// Process is one of them.
+type Process struct {
+	Pid  int
+	Name string
+	Born string // tells it from one that has its id later
+}
+
+// String returns the process for people.
+func (p Process) String() string { return strconv.Itoa(p.Pid) + " (" + p.Name + ")" }
+
+// Reap reaps what has ended, and reports whether there are children left. A process
+// that adopts orphans has none if, and only if, all that it has ever started have ended.
+func Reap() (left bool) {
+	for {
+		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.EINTR, pid > 0:
+		default:
+			return err == nil
+		}
+	}
+}

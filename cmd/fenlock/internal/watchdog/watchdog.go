@@ -1,0 +1,108 @@
+//go:build linux || darwin || freebsd
+
+// Package watchdog is the process between fenlock and the command: the parent of the
+// command, which knows until when the lock is valid, and ends the command and what that has
+// started before somebody else can have the lock. It does so also when fenlock was killed, was
+// stopped, or waits for somebody to read what it prints.
+//
+// It is fenlock's own program under another name, and runs to its end when this package is
+// initialised. Go initialises packages in the order of their paths, after those that they
+// import: before any engine of fenlock's, as long as this one imports as little as it does.
+package watchdog
+
+import (
+	"errors"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
+	"github.com/fenlock/fenlock/node/clock"
+)
+
+// Name is what a program that imports this package is started as to be a watchdog. Its argument
+// is the descriptor of its end of the link: one that was free in fenlock, since what fenlock
+// was started with is the command's.
+const Name = "fenlock-watchdog"
+
+// comm is its name where no arguments are looked at, as by pkill; of at most 15
+// bytes. "pkill fenlock" has to miss it: of two that are killed or stopped at the same
+// moment, neither ends the command and what it started.
+const comm = "lock-watchdog"
+
+func init() {
+	if os.Args[0] != Name || len(os.Args) != 2 {
+		return
+	}
+	// The command is to die with its watchdog (Pdeathsig), but the kernel takes the
+	// *thread* that started it for its parent. All init functions run on the main thread
+	// (runtime.LockOSThread), which lives as long as the process.
+	os.Exit(run(os.Args[1]))
+}
+
+const exitUsage = 64 // EX_USAGE
+
+// run returns the exit status, which nobody looks at: what there is to say goes over the link.
+func run(argument string) int {
+	descriptor, err := strconv.Atoi(argument)
+	var l *Link
+	if err == nil && descriptor <= 2 {
+		err = syscall.EBADF // the command's stdin, stdout or stderr, and no link if it is a socket
+	}
+	if err == nil {
+		l, err = NewLink(descriptor)
+	}
+	if err != nil {
+		os.Stderr.WriteString("fenlock: " + Name + " is started by fenlock run\n")
+		return exitUsage
+	}
+	processes.Rename(comm)
+	// Signals are for the command, which has them from fenlock, or from who takes its
+	// parent for that. Caught, not ignored: the command would inherit that.
+	Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE)
+	signals := make(chan os.Signal, 64)
+	Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
+	processes.AdoptOrphans()
+	w := watchdog{link: l, orders: l.Orders(), signals: signals}
+	w.ask()
+	first, more := <-w.orders
+	if !more || first.Job == nil || first.Answer == nil {
+		return exitUsage
+	}
+	ttl := first.Job.TTL
+	end, _ := w.end(first.Answer)
+	if end-clock.Now() <= ttl/TermShare {
+		// fenlock or this process was paused. A command that would be stopped at
+		// once is not started.
+		l.Report(News{Failed: &Failed{Late: true}})
+		return 0
+	}
+	child, err := start(first.Job, func(text string) { l.Report(News{Say: text}) })
+	if err != nil {
+		var errno syscall.Errno
+		errors.As(err, &errno)
+		l.Report(News{Failed: &Failed{Errno: errno}})
+		return 0
+	}
+	l.Report(News{Started: child.pid})
+	prepareThreads() // not before: the command would wait for that
+	s := supervisor{ttl: ttl, child: child, watchdog: &w, end: end}
+	how, stopped := s.run()
+	over := Ended{How: how, Stopped: stopped}
+	if stopped {
+		over.Survivors = child.survivors()
+	}
+	l.Report(News{Ended: &over})
+	return 0
+}
+
+// Notify is signal.Notify for the signals that are not ignored: what was started
+// with nohup, or in the background of a script, stays so, and so does the command.
+func Notify(c chan<- os.Signal, signals ...os.Signal) {
+	for _, sig := range signals {
+		if !signal.Ignored(sig) {
+			signal.Notify(c, sig)
+		}
+	}
+}
