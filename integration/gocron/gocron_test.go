@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,6 +196,65 @@ func TestJobHearsOfTheLoss(t *testing.T) {
 	})
 }
 
+// What is lost before the work begins does not begin.
+func TestLostBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := memnode.New("n")
+		locks := locker(t, host(t, "a", node))
+		var r runs
+		hear := func(_ uuid.UUID, _ string, err error) { r.failed(err) }
+		every(t, scheduler(t, gocron.WithDistributedLocker(locks)), 0, locks.Work("report", r.run), gocron.WithEventListeners(
+			gocron.BeforeJobRuns(func(uuid.UUID, string) {
+				node.Crash()
+				time.Sleep(20 * time.Second)
+			}), gocron.AfterJobRunsWithError(hear)))
+		pass(time.Minute + 30*time.Second)
+		if tokens, errs := r.seen(); len(tokens) != 0 || len(errs) != 1 || !errors.Is(errs[0], fenlock.ErrLost) {
+			t.Errorf("the runs %v, %v", tokens, errs)
+		}
+	})
+}
+
+// Of two jobs of one name in a process, each has its own lock: the first one's was lost before its work began, and the second
+// has begun.
+func TestTwoJobsOfOneName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := memnode.New("n")
+		locks := locker(t, host(t, "a", node))
+		var r runs
+		work := locks.Work("report", r.run)
+		first, end := context.WithCancel(t.Context()) // as gocron has one for each job
+		defer end()
+		second, end := context.WithCancel(t.Context())
+		defer end()
+		lost, err := locks.Lock(first, "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		node.Crash()
+		pass(20 * time.Second)
+		node.Restart()
+		pass(fenlock.DefaultMaxTTL + time.Second)
+		held, err := locks.Lock(second, "report")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := work(first); !errors.Is(err, fenlock.ErrLost) || len(r.tokens) != 0 {
+			t.Errorf("the first: %v, %v", err, r.tokens)
+		}
+		lost.Unlock(first)
+		if err := work(second); err != nil || len(r.tokens) != 1 {
+			t.Errorf("the second: %v, %v", err, r.tokens)
+		}
+		if err := held.Unlock(second); err != nil {
+			t.Error(err)
+		}
+		if err := work(t.Context()); !errors.Is(err, fenlockgocron.ErrNotHeld) {
+			t.Errorf("afterwards: %v", err)
+		}
+	})
+}
+
 // Unlock waits until the lock is free, also after a shutdown, which ends its context.
 func TestUnlockAfterShutdown(t *testing.T) {
 	locks := locker(t, host(t, "a", memnode.New("n")))
@@ -230,6 +290,40 @@ func TestShutdownReleases(t *testing.T) {
 		}
 		if _, err := host(t, "b", node).TryAcquire(t.Context(), "report"); err != nil {
 			t.Errorf("after the shutdown: %v", err)
+		}
+	})
+}
+
+// A job that panics keeps its lock for the minimum hold, and no longer; nor does it keep an Elector from resigning.
+func TestPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := memnode.New("n")
+		locks := locker(t, host(t, "a", node))
+		elector, err := fenlockgocron.NewElector(host(t, "a", node), "scheduler")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- elector.Run(ctx) }()
+		synctest.Wait()
+		panics := func(context.Context, fence.Token) error { panic("a job") }
+		var recovered atomic.Int32
+		listen := gocron.WithEventListeners(gocron.AfterJobRunsWithPanic(func(uuid.UUID, string, any) { recovered.Add(1) }))
+		every(t, scheduler(t, gocron.WithDistributedLocker(locks)), 0, locks.Work("report", panics), listen)
+		every(t, scheduler(t, gocron.WithDistributedElector(elector)), time.Second, elector.Work(panics), listen)
+		pass(time.Minute + 4*time.Second)
+		other := host(t, "b", node)
+		if _, err := other.TryAcquire(t.Context(), "report"); !errors.Is(err, fenlock.ErrHeld) || recovered.Load() != 2 {
+			t.Errorf("%d panics, %v", recovered.Load(), err)
+		}
+		pass(2 * time.Second)
+		if _, err := other.TryAcquire(t.Context(), "report"); err != nil {
+			t.Errorf("after the minimum hold: %v", err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,7 +32,7 @@ type Locker struct {
 	opts  []fenlock.Option
 
 	mu   sync.Mutex
-	held map[string]*fenlock.Lock // by those whose work has not begun
+	held []*held // by those whose work has not begun
 }
 
 // NewLocker returns a Locker that keeps each lock for minHold at least, counted from when a job
@@ -43,7 +44,7 @@ func NewLocker(locks Locks, minHold time.Duration, opts ...fenlock.Option) (*Loc
 	if err := check(locks, "gocron", opts); err != nil {
 		return nil, err
 	}
-	return &Locker{locks: locks, opts: opts, held: map[string]*fenlock.Lock{}}, nil
+	return &Locker{locks: locks, opts: opts}, nil
 }
 
 // check refuses what every run would be skipped for, without anybody hearing of it.
@@ -63,33 +64,48 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held[key] = lock
-	return &held{l, lock}, nil
+	h := &held{l, ctx, lock}
+	l.held = append(l.held, h)
+	return h, nil
 }
 
-// take returns the lock of a run that begins, once: if it is lost, and the next run has begun, the
-// two have not the same.
-func (l *Locker) take(key string, only *fenlock.Lock) *fenlock.Lock {
+// begin returns the lock of a run that begins, once: if it is lost, and another run has begun, the two have not the same. Both may
+// be there by then, of one job or of two that have one name. Each job has a context, which it passes to Lock and
+// to its function, unless that has another one as its argument.
+func (l *Locker) begin(ctx context.Context, key string) *fenlock.Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lock := l.held[key]
-	if only != nil && lock != only {
+	named := func(h *held) bool { return h.lock.Name() == key }
+	i := slices.IndexFunc(l.held, func(h *held) bool { return named(h) && h.ctx == ctx })
+	if i < 0 {
+		i = slices.IndexFunc(l.held, named)
+	}
+	if i < 0 {
 		return nil
 	}
-	delete(l.held, key)
+	lock := l.held[i].lock
+	l.held = slices.Delete(l.held, i, i+1)
 	return lock
+}
+
+// end is for a run whose work may not have begun.
+func (l *Locker) end(h *held) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = slices.DeleteFunc(l.held, func(other *held) bool { return other == h })
 }
 
 // held is the lock of one run. It implements gocron.Lock.
 type held struct {
 	locker *Locker
+	ctx    context.Context // of the job
 	lock   *fenlock.Lock
 }
 
 // Unlock goes on when the scheduler was shut down, which ends ctx: Release takes two node timeouts at
 // most.
 func (h *held) Unlock(ctx context.Context) error {
-	h.locker.take(h.lock.Name(), h.lock)
+	h.locker.end(h)
 	return h.lock.Release(context.WithoutCancel(ctx))
 }
 
@@ -98,13 +114,13 @@ func (h *held) Unlock(ctx context.Context) error {
 // the lock is lost or out of validity. The token is for what work writes to.
 //
 // The function's error is work's, joined with the loss of the lock (fenlock.ErrLost, fenlock.ErrMaxHold); or
-// ErrNotHeld, and then work was not run.
+// ErrNotHeld, and then work was not run, as it is not if the lock was lost before.
 func (l *Locker) Work(name string, work func(ctx context.Context, token fence.Token) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		if work == nil {
 			return errNoWork
 		}
-		lock := l.take(name, nil)
+		lock := l.begin(ctx, name)
 		if lock == nil {
 			return fmt.Errorf("%w: %q (is that its gocron.WithName, and has its scheduler this Locker, and no Elector?)", ErrNotHeld, name)
 		}
@@ -117,6 +133,9 @@ var errNoWork = fmt.Errorf("%w: the function given to Work is nil", fenlock.ErrI
 // under runs work with a child of ctx that also ends with the lock, and joins its error with the
 // loss.
 func under(ctx, lock context.Context, work func(ctx context.Context) error) error {
+	if lock.Err() != nil { // since gocron took it: a listener of its has taken long, or the machine was suspended
+		return context.Cause(lock)
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	unlink := context.AfterFunc(lock, func() { cancel(context.Cause(lock)) })

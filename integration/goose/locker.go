@@ -57,7 +57,6 @@ type Locker struct {
 	locks Locks
 	name  string
 	opts  []fenlock.Option
-	turn  chan struct{} // full from Lock to Unlock
 
 	mu     sync.Mutex
 	held   *fenlock.Lock
@@ -74,7 +73,7 @@ func New(locks Locks, name string, opts ...fenlock.Option) (*Locker, error) {
 	if err := locks.Check(name, opts...); err != nil {
 		return nil, err
 	}
-	return &Locker{locks: locks, name: name, opts: opts, turn: make(chan struct{}, 1)}, nil
+	return &Locker{locks: locks, name: name, opts: opts}, nil
 }
 
 type contextKey struct{ locker *Locker }
@@ -86,7 +85,8 @@ func (l *Locker) Context(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithValue(ctx, contextKey{l}, cancel), func() { cancel(nil) }
 }
 
-// Lock implements lock.Locker. It waits until the lock is free, or ctx is done.
+// Lock implements lock.Locker. It waits until the lock is free, or ctx is done. If this Locker has lost the lock, and
+// is not unlocked yet, the error matches fenlock.ErrHeld at once.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error { return l.lock(ctx) }
 
 // SessionLock implements lock.SessionLocker, as Lock does.
@@ -101,37 +101,41 @@ func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.unlock(
 func (l *Locker) SessionUnlock(ctx context.Context, _ *sql.Conn) error { return l.unlock(ctx) }
 
 func (l *Locker) lock(ctx context.Context) error {
-	// goose lets the next one of a provider begin just before it unlocks.
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("fenlockgoose: lock %q: %w: %w", l.name, ctx.Err(), fenlock.ErrHeld)
-	}
 	held, err := l.locks.Acquire(ctx, l.name, l.opts...)
 	if err != nil {
-		<-l.turn
 		return err
 	}
+	if !l.take(ctx, held) { // what was lost is not unlocked, and its Unlock would release this one
+		held.Release(context.WithoutCancel(ctx))
+		return fmt.Errorf("%w: %q: this Locker has lost it, and what it was for goes on", fenlock.ErrHeld, l.name)
+	}
+	return nil
+}
+
+// take has Unlock release a lock, if there is no other one for it to release.
+func (l *Locker) take(ctx context.Context, held *fenlock.Lock) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.held != nil {
+		return false
+	}
 	l.held, l.unlink = held, func() bool { return true }
 	if cancel, ok := ctx.Value(contextKey{l}).(context.CancelCauseFunc); ok {
 		l.unlink = context.AfterFunc(held.Context(), func() { cancel(context.Cause(held.Context())) })
 	}
-	return nil
+	return true
 }
 
 func (l *Locker) unlock(ctx context.Context) error {
 	l.mu.Lock()
 	held, unlink := l.held, l.unlink
-	l.held = nil
+	l.held = nil // before the next one can have it
 	l.mu.Unlock()
 	if held == nil {
 		return fmt.Errorf("%w: %q is not locked", fenlock.ErrReleased, l.name)
 	}
 	unlink()
 	err := held.Release(ctx)
-	<-l.turn
 	if errors.Is(err, fenlock.ErrLost) || errors.Is(err, fenlock.ErrMaxHold) {
 		return err
 	}

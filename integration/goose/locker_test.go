@@ -136,18 +136,91 @@ func TestWaitEnds(t *testing.T) {
 		t.Error("it migrated without the lock")
 	}
 
-	// Within the process too.
-	ctx, cancel = context.WithCancel(t.Context())
-	cancel()
-	if err := holder.Lock(ctx, nil); !errors.Is(err, context.Canceled) || !errors.Is(err, fenlock.ErrHeld) {
-		t.Errorf("the same Locker: %v", err)
-	}
 	if err := holder.Unlock(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := p.Up(t.Context()); err != nil || !made(t, db) {
 		t.Errorf("when it is free: %v", err)
 	}
+}
+
+// Within a process, by one Locker, too.
+func TestWaitEndsInOneProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		migrations, _ := process(t, memnode.New("n"), fenlock.WithWait(10*time.Second))
+		if err := migrations.Lock(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := migrations.Lock(t.Context(), nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fenlock.ErrHeld) {
+			t.Errorf("bounded: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := migrations.SessionLock(ctx, nil); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, fenlock.ErrHeld) {
+			t.Errorf("by its context: %v", err)
+		}
+		if took := time.Since(began); took != 11*time.Second {
+			t.Errorf("they waited %v", took)
+		}
+		if err := migrations.Unlock(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		if err := migrations.Lock(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Two providers with one Locker, from several goroutines: goose begins the next one of a provider just before it unlocks.
+func TestOneLocker(t *testing.T) {
+	migrations, _ := process(t, memnode.New("n"))
+	db := open(t, filepath.Join(t.TempDir(), "db"))
+	db.SetMaxOpenConns(10)
+	var all sync.WaitGroup
+	for range 2 {
+		p := migrating(t, db, goose.WithLocker(migrations), func(context.Context) error { return nil })
+		for range 3 {
+			all.Go(func() {
+				for range 10 {
+					if _, err := p.Up(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	if !made(t, db) {
+		t.Error("nobody has migrated")
+	}
+}
+
+// Who has lost the lock, and migrates still, does not unlock that of the next one.
+func TestLostAndNotUnlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := memnode.New("n")
+		migrations, _ := process(t, node)
+		if err := migrations.Lock(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		node.Crash()
+		time.Sleep(fenlock.DefaultTTL)
+		node.Restart()
+		if err := migrations.Lock(t.Context(), nil); !errors.Is(err, fenlock.ErrHeld) {
+			t.Errorf("before it is unlocked: %v", err)
+		}
+		if err := migrations.Unlock(t.Context(), nil); !errors.Is(err, fenlock.ErrLost) {
+			t.Errorf("it was lost: %v", err)
+		}
+		if err := migrations.Lock(t.Context(), nil); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+		other, _ := process(t, node, fenlock.WithWait(time.Second))
+		if err := other.Lock(t.Context(), nil); !errors.Is(err, fenlock.ErrHeld) {
+			t.Errorf("another process: %v", err)
+		}
+	})
 }
 
 // A migration that runs when the lock is lost is rolled back.

@@ -64,6 +64,9 @@ type Driver struct {
 	name  string
 	opts  []fenlock.Option
 
+	open   context.Context // until Close
+	closed context.CancelFunc
+
 	mu   sync.Mutex
 	held *fenlock.Lock
 }
@@ -80,7 +83,13 @@ func New(driver database.Driver, locks Locks, name string, opts ...fenlock.Optio
 	if err := locks.Check(name, opts...); err != nil {
 		return nil, err
 	}
-	return &Driver{Driver: driver, locks: locks, name: name, opts: opts}, nil
+	return newDriver(driver, locks, name, opts), nil
+}
+
+func newDriver(driver database.Driver, locks Locks, name string, opts []fenlock.Option) *Driver {
+	d := &Driver{Driver: driver, locks: locks, name: name, opts: opts}
+	d.open, d.closed = context.WithCancel(context.Background())
+	return d
 }
 
 // Open implements database.Driver: what the wrapped driver opens is locked as well.
@@ -89,7 +98,7 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{Driver: opened, locks: d.locks, name: d.name, opts: d.opts}, nil
+	return newDriver(opened, d.locks, d.name, d.opts), nil
 }
 
 // Lock implements database.Driver. The error matches database.ErrLocked, and fenlock.ErrHeld, if somebody
@@ -100,19 +109,38 @@ func (d *Driver) Lock() error {
 	before := d.held
 	d.mu.Unlock()
 	if before != nil {
-		return fmt.Errorf("%w: %w: %q, by this driver", database.ErrLocked, fenlock.ErrHeld, d.name)
+		return d.byItself()
 	}
-	held, err := d.locks.Acquire(context.Background(), d.name, d.opts...)
+	held, err := d.locks.Acquire(d.open, d.name, d.opts...)
 	if errors.Is(err, fenlock.ErrHeld) {
 		return fmt.Errorf("%w: %w", database.ErrLocked, err)
 	}
 	if err != nil {
 		return err
 	}
+	if err := d.take(held); err != nil {
+		held.Release(context.Background())
+		return err
+	}
+	return nil
+}
+
+// take has Unlock release a lock, if it will be called, and for no other one.
+func (d *Driver) take(held *fenlock.Lock) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	switch {
+	case d.held != nil: // it is lost, and not unlocked
+		return d.byItself()
+	case d.open.Err() != nil:
+		return fmt.Errorf("%w: %q: the driver is closed", database.ErrLocked, d.name)
+	}
 	d.held = held
 	return nil
+}
+
+func (d *Driver) byItself() error {
+	return fmt.Errorf("%w: %w: %q, by this driver", database.ErrLocked, fenlock.ErrHeld, d.name)
 }
 
 // Unlock implements database.Driver. The error matches database.ErrNotLocked, or is the loss of the lock,
@@ -171,8 +199,9 @@ func (d *Driver) Drop() error {
 	return d.Driver.Drop()
 }
 
-// Close implements database.Driver. A lock that is still held is given back.
+// Close implements database.Driver. A lock that is still held is given back, and a Lock that waits ends.
 func (d *Driver) Close() error {
+	d.closed()
 	err := d.Driver.Close()
 	if unlocked := d.Unlock(); unlocked != nil && !errors.Is(unlocked, database.ErrNotLocked) {
 		err = errors.Join(err, unlocked)

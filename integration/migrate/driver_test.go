@@ -237,6 +237,83 @@ func TestCloseUnlocks(t *testing.T) {
 	}
 }
 
+// What waits in Lock when the driver is closed would get a lock that nobody gives back.
+func TestCloseEndsTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := memnode.New("n")
+		holder := process(t, node, fenlock.Observer{})
+		lock, err := holder.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := wrap(t, newMemory(func() {}), process(t, node, fenlock.Observer{}))
+		opened, err := d.Open("stub://") // has a wait of its own
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := migrating(t, d)
+		m.LockTimeout = time.Second // although the wait is longer
+		if err := m.Up(); !errors.Is(err, migrate.ErrLockTimeout) {
+			t.Errorf("Up: %v", err)
+		}
+		if source, database := m.Close(); source != nil || database != nil {
+			t.Error(source, database)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if lock, err = holder.TryAcquire(t.Context(), name); err != nil {
+			t.Fatalf("after Close: %v", err)
+		}
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Lock(); err == nil {
+			t.Error("it is closed")
+		}
+		if err := opened.Lock(); err != nil {
+			t.Errorf("what it had opened: %v", err)
+		}
+	})
+}
+
+// Of two that wait by one driver, the second does not get the lock that the first has lost: the first would unlock it.
+func TestLostAndNotUnlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := memnode.New("n")
+		holder := process(t, node, fenlock.Observer{})
+		lock, err := holder.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := wrap(t, newMemory(func() {}), process(t, node, fenlock.Observer{}), fenlock.WithWait(time.Minute))
+		got := make(chan error, 2)
+		for range 2 {
+			go func() { got <- d.Lock() }()
+		}
+		synctest.Wait()
+		if err := lock.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+		node.Crash()
+		time.Sleep(fenlock.DefaultTTL)
+		node.Restart()
+		if err := <-got; !errors.Is(err, database.ErrLocked) || !errors.Is(err, fenlock.ErrHeld) {
+			t.Errorf("the second: %v", err)
+		}
+		if err := d.Unlock(); !errors.Is(err, fenlock.ErrLost) {
+			t.Errorf("the first: %v", err)
+		}
+		if _, err := holder.TryAcquire(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Nobody wraps what cannot lock.
 func TestInvalid(t *testing.T) {
 	l := process(t, memnode.New("n"), fenlock.Observer{})
