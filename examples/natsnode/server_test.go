@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -111,10 +112,7 @@ func newCluster(t testing.TB) (all []*server) {
 	t.Helper()
 	var routes []string
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := freePort(t)
 		defer l.Close() // all are open until each has its own port
 		routes = append(routes, l.Addr().String())
 	}
@@ -124,6 +122,20 @@ func newCluster(t testing.TB) (all []*server) {
 		all = append(all, s)
 	}
 	return all // not started: the ports are free when this returns
+}
+
+// freePort listens on a port below those that the system gives to connections: one of them could be somebody's
+// by the time that the server starts.
+func freePort(t testing.TB) (l net.Listener) {
+	t.Helper()
+	var err error
+	for range 100 {
+		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(12_000))); err == nil {
+			return l
+		}
+	}
+	t.Fatal(err)
+	return nil
 }
 
 // connect connects as the package comment says, with more options if any.

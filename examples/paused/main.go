@@ -92,8 +92,9 @@ func play(out io.Writer, guarded bool) error {
 	}
 	say("  client 2 tries, and is told that the lock is held")
 
+	say("  client 1 asks its lock if it still holds: %t", lock1.Context().Err() == nil && lock1.Remaining() > 0)
 	nodeTime.Add(int64(time.Minute))
-	say("  client 1 is paused for a minute; its lease runs out")
+	say("  client 1 is paused for a minute, before it writes; its lease runs out")
 
 	lock2, err := client2.TryAcquire(ctx, "account")
 	if err != nil {
@@ -106,7 +107,7 @@ func play(out io.Writer, guarded bool) error {
 	}
 	say("  client 2 withdraws 50 and writes the balance, %d", account.balance)
 
-	say("  client 1 wakes up and asks its lock if it still holds: %t", lock1.Context().Err() == nil && lock1.Remaining() > 0)
+	say("  client 1 wakes up")
 	err = account.write(ctx, lock1.Token(), seen1-30)
 	switch {
 	case err == nil:
