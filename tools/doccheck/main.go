@@ -1,20 +1,19 @@
-// Command doccheck checks the Markdown documents below a folder: each Go block
-// that is a whole file must compile, each other Go block must be a piece of a Go file
-// that its document links to, word for word, so that it is compiled and run as that
-// is, and each relative link must lead to a file.
+// Command doccheck checks the Markdown documents below the repository's root:
 //
-// Run it inside the module whose dependencies the examples need.
+//   - each link to a file or an anchor leads there;
+//   - docs/README.md lists all documents;
+//   - each Go block that is a whole file compiles; each other one is a piece of a
+//     Go file that its document links to, word for word, and so is compiled and run;
+//   - the command lines in code blocks and in backticks can be run: fenlock's subcommands
+//     and flags by fenlock itself, make's targets, the packages and the tests of go;
+//   - tests named in backticks exist.
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
+
+	"github.com/fenlock/fenlock/tools/internal/docs"
 )
 
 func main() {
@@ -22,101 +21,59 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: doccheck FOLDER")
 		os.Exit(64)
 	}
-	problems, blocks, err := check(os.Args[1])
-	if err != nil {
+	c := &checker{root: os.Args[1], found: make(map[string]*docs.Document)}
+	if err := c.check(); err != nil {
 		fmt.Fprintln(os.Stderr, "doccheck:", err)
 		os.Exit(1)
 	}
-	for _, p := range problems {
+	for _, p := range c.problems {
 		fmt.Fprintln(os.Stderr, p)
 	}
-	if blocks == 0 {
-		fmt.Fprintln(os.Stderr, "doccheck: no Go block found: is this the right folder?")
-	}
-	if len(problems) > 0 || blocks == 0 {
+	if len(c.problems) > 0 {
 		os.Exit(1)
 	}
-	fmt.Printf("doccheck: %d Go blocks compile, or are pieces of what does\n", blocks)
+	fmt.Printf("doccheck: %d links, %d Go blocks, %d command lines and %d names of tests are right\n", c.links, c.blocks, c.commands, c.names)
 }
 
-var link = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+// checker goes through all documents.
+type checker struct {
+	root     string
+	problems []string
+	found    map[string]*docs.Document // by path
 
-// check returns what is wrong, and how many blocks were compiled.
-func check(root string) (problems []string, blocks int, err error) {
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (d.Name() == ".git" || d.Name() == "node_modules" || d.Name() == ".cache"):
-			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, ".md"):
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		var linked strings.Builder // all Go files that the document links to
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			file := filepath.Join(filepath.Dir(path), m[1])
-			if _, err := os.Stat(file); err != nil {
-				problems = append(problems, fmt.Sprintf("%s: the link to %s leads nowhere", path, m[1]))
-			} else if strings.HasSuffix(file, ".go") {
-				source, err := os.ReadFile(file)
-				if err != nil {
-					return err
-				}
-				linked.Write(source)
-			}
-		}
-		for line, block := range goBlocks(string(text)) {
-			blocks++
-			if !strings.HasPrefix(block, "package ") {
-				if !strings.Contains(linked.String(), block) {
-					problems = append(problems, fmt.Sprintf("%s:%d: the Go block is in no Go file that the document links to", path, line))
-				}
-				continue
-			}
-			if out, err := compile(block); err != nil {
-				problems = append(problems, fmt.Sprintf("%s:%d: the Go block does not compile:\n%s", path, line, out))
-			}
-		}
-		return nil
-	})
-	return problems, blocks, err
+	links, blocks, commands, names int
 }
 
-// goBlocks returns the Go blocks by line number.
-func goBlocks(text string) map[int]string {
-	blocks := make(map[int]string)
-	var block *strings.Builder
-	start := 0
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for n := 1; lines.Scan(); n++ {
-		line := lines.Text()
-		switch {
-		case block == nil && line == "```go":
-			block, start = new(strings.Builder), n
-		case block != nil && line == "```":
-			blocks[start] = block.String()
-			block = nil
-		case block != nil:
-			block.WriteString(line + "\n")
-		}
-	}
-	return blocks
-}
-
-func compile(source string) (output string, err error) {
-	folder, err := os.MkdirTemp("", "doccheck")
+func (c *checker) check() error {
+	all, err := docs.All(c.root)
 	if err != nil {
-		return "", err
+		return err
 	}
-	defer os.RemoveAll(folder)
-	file := filepath.Join(folder, "main.go")
-	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-		return "", err
+	if _, err := docs.ReadContents(c.root); err != nil {
+		c.problems = append(c.problems, err.Error())
 	}
-	out, err := exec.Command("go", "vet", file).CombinedOutput()
-	return string(out), err
+	for _, d := range all {
+		c.found[d.Path] = d
+	}
+	lines, err := newLines(c.root)
+	if err != nil {
+		return err
+	}
+	defer lines.close()
+	for _, d := range all {
+		c.checkLinks(d)
+		if err := c.checkGo(d); err != nil {
+			return err
+		}
+		c.checkLines(d, lines)
+	}
+	// A checker that finds nothing to check looks at the wrong folder, or is broken.
+	if c.links == 0 || c.blocks == 0 || c.commands == 0 || c.names == 0 {
+		return fmt.Errorf("%d links, %d Go blocks, %d command lines, %d names of tests found: is this the right folder?", c.links, c.blocks, c.commands, c.names)
+	}
+	return nil
+}
+
+func (c *checker) wrong(d *docs.Document, line int, format string, a ...any) {
+	c.problems = append(c.problems, fmt.Sprintf("%s:%d: %s", d.Path, line, fmt.Sprintf(format, a...)))
 }
