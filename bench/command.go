@@ -24,7 +24,9 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 	}
 	defer os.RemoveAll(folder)
 	program := filepath.Join(folder, "fenlock")
-	if output, err := exec.CommandContext(ctx, "go", "build", "-o", program, commandPackage).CombinedOutput(); err != nil {
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, commandPackage)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build
+	if output, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building %s: %w (this figure needs the source tree)\n%s", commandPackage, err, output)
 	}
 	// Its default file in a state folder of its own, whatever the environment says.

@@ -101,6 +101,24 @@ func TestCosts(t *testing.T) {
 			t.Errorf("redsync took %v with a server that answers %v late", least, b.size.delay)
 		}
 	})
+	t.Run("network", func(t *testing.T) {
+		who := []contender{fenlocks, redsyncs, floors}
+		r, _ := measure(ctx, t, b, runNetwork, who, len(who)*len(weathers)-1, 1)
+		for _, w := range weathers {
+			for _, c := range who {
+				s := r.samples[w.name][c.name]
+				if w.last.Cut && c.name == floors.name {
+					continue
+				}
+				if len(s) != r.cycles || slices.Min(s) < w.far*9/10 {
+					t.Errorf("%s, %s: %v, want %d, each of a round trip", w.name, c.name, s, r.cycles)
+				}
+			}
+		}
+		if s := r.samples["1 ms, one server always late"]["redsync"]; slices.Min(s) < lateBy {
+			t.Errorf("redsync, which waits for all servers, took %v with one that is %v late", slices.Min(s), lateBy)
+		}
+	})
 	t.Run("command", func(t *testing.T) {
 		r, _ := measure(ctx, t, b, runCommand, ourselves, 3, 1)
 		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts || slices.Min(r.fenlock) <= 0 || slices.Min(r.flock) <= 0 {

@@ -49,6 +49,7 @@ var figures = []measurement{
 	{"held", ourselves, figure(runHeld)},
 	{"memory", ourselves, figure(runMemory)},
 	{"slow", []contender{fenlocks, redsyncs, floors}, figure(runSlow)},
+	{"network", []contender{fenlocks, redsyncs, redsyncs2, floors}, figure(runNetwork)},
 	{"command", ourselves, figure(runCommand)},
 	{"listeners", listeners, figure(runListeners)},
 	{"kinds", kindsOfLocks, figure(runKinds)},
