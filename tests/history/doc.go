@@ -4,7 +4,7 @@
 // The file has a line of JSON with the Header and one for each Event, in the
 // order of time, which is the same for all processes: they run on one machine.
 //
-// Check checks the promises of README.md. An overlap of validity is excused by a
+// Check checks the promises of docs/promises.md. An overlap of validity is excused by a
 // fault that breaks a declared assumption, if it struck between the beginning of
 // the earlier acquisition and the later one. Nothing else is excused: the order of
 // tokens and the guarded resource rest on no clock. Most checkers are those of the

@@ -112,8 +112,8 @@ func TestSpans(t *testing.T) {
 		lock.Release(t.Context())
 		l.TryAcquire(ctx, "a")
 		r.wants(t, begin, "fenlock acquire from 0s to 1ms: outcome=acquired waited=false lock.name=a lock.token=N",
-			"fenlock hold from 1ms to 1ms: lock.name=a lock.token=N outcome=no_quorum: Error fenlock: release \"a\": no quorum: 3 of 3 nodes failed, 2 are needed",
-			"fenlock acquire from 2ms to 3ms: outcome=no_quorum waited=false lock.name=a: Error fenlock: acquire \"a\": no quorum: 2 of 3 nodes failed, 2 are needed")
+			"fenlock hold from 1ms to 1ms: lock.name=a lock.token=N outcome=no_quorum: Error fenlock: release \"a\": no quorum: 3 of 3 nodes are missing, 2 are needed",
+			"fenlock acquire from 2ms to 3ms: outcome=no_quorum waited=false lock.name=a: Error fenlock: acquire \"a\": no quorum: 2 of 3 nodes are missing, 2 are needed")
 	})
 }
 

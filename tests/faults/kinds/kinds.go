@@ -146,7 +146,7 @@ func Index(list []Kind, name string) int {
 	return slices.IndexFunc(list, func(k Kind) bool { return k.Name == name })
 }
 
-// The assumptions that faults break, as README.md declares them.
+// The assumptions that faults break, as docs/promises.md declares them.
 const (
 	sameRate   = "clocks run at about the same rate"
 	noEviction = "maxmemory-policy is noeviction"
