@@ -2,19 +2,24 @@
 # same targets as a person.
 SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
-MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples/natsnode fence/fencepgx integration/cron integration/gocron integration/goose integration/migrate integration/otel cmd/fenlock tests bench deploy/check
+MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples examples/natsnode fence/fencepgx integration/certmagic integration/cron integration/gocron integration/goose integration/migrate integration/otel cmd/fenlock tests bench deploy/check tools
 
-.PHONY: help build man setup test race interop search-three search-shared search-handover sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
-	verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy
+.PHONY: help build man site setup test race interop search-three search-shared search-handover search-given sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
+	version release release-check verify-release verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-drawings fix-tidy fix-docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-20s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Without cgo, which only looks up names: hosts that only a plugin of nsswitch.conf knows need it. It
+# has each start, of fenlock and of its watchdog, load the C library and make a thread more.
 build: ## the command, as bin/fenlock
-	cd cmd/fenlock && go build -o $(CURDIR)/bin/fenlock .
+	cd cmd/fenlock && CGO_ENABLED=0 go build -o $(CURDIR)/bin/fenlock .
 
 man: ## the manual pages, in bin/man
 	mkdir -p bin/man && cd cmd/fenlock && go run . man $(CURDIR)/bin/man
+
+site: ## the documents as a static site, in bin/site
+	@go run ./tools/site -out bin/site
 
 setup: ## install what the tests start, from the distribution's packages, if missing
 	@scripts/install-servers.sh
@@ -37,6 +42,9 @@ search-shared: ## explore names that are shared further than make test does
 search-handover: ## explore locks that are handed over further than make test does
 	SEARCH_HANDOVER=1 go test -count=1 -timeout 0 -run EveryInterleavingHandover -v ./internal/core
 
+search-given: ## explore names that are given at a release further than make test does
+	SEARCH_GIVEN=1 go test -count=1 -timeout 0 -run 'EveryInterleavingGiven|GivenExclusion' -v ./internal/core
+
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
 	go run ./internal/sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
 
@@ -58,30 +66,53 @@ bench: setup ## figures about speed and waiting, beside other lock libraries (BE
 bench-against: setup ## time and allocations of acquire + release, this tree against the revision REV
 	@scripts/bench-against.sh $(REV)
 
-verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs verify-clean ## everything that is checked without running tests
+verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs verify-clean verify-release release-check ## everything that is checked without running tests
 
 verify-fmt: ## gofmt has nothing to say
 	@files=$$($(GOFMT) -l) || exit 1; [ -z "$$files" ] || { echo "not formatted, run make fix-fmt:"; echo "$$files"; exit 1; }
 
 verify-vet: ## go vet, all modules
-	@for m in $(MODULES) tools; do (cd $$m && go vet ./...) || exit 1; done
+	@for m in $(MODULES); do (cd $$m && go vet ./...) || exit 1; done
 
 verify-staticcheck: ## staticcheck, all modules
-	@for m in $(MODULES) tools; do (cd $$m && go tool staticcheck ./...) || exit 1; done
+	@for m in $(MODULES); do (cd $$m && go tool staticcheck ./...) || exit 1; done
 
 verify-tidy: ## go.mod and go.sum of all modules are tidy
 	@scripts/tidy.sh --check
 
-verify-docs: ## the documents' Go code compiles, and their links lead somewhere
-	@cd cmd/fenlock && go run ../../tools/doccheck/main.go ../..
+verify-docs: ## documents whose code compiles, whose links lead somewhere and whose commands can be run, an API with comments and examples
+	@go run ./tools/draw --check docs/drawings
+	@go run ./tools/doccheck .
+	@go run ./tools/apicheck .
+	@go run ./tools/site -llms /dev/stdout | diff -u llms.txt - || { echo "llms.txt is not what its sources say: run make fix-docs"; exit 1; }
 
 verify-clean: ## the README's commands, go doc and go list leave a clean clone clean
 	@scripts/clean.sh
 
-fix: fix-fmt fix-tidy ## mend what verify finds, where a tool can
+verify-release: ## the release tool and the forge's workflows
+	@cd tools/release && GOWORK=off go vet ./... && GOWORK=off $$(go -C .. tool -n staticcheck) ./... && GOWORK=off go test ./... && GOWORK=off go tool actionlint -shellcheck= $(CURDIR)/.github/workflows/*.yml
+
+RELEASE := GOWORK=off go -C tools/release run .
+
+version: ## name VERSION in all go.mod, go.sum, go.work and CHANGELOG.md (docs/releasing.md)
+	@$(RELEASE) version "$(VERSION)"
+
+release: ## check VERSION, tag it here, and write what is published into dist (docs/releasing.md)
+	@$(RELEASE) make "$(VERSION)" $(CURDIR)/dist
+
+release-check: ## try a release of the files as they are, as users do: go install, go get, upgrades
+	@$(RELEASE) check $(VERSION)
+
+fix: fix-fmt fix-drawings fix-tidy fix-docs ## mend what verify finds, where a tool can
 
 fix-fmt:
 	@$(GOFMT) -w
 
+fix-drawings: ## the documents' drawings, from their words (docs/drawings/*.seq)
+	@cd tools && go run ./draw ../docs/drawings
+
 fix-tidy:
 	@scripts/tidy.sh
+
+fix-docs:
+	@go run ./tools/site -llms llms.txt

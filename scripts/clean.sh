@@ -14,7 +14,7 @@ unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GOWORK FENLOCK_NODES
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GOFLAGS=-buildvcs=false XDG_STATE_HOME=$tmp/state
 
 mkdir "$clone"
-tar -c --exclude=./.git --exclude=./.cache --exclude=./bin . | tar -x -C "$clone"
+tar -c --exclude=./.git --exclude=./.cache --exclude=./bin --exclude=./dist . | tar -x -C "$clone"
 cd "$clone"
 git init -q
 git add -A
@@ -44,7 +44,7 @@ try . go list all
 try . go tool -n staticcheck
 for module in $(find . -name go.mod -printf '%h\n' | sort); do
 	in=() # the workspace, unless it has not this module
-	[ "$module" = ./tools/etcd ] && in=(env GOWORK=off)
+	[[ $module = ./tools/etcd || $module = ./tools/release ]] && in=(env GOWORK=off)
 	try "$module" "${in[@]}" go list -m all
 	try "$module" "${in[@]}" go list -deps -test ./...
 done

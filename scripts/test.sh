@@ -69,7 +69,7 @@ for module in "$@"; do
 		tested . &
 		root=$!
 		;;
-	node/* | examples/* | fence/* | integration/*) pairs+=("$module") ;;
+	node/* | examples | examples/* | fence/* | integration/*) pairs+=("$module") ;;
 	*)
 		together
 		tested "$module" || status=1

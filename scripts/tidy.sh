@@ -23,6 +23,23 @@ for dir in $modules; do
 	drop+=("-dropreplace=$path")
 done
 
+# siblings takes the sums of siblings over from the first go.sum into the second, from
+# which "go mod tidy" has dropped them: they are of the version that was released, for
+# who builds a clone of its tag without the workspace (make version writes them).
+siblings() {
+	local ours=github.com/fenlock/fenlock
+	[ -s "$1" ] || return 0
+	touch "$2"
+	awk -v ours=$ours '
+		FNR == NR { if ($1 == ours || index($1, ours "/") == 1) kept = kept $0 "\n"; next }
+		$1 == ours || index($1, ours "/") == 1 { next }
+		!done && $1 > ours { printf "%s", kept; done = 1 }
+		{ print }
+		END { if (!done) printf "%s", kept }
+	' "$1" "$2" >"$tmp/siblings"
+	mv "$tmp/siblings" "$2"
+}
+
 status=0
 for dir in $modules; do
 	cp "$dir/go.mod" "$tmp/go.mod"
@@ -31,6 +48,7 @@ for dir in $modules; do
 	go mod edit "${replace[@]}" "$tmp/go.mod"
 	(cd "$dir" && GOWORK=off GOFLAGS=-mod=mod go mod tidy -modfile="$tmp/go.mod")
 	go mod edit "${drop[@]}" "$tmp/go.mod"
+	siblings "$dir/go.sum" "$tmp/go.sum"
 	[ -s "$tmp/go.sum" ] || rm -f "$tmp/go.sum"
 	for file in go.mod go.sum; do
 		if cmp -s "$tmp/$file" "$dir/$file" || { [ ! -e "$tmp/$file" ] && [ ! -e "$dir/$file" ]; }; then
