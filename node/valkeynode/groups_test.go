@@ -239,3 +239,34 @@ func TestSeveralReleasesWhereNothingMayBeGiven(t *testing.T) {
 		}
 	})
 }
+
+// A waiter counts what it finds leased to it: that is there only if the register has the number, whatever the
+// server refuses in the middle.
+func TestNothingIsGivenWithoutItsNumber(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		server.MarkAdmitted("fenlock:", time.Minute)
+		n := joined(t, server.URL(), time.Minute)
+		if _, err := subscribe(t, n, "a"); err != nil {
+			t.Fatal(err)
+		}
+		for _, denied := range []string{"set", "hset", "publish"} {
+			held := granted(t, n, denied)
+			waiter := node.Place{Waiter: clientName(0) + ":1", Stamp: 1}
+			server.Do("ZADD", "fenlock-line:fenlock:"+denied, "1", waiter.Waiter)
+			release := as(node.Release, held)
+			release.Next = 1_000_000
+			server.Do("ACL", "SETUSER", "default", "-"+denied)
+			if a, err := n.Do(bounded(t), release); err == nil {
+				t.Errorf("without %s: %+v", denied, a)
+			}
+			server.Do("ACL", "SETUSER", "default", "+"+denied)
+			asks := long(denied, "waits")
+			asks.Place = waiter
+			a, err := n.Do(bounded(t), as(node.Acquire, asks))
+			if register := server.Do("HGET", registersKey, fmt.Sprint(node.Stripe(denied))); err != nil || a.Given != 0 && a.Given.String() != register {
+				t.Errorf("without %s, %v was given, and the register is %s (%v)", denied, a.Given, register, err)
+			}
+		}
+	})
+}

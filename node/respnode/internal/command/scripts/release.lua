@@ -70,8 +70,9 @@ local function give(waiter, channel)
   --@promise
   local time = redis.call('TIME')
   local label = string.match(waiter, '^%d+:(.*)$', 34) or ''
-  redis.call('SET', lease, givenTo(waiter) .. text .. ':' .. label .. ' ' .. text, 'PX', 1000)
+  -- The register first: what the waiter finds leased to it counts, so no lease may be there without it.
   redis.call('HSET', KEYS[2], ARGV[5], text)
+  redis.call('SET', lease, givenTo(waiter) .. text .. ':' .. label .. ' ' .. text, 'PX', 1000)
   redis.call('PUBLISH', channel, string.match(waiter, '^%d+', 34) .. ' ' .. text .. ' ' .. time[1] .. string.format('%06d', time[2]))
   return true
 end
