@@ -110,7 +110,7 @@ func (a *Acquisition) promoted() {
 	}
 }
 
-// try makes an attempt, in the state trying.
+// try makes an attempt, in the state trying, unless the lock was given at the same moment.
 func (a *Acquisition) try() {
 	g := a.client.group
 	a.mu.Lock()
@@ -125,6 +125,11 @@ func (a *Acquisition) try() {
 		return
 	}
 	start := g.Env.Now()
+	if number, until, given := a.given.Best(len(g.Peers), start); given {
+		a.mu.Unlock()
+		a.take(number, until)
+		return
+	}
 	l := a.attempt()
 	a.mu.Unlock()
 	if a.waits {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// floorHandover is what a handover costs at the least, if it is the release that has the servers tell the waiter: a
+// script that writes a lease and publishes, on raw sockets, to a listener who counts what a majority has told. It is
+// no lock: nobody waits in a line, nothing is checked, no number is promised.
+type floorHandover struct {
+	pipeline *pipeline
+	call     *call
+	release  []byte
+	heard    chan error // a message, or why there are no more
+	conns    []net.Conn
+	wait     sync.WaitGroup
+}
+
+const floorRelease = `redis.call('SET', KEYS[1], ARGV[1], 'PX', 1000) redis.call('PUBLISH', ARGV[2], ARGV[3]) return 1`
+
+func openFloorHandover(b *bench) (*floorHandover, error) {
+	addresses := b.addresses()
+	p, err := newPipeline(addresses, majority(len(addresses)))
+	if err != nil {
+		return nil, err
+	}
+	channel := fmt.Sprintf("floor:%08x", rand.Uint32())
+	f := &floorHandover{pipeline: p, call: p.newCall(), heard: make(chan error, 2*len(addresses))}
+	var sha string
+	for i, s := range b.servers {
+		sha = fmt.Sprint(s.Do("SCRIPT", "LOAD", floorRelease))
+		if err := f.listen(addresses[i], channel); err != nil {
+			f.close()
+			return nil, err
+		}
+	}
+	// As long as fenlock's: a holder and a number, the waiter's number, and a clock.
+	holder, number := strings.Repeat("f", 32), "1795223736053373"
+	f.release = encode("EVALSHA", sha, "1", channel, holder+"#12#"+number+": "+number, channel, "12 "+number+" "+number)
+	return f, nil
+}
+
+// encode writes a command as the servers read it.
+func encode(words ...string) []byte {
+	out := fmt.Appendf(nil, "*%d\r\n", len(words))
+	for _, w := range words {
+		out = fmt.Appendf(out, "$%d\r\n%s\r\n", len(w), w)
+	}
+	return out
+}
+
+// listen subscribes, and returns when that is confirmed.
+func (f *floorHandover) listen(address, channel string) error {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	f.conns = append(f.conns, conn)
+	if _, err := conn.Write(encode("SUBSCRIBE", channel)); err != nil {
+		return err
+	}
+	// Each thing that is said comes by itself: nothing else is said before all have been heard.
+	said := make([]byte, 1024)
+	if n, err := conn.Read(said); err != nil || !strings.Contains(string(said[:n]), "subscribe") {
+		return fmt.Errorf("SUBSCRIBE: %q, %v", said[:n], err)
+	}
+	f.wait.Go(func() {
+		for {
+			n, err := conn.Read(said)
+			if err == nil && !strings.Contains(string(said[:n]), "message") {
+				err = fmt.Errorf("no message: %q", said[:n])
+			}
+			f.heard <- err
+			if err != nil {
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// measure returns the time from the release until a majority has told the waiter.
+func (f *floorHandover) measure(ctx context.Context, p pause) (took time.Duration, err error) {
+	p.sleep()
+	released := make(chan error, 1)
+	start := time.Now()
+	go func() { released <- f.pipeline.do(f.call, f.release) }()
+	for i := range f.conns {
+		select {
+		case err = <-f.heard:
+		case <-ctx.Done():
+			err = errors.New("the floor's handover has hung")
+		}
+		if err != nil {
+			return 0, err
+		}
+		if i+1 == majority(len(f.conns)) {
+			took = time.Since(start)
+		}
+	}
+	return took, <-released
+}
+
+func (f *floorHandover) close() {
+	f.pipeline.close()
+	for _, conn := range f.conns {
+		conn.Close()
+	}
+	f.wait.Wait()
+}
