@@ -12,10 +12,14 @@ import (
 
 // command is how long the command line takes to run a command that does nothing.
 type commandResult struct {
-	fenlock, flock []time.Duration // of each pair
+	fenlock, flock []time.Duration // of each round
+	floor          []time.Duration // starting what fenlock has to start, and nothing else
 }
 
-const commandPackage = "github.com/fenlock/fenlock/cmd/fenlock"
+const (
+	commandPackage = "github.com/fenlock/fenlock/cmd/fenlock"
+	floorPackage   = "github.com/fenlock/fenlock/bench/starts"
+)
 
 func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, error) {
 	folder, err := os.MkdirTemp("", "fenlock-bench-")
@@ -23,11 +27,17 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	program := filepath.Join(folder, "fenlock")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, commandPackage)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build
-	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building %s: %w (this figure needs the source tree)\n%s", commandPackage, err, output)
+	program, floor := filepath.Join(folder, "fenlock"), filepath.Join(folder, "starts")
+	for output, source := range map[string]string{program: commandPackage, floor: floorPackage} {
+		build := exec.CommandContext(ctx, "go", "build", "-o", output, source)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build
+		if text, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("building %s: %w (this figure needs the source tree)\n%s", source, err, text)
+		}
+	}
+	nothing, err := exec.LookPath("true")
+	if err != nil {
+		return nil, err
 	}
 	// Its default file in a state folder of its own, whatever the environment says.
 	environment := []string{"XDG_STATE_HOME=" + filepath.Join(folder, "state")}
@@ -36,15 +46,16 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 			environment = append(environment, variable)
 		}
 	}
-	commands := [2][]string{
+	commands := [3][]string{
 		{program, "run", "bench", "--", "true"},
 		{"flock", filepath.Join(folder, "flock"), "true"},
+		{floor, nothing},
 	}
 	r := &commandResult{}
-	samples := [2]*[]time.Duration{&r.fenlock, &r.flock}
-	for pair := range b.size.starts + 1 {
+	samples := [len(commands)]*[]time.Duration{&r.fenlock, &r.flock, &r.floor}
+	for round := range b.size.starts + 1 {
 		for k := range commands {
-			which := (pair + k) % 2
+			which := (round + k) % len(commands)
 			cmd := exec.CommandContext(ctx, commands[which][0], commands[which][1:]...)
 			cmd.Env = environment
 			start := time.Now()
@@ -53,7 +64,7 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 			if err != nil {
 				return nil, fmt.Errorf("%q: %w: %s", commands[which], err, output)
 			}
-			if pair > 0 { // the first one makes the files
+			if round > 0 { // the first one makes the files
 				*samples[which] = append(*samples[which], d)
 			}
 		}
@@ -64,8 +75,8 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 func (r *commandResult) report(b *bench) *table {
 	t := &table{
 		title:  "command: a lock around a command that does nothing, fenlock run NAME -- true and flock FILE true",
-		method: fmt.Sprintf("%d pairs, in turns; fenlock's lock is in a SQLite file, its default", len(r.fenlock)),
-		header: []string{"", "median", "p10", "p90"},
+		method: fmt.Sprintf("%d rounds, in turns; fenlock's lock is in a SQLite file, its default; the floor is a Go program that starts itself, which starts true, and takes no lock", len(r.fenlock)),
+		header: []string{"", "median", "p10", "p90", "÷ flock"},
 	}
 	var differences []time.Duration
 	for i := range r.fenlock {
@@ -74,8 +85,8 @@ func (r *commandResult) report(b *bench) *table {
 	for _, row := range []struct {
 		name string
 		s    []time.Duration
-	}{{"fenlock run", r.fenlock}, {"flock", r.flock}, {"difference of a pair", differences}} {
-		t.row(row.name, millis(median(row.s)), millis(percentile(row.s, 0.1)), millis(percentile(row.s, 0.9)))
+	}{{"fenlock run", r.fenlock}, {"flock", r.flock}, {"floor", r.floor}, {"fenlock run - flock", differences}} {
+		t.row(row.name, millis(median(row.s)), millis(percentile(row.s, 0.1)), millis(percentile(row.s, 0.9)), spread(ratios(row.s, r.flock)))
 	}
 	limit := median(r.flock)*3/2 + 10*time.Millisecond
 	t.target(median(r.fenlock) <= limit, "fenlock's median is at most 1.5 times flock's and 10 ms = %s: it is %s", millis(limit), millis(median(r.fenlock)))
