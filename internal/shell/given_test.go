@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,13 +14,13 @@ import (
 // heldEnv keeps what is to run soon, as a scheduler may, once it is told to.
 type heldEnv struct {
 	*bubbleEnv
-	keeps bool
-	kept  []func()
+	keeps atomic.Bool
+	kept  chan func()
 }
 
 func (e *heldEnv) Go(f func()) {
-	if e.keeps {
-		e.kept = append(e.kept, f)
+	if e.keeps.Load() {
+		e.kept <- f
 		return
 	}
 	e.bubbleEnv.Go(f)
@@ -28,11 +29,11 @@ func (e *heldEnv) Go(f func()) {
 // countingPeer answers before Start returns, and counts.
 type countingPeer struct {
 	*faultyPeer
-	sent map[node.Op]int
+	sent *atomic.Int32
 }
 
 func (p *countingPeer) Start(_ context.Context, r node.Request, _ time.Duration, call node.Call) {
-	p.sent[r.Op]++
+	p.sent.Add(1)
 	call.Done(p.node.Do(context.Background(), r))
 }
 
@@ -40,14 +41,14 @@ func (p *countingPeer) Start(_ context.Context, r node.Request, _ time.Duration,
 func TestGivenWhenItIsTimeToAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 8 * time.Second
-		env := &heldEnv{bubbleEnv: &bubbleEnv{start: time.Now(), epoch: time.Hour}}
-		sent := map[node.Op]int{}
+		env := &heldEnv{bubbleEnv: &bubbleEnv{start: time.Now(), epoch: time.Hour}, kept: make(chan func(), 10)}
+		var sent [2]atomic.Int32
 		var configs [2]Config
 		for range 3 {
 			n := memnode.New("node")
 			for k := range configs {
 				p := &faultyPeer{node: n.Share(), sync: true, queues: true, listens: func() (time.Duration, error) { return 0, nil }}
-				configs[k].Peers = append(configs[k].Peers, &countingPeer{p, [2]map[node.Op]int{{}, sent}[k]})
+				configs[k].Peers = append(configs[k].Peers, &countingPeer{p, &sent[k]})
 			}
 		}
 		configs[0].Env, configs[1].Env = env.bubbleEnv, env
@@ -64,28 +65,24 @@ func TestGivenWhenItIsTimeToAsk(t *testing.T) {
 		<-holder.over
 		clients[1].Acquire(&second, t.Context(), "orders", clients[1].Terms(), waiter)
 		synctest.Wait()
-		env.keeps = true
-		for range 100 { // until it is about to ask again
-			time.Sleep(100 * time.Millisecond)
-			synctest.Wait()
-			if len(env.kept) > 0 {
-				break
-			}
-		}
-		if len(env.kept) != 1 {
-			t.Fatalf("%d functions are to run, want that which asks again", len(env.kept))
+		env.keeps.Store(true)
+		var asks func()
+		select {
+		case asks = <-env.kept:
+		case <-time.After(10 * time.Second):
+			t.Fatal("it does not ask again")
 		}
 		first.Lock().Release(false)
 		<-holder.free
 		synctest.Wait()
-		env.keeps = false
-		clear(sent)
-		env.kept[0]()
+		env.keeps.Store(false)
+		before := sent[1].Load()
+		asks()
 		if f := <-waiter.over; f.Failed() || !second.Lock().Given() {
 			t.Errorf("it was not given the lock: %+v", f)
 		}
-		if len(sent) > 0 {
-			t.Errorf("it has sent %v", sent)
+		if n := sent[1].Load() - before; n > 0 {
+			t.Errorf("it has sent %d requests", n)
 		}
 		second.Lock().Release(false)
 		<-waiter.free
