@@ -160,6 +160,8 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 func (l *Lock) take(g *group, of owner, name string, terms *Terms, holder node.Holder, number fence.Token, until time.Duration, values context.Context, start time.Duration) {
 	l.init(g, of, name, terms, values, start)
 	l.holder, l.given = holder, true
+	// Its first extension is due in a moment, and is not needed if the lock is held for less.
+	l.ticking.early = min(l.ticking.early, rule.ReservationTTL/100)
 	l.mu.Lock()
 	l.attempt = g.Rules.Given(&l.own, values, holder, l.params(0), number, until)
 	l.settle(start)
@@ -169,7 +171,7 @@ func (l *Lock) take(g *group, of owner, name string, terms *Terms, holder node.H
 
 func (l *Lock) init(g *group, of owner, name string, terms *Terms, values context.Context, start time.Duration) {
 	l.group, l.of, l.name, l.terms, l.values, l.start = g, of, name, terms, values, start
-	l.ticking.of, l.ticking.early = l, terms.TTL/400
+	l.ticking.of, l.ticking.early = l, terms.TTL/100
 	l.peers = make([]peerState, len(g.Peers))
 }
 
