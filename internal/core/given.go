@@ -15,8 +15,8 @@ import (
 // gives is granted once. So this is an attempt as any other, whose acquires were carried out late, and
 // which is given up if the numbers differ.
 
-// Given is what nodes have given to a waiter. The zero Given is nothing. It is a plain value. Not safe for
-// concurrent use.
+// Given is what nodes have given to a waiter. The zero Given is nothing; so is nil, of which all may be asked, but which
+// is told nothing. It is a plain value. Not safe for concurrent use.
 type Given struct {
 	nodes [MaxNodes]gift
 	taken fence.Token // what has become a lock
@@ -89,6 +89,9 @@ func (g *Given) have(n *gift, number fence.Token, until time.Duration) {
 // taken. From now on nothing up to this number counts, of no node: the holder of what was given is the same on all of them,
 // and the release of it may be carried out long after that holder has extended.
 func (g *Given) Back(node int) fence.Token {
+	if g == nil {
+		return 0
+	}
 	n := &g.nodes[node]
 	number := max(n.number, n.told) // the one before it is gone, then
 	if number <= n.back || number == g.taken {
@@ -101,6 +104,9 @@ func (g *Given) Back(node int) fence.Token {
 // Best returns the number that a quorum of nodes has given, and until when the leases of one are there, if there
 // is time enough left of that to extend them: who hears late gives back, and asks.
 func (g *Given) Best(nodes int, now time.Duration) (number fence.Token, until time.Duration, ok bool) {
+	if g == nil {
+		return 0, 0, false
+	}
 	var ends [MaxNodes]time.Duration
 	var back fence.Token
 	for i := range nodes {
@@ -128,7 +134,12 @@ func (g *Given) Best(nodes int, now time.Duration) (number fence.Token, until ti
 func (g *Given) Take(number fence.Token) { g.taken = number }
 
 // Taken returns the number of what has become the lock, 0 if nothing has.
-func (g *Given) Taken() fence.Token { return g.taken }
+func (g *Given) Taken() fence.Token {
+	if g == nil {
+		return 0
+	}
+	return g.taken
+}
 
 // NewGiven starts the tenure of a lock that was given: with the number that a quorum has told, which is its
 // token, and the validity, which is short: the first extension is due in a 32nd of that, so that a lock which is held for a

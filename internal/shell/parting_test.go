@@ -24,7 +24,7 @@ func TestPartingKeepsTheLock(t *testing.T) {
 	} {
 		w := &waiter{name: "orders", at: node.Place{Waiter: client + ":7:me", Stamp: 5}}
 		if c.taken {
-			w.given.Take(9)
+			w.gifts().Take(9)
 		}
 		if c.ended {
 			w.part(c.goes)

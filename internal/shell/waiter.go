@@ -23,9 +23,9 @@ type waiter struct {
 	at      node.Place // once it is in the queues
 	waiting bool
 	retry   Retry
-	own     core.Retry // behind retry
-	given   core.Given
-	parted  bool // its lock has ended
+	own     core.Retry  // behind retry
+	given   *core.Given // once a node has refused, or given something: most locks are nobody's gift
+	parted  bool        // its lock has ended
 }
 
 // hurried is told, without the mutex, that it may be time to try again.
@@ -67,6 +67,14 @@ func (w *waiter) inQueue() bool {
 	return w.at.Waiter != ""
 }
 
+// gifts is what it is given, with the mutex held.
+func (w *waiter) gifts() *core.Given {
+	if w.given == nil {
+		w.given = new(core.Given)
+	}
+	return w.given
+}
+
 // notified takes a node's notice, and reports whether the wait goes on.
 func (w *waiter) notified(i int, n node.Notice, now time.Duration) bool {
 	w.mu.Lock()
@@ -75,7 +83,7 @@ func (w *waiter) notified(i int, n node.Notice, now time.Duration) bool {
 		return false
 	}
 	if n.Number != 0 {
-		w.given.Told(i, n.Number, n.Clock, now)
+		w.gifts().Told(i, n.Number, n.Clock, now)
 	}
 	w.retry.Notified(i, now)
 	w.mu.Unlock()
@@ -90,7 +98,7 @@ func (w *waiter) refused(i int, asked, now time.Duration, a node.Answer) {
 	if a.Clock <= 0 {
 		return // it keeps no queue
 	}
-	w.given.Refused(i, asked, a.Clock, a.Given, a.Remaining)
+	w.gifts().Refused(i, asked, a.Clock, a.Given, a.Remaining)
 	if a.Given != 0 {
 		w.retry.Notified(i, now)
 	}
