@@ -20,8 +20,11 @@ const (
 
 	writeBuffer = 32 << 10 // a whole batch is written at once; replies are short
 
-	pingInterval = time.Second     // on an idle connection
-	connTimeout  = 2 * time.Second // after which a silent connection is closed
+	// How soon a connection is closed whose other end is silent: this long after a request that nothing
+	// was answered since (silence.go), and where nothing was asked, after a ping.
+	silence      = 3 * time.Second
+	pingInterval = 5 * time.Second // of an idle connection; each costs both ends more than a waiter does
+	connTimeout  = 2 * time.Second // of a ping, and of all that is said when a connection is made
 )
 
 var errNotYet = errors.New("not connected yet")

@@ -240,12 +240,12 @@ func (c *Conn) cut() {
 }
 
 // giveBack frees a slot. A request that was given up is still in the ring, until
-// its answer comes or the library closes the connection, which has answered
-// nothing for connTimeout by then.
+// its answer comes or the connection is closed, which has answered nothing for as long as
+// silence by then.
 func (c *Conn) giveBack(ctx context.Context) {
 	if ctx.Err() == nil {
 		<-c.slots
 		return
 	}
-	time.AfterFunc(connTimeout+2*pingInterval, func() { <-c.slots })
+	time.AfterFunc(silence+time.Second, func() { <-c.slots })
 }

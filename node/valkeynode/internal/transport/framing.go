@@ -1,8 +1,11 @@
 package transport
 
 import (
+	"errors"
 	"net"
+	"os"
 	"sync/atomic"
+	"time"
 )
 
 // framed is a connection whose replies are checked before the client library sees
@@ -24,6 +27,7 @@ type framed struct {
 	explain func(error) error // says why the server has not said a word
 	replied atomic.Bool
 	asked   asked
+	quiet   quiet
 	request requestScan
 	reply   replyScan
 
@@ -64,10 +68,14 @@ func (f *framed) receive() error {
 	f.received = copy(f.in[:], f.in[f.checked:f.received])
 	f.from, f.checked = 0, 0
 	n, err := f.Conn.Read(f.in[f.received:])
+	if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && f.quiet.again(f.Conn) {
+		n, err = f.Conn.Read(f.in[f.received:])
+	}
 	f.received += n
 	if n > 0 {
 		f.replied.Store(true)
 		checked, bad := f.reply.scan(f.in[:f.received])
+		f.quiet.heard(f.Conn, &f.asked)
 		if bad != nil {
 			f.received = 0
 			f.Conn.Close()
@@ -88,9 +96,22 @@ func (f *framed) Write(p []byte) (int, error) {
 		f.Conn.Close()
 		return 0, err
 	}
+	f.quiet.wrote(f.Conn, &f.asked)
 	n, err := f.Conn.Write(p)
 	if err != nil && !f.replied.Load() {
 		err = f.explain(err)
 	}
 	return n, err
+}
+
+// SetDeadline implements net.Conn.
+func (f *framed) SetDeadline(t time.Time) error {
+	f.quiet.leave(t)
+	return f.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline implements net.Conn.
+func (f *framed) SetReadDeadline(t time.Time) error {
+	f.quiet.leave(t)
+	return f.Conn.SetReadDeadline(t)
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 )
 
 // pieces is a connection on which a text comes, so many bytes at a time.
@@ -27,6 +28,8 @@ func (p *pieces) Read(b []byte) (int, error) {
 	p.text = p.text[n:]
 	return n, nil
 }
+
+func (p *pieces) SetReadDeadline(time.Time) error { return nil }
 
 func (p *pieces) Close() error {
 	p.text = nil

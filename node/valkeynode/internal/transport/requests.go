@@ -23,7 +23,8 @@ type asked struct {
 	mu      sync.Mutex
 	waiting []expected
 	head    int
-	resp2   bool // the server knows no RESP3
+	popped  uint64 // how many were answered
+	resp2   bool   // the server knows no RESP3
 }
 
 func (a *asked) push(e expected) error {
@@ -49,10 +50,18 @@ func (a *asked) first() expected {
 	return a.waiting[a.head]
 }
 
+// answered returns how many were, and whether all of them.
+func (a *asked) answered() (n uint64, all bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.popped, a.head == len(a.waiting)
+}
+
 func (a *asked) pop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.head++
+	a.popped++
 	if a.head == len(a.waiting) {
 		a.waiting, a.head = a.waiting[:0], 0
 	}
