@@ -12,7 +12,7 @@ import (
 
 // talk has a server and a client at the ends of a pipe, on a fake clock. The client's Read runs all the time; what it
 // ends with, and when, is returned once the server's part is over, or after a day.
-func talk(t *testing.T, server func(conn net.Conn, ask func())) (ended error, after time.Duration) {
+func talk(t *testing.T, server func(conn net.Conn, ask func())) (after time.Duration, ended error) {
 	synctest.Test(t, func(t *testing.T) {
 		there, here := net.Pipe()
 		f := newFramed(here, plainly)
@@ -37,7 +37,7 @@ func talk(t *testing.T, server func(conn net.Conn, ask func())) (ended error, af
 			<-done
 		}
 	})
-	return ended, after
+	return after, ended
 }
 
 const answer = "+PONG\r\n"
@@ -109,7 +109,7 @@ func TestSilence(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ended, after := talk(t, c.server)
+			after, ended := talk(t, c.server)
 			if c.ends == 0 && after < 24*time.Hour || c.ends > 0 && (after != c.ends || !errors.Is(ended, os.ErrDeadlineExceeded)) {
 				t.Errorf("ended after %v: %v; want %v", after, ended, c.ends)
 			}
