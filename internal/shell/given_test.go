@@ -84,6 +84,9 @@ func TestGivenWhenItIsTimeToAsk(t *testing.T) {
 		if n := sent[1].Load() - before; n > 0 {
 			t.Errorf("it has sent %d requests", n)
 		}
+		if early := second.Lock().ticking.early; early > 10*time.Millisecond {
+			t.Errorf("its first extension, which is due after 31 ms, may come %v before", early)
+		}
 		second.Lock().Release(false)
 		<-waiter.free
 	})
