@@ -1,8 +1,8 @@
 //go:build linux || darwin || freebsd
 
-// Command starts is the floor of fenlock run: it starts itself, as fenlock does to have a
+// Command starts is the floor of fenlock run as it is: it starts itself, as fenlock does to have a
 // watchdog, and that starts a command and waits for it. It takes no lock, opens no file and
-// imports next to nothing, so no program in Go with a watchdog of its own takes less.
+// imports next to nothing. Only who starts the two beside each other can take less.
 package main
 
 import (
