@@ -299,8 +299,8 @@ func TestProcessThatIsKilled(t *testing.T) {
 	url := fresh()
 	n := open(t, url)
 	admit(t, n)
+	must(t, n, request(node.Acquire, "behind", "2", time.Minute), node.Granted) // before it could
 	dead, end := child(t, url)
-	must(t, n, request(node.Acquire, "behind", "2", time.Minute), node.Granted)
 	eventually(t, func() error { // it holds one, and waits for the other
 		l, err := n.Inspect(t.Context(), "child")
 		if err != nil || !l.Leased {
