@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// silence is how soon a connection is closed whose server answers nothing: this long after a request that
+// nothing was answered since.
+const silence = 3 * time.Second
+
 // quiet has a connection end, by its deadline for reading, whose server answers nothing for as long as silence
 // while something is asked. The library notices that by a ping each second, or not at all: with many
 // connections that are idle, or as good as that, the pings were most of what they cost. The zero quiet is
