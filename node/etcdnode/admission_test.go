@@ -218,6 +218,11 @@ func TestSetBack(t *testing.T) {
 	held := request(node.Acquire, "a", "1", 2*time.Second)
 	became(t, n, held, node.Granted)
 	must(t, other, request(node.Acquire, "a", "2", time.Second), node.Held)
+	for range 10 { // more than is written before anybody is answered: etcd leases that end, for one
+		work := request(node.Acquire, "work", "2", time.Second)
+		must(t, other, work, node.Granted)
+		must(t, other, as(node.Release, work), node.Granted)
+	}
 	m.Stop()
 	if err := errors.Join(os.RemoveAll(m.Data()), os.Rename(backup+"/data", m.Data())); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -240,6 +241,28 @@ func TestHostileAnswers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// One change is lost, and the next takes its place: what a write has for a revision was heard of already.
+func TestOneLostChange(t *testing.T) {
+	t.Parallel()
+	e := testserver.StartEtcd(t, 1)
+	var lost atomic.Int64
+	l := startLiar(t, e, func(_, reply any, err error) (any, error) {
+		if a, ok := reply.(*pb.TxnResponse); ok && err == nil {
+			a.Header.Revision -= lost.Load()
+		}
+		return reply, err
+	})
+	n := open(t, "etcd://"+l.addr)
+	admit(t, n)
+	r := request(node.Acquire, "a", "1", time.Minute)
+	must(t, n, r, node.Granted)
+	must(t, n, as(node.Extend, r), node.Granted)
+	lost.Store(1)
+	if a, err := n.Do(within(t, 10*time.Second), as(node.Extend, r)); err == nil || !strings.Contains(err.Error(), "set back from revision") {
+		t.Errorf("answered %+v, %v", a, err)
 	}
 }
 

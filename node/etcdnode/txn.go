@@ -3,6 +3,7 @@ package etcdnode
 import (
 	"context"
 	"errors"
+	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -63,6 +64,16 @@ func (t txn) fits(a *pb.TxnResponse) bool {
 	return true
 }
 
+// wrote reports whether anything was changed, which has given the store a new revision.
+func (o outcome) wrote() bool { return wrote((*pb.TxnResponse)(o.TxnResponse)) }
+
+func wrote(a *pb.TxnResponse) bool {
+	return slices.ContainsFunc(a.Responses, func(r *pb.ResponseOp) bool {
+		inner := r.GetResponseTxn()
+		return r.GetResponsePut() != nil || r.GetResponseDeleteRange().GetDeleted() > 0 || inner != nil && wrote(inner)
+	})
+}
+
 // commit sends a transaction, once, to a member that is connected. An error that does not
 // match node.ErrNotSent leaves it open whether it was carried out.
 func (n *Node) commit(ctx context.Context, t txn) (outcome, error) {
@@ -78,6 +89,9 @@ func (n *Node) commit(ctx context.Context, t txn) (outcome, error) {
 		floor := n.voting.floor()
 		o, err := t.send(ctx, clientv3.NewKV(c))
 		if err == nil {
+			if o.wrote() {
+				floor++ // what it has written is later than all that was heard of before
+			}
 			return o, n.voting.hear(o.Header, floor)
 		}
 		if hangs(err) || is(err, rpctypes.ErrGRPCNotSupportedForLearner) {
