@@ -167,6 +167,8 @@ func (z *ZooKeeper) startOnPort() error {
 	}
 	args := []string{"-cp", zookeeperJars(), "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
 		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Djava.net.preferIPv4Stack=true", "-Dzookeeper.extendedTypesEnabled=false",
+		// An election that began badly goes on after a second, and not after up to a minute.
+		"-Dzookeeper.fastleader.maxNotificationInterval=1000",
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file}
 	return z.start(args, z.serves)
 }

@@ -89,10 +89,14 @@ func (e *ensemble) number(z *testserver.ZooKeeper) int {
 // settled waits until all servers serve.
 func (e *ensemble) settled() {
 	e.t.Helper()
-	for range 600 {
+	var modes []string
+	for range 1800 {
 		up := 0
+		modes = nil
 		for _, z := range e.ZooKeepers {
-			if mode := z.Mode(); mode == "leader" || mode == "follower" {
+			mode := z.Mode()
+			modes = append(modes, mode)
+			if mode == "leader" || mode == "follower" {
 				up++
 			}
 		}
@@ -101,7 +105,7 @@ func (e *ensemble) settled() {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	e.t.Fatal("the servers do not find together")
+	e.t.Fatalf("the servers do not find together: %q", modes)
 }
 
 // eventually does an operation until it is granted. What is not known is repeated; the
