@@ -6,12 +6,17 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"sync"
 )
 
 // binary is an installed server.
 type binary struct{ kind, version, path string }
 
-var versionPattern = regexp.MustCompile(`^(Valkey|Redis) server v=((\d+)\.[0-9.]+)`)
+// versionPattern is of what servers say of themselves. Each command would pay for it, if it
+// were made when the program starts.
+var versionPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(Valkey|Redis) server v=((\d+)\.[0-9.]+)`)
+})
 
 // String returns kind and version: "Valkey 8.0.1".
 func (b *binary) String() string { return b.kind + " " + b.version }
@@ -26,7 +31,7 @@ func findBinary() *binary {
 		}
 		text, err := exec.Command(path, "--version").Output()
 		// Either may be installed under the other's name.
-		m := versionPattern.FindSubmatch(text)
+		m := versionPattern().FindSubmatch(text)
 		if err != nil || m == nil {
 			continue
 		}
