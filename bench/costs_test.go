@@ -249,8 +249,8 @@ func TestCostTargets(t *testing.T) {
 		{"two commands per second and client, one core", idle(0, 6, time.Second), []bool{false, false}},
 		{"memory", (&memoryResult{before: []int{0, 1 << 20}, after: []int{1 << 20, 3 << 20}}).report(b), []bool{true}},
 		{"one server's memory", (&memoryResult{before: []int{0, 0}, after: []int{0, 2<<20 + 1}}).report(b), []bool{false}},
-		{"command", commandOf(13 * time.Millisecond).report(b), []bool{true}},
-		{"slow command", commandOf(14 * time.Millisecond).report(b), []bool{false}},
+		{"command", commandOf(4 * time.Millisecond).report(b), []bool{true}},
+		{"slow command", commandOf(4100 * time.Microsecond).report(b), []bool{false}},
 	} {
 		var met []bool
 		for _, target := range test.got.targets {
