@@ -31,7 +31,7 @@ var errNotYet = errors.New("not connected yet")
 // newClient sets the client library up as one pipelined connection, without
 // retries: a request that is sent twice could be executed twice. Each new
 // connection goes through watch, and none is made when life has ended.
-func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch func(net.Conn) net.Conn) (valkey.Client, error) {
+func newClient(s *Server, secrets *resp.Secrets, life context.Context, watch func(*framed) net.Conn) (valkey.Client, error) {
 	opt := s.Option
 	network := "tcp"
 	if strings.HasPrefix(opt.InitAddress[0], "/") {

@@ -47,7 +47,7 @@ func Over(client valkey.Client) *Conn {
 // given up: the client library lets all of them wait for whoever connects, as long
 // as that may take.
 type watched struct {
-	net.Conn
+	*framed
 	closed  atomic.Bool
 	made    time.Time
 	primary atomic.Bool // the server was one when it was asked
@@ -55,13 +55,13 @@ type watched struct {
 
 func (w *watched) Close() error {
 	w.closed.Store(true)
-	return w.Conn.Close()
+	return w.framed.Close()
 }
 
 // watch counts a new connection, and keeps an eye on it. One that was made during
 // Close is closed: by this, or by Close, whoever comes later.
-func (c *Conn) watch(conn net.Conn) net.Conn {
-	w := &watched{Conn: conn, made: time.Now()}
+func (c *Conn) watch(conn *framed) net.Conn {
+	w := &watched{framed: conn, made: time.Now()}
 	c.newest.Store(w)
 	c.dials.Add(1)
 	if c.Life().Err() != nil {
@@ -240,12 +240,30 @@ func (c *Conn) cut() {
 }
 
 // giveBack frees a slot. A request that was given up is still in the ring, until
-// its answer comes or the connection is closed, which has answered nothing for as long as
-// silence by then.
+// its answer comes or the connection is closed. By when it is looked at here it was written, if
+// not answered.
 func (c *Conn) giveBack(ctx context.Context) {
 	if ctx.Err() == nil {
 		<-c.slots
 		return
 	}
-	time.AfterFunc(silence+time.Second, func() { <-c.slots })
+	time.AfterFunc(silence+time.Second, func() {
+		w := c.newest.Load()
+		if w == nil {
+			<-c.slots
+			return
+		}
+		sent, _ := w.asked.count()
+		c.giveBackAfter(w, sent)
+	})
+}
+
+// giveBackAfter frees a slot once so many commands are answered, or the connection is closed. A server
+// may be slow without being silent, and not every connection that a caller makes has deadlines.
+func (c *Conn) giveBackAfter(w *watched, sent uint64) {
+	if _, answered := w.asked.count(); answered >= sent || w.closed.Load() {
+		<-c.slots
+		return
+	}
+	time.AfterFunc(silence/30, func() { c.giveBackAfter(w, sent) })
 }

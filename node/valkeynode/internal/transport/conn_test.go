@@ -3,7 +3,11 @@ package transport
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
@@ -46,4 +50,66 @@ func TestSubscriptionGivesItsSlotBack(t *testing.T) {
 			t.Fatalf("%d slots taken when it is over", len(c.slots))
 		}
 	}
+}
+
+// A server that answers too slowly for its callers, but answers, keeps its connection, and what they gave up keeps its
+// places in the library's ring: a full ring would ignore the contexts of those who ask then.
+func TestContextsCountWhileAnswersAreLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, err := ParseURL("valkey://127.0.0.1:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var there net.Conn
+		fast := make(chan struct{})
+		server.dial = func(context.Context, string, *net.Dialer) (net.Conn, error) {
+			var here net.Conn
+			there, here = net.Pipe()
+			go func() {
+				there.Read(make([]byte, 4096))
+				there.Write([]byte("%2\r\n+version\r\n+8.0.0\r\n+proto\r\n:3\r\n"))
+				go io.Copy(io.Discard, there)
+				for range maxInFlight {
+					select {
+					case <-time.After(silence - time.Millisecond):
+					case <-fast:
+					}
+					there.Write([]byte(answer))
+				}
+			}()
+			return here, nil
+		}
+		c, err := Open(server, resp.NewSecrets(""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for round := range 3 {
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+			var all sync.WaitGroup
+			for range maxInFlight {
+				all.Go(func() { c.Do(ctx, resp.Command{"PING"}) })
+			}
+			all.Wait()
+			cancel()
+			if after := time.Since(start); after != 100*time.Millisecond {
+				t.Errorf("round %d ends %v after it began, long after its context", round, after)
+			}
+			time.Sleep(silence + 2*time.Second)
+		}
+		if c.Dial() != 1 || c.lost() != nil {
+			t.Error("the connection was lost")
+		}
+		close(fast)
+		time.Sleep(silence + 2*time.Second)
+		if n := len(c.slots); n > maxInFlight/10 {
+			t.Errorf("%d slots taken when all was answered", n)
+		}
+		there.Close()
+		c.Close()
+		time.Sleep(silence + 2*time.Second)
+		if n := len(c.slots); n > 0 {
+			t.Errorf("%d slots taken when the connection is closed", n)
+		}
+	})
 }

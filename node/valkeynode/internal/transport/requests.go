@@ -57,6 +57,13 @@ func (a *asked) answered() (n uint64, all bool) {
 	return a.popped, a.head == len(a.waiting)
 }
 
+// count returns how many were sent on the connection, and how many of those were answered.
+func (a *asked) count() (sent, answered uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.popped + uint64(len(a.waiting)-a.head), a.popped
+}
+
 func (a *asked) pop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
