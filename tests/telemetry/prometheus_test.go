@@ -217,7 +217,7 @@ func work(t *testing.T, both ...*fenlock.Locker) (stop func()) {
 				if err != nil {
 					continue
 				}
-				time.Sleep(10 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond) // a given lock is extended after 31 ms, and has a second until then
 				lock.Release(context.Background())
 			}
 			ended <- true
