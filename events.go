@@ -101,6 +101,7 @@ type watched struct {
 	decided  bool // the acquisition has ended
 	token    fence.Token
 	held     time.Duration // when it was acquired
+	given    bool          // and not extended yet
 	released ReleaseEvent
 }
 
@@ -123,13 +124,13 @@ func (w *watched) waits() {
 }
 
 // acquired tells of an acquisition that has ended.
-func (w *watched) acquired(token fence.Token, err error) {
+func (w *watched) acquired(token fence.Token, given bool, err error) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.token, w.held, w.decided = token, w.events.clock(), true
+	w.token, w.given, w.held, w.decided = token, given, w.events.clock(), true
 	if tell := w.events.observer.Acquire; tell != nil {
 		e := AcquireEvent{Name: w.name, Token: token, Took: w.held - w.began, Waited: w.waited, Err: err}
 		w.events.later(func() { tell(w.ctx, e) })
@@ -148,10 +149,11 @@ func (w *watched) extended(left time.Duration, err error) {
 	if w == nil {
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.given = w.given && err != nil
 	if tell := w.events.observer.Extend; tell != nil {
-		w.mu.Lock()
 		e := ExtendEvent{Name: w.name, Token: w.token, Left: left, Err: err}
-		w.mu.Unlock()
 		w.events.tell(func() { tell(w.ctx, e) })
 	}
 }
@@ -163,7 +165,7 @@ func (w *watched) end(lost error, left time.Duration) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.released = ReleaseEvent{Name: w.name, Token: w.token, Held: w.events.clock() - w.held, Left: left}
+	w.released = ReleaseEvent{Name: w.name, Token: w.token, Held: w.events.clock() - w.held, Left: left, Given: w.given}
 	if tell := w.events.observer.Lost; tell != nil && lost != nil {
 		e := LostEvent{Name: w.name, Token: w.token, Held: w.released.Held, Err: lost}
 		w.events.tell(func() { tell(w.ctx, e) })

@@ -425,3 +425,35 @@ func TestGuardTellsWhatItRefuses(t *testing.T) {
 		t.Errorf("told %q", refused)
 	}
 }
+
+// What is left of a lock that was given says nothing about extensions, until it has had one.
+func TestReleaseOfWhatWasGiven(t *testing.T) {
+	for _, test := range []struct {
+		held  time.Duration
+		given bool
+	}{{0, true}, {time.Second, false}} {
+		bubble(t, 3, func(t *testing.T, c *cluster) {
+			first := c.comes(c.queuer()).lock
+			heard := make(chan fenlock.ReleaseEvent, 1)
+			waits := c.queuer(func(c *fenlock.Config) {
+				c.Observer.Release = func(_ context.Context, e fenlock.ReleaseEvent) { heard <- e }
+			})
+			done := make(chan *fenlock.Lock)
+			go func() {
+				lock, err := waits.Acquire(t.Context(), name)
+				wantErr(t, err)
+				done <- lock
+			}()
+			time.Sleep(time.Second)
+			c.gives(first)
+			lock := <-done
+			time.Sleep(test.held)
+			synctest.Wait()
+			wantErr(t, lock.Release(t.Context()))
+			synctest.Wait()
+			if e := <-heard; e.Given != test.given || (e.Left < 2*time.Second) != test.given {
+				t.Errorf("held for %v: %+v", test.held, e)
+			}
+		})
+	}
+}

@@ -25,7 +25,7 @@ func Ticking(l *Locker) int { return l.client.Counts().Held }
 func LateReason(o *Observer) {
 	e := events{observer: o, clock: func() time.Duration { return 0 }, running: &running{}}
 	w := e.watch(context.Background(), "a")
-	w.acquired(1, nil)
+	w.acquired(1, false, nil)
 	w.waits()
 	e.drain()
 	e.running.Wait()

@@ -325,9 +325,9 @@ func (o *owner) Waiting(why *shell.Failure) {
 }
 
 // Held implements shell.Owner.
-func (o *owner) Held(token fence.Token) {
+func (o *owner) Held(token fence.Token, given bool) {
 	o.ctx, o.cancel = context.WithCancelCause(o.base)
-	o.watched.acquired(token, nil)
+	o.watched.acquired(token, given, nil)
 }
 
 // Extended implements shell.Owner.

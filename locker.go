@@ -172,7 +172,7 @@ func (k *Lock) finish(ctx context.Context) error {
 	k.await(ctx)
 	if k.failure.Failed() {
 		err := k.errorOf(&k.failure)
-		k.watched.acquired(0, err)
+		k.watched.acquired(0, false, err)
 		k.watched.drain()
 		return err
 	}
@@ -229,7 +229,7 @@ func (k *Lock) abandon() {
 	k.acquisition.Cancel()
 	<-k.done
 	if k.failure.Failed() {
-		k.watched.acquired(0, k.errorOf(&k.failure))
+		k.watched.acquired(0, false, k.errorOf(&k.failure))
 		k.watched.drain()
 		return
 	}

@@ -127,7 +127,10 @@ type ReleaseEvent struct {
 	Token fence.Token
 	Held  time.Duration // from the acquisition to the call, or to the loss
 	Left  time.Duration // the validity when it was called; 0 if the lock was lost before
-	Err   error         // as Lock.Release has it, without the caller's context; nil if it was released
+	// Given tells that a release had given the lock to its waiter, and that it was not extended yet: Left is of
+	// the second that such a lock has at first, and says nothing about extensions.
+	Given bool
+	Err   error // as Lock.Release has it, without the caller's context; nil if it was released
 }
 
 // Lost reports that the lock had been lost before, which a LostEvent has told.

@@ -134,7 +134,9 @@ func (s *meters) observer() fenlock.Observer {
 			if e.Lost() {
 				return // that was its end
 			}
-			s.left.Record(ctx, e.Left.Seconds(), s.of(e.Name, fact{}).record...)
+			if !e.Given {
+				s.left.Record(ctx, e.Left.Seconds(), s.of(e.Name, fact{}).record...)
+			}
 			s.ended(ctx, e.Name, e.Held)
 		},
 		Request: s.asked,

@@ -15,7 +15,8 @@
 //	fenlock.waiting           up-down    callers that wait now
 //	fenlock.held              up-down    locks that are held now
 //	fenlock.hold.duration     histogram  from the acquisition to the release or the loss
-//	fenlock.validity.left     histogram  when a lock was released: near 0, extensions fail
+//	fenlock.validity.left     histogram  when a lock was released: near 0, extensions fail;
+//	                                     not of one that a release gave and that was not extended yet
 //	fenlock.lost              counter    by fenlock.cause: lost or max_hold
 //	fenlock.node.duration     histogram  of each request to a node, by fenlock.node.name,
 //	                                     fenlock.operation and fenlock.outcome: granted, held,

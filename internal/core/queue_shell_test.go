@@ -292,7 +292,7 @@ func (p *modelPeer) Listen(_ string, _ time.Duration, notify func(string), done 
 
 // What shell.Owner asks for.
 func (c *shellClient) Waiting(*shell.Failure)                {}
-func (c *shellClient) Held(fence.Token)                      { c.held = true }
+func (c *shellClient) Held(fence.Token, bool)                { c.held = true }
 func (c *shellClient) Done(shell.Failure)                    {}
 func (c *shellClient) Extended(time.Duration, shell.Failure) {}
 func (c *shellClient) Ended(shell.Failure, time.Duration)    {}

@@ -53,8 +53,8 @@ type Owner interface {
 	// Waiting tells why the caller waits, when it begins to, and when the reason
 	// changes.
 	Waiting(why *Failure)
-	// Held tells that the lock is held, before Done.
-	Held(token fence.Token)
+	// Held tells that the lock is held, before Done, and whether the nodes gave it, for a moment, to its waiter.
+	Held(token fence.Token, given bool)
 	// Extended tells what an extension has come to, and the validity that is left.
 	Extended(left time.Duration, why Failure)
 	// Done tells that the acquisition is over. If it did not fail, Lock is held.
@@ -415,9 +415,9 @@ func (a *Acquisition) told(why *Failure) {
 }
 
 // held implements owner.
-func (a *Acquisition) held(token fence.Token) {
+func (a *Acquisition) held(token fence.Token, given bool) {
 	a.stop()
-	a.owner.Held(token)
+	a.owner.Held(token, given)
 }
 
 // extended implements owner.

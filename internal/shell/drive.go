@@ -112,7 +112,7 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 	if !l.decided {
 		l.decided, decided = true, true
 		if phase == core.Holding {
-			l.of.held(l.attempt.Token())
+			l.of.held(l.attempt.Token(), l.given)
 			l.setTick(now)
 		} else {
 			l.failure, l.refusals = l.failed(), refusals(l.peers)

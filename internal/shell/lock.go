@@ -57,7 +57,7 @@ type Lock struct {
 // they return at once, and call nothing of the lock.
 type owner interface {
 	// held tells that the attempt has succeeded, with the token.
-	held(token fence.Token)
+	held(token fence.Token, given bool)
 	// extended tells what an extension has come to, and the validity that is left.
 	extended(left time.Duration, why Failure)
 	// ended tells why the lock is not held any more, and the validity that was left if it

@@ -126,7 +126,7 @@ func (s *onceOwner) Waiting(why *Failure) {
 		s.t.Error("waits for no reason")
 	}
 }
-func (s *onceOwner) Held(token fence.Token) {
+func (s *onceOwner) Held(token fence.Token, _ bool) {
 	once(s.t, "held", &s.held)
 	if !token.Valid() {
 		s.t.Errorf("held with the token %d", token)

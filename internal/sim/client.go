@@ -127,7 +127,7 @@ func (a *acquisition) cancel() {
 func (a *acquisition) Waiting(*shell.Failure) {}
 
 // Held implements shell.Owner.
-func (a *acquisition) Held(fence.Token) {}
+func (a *acquisition) Held(fence.Token, bool) {}
 
 // Extended implements shell.Owner.
 func (a *acquisition) Extended(time.Duration, shell.Failure) {}

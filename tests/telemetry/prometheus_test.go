@@ -212,12 +212,15 @@ func work(t *testing.T, both ...*fenlock.Locker) (stop func()) {
 	ended := make(chan bool)
 	for _, l := range both {
 		go func() {
-			for ctx.Err() == nil {
+			for i := 0; ctx.Err() == nil; i++ {
 				lock, err := l.Acquire(ctx, "work")
 				if err != nil {
 					continue
 				}
-				time.Sleep(100 * time.Millisecond) // a given lock is extended after 31 ms, and has a second until then
+				if i%10 == 9 {
+					time.Sleep(90 * time.Millisecond) // for its first extension, if it was given
+				}
+				time.Sleep(10 * time.Millisecond)
 				lock.Release(context.Background())
 			}
 			ended <- true

@@ -79,7 +79,9 @@ func (l *Locks) Observer() fenlock.Observer {
 			if e.Lost() {
 				return // that was its end
 			}
-			l.left.Observe(e.Left.Seconds(), l.of()...)
+			if !e.Given {
+				l.left.Observe(e.Left.Seconds(), l.of()...)
+			}
 			l.hold.Observe(e.Held.Seconds(), l.of()...)
 			l.held.Add(-1, l.of()...)
 		},

@@ -30,20 +30,23 @@ func happens(o fenlock.Observer) {
 	o.Lost(ctx, fenlock.LostEvent{Token: 2, Held: 5 * s, Err: fenlock.ErrLost})
 	o.Release(ctx, fenlock.ReleaseEvent{Token: 2, Held: 5 * s, Err: fenlock.ErrLost})
 	o.Acquire(ctx, fenlock.AcquireEvent{Token: 3, Took: s})
+	o.Wait(ctx, fenlock.WaitEvent{})
+	o.Acquire(ctx, fenlock.AcquireEvent{Token: 4, Took: s, Waited: true})
+	o.Release(ctx, fenlock.ReleaseEvent{Token: 4, Held: s, Left: s / 2, Given: true})
 }
 
 // whole is what becomes of happens, without buckets.
 const whole = `
-fenlock_acquire_duration_seconds_sum{fenlock_outcome="acquired"} 5.1
-fenlock_acquire_duration_seconds_count{fenlock_outcome="acquired"} 3
+fenlock_acquire_duration_seconds_sum{fenlock_outcome="acquired"} 6.1
+fenlock_acquire_duration_seconds_count{fenlock_outcome="acquired"} 4
 fenlock_acquire_duration_seconds_sum{fenlock_outcome="held"} 2
 fenlock_acquire_duration_seconds_count{fenlock_outcome="held"} 1
-fenlock_wait_duration_seconds_sum{fenlock_outcome="acquired"} 4
-fenlock_wait_duration_seconds_count{fenlock_outcome="acquired"} 1
+fenlock_wait_duration_seconds_sum{fenlock_outcome="acquired"} 5
+fenlock_wait_duration_seconds_count{fenlock_outcome="acquired"} 2
 fenlock_wait_duration_seconds_sum{fenlock_outcome="held"} 2
 fenlock_wait_duration_seconds_count{fenlock_outcome="held"} 1
-fenlock_hold_duration_seconds_sum 8
-fenlock_hold_duration_seconds_count 2
+fenlock_hold_duration_seconds_sum 9
+fenlock_hold_duration_seconds_count 3
 fenlock_validity_left_seconds_sum 7
 fenlock_validity_left_seconds_count 1
 fenlock_node_duration_seconds_sum{fenlock_node_name="a",fenlock_operation="acquire",fenlock_outcome="granted"} 0.001
