@@ -117,6 +117,11 @@ func TestHolds(t *testing.T) {
 			t.Error(err)
 		}
 		m.wants(t, "fenlock.held", ": 0")
+
+		o := m.Observer()
+		o.Acquire(t.Context(), fenlock.AcquireEvent{Name: "given", Token: 9})
+		o.Release(t.Context(), fenlock.ReleaseEvent{Name: "given", Token: 9, Left: time.Second, Given: true})
+		m.wants(t, "fenlock.held", ": 0")
 		m.wants(t, "fenlock.validity.left", ": 1, 8.897s")
 	})
 }
