@@ -18,34 +18,45 @@ type floorHandover struct {
 	pipeline *pipeline
 	call     *call
 	release  []byte
-	heard    chan error // a message, or why there are no more
+	heard    chan told
 	conns    []net.Conn
 	wait     sync.WaitGroup
 }
 
+// told is a message to the waiter, or why a server sends no more.
+type told struct {
+	server int
+	err    error
+}
+
+const floorLease = "floor:lease"
+
 const floorRelease = `redis.call('SET', KEYS[1], ARGV[1], 'PX', 1000) redis.call('PUBLISH', ARGV[2], ARGV[3]) return 1`
 
-func openFloorHandover(b *bench) (*floorHandover, error) {
+// openFloorHandover returns one that listens on a channel, and whose releases are told on another.
+func openFloorHandover(b *bench, channel, next string) (*floorHandover, error) {
 	addresses := b.addresses()
 	p, err := newPipeline(addresses, majority(len(addresses)))
 	if err != nil {
 		return nil, err
 	}
-	channel := fmt.Sprintf("floor:%08x", rand.Uint32())
-	f := &floorHandover{pipeline: p, call: p.newCall(), heard: make(chan error, 2*len(addresses))}
+	f := &floorHandover{pipeline: p, call: p.newCall(), heard: make(chan told, 2*len(addresses))}
 	var sha string
 	for i, s := range b.servers {
 		sha = fmt.Sprint(s.Do("SCRIPT", "LOAD", floorRelease))
-		if err := f.listen(addresses[i], channel); err != nil {
+		if err := f.listen(i, addresses[i], channel); err != nil {
 			f.close()
 			return nil, err
 		}
 	}
 	// As long as fenlock's: a holder and a number, the waiter's number, and a clock.
 	holder, number := strings.Repeat("f", 32), "1795223736053373"
-	f.release = encode("EVALSHA", sha, "1", channel, holder+"#12#"+number+": "+number, channel, "12 "+number+" "+number)
+	f.release = encode("EVALSHA", sha, "1", floorLease, holder+"#12#"+number+": "+number, next, "12 "+number+" "+number)
 	return f, nil
 }
+
+// floorChannel returns a channel of nobody else's.
+func floorChannel() string { return fmt.Sprintf("floor:%08x", rand.Uint32()) }
 
 // encode writes a command as the servers read it.
 func encode(words ...string) []byte {
@@ -57,7 +68,7 @@ func encode(words ...string) []byte {
 }
 
 // listen subscribes, and returns when that is confirmed.
-func (f *floorHandover) listen(address, channel string) error {
+func (f *floorHandover) listen(server int, address, channel string) error {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
 		return err
@@ -66,7 +77,7 @@ func (f *floorHandover) listen(address, channel string) error {
 	if _, err := conn.Write(encode("SUBSCRIBE", channel)); err != nil {
 		return err
 	}
-	// Each thing that is said comes by itself: nothing else is said before all have been heard.
+	// What is said fits, and no message is cut: little is said before it is heard.
 	said := make([]byte, 1024)
 	if n, err := conn.Read(said); err != nil || !strings.Contains(string(said[:n]), "subscribe") {
 		return fmt.Errorf("SUBSCRIBE: %q, %v", said[:n], err)
@@ -74,12 +85,16 @@ func (f *floorHandover) listen(address, channel string) error {
 	f.wait.Go(func() {
 		for {
 			n, err := conn.Read(said)
-			if err == nil && !strings.Contains(string(said[:n]), "message") {
+			messages := strings.Count(string(said[:n]), "\nmessage\r\n")
+			if err == nil && messages == 0 {
 				err = fmt.Errorf("no message: %q", said[:n])
 			}
-			f.heard <- err
 			if err != nil {
+				f.heard <- told{server, err}
 				return
+			}
+			for range messages {
+				f.heard <- told{server, nil}
 			}
 		}
 	})
@@ -94,7 +109,8 @@ func (f *floorHandover) measure(ctx context.Context, p pause) (took time.Duratio
 	go func() { released <- f.pipeline.do(f.call, f.release) }()
 	for i := range f.conns {
 		select {
-		case err = <-f.heard:
+		case t := <-f.heard:
+			err = t.err
 		case <-ctx.Done():
 			err = errors.New("the floor's handover has hung")
 		}

@@ -75,7 +75,8 @@ func runHandover(ctx context.Context, b *bench, who []contender) (*handoverResul
 	defer t.close()
 	var floor *floorHandover // none where there are no servers: then the locks are not fenlock's own
 	if len(b.servers) > 0 {
-		if floor, err = openFloorHandover(b); err != nil {
+		channel := floorChannel()
+		if floor, err = openFloorHandover(b, channel, channel); err != nil {
 			return nil, err
 		}
 		defer floor.close()

@@ -51,7 +51,7 @@ func runReaders(ctx context.Context, b *bench, who []contender) (*readersResult,
 			t.clients[last] = append(t.clients[last], opened...)
 		}
 	}
-	r := &readersResult{&loopResult{t, map[string]loopRun{}}, readers + writers}
+	r := &readersResult{&loopResult{turns: t, runs: map[string]loopRun{}}, readers + writers}
 	return r, r.measure(ctx, b, "bench:readers")
 }
 
