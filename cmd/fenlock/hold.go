@@ -28,11 +28,16 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 		defaultTTOU()
 	}
 	env := commandEnvironment(o.passNodes)
-	w, err := watch(within, env)
-	if err != nil {
-		return exitf(exitNotExecutable, "the watchdog of the command cannot be started: %v", err)
+	startBy := clock.Now() + within
+	w := o.spare.take()
+	if w == nil {
+		var err error
+		if w, err = watch(min(within, startPatience), env); err != nil {
+			return exitf(exitNotExecutable, "the watchdog of the command cannot be started: %v", err)
+		}
 	}
 	defer w.close()
+	w.startBy = startBy
 	env = append(env, nameVariable+"="+lock.Name(), fmt.Sprintf("%s=%d", tokenVariable, lock.Token()), heldWith(o.identity))
 	if o.slots > 0 {
 		env = append(env, fmt.Sprintf("%s=%d", slotVariable, o.slot))

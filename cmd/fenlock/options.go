@@ -30,6 +30,7 @@ type runOptions struct {
 	newServers bool
 	metrics    metricsOptions
 	broken     complaints
+	spare      *spare
 	slot       int       // which of the slots was taken
 	identity   string    // of the lock
 	kept       time.Time // until when the lock stays, whatever happens; a moment later

@@ -49,6 +49,11 @@ func (o *runOptions) run(name string, command []string) error {
 		return err
 	}
 	defer served.close()
+	if !o.lead { // whose commands have other signals ignored than the first, each in its turn
+		// Before nodes are opened: what a watchdog has open, its command has.
+		o.spare = newSpare(commandEnvironment(o.passNodes), o.ttl)
+		defer o.spare.drop()
+	}
 	locker, err := o.open(name, served.observer)
 	if err != nil {
 		return err

@@ -26,6 +26,16 @@ const family = `trap "" TERM HUP; nap='trap "" TERM HUP; for i in 1 2 3 4 5 6 7 
 // watchdogOf returns the process id of the watchdog of a fenlock whose command runs.
 func watchdogOf(r *running) int {
 	r.t.Helper()
+	pid := anyWatchdogOf(r)
+	if pid == 0 {
+		r.t.Fatal("no watchdog")
+	}
+	return pid
+}
+
+// anyWatchdogOf is watchdogOf, and 0 if there is none.
+func anyWatchdogOf(r *running) int {
+	r.t.Helper()
 	// Each thread has the children that it has started.
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.cmd.Process.Pid))
 	if err != nil {
@@ -42,8 +52,30 @@ func watchdogOf(r *running) int {
 			return pid
 		}
 	}
-	r.t.Fatalf("no watchdog among %q", text)
 	return 0
+}
+
+// Who waits for the lock waits without a watchdog, and has one when the command runs.
+func TestWhoWaitsHasNoWatchdog(t *testing.T) {
+	h := newHome(t)
+	first := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; read x; :")
+	first.line()
+	next := h.start("fenlock", "run", "--verbose", "x", "--", "sh", "-c", "echo mine; read x; :")
+	alone := 0
+	for deadline := time.Now().Add(limit); alone < 100 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if alone++; anyWatchdogOf(next) != 0 {
+			alone = 0
+		}
+	}
+	if alone < 100 {
+		t.Error("a watchdog was kept while the lock was waited for")
+	}
+	first.stdin.Close()
+	next.line()
+	watchdogOf(next)
+	next.stdin.Close()
+	first.want(0)
+	next.want(0)
 }
 
 // A fenlock that is killed or stopped takes with it all that the command has started,

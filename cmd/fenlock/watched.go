@@ -43,8 +43,8 @@ const groupPoll = 10 * time.Millisecond
 // nothing else ends the wait: until it has become this program, and after a signal.
 const startPatience = 3 * time.Second
 
-// watch starts a watchdog, in an environment, for a command that has to run within some
-// time. The caller closes it.
+// watch starts a watchdog, in an environment. It is an error if that has not become this program
+// within some time. The caller closes it.
 func watch(within time.Duration, environment []string) (*watched, error) {
 	processes.AdoptOrphans() // those of a watchdog that is killed
 	ours, theirs, err := watchdog.Pair()
@@ -77,17 +77,16 @@ func watch(within time.Duration, environment []string) (*watched, error) {
 	}
 	// Nothing else is started meanwhile that could inherit it.
 	unix.FcntlInt(uintptr(theirs), syscall.F_SETFD, 0)
-	startBy := clock.Now() + within
 	// Start returns when the process has become the program: never, if it was stopped
 	// before. Whoever is killed here is found to be gone, as later.
-	stuck := time.AfterFunc(min(within, startPatience), func() { killAll(others) })
+	stuck := time.AfterFunc(within, func() { killAll(others) })
 	err = cmd.Start()
 	stuck.Stop()
 	if err != nil {
 		l.Close()
 		return nil, err
 	}
-	w := &watched{link: l, news: l.News(), process: cmd.Process, gone: make(chan struct{}), others: others, startBy: startBy}
+	w := &watched{link: l, news: l.News(), process: cmd.Process, gone: make(chan struct{}), others: others}
 	go func() {
 		cmd.Wait()
 		close(w.gone)
