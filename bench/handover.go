@@ -19,6 +19,9 @@ type handoverResult struct {
 	// that has been idle is slower, whatever it does then.
 	cycles, busyCycles []time.Duration
 
+	// acquires are the first halves of those: one round trip, after the pause.
+	acquires, busyAcquires []time.Duration
+
 	// floors are what a handover costs at the least, in the same rounds and after the same pauses.
 	floors, busyFloors []time.Duration
 }
@@ -102,20 +105,25 @@ func runHandover(ctx context.Context, b *bench, who []contender) (*handoverResul
 		}
 		for _, c := range []struct {
 			pause
-			to, floor *[]time.Duration
-		}{{longPause, &r.cycles, &r.floors}, {shortPause, &r.busyCycles, &r.busyFloors}} {
+			cycles, acquires, floors *[]time.Duration
+		}{{longPause, &r.cycles, &r.acquires, &r.floors}, {shortPause, &r.busyCycles, &r.busyAcquires, &r.busyFloors}} {
 			c.sleep()
-			d, err := measureCycle(ctx, pair[0], "bench:handover", 1)
+			start := time.Now()
+			release, err := pair[0].acquire(ctx, "bench:handover")
+			acquired := time.Since(start)
+			if err == nil {
+				err = release()
+			}
 			if err != nil {
 				return err
 			}
-			*c.to = append(*c.to, d)
+			*c.cycles, *c.acquires = append(*c.cycles, time.Since(start)), append(*c.acquires, acquired)
 			if floor == nil {
 				continue
 			}
 			err = within(ctx, b.giveUp, func(ctx context.Context) error {
 				least, err := floor.measure(ctx, c.pause)
-				*c.floor = append(*c.floor, least)
+				*c.floors = append(*c.floors, least)
 				return err
 			})
 			if err != nil {
@@ -146,11 +154,11 @@ func (r *handoverResult) report(b *bench) *table {
 		return t
 	}
 	for _, c := range []struct {
-		when               string
-		ours, cycle, floor time.Duration
-	}{{"", ours, median(r.cycles), median(r.floors)}, {"busy ", oursBusy, median(r.busyCycles), median(r.busyFloors)}} {
-		t.target(c.ours <= c.cycle*65/100, "fenlock's %smedian is at most 0.65 of its cycle after a pause of the same length (%s): it is %s of it; the floor, a script that writes a lease and publishes, on raw sockets, takes %s, %s of it",
-			c.when, micros(c.cycle), ratio(c.ours, c.cycle), micros(c.floor), ratio(c.floor, c.cycle))
+		when                        string
+		ours, cycle, acquire, floor time.Duration
+	}{{"", ours, median(r.cycles), median(r.acquires), median(r.floors)}, {"busy ", oursBusy, median(r.busyCycles), median(r.busyAcquires), median(r.busyFloors)}} {
+		t.target(c.ours <= c.cycle*65/100, "fenlock's %smedian is at most 0.65 of its cycle after a pause of the same length (%s): it is %s of it; the acquire of that cycle, one round trip, is %s of it; the floor, a script that writes a lease and publishes, on raw sockets, takes %s, %s of it",
+			c.when, micros(c.cycle), ratio(c.ours, c.cycle), ratio(c.acquire, c.cycle), micros(c.floor), ratio(c.floor, c.cycle))
 	}
 	if theirs := r.samples["redsync"]; len(theirs) > 0 {
 		t.target(median(theirs) >= 50*ours, "redsync's median is at least 50 times fenlock's: it is %s", ratio(median(theirs), ours))
