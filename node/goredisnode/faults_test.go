@@ -408,3 +408,38 @@ func TestSelectedByOthers(t *testing.T) {
 		})
 	}
 }
+
+// A subscription whose server, or network, says nothing any more is given up, and made anew when
+// something is heard again: what was missed meanwhile is told.
+func TestSilentSubscription(t *testing.T) {
+	t.Parallel()
+	s := testserver.Start(t, testserver.Kinds(t)[0])
+	relay := proxy.New(s.Addr(), nil)
+	t.Cleanup(relay.Close)
+	n := joined(t, relay.Addr(0), time.Minute)
+	client, told := strings.Repeat("a", node.IDLength), make(chan string, 100)
+	if err := n.Listen(bounded(t), client, func(waiter string) { told <- waiter }); err != nil {
+		t.Fatal(err)
+	}
+	subscribers := func() string { return fmt.Sprint(s.Do("PUBSUB", "NUMSUB", "fenlock-wake:"+client)) }
+	if got := subscribers(); !strings.Contains(got, "1") {
+		t.Fatalf("nobody listens: %q", got)
+	}
+	lift := relay.Impose(proxy.Rule{From: proxy.Effect{Hold: true}})
+	defer lift()
+	eventually(t, func() error {
+		if got := subscribers(); !strings.Contains(got, "0") {
+			return fmt.Errorf("still there: %q", got)
+		}
+		return nil
+	})
+	lift()
+	select {
+	case waiter := <-told:
+		if waiter != "" {
+			t.Errorf("a notice: %q", waiter)
+		}
+	case <-bounded(t).Done():
+		t.Error("it was not made anew")
+	}
+}

@@ -10,8 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pingInterval is how often a subscription that says nothing is asked whether it is there.
-const pingInterval = time.Second
+// pingInterval is how often a subscription that says nothing is asked whether it is there. With many that are idle, being
+// asked is most of what they cost. Who waits looks again by itself, sooner than that.
+const pingInterval = 5 * time.Second
 
 var errSilent = errors.New("the subscription is silent")
 
