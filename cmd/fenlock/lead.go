@@ -22,12 +22,6 @@ func (o *runOptions) leadAgain(turn func() error) error {
 	}
 }
 
-// asksToEnd reports whether a signal to the command says that it is not wanted any more: who
-// sends one does not want it started again. SIGHUP may as well ask it to read its files.
-func asksToEnd(sig syscall.Signal) bool {
-	return sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGTERM
-}
-
 // withoutCommand reports whether a signal is about a command that runs, so that it does not
 // end the wait of somebody who leads in turns. Ctrl-Z, which is caught since the turn
 // before, stops fenlock as it would have then.

@@ -226,6 +226,12 @@ func (w *watched) pass(sig syscall.Signal) {
 	w.tell(watchdog.Order{Signal: sig})
 }
 
+// asksToEnd reports whether a signal to the command says that it is not wanted any more: who
+// sends one does not want it started again. SIGHUP may as well ask it to read its files.
+func asksToEnd(sig syscall.Signal) bool {
+	return sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGTERM
+}
+
 // kill kills what the command has started, and nothing that fenlock had before.
 func (w *watched) kill() (left []processes.Process) {
 	if w.pid != 0 {
