@@ -2,6 +2,8 @@ package valkeynode_test
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -267,6 +269,101 @@ func TestNothingIsGivenWithoutItsNumber(t *testing.T) {
 			if register := server.Do("HGET", registersKey, fmt.Sprint(node.Stripe(denied))); err != nil || a.Given != 0 && a.Given.String() != register {
 				t.Errorf("without %s, %v was given, and the register is %s (%v)", denied, a.Given, register, err)
 			}
+		}
+	})
+}
+
+// Extends that are sent together come to what each would by itself, whatever it finds: in what they are
+// answered, and in what is there afterwards.
+func TestSeveralExtendsAreAsOne(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		var servers [2]*testserver.Server // of those together, and of each by itself
+		var nodes [2]*valkeynode.Node
+		for i := range servers {
+			servers[i] = testserver.Start(t, kind)
+			servers[i].MarkAdmitted("fenlock:", time.Minute)
+			nodes[i] = joined(t, servers[i].URL(), time.Minute)
+			exchange(nodes[i], several(node.Release, 3)) // the connection is there
+		}
+		names := make([]string, 20)
+		for i := range names {
+			names[i] = fmt.Sprint("name ", i)
+		}
+		for i, next := 10, 0; i < len(names); next++ { // half of them have one register
+			if names[i] = fmt.Sprint("other ", next); node.Stripe(names[i]) == 1 {
+				i++
+			}
+		}
+		holder := func(i int) string { return fmt.Sprintf("%032d@%d:me", i, i) }
+		seed := rand.Uint64()
+		random := rand.New(rand.NewPCG(seed, 0))
+		number := func() string { return fmt.Sprint(random.IntN(20)) }
+		one := func(all ...string) string { return all[random.IntN(len(all))] }
+		before, sent := commandsOf(t, servers[0])["evalsha"], 0
+		seen := map[node.Status]int{}
+		for round := range 60 {
+			requests := make([]node.Request, 3+random.IntN(len(names)-2))
+			order := random.Perm(len(names))
+			for i := range requests {
+				name := names[order[i]]
+				r := node.Request{Op: node.Extend, Name: name, Holder: node.Holder(holder(i)), TTL: 30 * time.Second, Token: fence.Token(random.IntN(20))}
+				if random.IntN(3) > 0 {
+					r.OwnToken = fence.Token(random.IntN(3))
+				}
+				if random.IntN(9) == 0 {
+					r.TTL = time.Hour
+				}
+				requests[i] = r
+				value := one("", holder(i)+" "+number()+"/1", holder(i)+" "+number()+"/2", holder(i)+" "+number(), holder(i)+" "+number()+"/", holder(i)+" x",
+					holder(i)+" 12345678901234567/1", holder(i+1)+" "+number()+"/1", "next:"+number(), "shared:"+number()+"\n", "shared:1\n1 1 99999999999999 "+holder(i), "LIST")
+				register := one("", number(), number(), number(), "x", "123456789012345678")
+				for _, server := range servers {
+					server.Do("DEL", "fenlock:"+name)
+					switch value {
+					case "":
+					case "LIST":
+						server.Do("LPUSH", "fenlock:"+name, "no lease")
+					default:
+						server.Do("SET", "fenlock:"+name, value, "PX", "10000")
+					}
+					if stripe := fmt.Sprint(node.Stripe(name)); register == "" {
+						server.Do("HDEL", registersKey, stripe)
+					} else {
+						server.Do("HSET", registersKey, stripe, register)
+					}
+				}
+			}
+			together := exchange(nodes[0], requests)
+			for i, r := range requests {
+				single := exchange(nodes[1], []node.Request{r})[0]
+				got, want := fmt.Sprint(together[i].answer, together[i].err), fmt.Sprint(single.answer, single.err)
+				want, _, where := strings.Cut(want, " script: ") // it went wrong
+				if got = strings.ReplaceAll(got, servers[0].Addr(), servers[1].Addr()); got != want && !(where && strings.HasPrefix(got, want)) {
+					t.Fatalf("seed %d, round %d: number %d of %d, %+v: %s; by itself %s", seed, round, i, len(requests), r, got, want)
+				}
+				if single.err != nil {
+					seen[0]++
+				} else {
+					seen[single.answer.Status]++
+				}
+			}
+			sent += len(requests)
+			after := func(server *testserver.Server, name string) string {
+				left, _ := strconv.Atoi(server.Do("PTTL", "fenlock:"+name))
+				return fmt.Sprintf("%q, renewed: %v, and its register %s", server.Do("GET", "fenlock:"+name), left > 20_000,
+					server.Do("HGET", registersKey, fmt.Sprint(node.Stripe(name))))
+			}
+			for _, name := range names {
+				if got, want := after(servers[0], name), after(servers[1], name); got != want {
+					t.Fatalf("seed %d, round %d: %q is %s afterwards; by itself %s", seed, round, name, got, want)
+				}
+			}
+		}
+		if seen[node.Granted] < 50 || seen[node.Lost] < 50 || seen[0] < 50 {
+			t.Errorf("of %d they were %v", sent, seen)
+		}
+		if got := commandsOf(t, servers[0])["evalsha"] - before; got > sent/3 {
+			t.Errorf("%d extends were %d commands", sent, got)
 		}
 	})
 }

@@ -12,32 +12,45 @@ import (
 // whatever it says of each.
 const MaxGroup = 12
 
-// Groups reports whether a request may be one of a group: some acquires, or some releases, of one
-// name each, that are sent as one command.
+// Groups reports whether a request may be one of a group: some acquires, some releases, or some extends,
+// of one name each, that are sent as one command.
 func Groups(r *node.Request) bool {
-	return r.Place.Waiter == "" && (r.Op == node.Acquire && !r.Shared || r.Op == node.Release)
+	switch r.Op {
+	case node.Acquire:
+		return r.Place.Waiter == "" && !r.Shared
+	case node.Extend:
+		return !r.Shared
+	}
+	return r.Op == node.Release && r.Place.Waiter == ""
 }
 
 // Group appends the command of several requests to others', of which Groups is true and whose Op is the
 // same. The caller looks at the server afterwards, unless they are releases.
 func (k *Keys) Group(args []string, all []*node.Request, replID string, last *Last) []string {
-	acquires := all[0].Op == node.Acquire
-	script := releasesScript
-	if acquires {
+	op, script, keys := all[0].Op, releasesScript, 1+2*len(all)
+	switch op {
+	case node.Acquire:
 		script = acquiresScript
+	case node.Extend:
+		script, keys = extendsScript, 1+len(all)
 	}
-	args = append(args, "EVALSHA", script.SHA(), strconv.Itoa(1+2*len(all)), k.registers)
-	var space [4 * MaxGroup]string
+	args = append(args, "EVALSHA", script.SHA(), strconv.Itoa(keys), k.registers)
+	var space [5 * MaxGroup]string
 	rest := space[:0]
 	for _, r := range all {
-		queue, token, stripe, _ := k.texts(r, last)
-		args, rest = append(args, queue[len(queuePrefix):], queue), append(rest, string(r.Holder))
-		if acquires {
+		queue, token, stripe, own := k.texts(r, last)
+		args, rest = append(args, queue[len(queuePrefix):]), append(rest, string(r.Holder))
+		if op == node.Extend {
+			rest = append(rest, k.milliseconds(r.TTL), stripe, token, own)
+			continue
+		}
+		args = append(args, queue)
+		if op == node.Acquire {
 			rest = append(rest, k.milliseconds(r.TTL))
 		}
 		rest = append(rest, stripe, token)
 	}
-	if acquires {
+	if op != node.Release {
 		args = append(args, replID)
 	}
 	return append(args, rest...)

@@ -32,7 +32,7 @@ func (s *Script) SHA() string { _, sha := s.made(); return sha }
 func newScript(name string, with ...*Script) *Script {
 	return &Script{Name: name, made: sync.OnceValues(func() (text, sha string) {
 		text = textOf(name)
-		for _, common := range []string{"grant", "release", "admitted", "register", "promise", "queue", "shared", "call"} {
+		for _, common := range []string{"grant", "release", "renew", "admitted", "register", "promise", "queue", "shared", "call"} {
 			text = strings.ReplaceAll(text, "--@"+common+"\n", textOf(common))
 		}
 		for _, s := range with {
@@ -56,7 +56,7 @@ var (
 	// one of Operations.
 	Guard = newScript("guard")
 
-	acquireScript = newScript("acquire", acquiresScript, releasesScript)
+	acquireScript = newScript("acquire", acquiresScript, releasesScript, extendsScript)
 	confirmScript = newScript("confirm")
 	extendScript  = newScript("extend")
 	releaseScript = newScript("release")
@@ -64,11 +64,12 @@ var (
 	// Of several requests.
 	acquiresScript = newScript("acquires")
 	releasesScript = newScript("releases")
+	extendsScript  = newScript("extends")
 	// Of those who share a name.
 	acquireSharedScript = newScript("acquireshared")
 	extendSharedScript  = newScript("extendshared")
 
 	// Operations are the scripts that only admission loads, in this order: who can
 	// acquire a lease can release it.
-	Operations = []*Script{releaseScript, releasesScript, extendScript, extendSharedScript, forceScript, confirmScript, acquiresScript, acquireScript, acquireSharedScript}
+	Operations = []*Script{releaseScript, releasesScript, extendsScript, extendScript, extendSharedScript, forceScript, confirmScript, acquiresScript, acquireScript, acquireSharedScript}
 )

@@ -22,6 +22,7 @@ type memory struct {
 	names    map[string]node.Op // of those that no command has yet, the last one about each name
 	releases []int              // those of them, by their place in the batch
 	acquires []int
+	extends  []int
 	group    []*node.Request
 	order    []int // the places of the requests, as the commands have them
 	sizes    []int // of the commands: how many requests each carries out
@@ -40,7 +41,7 @@ func (m *memory) clear() {
 	m.order, m.sizes, m.flat, m.answers = m.order[:0], m.sizes[:0], m.flat[:0], m.answers[:0]
 }
 
-// compose makes the commands of a batch. Those that acquire or release, and have nothing to
+// compose makes the commands of a batch. Those that acquire, release or extend, and have nothing to
 // do with waiting, are put together: first the releases, so that whoever releases a name and
 // acquires it again can be in one batch.
 func (m *memory) compose(batch []started, keys *command.Keys, replID string) {
@@ -59,8 +60,11 @@ func (m *memory) compose(batch []started, keys *command.Keys, replID string) {
 			continue
 		}
 		of := &m.releases
-		if r.Op == node.Acquire {
+		switch r.Op {
+		case node.Acquire:
 			of = &m.acquires
+		case node.Extend:
+			of = &m.extends
 		}
 		m.names[r.Name], *of = r.Op, append(*of, i)
 		if len(*of) == command.MaxGroup {
@@ -72,7 +76,7 @@ func (m *memory) compose(batch []started, keys *command.Keys, replID string) {
 
 // flush makes commands of what was put together.
 func (m *memory) flush(batch []started, keys *command.Keys, replID string) {
-	for _, places := range [...][]int{m.releases, m.acquires} {
+	for _, places := range [...][]int{m.releases, m.acquires, m.extends} {
 		if len(places) < worthGrouping {
 			for _, i := range places {
 				m.add(keys.Operation(m.words, &batch[i].request, replID, &m.last), i)
@@ -85,7 +89,7 @@ func (m *memory) flush(batch []started, keys *command.Keys, replID string) {
 		}
 		m.add(keys.Group(m.words, m.group, replID, &m.last), places...)
 	}
-	m.releases, m.acquires = m.releases[:0], m.acquires[:0]
+	m.releases, m.acquires, m.extends = m.releases[:0], m.acquires[:0], m.extends[:0]
 	clear(m.names)
 }
 

@@ -19,33 +19,4 @@ if tonumber(ARGV[2]) > tonumber(mark[3]) then
   return 'maxttl ' .. mark[3]
 end
 local register = mark[4] or '0'
---@register
-local value, origin, token = redis.call('GET', KEYS[1]), nil, ''
-if not value or string.sub(value, 1, 5) == 'next:' then
-  origin = register
-elseif string.sub(value, 1, #ARGV[1] + 1) == ARGV[1] .. ' ' then
-  origin, token = string.match(string.sub(value, #ARGV[1] + 2), '^(%d+)/?(%d*)$')
-  if not origin or #origin > 16 then
-    return redis.error_reply('FENLOCK the lease ' .. KEYS[1] .. ' has no origin: it was changed by hand')
-  end
-elseif string.sub(value, 1, 7) ~= 'shared:' then
-  return 'lost'
-else
-  --@shared
-  local s = read(value)
-  if not s or promised(s) then
-    return 'lost'
-  end
-  origin = register
-end
-local own = ARGV[6] ~= '0' and ARGV[6] or token
-local new = ARGV[1] .. ' ' .. origin .. (own ~= '' and '/' .. own or '')
-if new == value then
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-else
-  redis.call('SET', KEYS[1], new, 'PX', ARGV[2])
-end
-if tonumber(ARGV[4]) > tonumber(register) then
-  redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
-end
-return tonumber(origin)
+--@renew
