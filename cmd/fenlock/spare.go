@@ -24,19 +24,19 @@ const (
 )
 
 // newSpare starts one, for a lock with a TTL. If that fails, there is none: whoever needs a
-// watchdog starts one, and is told.
+// watchdog starts one, and is told. Its time begins when it has become this program, which on a
+// busy machine is not soon: what ends a start ends whatever was started meanwhile, also by
+// others that this process had before it became fenlock.
 func newSpare(environment []string, ttl time.Duration) *spare {
 	s := &spare{}
-	patience := min(sparePatience, ttl/spareShare)
-	began := time.Now()
-	w, err := watch(patience, environment)
+	w, err := watch(startPatience, environment)
 	if err != nil {
 		return s
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.w = w
-	s.timer = time.AfterFunc(patience-time.Since(began), s.drop)
+	s.timer = time.AfterFunc(min(sparePatience, ttl/spareShare), s.drop)
 	return s
 }
 
