@@ -62,10 +62,15 @@ func (s *spare) take() *watched {
 }
 
 // drop ends the watchdog, unless it was taken. It has no command, and so nothing to do first: one
-// that was stopped, or has not begun, ends as well.
+// that was stopped, or has not begun, ends as well. It is waited for: it has the folder and the
+// files of who started fenlock, who may want to unmount them when that has ended.
 func (s *spare) drop() {
 	if w := s.take(); w != nil {
 		w.link.Close()
 		w.process.Kill()
+		select {
+		case <-w.gone:
+		case <-time.After(time.Second): // whatever holds it up is not ours to wait for
+		}
 	}
 }

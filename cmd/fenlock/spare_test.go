@@ -81,7 +81,11 @@ func TestASpareWatchdogIsDropped(t *testing.T) {
 	s, w := newSpareFor(t, time.Hour)
 	w.process.Signal(syscall.SIGSTOP)
 	s.drop()
-	w.ends(t)
+	select {
+	case <-w.gone:
+	default:
+		t.Error("one that was dropped was not waited for")
+	}
 	if s.take() != nil {
 		t.Error("one was taken that was dropped")
 	}
