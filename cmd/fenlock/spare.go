@@ -24,19 +24,19 @@ const (
 )
 
 // newSpare starts one, for a lock with a TTL. If that fails, there is none: whoever needs a
-// watchdog starts one, and is told.
+// watchdog starts one, and is told. Its time begins when it has become this program, which on a
+// busy machine is not soon: what ends a start ends whatever was started meanwhile, also by
+// others that this process had before it became fenlock.
 func newSpare(environment []string, ttl time.Duration) *spare {
 	s := &spare{}
-	patience := min(sparePatience, ttl/spareShare)
-	began := time.Now()
-	w, err := watch(patience, environment)
+	w, err := watch(startPatience, environment)
 	if err != nil {
 		return s
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.w = w
-	s.timer = time.AfterFunc(patience-time.Since(began), s.drop)
+	s.timer = time.AfterFunc(min(sparePatience, ttl/spareShare), s.drop)
 	return s
 }
 
@@ -62,10 +62,15 @@ func (s *spare) take() *watched {
 }
 
 // drop ends the watchdog, unless it was taken. It has no command, and so nothing to do first: one
-// that was stopped, or has not begun, ends as well.
+// that was stopped, or has not begun, ends as well. It is waited for: it has the folder and the
+// files of who started fenlock, who may want to unmount them when that has ended.
 func (s *spare) drop() {
 	if w := s.take(); w != nil {
 		w.link.Close()
 		w.process.Kill()
+		select {
+		case <-w.gone:
+		case <-time.After(time.Second): // whatever holds it up is not ours to wait for
+		}
 	}
 }
