@@ -367,3 +367,42 @@ func TestSeveralExtendsAreAsOne(t *testing.T) {
 		}
 	})
 }
+
+// Extends that are sent together are refused together by a server that may not vote, and one that cannot be
+// made longer is not said to be: what the server refuses in the middle of a script is no answer.
+func TestSeveralExtendsThatAreRefused(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		server := testserver.Start(t, kind)
+		server.MarkAdmitted("fenlock:", time.Minute)
+		n := joined(t, server.URL(), time.Minute)
+		exchange(n, several(node.Release, 3))
+		extends := several(node.Extend, 3)
+		for i, r := range extends { // so that there is nothing to change but the time
+			server.Do("SET", "fenlock:"+r.Name, string(r.Holder)+" 7/7", "PX", "30000")
+			server.Do("HSET", registersKey, fmt.Sprint(node.Stripe(r.Name)), "200")
+			extends[i].OwnToken = 7
+		}
+		for _, c := range []struct{ refuse, allow []string }{
+			{[]string{"ACL", "SETUSER", "default", "-pexpire"}, []string{"ACL", "SETUSER", "default", "+pexpire"}},
+			{[]string{"HSET", registersKey, "format", "4"}, []string{"HSET", registersKey, "format", "3"}},
+		} {
+			server.Do(c.refuse...)
+			for i, call := range exchange(n, extends) {
+				if call.err == nil {
+					t.Errorf("%q, number %d: %+v", c.refuse, i, call.answer)
+				}
+			}
+			server.Do(c.allow...)
+			for _, r := range extends {
+				if left, err := strconv.Atoi(server.Do("PTTL", "fenlock:"+r.Name)); err != nil || left > 30_000 {
+					t.Errorf("%q: number %s lasts for %d ms, %v", c.refuse, r.Name, left, err)
+				}
+			}
+		}
+		for i, call := range exchange(n, extends) {
+			if call.err != nil || call.answer.Status != node.Granted || call.answer.Register != 7 {
+				t.Errorf("number %d: %+v, %v", i, call.answer, call.err)
+			}
+		}
+	})
+}

@@ -13,7 +13,7 @@ import (
 )
 
 // However a batch is put together, what is about one name stays in its order, each request is
-// sent once, and is given the reply to it.
+// sent once, and is given the reply to it. Scripts of several know nobody who shares a name.
 func TestBatchesKeepTheOrderOfEachName(t *testing.T) {
 	keys, err := command.NewKeys("p:")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestBatchesKeepTheOrderOfEachName(t *testing.T) {
 			inOrder[r.Name] = append(inOrder[r.Name], string(r.Holder))
 		}
 		m.compose(batch, keys, []string{"", "id"}[round%2])
-		got := map[string][]string{}
+		got, sent := map[string][]string{}, 0
 		for c, words := range m.commands {
 			// The holders are in the order of the names' keys.
 			var holders, about []string
@@ -53,6 +53,12 @@ func TestBatchesKeepTheOrderOfEachName(t *testing.T) {
 			if len(holders) != m.sizes[c] || len(about) != len(holders) {
 				t.Fatalf("seed %d, round %d: %q is of %d requests", seed, round, words, m.sizes[c])
 			}
+			for _, place := range m.order[sent : sent+m.sizes[c]] {
+				if r := batch[place].request; m.sizes[c] > 1 && r.Shared && r.Op != node.Release {
+					t.Fatalf("seed %d, round %d: %+v shares its name and is one of a group", seed, round, r)
+				}
+			}
+			sent += m.sizes[c]
 			var replies []resp.Reply
 			for i, holder := range holders {
 				got[about[i]] = append(got[about[i]], holder)
