@@ -66,11 +66,7 @@ func (s *spare) take() *watched {
 // files of who started fenlock, who may want to unmount them when that has ended.
 func (s *spare) drop() {
 	if w := s.take(); w != nil {
-		w.link.Close()
 		w.process.Kill()
-		select {
-		case <-w.gone:
-		case <-time.After(time.Second): // whatever holds it up is not ours to wait for
-		}
+		w.close()
 	}
 }
