@@ -211,6 +211,38 @@ func TestSketch(t *testing.T) {
 	}
 }
 
+// What is said when nobody hears any more does not keep it from being closed.
+func TestFloorHandoverCloses(t *testing.T) {
+	const said = 20
+	var all sync.WaitGroup
+	all.Add(1)
+	address := listen(t, func(conn net.Conn) {
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || line != "*2\r\n" {
+			return // the pipeline's
+		}
+		io.WriteString(conn, "*3\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n:1\r\n")
+		for range said {
+			time.Sleep(time.Millisecond)
+			io.WriteString(conn, "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n$1\r\n1\r\n")
+		}
+		all.Done()
+		io.Copy(io.Discard, conn)
+	})
+	p, err := newPipeline([]string{address}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &floorHandover{pipeline: p, heard: make(chan told, 2), done: make(chan struct{})}
+	if err := f.listen(0, address, "x"); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	f.close()
+	if len(f.heard) != cap(f.heard) {
+		t.Errorf("%d were heard of", len(f.heard))
+	}
+}
+
 // Alone, the floor's script looks at the server, as fenlock's does; among others
 // nobody does.
 func TestFloorLooksOnlyAlone(t *testing.T) {

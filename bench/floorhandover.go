@@ -19,6 +19,7 @@ type floorHandover struct {
 	call     *call
 	release  []byte
 	heard    chan told
+	done     chan struct{} // closed when nobody hears any more
 	conns    []net.Conn
 	wait     sync.WaitGroup
 }
@@ -40,7 +41,7 @@ func openFloorHandover(b *bench, channel, next string) (*floorHandover, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &floorHandover{pipeline: p, call: p.newCall(), heard: make(chan told, 2*len(addresses))}
+	f := &floorHandover{pipeline: p, call: p.newCall(), heard: make(chan told, 2*len(addresses)), done: make(chan struct{})}
 	var sha string
 	for i, s := range b.servers {
 		sha = fmt.Sprint(s.Do("SCRIPT", "LOAD", floorRelease))
@@ -89,12 +90,15 @@ func (f *floorHandover) listen(server int, address, channel string) error {
 			if err == nil && messages == 0 {
 				err = fmt.Errorf("no message: %q", said[:n])
 			}
-			if err != nil {
-				f.heard <- told{server, err}
-				return
+			for range max(messages, 1) {
+				select {
+				case f.heard <- told{server, err}:
+				case <-f.done:
+					return
+				}
 			}
-			for range messages {
-				f.heard <- told{server, nil}
+			if err != nil {
+				return
 			}
 		}
 	})
@@ -125,6 +129,7 @@ func (f *floorHandover) measure(ctx context.Context, p pause) (took time.Duratio
 }
 
 func (f *floorHandover) close() {
+	close(f.done)
 	f.pipeline.close()
 	for _, conn := range f.conns {
 		conn.Close()
