@@ -81,7 +81,7 @@ func (r *cycleResult) report(b *bench) *table {
 	for _, c := range []struct {
 		name string
 		most float64
-	}{{"redsync", 0.5}, {"redsync/valkey-go", 0.5}, {"floor", 1.3}} {
+	}{{"redsync", 0.5}, {"redsync/valkey-go", 0.5}, {"floor", 1.1}} {
 		if theirs := r.samples[c.name]; len(theirs) > 0 {
 			x := ratios(ours, theirs)
 			t.target(median(x) <= c.most, "fenlock's time is at most %.1f of that of %s: it is %s", c.most, c.name, spread(x))

@@ -32,8 +32,8 @@ func (r *idleResult) perClient(commands int) float64 {
 	return float64(commands) / r.length.Seconds() / float64(r.lockers)
 }
 
-// CPU time that counts as near none: a tenth of a core, for all waiters together.
-const idleCPU = 0.1
+// CPU time that counts as near none, in cores, for all waiters together.
+const idleCPU = 0.03
 
 func runIdle(ctx context.Context, b *bench, _ []contender) (*idleResult, error) {
 	r := &idleResult{lockers: b.size.lockers, waiters: b.size.lockers * b.size.perLocker}
