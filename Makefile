@@ -5,7 +5,7 @@ GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples examples/natsnode fence/fencepgx integration/certmagic integration/cron integration/gocron integration/goose integration/migrate integration/otel cmd/fenlock tests bench deploy/check tools
 
 .PHONY: help build man site setup test race interop search-three search-shared search-handover search-given sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
-	version release release-check verify-release verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-drawings fix-tidy fix-docs
+	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-drawings fix-tidy fix-docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-20s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,7 +66,7 @@ bench: setup ## figures about speed and waiting, beside other lock libraries (BE
 bench-against: setup ## time and allocations of acquire + release, this tree against the revision REV
 	@scripts/bench-against.sh $(REV)
 
-verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs verify-clean verify-release release-check ## everything that is checked without running tests
+verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs verify-clean verify-workflows release-check ## everything that is checked without running tests
 
 verify-fmt: ## gofmt has nothing to say
 	@files=$$($(GOFMT) -l) || exit 1; [ -z "$$files" ] || { echo "not formatted, run make fix-fmt:"; echo "$$files"; exit 1; }
@@ -89,19 +89,17 @@ verify-docs: ## documents whose code compiles, whose links lead somewhere and wh
 verify-clean: ## the README's commands, go doc and go list leave a clean clone clean
 	@scripts/clean.sh
 
-verify-release: ## the release tool and the forge's workflows
-	@cd tools/release && GOWORK=off go vet ./... && GOWORK=off $$(go -C .. tool -n staticcheck) ./... && GOWORK=off go test ./... && GOWORK=off go tool actionlint -shellcheck= $(CURDIR)/.github/workflows/*.yml
-
-RELEASE := GOWORK=off go -C tools/release run .
+verify-workflows: ## the forge's workflows
+	@go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 -shellcheck= .github/workflows/*.yml
 
 version: ## name VERSION in all go.mod, go.sum, go.work and CHANGELOG.md (docs/releasing.md)
-	@$(RELEASE) version "$(VERSION)"
+	@scripts/release.sh version "$(VERSION)"
 
 release: ## check VERSION, tag it here, and write what is published into dist (docs/releasing.md)
-	@$(RELEASE) make "$(VERSION)" $(CURDIR)/dist
+	@scripts/release.sh make "$(VERSION)"
 
-release-check: ## try a release of the files as they are, as users do: go install, go get, upgrades
-	@$(RELEASE) check $(VERSION)
+release-check: ## try a release of the files as they are, as users do: go install, go get, upgrades; DIST=folder: write what would be published there
+	@scripts/release.sh check $(DIST)
 
 fix: fix-fmt fix-drawings fix-tidy fix-docs ## mend what verify finds, where a tool can
 

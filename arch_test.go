@@ -129,7 +129,7 @@ func importsOf(t *testing.T, dir string) []imported {
 }
 
 // neverReleased are the modules that are used from a checkout only.
-var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"), filepath.Join("tools", "release"), filepath.Join("deploy", "check"), "examples", filepath.Join("examples", "natsnode")}
+var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"), filepath.Join("deploy", "check"), "examples", filepath.Join("examples", "natsnode")}
 
 // A released module is used with any later version of the root module: what it
 // imports of that must not change under it, and only what is public does not.
@@ -149,7 +149,16 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}
 	}
+	for _, dir := range neverReleased {
+		if _, err := os.Stat(filepath.Join(dir, "CHANGELOG.md")); err == nil {
+			t.Errorf("%s has a CHANGELOG.md: scripts/release.sh would release it", dir)
+		}
+	}
 	for _, dir := range released {
+		// By which scripts/release.sh knows what is released.
+		if _, err := os.Stat(filepath.Join(dir, "CHANGELOG.md")); err != nil {
+			t.Errorf("%s is released, and users find nothing there that tells what is new: %v", dir, err)
+		}
 		for _, f := range importsOf(t, dir) {
 			for _, p := range f.paths {
 				if !f.test && strings.HasPrefix(p, module+"/internal/") {

@@ -44,7 +44,7 @@ try . go list all
 try . go tool -n staticcheck
 for module in $(find . -name go.mod -printf '%h\n' | sort); do
 	in=() # the workspace, unless it has not this module
-	[[ $module = ./tools/etcd || $module = ./tools/release ]] && in=(env GOWORK=off)
+	[[ $module = ./tools/etcd ]] && in=(env GOWORK=off)
 	try "$module" "${in[@]}" go list -m all
 	try "$module" "${in[@]}" go list -deps -test ./...
 done
