@@ -5,7 +5,7 @@ GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples examples/natsnode fence/fencepgx integration/certmagic integration/cron integration/gocron integration/goose integration/migrate integration/otel cmd/fenlock tests bench deploy/check tools
 
 .PHONY: help build man site setup test race interop search-three search-shared search-handover search-given sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
-	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-drawings fix-tidy fix-docs
+	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-20s%s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,7 +81,6 @@ verify-tidy: ## go.mod and go.sum of all modules are tidy
 	@scripts/tidy.sh --check
 
 verify-docs: ## documents whose code compiles, whose links lead somewhere and whose commands can be run, an API with comments and examples
-	@go run ./tools/draw --check docs/drawings
 	@go run ./tools/doccheck .
 	@go run ./tools/apicheck .
 	@go run ./tools/site -llms /dev/stdout | diff -u llms.txt - || { echo "llms.txt is not what its sources say: run make fix-docs"; exit 1; }
@@ -101,13 +100,10 @@ release: ## check VERSION, tag it here, and write what is published into dist (d
 release-check: ## try a release of the files as they are, as users do: go install, go get, upgrades; DIST=folder: write what would be published there
 	@scripts/release.sh check $(DIST)
 
-fix: fix-fmt fix-drawings fix-tidy fix-docs ## mend what verify finds, where a tool can
+fix: fix-fmt fix-tidy fix-docs ## mend what verify finds, where a tool can
 
 fix-fmt:
 	@$(GOFMT) -w
-
-fix-drawings: ## the documents' drawings, from their words (docs/drawings/*.seq)
-	@cd tools && go run ./draw ../docs/drawings
 
 fix-tidy:
 	@scripts/tidy.sh

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"github.com/fenlock/fenlock/tools/internal/docs"
@@ -36,17 +34,10 @@ func (s *site) render(p *page) error {
 			if !local {
 				return fmt.Errorf("%s:%d: the picture %s is somewhere else", p.doc.Path, link.Line, link.Target)
 			}
-			data, err := os.ReadFile(filepath.Join(s.root, filepath.FromSlash(file)))
-			if err != nil {
-				return fmt.Errorf("%s:%d: %w", p.doc.Path, link.Line, err)
-			}
 			s.pictures[file] = true
 			if strings.HasSuffix(file, ".svg") {
-				class := "drawing"
-				if !bytes.Contains(data, []byte("prefers-color-scheme")) {
-					class += " paper" // it has no colours of its own for the dark
-				}
-				n.SetAttributeString("class", []byte(class))
+				// No document's drawing has colours of its own for the dark.
+				n.SetAttributeString("class", []byte("drawing paper"))
 			}
 		}
 	}
@@ -119,8 +110,11 @@ func fenced(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.Wal
 		text.Write(line.Value(source))
 	}
 	code := template.HTMLEscapeString(text.String())
-	if string(block.Language(source)) == "go" {
+	switch string(block.Language(source)) {
+	case "go":
 		code = colours(text.Bytes())
+	case "mermaid": // a browser needs a library to draw it, and the site fetches nothing
+		_, _ = w.WriteString("<p>Diagram, in Mermaid's words:</p>\n")
 	}
 	_, _ = w.WriteString("<pre><code>" + code + "</code></pre>\n")
 	return ast.WalkContinue, nil

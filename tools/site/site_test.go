@@ -154,6 +154,13 @@ func TestNextAndPrevious(t *testing.T) {
 	}
 }
 
+func TestDiagrams(t *testing.T) {
+	want := "<p>Diagram, in Mermaid's words:</p>\n<pre><code>sequenceDiagram\n"
+	if files := built(t); !strings.Contains(files["index.html"], want) {
+		t.Error("the diagram of README.md is not shown")
+	}
+}
+
 // What is no site is not emptied.
 func TestOtherFoldersStay(t *testing.T) {
 	out := t.TempDir()
