@@ -292,7 +292,6 @@ var circles = []struct {
 	{"node/valkeynode", nil},
 	{"node/valkeynode/internal/transport", nil},
 	{"integration/otel", nil},
-	{"integration/terraform", nil},
 	{"cmd/fenlock", nil},
 	{"cmd/fenlock/internal/demo", nil},
 	{"cmd/fenlock/internal/demopage", nil},
