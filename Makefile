@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples examples/natsnode fence/fencepgx integration/certmagic integration/cron integration/gocron integration/goose integration/migrate integration/otel cmd/fenlock tests bench deploy/check tools
 
-.PHONY: help build man site setup test race interop search-three search-shared search-handover search-given sim faults compare heal fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man site setup test race interop search-three search-shared search-handover search-given sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
 	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs
 
 help: ## list the targets
@@ -48,14 +48,11 @@ search-given: ## explore names that are given at a release further than make tes
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
 	go run ./internal/sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
 
-faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on, on ENGINE (valkey), LOCKS (exclusive, or shared, several, slots, lead); FAULTS="-h" lists engines and flags
+faults: setup ## real servers under faults: HISTORIES (default 100) of LASTING seconds (30) from seed SEED on, on ENGINE (valkey), LOCKS (exclusive, or shared, several, slots, lead); FAULTS=-rolling has servers go one after the other, FAULTS="-h" lists engines and flags
 	cd tests && go run ./faults -engine $${ENGINE:-valkey} -locks $${LOCKS:-exclusive} -histories $${HISTORIES:-100} -seconds $${LASTING:-30} -seed $${SEED:-1} $(FAULTS)
 
 compare: setup ## the same faults for fenlock, redsync and redislock: what each of them loses, in HISTORIES (3) of LASTING seconds (10)
 	cd tests && go run ./faults -compare -histories $${HISTORIES:-3} -seconds $${LASTING:-10} -seed $${SEED:-1} $(FAULTS)
-
-heal: setup ## locks that are held while real servers go one after the other: a table, 0 lost in each row (HEAL="-rows 2,8", HEAL=-h lists the flags)
-	cd tests && go run ./heal $(HEAL)
 
 fuzz: ## every fuzz target for FUZZTIME (default 30s)
 	@scripts/fuzz.sh $(MODULES)

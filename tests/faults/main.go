@@ -73,7 +73,7 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	nodes := flags.Int("nodes", c.Nodes, "servers")
 	some := flags.String("kinds", "", "faults to choose from, with commas (default: all)")
 	only := flags.String("only", "", "this kind of fault, or these two with a comma, or none, in all slots")
-	flags.BoolVar(&c.Rolling, "rolling", false, "one server after the other goes and comes back, while locks are held for long and other names move the registers")
+	rolling := flags.Bool("rolling", false, "servers go and come back one after the other, or two of five at a time, while locks are held for long and other names move the registers")
 	flags.BoolVar(&c.compares, "compare", false, "all libraries under one kind of fault at a time: a table in Markdown")
 	if err := flags.Parse(args); err != nil {
 		return c, err
@@ -112,7 +112,7 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 		c.Only = strings.Split(*only, ",")
 		*some = *only
 	}
-	if c.Rolling {
+	if *rolling {
 		c.Setup = plan.Rolling(c.Setup)
 	}
 	if len(c.Only) > 2 {

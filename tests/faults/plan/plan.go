@@ -50,7 +50,7 @@ type Setup struct {
 	Only    []string // this pair, or this kind alone, in all slots; nil for all pairs
 	Group   cluster.Group
 	Nodes   int
-	Rolling bool // one fault at a time, on one server after the other
+	Rolling bool // one server after the other, or two at a time
 	TTL     time.Duration
 }
 
@@ -63,7 +63,8 @@ func FullOn(g cluster.Group, seconds int) Setup {
 }
 
 // Rolling is one fault after the other, each on the next server, as when servers are
-// restarted or moved. What is held may not be lost by it.
+// restarted or moved: or on the next two, where a majority can do without. What is held
+// may not be lost by it.
 func Rolling(s Setup) Setup {
 	s.Rolling = true
 	s.Kinds = slices.DeleteFunc(kinds.On(s.Group), func(k kinds.Kind) bool { return !k.Goes })
@@ -84,11 +85,14 @@ func (s Setup) Pairs() [][]string {
 		return [][]string{s.Only}
 	}
 	if s.Rolling {
-		var alone [][]string
+		var going [][]string
 		for _, name := range kinds.Names(s.Kinds) {
-			alone = append(alone, []string{name})
+			going = append(going, []string{name})
+			if s.Nodes >= 5 {
+				going = append(going, []string{name, name})
+			}
 		}
-		return alone
+		return going
 	}
 	return pairsOf(kinds.Names(s.Kinds))
 }
@@ -130,12 +134,14 @@ func New(seed uint64, s Setup) Plan {
 	pairs, slots := s.Pairs(), s.Slots()
 	first := (seed % uint64(len(pairs))) * uint64(slots)
 	length := time.Duration(s.Seconds) * time.Second / time.Duration(slots)
+	next := 0 // server, if they go one after the other
 	for i := range slots {
 		pair := pairs[(first+uint64(i))%uint64(len(pairs))]
 		slot := newSlot(rng, length, pair, s)
 		if s.Rolling {
 			for j := range slot.Faults {
-				slot.Faults[j].Node = s.suiting(slot.Faults[j].Kind, i%s.Nodes)
+				slot.Faults[j].Node = s.suiting(slot.Faults[j].Kind, next%s.Nodes)
+				next = slot.Faults[j].Node + 1
 			}
 		}
 		p.Slots = append(p.Slots, slot)

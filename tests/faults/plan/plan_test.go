@@ -127,21 +127,27 @@ func TestOnly(t *testing.T) {
 }
 
 func TestRollingGoesRound(t *testing.T) {
-	s := Rolling(Full(30))
-	for seed := range uint64(20) {
-		struck := make(map[string]bool)
-		for i, slot := range New(seed, s).Slots {
-			if len(slot.Faults) != 1 {
-				t.Fatalf("%d faults at a time", len(slot.Faults))
+	for _, nodes := range []int{3, 5} {
+		s := Full(30)
+		s.Nodes = nodes
+		s = Rolling(s)
+		for seed := range uint64(20) {
+			struck, next := make(map[string]bool), 0
+			for i, slot := range New(seed, s).Slots {
+				if len(slot.Faults) > (nodes-1)/2 {
+					t.Fatalf("%d of %d servers go at a time", len(slot.Faults), nodes)
+				}
+				for _, f := range slot.Faults {
+					if f.Node != next%nodes || !f.Kind.Goes {
+						t.Errorf("seed %d, slot %d: %s on server %d of %d", seed, i, f.Kind.Name, f.Node, nodes)
+					}
+					next++
+				}
+				struck[Key(slot.Pair())] = true
 			}
-			f := slot.Faults[0]
-			if f.Node != i%5 || !f.Kind.Goes {
-				t.Errorf("seed %d, slot %d: %s on server %d", seed, i, f.Kind.Name, f.Node)
+			if want := 4 * ((nodes - 1) / 2); len(struck) != want {
+				t.Errorf("seed %d: %v, want %d", seed, struck, want)
 			}
-			struck[f.Kind.Name] = true
-		}
-		if len(struck) != 4 {
-			t.Errorf("seed %d: only %v", seed, struck)
 		}
 	}
 }
