@@ -294,7 +294,6 @@ var circles = []struct {
 	{"integration/otel", nil},
 	{"cmd/fenlock", nil},
 	{"cmd/fenlock/internal/demo", nil},
-	{"cmd/fenlock/internal/demopage", nil},
 	{"cmd/fenlock/internal/doctor", nil},
 	{"cmd/fenlock/internal/metrics", nil},
 	{"cmd/fenlock/internal/processes", nil},

@@ -4,10 +4,8 @@ package demo
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -42,14 +40,11 @@ func (st *stage) newAccount(balance int, guarded bool) *account {
 }
 
 func (a *account) put(w http.ResponseWriter, r *http.Request) {
-	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 20))
-	if err == nil {
-		var value int
-		if value, err = strconv.Atoi(string(text)); err == nil {
-			a.balance.Store(int64(value))
-			fmt.Fprint(w, value)
-			return
-		}
+	var value int64
+	if _, err := fmt.Fscan(http.MaxBytesReader(w, r.Body, 20), &value); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
-	http.Error(w, err.Error(), http.StatusBadRequest)
+	a.balance.Store(value)
+	fmt.Fprint(w, value)
 }

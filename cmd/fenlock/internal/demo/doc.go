@@ -1,27 +1,21 @@
 //go:build linux || darwin || freebsd
 
-// Package demo plays scenes that people argue about when they argue about distributed
-// locks: with real servers and real processes, which it starts, kills, stops and
-// removes itself.
+// Package demo plays the three scenes that arguments about distributed locks come back to. It
+// starts, kills, stops and removes the servers and processes of a scene itself.
 //
-// A scene is a function that does something and says what happened. What it says is a
-// stream of Events; who shows them (Terminal, or a page) knows nothing of scenes. A
-// scene also checks what it claims: if it went otherwise, it says so, and Play fails.
+// A scene is a function that does something, reports it as Events, and checks what it claims: if
+// a claim does not hold, Play fails.
 //
 // The files, each of which uses those after it only:
 //
-//	play.go       which scenes there are, and how they are played
-//	contention.go, outage.go, paused.go, restart.go, jump.go, rolling.go: the scenes
-//	redlock.go    the plain Redlock that one of them is about
-//	account.go    the resource that another one is about
-//	group.go      the servers of a scene, and its clients
-//	client.go     client processes, as a scene sees them
-//	worker.go     a client process, from within
-//	message.go    what the two say to each other
-//	server.go     one server
-//	stage.go      what all scenes have: the clock, the reader's pace, what is required, the end
-//	process.go    processes that do not outlive the demo
-//	binary.go     which server is installed
-//	terminal.go   events as lines of a terminal
-//	event.go      an event
+//	play.go     the scenes, and Play
+//	paused.go, restart.go, outage.go: one scene each
+//	account.go  the resource of paused
+//	client.go   a client process of paused, as the scene sees it; worker.go from within
+//	redlock.go  the plain Redlock of restart
+//	group.go    the servers of a scene, and Lockers for them
+//	server.go   one server, and the installed program
+//	stage.go    what all scenes have: the clock, the reader's pace, claims, the end
+//	process.go  processes that do not outlive the demo
+//	terminal.go events, and how a terminal shows them
 package demo

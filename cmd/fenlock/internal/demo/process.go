@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
-	"time"
 )
 
 // process is one that the demo has started, in a group of its own: Ctrl-C is for the
@@ -19,23 +17,7 @@ import (
 type process struct {
 	pid    int
 	done   chan struct{} // closed when it has ended
-	err    error         // how; read after done
 	keeper *keeper
-}
-
-// launch starts a command.
-func (k *keeper) launch(cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	p := &process{pid: cmd.Process.Pid, done: make(chan struct{}), keeper: k}
-	p.keeper.know(p.pid)
-	go func() {
-		p.err = cmd.Wait()
-		close(p.done)
-	}()
-	return p, nil
 }
 
 // alive reports whether it has not ended.
@@ -59,16 +41,8 @@ func (p *process) signal(s syscall.Signal) {
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
-	p.keeper.forget(p.pid)
-}
-
-// leave waits for its own end for a moment, and kills it then.
-func (p *process) leave() {
-	select {
-	case <-p.done:
-	case <-time.After(time.Second):
-	}
-	p.kill()
+	p.keeper.groups = slices.DeleteFunc(p.keeper.groups, func(g string) bool { return g == strconv.Itoa(-p.pid) })
+	p.keeper.write()
 }
 
 // keeper is a shell that outlives a demo that is killed, and ends what that has started:
@@ -76,11 +50,9 @@ func (p *process) leave() {
 // when the pipe ends. A signal at the parent's death (Linux, FreeBSD) would do the same,
 // but for the folder, and not on macOS.
 type keeper struct {
-	pipe io.WriteCloser
-	cmd  *exec.Cmd
-
-	mu   sync.Mutex
-	pids []int
+	pipe   io.WriteCloser
+	cmd    *exec.Cmd
+	groups []string // of processes, as kill has them: "-4711"
 }
 
 // Each line has all processes that there are.
@@ -105,28 +77,24 @@ func newKeeper(folder string) (*keeper, error) {
 	return &keeper{pipe: pipe, cmd: cmd}, nil
 }
 
-func (k *keeper) know(pid int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.pids = append(k.pids, pid)
+// launch starts a command.
+func (k *keeper) launch(cmd *exec.Cmd) (*process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	p := &process{pid: cmd.Process.Pid, done: make(chan struct{}), keeper: k}
+	k.groups = append(k.groups, strconv.Itoa(-p.pid))
 	k.write()
-}
-
-func (k *keeper) forget(pid int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.pids = slices.DeleteFunc(k.pids, func(p int) bool { return p == pid })
-	k.write()
+	go func() {
+		cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
 }
 
 // write needs no error: without a keeper the demo ends its processes itself all the same.
-func (k *keeper) write() {
-	groups := make([]string, len(k.pids))
-	for i, pid := range k.pids {
-		groups[i] = strconv.Itoa(-pid)
-	}
-	io.WriteString(k.pipe, strings.Join(groups, " ")+"\n")
-}
+func (k *keeper) write() { io.WriteString(k.pipe, strings.Join(k.groups, " ")+"\n") }
 
 // dismiss lets it go: nothing is left.
 func (k *keeper) dismiss() {

@@ -12,65 +12,31 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// redlock is Redlock as it is usually written: SET NX PX on all servers, and who has a
-// majority holds. That a server must stay down for a TTL, if it
-// forgets, is left to whoever starts it.
-type redlock struct {
-	addresses []string
-	value     string // tells its keys from another client's
-}
-
-func newRedlock(addresses ...string) *redlock {
-	return &redlock{addresses: addresses, value: rand.Text()}
-}
-
-// acquire returns what each server said, and whether the lock is held.
-func (l *redlock) acquire(ctx context.Context, key string, ttl time.Duration) (said []string, held bool) {
-	granted := 0
-	for _, address := range l.addresses {
-		ok, err := l.set(ctx, address, key, ttl)
-		switch {
-		case err != nil:
-			said = append(said, "cut off")
-		case ok:
+// redlock is an acquisition of Redlock as it is usually written: SET NX PX on all servers, and a
+// client with a majority has the lock. That a server without its memory must stay down for a TTL
+// is left to the operator. It returns what each server said, and whether the lock is held.
+func redlock(ctx context.Context, key string, ttl time.Duration, addresses ...string) (said []string, held bool) {
+	value, granted := rand.Text(), 0
+	for _, address := range addresses {
+		switch err := setNX(ctx, address, key, value, ttl); {
+		case err == nil:
 			granted++
 			said = append(said, "OK")
-		default:
+		case errors.Is(err, valkey.Nil):
 			said = append(said, "taken")
+		default:
+			said = append(said, "cut off")
 		}
 	}
-	return said, granted > len(l.addresses)/2
+	return said, granted > len(addresses)/2
 }
 
-// count returns on how many servers the key is this client's.
-func (l *redlock) count(ctx context.Context, key string) (n int) {
-	for _, address := range l.addresses {
-		c, err := dial(address)
-		if err != nil {
-			continue
-		}
-		if value, err := c.Do(ctx, c.B().Get().Key(key).Build()).ToString(); err == nil && value == l.value {
-			n++
-		}
-		c.Close()
-	}
-	return n
-}
-
-func (l *redlock) set(ctx context.Context, address, key string, ttl time.Duration) (bool, error) {
-	c, err := dial(address)
+func setNX(ctx context.Context, address, key, value string, ttl time.Duration) error {
+	c, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true,
+		DisableRetry: true, Dialer: net.Dialer{Timeout: time.Second}})
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer c.Close()
-	err = c.Do(ctx, c.B().Set().Key(key).Value(l.value).Nx().Px(ttl).Build()).Error()
-	if errors.Is(err, valkey.Nil) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func dial(address string) (valkey.Client, error) {
-	return valkey.NewClient(valkey.ClientOption{InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true,
-		DisableRetry: true, Dialer: net.Dialer{Timeout: time.Second}})
+	return c.Do(ctx, c.B().Set().Key(key).Value(value).Nx().Px(ttl).Build()).Error()
 }

@@ -3,8 +3,8 @@
 package demo
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -13,41 +13,41 @@ import (
 // restart: a server forgets its locks. Plain Redlock lets it vote at once, and has two
 // holders; fenlock does not.
 func restart(st *stage) {
-	const name, ttl = "demo/report", 10 * time.Second
-	st.tell("Three servers; two are a majority. They keep nothing on disk. Client A is cut off from s3 by the " +
-		"network, and takes a lock on s1 and s2. Then s2 crashes, and is back at once, empty. Client B reaches all three. Two locks are " +
-		"played side by side: one by plain Redlock (SET NX PX on each server, a few lines in this demo), one by fenlock.")
+	const name, ttl = "demo/report", 15 * time.Second
 	g := st.newGroup(3, false, 30*time.Second)
+	st.say("", Tell, "Three servers; two are a majority. They keep nothing on disk. Client A is cut off from s3 by the "+
+		"network, and takes a lock on s1 and s2. Then s2 crashes, and is back at once, empty. Client B reaches all three. Two locks are "+
+		"played side by side: one by plain Redlock (SET NX PX on each server, a few lines in this demo), one by fenlock.")
 	s := g.servers
-	a, b := g.clientWithout(s[2], "client A", ttl), g.client("client B", ttl)
+	a, b := g.locker(config("client A", ttl, g.maxTTL), s[2]), g.locker(config("client B", ttl, g.maxTTL))
 	nowhere := fmt.Sprintf("127.0.0.1:%d", st.freePort())
-	plainA := newRedlock(s[0].address(), s[1].address(), nowhere)
-	plainB := newRedlock(s[0].address(), s[1].address(), s[2].address())
 
 	began := time.Now()
-	votes, held := plainA.acquire(st.ctx, name, ttl)
+	votes, held := redlock(st.ctx, name, ttl, s[0].address(), s[1].address(), nowhere)
 	st.require(held, "A did not get the lock of plain Redlock: %q", votes)
 	st.say("client A", Holds, "Redlock: %s: has the lock, for %s", row(votes), short(ttl))
-	first := a.do(order{Do: doAcquire, Name: name}, acquired)
-	st.require(g.leases(name, a) == "s1 s2 --", "A has leases on %s", g.leases(name, a))
-	first.says(Holds, "fenlock: s1 OK, s2 OK, s3 cut off: has the lock, for %s", short(first.Left))
+	lock := g.acquire(a, name)
+	st.say("client A", Holds, "fenlock: s1 OK, s2 OK, s3 cut off: has the lock, for %s", short(lock.Remaining()))
 
 	s[1].kill()
 	st.say("s2", Killed, "is killed (SIGKILL)")
-	s[1].restart()
+	s[1].launch()
 	st.say("s2", Started, "is back, and has forgotten both locks")
 
-	votes, held = plainB.acquire(st.ctx, name, ttl)
-	st.require(held && votes[1] == "OK", "B did not get the lock of plain Redlock: %q", votes)
-	st.require(plainA.count(st.ctx, name) > 0 && time.Since(began) < ttl, "A's lock of plain Redlock has ended")
+	votes, held = redlock(st.ctx, name, ttl, s[0].address(), s[1].address(), s[2].address())
+	// That s1 refuses B shows that A's lock has not ended.
+	st.require(held && row(votes) == "s1 taken, s2 OK, s3 OK" && time.Since(began) < ttl, "B asked for the lock of plain Redlock: %q", votes)
 	st.say("client B", Harm, "Redlock: %s: has the lock as well. A's is valid for another %s: TWO HOLDERS", row(votes), short(ttl-time.Since(began)))
 
-	tried := b.do(order{Do: doTry, Name: name}, refused)
-	s2 := b.hear("s2", func(r said) bool { return r.client == b && r.What == unwell && strings.Contains(r.Text, isOut) })
-	_, why, _ := strings.Cut(s2.Text, isOut)
-	tried.says(Refused, "fenlock: refused. s1 says that A has it, and s2 does not vote: %s", why)
-	left := a.do(order{Do: doCheck}, checked)
-	left.says(Extends, "fenlock: still has the lock, for %s, and nobody else has", short(left.Left))
+	_, err := b.TryAcquire(st.ctx, name)
+	st.require(errors.Is(err, fenlock.ErrHeld), "B tried to take the lock: %v", err)
+	s2 := g.examine()[1]
+	st.must(s2.Err)
+	st.require(!s2.Examination.Admitted, "s2 votes")
+	st.say("client B", Refused, "fenlock: refused. s1 says that A has it, and s2 does not vote for another %s: %s", short(s2.Examination.Wait), s2.Examination.Why)
+	left := lock.Remaining()
+	st.require(left > 0, "A's lock of fenlock has ended")
+	st.say("client A", Extends, "fenlock: still has the lock, for %s, and is the only holder", short(left))
 	st.say("demo", Checked, "checked: same servers, same crash: plain Redlock had two holders, fenlock one")
 }
 
@@ -55,7 +55,3 @@ func restart(st *stage) {
 func row(votes []string) string {
 	return fmt.Sprintf("s1 %s, s2 %s, s3 %s", votes[0], votes[1], votes[2])
 }
-
-// isOut is between the name of a node that may not vote and the reason, in what a client
-// hears of its nodes.
-var isOut = " " + fenlock.NodeOut.String() + ": "

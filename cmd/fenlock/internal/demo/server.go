@@ -3,17 +3,15 @@
 package demo
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
-	"time"
+	"sync"
 )
 
 // server is a Valkey or Redis server on a port of the loopback address.
@@ -28,91 +26,41 @@ type server struct {
 
 // newServer starts a server. Unless it is durable, it forgets everything when it ends.
 func (st *stage) newServer(name string, durable bool) *server {
-	s := &server{name: name, stage: st, folder: filepath.Join(st.folder, name), durable: durable}
+	s := &server{name: name, stage: st, port: st.freePort(), folder: filepath.Join(st.folder, name), durable: durable}
 	st.must(os.Mkdir(s.folder, 0o700))
-	for {
-		s.port = st.freePort()
-		err := s.launch()
-		if err == nil {
-			st.names = append(st.names, "valkey://"+s.address(), name, "redis://"+s.address(), name, s.address(), name)
-			return s
-		}
-		if !errors.Is(err, errTaken) {
-			st.must(fmt.Errorf("%s: %w", st.binary.path, err))
-		}
-	}
+	s.launch()
+	st.atEnd(s.kill)
+	return s
 }
 
 func (s *server) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// url names the server the same at every address: see group.clientWithout.
-func (s *server) url() string { return s.urlAt(s.port) }
-
-func (s *server) urlAt(port int) string {
-	return fmt.Sprintf("valkey://127.0.0.1:%d?name=%s", port, s.name)
-}
-
 // kill ends it as a crash would.
 func (s *server) kill() { s.run.kill() }
 
-// restart starts it again at the same port.
-func (s *server) restart() { s.stage.must(s.launch()) }
-
-var errTaken = errors.New("the port is taken")
-
-func (s *server) launch() error {
+// launch starts it, or starts it again at the same port, and waits until it answers.
+func (s *server) launch() {
 	disk := "no"
 	if s.durable {
 		disk = "yes"
 	}
-	logPath := filepath.Join(s.folder, "log")
-	log, err := os.Create(logPath)
-	if err != nil {
-		return err
-	}
+	log, err := os.Create(filepath.Join(s.folder, "log"))
+	s.stage.must(err)
 	defer log.Close()
-	cmd := exec.Command(s.stage.binary.path, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.folder,
+	cmd := exec.Command(s.stage.binary, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.folder,
 		"--daemonize", "no", "--save", "", "--appendonly", disk, "--appendfsync", "always", "--no-appendfsync-on-rewrite", "no", "--aof-load-truncated", "no")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.folder, log, log
-	run, err := s.stage.keeper.launch(cmd)
-	if err != nil {
-		return err
-	}
-	if s.run == nil {
-		s.stage.atEnd(func() { s.run.kill() })
-	}
-	s.run = run
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); s.stage.pause(5 * time.Millisecond) {
-		said, _ := os.ReadFile(logPath)
-		text := string(said)
-		switch {
-		case strings.Contains(text, "Address already in use"):
-			s.run.kill()
-			return errTaken
-		case !s.run.alive():
-			return fmt.Errorf("it has ended: %s", text[max(0, len(text)-1<<10):])
-		// The log comes first: at a port that is taken, somebody else would answer.
-		case strings.Contains(text, "Ready to accept connections") && s.answers():
-			return nil
-		}
-	}
-	return fmt.Errorf("it is not up within %v", patience)
+	s.run, err = s.stage.keeper.launch(cmd)
+	s.stage.must(err)
+	s.stage.until(s.name+" is up", func() bool {
+		text, err := os.ReadFile(log.Name())
+		s.stage.must(err)
+		s.stage.require(s.run.alive(), "%s has ended: %s", s.stage.binary, text[max(0, len(text)-1<<10):])
+		return strings.Contains(string(text), "Ready to accept connections")
+	})
 }
 
-func (s *server) answers() bool {
-	conn, err := net.DialTimeout("tcp", s.address(), time.Second)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(time.Second))
-	io.WriteString(conn, "PING\r\n")
-	answer := make([]byte, 5)
-	_, err = io.ReadFull(conn, answer)
-	return err == nil && string(answer) == "+PONG"
-}
-
-// freePort returns a port that nobody listens on at the moment. It is below those
+// freePort returns a port that is free at the moment. It is below those
 // that kernels give to outgoing connections: one of these could take the port of a
 // server that is down.
 func (st *stage) freePort() int {
@@ -124,6 +72,33 @@ func (st *stage) freePort() int {
 			return port
 		}
 	}
-	st.fail("found no free port between 20000 and 32000")
+	st.require(false, "found no free port between 20000 and 32000")
 	return 0
+}
+
+// versionPattern matches what servers print for --version. Every command would pay for it, if it
+// were compiled when the program starts.
+var versionPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(Valkey|Redis) server v=((\d+)\.[0-9.]+)`)
+})
+
+// findServer returns the program of the server that is installed, Valkey if both are, and kind and
+// version, such as "Valkey 8.0.1". They are empty if there is none, or only a Redis that is too old.
+func findServer() (path, product string) {
+	for _, name := range []string{"valkey-server", "redis-server"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		text, err := exec.Command(path, "--version").Output()
+		// Either may be installed under the other's name.
+		m := versionPattern().FindStringSubmatch(string(text))
+		if err != nil || m == nil {
+			continue
+		}
+		if major, _ := strconv.Atoi(m[3]); m[1] == "Valkey" || major >= 7 {
+			return path, m[1] + " " + m[2]
+		}
+	}
+	return "", ""
 }

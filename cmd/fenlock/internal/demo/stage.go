@@ -15,27 +15,30 @@ import (
 // patience bounds everything that a scene waits for.
 const patience = 20 * time.Second
 
+// Player plays scenes.
+type Player struct {
+	// Client is the program, with its arguments, that runs RunClient on its standard input
+	// and output, with the arguments that follow.
+	Client []string
+	// Beat is the time that a reader gets for half a line. 0 is for tests.
+	Beat time.Duration
+	// Emit gets what happens, in the goroutine of Play, which waits for it.
+	Emit func(Event)
+}
+
 // stage is what a scene is played on. It belongs to the scene's goroutine. Its methods
 // end the scene, by a panic that perform recovers, when they cannot do what they are
 // to do: a scene reads as what happens.
 type stage struct {
-	setting
-	ctx    context.Context
-	scene  string
-	began  time.Time
-	last   time.Duration // when the last event was
-	folder string        // removed at the end
-	keeper *keeper
-	emit   func(Event)
-	ends   []func() // in the order in which what they end was begun
-	names  []string // for strings.NewReplacer: addresses, and what the scene calls them
-}
+	Player
+	ctx             context.Context
+	binary, product string // of the servers: the program, and "Valkey 8.0.1"
+	scene           string
+	began           time.Time
 
-// setting is what the scenes of one demo have in common.
-type setting struct {
-	client []string      // the program and the arguments that lead to RunClient
-	beat   time.Duration // the reader's time for half a line; 0 for no reader
-	binary *binary       // of the servers; nil if none is installed
+	folder string // removed at the end
+	keeper *keeper
+	ends   []func() // called at the end, the last one first
 }
 
 // abort is how a scene ends that cannot go on.
@@ -43,16 +46,7 @@ type abort struct{ err error }
 
 // perform plays a scene, and removes what it has started. The error says what went
 // another way than told.
-func perform(ctx context.Context, s setting, scene string, emit func(Event), play func(*stage)) (err error) {
-	folder, err := os.MkdirTemp("", "fenlock-demo-")
-	if err != nil {
-		return err
-	}
-	if folder, err = filepath.Abs(folder); err != nil { // TMPDIR may be relative, and servers run elsewhere
-		return err
-	}
-	st := &stage{setting: s, ctx: ctx, scene: scene, began: time.Now(), folder: folder, emit: emit}
-	st.atEnd(func() { os.RemoveAll(folder) })
+func (st *stage) perform(play func(*stage)) (err error) {
 	defer func() {
 		failure := recover()
 		for _, end := range slices.Backward(st.ends) {
@@ -66,7 +60,12 @@ func perform(ctx context.Context, s setting, scene string, emit func(Event), pla
 			panic(f)
 		}
 	}()
-	st.keeper, err = newKeeper(folder)
+	folder, err := os.MkdirTemp("", "fenlock-demo-")
+	st.must(err)
+	st.atEnd(func() { os.RemoveAll(folder) })
+	st.folder, err = filepath.Abs(folder) // TMPDIR may be relative, and servers run elsewhere
+	st.must(err)
+	st.keeper, err = newKeeper(st.folder)
 	st.must(err)
 	st.atEnd(st.keeper.dismiss)
 	play(st)
@@ -75,9 +74,6 @@ func perform(ctx context.Context, s setting, scene string, emit func(Event), pla
 
 // atEnd has the scene's end call f, before what was asked for earlier.
 func (st *stage) atEnd(f func()) { st.ends = append(st.ends, f) }
-
-// fail ends the scene.
-func (st *stage) fail(format string, args ...any) { panic(abort{fmt.Errorf(format, args...)}) }
 
 // must ends the scene if there is an error.
 func (st *stage) must(err error) {
@@ -90,45 +86,23 @@ func (st *stage) must(err error) {
 	panic(abort{err})
 }
 
-// say says what somebody did just now.
-func (st *stage) say(actor string, what What, format string, args ...any) {
-	st.show(Event{Actor: actor, What: what, Text: fmt.Sprintf(format, args...)})
-}
-
-// did says what somebody did to others just now.
-func (st *stage) did(whom []string, actor string, what What, format string, args ...any) {
-	st.show(Event{Actor: actor, What: what, Whom: whom, Text: fmt.Sprintf(format, args...)})
-}
-
-// note says what is no news.
-func (st *stage) note(actor string, what What) { st.show(Event{Actor: actor, What: what}) }
-
-// tell has the narrator speak.
-func (st *stage) tell(format string, args ...any) { st.say("", Tell, format, args...) }
-
-// show emits an event, and gives the reader time to read it. One that has no time
-// happens now.
-func (st *stage) show(e Event) {
-	st.must(context.Cause(st.ctx))
-	e.Scene = st.scene
-	if e.At == 0 {
-		e.At = time.Since(st.began)
-	}
-	// Of two processes that speak at the same moment, either may be heard first.
-	st.last = max(st.last, e.At)
-	e.At = st.last
-	st.emit(e)
-	if e.Text == "" {
-		return
-	}
-	st.pause(st.beat * time.Duration(30+len(e.Text)) / 60)
-}
-
 // require ends the scene unless what it tells is so; otherwise says what is so instead.
 func (st *stage) require(ok bool, otherwise string, args ...any) {
 	if !ok {
-		st.fail(otherwise, args...)
+		st.must(fmt.Errorf(otherwise, args...))
 	}
+}
+
+// say reports what an actor did just now, and gives the reader time to read it.
+func (st *stage) say(actor string, what What, format string, args ...any) {
+	st.must(context.Cause(st.ctx))
+	e := Event{At: time.Since(st.began), Scene: st.scene, Actor: actor, What: what, Text: fmt.Sprintf(format, args...)}
+	st.Emit(e)
+	beats := time.Duration(30 + len(e.Text))
+	if what == Tell {
+		beats *= 2 // a paragraph is new, and "fenlock ui" may be started meanwhile
+	}
+	st.pause(st.Beat * beats / 60)
 }
 
 // pause waits.
@@ -136,24 +110,27 @@ func (st *stage) pause(d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-st.ctx.Done():
-		st.must(context.Cause(st.ctx))
+		st.must(st.ctx.Err())
 	}
 }
 
 // until waits until done returns true, and ends the scene if that takes too long.
 func (st *stage) until(what string, done func() bool) {
 	for deadline := time.Now().Add(patience); !done(); st.pause(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			st.fail("not within %v: %s", patience, what)
-		}
+		st.require(time.Now().Before(deadline), "not within %v: %s", patience, what)
 	}
 }
 
-// plain is an error of the library as a scene shows it: the servers by their names, and
-// without the list of what each of them said.
-func (st *stage) plain(text string) string {
-	text, _, _ = strings.Cut(text, "; ")
-	return strings.NewReplacer(st.names...).Replace(strings.TrimPrefix(text, "fenlock: "))
+// receive waits for a value, and ends the scene if that takes too long.
+func receive[T any](st *stage, what string, from <-chan T) (value T) {
+	select {
+	case value = <-from:
+	case <-time.After(patience):
+		st.require(false, "not within %v: %s", patience, what)
+	case <-st.ctx.Done():
+		st.must(st.ctx.Err())
+	}
+	return value
 }
 
 // short writes a duration in few digits.

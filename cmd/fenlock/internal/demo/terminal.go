@@ -6,7 +6,47 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 	"unicode"
+)
+
+// Event is one thing that happened in a scene.
+type Event struct {
+	At    time.Duration // since the scene began
+	Scene string        // its name
+	// Actor did it: "client 1", "s3" (a server), "account", "demo". Empty where the narrator
+	// speaks.
+	Actor string
+	What  What
+	Text  string // for people
+}
+
+// What is the kind of an event.
+type What string
+
+// The kinds of events.
+const (
+	Begin   What = "begin"   // a scene begins; Text is its title
+	Tell    What = "tell"    // the narrator explains
+	Command What = "command" // that shows the servers, for another terminal
+	Does    What = "does"    // anything that is none of the others
+	Started What = "started" // servers
+	Killed  What = "killed"  // servers
+	Waits   What = "waits"   // a client, for the lock
+	Holds   What = "holds"   // a client has the lock from now on
+	Extends What = "extends" // a client has the lock for longer
+	Refused What = "refused" // a client does not get the lock, or an extension of it
+	Gives   What = "gives"   // a client has released the lock
+	Lost    What = "lost"    // a client is told that it does not have the lock any more
+	Stopped What = "stopped" // a process (SIGSTOP)
+	GoesOn  What = "goes on" // a process (SIGCONT)
+	Wrote   What = "wrote"   // the resource has a new value
+	Stale   What = "stale"   // the resource has refused a write
+	Harm    What = "harm"    // something that must not be
+	Checked What = "checked" // the demo has made sure of what it says
+	Shown   What = "shown"   // what the scene has shown; its last but one
+	Promise What = "promise" // which promise of docs/promises.md it was about; its last
+	Failed  What = "failed"  // it went another way than told; its last
 )
 
 // Terminal shows events as lines of at most 80 columns: when, who, and what. The zero
@@ -16,7 +56,7 @@ type Terminal struct {
 	Colour bool
 	Err    error // of the first write that failed
 
-	scenes int
+	begun, empty bool // a scene was shown; the last line is empty
 }
 
 const (
@@ -26,34 +66,39 @@ const (
 
 // Show prints an event.
 func (t *Terminal) Show(e Event) {
-	if e.Text == "" {
-		return
-	}
 	switch e.What {
 	case Begin:
-		t.scenes++
 		title := fmt.Sprintf("== %s: %s ", e.Scene, e.Text)
-		if t.scenes > 1 {
-			t.print("\n")
+		if t.begun {
+			t.space()
 		}
+		t.begun = true
 		t.print("%s\n", t.colour(bold, title+strings.Repeat("=", max(0, columns-len(title)))))
 	case Tell:
-		t.print("\n")
+		t.space()
 		t.paragraph("", e.Text)
-		t.print("\n")
+		t.space()
+	case Command: // in one line, to be copied
+		t.space()
+		t.print("  Look on while it plays, in another terminal:\n\n    %s\n", e.Text)
 	case Shown:
-		t.print("\n")
+		t.space()
 		t.paragraph("Shown:   ", e.Text)
 	case Promise:
 		t.paragraph("Promise: ", e.Text)
 	case Failed:
-		t.print("\n")
+		t.space()
 		t.paragraph("FAILED:  ", e.Text)
-	case Lacks:
-		t.print("\n")
-		t.paragraph("", e.Text)
 	default:
 		t.line(e)
+	}
+}
+
+// space prints an empty line, unless there is one.
+func (t *Terminal) space() {
+	if !t.empty {
+		t.print("\n")
+		t.empty = true
 	}
 }
 
@@ -62,9 +107,9 @@ func (t *Terminal) line(e Event) {
 	for i, text := range wrap(e.Text, columns-textColumn) {
 		head := strings.Repeat(" ", textColumn)
 		if i == 0 {
-			head = fmt.Sprintf("%7.2f s  %s%*s", e.At.Seconds(), t.colour(actorColour(e.Actor), e.Actor), textColumn-11-len(e.Actor), "")
+			head = fmt.Sprintf("%7.2f s  %s%*s", e.At.Seconds(), t.colour(dim, e.Actor), textColumn-11-len(e.Actor), "")
 		}
-		t.print("%s%s\n", head, t.colour(whatColour[e.What], text))
+		t.print("%s%s\n", head, t.colour(colours[e.What], text))
 	}
 }
 
@@ -79,53 +124,25 @@ func (t *Terminal) paragraph(head, text string) {
 }
 
 func (t *Terminal) print(format string, args ...any) {
-	if t.Err == nil {
+	if t.empty = false; t.Err == nil {
 		_, t.Err = fmt.Fprintf(t.Out, format, args...)
 	}
 }
 
-// colour is a parameter of the terminal's SGR sequence, or none.
-type colour string
+// The parameters of the terminal's SGR sequence.
+const bold, dim, red, green, yellow = "1", "2", "1;31", "32", "33"
 
-const (
-	bold    colour = "1"
-	dim     colour = "2"
-	red     colour = "1;31"
-	green   colour = "32"
-	yellow  colour = "33"
-	blue    colour = "34"
-	magenta colour = "35"
-	cyan    colour = "36"
-)
-
-// whatColour has the kinds of events that are to be seen at a glance.
-var whatColour = map[What]colour{
+// colours has the kinds of events that are to be seen at a glance.
+var colours = map[What]string{
 	Harm: red, Lost: yellow, Refused: yellow, Killed: yellow, Stopped: yellow,
 	Holds: green, Extends: green, Stale: green, Checked: bold,
 }
 
-// actorColour is the same for one actor in all scenes.
-func actorColour(actor string) colour {
-	switch {
-	case actor == "demo":
-		return dim
-	case actor == "account":
-		return yellow
-	case actor == "client 1", actor == "client A":
-		return cyan
-	case actor == "client 2", actor == "client B":
-		return magenta
-	case strings.HasPrefix(actor, "client"):
-		return blue
-	}
-	return ""
-}
-
-func (t *Terminal) colour(c colour, text string) string {
+func (t *Terminal) colour(c, text string) string {
 	if !t.Colour || c == "" || text == "" {
 		return text
 	}
-	return "\x1b[" + string(c) + "m" + text + "\x1b[0m"
+	return "\x1b[" + c + "m" + text + "\x1b[0m"
 }
 
 // wrap breaks a text into lines of at most so many columns, unless a word is longer.

@@ -19,7 +19,7 @@ func TestTerminal(t *testing.T) {
 		{What: Shown, Text: "this"},
 		{What: Promise, Text: "that"},
 		{Scene: "outage", What: Begin, Text: "another"},
-		{What: Lacks, Text: "not played"},
+		{What: Command, Text: "look"},
 		{What: Failed, Text: "otherwise"},
 	}
 	const want = `== paused: a title =============================================================
@@ -35,7 +35,9 @@ func TestTerminal(t *testing.T) {
 
 == outage: another =============================================================
 
-  not played
+  Look on while it plays, in another terminal:
+
+    look
 
   FAILED:  otherwise
 `
@@ -51,7 +53,7 @@ func TestTerminal(t *testing.T) {
 	out.Reset()
 	coloured := Terminal{Out: &out, Colour: true}
 	coloured.Show(events[3])
-	if got := out.String(); got != " 120.00 s  \x1b[33maccount\x1b[0m   \x1b[1;31m100 -> 70\x1b[0m\n" {
+	if got := out.String(); got != " 120.00 s  \x1b[2maccount\x1b[0m   \x1b[1;31m100 -> 70\x1b[0m\n" {
 		t.Errorf("in colour: %q", got)
 	}
 }

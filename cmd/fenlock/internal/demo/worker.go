@@ -11,218 +11,138 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/fence/fencehttp"
-	"github.com/fenlock/fenlock/node/sqlnode"
-	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// RunClient is a client of the scenes: a process of its own, which does what it reads on
-// in, and says on out what came of it, until in ends.
-func RunClient(in io.Reader, out io.Writer) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	orders := make(chan order, 16)
-	var broken error // read after orders was closed
-	go func() {
-		defer cancel() // nobody wants the lock any more that it may be waiting for
-		defer close(orders)
-		for lines := json.NewDecoder(in); ; {
-			var o order
-			if err := lines.Decode(&o); err != nil {
-				if !errors.Is(err, io.EOF) {
-					broken = fmt.Errorf("fenlock demo client is started by fenlock demo: %w", err)
-				}
-				return
-			}
-			orders <- o
+// The lock of the scene.
+const (
+	lockName  = "demo/account"
+	pausedTTL = 1500 * time.Millisecond
+)
+
+// order is what the scene tells a client process to do, a line of JSON. The client carries out one
+// after the other, and answers each with a reply.
+type order struct {
+	Do    string `json:"do"`
+	URL   string `json:"url,omitempty"`   // of the account
+	Value int    `json:"value,omitempty"` // to write
+}
+
+// What a client can do.
+const (
+	doAcquire = "acquire" // wait for the lock, then read the account
+	doCheck   = "check"   // is the lock still held?
+	doWrite   = "write"   // the account, with the lock's token
+	doRelease = "release"
+)
+
+// reply is what came of an order, a line of JSON.
+type reply struct {
+	Error   string        `json:"error,omitempty"`
+	Token   fence.Token   `json:"token,omitempty"`
+	Waited  time.Duration `json:"waited,omitempty"`
+	Left    time.Duration `json:"left,omitempty"`    // validity: 0 if the lock is lost
+	Balance int           `json:"balance,omitempty"` // as read
+	Refused bool          `json:"refused,omitempty"` // the write, by the guard
+}
+
+// RunClient is a client of the scene paused: a process of its own, which does what it reads on
+// in, and says on out what came of it, until in ends. Args are its name and the nodes' URLs.
+func RunClient(args []string, in io.Reader, out io.Writer) error {
+	const hint = "fenlock demo client is started by fenlock demo"
+	if len(args) < 2 {
+		return errors.New(hint)
+	}
+	locker, err := open(config(args[0], pausedTTL, pausedTTL), args[1:])
+	if err != nil {
+		return err
+	}
+	defer locker.Close()
+	w := worker{locker: locker}
+	for lines, answers := json.NewDecoder(in), json.NewEncoder(out); ; {
+		var o order
+		if err := lines.Decode(&o); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", hint, err)
 		}
-	}()
-	w := worker{ctx: ctx, out: json.NewEncoder(out)}
-	for o := range orders {
-		w.say(w.do(o))
+		r, err := w.do(context.Background(), o)
+		if err != nil {
+			r.Error = err.Error()
+		}
+		if err := answers.Encode(r); err != nil {
+			return err
+		}
 	}
-	if w.locker != nil {
-		w.locker.Close()
-	}
-	return broken
 }
 
 // worker has one lock at a time.
 type worker struct {
-	ctx    context.Context
 	locker *fenlock.Locker
 	lock   *fenlock.Lock
-
-	mu  sync.Mutex
-	out *json.Encoder
 }
 
-// say writes a report. An error means that the demo has ended, and so does in.
-func (w *worker) say(r report) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.out.Encode(r)
-}
-
-func (w *worker) do(o order) report {
-	if (o.Do == doOpen) != (w.locker == nil) {
-		return report{What: failed, Text: "open comes first, and once"}
+func (w *worker) do(ctx context.Context, o order) (r reply, err error) {
+	if w.lock == nil && o.Do != doAcquire {
+		return r, errors.New("there is no lock")
 	}
 	switch o.Do {
-	case doOpen:
-		return w.open(o)
 	case doAcquire:
-		return w.take(o, w.locker.Acquire)
-	case doTry:
-		return w.take(o, w.locker.TryAcquire)
-	case doRead:
-		return read(w.ctx, o.URL)
-	}
-	if w.lock == nil {
-		return report{What: failed, Text: "there is no lock"}
-	}
-	switch o.Do {
-	case doExtend:
-		if err := w.lock.Extend(w.ctx); err != nil {
-			return w.failure(err)
-		}
-		return report{What: extended, Left: w.lock.Remaining()}
-	case doCheck:
-		if w.lock.Context().Err() != nil {
-			return w.failure(context.Cause(w.lock.Context()))
-		}
-		return report{What: checked, Left: w.lock.Remaining()}
-	case doRelease:
 		began := time.Now()
-		if err := w.lock.Release(w.ctx); err != nil {
-			return w.failure(err)
+		if w.lock, err = w.locker.Acquire(ctx, lockName); err != nil {
+			return r, err
 		}
-		return report{What: released, When: began.UnixNano()}
-	case doWrite:
-		return w.write(o)
-	}
-	return report{What: failed, Text: "unknown order " + o.Do}
-}
-
-func (w *worker) open(o order) report {
-	var nodes []fenlock.Node
-	for _, url := range o.Nodes {
-		n, err := open(url)
+		r.Token, r.Waited = w.lock.Token(), time.Since(began)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL, nil)
 		if err != nil {
-			return w.failure(err)
+			return r, err
 		}
-		nodes = append(nodes, n)
-	}
-	locker, err := fenlock.New(fenlock.Config{
-		Nodes: nodes, TTL: o.TTL, MaxTTL: o.MaxTTL, Label: o.Label, NodeTimeout: nodeTimeout(o.TTL),
-		Observer: fenlock.Observer{Waiting: w.waiting, Node: func(c fenlock.NodeChange) { w.say(report{What: unwell, Text: c.String()}) }},
-	})
-	if err != nil {
-		return w.failure(err)
-	}
-	w.locker = locker
-	return report{What: opened}
-}
-
-// nodeTimeout is longer than usual: the machine may be busy with something else, and
-// servers that are down refuse at once.
-func nodeTimeout(ttl time.Duration) time.Duration { return min(ttl/5, time.Second) }
-
-func open(url string) (fenlock.Node, error) {
-	if strings.HasPrefix(url, "sqlite:") {
-		return sqlnode.Open(url)
-	}
-	return valkeynode.Open(url)
-}
-
-func (w *worker) waiting(_ context.Context, _ string, why error) {
-	r := w.failure(why)
-	r.What = waiting
-	w.say(r)
-}
-
-func (w *worker) take(o order, acquire func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error)) report {
-	began := time.Now()
-	lock, err := acquire(w.ctx, o.Name)
-	if err != nil {
-		return w.failure(err)
-	}
-	when := time.Now()
-	w.lock = lock
-	context.AfterFunc(lock.Context(), func() {
-		if why := context.Cause(lock.Context()); !errors.Is(why, fenlock.ErrReleased) {
-			w.say(report{What: lost, Text: why.Error()})
+		return r, r.send(request)
+	case doCheck:
+		if w.lock.Context().Err() == nil {
+			r.Left = w.lock.Remaining()
 		}
-	})
-	return report{What: acquired, Token: lock.Token(), Waited: when.Sub(began), Left: lock.Remaining(), When: when.UnixNano()}
+		return r, nil
+	case doWrite:
+		// It does not ask whether the lock is still held: it could be stopped between the answer
+		// and the write.
+		request, err := http.NewRequestWithContext(ctx, http.MethodPut, o.URL, strings.NewReader(strconv.Itoa(o.Value)))
+		if err != nil {
+			return r, err
+		}
+		fencehttp.SetToken(request, w.lock.Token())
+		return r, r.send(request)
+	case doRelease:
+		return r, w.lock.Release(ctx)
+	}
+	return r, fmt.Errorf("unknown order %q", o.Do)
 }
 
-// failure is the report of an error.
-func (w *worker) failure(err error) report {
-	r := report{What: failed, Text: err.Error()}
-	var held *fenlock.HeldError
-	switch {
-	case errors.As(err, &held):
-		r.What, r.Ahead = refused, held.Ahead
-	case errors.Is(err, fenlock.ErrLost):
-		r.What = lost
-	case errors.Is(err, fenlock.ErrNoQuorum):
-		r.What = noQuorum
-	}
-	if w.lock != nil {
-		r.Left = w.lock.Remaining()
-	}
-	return r
-}
+// accounts is how a client reaches an account: by a new connection each time, because the account
+// may have closed an old one while the client was stopped.
+var accounts = http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// resource is how a client reaches what is at a URL.
-var resource = http.Client{Timeout: 5 * time.Second}
-
-func read(ctx context.Context, url string) report {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// send has the account answer a request.
+func (r *reply) send(request *http.Request) error {
+	answer, err := accounts.Do(request)
 	if err != nil {
-		return report{What: failed, Text: err.Error()}
-	}
-	return call(request)
-}
-
-// write does not ask whether the lock is still held: who asks can be stopped between the
-// answer and the write.
-func (w *worker) write(o order) report {
-	body := strings.NewReader(strconv.Itoa(o.Value))
-	request, err := http.NewRequestWithContext(w.ctx, http.MethodPut, o.URL, body)
-	if err != nil {
-		return report{What: failed, Text: err.Error()}
-	}
-	fencehttp.SetToken(request, w.lock.Token())
-	r := call(request)
-	if r.What == got {
-		r.What = wrote
-	}
-	r.Token, r.Value = w.lock.Token(), o.Value
-	return r
-}
-
-func call(request *http.Request) report {
-	answer, err := resource.Do(request)
-	if err != nil {
-		return report{What: failed, Text: err.Error()}
+		return err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-	if err != nil {
-		return report{What: failed, Text: err.Error()}
+	switch {
+	case err != nil:
+		return err
+	case answer.StatusCode == http.StatusPreconditionFailed:
+		r.Refused = true
+		return nil
+	case answer.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s", answer.Status, text)
 	}
-	if answer.StatusCode == http.StatusPreconditionFailed {
-		return report{What: stale, Text: answer.Status}
-	}
-	value, err := strconv.Atoi(string(text))
-	if err != nil || answer.StatusCode != http.StatusOK {
-		return report{What: failed, Text: answer.Status + ": " + string(text)}
-	}
-	return report{What: got, Value: value}
+	r.Balance, err = strconv.Atoi(string(text))
+	return err
 }
