@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 // bounded returns a context that a hung test runs into, and no other.
 func bounded(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -38,10 +38,9 @@ func bounded(t *testing.T) context.Context {
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t)
-	// Valkeylock does hang now and then: that must not take long. One of its two
-	// rows is enough where it can.
+	// Valkeylock does hang now and then: that must not take long.
 	b := tiny(4 * time.Second)
-	who := patient[:3]
+	who := patient
 	b.kind = testserver.Kinds(t)[0]
 	b.size.gap = 5 * time.Millisecond // nothing depends on the order here
 	if err := start(ctx, t, b); err != nil {
@@ -49,27 +48,15 @@ func TestFigures(t *testing.T) {
 	}
 
 	t.Run("measuring", func(t *testing.T) {
-		before, err := snapshot(b.servers)
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := snapshot(b.servers)
 		b.servers[0].Do("PING")
-		after, err := snapshot(b.servers)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, want := range []int{1, 0, 0, 0, 0} {
-			if got := after[i].total - before[i].total - snapshotCommands; got != want {
-				t.Errorf("server %d: %d commands counted, %d were sent", i, got, want)
-			}
-		}
-		if before, after := before[0].calls["ping"], after[0].calls["ping"]; after != before+1 {
-			t.Errorf("%d PINGs, then %d, after one was sent", before, after)
+		if after := snapshot(b.servers); after[0]["ping"] != before[0]["ping"]+1 {
+			t.Errorf("%d PINGs, then %d, after one was sent", before[0]["ping"], after[0]["ping"])
 		}
 	})
 	t.Run("cycle", func(t *testing.T) {
 		everybody := b.present(everybody) // etcd has a test of its own
-		r, _ := measure(ctx, t, b, runCycle, everybody, len(everybody), 4)
+		r, _ := measure(ctx, t, b, runCycle, everybody, len(everybody))
 		for _, c := range everybody {
 			s := r.samples[c.name]
 			if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
@@ -78,7 +65,7 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("handover", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runHandover, who, len(who), 3)
+		r, _ := measure(ctx, t, b, runHandover, who, len(who))
 		for _, c := range who {
 			for _, s := range [][]time.Duration{r.samples[c.name], r.busy[c.name]} {
 				if !r.gaveUp[c.name] && (len(s) != b.size.rounds || slices.Min(s) <= 0) {
@@ -88,7 +75,7 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("line", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runLine, who, len(who), 2)
+		r, _ := measure(ctx, t, b, runLine, who, len(who))
 		for _, c := range who {
 			for _, run := range r.runs[c.name] {
 				if run.stuck {
@@ -105,7 +92,7 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("loop", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runLoop, patient, len(patient), 3)
+		r, _ := measure(ctx, t, b, runLoop, patient, len(patient))
 		for _, c := range patient {
 			run := r.runs[c.name]
 			if run.total() > 0 && run.changes >= run.total() || run.failures > 0 && c.name == "fenlock" {
@@ -117,32 +104,32 @@ func TestFigures(t *testing.T) {
 		}
 	})
 	t.Run("idle", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runIdle, ourselves, 5, 2)
-		if r.lockers != 3 || r.waiters != 6 || len(r.commands) != 5 || len(r.sent) != 5 || slices.Min(r.sent) < 0 || r.sent[0] > r.commands[0] || r.cpu < 0 || r.early > r.waiters {
+		r, _ := measure(ctx, t, b, runIdle, ourselves, 1)
+		if r.lockers != 3 || r.waiters != 6 || r.length < b.size.idle || r.cpu < 0 || r.early > r.waiters {
 			t.Errorf("%+v", r)
 		}
 	})
 }
 
-// measure takes a figure, and checks that its table has as many rows and targets.
+// measure takes a figure, and checks that its table has as many rows.
 func measure[R result](ctx context.Context, t *testing.T, b *bench, run measuring[R], who []contender,
-	rows, targets int) (R, *table) {
+	rows int) (R, *table) {
 	t.Helper()
 	r, err := run(ctx, b, who)
 	if err != nil {
 		t.Fatal(err)
 	}
 	table := r.report(b)
-	checkTable(t, table, rows, targets)
+	checkTable(t, table, rows)
 	return r, table
 }
 
-func checkTable(t *testing.T, table *table, rows, targets int) {
+func checkTable(t *testing.T, table *table, rows int) {
 	t.Helper()
 	var text strings.Builder
 	table.print(&text)
-	if len(table.rows) != rows || len(table.targets) != targets {
-		t.Errorf("%d rows and %d targets, want %d and %d:\n%s", len(table.rows), len(table.targets), rows, targets, &text)
+	if len(table.rows) != rows {
+		t.Errorf("%d rows, want %d:\n%s", len(table.rows), rows, &text)
 	}
 	for _, row := range table.rows {
 		if len(row) != len(table.header) {
@@ -203,9 +190,19 @@ func TestCycleProgram(t *testing.T) {
 	}
 }
 
+// program is a script that can be started.
+func program(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestFlags(t *testing.T) {
 	for _, args := range [][]string{
-		{"-figures", "cycle,nosuch"}, {"-figures", "cycle", "-plot", "x.svg"}, {"-with", "fenlock,nosuch"}, {"cycle"}, {"-old", "x"}, {"-server", "nosuch"},
+		{"-figures", "cycle,nosuch"}, {"-figures", "cycle", "-plot", "x.svg"}, {"-with", "fenlock,nosuch"}, {"cycle"}, {"-old", "x"},
 	} {
 		if err := run(bounded(t), args, &strings.Builder{}); err == nil {
 			t.Errorf("%q: no error", args)

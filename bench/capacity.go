@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 )
 
@@ -18,20 +17,6 @@ type capacityResult struct {
 type capacityPoint struct {
 	nodes                int
 	wall, client, server time.Duration // server: of one of them
-}
-
-// cpu returns the CPU time that this process and the servers have used.
-func (b *bench) cpu() (client, servers time.Duration, err error) {
-	for _, s := range b.servers {
-		for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
-			seconds, err := strconv.ParseFloat(s.Info("cpu", name), 64)
-			if err != nil {
-				return 0, 0, fmt.Errorf("%s of a server: %w", name, err)
-			}
-			servers += time.Duration(seconds * float64(time.Second))
-		}
-	}
-	return cpuTime(), servers, nil
 }
 
 func runCapacity(ctx context.Context, b *bench, _ []contender) (*capacityResult, error) {

@@ -14,20 +14,6 @@ type cycleResult struct {
 	allocs  map[string][]float64       // the same, allocations of the whole process
 }
 
-func measureCycle(ctx context.Context, c client, name string, cycles int) (time.Duration, error) {
-	start := time.Now()
-	for range cycles {
-		release, err := c.acquire(ctx, name)
-		if err != nil {
-			return 0, err
-		}
-		if err := release(); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(start) / time.Duration(cycles), nil
-}
-
 func runCycle(ctx context.Context, b *bench, who []contender) (*cycleResult, error) {
 	t, err := b.takeTurns(ctx, who, 1)
 	if err != nil {
@@ -75,19 +61,5 @@ func (r *cycleResult) report(b *bench) *table {
 			t.note("%s: hung in round %d for %v, and left out from then on", name, len(s)+1, b.giveUp)
 		}
 	}
-	if len(ours) == 0 {
-		return t
-	}
-	for _, c := range []struct {
-		name string
-		most float64
-	}{{"redsync", 0.5}, {"redsync/valkey-go", 0.5}, {"floor", 1.1}} {
-		if theirs := r.samples[c.name]; len(theirs) > 0 {
-			x := ratios(ours, theirs)
-			t.target(median(x) <= c.most, "fenlock's time is at most %.1f of that of %s: it is %s", c.most, c.name, spread(x))
-		}
-	}
-	allocs := median(r.allocs["fenlock"])
-	t.target(allocs <= 20, "fenlock makes at most 20 allocations: %.1f", allocs)
 	return t
 }

@@ -43,11 +43,7 @@ func openEtcd(b *bench) (client, error) {
 // openSession opens one session of a client of its own, on as many members as the others have
 // servers.
 func openSession(b *bench) (session *concurrency.Session, end func(), err error) {
-	endpoints, err := b.etcd.serve(len(b.servers))
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: b.etcd.serve(len(b.servers)), Logger: zap.NewNop()})
 	if err != nil {
 		return nil, nil, err
 	}

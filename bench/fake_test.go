@@ -94,15 +94,12 @@ func TestLineCountsInversions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		total, _, inverted, finished := r.summary("fenlock")
+		total, inverted, finished := r.summary("fenlock")
 		if finished != 2 || inverted != 2*test.want {
 			t.Errorf("newest first %v: %d inversions in %d rounds, want %d in 2", test.lock.newestFirst, inverted, finished, 2*test.want)
 		}
 		if total < 5*lineHold {
 			t.Errorf("five waiters held the lock for %v each, all of them for %v", lineHold, total)
-		}
-		if got, want := r.report(b).targets[0].met, test.want == 0; got != want {
-			t.Errorf("newest first %v: no inversions met: %v, want %v", test.lock.newestFirst, got, want)
 		}
 	}
 }
@@ -119,7 +116,7 @@ func TestAHungContenderIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, finished := line.summary("redsync"); finished != 0 || len(line.runs["redsync"]) != 1 {
+	if _, _, finished := line.summary("redsync"); finished != 0 || len(line.runs["redsync"]) != 1 {
 		t.Errorf("line: the one that hangs finished %d of %d rounds, want 0 of 1", finished, len(line.runs["redsync"]))
 	}
 	if notes := strings.Join(line.report(b).notes, "\n"); !strings.Contains(notes, "redsync: hung in a round") {

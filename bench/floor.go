@@ -41,10 +41,6 @@ type floorName struct {
 // at the server: fenlock then asks once for many, and the floor not at all.
 const together = 3
 
-// floorRegisters are the registers of those cycles. Their mark is the same on all
-// servers, unlike fenlock's, so that all servers can be sent the same.
-const floorRegisters, floorMark = "fenlock-registers:floor:", "floor"
-
 func majority(n int) int { return n/2 + 1 }
 func all(n int) int      { return n }
 

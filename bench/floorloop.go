@@ -11,7 +11,7 @@ import (
 // have it in its turn: the floor's handover, after which the client that had the lock asks for it again, as one that
 // comes to the end of a queue. It is no lock: the order is known beforehand, and nobody who asks is answered by
 // what there is. The first client's first turn is not told.
-func measureFloorLoop(ctx context.Context, b *bench) (loopRun, error) {
+func measureFloorLoop(ctx context.Context, b *bench, length time.Duration) (turns int, took time.Duration, err error) {
 	n := b.size.clients
 	var channels []string
 	for range n {
@@ -26,12 +26,12 @@ func measureFloorLoop(ctx context.Context, b *bench) (loopRun, error) {
 	for i := range n {
 		f, err := openFloorHandover(b, channels[i], channels[(i+1)%n])
 		if err != nil {
-			return loopRun{}, err
+			return 0, 0, err
 		}
 		clients = append(clients, newFloorTurns(f, b, i))
 	}
 	start := time.Now()
-	ctx, cancel := limited(ctx, b.size.loop/loopSlices)
+	ctx, cancel := limited(ctx, length)
 	defer cancel()
 	failed := make(chan error, n)
 	var wait sync.WaitGroup
@@ -44,17 +44,15 @@ func measureFloorLoop(ctx context.Context, b *bench) (loopRun, error) {
 		})
 	}
 	wait.Wait()
-	run := loopRun{length: time.Since(start)}
+	took = time.Since(start)
 	for _, c := range clients {
-		run.counts = append(run.counts, c.count)
-		run.changes += c.count // but for the very first
+		turns += c.count
 	}
 	select {
-	case err := <-failed:
-		return run, err
+	case err = <-failed:
 	default:
-		return run, nil
 	}
+	return turns, took, err
 }
 
 // floorTurns is one client of that loop.

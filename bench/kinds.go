@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/bsm/redislock"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
 )
@@ -19,12 +16,10 @@ import (
 const atOnce = 5
 
 var (
-	sharers       = contender{"fenlock/shared", "AcquireShared", openShared}
-	slots         = contender{"fenlock/slot", "one of 5 slots", openSlot}
-	severals      = contender{"fenlock/5 names", "AcquireAll of 5 names", openSeveral}
-	multis        = contender{"redislock/5 names", "ObtainMulti of 5 names on ONE server", openMulti}
-	kindsOfLocks  = []contender{fenlocks, sharers, slots, severals, redislocks, multis}
-	everyKindOnly = []contender{sharers, slots, severals, multis}
+	sharers      = contender{"fenlock/shared", "AcquireShared", openShared}
+	slots        = contender{"fenlock/slot", "one of 5 slots", openSlot}
+	severals     = contender{"fenlock/5 names", "AcquireAll of 5 names", openSeveral}
+	kindsOfLocks = []contender{fenlocks, sharers, slots, severals}
 )
 
 // severalNames are those of a name.
@@ -79,19 +74,6 @@ func openSeveral(b *bench) (client, error) {
 	}, func() { l.Close() }}, err
 }
 
-// openMulti is openRedislock for several names.
-func openMulti(b *bench) (client, error) {
-	r := redis.NewClient(&redis.Options{Addr: b.addresses()[0]})
-	l := redislock.New(r)
-	return library{func(ctx context.Context, name string) (func() error, error) {
-		lock, err := l.ObtainMulti(ctx, severalNames("redislock:"+name), b.theirTTL(), nil)
-		if err != nil {
-			return nil, err
-		}
-		return func() error { return lock.Release(context.Background()) }, nil
-	}, func() { r.Close() }}, nil
-}
-
 // kindsResult is by how far the servers are: on this machine, where cores are what is scarce, and
 // behind a network, where round trips are.
 type kindsResult struct {
@@ -130,7 +112,7 @@ func (r *kindsResult) report(b *bench) *table {
 		title: "kinds: acquire and release of several names, and of a name that is shared, uncontended, one at a time",
 		method: fmt.Sprintf("on this machine, and %v away; %d rounds, interleaved, of %d cycles each, where it is far of %d; a round counts with its mean; ratios are of one round, their median (p10–p90); TTL %v for all",
 			r.far, b.size.rounds, b.size.cycles, max(1, b.size.cycles/farCycles), b.theirTTL()),
-		header: []string{"round trip", "", "median", "p10", "p90", "÷ fenlock", "÷ redislock", "allocations"},
+		header: []string{"round trip", "", "median", "p10", "p90", "÷ fenlock", "allocations"},
 	}
 	for i, where := range []string{"here", r.far.String()} {
 		r.results[i].kinds(t, b, where)
@@ -138,30 +120,14 @@ func (r *kindsResult) report(b *bench) *table {
 	return t
 }
 
-// kinds adds the rows and targets of one distance.
+// kinds adds the rows of one distance.
 func (r *cycleResult) kinds(t *table, b *bench, where string) {
 	for _, name := range r.names {
 		s := r.samples[name]
 		t.row(where, name, micros(median(s)), micros(percentile(s, 0.1)), micros(percentile(s, 0.9)),
-			spread(ratios(s, r.samples[fenlocks.name])), spread(ratios(s, r.samples[redislocks.name])), fmt.Sprintf("%.1f", median(r.allocs[name])))
+			spread(ratios(s, r.samples[fenlocks.name])), fmt.Sprintf("%.1f", median(r.allocs[name])))
 		if r.gaveUp[name] {
 			t.note("%s: hung in round %d for %v, and left out from then on", name, len(s)+1, b.giveUp)
 		}
-	}
-	for _, c := range []struct {
-		who  contender
-		most float64
-		what string
-	}{
-		{sharers, 1.1, "to share a name takes at most %.1f of the time for one alone (%s): it is %s"},
-		{slots, 1.3, "one of 5 slots takes at most %.1f of the time for a lock (%s): it is %s"},
-		{severals, 1.5, "5 names take at most %.1f of the time for one (%s): it is %s"},
-	} {
-		if x := ratios(r.samples[c.who.name], r.samples[fenlocks.name]); len(x) > 0 {
-			t.target(median(x) <= c.most, c.what, c.most, where, spread(x))
-		}
-	}
-	if x := ratios(r.samples[severals.name], r.samples[multis.name]); len(x) > 0 {
-		t.note("5 names on a majority of %d servers, by fenlock, take %s of what they take redislock on one (%s)", len(b.servers), spread(x), where)
 	}
 }

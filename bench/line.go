@@ -22,7 +22,6 @@ type lineResult struct {
 type lineRun struct {
 	order []int         // of acquisition, as the numbers of arrival
 	total time.Duration // from the first release to the last
-	cycle time.Duration // measured just before, uncontended
 	stuck bool          // not all had the lock in time
 }
 
@@ -88,17 +87,12 @@ func runLine(ctx context.Context, b *bench, who []contender) (*lineResult, error
 	r := &lineResult{t, map[string][]lineRun{}}
 	return r, t.each(b.size.lines+1, func(round, i int) error {
 		name, cl := t.names[i], t.clients[i]
-		cycle, err := measureCycle(ctx, cl[0], "bench:line", b.size.cycles)
-		if err != nil {
-			return err
-		}
 		limit, cancel := limited(ctx, b.giveUp)
 		defer cancel()
 		run, err := measureLine(limit, cl[0], cl[1:], b.size.gap, "bench:line")
 		if err != nil {
 			return err
 		}
-		run.cycle = cycle
 		if round > 0 || run.stuck { // the first one opens what is needed for waiting
 			r.runs[name] = append(r.runs[name], run)
 		}
@@ -111,16 +105,16 @@ func runLine(ctx context.Context, b *bench, who []contender) (*lineResult, error
 
 // summary returns the medians of the rounds that everybody finished, and the
 // inversions of all of them together.
-func (r *lineResult) summary(name string) (total, cycle time.Duration, inverted, finished int) {
-	var totals, cycles []time.Duration
+func (r *lineResult) summary(name string) (total time.Duration, inverted, finished int) {
+	var totals []time.Duration
 	for _, run := range r.runs[name] {
 		if run.stuck {
 			continue
 		}
-		totals, cycles = append(totals, run.total), append(cycles, run.cycle)
+		totals = append(totals, run.total)
 		inverted += inversions(run.order)
 	}
-	return median(totals), median(cycles), inverted, len(totals)
+	return median(totals), inverted, len(totals)
 }
 
 func (r *lineResult) report(b *bench) *table {
@@ -131,9 +125,9 @@ func (r *lineResult) report(b *bench) *table {
 			b.size.lines, n*(n-1)/2),
 		header: []string{"", "total, median", "÷ fenlock", "inversions"},
 	}
-	ours, cycle, inverted, finished := r.summary("fenlock")
+	ours, _, _ := r.summary("fenlock")
 	for _, name := range r.names {
-		total, _, inverted, finished := r.summary(name)
+		total, inverted, finished := r.summary(name)
 		if finished > 0 {
 			t.row(name, millis(total), ratio(total, ours), fmt.Sprintf("%d in %d rounds", inverted, finished))
 		} else {
@@ -145,11 +139,5 @@ func (r *lineResult) report(b *bench) *table {
 			}
 		}
 	}
-	if finished == 0 {
-		return t
-	}
-	limit := time.Duration(n) * (lineHold + 3*cycle)
-	t.target(inverted == 0, "fenlock has no inversions: %d", inverted)
-	t.target(ours <= limit, "fenlock's total is at most %d × (%v + 3 cycles of %s) = %s: it is %s", n, lineHold, micros(cycle), millis(limit), millis(ours))
 	return t
 }

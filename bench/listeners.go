@@ -109,9 +109,6 @@ func (r *listenersResult) report(b *bench) *table {
 			o := r.cycles[i][name]
 			t.row(fmt.Sprint(lockers), name, micros(median(o.wall)), finely(ratios(o.wall, none.wall)), micros(median(o.cpu)), finely(ratios(o.cpu, none.cpu)))
 		}
-		if x := ratios(r.cycles[i][measured.name].wall, none.wall); len(x) > 0 {
-			t.target(median(x) <= 1.03, "with %d lockers, metrics make a cycle at most 1.03 times as long: it is %s", lockers, finely(x))
-		}
 	}
 	if r.failures > 0 {
 		t.note("%d acquisitions or releases failed; they are not counted as cycles: is this machine overloaded?", r.failures)

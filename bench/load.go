@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -189,13 +188,6 @@ func (r *loadResult) ours(name string, at int) []float64 {
 	return ratios(r.rates["fenlock"][at], r.rates[name][at])
 }
 
-// atLeast adds a target, unless one of the two was not measured.
-func (r *loadResult) atLeast(t *table, name string, at int, least float64, where string) {
-	if x := r.ours(name, at); len(x) > 0 {
-		t.target(median(x) >= least, "fenlock's throughput%s is at least %g times that of %s: it is %s", where, least, name, spread(x))
-	}
-}
-
 // rows fills a table with everything, the first column being what changes.
 func (r *loadResult) rows(b *bench, t *table, what string, of func(setting) int) {
 	t.method = fmt.Sprintf("%d rounds of %v each, interleaved; one process, one client, a name for each locker; TTL %v, and no persistence, for all; ratios are of one round, their median (p10–p90). "+
@@ -247,24 +239,12 @@ func (r *loadResult) loadTable(b *bench) *table {
 	r.rows(b, t, "lockers", lockers)
 	t.panel = r.panel(fmt.Sprintf("%d nodes", len(b.servers)), "lockers", lockers)
 	t.panel.logarithmic = true
-	for i, s := range r.settings {
-		if !slices.Contains([]int{64, 256}, s.lockers) {
-			continue
-		}
-		where := fmt.Sprintf(" with %d lockers", s.lockers)
-		r.atLeast(t, "redsync", i, 3, where)
-		r.atLeast(t, "redsync/valkey-go", i, 2, where)
-		r.atLeast(t, "floor", i, 0.85, where)
-	}
 	return t
 }
 
 func (r *loadResult) singleTable(b *bench) *table {
 	t := &table{title: "single: lockers of one process on one node, each acquires and releases a lock of its own"}
 	r.rows(b, t, "lockers", func(s setting) int { return s.lockers })
-	r.atLeast(t, "redislock", 0, 1.5, "")
-	r.atLeast(t, "valkeylock/1", 0, 1.3, "")
-	r.atLeast(t, "floor", 0, 0.8, "")
 	return t
 }
 

@@ -36,7 +36,7 @@ type measurement struct {
 // figures are what can be measured, in the order in which it is.
 var figures = []measurement{
 	{"cycle", everybody, figure(runCycle)},
-	{"handover", append(slices.Clone(patient), etcds), figure(runHandover)},
+	{"handover", patient, figure(runHandover)},
 	{"line", patient, figure(runLine)},
 	{"loop", patient, figure(runLoop)},
 	{"idle", ourselves, figure(runIdle)},
@@ -58,6 +58,8 @@ var figures = []measurement{
 }
 
 var (
+	// anybody is also who is compared with fenlock by itself.
+	anybody   = slices.Concat(everybody, listeners[1:], kindsOfLocks[1:])
 	ourselves = []contender{fenlocks}
 	// rivals have a majority of nodes, as fenlock has.
 	rivals = []contender{fenlocks, redsyncs, redsyncs2, etcds, floors, floorsOfAll}
@@ -111,12 +113,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	which := flags.String("figures", strings.Join(known, ","), "what to measure")
 	with := flags.String("with", strings.Join(contenders, ","), "whom to measure")
-	kind := flags.String("server", "", "valkey or redis (default: the first that is installed)")
 	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, groups, slow, command, listeners, kinds and leader, or of -old and -new (default: by the size)")
 	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
-	giveUp := flags.Duration("give-up", 20*time.Second, "how long a contender may hang before a figure goes on without it")
-	ttl := flags.Duration("ttl", 10*time.Second, "everybody's TTL, and fenlock's MaxTTL; it takes so long until the servers vote")
-	etcdAt := flags.String("etcd", "", "the `program` of an etcd server (default: the one on the PATH; without one, etcd is left out)")
+	withEtcd := flags.Bool("etcd", false, "measure etcd too, which is built for that: its members cost the others a tenth of a core")
 	plot := flags.String("plot", "", "write what load and nodes measured to this SVG `file`")
 	older := flags.String("old", "", "compare this build of bench/cycle ...")
 	newer := flags.String("new", "", "... with this one")
@@ -142,34 +141,25 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	t := &testserver.Outside{}
 	defer t.Close()
 	return testserver.Try(func() error {
-		b := &bench{kind: testserver.Kind(*kind), ttl: *ttl, giveUp: *giveUp, size: fullSize}
+		b := &bench{kind: testserver.Kinds(t)[0], ttl: 10 * time.Second, giveUp: 20 * time.Second, size: fullSize}
 		if *quick {
 			b.size = quickSize
 		}
 		if *rounds > 0 {
 			b.size.rounds, b.size.loads, b.size.slows, b.size.starts, b.size.changes = *rounds, *rounds, *rounds, *rounds, *rounds
 		}
-		if *kind == "" {
-			b.kind = testserver.Kinds(t)[0]
-		}
 		if *older != "" || *newer != "" {
 			return against(ctx, t, b, *older, *newer, *rounds, out)
 		}
+		if *withEtcd {
+			b.etcd = &etcd{t: t, clusters: map[int]*testserver.Etcd{}}
+		}
 		var measured []measurement
-		asks := false // for etcd
 		for _, f := range figures {
 			if slices.Contains(chosen, f.name) {
 				others := func(c contender) bool { return !slices.Contains(whom, c.name) }
 				f.who = slices.DeleteFunc(slices.Clone(f.who), others)
-				asks = asks || slices.ContainsFunc(f.who, func(c contender) bool { return c.name == etcds.name })
 				measured = append(measured, f)
-			}
-		}
-		if asks {
-			if b.etcd, err = findEtcd(ctx, t, *etcdAt); err == errNoEtcd {
-				fmt.Fprintf(out, "%v; left out\n", err)
-			} else if err != nil {
-				return err
 			}
 		}
 		if err := start(ctx, t, b); err != nil {
@@ -178,14 +168,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		about := machine(b)
 		fmt.Fprintln(out, about)
 		for _, c := range b.present(anybody) {
-			if !slices.Contains(whom, c.name) {
-				continue
+			if slices.Contains(whom, c.name) {
+				fmt.Fprintf(out, "  %-18s %s\n", c.name, c.what)
 			}
-			what := c.what
-			if c.name == etcds.name {
-				what = b.etcd.version + ", " + what
-			}
-			fmt.Fprintf(out, "  %-18s %s\n", c.name, what)
 		}
 		begun := time.Now()
 		var failed error

@@ -89,11 +89,6 @@ func (r *readersResult) report(b *bench) *table {
 			t.note("%s: somebody was still in acquire or release %v after a slice; left out from then on", name, grace)
 		}
 	}
-	if run := r.runs[fenlocks.name]; run.total() > 0 {
-		reader, writer := r.shares(fenlocks.name)
-		t.target(writer >= 0.5, "fenlock's least served writer has at least half of its fair share: %.2f", writer)
-		t.target(reader >= 0.5, "and so has its least served reader: %.2f", reader)
-	}
 	return t
 }
 

@@ -43,6 +43,10 @@ type sketch struct {
 // sketches are the two commands of a cycle.
 type sketches struct{ acquire, release sketch }
 
+// floorRegisters are the registers of the floor, where many cycles are under way. Their mark is the same on all
+// servers, unlike fenlock's, so that all servers can be sent the same.
+const floorRegisters, floorMark = "fenlock-registers:floor:", "floor"
+
 // sketchName has a register whose number is no other argument.
 const sketchName = monitored + "0"
 

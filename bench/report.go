@@ -14,23 +14,13 @@ type table struct {
 	header        []string
 	rows          [][]string
 	notes         []string
-	targets       []target
 	panel         *panel // the same as a drawing, for figures that have one
-}
-
-type target struct {
-	met  bool
-	what string
 }
 
 func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
 
 func (t *table) note(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
-}
-
-func (t *table) target(met bool, format string, args ...any) {
-	t.targets = append(t.targets, target{met, fmt.Sprintf(format, args...)})
 }
 
 func (t *table) print(w io.Writer) {
@@ -42,18 +32,11 @@ func (t *table) print(w io.Writer) {
 	}
 	columns.Flush()
 	io.WriteString(w, text.String())
-	if len(t.notes)+len(t.targets) > 0 {
+	if len(t.notes) > 0 {
 		fmt.Fprintln(w)
 	}
 	for _, n := range t.notes {
 		fmt.Fprintf(w, "  %s\n", n)
-	}
-	for _, target := range t.targets {
-		verdict := "NOT MET"
-		if target.met {
-			verdict = "met    "
-		}
-		fmt.Fprintf(w, "  target %s  %s\n", verdict, target.what)
 	}
 }
 

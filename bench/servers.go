@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -178,4 +179,32 @@ func newLocker(urls []string, ttl time.Duration, o fenlock.Observer) (*fenlock.L
 		config.Nodes = append(config.Nodes, node)
 	}
 	return fenlock.New(config)
+}
+
+// etcd starts clusters of etcd servers on this machine. Nil has none, and stop does
+// nothing. It is not safe for concurrent use; figures run one after the other.
+type etcd struct {
+	t        testing.TB
+	clusters map[int]*testserver.Etcd // by their members
+}
+
+// serve returns the addresses of a cluster of n members, which it starts unless it runs already.
+func (e *etcd) serve(n int) []string {
+	if e.clusters[n] == nil {
+		e.clusters[n] = testserver.StartEtcd(e.t, n, "--log-level", "error")
+	}
+	return strings.Split(e.clusters[n].Addrs(), ",")
+}
+
+// stop ends all clusters. Later ones are new.
+func (e *etcd) stop() {
+	if e == nil {
+		return
+	}
+	for n, c := range e.clusters {
+		for _, m := range c.Members {
+			m.Kill()
+		}
+		delete(e.clusters, n)
+	}
 }
