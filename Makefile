@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples examples/natsnode fence/fencepgx integration/certmagic integration/cron integration/gocron integration/goose integration/migrate integration/otel cmd/fenlock tests bench deploy/check tools
 
-.PHONY: help build man site setup test race interop search-three search-shared search-handover search-given sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man site setup test race interop search-three search-shared search-handover search-given proof proof-audit sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
 	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs
 
 help: ## list the targets
@@ -45,6 +45,14 @@ search-handover: ## explore locks that are handed over further than make test do
 search-given: ## explore names that are given at a release further than make test does
 	SEARCH_GIVEN=1 go test -count=1 -timeout 0 -run 'EveryInterleavingGiven|GivenExclusion' -v ./internal/core
 
+proof: ## prove the rules for any number of nodes, with z3 or SOLVER=cvc5 (docs/proof.md)
+	@scripts/install-z3.sh $${SOLVER:-z3}
+	@go run ./proof/prove -solver $${SOLVER:-z3} $(PROVE)
+
+proof-audit: ## remove each condition of the proved rules in turn, and tell which are needless
+	@scripts/install-z3.sh
+	@go run ./proof/prove -audit
+
 sim: ## simulate SEEDS runs (default 10000) from seed SEED on (default 1)
 	go run ./internal/sim/run -seeds $${SEEDS:-10000} -seed $${SEED:-1}
 
@@ -63,7 +71,7 @@ bench: setup ## figures about speed and waiting, beside other lock libraries (BE
 bench-against: setup ## time and allocations of acquire + release, this tree against the revision REV
 	@scripts/bench-against.sh $(REV)
 
-verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs verify-clean verify-workflows release-check ## everything that is checked without running tests
+verify: verify-fmt verify-vet verify-staticcheck verify-tidy verify-docs verify-clean verify-workflows release-check proof ## everything that is checked without running tests
 
 verify-fmt: ## gofmt has nothing to say
 	@files=$$($(GOFMT) -l) || exit 1; [ -z "$$files" ] || { echo "not formatted, run make fix-fmt:"; echo "$$files"; exit 1; }

@@ -42,6 +42,8 @@ var only = []struct {
 		"the watchdog imports it"},
 	{"internal/check", []string{"fmt", "slices", "time", module + "/fence"},
 		"a checker that shared code with what it checks would share its mistakes"},
+	{"internal/proof/trace", []string{"fmt", "slices", "strings", module + "/internal/proof/model"},
+		"what evaluates the code's steps by the models shares nothing with the code"},
 }
 
 // never lists what a package and those below it must not import: a path, or
