@@ -36,6 +36,8 @@ var only = []struct {
 		"engines outside of this repository use it"},
 	{"node/clock", []string{"syscall", "time", "unsafe"},
 		"a clock knows nothing of locks"},
+	{"node/clock/boot", []string{"errors", "fmt", "os", "runtime", "strings"},
+		"nor does a boot; and the watchdog, which has the clock, does without what this needs"},
 	{"cmd/fenlock/internal/watchdog", []string{"errors", "io", "os", "os/signal", "runtime", "strconv", "sync", "syscall", "time", module + "/cmd/fenlock/internal/processes", module + "/node/clock"},
 		"what it imports is initialised before it runs, and so is all that is ready by then, in the order of paths: with net, fmt or strings that is most of the program"},
 	{"cmd/fenlock/internal/processes", []string{"os", "slices", "strconv", "syscall"},

@@ -18,7 +18,8 @@ const MaxReaders = 256
 // them. Some of them are reservations, for readers that were notified.
 type readers struct {
 	// epoch is the number that was promised to a reader last, since there have been any: those who
-	// come get the same. 0: none was.
+	// come get the same. 0: none was. Reservations keep none. One that is made while the node is out
+	// would bring the number of before its loss into what the node promises after it.
 	epoch fence.Token
 	all   []reader // by holder
 }
@@ -51,7 +52,15 @@ func (e *Entry) readers(now time.Duration) (s readers, shared bool) {
 			s.all = append(s.all, r)
 		}
 	}
+	s.settle()
 	return s, true
+}
+
+// settle ends the epoch if only reservations are left.
+func (s *readers) settle() {
+	if !s.promised() {
+		s.epoch = 0
+	}
 }
 
 // number reads what was written by share: what is none was changed by hand, and is 0.
@@ -69,6 +78,7 @@ func (e *Entry) share(s readers) {
 	if len(s.all) == 0 {
 		return
 	}
+	s.settle()
 	b := append([]byte(node.SharedPrefix), strconv.FormatUint(uint64(s.epoch), 10)...)
 	for _, r := range s.all {
 		b = strconv.AppendInt(append(b, '\n'), int64(r.expires), 10)
@@ -153,6 +163,10 @@ func acquireShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node
 }
 
 // confirmShared is confirm for a reader. False if the holder is none.
+//
+// A confirm moves the epoch only where there is one. A network may execute a confirm twice, the second time
+// after its holder, which had the name alone, lets others share it. An epoch made by that would be the
+// holder's own token, and would be promised to the next reader.
 func confirmShared(e *Entry, now time.Duration, r node.Request) (a node.Answer, is bool) {
 	s, _ := e.readers(now)
 	own := s.of(r.Holder)
@@ -162,7 +176,10 @@ func confirmShared(e *Entry, now time.Duration, r node.Request) (a node.Answer, 
 	case e.Register > r.Token:
 		return node.Answer{Status: node.Outrun, Register: e.Register}, true
 	}
-	e.Register, s.epoch, own.token = r.Token, r.Token, r.Token
+	e.Register, own.token = r.Token, r.Token
+	if s.epoch != 0 {
+		s.epoch = r.Token
+	}
 	e.share(s)
 	return node.Answer{Status: node.Granted, Register: r.Token}, true
 }
@@ -189,6 +206,9 @@ func extendShared(e *Entry, now time.Duration, r node.Request) node.Answer {
 		own.token = r.OwnToken
 	}
 	origin := own.origin
+	if r.Token > s.epoch {
+		s.epoch = 0 // an acquire of before that comes late gets a number past the floor, as where the holder was exported
+	}
 	e.share(s)
 	e.Register = max(e.Register, r.Token)
 	return node.Answer{Status: node.Granted, Register: origin}

@@ -34,9 +34,19 @@ func (n *naiveShared) tidy() {
 			delete(n.leases, h)
 		}
 	}
-	if len(n.leases) == 0 {
-		n.epoch = 0 // the next ones may come after somebody else
+	if !n.promised() {
+		n.epoch = 0 // the next ones may come after another holder
 	}
+}
+
+// promised reports whether anybody has the name, beside reservations.
+func (n *naiveShared) promised() bool {
+	for h := range n.leases {
+		if !strings.HasPrefix(h, "next ") {
+			return true
+		}
+	}
+	return false
 }
 
 // alone reports whether somebody has the name alone.
@@ -103,7 +113,7 @@ func (n *naiveShared) acquire(h, w string, stamp int64, shared bool, ttl time.Du
 		return node.Held, 0, notified
 	}
 	number = n.epoch
-	if !shared || len(n.leases) == 0 || n.epoch == 0 {
+	if !shared || n.epoch == 0 {
 		n.register = max(n.register+1, proposal)
 		number = n.register
 	}
@@ -121,10 +131,7 @@ func (n *naiveShared) acquire(h, w string, stamp int64, shared bool, ttl time.Du
 
 func (n *naiveShared) extend(h string, shared bool, ttl time.Duration, floor fence.Token) (status node.Status, origin fence.Token, notified []string) {
 	own, leased := n.leases[h]
-	promised, alone := false, n.alone()
-	for other := range n.leases {
-		promised = promised || !strings.HasPrefix(other, "next ")
-	}
+	promised, alone := n.promised(), n.alone()
 	switch {
 	case leased && own.alone && !shared: // renewed
 	case leased && shared: // renewed, or shared from now on
@@ -140,9 +147,6 @@ func (n *naiveShared) extend(h string, shared bool, ttl time.Duration, floor fen
 		clear(n.leases)
 		own, n.epoch = naiveLease{alone: !shared, origin: n.register}, 0
 	case shared && !alone:
-		if len(n.leases) == 0 {
-			n.epoch = 0
-		}
 		own = naiveLease{origin: n.register}
 	default:
 		return node.Lost, 0, nil
@@ -151,10 +155,28 @@ func (n *naiveShared) extend(h string, shared bool, ttl time.Duration, floor fen
 	was := n.leases[h].alone
 	n.leases[h] = own
 	n.register = max(n.register, floor)
+	if floor > n.epoch {
+		n.epoch = 0 // who comes late gets a number past the floor
+	}
 	if was && !own.alone {
 		notified = n.call("")
 	}
 	return node.Granted, own.origin, notified
+}
+
+func (n *naiveShared) confirm(h string, token fence.Token) (status node.Status, register fence.Token) {
+	_, leased := n.leases[h]
+	switch {
+	case !leased:
+		return node.Lost, 0
+	case n.register > token:
+		return node.Outrun, n.register
+	}
+	n.register = token
+	if n.epoch != 0 {
+		n.epoch = token
+	}
+	return node.Granted, token
 }
 
 func (n *naiveShared) release(h, w string, stamp int64) (status node.Status, notified []string) {
@@ -213,7 +235,7 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 			before := e
 			var a, want node.Answer
 			var notify, wantNotify []string
-			switch op := random.IntN(10); {
+			switch op := random.IntN(11); {
 			case op < 4:
 				r.Op = node.Acquire
 				if err := CheckShared(r); err != nil {
@@ -253,6 +275,13 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 				n.now += time.Duration(random.IntN(150)) * 10 * time.Millisecond
 				n.tidy()
 				continue
+			case op < 10:
+				r.Op, r.Token = node.Confirm, max(1, n.register+token/10-1)
+				a, notify = ServeShared(&e, q, n.now, r)
+				want.Status, want.Register = n.confirm(h, r.Token)
+				if _, again := promised[r.Token]; !again && a.Status == node.Granted {
+					promised[r.Token] = promise{turn}
+				}
 			default:
 				gone[w] = w != "" && !gone[w]
 				continue
@@ -277,10 +306,32 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 	}
 	for _, seen := range []string{
 		"acquire, shared true: granted, 2 told", "acquire, shared true: granted, 0 told", "acquire, shared false: granted, 0 told", "acquire, shared true: held, 1 told",
+		"confirm, shared true: granted, 0 told", "confirm, shared true: outrun, 0 told",
 		"extend, shared true: granted, 1 told", "extend, shared true: granted, 0 told", "extend, shared true: lost, 0 told", "release, shared true: granted, 2 told", "release, shared false: granted, 2 told",
 	} {
 		if kinds[seen] == 0 {
 			t.Errorf("never seen: %s; there were %v", seen, kinds)
+		}
+	}
+}
+
+// A confirm that is executed again, after its holder lets others share the name, makes no epoch: what a
+// reader is promised on two of three nodes, whose registers differed, is larger than the holder's token.
+func TestConfirmAgainAfterDowngrade(t *testing.T) {
+	for _, register := range []fence.Token{1, 0} {
+		e := Entry{Register: register}
+		do := func(op node.Op, h node.Holder, token fence.Token, shared bool) node.Answer {
+			a, _ := ServeShared(&e, nil, 0, node.Request{Op: op, Holder: h, TTL: time.Hour, Token: token, Shared: shared})
+			return a
+		}
+		do(node.Acquire, "A", 0, false)
+		do(node.Confirm, "A", 2, false)
+		do(node.Extend, "A", 0, true)
+		if a := do(node.Confirm, "A", 2, false); a != (node.Answer{Status: node.Granted, Register: 2}) {
+			t.Errorf("confirmed again: %+v", a)
+		}
+		if a := do(node.Acquire, "B", 0, true); a.Register <= 2 {
+			t.Errorf("a reader is promised %d, and 2 is the token of a holder that had the name alone", a.Register)
 		}
 	}
 }
@@ -292,5 +343,29 @@ func TestNumbersOfReadersChangedByHand(t *testing.T) {
 	s, shared := e.readers(0)
 	if !shared || s.epoch != 0 || len(s.all) != 2 || s.all[0] != (reader{"b", 1000, 0, 0}) || s.all[1] != (reader{"c", 1000, 0, 0}) {
 		t.Errorf("%+v, shared: %v", s, shared)
+	}
+}
+
+// A release is carried out by a node that is out, too, and reserves the name for those who want to share it. The
+// first of them, who comes when the node was admitted, is not promised the number of before the loss.
+func TestEpochEndsWithItsReaders(t *testing.T) {
+	s := Store{}
+	do := func(now time.Duration, r node.Request) node.Answer {
+		r.Name, r.TTL = "x", time.Second
+		o := s.Begin(r.Name, now, func(string) bool { return true })
+		a, _ := ServeShared(&o.Entry, o, now, r)
+		o.Commit()
+		return a
+	}
+	do(0, node.Request{Op: node.Acquire, Holder: "A", Shared: true, Token: 70})
+	do(0, node.Request{Op: node.Acquire, Holder: "B", Place: node.Place{Waiter: "c:1", Stamp: 1}})
+	do(0, node.Request{Op: node.Acquire, Holder: "C", Shared: true, Place: node.Place{Waiter: "c:02", Stamp: 2}})
+	do(0, node.Request{Op: node.Acquire, Holder: "E", Shared: true, Place: node.Place{Waiter: "c:03", Stamp: 3}})
+	s.Out = true // it is set back to this, and noted to be out: its quarantine is over after 1.012 s
+	do(990*time.Millisecond, node.Request{Op: node.Release, Holder: "B", Place: node.Place{Waiter: "c:1"}})
+	s.Registers[node.Stripe("x")] = 100 // rebuilt
+	s.Out = false                       // and admitted
+	if a := do(1100*time.Millisecond, node.Request{Op: node.Acquire, Holder: "C", Shared: true, Place: node.Place{Waiter: "c:02", Stamp: 2}}); a.Register <= 100 {
+		t.Errorf("granted %d where 100 was promised", a.Register)
 	}
 }

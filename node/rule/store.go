@@ -24,6 +24,7 @@ type Store struct {
 	Registers map[int]fence.Token    // by stripe
 	Queues    map[string]QueueRecord // by name; some may have expired
 	Out       bool                   // as in Entry
+	Boot      string                 // the boot by whose clock it counts, see InBoot; "": its clock never begins anew
 
 	sweepAt int // number of leases and queues that starts the next sweep
 }
@@ -68,6 +69,15 @@ func (s *Store) Begin(name string, now time.Duration, reachable func(waiter stri
 		Entry:   s.entry(name),
 		Waiters: queue.Waiters, QueueExpires: queue.Expires,
 		store: s, name: name, now: now, reachable: reachable,
+	}
+}
+
+// InBoot tells a Store that outlives the boot of its machine (node/clock/boot) in which boot it is
+// used. Leases and queues of another boot go: their times say nothing on a clock that has begun anew,
+// and those who had them ended with that boot. Registers stay. It is called before Begin.
+func (s *Store) InBoot(id string) {
+	if s.Boot != id {
+		s.Boot, s.Leases, s.Queues, s.sweepAt = id, nil, nil, 0
 	}
 }
 

@@ -92,3 +92,24 @@ func TestStoreOut(t *testing.T) {
 		t.Errorf("%+v, %+v", a, s)
 	}
 }
+
+// The clock of a machine begins anew with each boot: what ends by it ends with the boot.
+func TestStoreInAnotherBoot(t *testing.T) {
+	var s Store
+	acquire := func(now time.Duration, holder node.Holder) node.Answer {
+		o := s.Begin("name", now, nil)
+		a, _ := Serve(&o.Entry, o, now, node.Request{Op: node.Acquire, Name: "name", Holder: holder, TTL: time.Minute})
+		o.Commit()
+		return a
+	}
+	s.InBoot("one")
+	first := acquire(1000*time.Hour, "A")
+	s.InBoot("one")
+	if a := acquire(1000*time.Hour, "B"); first.Status != node.Granted || a.Status != node.Held {
+		t.Fatalf("in one boot: %+v, then %+v", first, a)
+	}
+	s.InBoot("two")
+	if a := acquire(time.Second, "B"); a.Status != node.Granted || a.Register <= first.Register {
+		t.Errorf("in another boot: %+v, after %+v", a, first)
+	}
+}
