@@ -34,6 +34,8 @@ var only = []struct {
 		"what a node does is a pure function of its state and the time: engines run it inside their own transactions"},
 	{"node/rebuild", []string{"context", "fmt", "maps", "slices", "sync", "time", module + "/fence", module + "/node"},
 		"engines outside of this repository use it"},
+	{"node/admit", []string{"context", "errors", "fmt", "slices", "strings", "sync", "sync/atomic", "time", module + "/fence", module + "/node", module + "/node/rebuild", module + "/node/rule"},
+		"the one decision whether a store may vote: engines outside of this repository use it, and the simulator runs it"},
 	{"node/clock", []string{"syscall", "time", "unsafe"},
 		"a clock knows nothing of locks"},
 	{"node/clock/boot", []string{"errors", "fmt", "os", "runtime", "strings"},

@@ -218,5 +218,3 @@ func Stripe(name string) int {
 	h.Write([]byte(name))
 	return int(h.Sum64() % Stripes)
 }
-
-func itoa(n uint64) string { return strconv.FormatUint(n, 10) }

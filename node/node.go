@@ -73,6 +73,12 @@ const (
 // Holder.Slots do not share a name: what one of them has is to the other one leased to somebody alone.
 type Sharer interface{ Shares() }
 
+// Located is an engine that knows a place of its own: two nodes of a process whose Location is equal, by ==, have
+// the same leases. So an acquisition that would wait for a lock of its own caller, through another node
+// of the same store, fails at once. If in doubt, for example where the caller has opened the connections, it is a
+// pointer, so that equal names are not taken for equal stores. Without it the place is the Engine.
+type Located interface{ Location() any }
+
 // ForceRelease is the operation of an Admin: it removes the lease of Name, whoever
 // has it, and sets R to the larger of R + 1 and Token (the floor). Granted carries R.
 // It is repeated, with the largest number answered so far as the floor, at the nodes
@@ -155,8 +161,10 @@ type Answer struct {
 	// Given is, in an answer Held, the number with which the lease that refused was given to the asker's own
 	// waiter, 0 if that is not so.
 	Given fence.Token
-	// Detail says, for Rejoining, why the node is out and until when; for Lost, what has
-	// become of the lease, where a node knows that its store is another one now.
+	// Absence says, for Rejoining, why the node is out and until when.
+	Absence Absence
+	// Detail says, for Lost, what has become of the lease, where a node knows that its
+	// store is another one now.
 	Detail string
 }
 

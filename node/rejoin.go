@@ -34,9 +34,13 @@ type Group struct {
 
 // Registers is one node's registers, and what they are worth.
 type Registers struct {
-	Server   string // identifies the server: two nodes with the same one are one
-	Memory   string // identifies what it remembers: another one after each loss
-	Admitted bool   // the node has its memory; false: what is left of it
+	Server string // identifies the server: two nodes with the same one are one
+	Memory string // identifies what it remembers: another one after each loss
+	// Admitted: the node has its memory; false: what is left of it. A store that was
+	// started again and has lost nothing has its memory, also before it votes again; as long as that is
+	// not known, it must not answer. With false it counts as lost. Then another store that lost its
+	// memory would not wait for a node that cannot be reached, and knows what was promised.
+	Admitted bool
 	// Empty are the memories that were found lost when this node was admitted
 	// while a majority had lost theirs, or in a new group.
 	Empty  []string

@@ -4,7 +4,6 @@
 package rebuild
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -32,9 +31,26 @@ type Result struct {
 	Empty []string
 }
 
+// MissingError is the error for nodes that have to be reached, and were not.
+type MissingError struct {
+	// Majority: no majority has its registers. Need nodes must be reached to begin without them, this
+	// one included. Otherwise the registers must be rebuilt from Need others.
+	Majority   bool
+	Need, Have int
+}
+
+// Error has both numbers.
+func (e *MissingError) Error() string {
+	cause := node.NeedsRegisters
+	if e.Majority {
+		cause = node.NeedsMajority
+	}
+	return node.Absence{Cause: cause, Need: e.Need, Have: e.Have}.String()
+}
+
 // Merge merges what the other nodes of a group of n answered for a server with
 // this self; nil stands for no answer. Nodes that lead to one server count once.
-// The error says what is missing.
+// The error is a *MissingError.
 //
 // A token that an attempt finished with is fixed at q nodes, this one perhaps
 // included before it lost its memory, so at q-1 of the n-1 others at least. Any
@@ -91,10 +107,10 @@ func Merge(n int, self Self, answers []*node.Registers) (Result, error) {
 		return r, nil
 	}
 	if admitted+silent >= need {
-		return r, fmt.Errorf("its registers must be rebuilt from %d other nodes, and only %d of the others that have theirs can be reached", need, admitted)
+		return r, &MissingError{Need: need, Have: admitted}
 	}
 	if 1+admitted+len(empty) < quorum {
-		return r, fmt.Errorf("a majority of the nodes must be reached to start without registers, and only %d can be", 1+admitted+len(empty))
+		return r, &MissingError{Majority: true, Need: quorum, Have: 1 + admitted + len(empty)}
 	}
 	r.Weak = true
 	r.Empty = append(empty, self.Memory)
