@@ -36,6 +36,8 @@ var only = []struct {
 		"engines outside of this repository use it"},
 	{"node/admit", []string{"context", "errors", "fmt", "slices", "strings", "sync", "sync/atomic", "time", module + "/fence", module + "/node", module + "/node/rebuild", module + "/node/rule"},
 		"the one decision whether a store may vote: engines outside of this repository use it, and the simulator runs it"},
+	{"node/engine", []string{"cmp", "context", "crypto/tls", "crypto/x509", "errors", "fmt", "net", "net/url", "os", "slices", "strconv", "strings", "sync", "time", module + "/node", module + "/node/admit", module + "/node/secretfile"},
+		"what engines share, those outside of this repository too: it knows no store, and no engine"},
 	{"node/clock", []string{"syscall", "time", "unsafe"},
 		"a clock knows nothing of locks"},
 	{"node/clock/boot", []string{"errors", "fmt", "os", "runtime", "strings"},

@@ -1,0 +1,43 @@
+package engine
+
+import "slices"
+
+// Parameter is a query parameter of a node's URL.
+type Parameter struct {
+	Name    string
+	Engines []string // the packages that take it; nil: all that read URLs by a Form
+	Values  []string // that it may have; nil: any but the empty one
+	Means   string   // for people, in Markdown
+}
+
+// certified are the engines that read certificates by URL.TLSConfig.
+var certified = []string{"valkeynode", "mysqlnode", "etcdnode"}
+
+// Parameters are all query parameters of all engines. docs/engines.md has the same table.
+var Parameters = []Parameter{
+	{"name", nil, nil, "what all clients of the group call the node, where they reach it by different addresses ([operations.md](operations.md))"},
+	{"passwordfile", nil, nil, "a file with the password in its only line, instead of one in the URL"},
+	{"ca", certified, nil, "a PEM file with the certificate of an authority of one's own; without it the system's are trusted"},
+	{"cert", certified, nil, "a PEM file with the client's certificate, for servers that want one; goes with `key`"},
+	{"key", certified, nil, "a PEM file with the key of `cert`"},
+	{"servername", certified, nil, "the name that the server's certificate is for, where that is not the host"},
+	{"tls", []string{"mysqlnode"}, []string{"on", "off"}, "On is the default, but for a loopback address"},
+	{"db", []string{"valkeynode"}, nil, "the number of the database, of a `unix://` URL only"},
+	{"sslmode", []string{"pgnode"}, []string{"disable", "prefer", "require", "verify-ca", "verify-full"},
+		"As in libpq. `verify-full` is the default unless the host is this machine, where it is `prefer`. Only `verify-ca` and `verify-full` prove who the server is"},
+	{"sslrootcert", []string{"pgnode"}, nil, "a file, as in libpq"},
+	{"sslcert", []string{"pgnode"}, nil, "a file, as in libpq"},
+	{"sslkey", []string{"pgnode"}, nil, "a file, as in libpq"},
+	{"target_session_attrs", []string{"pgnode"}, []string{"any", "read-write", "primary"}, "As in libpq: which of several hosts is meant"},
+	{"schema", []string{"pgnode"}, nil, "where the tables are, `fenlock` if absent"},
+}
+
+// parametersOf returns those that an engine takes.
+func parametersOf(engine string) (all []Parameter) {
+	for _, p := range Parameters {
+		if p.Engines == nil || slices.Contains(p.Engines, engine) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
