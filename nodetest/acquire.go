@@ -6,6 +6,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -185,5 +186,35 @@ func unknownOperationChangesNothing(s *suite) {
 	for _, r.Op = range []node.Op{0, node.ForceRelease + 1, 100, 255} {
 		s.invalid("operation", r.Op)(s.node.Do(s.ctx, r))
 		s.leased("a", "good", true, 7)
+	}
+}
+
+// A clock that counts from the boot begins anew with it. A lease that was stored with a time of before
+// would seem to last for as long as the machine had been up, although its holder has ended.
+func leasesEndWithTheBoot(s *suite) {
+	if s.reboot == nil {
+		s.bootClock()
+		return
+	}
+	before := s.takes("name", "before", 1000)
+	n := s.reboot()
+	s.Cleanup(func() { n.Close() })
+	after := &watched{Node: n, in: s}
+	s.wait(short)
+	a := s.want(node.Granted)(after.Acquire(s.ctx, request("name", "after", 0)))
+	if a.Register <= 1000 {
+		s.Fatalf("the register is %d after the boot, and was 1000: tokens would come twice", a.Register)
+	}
+	s.want(node.Lost)(after.Release(s.ctx, before))
+}
+
+// bootClock refuses an engine whose clock is seen to be that of the boot, and which does not say so.
+func (s *suite) bootClock() {
+	s.takes("held", "", 0)
+	r := request("held", "", 0)
+	r.Place = node.Place{Waiter: identity() + ":1", Stamp: 1}
+	a, err := s.node.Acquire(s.ctx, r)
+	if err == nil && a.Clock != 0 && (a.Clock-clock.Now()).Abs() < 2*time.Second {
+		s.Fatalf("its clock is that of the boot (%v): set Harness.Reboot, so that leases are seen to end with the boot", a.Clock)
 	}
 }

@@ -37,6 +37,7 @@ type broken struct {
 	begins func(name, prefix string) bool
 
 	torn, deaf, immortal, leaky, mute bool
+	bootless                          bool // leases do not end with the boot
 
 	start func(c *startClient, r node.Request, call node.Call)
 }
@@ -94,6 +95,16 @@ func both(first, second func(*broken)) func(*broken) {
 	return func(n *broken) {
 		first(n)
 		second(n)
+	}
+}
+
+// boots has the machine boot, whose clock begins anew.
+func (n *broken) boots() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now.Store(0)
+	if !n.bootless {
+		clear(n.leases)
 	}
 }
 

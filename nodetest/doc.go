@@ -7,7 +7,7 @@
 //
 // An engine is a package, in this module or any other, with a type that implements
 // node.Node. It needs package node, and these where they fit: node/rule for the
-// decisions, node/rebuild for a store that can lose its memory, node/clock for a clock
+// decisions, node/admit for a store that can lose its memory, node/clock for a clock
 // that all processes of a machine share, and this package for the proof. They import
 // nothing but the standard library.
 //
@@ -34,7 +34,10 @@
 //  4. Take the time from the store, not from the client: two clients whose
 //     clocks differ must agree on when a lease ends. If a write cannot read that clock, read
 //     it before each try, after Do was called: then a lease lasts for at least its TTL from
-//     there, and another one's is found to have ended late, never early.
+//     there, and another one's is found to have ended late, never early. A clock that counts
+//     from the boot (node/clock) begins anew with the next one: what is stored with a time of
+//     it carries the boot's name (node/clock/boot, rule.Store.InBoot), and Harness.Reboot
+//     shows that.
 //  5. Names, holders and waiters are any bytes: not text, no patterns, no paths.
 //  6. Keep at most node.Stripes registers, and free what has expired: a
 //     name that is locked once must not be remembered for ever. A register is for
@@ -54,9 +57,13 @@
 //     node.Queuer, see below. Otherwise waiters poll: pass nil to rule.Serve for the queue,
 //     and to Store.Begin for reachable.
 //  11. If the store can lose its memory while its address stays the same, be a
-//     node.Rejoiner: answer node.Rejoining until rebuild.Merge has made the registers
-//     anew from the other nodes', and the longest lease has passed. If it cannot,
-//     be one for the sake of others: they are rebuilt from its Registers.
+//     node.Rejoiner by package admit: implement admit.Store, and ask the Admission where the
+//     store has refused an operation for want of a mark. The package decides when the
+//     store votes; nothing of that is the engine's. What the engine answers for is the
+//     identity: the mark is compared with what the store is now, inside each step that promises
+//     something, and that changes whenever the store may have lost, forked or been given
+//     another memory. RunAdmission has the scenes. If the store cannot forget, be a
+//     node.Rejoiner for the sake of others: they are rebuilt from its Registers.
 //  12. Write one test with a Harness. Run opens one for each rule, some forty: start a server
 //     once, and give each an empty store on it. Goroutines are counted, so a server is
 //     best a process of its own.
@@ -67,6 +74,13 @@
 //		nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 //			store := startEmptyStore(t)
 //			return nodetest.Harness{Node: open(t, store), Other: open(t, store), Wait: time.Sleep}
+//		})
+//	}
+//
+//	func TestAdmission(t *testing.T) { // if the store can forget
+//		nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
+//			store := startEmptyStore(t)
+//			return nodetest.Admission{Open: func() node.Node { return open(t, store) }, Wipe: store.wipe, Wait: time.Sleep}
 //		})
 //	}
 //

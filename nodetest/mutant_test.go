@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,7 @@ var mutants = []mutant{
 
 	{"grant does not raise the register", "AcquireGrantsTheLargerOfNextAndProposal",
 		after(func(s *served) { s.Register = s.was.Register }, node.Acquire)},
+	{"a lease outlives the boot", "LeasesEndWithTheBoot", func(n *broken) { n.bootless = true }},
 	{"grant takes a proposal that was used", "AcquireGrantsTheLargerOfNextAndProposal", before(func(s *served) {
 		if !s.Leased(s.now) && s.r.Token > 0 && s.r.Token == s.Register {
 			s.Register--
@@ -304,6 +306,7 @@ var kinds = []struct {
 	{mutants, func(n *broken) node.Node { return &client{broken: n} }, true},
 	{queueMutants, func(n *broken) node.Node { return &queuer{&client{broken: n}} }, true},
 	{startMutants, func(n *broken) node.Node { return &startClient{client: &client{broken: n}} }, false},
+	{sharedMutants, func(n *broken) node.Node { return &sharer{&client{broken: n}} }, false},
 }
 
 // TestMutant runs the suite on the mutant that TestSuiteCatches chose.
@@ -311,6 +314,18 @@ func TestMutant(t *testing.T) {
 	name := os.Getenv(mutantVariable)
 	if name == "" {
 		return // only ever run by TestSuiteCatches, in a process of its own
+	}
+	if number, ok := strings.CutPrefix(name, "forgetful "); ok {
+		i, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
+			s := newForgetful()
+			forgetfulMutants[i].change(&s.wrong)
+			return nodetest.Admission{Open: s.open, Wipe: s.wipe, Copy: s.copy, Wait: s.wait}
+		})
+		return
 	}
 	for _, kind := range kinds {
 		i := slices.IndexFunc(kind.mutants, func(m mutant) bool { return m.name == name })
@@ -325,7 +340,8 @@ func TestMutant(t *testing.T) {
 				n, other = hidden{n}, hidden{other}
 			}
 			wait := func(d time.Duration) { b.now.Add(int64(d)) }
-			return nodetest.Harness{Node: n, Other: other, Wait: wait, Fast: !b.queues.slow, Patience: time.Second / 5}
+			reboot := func() node.Node { b.boots(); return kind.open(b) }
+			return nodetest.Harness{Node: n, Other: other, Wait: wait, Reboot: reboot, Fast: !b.queues.slow, Patience: time.Second / 5}
 		})
 		return
 	}
@@ -350,15 +366,26 @@ func TestSuiteCatches(t *testing.T) {
 	}
 }
 
+// The scenes of admission are mutants' business too: each engine that can forget runs them.
+func TestAdmissionScenesCatch(t *testing.T) {
+	for i, m := range forgetfulMutants {
+		catches(t, m.name, fmt.Sprint("forgetful ", i), m.caught, "")
+	}
+}
+
 func suiteCatches(t *testing.T, m mutant, hidden string) {
-	name, caught := m.name, m.caught
+	catches(t, m.name, m.name, m.caught, hidden)
+}
+
+// catches runs a rule on the mutant that is chosen by a variable, and wants it to fail.
+func catches(t *testing.T, name, variable, caught, hidden string) {
 	t.Run(strings.ReplaceAll(name, " ", "-")+"/"+caught+hidden, func(t *testing.T) {
 		t.Parallel()
 		run := "^TestMutant$"
 		if caught != "" {
 			run += "/^" + caught + "$"
 		}
-		out, err := runMutant(t, name, run, hidden)
+		out, err := runMutant(t, variable, run, hidden)
 		var exit *exec.ExitError
 		switch {
 		case caught == "" && err != nil:

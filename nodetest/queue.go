@@ -76,7 +76,7 @@ func (q *queueSuite) spent() time.Duration { return time.Since(q.began) - q.wait
 
 // failf ends the try. It says where in the rule that was.
 func (q *queueSuite) failf(spent time.Duration, format string, args ...any) {
-	helpers := []string{"queue.go", "listener.go", "run.go"}
+	helpers := []string{"queue.go", "listener.go", "suite.go"}
 	pcs := make([]uintptr, 20)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	frame, more := frames.Next()

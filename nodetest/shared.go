@@ -10,8 +10,8 @@ import (
 // The rules of nodes that are a node.Sharer.
 
 var sharedCases = []func(*suite){
-	sharedNameIsGrantedToMany, sharedLeasesEndOneByOne, sharedNameRefusesWhoWantsItAlone,
-	extendSharesTheName, extendSharesItAgain, slotsAreAgreedOn,
+	sharedNameIsGrantedToMany, sharedEpochEndsAtAFloor, sharedLeasesEndOneByOne, sharedNameRefusesWhoWantsItAlone,
+	extendSharesTheName, extendSharesItAgain, confirmMakesNoEpoch, slotsAreAgreedOn,
 }
 
 var sharedQueueCases = []func(*queueSuite){
@@ -41,6 +41,20 @@ func sharedNameIsGrantedToMany(s *suite) {
 	}
 	// What was promised to those who have gone is not promised again.
 	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, shared(request("a", "four", 0)))), 21)
+}
+
+// An extension with a floor past what those were promised who share the name: an acquire that comes late gets a number
+// past the floor. By a smaller one, a lock could be adopted whose leases had all ended since it was exported.
+func sharedEpochEndsAtAFloor(s *suite) {
+	one := shared(request("a", "one", 7))
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, one)), 7)
+	s.register(s.want(node.Granted)(s.other.Extend(s.ctx, with(one, 7))), 7)
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, shared(request("a", "two", 0)))), 7)
+	s.register(s.want(node.Granted)(s.other.Extend(s.ctx, with(one, 30))), 7)
+	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, shared(request("a", "three", 0)))), 31)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, shared(request("a", "four", 0)))), 31)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, with(shared(request("a", "five", 0)), 40))), 31)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, shared(request("a", "six", 0)))), 41)
 }
 
 func sharedLeasesEndOneByOne(s *suite) {
@@ -125,6 +139,26 @@ func extendSharesItAgain(s *suite) {
 	s.register(s.want(node.Granted)(s.other.Extend(s.ctx, with(one, 0))), 0)
 	// Nothing was promised to those.
 	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, shared(request("a", "three", 0)))), 21)
+}
+
+// A confirm that is executed again, after its holder lets others share the name, promises the holder's
+// token to none of them. The same for a lease that was created again.
+func confirmMakesNoEpoch(s *suite) {
+	r := s.takes("a", "me", 1)
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 7))), 7)
+	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, shared(with(r, 0)))), 1)
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 7))), 7)
+	one, two := shared(request("a", "one", 0)), shared(request("a", "two", 0))
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, one)), 8)
+	s.register(s.want(node.Outrun)(s.node.Confirm(s.ctx, with(r, 7))), 8)
+	// Where there is an epoch, it is moved.
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(one, 20))), 20)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, two)), 20)
+
+	again := shared(request("b", "again", 0))
+	s.want(node.Granted)(s.node.Extend(s.ctx, again))
+	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(again, 7))), 7)
+	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, shared(request("b", "one", 0)))), 8)
 }
 
 // reader returns a new waiter that wants to share the name.

@@ -2,8 +2,6 @@ package natsnode
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -12,25 +10,21 @@ import (
 
 // Inspect implements node.Admin.
 func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err error) {
-	ctx, done, err := n.begin(ctx)
+	ctx, done, err := n.life.Begin(ctx)
 	if err != nil {
 		return l, n.errorf("inspect", err)
 	}
 	defer done()
-	now, err := n.clock(ctx)
+	r, at, _, err := n.load(ctx, node.Stripe(name))
 	if err != nil {
 		return l, n.errorf("inspect", err)
 	}
-	r, err := n.read(ctx, node.Stripe(name))
-	if err != nil {
-		return l, n.errorf("inspect", err)
-	}
-	return r.Lease(name, now), nil
+	return r.Lease(name, at.clock), nil
 }
 
 // Waiting implements node.Admin: there are no queues.
 func (n *Node) Waiting(ctx context.Context, _ string, _ int) ([]node.Waiter, int, error) {
-	_, done, err := n.begin(ctx)
+	_, done, err := n.life.Begin(ctx)
 	if err == nil {
 		done()
 	}
@@ -39,7 +33,7 @@ func (n *Node) Waiting(ctx context.Context, _ string, _ int) ([]node.Waiter, int
 
 // List implements node.Admin. It reads one stripe at a time.
 func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
-	ctx, done, err := n.begin(ctx)
+	ctx, done, err := n.life.Begin(ctx)
 	if err != nil {
 		return n.errorf("list", err)
 	}
@@ -53,19 +47,15 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 		return configuration(err)
 	}
 	for subject := range info.State.Subjects {
-		stripe, err := strconv.Atoi(strings.TrimPrefix(subject, n.config.subject("")))
-		if err != nil {
-			continue // not ours, and in nobody's way
+		stripe, ours := n.config.stripe(subject)
+		if !ours {
+			continue // the mark, or in no client's way
 		}
-		now, err := n.clock(ctx)
-		if err != nil {
-			return err
-		}
-		r, err := n.read(ctx, stripe)
+		r, at, _, err := n.load(ctx, stripe)
 		if err != nil {
 			return err
 		}
-		for _, l := range r.All(prefix, now) {
+		for _, l := range r.All(prefix, at.clock) {
 			if !yield(l) {
 				return nil
 			}

@@ -30,6 +30,7 @@ func TestLeaderIsKilled(t *testing.T) {
 	var n *Node
 	eventually(t, func(ctx context.Context) (err error) { n, err = Open(ctx, nc, c); return err })
 	defer n.Close()
+	join(t, n)
 	held := request("held", "me", 0)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -48,18 +50,26 @@ func (c Config) stream() string { return "KV_" + c.Bucket }
 // subject is what the records are stored under, and all of them with ">".
 func (c Config) subject(key string) string { return "$KV." + c.Bucket + "." + key }
 
+// stripe returns the stripe whose record has this subject, and whether there is one.
+func (c Config) stripe(subject string) (int, bool) {
+	stripe, err := strconv.Atoi(strings.TrimPrefix(subject, c.subject("")))
+	return stripe, err == nil
+}
+
 // Create makes the bucket. It is called once, by hand or by what sets up the servers, and
 // does nothing if there is the same bucket already. One with another configuration is an
 // error, and stays as it is.
 func Create(ctx context.Context, nc *nats.Conn, c Config) error {
 	err := c.check(nc)
 	if err == nil {
-		err = create(ctx, nc, jetstream.StreamConfig{
+		err = c.create(ctx, nc, jetstream.StreamConfig{
 			Name:     c.stream(),
 			Subjects: []string{c.subject(">")},
 			Storage:  jetstream.FileStorage, Replicas: c.Replicas,
 			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
 			DenyDelete: true, DenyPurge: true,
+			// No two buckets have a revision in common: a write that was meant for one fails in the other.
+			FirstSeq: 1<<32 + rand.Uint64N(1<<52),
 		})
 	}
 	if err != nil {
@@ -68,12 +78,18 @@ func Create(ctx context.Context, nc *nats.Conn, c Config) error {
 	return nil
 }
 
-func create(ctx context.Context, nc *nats.Conn, c jetstream.StreamConfig) error {
+func (c Config) create(ctx context.Context, nc *nats.Conn, s jetstream.StreamConfig) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
 	}
-	_, err = js.CreateStream(ctx, c)
+	if _, err = js.CreateStream(ctx, s); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		old, err := js.Stream(ctx, s.Name)
+		if err != nil {
+			return configuration(err)
+		}
+		return c.refuse(old.CachedInfo().Config)
+	}
 	return configuration(err)
 }
 
@@ -107,6 +123,7 @@ func (c Config) refuse(s jetstream.StreamConfig) error {
 		{s.Mirror == nil && len(s.Sources) == 0, "no mirror and no sources", "others would write here, or the truth be elsewhere"},
 		{!s.NoAck, "no_ack: false", "nobody would know what was written"},
 		{s.SubjectTransform == nil && strings.Join(s.Subjects, " ") == c.subject(">"), "subjects: " + c.subject(">"), "records would be elsewhere"},
+		{s.FirstSeq >= 1<<32, "first_seq: a random number", "a write on its way could hit a bucket that was made anew"},
 	} {
 		if !rule.ok {
 			return fmt.Errorf("%w: the stream %s does not have %s: %s; make another bucket with natsnode.Create, or change it (nats stream edit)", node.ErrMisconfigured, s.Name, rule.want, rule.why)

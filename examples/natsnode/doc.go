@@ -3,14 +3,14 @@
 // shows how much an engine needs, and is no part of a release.
 //
 // The names of a stripe, with its register, are one record under one key: a rule.Store.
-// An operation reads the record, decides, and writes it if nobody else has written it
-// since: the write carries the revision that was read. A write that was refused for its
-// revision did nothing, so it is begun again; what becomes of a write that was not
-// answered is unknown, and it is never sent again. A refusal is not written, and so may
-// be as old as what a server answers that does not know yet that it is not the leader any
-// more: it costs the asker some time. A grant is always a write. So is a release, even
-// if there is nothing to release: a late write of the acquire that it undoes is refused
-// then, and leaves no lease behind.
+// An operation reads the time, the record and the mark of admission, decides, and writes the
+// record if no client has written it since: the write carries the revision that was read. A
+// write that was refused for its revision did nothing, so it is begun again. What becomes of
+// a write without an answer is unknown, and it is never sent again. A refusal is not
+// written, and may be as old as what a server answers that does not know yet that it is not
+// the leader any more: it costs the asker some time. A grant is always a write. So is a
+// release, even if there is nothing to release: a late write of the acquire that it undoes
+// is refused then, and leaves no lease behind.
 //
 // # Time
 //
@@ -22,7 +22,7 @@
 // set forward. By how much a clock is set forward, or that of the next leader is ahead,
 // by so much leases end early, and for so long two can hold a lock; tokens stay unique
 // and ordered all the same. Run chronyd or the like on the servers. It costs one round
-// trip: three for an operation that changes something, two for a refusal, without the
+// trip: four for an operation that changes something, three for a refusal, without the
 // servers' own among each other.
 //
 // # What the operator has to do
@@ -43,23 +43,53 @@
 // is refused, with the setting's name (config.go has the list).
 //
 // The user needs the rights to request $JS.API.STREAM.INFO.KV_bucket and
-// $JS.API.STREAM.MSG.GET.KV_bucket and to publish to $KV.bucket.>; for Create,
-// $JS.API.STREAM.CREATE.KV_bucket. NATS tells of a missing right by the connection's error
-// handler (nats.ErrorHandler), and to whoever has asked, never: the request times out.
+// $JS.API.STREAM.MSG.GET.KV_bucket, to publish to $KV.bucket.>, and for admissions to
+// request $JS.API.CONSUMER.*.KV_bucket.> and $JS.API.CONSUMER.MSG.NEXT.KV_bucket.>; for
+// Create, $JS.API.STREAM.CREATE.KV_bucket. NATS tells of a missing right by the
+// connection's error handler (nats.ErrorHandler); the client that asked gets no answer, and
+// its request times out. The buckets of one group have different names: a bucket's name is what
+// its clients call the node.
+//
+// # A bucket that forgot
+//
+// Package admit decides whether the bucket votes. The mark of admission, under a key of its
+// own, has the bucket's time of creation, and its revision is its name: each record repeats
+// the name of the mark that its leases were made under. A lease under another mark does not
+// count, so no lease outlives an admission.
+//
+// NATS compares one key, or the whole bucket, in a write. A write of a record compares the
+// record, and so the bucket: Create has revisions begin at a random number, and no two
+// buckets have a revision in common. The first write of a stripe, which has none, compares the last
+// write of the whole bucket instead. The mark itself is read, after the time: a lease that is
+// made although the mark was removed meanwhile ends, at the latest, the longest lease after
+// that, as the quarantine assumes.
+//
+// What is found: the bucket was deleted and made anew; its servers have lost its files, and
+// made it again with the same time of creation, so that the mark is missing. It is out
+// then, for the longest lease of the group, and is rebuilt from the others.
+//
+// What stays unnoticed: a restored backup or a copy of the servers' files, which has its
+// mark, its revisions and its time of creation. A loss of some records and not of the mark. A
+// write that was on its way for longer than the longest lease, while files were lost and the
+// bucket has grown again to the same revision: it begins at the same number. After a restore, stop
+// all lockers for the longest TTL; tokens are larger than those of before only because
+// proposals come from the wall clock.
+//
+// The registers for the rebuilding of others are not old: they are read in the order of the
+// revisions until a write of the reader's own is seen, which is acknowledged by a majority.
 //
 // # What it promises
 //
 // For a group of this node alone: everything, as long as the bucket lives, its servers'
-// disks keep what they have synced, and their clocks are as said. Not after the bucket was
-// deleted and made anew, or restored from a backup: a node that is open finds that and is an
-// error from then on, but one that is opened later cannot know. Then all lockers have to be
-// stopped for the longest TTL, and with a restored backup, whose registers are old, tokens
-// are larger than those of before only because proposals come from the wall clock.
-// It does not forget with a restart, so it is no node.Rejoiner for its own sake; and for
-// others' it cannot be one, because the registers that it reads may be old: in a mixed
-// group they are not rebuilt from it. The tests kill a server, and the leader of three; that
-// an acknowledged write outlives a power cut, and that a leader that was cut off
-// acknowledges nothing, is relied upon.
+// disks keep what they have synced, and their clocks are as said. After the bucket was made
+// anew, leases are safe, and tokens are larger than those of before as far as the clients' clocks
+// agree: there are no others to rebuild it from. A new bucket waits as well, unless the
+// clients say that it is new (fenlock.Config.NewServers), which is said once: with it, a bucket of
+// a group of one that was made anew does not wait.
+//
+// The tests kill a server, and the leader of three, make a bucket anew, and remove its files.
+// That an acknowledged write outlives a power cut, and that a leader that was cut off
+// acknowledges nothing and stores nothing of its own, is relied upon.
 //
 // Its tokens are fenlock's own registers. The revisions of a bucket are no tokens: they grow with
 // each write under any key, and begin anew with a new bucket.

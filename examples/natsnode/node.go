@@ -2,35 +2,33 @@ package natsnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
-var errClosed = errors.New("the node is closed")
-
-// Node is a node.Node and node.Admin in a bucket. It is safe for concurrent use, by
+// Node is a node.Node, node.Admin and node.Rejoiner in a bucket. It is safe for concurrent use, by
 // several processes too. Make one with Open; the zero Node is not usable.
 type Node struct {
-	config  Config
-	name    string
-	js      jetstream.JetStream
-	stream  jetstream.Stream
-	created time.Time // the bucket: another one has forgotten everything
+	config    Config
+	name      string
+	js        jetstream.JetStream
+	stream    jetstream.Stream
+	admission *admit.Admission
 
-	life  context.Context // done with Close
-	end   context.CancelFunc
-	mu    sync.Mutex // orders begun.Add before begun.Wait
-	begun sync.WaitGroup
+	life *engine.Lifetime
 }
 
-var _ node.Admin = (*Node)(nil)
+var (
+	_ node.Admin    = (*Node)(nil)
+	_ node.Rejoiner = (*Node)(nil)
+)
 
 // Open opens the node in a bucket that Create has made. The connection stays the
 // caller's, who closes it after the node; it has to be made with
@@ -38,18 +36,16 @@ var _ node.Admin = (*Node)(nil)
 // bucket, a connection or a Config that cannot be used is an error that matches
 // node.ErrMisconfigured or node.ErrInvalid.
 func Open(ctx context.Context, nc *nats.Conn, c Config) (*Node, error) {
-	n := &Node{config: c, name: c.Bucket}
+	n := &Node{config: c, name: c.Bucket, life: engine.NewLifetime()}
 	if err := c.check(nc); err != nil {
 		return nil, n.errorf("open", err)
 	}
 	// An address without a user, password or token, which a URL may have.
 	n.name = fmt.Sprintf("%s at %s", c.Bucket, nc.ConnectedAddr())
-	n.life, n.end = context.WithCancel(context.Background())
-	err := n.open(ctx, nc)
-	if err != nil {
-		n.end()
+	if err := n.open(ctx, nc); err != nil {
 		return nil, n.errorf("open", err)
 	}
+	n.admission = admit.New(n, store{n}, admit.Pause)
 	return n, nil
 }
 
@@ -60,31 +56,45 @@ func (n *Node) open(ctx context.Context, nc *nats.Conn) (err error) {
 	if n.stream, err = n.js.Stream(ctx, n.config.stream()); err != nil {
 		return configuration(err)
 	}
-	n.created = n.stream.CachedInfo().Created
-	_, err = n.clock(ctx)
+	_, err = n.look(ctx)
 	return err
 }
 
-// clock returns the time of the server that leads the stream, or why the bucket is not
-// what it has to be.
-func (n *Node) clock(ctx context.Context) (time.Duration, error) {
-	info, err := n.stream.Info(ctx)
+// now is what the server that leads the stream says of it.
+type now struct {
+	clock   time.Duration // the server's
+	server  string        // as in node.Registers
+	created time.Time     // another one: the bucket was made anew
+	last    uint64        // the revision of the last write
+	stripes bool          // maybe there are records, see store.Facts
+}
+
+// look returns the time, and what the bucket is, or why it is not what it has to be.
+func (n *Node) look(ctx context.Context, opts ...jetstream.StreamInfoOpt) (now, error) {
+	info, err := n.stream.Info(ctx, opts...)
 	if err != nil {
-		return 0, configuration(err)
+		return now{}, configuration(err)
 	}
-	switch err := n.config.refuse(info.Config); {
-	case err != nil:
-		return 0, err
-	case !info.Created.Equal(n.created):
-		return 0, fmt.Errorf("%w: the bucket was deleted and made anew at %v, and has forgotten who has which lock; stop all programs that use it for the longest TTL, then open it again", node.ErrMisconfigured, info.Created)
-	case info.TimeStamp.IsZero():
-		return 0, fmt.Errorf("%w: the server does not tell its time; it has to be NATS 2.10 or later", node.ErrMisconfigured)
+	if err := n.config.refuse(info.Config); err != nil {
+		return now{}, err
 	}
-	return time.Duration(info.TimeStamp.UnixNano()), nil
+	if info.TimeStamp.IsZero() {
+		return now{}, fmt.Errorf("%w: the server does not tell its time; it has to be NATS 2.10 or later", node.ErrMisconfigured)
+	}
+	at := now{time.Duration(info.TimeStamp.UnixNano()), fmt.Sprint(n.config.Bucket, " ", info.Config.FirstSeq), info.Created, info.State.LastSeq, false}
+	for subject := range info.State.Subjects {
+		_, ours := n.config.stripe(subject)
+		at.stripes = at.stripes || ours
+	}
+	return at, nil
 }
 
 // String returns the bucket and the address of the server that it was opened at.
 func (n *Node) String() string { return n.name }
+
+// Member returns what all clients of a group call the node: they may be connected to different
+// servers of one cluster.
+func (n *Node) Member() string { return "natsnode:" + n.config.Bucket }
 
 // Engine returns n.
 func (n *Node) Engine() any { return n }
@@ -92,30 +102,12 @@ func (n *Node) Engine() any { return n }
 // Close ends the operations that are under way, whose outcome is unknown then, and waits
 // for them. The connection stays open. It always returns nil.
 func (n *Node) Close() error {
-	n.mu.Lock()
-	n.end()
-	n.mu.Unlock()
-	n.begun.Wait()
+	n.admission.Close()
+	n.life.End()
+	n.life.Wait()
 	return nil
 }
 
-// begin returns a context for one operation, that is done with Close too. The operation has
-// to call done at its end.
-func (n *Node) begin(ctx context.Context) (_ context.Context, done func(), err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.life.Err() != nil {
-		return nil, nil, errClosed
-	}
-	n.begun.Add(1)
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(n.life, func() { cancel(errClosed) })
-	return ctx, func() { stop(); cancel(nil); n.begun.Done() }, nil
-}
-
 func (n *Node) errorf(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("natsnode %s: %s: %w", n.name, what, err)
+	return engine.Named("natsnode "+n.name, what, err)
 }

@@ -19,6 +19,8 @@ import (
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"github.com/fenlock/fenlock/node"
 )
 
 // A NATS server is a process of its own, made of this test binary: it can be killed, and
@@ -166,8 +168,16 @@ func bucket(t testing.TB, s *server) Config {
 	return c
 }
 
-// open opens a node with a connection of its own.
+// open opens a node with a connection of its own, for a new group of it alone.
 func open(t testing.TB, addr string, c Config) *Node {
+	t.Helper()
+	n := openUnjoined(t, addr, c)
+	join(t, n)
+	return n
+}
+
+// openUnjoined opens a node that is in no group yet.
+func openUnjoined(t testing.TB, addr string, c Config) *Node {
 	t.Helper()
 	n, err := Open(t.Context(), connect(t, addr), c)
 	if err != nil {
@@ -175,6 +185,14 @@ func open(t testing.TB, addr string, c Config) *Node {
 	}
 	t.Cleanup(func() { n.Close() })
 	return n
+}
+
+// join says that a node is a new group of its own.
+func join(t testing.TB, n *Node) {
+	t.Helper()
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Minute, New: true}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // relay stands between a client and a server. From the first request on that has a text

@@ -1,6 +1,7 @@
 package memnode
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -17,18 +18,7 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 	}
 	defer n.store.mu.Unlock()
 	s := n.store
-	e.Server, e.Memory, e.Empty = s.server(), s.memory(s.restarted), s.empty
-	e.Uptime, e.RoundTrip, e.Untouched = s.clock()-s.restarted, time.Since(start), true
-	g := n.group.Load()
-	if g != nil {
-		e.MaxTTL = g.MaxTTL
-	} else {
-		g = &node.Group{MaxTTL: look.MaxTTL} // who only looks is in no group
-	}
-	if e.Admitted = !s.Out; e.Admitted {
-		return e, nil
-	}
-	e.Why, e.Rebuild = "restarted without its memory", true
-	e.Wait = max(s.quarantineEnd(g)-s.clock(), 0)
+	e.Uptime, e.RoundTrip = s.clock()-s.restarted, time.Since(start)
+	s.facts().Examine(&e, cmp.Or(n.admission.Terms().MaxTTL, look.MaxTTL))
 	return e, nil
 }

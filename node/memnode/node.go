@@ -2,11 +2,13 @@ package memnode
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -20,10 +22,10 @@ var (
 // Node is a node.Node, node.Queuer, node.Rejoiner, node.Admin and node.Examiner in memory. It is
 // safe for concurrent use. Make one with New; the zero Node is not usable.
 type Node struct {
-	name   string
-	store  *store
-	closed atomic.Bool
-	group  atomic.Pointer[node.Group]
+	name      string
+	store     *store
+	admission *admit.Admission
+	closed    atomic.Bool
 }
 
 var (
@@ -32,6 +34,7 @@ var (
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
+	_ node.Located  = (*Node)(nil)
 )
 
 // store is what the clients of a node share. The fields below mu are guarded by it.
@@ -43,7 +46,8 @@ type store struct {
 	listeners map[string][]listener // by client
 	down      bool                  // crashed and not restarted
 	restarted time.Duration
-	empty     []string // as in node.Registers
+	empty     []string    // as in node.Registers
+	terms     admit.Terms // since it was admitted after a restart
 }
 
 // Option changes a new node.
@@ -61,20 +65,26 @@ func WithClock(now func() time.Duration) Option {
 // returns and errors begin with.
 func New(name string, opts ...Option) *Node {
 	start := time.Now()
-	n := &Node{name: name, store: &store{
+	n := (&Node{name: name, store: &store{
 		clock:     func() time.Duration { return time.Since(start) },
 		listeners: map[string][]listener{},
-	}}
+	}}).begin()
 	for _, opt := range opts {
 		opt(n)
 	}
 	return n
 }
 
+// begin makes what each client of a store has of its own.
+func (n *Node) begin() *Node {
+	n.admission = admit.New(n, admission{n}, 0) // to ask the store costs nothing
+	return n
+}
+
 // Share returns a second client of the same store, as another process would
 // have: it sees the same leases and the same crashes, and is joined and closed
 // on its own.
-func (n *Node) Share() *Node { return &Node{name: n.name, store: n.store} }
+func (n *Node) Share() *Node { return (&Node{name: n.name, store: n.store}).begin() }
 
 // String returns the name.
 func (n *Node) String() string { return n.name }
@@ -82,13 +92,24 @@ func (n *Node) String() string { return n.name }
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 
+// Location implements node.Located.
+func (n *Node) Location() any { return n.store }
+
 // Close makes every later operation of this client return an error, and its
 // waiters unreachable. The store, and clients made by Share, go on. It always
 // returns nil.
 func (n *Node) Close() error {
 	n.closed.Store(true)
+	n.admission.Close()
 	n.store.mu.Lock()
 	defer n.store.mu.Unlock()
 	n.store.unlisten(n)
 	return nil
+}
+
+func (n *Node) errorf(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("memnode %s: %s: %w", n.name, op, err)
 }

@@ -29,6 +29,14 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+func TestAdmission(t *testing.T) {
+	nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
+		clock := new(fakeClock)
+		n := New("memory", WithClock(clock.Now))
+		return nodetest.Admission{Open: func() node.Node { return n.Share() }, Wait: clock.Advance, Wipe: func() { n.Crash(); clock.Advance(1); n.Restart() }}
+	})
+}
+
 func TestConformanceOnTheDefaultClock(t *testing.T) {
 	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 		n := New("memory")
@@ -63,8 +71,8 @@ func TestCrashRestartAdmit(t *testing.T) {
 		t.Errorf("while down: %v", err)
 	}
 	n.Restart()
-	if a := must(t, node.Rejoining)(other.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Detail == "" {
-		t.Error("no detail says why the node is out")
+	if a := must(t, node.Rejoining)(other.Do(ctx, as(node.Acquire, request("x", "two", 0)))); a.Absence.Cause != node.NotJoined {
+		t.Error("the answer does not say why the node is out:", a.Absence)
 	}
 	must(t, node.Rejoining)(n.Do(ctx, as(node.Extend, request("x", "one", got.Register))))
 	must(t, node.Rejoining)(n.Do(ctx, as(node.Confirm, request("x", "one", got.Register))))

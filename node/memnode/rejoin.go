@@ -4,28 +4,26 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
-	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
 // Crash makes the node lose everything it knew. Until Restart, every operation
-// of every client returns an error with ErrDown, and nobody is notified.
+// of every client returns an error with ErrDown, and no waiter is notified.
 func (n *Node) Crash() {
 	s := n.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.down, s.empty, s.Store = true, nil, rule.Store{Out: true}
+	s.down, s.empty, s.terms, s.Store = true, nil, admit.Terms{}, rule.Store{Out: true}
 }
 
 // Restart brings a crashed node up again, empty and not admitted: it answers
 // Rejoining until Admit is called, or, if it was joined to a group, until the
 // group's MaxTTL has passed and the registers could be rebuilt from the others.
-// Whoever listens is told that notifications may have been missed. It does nothing to a
+// Each listener is told that notifications may have been missed. It does nothing to a
 // node that is up.
 func (n *Node) Restart() {
 	s := n.store
@@ -54,17 +52,10 @@ func (n *Node) Admit(tokens map[int]fence.Token) {
 }
 
 // Join implements node.Rejoiner.
-func (n *Node) Join(g node.Group) error {
-	if n.group.CompareAndSwap(nil, &g) {
-		return nil
-	}
-	sameName := func(a, b node.Node) bool { return a.String() == b.String() }
-	if old := n.group.Load(); old.MaxTTL != g.MaxTTL || !slices.EqualFunc(old.Nodes, g.Nodes, sameName) {
-		return n.errorf("join", fmt.Errorf("the node is in a group of %d nodes with a longest lease of %v already, not in one of %d with %v",
-			len(old.Nodes), old.MaxTTL, len(g.Nodes), g.MaxTTL))
-	}
-	return nil
-}
+func (n *Node) Join(g node.Group) error { return n.errorf("join", n.admission.Join(g)) }
+
+// Admission returns what has the node admitted, for the other nodes of its group.
+func (n *Node) Admission() *admit.Admission { return n.admission }
 
 // Registers implements node.Rejoiner.
 func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
@@ -73,68 +64,76 @@ func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
 	}
 	defer n.store.mu.Unlock()
 	s := n.store
-	r := node.Registers{Server: s.server(), Memory: s.memory(s.restarted), Admitted: !s.Out,
-		Empty: s.empty, Tokens: maps.Clone(s.Registers)}
-	if g := n.group.Load(); g != nil {
-		r.MaxTTL = g.MaxTTL
-	}
-	return r, nil
+	return node.Registers{Server: s.server(), Memory: s.memory(), Admitted: !s.Out,
+		Empty: s.empty, MaxTTL: s.terms.MaxTTL, Members: s.terms.Members, Tokens: maps.Clone(s.Registers)}, nil
 }
 
-// tryRejoin admits a restarted node of a group once its quarantine is over and
-// enough of the others can be read. It holds no lock while it asks them, who
-// may be asking this node.
-func (n *Node) tryRejoin(ctx context.Context) {
-	s, g := n.store, n.group.Load()
-	s.mu.Lock()
-	due := g != nil && s.Out && !s.down && s.clock() >= s.quarantineEnd(g)
-	restarted := s.restarted
-	s.mu.Unlock()
-	if !due || n.closed.Load() {
-		return
+// admission is what package admit asks the store.
+type admission struct{ *Node }
+
+// Facts implements admit.Store. A store in memory has no mark that outlives a loss: it is out, or it
+// is not. The time for which it is out counts from its start.
+func (n admission) Facts(ctx context.Context) (admit.Facts, error) {
+	if err := n.enter(ctx, "look"); err != nil {
+		return admit.Facts{}, err
 	}
-	// The store is in the group by this node, or by another client of it.
-	self := g.Nodes[max(0, slices.IndexFunc(g.Nodes, func(other node.Node) bool {
-		m, ok := other.Engine().(*Node)
-		return ok && m.store == s
-	}))]
-	merged, err := rebuild.Merge(len(g.Nodes), rebuild.Self{Server: s.server(), Memory: s.memory(restarted), Untouched: true},
-		rebuild.Ask(ctx, *g, self))
-	if err != nil {
-		return
+	defer n.store.mu.Unlock()
+	return n.store.facts(), nil
+}
+
+// facts is what the store says of itself. The caller holds its mutex.
+func (s *store) facts() admit.Facts {
+	return admit.Facts{Server: s.server(), Memory: s.memory(), Terms: s.terms,
+		Votes: !s.Out, Marked: !s.Out, Recorded: true, // New has it admitted, so none is ever new
+		Counted: true, Out: s.clock() - s.restarted, Cause: node.Restarted, Untouched: true, Empty: s.empty, State: s.restarted}
+}
+
+// Note implements admit.Store: the store counts from its start.
+func (n admission) Note(context.Context, admit.Facts) (bool, error) { return true, nil }
+
+// Raise implements admit.Store.
+func (n admission) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.Token) error {
+	if err := n.enter(ctx, "raise"); err != nil {
+		return err
 	}
-	s.mu.Lock()
+	defer n.store.mu.Unlock()
+	n.store.Raise(tokens)
+	return nil
+}
+
+// Mark implements admit.Store.
+func (n admission) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
+	if err := n.enter(ctx, "admit"); err != nil {
+		return false, err
+	}
+	defer n.store.mu.Unlock()
+	s := n.store
 	// It may have crashed again meanwhile, or have been admitted.
-	current := s.Out && !s.down && s.restarted == restarted
-	if current {
-		s.Raise(merged.Tokens)
-		s.Out, s.empty = false, merged.Empty
+	if !s.Out || s.restarted != f.State || s.terms.Check(own) != nil {
+		return false, nil
 	}
-	s.mu.Unlock()
-	if current && merged.Weak && g.Warn != nil {
-		g.Warn(n, fmt.Sprintf("memnode %s: admitted without the registers of a majority; tokens now rest on clocks", n.name))
-	}
+	s.Out, s.empty, s.terms = false, empty, own
+	return true, nil
 }
 
 // server identifies the store among the nodes of a group.
 func (s *store) server() string { return fmt.Sprintf("%p", s) }
 
-// memory identifies what the store remembers: since its start, or since it was
-// restarted at that time.
-func (s *store) memory(restarted time.Duration) string { return fmt.Sprintf("%p %d", s, restarted) }
+// memory identifies what the store remembers: since its start, or since it was last restarted.
+func (s *store) memory() string { return fmt.Sprintf("%p %d", s, s.restarted) }
 
-func (s *store) quarantineEnd(g *node.Group) time.Duration {
-	return s.restarted + g.MaxTTL + rule.Drift(g.MaxTTL)
-}
-
-// outSince says why the node is out. The caller holds the store's mutex.
-func (n *Node) outSince(now time.Duration) string {
-	g := n.group.Load()
+// enter locks the store, or says why the operation must not be executed.
+func (n *Node) enter(ctx context.Context, op string) error {
+	n.store.mu.Lock()
+	err := ctx.Err()
 	switch {
-	case g == nil:
-		return "restarted without its memory; waits for Admit"
-	case now < n.store.quarantineEnd(g):
-		return fmt.Sprintf("restarted without its memory; out for another %v", n.store.quarantineEnd(g)-now)
+	case n.closed.Load():
+		err = ErrClosed
+	case n.store.down:
+		err = ErrDown
+	case err == nil:
+		return nil
 	}
-	return "restarted without its memory; waits for a majority to rebuild its registers from"
+	n.store.mu.Unlock()
+	return n.errorf(op, err)
 }

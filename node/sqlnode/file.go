@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // SQLite keeps its log and its locks in files beside the database file, by their names.
@@ -51,7 +51,7 @@ func (f *file) open() (err error) {
 	case !f.info.Mode().IsRegular():
 		return errors.New("not a regular file")
 	case isMountPoint(f.real):
-		return misconfigured("the file is mounted by itself, so that SQLite's -wal and -shm files beside it are not those that others have; mount its folder instead")
+		return engine.Misconfiguredf("the file is mounted by itself, so that SQLite's -wal and -shm files beside it are not those that others have; mount its folder instead")
 	}
 	return f.oneName(f.info)
 }
@@ -75,7 +75,7 @@ func create(path string) error {
 // oneName refuses a file with several names: each has a log and locks of its own.
 func (f *file) oneName(info os.FileInfo) error {
 	if n := links(info); n > 1 {
-		return misconfigured("the file has %d names (hard links), and whoever opens it by another one does not see the locks; end all programs that use it, and remove the other names (find -samefile shows them)", n)
+		return engine.Misconfiguredf("the file has %d names (hard links), and whoever opens it by another one does not see the locks; end all programs that use it, and remove the other names (find -samefile shows them)", n)
 	}
 	return nil
 }
@@ -91,11 +91,11 @@ func (f *file) unchanged() error {
 		now, err = os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return gone{misconfigured("the file was deleted or moved while it was open; end all programs that use it before you change it")}
+			return gone{engine.Misconfiguredf("the file was deleted or moved while it was open; end all programs that use it before you change it")}
 		case err != nil:
 			return err
 		case !os.SameFile(f.info, now):
-			return gone{misconfigured("the file was replaced by another while it was open; end all programs that use it before you change it")}
+			return gone{engine.Misconfiguredf("the file was replaced by another while it was open; end all programs that use it before you change it")}
 		}
 	}
 	return f.oneName(now)
@@ -120,9 +120,5 @@ func (f *file) sameLocks(ctx context.Context, conn *sql.Conn) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return gone{misconfigured("the file's -shm was deleted or replaced while it was open; end all programs that use it before you change it or what is beside it")}
-}
-
-func misconfigured(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", node.ErrMisconfigured, fmt.Sprintf(format, args...))
+	return gone{engine.Misconfiguredf("the file's -shm was deleted or replaced while it was open; end all programs that use it before you change it or what is beside it")}
 }

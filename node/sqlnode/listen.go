@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -29,7 +30,7 @@ const (
 // there are no named pipes (Windows), it matches errors.ErrUnsupported.
 func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
 	if err := rule.CheckClient(client); err != nil {
-		return n.errorf("listen", invalidf("%q is no client", client))
+		return n.errorf("listen", engine.Invalidf("sqlnode: %q is no client", client))
 	}
 	l := &listener{node: n, client: client, event: event, lstat: os.Lstat,
 		first: make(chan error, 1), asked: make(chan struct{}, 1), closing: make(chan struct{})}
@@ -37,10 +38,10 @@ func (n *Node) Listen(ctx context.Context, client string, event func(waiter stri
 	switch {
 	case n.closed:
 		n.mu.Unlock()
-		return n.errorf("listen", errClosed)
+		return n.errorf("listen", engine.ErrClosed)
 	case n.listeners[client] != nil:
 		n.mu.Unlock()
-		return n.errorf("listen", invalidf("this client listens already"))
+		return n.errorf("listen", engine.Invalidf("sqlnode: this client listens already"))
 	}
 	n.listeners[client] = l
 	l.running.Go(l.run)
@@ -54,8 +55,6 @@ func (n *Node) Listen(ctx context.Context, client string, event func(waiter stri
 	}
 	return n.errorf("listen", err)
 }
-
-var errClosed = errors.New("the node is closed")
 
 // listener is a client that listens.
 type listener struct {
@@ -106,7 +105,7 @@ func (l *listener) open() (*os.File, error) {
 	l.mu.Unlock()
 	select {
 	case <-l.closing: // close may have come too early to remove it
-		err = errClosed
+		err = engine.ErrClosed
 	default:
 	}
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // Node is a node.Node, node.Queuer and node.Admin in a SQLite file. It is safe for
@@ -35,9 +36,10 @@ type Node struct {
 }
 
 var (
-	_ node.Node   = (*Node)(nil)
-	_ node.Queuer = (*Node)(nil)
-	_ node.Admin  = (*Node)(nil)
+	_ node.Node    = (*Node)(nil)
+	_ node.Queuer  = (*Node)(nil)
+	_ node.Admin   = (*Node)(nil)
+	_ node.Located = (*Node)(nil)
 )
 
 // Open opens the node that a URL names: sqlite:///absolute/path or
@@ -65,30 +67,25 @@ func parse(rawURL string) (path string, err error) {
 		if errors.As(err, &inner) {
 			err = inner.Err
 		}
-		return "", invalidf("%s is not a URL%s", shown, detail(err.Error()))
+		return "", engine.Invalidf("sqlnode: %s is not a URL%s", shown, detail(err.Error()))
 	}
 	switch path = u.Path; {
 	case u.Scheme != "sqlite":
-		return "", invalidf("%s is not a sqlite: URL", shown)
+		return "", engine.Invalidf("sqlnode: %s is not a sqlite: URL", shown)
 	case u.Host != "" || u.User != nil:
-		return "", invalidf("%s names a host; an absolute path is written sqlite:///path, a relative one sqlite:path", shown)
+		return "", engine.Invalidf("sqlnode: %s names a host; an absolute path is written sqlite:///path, a relative one sqlite:path", shown)
 	case u.Opaque != "":
 		if path, err = url.PathUnescape(u.Opaque); err != nil {
-			return "", invalidf("%s is not escaped as a URL is%s", shown, detail(err.Error()))
+			return "", engine.Invalidf("sqlnode: %s is not escaped as a URL is%s", shown, detail(err.Error()))
 		}
 	}
 	if u.Fragment != "" || strings.HasSuffix(rawURL, "#") {
-		return "", invalidf("%s: write %%23 for a # in the path", shown)
+		return "", engine.Invalidf("sqlnode: %s: write %%23 for a # in the path", shown)
 	}
 	if u.RawQuery != "" || u.ForceQuery {
-		return "", invalidf("%s has parameters%s (there are none; write %%3F for a ? in the path)", shown, detail(u.RawQuery))
+		return "", engine.Invalidf("sqlnode: %s has parameters%s (there are none; write %%3F for a ? in the path)", shown, detail(u.RawQuery))
 	}
 	return path, nil
-}
-
-// invalidf returns an error that matches fenlock.ErrInvalid.
-func invalidf(format string, args ...any) error {
-	return fmt.Errorf("%w: sqlnode: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // openPatience bounds how long Open waits while another process has the file
@@ -112,7 +109,7 @@ var opening sync.Mutex
 // holds the file's write lock for 10 s, OpenFile gives up.
 func OpenFile(path string) (*Node, error) {
 	if path == "" || path == ":memory:" || strings.ContainsRune(path, 0) {
-		return nil, invalidf("%q is not a file that several processes can share", path)
+		return nil, engine.Invalidf("sqlnode: %q is not a file that several processes can share", path)
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -176,6 +173,12 @@ func (n *Node) String() string { return n.path }
 
 // Engine returns n.
 func (n *Node) Engine() any { return n }
+
+// location is the path of a file.
+type location string
+
+// Location implements node.Located.
+func (n *Node) Location() any { return location(n.path) }
 
 // Leave does what Close does, but leaves the file open until the process ends, which
 // is what it is for. The last one to close a file writes SQLite's log into it and

@@ -16,6 +16,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/clock"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -84,7 +85,15 @@ func TestConformance(t *testing.T) {
 				other := open(t, path)
 				c.change(n)
 				c.change(other)
-				return nodetest.Harness{Node: n, Other: other, Wait: c.wait, Fast: what == "fake clock"}
+				h := nodetest.Harness{Node: n, Other: other, Wait: c.wait, Fast: what == "fake clock"}
+				if what == "machine" {
+					h.Reboot = func() node.Node {
+						after, began := open(t, path), clock.Now()
+						after.boot, after.clock = "the next boot", func() time.Duration { return clock.Now() - began }
+						return after
+					}
+				}
+				return h
 			})
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -116,7 +117,7 @@ func (n *Node) makePipe(client string) (*os.File, error) {
 	path := n.pipeOf(client)
 	if fd, err := openToWrite(path); err == nil {
 		syscall.Close(fd)
-		return nil, invalidf("somebody listens as this client already")
+		return nil, engine.Invalidf("sqlnode: this client listens already")
 	}
 	draft := filepath.Join(n.pipes(), draftPrefix+rand.Text())
 	if err := ignoringEINTR(func() error { return syscall.Mkfifo(draft, 0o600) }); err != nil {

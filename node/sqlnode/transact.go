@@ -11,6 +11,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // access is what a transaction may do, and what its commit waits for.
@@ -50,14 +52,14 @@ func (n *Node) transact(ctx context.Context, a access, f func(*step)) error {
 		retry, err := n.try(ctx, a, f)
 		if err != nil {
 			if now := n.unchanged(); now != nil {
-				return contextual(ctx, now) // says more than what SQLite makes of such a file
+				return engine.Contextual(now, ctx) // says more than what SQLite makes of such a file
 			}
 		}
 		if err != nil && retry && busy != nil && ctx.Err() != nil {
-			return contextual(ctx, busy)
+			return engine.Contextual(busy, ctx)
 		}
 		if err == nil || !retry || code(err) != sqlite3.SQLITE_BUSY {
-			return contextual(ctx, err)
+			return engine.Contextual(err, ctx)
 		}
 		if busy = err; time.Since(start) > lockPatience {
 			return err
@@ -65,7 +67,7 @@ func (n *Node) transact(ctx context.Context, a access, f func(*step)) error {
 		// Half of it at random, so that two pollers do not stay in step.
 		select {
 		case <-ctx.Done():
-			return contextual(ctx, err)
+			return engine.Contextual(err, ctx)
 		case <-time.After(wait/2 + rand.N(wait/2+1)):
 		}
 	}
@@ -142,15 +144,6 @@ func look[T any](ctx context.Context, n *Node, f func(*step) T) (T, error) {
 	})
 }
 
-// contextual makes the error of a done context match ctx.Err(), whatever
-// the driver made of the interruption.
-func contextual(ctx context.Context, err error) error {
-	if cause := ctx.Err(); err != nil && cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
-}
-
 // code returns the primary result code of SQLite (https://www.sqlite.org/rescode.html),
 // or 0 if err is not one.
 func code(err error) int {
@@ -189,8 +182,5 @@ func (n *Node) errorf(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if h := hint(err); h != "" {
-		return fmt.Errorf("sqlite %s: %s: %w (%s)", n.path, op, err, h)
-	}
-	return fmt.Errorf("sqlite %s: %s: %w", n.path, op, err)
+	return engine.Explain(engine.Named("sqlite "+n.path, op, err), hint(err), false)
 }
