@@ -32,7 +32,7 @@ func Cluster(t testing.TB, kind Kind, n int, config ...string) []*Server {
 	}
 	for _, s := range servers {
 		var said string
-		for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 			said = s.Do("CLUSTER", "INFO")
 			if strings.Contains(said, "cluster_state:ok") && strings.Contains(said, fmt.Sprint("cluster_size:", n, "\r\n")) {
 				break

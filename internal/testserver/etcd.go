@@ -19,30 +19,33 @@ import (
 	"time"
 )
 
-// etcdTool is the server program, and etcdTimeout bounds its build and its start.
+// etcdServer and etcdUtility are etcd's programs, and etcdTimeout bounds the build of one.
 const (
-	etcdTool    = "go.etcd.io/etcd/server/v3"
+	etcdServer  = "go.etcd.io/etcd/server/v3"
+	etcdUtility = "go.etcd.io/etcd/etcdutl/v3"
 	etcdTimeout = 10 * time.Minute
-	etcdStart   = 30 * time.Second
+	etcdStart   = 2 * time.Minute
 )
 
-// etcdProgram builds the server of the module tools/etcd, the first time in a minute or
+var etcdProgram = sync.OnceValues(func() (string, error) { return etcdTool(etcdServer) })
+
+// etcdTool builds a program of the module tools/etcd, the first time in a minute or
 // so, and later not at all: the path is in Go's build cache.
-var etcdProgram = sync.OnceValues(func() (string, error) {
+func etcdTool(name string) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "tool", "-n", etcdTool)
+	cmd := exec.CommandContext(ctx, "go", "tool", "-n", name)
 	cmd.Dir = filepath.Join(filepath.Dir(here), "..", "..", "tools", "etcd")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	var problem strings.Builder
 	cmd.Stderr = &problem
 	path, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("go tool -n %s: %w\n%s", etcdTool, err, problem.String())
+		return "", fmt.Errorf("go tool -n %s: %w\n%s", name, err, problem.String())
 	}
 	return strings.TrimSpace(string(path)), nil
-})
+}
 
 // Etcd is an etcd cluster, bound to the test that started it.
 type Etcd struct {
@@ -176,6 +179,31 @@ func (e *Etcd) Addrs() string {
 // Data returns the folder with the member's data, for tests that take it away or set it
 // back while the member is down.
 func (m *EtcdMember) Data() string { return m.data() }
+
+// Restore puts a snapshot in the place of the data of a member that is down, as etcdutl does, with more
+// arguments for it: the cluster of that member keeps its id.
+func (m *EtcdMember) Restore(snapshot string, args ...string) {
+	m.t.Helper()
+	path, err := etcdTool(etcdUtility)
+	if err == nil {
+		err = os.RemoveAll(m.data())
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	args = append([]string{"snapshot", "restore", snapshot}, args...)
+	for i, a := range m.args[:len(m.args)-1] {
+		switch a {
+		case "--name", "--data-dir", "--initial-advertise-peer-urls", "--initial-cluster", "--initial-cluster-token":
+			args = append(args, a, m.args[i+1])
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), etcdStart)
+	defer cancel()
+	if said, err := exec.CommandContext(ctx, path, args...).CombinedOutput(); err != nil {
+		m.t.Fatalf("etcdutl: %v\n%s", err, said)
+	}
+}
 
 // Certificate makes a certificate for a server on 127.0.0.1 or localhost, and for its
 // clients: it is its own authority.

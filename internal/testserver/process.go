@@ -18,11 +18,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 )
 
 const (
-	startTimeout = 30 * time.Second
-	stopTimeout  = 15 * time.Second
+	startTimeout = 2 * time.Minute
+	stopTimeout  = time.Minute
 	pollInterval = 5 * time.Millisecond
 )
 
@@ -219,21 +221,9 @@ func (p *process) Pause() {
 	if err := syscall.Kill(-p.run.pid, syscall.SIGSTOP); err != nil {
 		p.t.Fatalf("pause: %v", err)
 	}
-	// The signal is delivered later than it is sent: a server on the other core
-	// may still answer.
-	for range 200 {
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.run.pid))
-		if err != nil { // not Linux
-			time.Sleep(20 * time.Millisecond)
-			return
-		}
-		// "pid (name) state ...", and the name may hold anything.
-		if _, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " "); state[0] == 'T' {
-			return
-		}
-		time.Sleep(pollInterval)
+	if !probe.Stops(p.run.pid) {
+		p.t.Fatalf("pause: %s did not stop", p.path)
 	}
-	p.t.Fatalf("pause: %s did not stop", p.path)
 }
 
 // Resume lets a paused server go on (SIGCONT).

@@ -42,7 +42,7 @@ func StartSentinel(t testing.TB, primary *Server) (addr string) {
 		t.Fatal(err)
 	}
 	ask := &Server{process: process{t: t, port: port}}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	p, err := Launch(ctx, t, folder, primary.path, []string{file, "--sentinel"}, func() error {
 		said, err := ask.Ask("", "", callTimeout, "SENTINEL", "REPLICAS", SentinelMaster)

@@ -69,7 +69,7 @@ func StartZooKeepers(t testing.TB, n int, between func(from, to int, address str
 	}
 	for i := range n {
 		lines := slices.Clone(config)
-		lines = append(lines, "initLimit=10", "syncLimit=4")
+		lines = append(lines, "initLimit=20", "syncLimit=8") // an election that goes wrong costs initLimit ticks
 		for j, p := range inner {
 			_, election, _ := net.SplitHostPort(via(i+1, j+1, p.election))
 			lines = append(lines, fmt.Sprintf("server.%d=%s:%s", j+1, via(i+1, j+1, p.peer), election))

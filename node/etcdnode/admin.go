@@ -2,7 +2,6 @@ package etcdnode
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,14 +17,17 @@ func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 }
 
 func (n *Node) inspect(ctx context.Context, name string) (l node.Lease, err error) {
-	ctx, leave, err := n.enter(ctx)
+	ctx, leave, err := n.life.Request(ctx)
 	if err != nil {
 		return l, err
 	}
 	defer leave()
-	standing, _, err := n.voting.admitted(ctx)
-	if err != nil {
-		return l, describe(ctx, err)
+	s := n.voting.now()
+	if s == nil {
+		if _, err := n.voting.Facts(ctx); err != nil {
+			return l, err
+		}
+		s = n.voting.now()
 	}
 	q := question{keys: n.keys, name: name, heads: 1}
 	a, err := n.read(ctx, append([]clientv3.Op{clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)...)
@@ -38,9 +40,9 @@ func (n *Node) inspect(ctx context.Context, name string) (l node.Lease, err erro
 		return l, err
 	}
 	l = n.shown(name, &b)
-	l.Out = standing == nil || len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != standing.metaMod
-	if standing != nil && !slices.Equal(standing.meta.Members, []string{alone}) {
-		l.Members = strings.Join(standing.meta.Members, " ")
+	l.Out = s == nil || len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != s.mod
+	if s != nil && len(strings.Fields(s.terms.Members)) > 1 { // otherwise it is all of its group
+		l.Members = s.terms.Members
 	}
 	return l, nil
 }
@@ -61,7 +63,7 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 }
 
 func (n *Node) waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
-	ctx, leave, err := n.enter(ctx)
+	ctx, leave, err := n.life.Request(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -92,7 +94,7 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 }
 
 func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
-	ctx, leave, err := n.enter(ctx)
+	ctx, leave, err := n.life.Request(ctx)
 	if err != nil {
 		return err
 	}

@@ -35,14 +35,14 @@ func TestLeastPrivilege(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := open(t, "etcd://locks:p%40ss%2Fword@"+e.Addrs())
-	admit(t, n)
+	await(t, n)
 	told := make(chan string, 10)
 	if err := n.Listen(within(t, 10*time.Second), client1, func(w string) { told <- w }); err != nil {
 		t.Fatal(err)
 	}
 	// Whatever is asked keeps a token alive: one that is to expire needs a silent client.
 	silent := open(t, "etcd://locks:p%40ss%2Fword@"+e.Addrs())
-	admit(t, silent)
+	await(t, silent)
 	for round := range 2 {
 		held := request(node.Acquire, "a", "1", time.Minute)
 		waiting := request(node.Acquire, "a", "2", time.Minute)
@@ -59,7 +59,14 @@ func TestLeastPrivilege(t *testing.T) {
 		must(t, n, as(node.Release, waiting), node.Granted)
 	}
 	time.Sleep(8 * time.Second)
-	must(t, silent, request(node.Acquire, "after its token", "1", time.Second), node.Granted)
+	// On a busy machine the new token may have expired as well before it is used.
+	eventually(t, func() error {
+		a, err := silent.Do(within(t, 20*time.Second), request(node.Acquire, "after its token", "1", time.Second))
+		if err == nil && a.Status != node.Granted {
+			err = fmt.Errorf("%+v", a)
+		}
+		return err
+	})
 	for url, want := range map[string]string{
 		"etcd://locks:wrong-password@" + e.Addrs():         "user or password is wrong",
 		"etcd://" + e.Addrs():                              "the cluster wants a user",
@@ -81,7 +88,7 @@ func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1, "--quota-backend-bytes", "2000000")
 	n := open(t, "etcd://"+e.Addrs())
-	admit(t, n)
+	await(t, n)
 	held := request(node.Acquire, "a", "1", time.Minute)
 	must(t, n, held, node.Granted)
 	c := raw(t, e)
@@ -93,7 +100,7 @@ func TestNoSpace(t *testing.T) {
 	if err == nil || errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "the database is full") {
 		t.Errorf("%v; want an error that says what to do", err)
 	}
-	if errors.Is(err, node.ErrNotSent) {
+	if errors.Is(err, node.ErrNotSent) && !strings.Contains(err.Error(), "asking for an etcd lease") { // which a slow machine does before
 		t.Errorf("%v: it may have been carried out, as the last one before the database was full", err)
 	}
 	must(t, n, as(node.Release, held), node.Granted) // what only deletes is carried out

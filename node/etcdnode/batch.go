@@ -81,7 +81,7 @@ func (b *batcher) next() {
 		b.flying--
 		return
 	}
-	err := b.node.spawn(func() {
+	err := b.node.life.Spawn(func() {
 		defer b.next()
 		b.send(batch)
 	})

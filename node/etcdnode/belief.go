@@ -20,6 +20,9 @@ type belief struct {
 	lease    record
 	leased   bool  // the key is there
 	leaseMod int64 // its revision
+	// Its value, which has the holder's random identity and the time of the write; empty if it is not
+	// known. Revisions count anew in a cluster that was made anew in its place.
+	value string
 
 	// The register, and the revision of its key, 0 if there is none. Or, with below, one
 	// that is smaller than that: etcd can compare it, without anybody having read it.
@@ -92,7 +95,7 @@ func (q question) headsOp() clientv3.Op {
 func (n *Node) believe(q question, answers []*clientv3.GetResponse) (b belief, err error) {
 	b.read = true
 	if kvs := answers[0].Kvs; len(kvs) > 0 {
-		b.leased, b.leaseMod = true, kvs[0].ModRevision
+		b.leased, b.leaseMod, b.value = true, kvs[0].ModRevision, string(kvs[0].Value)
 		if b.lease, err = parseRecord(kvs[0].Value); err != nil {
 			return b, err
 		}

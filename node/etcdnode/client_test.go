@@ -30,7 +30,7 @@ func TestGivenClient(t *testing.T) {
 	}
 	other := open(t, url)
 	join(t, n, 30*time.Second, true)
-	admit(t, n)
+	await(t, n)
 	held := request(node.Acquire, "a", "1", time.Minute)
 	must(t, n, held, node.Granted)
 	must(t, other, request(node.Acquire, "a", "2", time.Minute), node.Held)
@@ -74,7 +74,7 @@ func TestExamine(t *testing.T) {
 	if err != nil || got.Admitted || got.Wait != 30*time.Second+302*time.Millisecond || !got.Rebuild || !strings.Contains(got.Why, "new to it") {
 		t.Errorf("never used: %+v, %v", got, err)
 	}
-	admit(t, n)
+	await(t, n)
 	must(t, n, request(node.Acquire, "a", "1", time.Minute), node.Granted)
 	got, err = n.Examine(within(t, 20*time.Second), look)
 	if err != nil || !got.Admitted || got.Product != "etcd" || !strings.HasPrefix(got.Version, "3.") || got.Server == "" || got.Memory == "" || got.RoundTrip <= 0 || got.MaxTTL != 30*time.Second {

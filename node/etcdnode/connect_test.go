@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync/atomic"
 	"testing"
 )
 
@@ -20,7 +21,7 @@ func TestConnectEndsWithTheNode(t *testing.T) {
 	}
 	life, end := context.WithCancel(t.Context())
 	end()
-	if c, err := a.connect(life, a.members[0]); !errors.Is(err, context.Canceled) {
+	if c, err := a.connect(life, a.Hosts[0], new(atomic.Int64)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %v; want Canceled, and not the end of the time that it has", c, err)
 	}
 }

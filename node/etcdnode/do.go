@@ -21,40 +21,28 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	return a, n.errorf(r.Op.String(), err)
 }
 
-// enter says why an operation must not begin, or returns the context that it has: it ends
-// with the node as well. Leave is called when the operation is over.
-func (n *Node) enter(outer context.Context) (ctx context.Context, leave func(), err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return outer, func() {}, node.NotSent(errClosed)
-	}
-	if err := outer.Err(); err != nil {
-		return outer, func() {}, node.NotSent(err)
-	}
-	ctx, cancel := context.WithCancel(outer)
-	stop := context.AfterFunc(n.life, cancel)
-	return ctx, func() { stop(); cancel() }, nil
-}
-
 func (n *Node) do(ctx context.Context, r node.Request) (node.Answer, error) {
-	ctx, leave, err := n.enter(ctx)
+	ctx, over, err := n.life.Request(ctx)
 	if err != nil {
 		return node.Answer{}, err
 	}
-	defer leave()
+	defer over()
 	r.TTL = r.TTL.Truncate(time.Millisecond)
 	for {
-		standing, detail, err := n.voting.admitted(ctx)
-		switch {
-		case r.Op == node.Release && standing == nil:
-			standing = &admission{} // a release promises nothing: any store may carry it out
-		case err != nil:
-			return node.Answer{}, describe(ctx, err)
-		case standing == nil:
-			return node.Answer{Status: node.Rejoining, Detail: detail}, nil
+		var s *standing
+		if r.Op != node.Release { // which promises nothing: any store may carry it out
+			var why node.Absence
+			if s, why, err = n.voting.stand(ctx); err != nil {
+				return node.Answer{}, describe(ctx, err)
+			}
+			if s == nil {
+				return node.Answer{Status: node.Rejoining, Absence: why}, nil
+			}
+			if err := n.voting.admission.Serves(s.server); err != nil { // another node may lead there by now
+				return node.Answer{}, node.NotSent(err)
+			}
 		}
-		o := n.newOperation(r, standing)
+		o := n.newOperation(r, s)
 		a, err := o.run(ctx)
 		if !errors.Is(err, errNotAdmitted) {
 			return a, err
@@ -71,7 +59,7 @@ var errNotAdmitted = errors.New("the admission of the store has changed")
 type operation struct {
 	*Node
 	r        node.Request
-	standing *admission
+	standing *standing    // nil: it promises nothing
 	asker    node.Place   // where r.Place's waiter is, or will be, in the queue
 	lease    *sharedLease // of an acquire or an extend
 	spare    *sharedLease // of a waiter whose client does not listen here
@@ -80,7 +68,7 @@ type operation struct {
 	tried    map[string]bool // what transactions of this operation would have written
 }
 
-func (n *Node) newOperation(r node.Request, standing *admission) *operation {
+func (n *Node) newOperation(r node.Request, standing *standing) *operation {
 	return &operation{Node: n, r: r, standing: standing, asker: n.places.known(r.Name, r.Place), heads: headsAtOnce}
 }
 
@@ -117,9 +105,12 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 			continue
 		}
 		if b.read && len(s.ops) == 0 {
-			return s.answer, nil
+			return s.answer, o.counts(ctx, s)
 		}
 		next, done, err := o.try(ctx, s)
+		if done {
+			err = o.counts(ctx, s)
+		}
 		switch {
 		case errors.Is(err, errNoLease):
 			if err := o.detach(ctx); err != nil {
@@ -149,6 +140,14 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 			return node.Answer{}, errors.New("the lease is there, and it is not known since when")
 		}
 	}
+}
+
+// counts makes sure that the answer may be given, if it promises something.
+func (o *operation) counts(ctx context.Context, s *served) error {
+	if o.standing == nil || s.answer.Status != node.Granted {
+		return nil
+	}
+	return describe(ctx, o.voting.stands(ctx, o.standing))
 }
 
 // attach gets the etcd lease that the key of a lock is attached to.
@@ -183,7 +182,7 @@ func (o *operation) look(ctx context.Context) (belief, error) {
 // learn takes what was read: the mark of admission, and what question asked for.
 func (o *operation) learn(a *outcome, skip int) (belief, error) {
 	all := responses(a.TxnResponse, skip)
-	if o.standing.metaMod != 0 && o.r.Op != node.Release && (len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != o.standing.metaMod) {
+	if o.standing != nil && (len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != o.standing.mod) {
 		o.voting.forget(o.standing)
 		return belief{}, errNotAdmitted
 	}
@@ -212,7 +211,7 @@ func (o *operation) guess(ctx context.Context) (b belief, ok bool) {
 	if h == nil {
 		return b, false
 	}
-	b.leased, b.leaseMod, b.lease = true, h.mod, h.record
+	b.leased, b.leaseMod, b.lease, b.value = true, h.mod, h.record, h.value
 	if o.r.Op == node.Release {
 		b.queue.first, b.queue.more = h.first, h.more
 		if len(h.first) == 0 && o.held.isContended(o.r.Name) {
@@ -338,14 +337,16 @@ func (o *operation) enqueue(ctx context.Context, s *served) error {
 
 // guard compares all that the decision rests on.
 func (o *operation) guard(s *served, b belief, register, onlyQueued bool) {
-	if o.standing.metaMod != 0 && o.r.Op != node.Release { // which promises nothing
-		s.guards = append(s.guards, clientv3.Compare(clientv3.ModRevision(o.keys.meta()), "=", o.standing.metaMod))
+	if o.standing != nil {
+		s.guards = append(s.guards, clientv3.Compare(clientv3.ModRevision(o.keys.meta()), "=", o.standing.mod))
 	}
 	key := o.keys.lease(o.r.Name)
 	switch {
 	case onlyQueued:
 		// That somebody has it is enough.
 		s.guards = append(s.guards, clientv3.Compare(clientv3.CreateRevision(key), ">", 0))
+	case b.leased && b.value != "":
+		s.guards = append(s.guards, clientv3.Compare(clientv3.Value(key), "=", b.value))
 	case b.leased:
 		s.guards = append(s.guards, clientv3.Compare(clientv3.ModRevision(key), "=", b.leaseMod))
 	default:
@@ -431,9 +432,9 @@ func (o *operation) afterwards(s *served, a *outcome, err error) {
 	}
 	switch {
 	case s.waiter != "":
-		o.held.reserved(o.r.Name, a.Header.Revision)
+		o.held.doubt(o.r.Name, s.value, rule.ReservationTTL)
 	case s.value != "":
-		h := &held{record: s.record, mod: a.Header.Revision}
+		h := &held{record: s.record, mod: a.Header.Revision, value: s.value}
 		if o.keeps(s) && s.curious {
 			heads := responses(a.TxnResponse, len(s.ops))[0]
 			h.first, h.more = o.question().waiters(heads.Kvs), heads.More

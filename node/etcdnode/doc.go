@@ -18,7 +18,7 @@
 //	register/STRIPE         the register of a stripe, never deleted
 //	queue/NAME/STAMP/WAITER who waits for a name, in order
 //	wake/CLIENT             a client that listens: what is written there wakes its waiter
-//	meta, notice, quarantine, seen    admission, see there
+//	meta, notice, quarantine, seen, stamp    admission, see there
 //
 // Names are escaped as the segments of a URL's path are. docs/etcd.md has the rights
 // that a user needs.

@@ -3,10 +3,10 @@ package etcdnode
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -14,15 +14,9 @@ import (
 )
 
 var (
-	errClosed  = errors.New("the node is closed")
 	errNoLease = errors.New("the etcd lease has ended") // nothing was carried out
 	errForeign = errors.New("a key below the prefix has a value that no fenlock wrote: it was changed by hand, or another program uses the prefix")
 )
-
-// misconfigured returns an error that waiting does not mend.
-func misconfigured(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", node.ErrMisconfigured, fmt.Sprintf(format, args...))
-}
 
 // verdict is what is known of an error of etcd's, and what to do about it.
 type verdict struct {
@@ -108,29 +102,18 @@ func describe(ctx context.Context, err error) error {
 		return nil
 	}
 	if v, known := judge(err); known {
-		if v.mend {
-			err = fmt.Errorf("%w: %w (%s)", node.ErrMisconfigured, err, v.advice)
-		} else {
-			err = fmt.Errorf("%w (%s)", err, v.advice)
-		}
-		if v.nothing {
+		if err = engine.Explain(err, v.advice, v.mend); v.nothing {
 			err = node.NotSent(err)
 		}
 	}
 	text := err.Error()
 	for _, r := range reasons {
 		if strings.Contains(text, r.says) {
-			err = fmt.Errorf("%w (%s)", err, r.advice)
-			if r.mend {
-				err = fmt.Errorf("%w: %w", node.ErrMisconfigured, err)
-			}
+			err = engine.Explain(err, r.advice, r.mend)
 			break
 		}
 	}
-	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
+	return engine.Contextual(err, ctx)
 }
 
 // hangs reports whether an error may be the member's own fault, so that another one is
@@ -144,9 +127,4 @@ func hangs(err error) bool {
 }
 
 // errorf names the node in an error.
-func (n *Node) errorf(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("etcd %s: %s: %w", n.name, op, err)
-}
+func (n *Node) errorf(op string, err error) error { return engine.Named("etcd "+n.name, op, err) }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +25,7 @@ const (
 // writes nothing. The cluster has no clock that it tells.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
 	e := node.Examination{Product: "etcd", Member: n.member}
-	ctx, leave, err := n.enter(ctx)
+	ctx, leave, err := n.life.Request(ctx)
 	defer leave()
 	if err == nil {
 		err = n.examine(ctx, look, &e)
@@ -42,10 +41,9 @@ func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, e
 }
 
 func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination) error {
-	v := &n.voting
-	f, err := v.facts(ctx)
-	e.Server = f.cluster
-	if s := f.status; s != nil {
+	l, f, err := n.voting.look(ctx)
+	e.Server = f.Server
+	if s := l.status; s != nil {
 		e.Version, e.Role = s.Version, "follower"
 		if s.Leader == s.Header.MemberId {
 			e.Role = "leader"
@@ -57,28 +55,9 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	if err != nil {
 		return err
 	}
-	to, lost := v.group()
-	e.Admitted = f.judge(lost) == admitted
-	maxTTL, members := f.terms()
-	e.MaxTTL, _ = time.ParseDuration(maxTTL)
-	if !slices.Equal(members, []string{alone}) {
-		e.Members = members
-	}
-	switch {
-	case f.meta != nil:
-		e.Memory, e.Empty = f.meta.Memory, f.meta.Empty
-	case f.notice != nil:
-		e.Memory = f.notice.Memory
-	}
-	if !e.Admitted {
-		e.Why, e.Untouched, e.Rebuild = f.because(), true, true
-		switch f.judge(lost) {
-		case quarantined:
-			left, _ := v.left(ctx, f)
-			e.Wait = time.Duration(left) * time.Second
-		case unnoticed:
-			e.Wait = quarantine(f.longest(look.MaxTTL))
-		}
+	f.Examine(e, look.MaxTTL)
+	if len(e.Members) == 1 { // it is all of its group, whatever its clients call it
+		e.Members = nil
 	}
 	for range examineReads {
 		before := time.Now()
@@ -92,12 +71,10 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	if m, _ := n.pool.now(); !n.given {
 		e.Address, _, _ = net.SplitHostPort(m.address)
 	}
-	if to != nil {
-		if err := f.check(*to); err != nil {
-			return err
-		}
+	if err := n.voting.admission.Check(f.Terms); err != nil {
+		return err
 	}
-	e.Findings = append(n.ownFindings(), n.memberFindings(ctx, f.status)...)
+	e.Findings = append(n.ownFindings(), n.memberFindings(ctx, l.status)...)
 	if look.Thorough {
 		return n.thoroughly(ctx, e)
 	}
@@ -147,7 +124,7 @@ func (n *Node) memberFindings(ctx context.Context, s *clientv3.StatusResponse) (
 		return found
 	}
 	for _, m := range n.pool.members {
-		if err := m.answers(ctx); err != nil {
+		if _, err := m.answers(ctx); err != nil {
 			found = append(found, node.Found("member", node.Warning, "The member %s does not answer: %v.", m.address, err).
 				Do("Look at that machine; the others carry the locks as long as they are a majority."))
 		}
@@ -155,7 +132,7 @@ func (n *Node) memberFindings(ctx context.Context, s *clientv3.StatusResponse) (
 	return found
 }
 
-func (m *member) answers(ctx context.Context) error {
+func (m *member) answers(ctx context.Context) (*clientv3.StatusResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, memberPatience)
 	defer cancel()
 	var err error
@@ -163,13 +140,13 @@ func (m *member) answers(ctx context.Context) error {
 		err = m.connected(ctx)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := m.open(ctx)
-	if err == nil {
-		_, err = askStatus(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	return askStatus(ctx, c)
 }
 
 // countFindings are about how many members there are.

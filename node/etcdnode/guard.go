@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node/engine"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -32,7 +33,7 @@ type Guard struct {
 // namespaced KV in client.KV is used as it is: it has its own tokens then.
 func NewGuard(client *clientv3.Client) (*Guard, error) {
 	if client == nil || client.KV == nil {
-		return nil, invalidf("the client is none that clientv3.New has made")
+		return nil, engine.Invalidf("etcdnode: the client is none that clientv3.New has made")
 	}
 	return &Guard{kv: client.KV}, nil
 }
@@ -52,12 +53,12 @@ func (g *Guard) Do(ctx context.Context, resource string, token fence.Token, ops 
 		return nil, fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(token))
 	}
 	if resource == "" {
-		return nil, invalidf("the resource is empty")
+		return nil, engine.Invalidf("etcdnode: the resource is empty")
 	}
 	record := guardPrefix + resource
 	for _, op := range ops {
 		if string(op.KeyBytes()) == record && !op.IsGet() {
-			return nil, invalidf("the key %q is where the guard keeps the token", record)
+			return nil, engine.Invalidf("etcdnode: the key %q is where the guard keeps the token", record)
 		}
 	}
 	all := append([]clientv3.Op{clientv3.OpPut(record, formatRegister(token))}, ops...)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/clock"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -16,6 +17,7 @@ import (
 type held struct {
 	record record
 	mod    int64    // the revision of its key
+	value  string   // of the key
 	first  []queued // who waited for the name then
 	more   bool
 	timer  *time.Timer
@@ -23,8 +25,8 @@ type held struct {
 }
 
 // heldLeases are those of a process. It removes the key of each when its TTL is over:
-// etcd leases are longer, and shared. By the revision or the value, so that nothing is
-// removed but what was meant.
+// etcd leases are longer, and shared. By the value, so that nothing is removed but what was
+// meant, also in a cluster that was made anew and counts its revisions anew.
 type heldLeases struct {
 	node *Node
 
@@ -87,7 +89,7 @@ func (l *heldLeases) over(name string, until time.Duration) {
 	delete(l.byName, name)
 	l.mu.Unlock()
 	key := l.node.keys.lease(name)
-	l.remove(key, clientv3.Compare(clientv3.ModRevision(key), "=", h.mod))
+	l.remove(key, clientv3.Compare(clientv3.Value(key), "=", h.value))
 }
 
 // drop forgets a lease that is gone.
@@ -100,16 +102,10 @@ func (l *heldLeases) drop(name string, holder node.Holder) {
 	}
 }
 
-// doubt ends a lease that may have been written, or may be still.
+// doubt ends a lease that may have been written, or may be still, or a reservation.
 func (l *heldLeases) doubt(name, value string, ttl time.Duration) {
 	key := l.node.keys.lease(name)
 	l.after(ttl, func() { l.remove(key, clientv3.Compare(clientv3.Value(key), "=", value)) })
-}
-
-// reserved ends a reservation.
-func (l *heldLeases) reserved(name string, mod int64) {
-	key := l.node.keys.lease(name)
-	l.after(rule.ReservationTTL, func() { l.remove(key, clientv3.Compare(clientv3.ModRevision(key), "=", mod)) })
 }
 
 func (l *heldLeases) after(d time.Duration, f func()) {
@@ -148,7 +144,7 @@ func (l *heldLeases) remove(key string, as clientv3.Cmp) {
 	if l.removing >= mostRemoved {
 		return
 	}
-	err := l.node.spawn(func() {
+	err := l.node.life.Spawn(func() {
 		defer l.removed()
 		for l.node.life.Err() == nil {
 			ctx, cancel := context.WithTimeout(l.node.life, removeTimeout)
@@ -157,10 +153,7 @@ func (l *heldLeases) remove(key string, as clientv3.Cmp) {
 			if err == nil {
 				return
 			}
-			select {
-			case <-time.After(removePause):
-			case <-l.node.life.Done():
-			}
+			engine.Pause(l.node.life, removePause)
 		}
 	})
 	if err == nil {
@@ -228,6 +221,12 @@ type ownPlace struct {
 	timer *time.Timer
 }
 
+// told is the notification of a waiter.
+type told struct {
+	revision int64         // of the lease that reserves the name
+	at       time.Duration // on node/clock
+}
+
 // places are those of the waiters of a process. A waiter that has not asked for
 // rule.QueueExpiry is taken out: its wait is over, and the word of it was lost.
 type places struct {
@@ -236,7 +235,7 @@ type places struct {
 	mu      sync.Mutex
 	stopped bool
 	all     map[placeKey]*ownPlace
-	told    map[string]int64 // waiters that were notified, with the revision of that
+	told    map[string]told // waiters that were notified
 }
 
 // known returns where a waiter is, or will be if it comes now. A waiter that comes again
@@ -290,19 +289,23 @@ func (p *places) tell(waiter string, revision int64) {
 	if len(p.told) >= mostRemembered {
 		clear(p.told)
 	}
-	p.told[waiter] = revision
+	p.told[waiter] = told{revision, clock.Now()}
 }
 
-// wasTold returns that revision, once: it is that of the lease which reserves the name.
+// wasTold returns that revision, once, as long as the name can be reserved: it is that of the
+// lease which reserves it.
 func (p *places) wasTold(waiter string) int64 {
 	if waiter == "" {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	revision := p.told[waiter]
+	t := p.told[waiter]
 	delete(p.told, waiter)
-	return revision
+	if clock.Now()-t.at > rule.ReservationTTL {
+		return 0
+	}
+	return t.revision
 }
 
 func (p *places) stop() {

@@ -2,7 +2,6 @@ package etcdnode
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -16,14 +15,15 @@ func TestRemovalsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := runtime.NumGoroutine()
 	for i := range 3 * mostRemoved {
 		key := n.keys.lease(fmt.Sprint(i))
 		n.held.remove(key, clientv3.Compare(clientv3.ModRevision(key), "=", 1))
 	}
-	if more := runtime.NumGoroutine() - before; more > mostRemoved+100 {
-		t.Errorf("%d goroutines more; want %d and a few", more, mostRemoved)
+	n.held.mu.Lock()
+	if n.held.removing > mostRemoved {
+		t.Errorf("%d keys are being removed; want %d at most", n.held.removing, mostRemoved)
 	}
+	n.held.mu.Unlock()
 	n.Close()
 	if n.held.removing != 0 {
 		t.Errorf("after Close: %d", n.held.removing)

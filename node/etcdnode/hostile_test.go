@@ -256,13 +256,64 @@ func TestOneLostChange(t *testing.T) {
 		return reply, err
 	})
 	n := open(t, "etcd://"+l.addr)
-	admit(t, n)
+	await(t, n)
 	r := request(node.Acquire, "a", "1", time.Minute)
 	must(t, n, r, node.Granted)
 	must(t, n, as(node.Extend, r), node.Granted)
 	lost.Store(1)
 	if a, err := n.Do(within(t, 10*time.Second), as(node.Extend, r)); err == nil || !strings.Contains(err.Error(), "set back from revision") {
 		t.Errorf("answered %+v, %v", a, err)
+	}
+}
+
+// An operation knew the mark before its client heard that the cluster was set back, and comes to send its
+// transaction only afterwards: the mark is there, in the state that was set back.
+func TestSetBackBeforeItWasSent(t *testing.T) {
+	t.Parallel()
+	e := testserver.StartEtcd(t, 1)
+	var lost atomic.Int64
+	var stop atomic.Bool
+	stopped, goOn := make(chan bool), make(chan bool)
+	l := startLiar(t, e, func(_, reply any, err error) (any, error) {
+		switch a := reply.(type) {
+		case *pb.TxnResponse:
+			if err == nil {
+				a.Header.Revision -= lost.Load()
+			}
+		case *pb.LeaseGrantResponse:
+			if stop.CompareAndSwap(true, false) {
+				stopped <- true
+				<-goOn
+			}
+		}
+		return reply, err
+	})
+	n := open(t, "etcd://"+l.addr)
+	await(t, n)
+	for _, name := range []string{"a", "b"} { // so that the next one need not read
+		r := request(node.Acquire, name, "1", time.Minute)
+		must(t, n, r, node.Granted)
+		must(t, n, as(node.Release, r), node.Granted)
+	}
+	ctx := within(t, 20*time.Second)
+	type outcome struct {
+		a   node.Answer
+		err error
+	}
+	got := make(chan outcome, 1)
+	stop.Store(true)
+	go func() {
+		a, err := n.Do(ctx, request(node.Acquire, "a", "2", 2*time.Minute)) // which needs an etcd lease
+		got <- outcome{a, err}
+	}()
+	<-stopped
+	lost.Store(5)
+	if a, err := n.Do(within(t, 10*time.Second), request(node.Acquire, "b", "3", time.Minute)); err == nil || !strings.Contains(err.Error(), "set back from revision") {
+		t.Errorf("answered %+v, %v", a, err)
+	}
+	close(goOn)
+	if o := <-got; o.err == nil && o.a.Status == node.Granted || errors.Is(o.err, node.ErrNotSent) {
+		t.Errorf("by a cluster that was set back: %+v, %v", o.a, o.err)
 	}
 }
 

@@ -20,13 +20,15 @@ func (k keys) meta() string       { return string(k) + "meta" }
 func (k keys) notice() string     { return string(k) + "notice" }
 func (k keys) quarantine() string { return string(k) + "quarantine" }
 func (k keys) seen() string       { return string(k) + "seen" }
+func (k keys) stamp() string      { return string(k) + "stamp" }
+func (k keys) leases() string     { return string(k) + "lease/" }
 
 // lease returns the key of a name's lease. An escaped name begins with an escaped prefix
 // of it exactly if the name begins with that, so leases are listed by range.
-func (k keys) lease(name string) string { return string(k) + "lease/" + url.PathEscape(name) }
+func (k keys) lease(name string) string { return k.leases() + url.PathEscape(name) }
 
 func (k keys) leaseName(key string) (name string, ok bool) {
-	escaped, ok := strings.CutPrefix(key, string(k)+"lease/")
+	escaped, ok := strings.CutPrefix(key, k.leases())
 	if !ok {
 		return "", false
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -33,12 +34,12 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 	}
 	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1), poke: make(chan struct{}, 1)}
 	n.mu.Lock()
-	if n.closed {
+	if n.listeners == nil {
 		n.mu.Unlock()
-		return n.errorf("listen", errClosed)
+		return n.errorf("listen", engine.ErrClosed)
 	}
 	n.listeners[client] = l
-	n.work.Go(l.run)
+	n.life.Spawn(l.run)
 	n.mu.Unlock()
 	select {
 	case err := <-l.first:

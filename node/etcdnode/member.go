@@ -9,6 +9,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // member is one member of the cluster, or, with a client that was given, all of them.
@@ -41,7 +43,7 @@ func (m *member) open(ctx context.Context) (*clientv3.Client, error) {
 	}
 	if m.life.Err() != nil {
 		m.mu.Unlock()
-		return nil, errClosed
+		return nil, engine.ErrClosed
 	}
 	o := m.opening
 	if o == nil {
@@ -54,7 +56,7 @@ func (m *member) open(ctx context.Context) (*clientv3.Client, error) {
 			m.opening, o.err = nil, describe(m.life, err)
 			if err == nil && m.life.Err() != nil {
 				client.Close()
-				o.err = errClosed
+				o.err = engine.ErrClosed
 			} else if err == nil {
 				m.client = client
 			}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 )
 
 // Node is one etcd cluster. It implements node.Node, node.Queuer, node.Rejoiner,
@@ -22,22 +25,22 @@ type Node struct {
 	user   string
 	tls    bool
 
-	given   bool // the client is the caller's
+	given   bool             // the client is the caller's
+	client  *clientv3.Client // that one, otherwise nil
 	pool    *pool
 	clock   sharedClock
 	leases  sharedLeases
-	voting  voting
+	voting  *voting
 	held    heldLeases
 	places  places
 	batcher batcher
 
-	life context.Context // until Close
-	end  context.CancelFunc
+	dials atomic.Int64 // connections that were made: who is behind a new one is looked at
+
+	life *engine.Lifetime
 
 	mu        sync.Mutex
-	closed    bool
-	work      sync.WaitGroup // what goes on in the background; added to under mu
-	listeners map[string]*listener
+	listeners map[string]*listener // nil after Close
 }
 
 var (
@@ -46,6 +49,7 @@ var (
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
+	_ node.Located  = (*Node)(nil)
 )
 
 // Open returns the node at a URL, which names some or all members of one cluster:
@@ -69,11 +73,11 @@ func Open(rawURL string) (*Node, error) {
 		return nil, err
 	}
 	n := newNode(a.prefix)
-	n.name, n.member, n.user, n.tls = a.name, a.member, a.user, a.tls != nil
+	n.name, n.member, n.user, n.tls = a.name, a.member, a.User, a.TLS
 	var members []*member
-	for _, address := range a.members {
+	for _, address := range a.Hosts {
 		members = append(members, &member{address: address, life: n.life, dial: func() (*clientv3.Client, error) {
-			return a.connect(n.life, address)
+			return a.connect(n.life, address, &n.dials)
 		}})
 	}
 	n.use(members)
@@ -82,13 +86,13 @@ func Open(rawURL string) (*Node, error) {
 
 // connect makes a client for one member, which ends with life. It returns before there is a
 // connection, unless there is a user, who has to be authenticated first.
-func (a *address) connect(life context.Context, member string) (*clientv3.Client, error) {
-	password, err := a.password()
+func (a *address) connect(life context.Context, member string, dials *atomic.Int64) (*clientv3.Client, error) {
+	password, err := a.Password()
 	if err != nil {
-		return nil, misconfigured("passwordfile: %v", err)
+		return nil, err
 	}
 	config := clientv3.Config{
-		Endpoints: []string{"http://" + member}, Username: a.user, Password: password,
+		Endpoints: []string{"http://" + member}, Username: a.User, Password: password,
 		Context: life, DialTimeout: openTimeout,
 		// A member whose machine is gone answers nothing, not even that it is gone.
 		// gRPC allows no shorter time.
@@ -98,10 +102,11 @@ func (a *address) connect(life context.Context, member string) (*clientv3.Client
 		MaxUnaryRetries: 1,
 		Logger:          zap.NewNop(),
 	}
-	if a.tls != nil {
+	config.DialOptions = []grpc.DialOption{grpc.WithStatsHandler(dialed{dials})}
+	if a.TLS {
 		config.Endpoints[0] = "https://" + member
-		if config.TLS, err = a.tls(); err != nil {
-			return nil, misconfigured("%v", err)
+		if config.TLS, err = a.config(); err != nil {
+			return nil, err
 		}
 	}
 	return clientv3.New(config)
@@ -119,19 +124,19 @@ func (a *address) connect(life context.Context, member string) (*clientv3.Client
 // with one that hangs a part of the requests has no answer; Open does better.
 func New(client *clientv3.Client, prefix string) (*Node, error) {
 	if client == nil || client.ActiveConnection() == nil || len(client.Endpoints()) == 0 {
-		return nil, invalidf("the client is none that clientv3.New has made")
+		return nil, engine.Invalidf("etcdnode: the client is none that clientv3.New has made")
 	}
 	if err := client.Ctx().Err(); err != nil {
-		return nil, invalidf("the client is closed")
+		return nil, engine.Invalidf("etcdnode: the client is closed")
 	}
 	if prefix == "" {
 		prefix = DefaultPrefix
 	}
 	if prefix[len(prefix)-1] != '/' {
-		return nil, invalidf("the prefix %q does not end with a slash", prefix)
+		return nil, engine.Invalidf("etcdnode: the prefix %q does not end with a slash", prefix)
 	}
 	n := newNode(keys(prefix))
-	n.given, n.user = true, client.Username
+	n.given, n.client, n.user = true, client, client.Username
 	for i, e := range client.Endpoints() {
 		if i > 0 {
 			n.member += ","
@@ -145,13 +150,12 @@ func New(client *clientv3.Client, prefix string) (*Node, error) {
 	// The KV of the library itself: what the caller has put into the client's fields may
 	// answer from a cache or put something before the keys.
 	n.use([]*member{{address: client.Endpoints()[0], life: n.life, client: client}})
+	n.life.Spawn(func() { n.watchDials(client.ActiveConnection()) })
 	return n, nil
 }
 
 func newNode(prefix keys) *Node {
-	n := &Node{keys: prefix, listeners: map[string]*listener{}}
-	n.life, n.end = context.WithCancel(context.Background())
-	return n
+	return &Node{keys: prefix, listeners: map[string]*listener{}, life: engine.NewLifetime()}
 }
 
 // use puts the parts together.
@@ -159,8 +163,8 @@ func (n *Node) use(members []*member) {
 	n.pool = newPool(members)
 	n.leases = sharedLeases{pool: n.pool, life: n.life, current: map[int64]*sharedLease{}, granting: map[int64]*granting{}}
 	n.held = heldLeases{node: n, byName: map[string]*held{}, contended: map[string]time.Duration{}}
-	n.places = places{node: n, all: map[placeKey]*ownPlace{}, told: map[string]int64{}}
-	n.voting = voting{node: n}
+	n.places = places{node: n, all: map[placeKey]*ownPlace{}, told: map[string]told{}}
+	n.voting = newVoting(n)
 	n.batcher = batcher{node: n}
 }
 
@@ -173,38 +177,36 @@ func (n *Node) Member() string { return n.member }
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 
-// spawn runs f in the background, or returns errClosed. Close waits for it.
-func (n *Node) spawn(f func()) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return errClosed
-	}
-	n.work.Go(f)
-	return nil
+// location is where a node's leases are, for all that a process knows.
+type location struct {
+	name, member string
+	keys         keys
+	client       *clientv3.Client // nil, or the caller's
 }
+
+// Location implements node.Located.
+func (n *Node) Location() any { return location{n.name, n.member, n.keys, n.client} }
 
 // Close ends all requests, with an unknown outcome, and makes the waiters unreachable. A
 // lease that is not released stays until etcd ends it: its holder may rely on it. The
 // client that New was given goes on. A second Close does nothing.
 func (n *Node) Close() error {
 	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return nil
-	}
-	n.closed = true
 	listeners := n.listeners
 	n.listeners = nil
 	n.mu.Unlock()
+	if listeners == nil {
+		return nil
+	}
 	n.held.stop()
 	n.places.stop()
 	leaveAll(n, listeners)
-	n.end()
+	n.voting.admission.Close()
+	n.life.End()
 	for _, m := range n.pool.members {
 		m.close(n.given)
 	}
-	n.work.Wait()
+	n.life.Wait()
 	return nil
 }
 

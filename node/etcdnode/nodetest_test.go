@@ -4,9 +4,11 @@ package etcdnode_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +18,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/etcdnode"
 	"github.com/fenlock/fenlock/nodetest"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // shared is a cluster of three for the tests that do it no harm, each with a prefix of its
@@ -69,18 +74,21 @@ func join(t testing.TB, n *etcdnode.Node, maxTTL time.Duration, isNew bool) {
 	}
 }
 
-// admit waits until a node votes.
-func admit(t testing.TB, n *etcdnode.Node) {
+// await waits until a node votes.
+func await(t testing.TB, n *etcdnode.Node) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var err error
-	var l node.Lease
-	for l.Out = true; l.Out; time.Sleep(5 * time.Millisecond) {
-		if l, err = n.Inspect(ctx, "admit"); err != nil && ctx.Err() != nil {
-			t.Fatal(err)
+	for {
+		// It grants nothing and changes nothing: the lease is not there.
+		a, err := n.Do(ctx, node.Request{Op: node.Confirm, Name: "admit", Holder: request(node.Confirm, "admit", "1", 0).Holder, Token: 1})
+		if err == nil && a.Status != node.Rejoining {
+			return
 		}
-		l.Out = l.Out || err != nil
+		if ctx.Err() != nil || errors.Is(err, node.ErrMisconfigured) {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
@@ -88,13 +96,51 @@ func admit(t testing.TB, n *etcdnode.Node) {
 // its removal takes, on a slow machine.
 const lag = 300 * time.Millisecond
 
+// Each scene has a prefix of its own. What is put back is written key by key, as a person would do it
+// who has saved the keys.
+func TestAdmission(t *testing.T) {
+	shared()
+	nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {
+		c, url := raw(t, shared()), fresh()
+		prefix := url[strings.Index(url, "/test/"):] + "/"
+		saved := func() []*mvccpb.KeyValue {
+			a, err := c.Get(t.Context(), prefix, clientv3.WithPrefix())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a.Kvs
+		}
+		wipe := func() {
+			if _, err := c.Delete(t.Context(), prefix, clientv3.WithPrefix()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return nodetest.Admission{
+			Open: func() node.Node { return unjoined(t, url) },
+			Wipe: wipe,
+			Copy: func() (restore func()) {
+				kvs := saved()
+				return func() {
+					wipe()
+					for _, kv := range kvs {
+						if _, err := c.Put(t.Context(), string(kv.Key), string(kv.Value)); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+			},
+			Wait: time.Sleep,
+		}
+	})
+}
+
 func TestConformance(t *testing.T) {
 	shared()
 	nodetest.Run(t, func(t *testing.T) nodetest.Harness {
 		url := fresh()
 		n, other := open(t, url), open(t, url)
-		admit(t, n)
-		admit(t, other)
+		await(t, n)
+		await(t, other)
 		return nodetest.Harness{Node: n, Other: other, Wait: func(d time.Duration) { time.Sleep(d + lag) }}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -100,10 +101,7 @@ func (p *pool) ready(ctx context.Context) (*member, error) {
 		}
 		p.leave(m)
 		if !errors.Is(err, errConnecting) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(refusal):
-			}
+			engine.Pause(ctx, refusal)
 		}
 	}
 }
@@ -131,7 +129,7 @@ func (m *member) connected(ctx context.Context) error {
 		case connectivity.TransientFailure:
 			return fmt.Errorf("%s: %w", m.address, describe(context.Background(), m.why(ctx, c)))
 		case connectivity.Shutdown:
-			return errClosed
+			return engine.ErrClosed
 		}
 		if !conn.WaitForStateChange(ctx, state) {
 			return fmt.Errorf("%s: %w", m.address, errConnecting)
@@ -173,10 +171,8 @@ func (p *pool) repeat(ctx context.Context, ask func(ctx context.Context, m *memb
 			return err
 		}
 		p.leave(m)
-		select {
-		case <-ctx.Done():
+		if engine.Pause(ctx, refusal); ctx.Err() != nil {
 			return err
-		case <-time.After(refusal):
 		}
 	}
 }

@@ -88,35 +88,6 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
-	good := facts{cluster: "c", index: 100, term: 3, meta: &meta{Cluster: "c", Memory: "m", Index: 50, Term: 2}}
-	noticed := facts{cluster: "c", index: 10, term: 2, notice: &notice{Cluster: "c", Memory: "n"}}
-	with := func(f facts, change func(*facts)) facts { change(&f); return f }
-	for _, c := range []struct {
-		why  string
-		f    facts
-		want standing
-	}{
-		{"as it was", good, admitted},
-		{"another cluster", with(good, func(f *facts) { f.cluster = "d" }), unnoticed},
-		{"raft has begun anew", with(good, func(f *facts) { f.index = 49 }), unnoticed},
-		{"in an earlier term", with(good, func(f *facts) { f.term = 1 }), unnoticed},
-		{"less than somebody saw", with(good, func(f *facts) { f.seen.Index = 101 }), unnoticed},
-		{"a memory that was lost", with(good, func(f *facts) { f.meta = &meta{Cluster: "c", Memory: "lost"} }), unnoticed},
-		{"nothing", facts{cluster: "c"}, unnoticed},
-		{"a notice of another cluster", with(noticed, func(f *facts) { f.cluster = "d" }), unnoticed},
-		{"in quarantine", with(noticed, func(f *facts) { f.quarantined = true }), quarantined},
-		{"after it", noticed, unbuilt},
-	} {
-		if got := c.f.judge("lost"); got != c.want {
-			t.Errorf("%s: %d; want %d", c.why, got, c.want)
-		}
-		if c.want != admitted && c.f.because() == "" {
-			t.Errorf("%s: no reason", c.why)
-		}
-	}
-}
-
 // A client whose clock is behind comes after those whom it finds.
 func TestClock(t *testing.T) {
 	var c sharedClock

@@ -40,7 +40,7 @@ func TestTLS(t *testing.T) {
 	} {
 		address := c.scheme + "://" + c.e.Addrs() + "?" + c.parameters.Encode()
 		n := open(t, address)
-		_, err := n.Do(within(t, 2*time.Second), request(node.Acquire, c.name, "1", time.Second))
+		_, err := n.Do(within(t, 10*time.Second), request(node.Acquire, c.name, "1", time.Second))
 		refused := c.name == "no client certificate" || strings.Contains(c.name, "another CA") // in which words is a matter of luck
 		switch {
 		case c.says == "" && !refused && err != nil:

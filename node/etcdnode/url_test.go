@@ -21,8 +21,8 @@ func TestURL(t *testing.T) {
 			t.Errorf("%s: %v", c.url, err)
 			continue
 		}
-		password, err := a.password()
-		if a.name != c.name || a.member != c.member || string(a.prefix) != c.prefix || a.user != c.user || password != c.password || err != nil {
+		password, err := a.Password()
+		if a.name != c.name || a.member != c.member || string(a.prefix) != c.prefix || a.User != c.user || password != c.password || err != nil {
 			t.Errorf("%s: %+v, %q, %v", c.url, a, password, err)
 		}
 	}
@@ -32,7 +32,7 @@ func TestURL(t *testing.T) {
 	}
 	if a, err := parseURL("etcd://u@h?passwordfile=" + file); err != nil {
 		t.Error(err)
-	} else if p, err := a.password(); p != "secret" || err != nil {
+	} else if p, err := a.Password(); p != "secret" || err != nil {
 		t.Errorf("%q, %v", p, err)
 	}
 }
@@ -65,7 +65,7 @@ func FuzzURL(f *testing.F) {
 			}
 			return
 		}
-		if len(a.members) == 0 || !strings.HasPrefix(string(a.prefix), "/") || !strings.HasSuffix(string(a.prefix), "/") {
+		if len(a.Hosts) == 0 || !strings.HasPrefix(string(a.prefix), "/") || !strings.HasSuffix(string(a.prefix), "/") {
 			t.Errorf("%q: %+v", s, a)
 		}
 	})

@@ -4,112 +4,244 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// admission is that a store was found to remember what was promised.
-type admission struct {
-	metaMod int64 // the revision of its mark, which each operation compares
-	meta    meta
+// standing is that the store was found to vote.
+type standing struct {
+	mod    int64  // the revision of its mark, which each operation compares; 0 if it has none
+	server string // as in admit.Facts
+	memory string
+	terms  admit.Terms
+	dials  int64 // as in Node, from before it was found
+	lives  int   // as in voting
 }
 
-// group is a quorum group, with its nodes as clients name them.
-type group struct {
-	node.Group
-	members []string
-	pure    bool // all are etcd clusters, which name each other in one way
-}
-
-// alone stands for the members of a group that the cluster is all of.
-const alone = "alone"
-
-// voting answers whether the store that a node leads to may vote.
+// voting is what a node knows of its store: whether it votes, and how far it was.
 type voting struct {
-	node *Node
+	node      *Node
+	admission *admit.Admission
 
 	mu       sync.Mutex
-	joined   *group
-	earlier  []*Node // nodes of the group before this one
-	current  *admission
-	cluster  uint64 // that answers; 0 if any may
-	revision int64  // the largest that it has answered
-	lost     string // a memory that is known not to be whole any more
-	known    bool   // it was admitted before, whatever its operator says
-	looking  *looking
+	current  *standing
+	cluster  uint64           // that answers; 0 if any may
+	revision int64            // the largest that it has answered
+	others   map[uint64]int64 // the same of clusters that answered before
+	memories map[string]bool  // that were read here; true: known not to be whole any more
+	lives    int              // how often they were lost, or another cluster answered
+	used     bool             // it voted before, whatever its operator says
+	failed   error            // of the last look
 }
 
-// looking is a look at the store, which outlives the request that began it.
-type looking struct {
-	done   chan struct{}
-	found  *admission
-	detail string
-	err    error
-	until  time.Time // for as long it is not repeated
+func newVoting(n *Node) *voting {
+	v := &voting{node: n, memories: map[string]bool{}, others: map[uint64]int64{}}
+	v.admission = admit.New(n, v, admit.Pause)
+	return v
 }
 
-// lookTimeout bounds a look, and lookPause is between two that found nothing.
-const (
-	lookTimeout = 5 * time.Second
-	lookPause   = 200 * time.Millisecond
-)
+// lookTimeout bounds what is done in the background for later operations.
+const lookTimeout = 5 * time.Second
 
-// admitted returns the admission of the store, or nil and why it is out.
-func (v *voting) admitted(ctx context.Context) (*admission, string, error) {
-	v.mu.Lock()
-	if v.current != nil {
+// mostStands bounds the tries of a request at a store that changes each time.
+const mostStands = 5
+
+// stand returns that the store votes, or why it does not. The error is of a request that was
+// not sent.
+func (v *voting) stand(ctx context.Context) (*standing, node.Absence, error) {
+	for range mostStands {
+		if s := v.now(); s != nil {
+			return s, node.Absence{}, nil
+		}
+		why, err := v.admit(ctx)
+		if err != nil || why != (node.Absence{}) {
+			return nil, why, node.NotSent(err)
+		}
+	}
+	return nil, node.Absence{Cause: node.Changed}, nil
+}
+
+// admit has the store looked at, and admitted if this client is in a group.
+func (v *voting) admit(ctx context.Context) (node.Absence, error) {
+	if !v.admission.Joined() {
+		if f, err := v.Facts(ctx); err != nil || f.Votes {
+			return node.Absence{}, err
+		}
+	}
+	why, err := v.admission.Admit(ctx)
+	if why.Cause == node.Failed || why.Cause == node.UnderWay {
+		v.mu.Lock()
 		defer v.mu.Unlock()
-		return v.current, "", nil
-	}
-	l := v.looking
-	if l == nil || over(l.done) && time.Now().After(l.until) {
-		l = &looking{done: make(chan struct{})}
-		v.looking = l
-		err := v.node.spawn(func() {
-			ctx, cancel := context.WithTimeout(v.node.life, lookTimeout)
-			defer cancel()
-			l.found, l.detail, l.err = v.lookAndAdmit(ctx)
-			v.mu.Lock()
-			defer v.mu.Unlock()
-			if l.found != nil {
-				v.current, v.known = l.found, true
-				if len(v.node.pool.members) > 1 {
-					v.node.spawn(v.preferLeader)
-				}
-			} else if l.err == nil {
-				l.until = time.Now().Add(lookPause)
+		switch {
+		case v.failed != nil && why.Cause == node.Failed:
+			return node.Absence{}, v.failed
+		case v.cluster == 0 && why.Cause == node.UnderWay: // nothing was heard of it
+			err = fmt.Errorf("the cluster is still being looked at: %w", ctx.Err())
+			if problem := v.node.pool.lately(); problem != nil {
+				err = fmt.Errorf("%w; %w", err, problem)
 			}
-			close(l.done)
-		})
-		if err != nil {
-			v.looking = nil
-			v.mu.Unlock()
-			return nil, "", node.NotSent(err)
+			return node.Absence{}, err
 		}
 	}
-	v.mu.Unlock()
-	select {
-	case <-l.done:
-		return l.found, l.detail, node.NotSent(l.err)
-	case <-ctx.Done():
-		err := fmt.Errorf("the cluster is still being looked at: %w", ctx.Err())
-		if problem := v.node.pool.lately(); problem != nil {
-			err = fmt.Errorf("%w; %w", err, problem)
-		}
-		return nil, "", node.NotSent(err)
+	return why, err
+}
+
+// now returns that the store votes, or nil if that is not known.
+func (v *voting) now() *standing {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.current
+}
+
+// votes takes that the store was found to vote.
+func (v *voting) votes(s *standing) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.memories[s.memory] { // something was heard meanwhile
+		return
+	}
+	if v.current == nil && len(v.node.pool.members) > 1 {
+		v.node.life.Spawn(v.preferLeader)
+	}
+	v.current, v.used = s, true
+}
+
+// forget has the store looked at again.
+func (v *voting) forget(s *standing) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.current == s {
+		v.current = nil
 	}
 }
+
+// stands makes sure that what was promised by a standing counts, after it was carried out. The client may have
+// heard meanwhile that the store was set back; what it heard of revisions before does not count any more
+// then. And a new connection may lead to a store that was: the store is looked at behind the promise.
+func (v *voting) stands(ctx context.Context, s *standing) error {
+	if v.node.dials.Load() != s.dials {
+		v.forget(s)
+		now := v.now()
+		if now == nil || v.node.dials.Load() != now.dials {
+			if _, err := v.Facts(ctx); err != nil {
+				return fmt.Errorf("it is connected to anew, and was not found to be what it was: %v", err) // the promise was sent, whatever that error is
+			}
+			now = v.now()
+		}
+		if now == nil || now.mod != s.mod || now.memory != s.memory {
+			return errors.New("it is connected to anew, and is not what it was any more")
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.lives != s.lives {
+		return errors.New("it was heard meanwhile that the cluster was set back, or is another one")
+	}
+	return nil
+}
+
+// meet takes marks that were read, unless a loss was heard of meanwhile.
+func (v *voting) meet(l *looked, cluster uint64, lives int) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.lives != lives {
+		return errors.New("the cluster has changed while it was looked at")
+	}
+	if floor := v.others[cluster]; l.revision < floor { // it has answered before, and was set back meanwhile
+		v.lose()
+		return setBack(floor, l.revision)
+	}
+	v.cluster, v.revision = cluster, max(v.revision, l.revision)
+	for _, k := range []*kept{&l.meta, &l.notice} {
+		if k.mark != nil {
+			k.lost = v.memories[k.Memory]
+			v.memories[k.Memory] = k.lost
+		}
+	}
+	return nil
+}
+
+// floor is the revision that answers to what is sent from now on must have.
+func (v *voting) floor() int64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.revision
+}
+
+// hear looks at the header of an answer. One of another cluster does not count, nor one
+// of a store that has been set back: what was asked for may have been carried out there.
+func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	other := v.cluster != 0 && h.ClusterId != v.cluster
+	if !other && h.Revision >= floor {
+		if v.cluster != 0 { // else it may be late, of another than the next look finds
+			v.revision = max(v.revision, h.Revision)
+		}
+		return nil
+	}
+	heard := floor > v.revision+1 // when it had been sent
+	switch {
+	case other && !heard: // the one that answered before has lost nothing by that
+		v.others[v.cluster] = v.revision
+		v.begin()
+	case !heard:
+		v.lose()
+	}
+	if other {
+		return errors.New("another cluster answers than before: whether it may vote has to be found out")
+	}
+	return setBack(floor, h.Revision)
+}
+
+func setBack(from, to int64) error {
+	return fmt.Errorf("the cluster has been set back from revision %d to %d: it has forgotten what happened since", from, to)
+}
+
+// lose takes that what was read here is not whole any more. The caller has locked mu.
+func (v *voting) lose() {
+	clear(v.others)
+	for memory := range v.memories {
+		v.memories[memory] = true
+	}
+	v.begin()
+}
+
+// begin has it looked at who answers. The caller has locked mu.
+func (v *voting) begin() { v.current, v.cluster, v.revision, v.lives = nil, 0, 0, v.lives+1 }
+
+// oneCluster makes sure, before a store is written to that does not vote, that no member leads to another
+// cluster: clients that come to that one would not meet those who come to this one.
+func (v *voting) oneCluster(ctx context.Context, cluster string) error {
+	n := v.node
+	if n.given {
+		return nil
+	}
+	errs := make([]error, len(n.pool.members))
+	var asked sync.WaitGroup
+	for i, m := range n.pool.members {
+		asked.Go(func() {
+			s, err := m.answers(ctx)
+			if err == nil && clusterID(s.Header) != cluster {
+				errs[i] = engine.Misconfiguredf("the member %s belongs to another cluster (%s) than the one that was asked (%s): all addresses of a node have to be members of one cluster", m.address, clusterID(s.Header), cluster)
+			}
+		})
+	}
+	asked.Wait()
+	return errors.Join(errs...)
+}
+
+func clusterID(h *etcdserverpb.ResponseHeader) string { return strconv.FormatUint(h.ClusterId, 16) }
 
 // preferLeader has the member asked that leads the others: they would pass on to it what
-// they are asked. Nobody waits for it.
+// they are asked. No request waits for it.
 func (v *voting) preferLeader() {
 	n := v.node
 	ctx, cancel := context.WithTimeout(n.life, lookTimeout)
@@ -137,171 +269,8 @@ func (v *voting) preferLeader() {
 	}
 }
 
-func over(done chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
-}
-
-// forget has the store looked at again.
-func (v *voting) forget(a *admission) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.current == a {
-		v.current = nil
-	}
-}
-
-// floor is the revision that answers to what is sent from now on must have.
-func (v *voting) floor() int64 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.revision
-}
-
-// hear looks at the header of an answer. One of another cluster does not count, nor one
-// of a store that has been set back: what was asked for may have been carried out there.
-func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	other := v.cluster != 0 && h.ClusterId != v.cluster
-	if !other && h.Revision >= floor {
-		v.revision = max(v.revision, h.Revision)
-		return nil
-	}
-	if v.current != nil {
-		v.lost = v.current.meta.Memory
-	}
-	v.current, v.cluster, v.revision = nil, 0, 0
-	if other {
-		return errors.New("another cluster answers than before: whether it may vote has to be found out")
-	}
-	return fmt.Errorf("the cluster has been set back from revision %d to %d: it has forgotten what happened since", floor, h.Revision)
-}
-
-// facts reads what there is to know of the store. What the member says of raft comes
-// after the rest, so it is not less than what was written there.
-func (v *voting) facts(ctx context.Context) (f facts, err error) {
-	n := v.node
-	var a outcome
-	var st *clientv3.StatusResponse
-	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
-		floor := v.floor()
-		a, err = txn{Then: []clientv3.Op{clientv3.OpGet(n.keys.meta()), clientv3.OpGet(n.keys.notice()),
-			clientv3.OpGet(n.keys.quarantine()), clientv3.OpGet(n.keys.seen())}}.send(ctx, clientv3.NewKV(c))
-		if err == nil {
-			err = v.hear(a.Header, floor)
-		}
-		if err == nil {
-			st, err = askStatus(ctx, c)
-		}
-		return err
-	})
-	if err != nil {
-		return f, describe(ctx, err)
-	}
-	f.cluster, f.term = strconv.FormatUint(a.Header.ClusterId, 16), a.Header.RaftTerm
-	f.index, f.status = st.RaftAppliedIndex, st
-	if st.IsLearner {
-		return f, describe(ctx, rpctypes.ErrGRPCNotSupportedForLearner)
-	}
-	got := responses(a.TxnResponse, 0)
-	if kvs := got[0].Kvs; len(kvs) > 0 {
-		f.meta, f.metaMod = new(meta), kvs[0].ModRevision
-		if err := decode(kvs[0], f.meta, func() int { return f.meta.Format }); err != nil {
-			return f, err
-		}
-	}
-	if kvs := got[1].Kvs; len(kvs) > 0 {
-		f.notice, f.noticeMod = new(notice), kvs[0].ModRevision
-		if err := decode(kvs[0], f.notice, func() int { return f.notice.Format }); err != nil {
-			return f, err
-		}
-	}
-	if kvs := got[2].Kvs; len(kvs) > 0 {
-		f.quarantined, f.lease = true, kvs[0].Lease
-	}
-	if kvs := got[3].Kvs; len(kvs) > 0 {
-		if err := decode(kvs[0], &f.seen, func() int { return format }); err != nil {
-			return f, err
-		}
-	}
-	if n.given {
-		f.index = max(f.index, f.seen.Index) // it may be another member's, which lags behind
-		if f.meta != nil {
-			f.index = max(f.index, f.meta.Index)
-		}
-	}
-	v.mu.Lock()
-	v.cluster = a.Header.ClusterId
-	v.mu.Unlock()
-	return f, v.checkDuplicate(a.Header.ClusterId)
-}
-
-// checkDuplicate refuses a cluster that is another node of the group already: it would
-// vote twice.
-func (v *voting) checkDuplicate(cluster uint64) error {
-	v.mu.Lock()
-	earlier := v.earlier
-	v.mu.Unlock()
-	for _, other := range earlier {
-		other.voting.mu.Lock()
-		same := other.voting.cluster == cluster
-		other.voting.mu.Unlock()
-		if same {
-			return misconfigured("this is the same cluster as the node %s: a cluster is one node, and has one vote", other.name)
-		}
-	}
-	return nil
-}
-
 // Join implements node.Rejoiner.
-func (n *Node) Join(g node.Group) error {
-	to := &group{Group: g, pure: true}
-	var earlier []*Node
-	passed := false
-	for _, other := range g.Nodes {
-		name := other.String()
-		if named, ok := other.Engine().(interface{ Member() string }); ok {
-			name = named.Member()
-		}
-		to.members = append(to.members, name)
-		if e, ok := other.Engine().(*Node); ok {
-			passed = passed || e == n
-			if !passed {
-				earlier = append(earlier, e)
-			}
-		} else {
-			to.pure = false
-		}
-	}
-	slices.Sort(to.members)
-	if len(to.members) == 1 {
-		to.members = []string{alone} // whatever members of the cluster this client names
-	}
-	v := &n.voting
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	same := func(a, b node.Node) bool { return a.Engine() == b.Engine() } // through wrappers
-	if old := v.joined; old != nil && (!slices.EqualFunc(old.Nodes, g.Nodes, same) || old.MaxTTL != g.MaxTTL) {
-		return n.errorf("join", errors.New("it belongs to another group already, with other nodes or another MaxTTL"))
-	}
-	v.joined, v.earlier = to, earlier
-	return nil
-}
+func (n *Node) Join(g node.Group) error { return n.errorf("join", n.voting.admission.Join(g)) }
 
-// used reports whether the store was admitted before, as far as this process knows.
-func (v *voting) used() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.known
-}
-
-func (v *voting) group() (*group, string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.joined, v.lost
-}
+// Admission returns what has the node admitted, for the other nodes of its group.
+func (n *Node) Admission() *admit.Admission { return n.voting.admission }

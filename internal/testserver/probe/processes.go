@@ -2,11 +2,13 @@ package probe
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // Children counts the processes of this program that this one has started.
@@ -33,4 +35,22 @@ func Children(t *testing.T) (n int) {
 		}
 	}
 	return n
+}
+
+// Stops waits until a process that was sent SIGSTOP has stopped, and reports whether it has: the signal is delivered later
+// than it is sent, and a process on the other core may still answer.
+func Stops(pid int) bool {
+	for range 400 {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil { // not Linux
+			time.Sleep(20 * time.Millisecond)
+			return true
+		}
+		// "pid (name) state ...", and the name may hold anything.
+		if _, state, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " "); state[0] == 'T' || state[0] == 'Z' {
+			return state[0] == 'T'
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return false
 }

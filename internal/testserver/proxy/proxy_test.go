@@ -74,7 +74,7 @@ func TestProxyOrder(t *testing.T) {
 		}
 		w.Conn.(*net.TCPConn).CloseWrite()
 	}()
-	w.SetReadDeadline(time.Now().Add(30 * time.Second))
+	w.SetReadDeadline(time.Now().Add(3 * time.Minute))
 	got, err := io.ReadAll(w)
 	if err != nil || !bytes.Equal(got, sent.Bytes()) {
 		t.Errorf("%d bytes of %d arrived, %v", len(got), sent.Len(), err)

@@ -1,0 +1,326 @@
+//go:build unix
+
+package etcdnode_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/etcdnode"
+	"github.com/fenlock/fenlock/node/memnode"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// prefixOf returns what the keys of a node begin with.
+func prefixOf(url string) string { return url[strings.Index(url, "/test/"):] + "/" }
+
+// keysOf returns what is written below a prefix, with the revisions of that.
+func keysOf(t testing.TB, c *clientv3.Client, prefix string) []string {
+	t.Helper()
+	a, err := c.Get(t.Context(), prefix, clientv3.WithPrefix())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, kv := range a.Kvs {
+		all = append(all, fmt.Sprintf("%s %d %s", strings.TrimPrefix(string(kv.Key), prefix), kv.ModRevision, kv.Value))
+	}
+	return all
+}
+
+// beginning returns those that begin so.
+func beginning(all []string, with string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, with) })
+}
+
+// facts has a client look at the store.
+func facts(t testing.TB, n *etcdnode.Node) admit.Facts {
+	t.Helper()
+	f, err := n.Store().Facts(within(t, 10*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// note has a client note that the store is out.
+func note(t testing.TB, n *etcdnode.Node, f admit.Facts, want bool) {
+	t.Helper()
+	if done, err := n.Store().Note(within(t, 10*time.Second), f); err != nil || done != want {
+		t.Fatalf("note: %v, %v; want %v", done, err, want)
+	}
+}
+
+// set has a client set the mark.
+func set(t testing.TB, n *etcdnode.Node, f admit.Facts, want bool) {
+	t.Helper()
+	if done, err := n.Store().Mark(within(t, 10*time.Second), f, n.Admission().Terms(), nil); err != nil || done != want {
+		t.Fatalf("mark: %v, %v; want %v", done, err, want)
+	}
+}
+
+// The note removes the mark and all leases in one step. The time counts from after that: the etcd lease
+// is asked for when the mark is gone for certain, however long the client is paused in between.
+func TestNoteRemovesMarkAndLeases(t *testing.T) {
+	t.Parallel()
+	url := fresh()
+	n, other, c := open(t, url), unjoined(t, url), raw(t, shared())
+	join(t, other, time.Hour, false)
+	held := request(node.Acquire, "a", "1", time.Minute)
+	must(t, n, held, node.Granted)
+	must(t, n, request(node.Acquire, "b", "1", time.Minute), node.Granted)
+	before := keysOf(t, c, prefixOf(url))
+	if len(beginning(before, "lease/")) != 2 || len(beginning(before, "meta ")) != 1 {
+		t.Fatalf("written: %q", before)
+	}
+	f := facts(t, n)
+	if !f.Votes || !f.Marked || !f.Recorded || f.Memory == "" {
+		t.Fatalf("a store that votes: %+v", f)
+	}
+	note(t, n, f, true)
+	after := keysOf(t, c, prefixOf(url))
+	if len(beginning(after, "lease/"))+len(beginning(after, "meta ")) != 0 {
+		t.Errorf("after the note there is %q", after)
+	}
+	if !slices.Equal(beginning(after, "register/"), beginning(before, "register/")) {
+		t.Errorf("the registers were %q, and are %q", before, after)
+	}
+	out := facts(t, n)
+	if out.Counted || out.Marked || out.Memory == "" || out.Memory == f.Memory || !out.Recorded || out.Terms != f.Terms {
+		t.Errorf("it counts already, or the note says too little: %+v", out)
+	}
+	if len(beginning(after, "quarantine ")) != 0 {
+		t.Errorf("the time began before the mark was gone: %q", after)
+	}
+	note(t, n, f, false) // a client that was paused since before
+	if again := keysOf(t, c, prefixOf(url)); !slices.Equal(after, again) {
+		t.Errorf("a client that was late changed %q to %q", after, again)
+	}
+	note(t, n, out, true)
+	counted := facts(t, n)
+	if !counted.Counted || counted.Out > 2*time.Second || counted.Memory != out.Memory || len(beginning(keysOf(t, c, prefixOf(url)), "quarantine ")) != 1 {
+		t.Errorf("it does not count: %+v", counted)
+	}
+	must(t, n, as(node.Extend, held), node.Rejoining)
+
+	// For a client whose leases are longer, it begins anew, and goes on for the others.
+	longer := unjoined(t, fresh())
+	shorter := unjoined(t, "etcd://"+longer.Member())
+	join(t, shorter, time.Second, false)
+	join(t, longer, time.Hour, false)
+	note(t, shorter, facts(t, shorter), true)
+	note(t, shorter, facts(t, shorter), true)
+	first := facts(t, shorter)
+	if f := facts(t, longer); !first.Counted || f.Counted || f.Memory != first.Memory {
+		t.Fatalf("counted for 1 s: %+v, and for an hour %+v", first, f)
+	}
+	note(t, longer, facts(t, longer), true)
+	for name, n := range map[string]*etcdnode.Node{"shorter": shorter, "longer": longer} {
+		if f := facts(t, n); !f.Counted || f.Memory != first.Memory {
+			t.Errorf("%s, after it began anew: %+v", name, f)
+		}
+	}
+}
+
+// Clients are paused between two steps, while others do theirs.
+func TestPausedBetweenSteps(t *testing.T) {
+	t.Parallel()
+	url := fresh()
+	prefix, c := prefixOf(url), raw(t, shared())
+	n, other := unjoined(t, url), unjoined(t, url)
+	join(t, n, 200*time.Millisecond, false)
+	join(t, other, 200*time.Millisecond, false)
+	unnoted := facts(t, n)
+	note(t, other, unnoted, true)
+	noted := facts(t, n)
+	note(t, other, noted, true)
+	var waited admit.Facts
+	eventually(t, func() error {
+		if waited = facts(t, n); waited.Out < admit.Quarantine(200*time.Millisecond) {
+			return fmt.Errorf("%+v", waited)
+		}
+		return nil
+	})
+	set(t, n, unnoted, false)
+	set(t, n, noted, false)
+	set(t, other, facts(t, other), true)
+	held := request(node.Acquire, "a", "1", 30*time.Second)
+	register := must(t, other, held, node.Granted).Register
+	before := keysOf(t, c, prefix)
+	for _, f := range []admit.Facts{unnoted, noted, waited} {
+		note(t, n, f, false)
+		set(t, n, f, false)
+	}
+	if after := keysOf(t, c, prefix); !slices.Equal(before, after) {
+		t.Errorf("clients that were late changed %q to %q", before, after)
+	}
+	stripe := node.Stripe("a")
+	for token, want := range map[fence.Token]fence.Token{1: register, register + 5: register + 5} {
+		if err := n.Store().Raise(t.Context(), waited, map[int]fence.Token{stripe: token}); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := n.Registers(t.Context()); err != nil || token > register && r.Tokens[stripe] != want || r.Tokens[stripe] < register {
+			t.Errorf("raised to %d: %d, %v", token, r.Tokens[stripe], err)
+		}
+	}
+	must(t, n, request(node.Acquire, "a", "2", time.Second), node.Held)
+	must(t, other, as(node.Extend, held), node.Granted)
+}
+
+// A notice of a program that did not say for how long it counts begins anew: its key quarantine may have
+// been shorter, or have gone for another reason.
+func TestNoticeOfBefore(t *testing.T) {
+	t.Parallel()
+	url := fresh()
+	n, c := unjoined(t, url), raw(t, shared())
+	join(t, n, time.Hour, true)
+	cluster := facts(t, n).Server
+	if _, err := c.Put(t.Context(), prefixOf(url)+"notice", fmt.Sprintf(`{"format":1,"cluster":%q,"memory":"m","fresh":false,"max_ttl":"1h0m0s","members":["alone"]}`, cluster)); err != nil {
+		t.Fatal(err)
+	}
+	if a := must(t, n, request(node.Acquire, "a", "1", time.Second), node.Rejoining); a.Absence.Wait < 59*time.Minute {
+		t.Errorf("out: %+v", a.Absence)
+	}
+}
+
+// A cluster that an older program admitted as all of its group votes, whatever its client calls it.
+func TestMarkOfBefore(t *testing.T) {
+	t.Parallel()
+	url := fresh()
+	n, c := unjoined(t, url), raw(t, shared())
+	join(t, n, time.Hour, false)
+	cluster := facts(t, n).Server
+	if _, err := c.Put(t.Context(), prefixOf(url)+"meta", fmt.Sprintf(`{"format":1,"cluster":%q,"memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["alone"]}`, cluster)); err != nil {
+		t.Fatal(err)
+	}
+	must(t, n, request(node.Acquire, "a", "1", time.Second), node.Granted)
+}
+
+// What cannot be what fenlock has written is refused, with the reason, and nothing is written.
+func TestKeysThatContradict(t *testing.T) {
+	t.Parallel()
+	c := raw(t, shared())
+	meta := func(change string) string {
+		return `{"format":1,"cluster":"c","memory":"m","index":1,"term":1,"max_ttl":"1h0m0s","members":["a"]` + change + `}`
+	}
+	for what, k := range map[string]struct{ key, value, key2, value2, says string }{
+		"another MaxTTL":       {key: "meta", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
+		"other members":        {key: "meta", value: meta(`,"members":["a","b"]`), says: "another group"},
+		"MaxTTL of a notice":   {key: "notice", value: meta(`,"max_ttl":"2h0m0s"`), says: "MaxTTL is 2h0m0s"},
+		"members of a notice":  {key: "notice", value: meta(`,"members":["a","b"]`), says: "another group"},
+		"a newer format":       {key: "meta", value: meta(`,"format":2`), says: "newer fenlock"},
+		"a newer notice":       {key: "notice", value: meta(`,"format":2`), says: "newer fenlock"},
+		"admitted and out":     {key: "meta", value: meta(""), key2: "notice", value2: meta(""), says: "that it was admitted, and that it is out"},
+		"no memory":            {key: "meta", value: meta(`,"memory":""`), says: "changed by hand"},
+		"no cluster":           {key: "notice", value: meta(`,"cluster":""`), says: "changed by hand"},
+		"no time":              {key: "meta", value: meta(`,"max_ttl":"soon"`), says: "changed by hand"},
+		"a time that is less":  {key: "meta", value: meta(`,"max_ttl":"-1s"`), says: "changed by hand"},
+		"a wait that is less":  {key: "notice", value: meta(`,"wait":"-1s"`), says: "changed by hand"},
+		"no JSON":              {key: "meta", value: "x", says: "changed by hand"},
+		"no format":            {key: "meta", value: "{}", says: "changed by hand"},
+		"what was seen":        {key: "seen", value: "x", says: "changed by hand"},
+		"a number for a word":  {key: "notice", value: meta(`,"cause":5`), says: "changed by hand"},
+		"an array for a group": {key: "meta", value: "[]", says: "changed by hand"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			url := fresh()
+			for key, value := range map[string]string{k.key: k.value, k.key2: k.value2} {
+				if _, err := c.Put(t.Context(), prefixOf(url)+key, value); key != "" && err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := keysOf(t, c, prefixOf(url))
+			n := unjoined(t, url)
+			join(t, n, time.Hour, true)
+			for _, op := range []node.Op{node.Acquire, node.Extend, node.Confirm, node.ForceRelease} {
+				a, err := n.Do(within(t, 10*time.Second), request(op, "a", "1", time.Second))
+				if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), k.says) {
+					t.Errorf("%v: %+v, %v; want ErrMisconfigured with %q", op, a, err, k.says)
+				}
+			}
+			e, _ := n.Examine(within(t, 10*time.Second), node.Look{})
+			if e.Admitted {
+				t.Errorf("it is shown as admitted")
+			}
+			if after := keysOf(t, c, prefixOf(url)); !slices.Equal(before, after) {
+				t.Errorf("%q is now %q", before, after)
+			}
+		})
+	}
+}
+
+// All clients say that the servers are new. The first one reaches b and the cluster, and holds. The keys
+// of the cluster are deleted. The second one reaches a and the cluster, and must not hold as well.
+func TestNewServersBesideASilentNode(t *testing.T) {
+	t.Parallel()
+	url := fresh()
+	a, b := memnode.New("a"), memnode.New("b")
+	client := func() (n *etcdnode.Node, a2, b2 *memnode.Node) {
+		n, a2, b2 = unjoined(t, url), a.Share(), b.Share()
+		g := node.Group{Nodes: []node.Node{a2, b2, n}, MaxTTL: time.Hour, New: true}
+		if err := errors.Join(n.Join(g), a2.Join(g), b2.Join(g)); err != nil {
+			t.Fatal(err)
+		}
+		return n, a2, b2
+	}
+	first, _, b1 := client()
+	held := request(node.Acquire, "name", "1", time.Minute)
+	// The others vote, and were not admitted together with the cluster: that is not new to the first client
+	// either. The mark is set by its steps, as after an hour.
+	f := facts(t, first)
+	note(t, first, f, true)
+	set(t, first, facts(t, first), true)
+	must(t, first, held, node.Granted)
+	if answer, err := b1.Do(t.Context(), held); err != nil || answer.Status != node.Granted {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	if _, err := raw(t, shared()).Delete(t.Context(), prefixOf(url), clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	b.Crash() // the second client does not reach it
+	second, _, _ := client()
+	for range 5 {
+		answer, err := second.Do(within(t, 20*time.Second), request(node.Acquire, "name", "2", time.Minute))
+		if err != nil {
+			continue // on a busy machine
+		}
+		if answer.Status != node.Rejoining || answer.Absence.Cause != node.Unused || answer.Absence.Wait < 50*time.Minute {
+			t.Errorf("out: %+v", answer)
+		}
+		time.Sleep(300 * time.Millisecond)
+	}
+	must(t, first, as(node.Extend, held), node.Rejoining)
+}
+
+// A cluster was made anew in its place, and counts its revisions anew: the mark has the revision that it
+// had before, and so has a lease. A client that was suspended meanwhile goes on, with what it remembers.
+func TestSameRevisions(t *testing.T) {
+	t.Parallel()
+	url := fresh()
+	n, late, c := open(t, url), open(t, url), raw(t, shared())
+	await(t, n)
+	held := request(node.Acquire, "a", "now", time.Minute)
+	for _, op := range []node.Op{node.Extend, node.Confirm, node.Release} {
+		must(t, n, held, node.Granted)
+		before := keysOf(t, c, prefixOf(url))
+		was := request(node.Acquire, "a", "before", time.Minute)
+		late.Recall("a", n, was)
+		if a, err := late.Do(within(t, 10*time.Second), as(op, was)); err != nil || a.Status == node.Granted {
+			t.Errorf("%v by the holder of before: %+v, %v", op, a, err)
+		}
+		late.Recall("a", n, was)
+		late.End("a")
+		if after := keysOf(t, c, prefixOf(url)); !slices.Equal(beginning(before, "lease/"), beginning(after, "lease/")) {
+			t.Errorf("%v and the timer of before have changed %q to %q", op, before, after)
+		}
+		must(t, n, as(node.Release, held), node.Granted)
+	}
+}
