@@ -26,15 +26,14 @@ func (n *Node) look(ctx context.Context, name string) (l looked, err error) {
 	if err != nil {
 		return l, err
 	}
-	group, _, found, err := n.admission.look(ctx, link)
+	s, err := n.readState(ctx, link)
+	if err == nil {
+		err = n.admission.Check(s.record.terms)
+	}
 	if err != nil {
 		return l, err
 	}
-	if to := n.admission.joined.Load(); found && to != nil {
-		if err := group.check(to); err != nil {
-			return l, err
-		}
-	}
+	group := s.record
 	l.view, err = n.read(ctx, link, name, group.memory, false)
 	if err == errNotAdmitted {
 		group.admitted, err = false, nil
@@ -57,7 +56,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	lease := e.Lease(name, l.now)
 	lease.Out = !l.group.admitted
 	if lease.Leased {
-		lease.Members = l.group.members
+		lease.Members = l.group.terms.Members
 	}
 	return lease, nil
 }
@@ -91,10 +90,15 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 	if err != nil {
 		return err
 	}
-	replies, err := link.Do(ctx, wire.Sync{Path: n.root}, wire.Children{Path: n.paths.leases()}, wire.Children{Path: n.paths.queues()})
+	s, err := n.readState(ctx, link)
 	if err != nil {
 		return err
 	}
+	replies, err := link.Do(ctx, wire.Get{Path: n.paths.mark(s.record.memory)}, wire.Children{Path: n.paths.leases()}, wire.Children{Path: n.paths.queues()})
+	if err != nil {
+		return err
+	}
+	since := countsFrom(replies[0])
 	names := make(map[string]bool)
 	for i, reply := range replies[1:] {
 		if reply.Err != wire.OK && reply.Err != wire.NoNode {
@@ -116,7 +120,7 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 	for len(all) > 0 {
 		some := all[:min(listAtOnce, len(all))]
 		all = all[len(some):]
-		if more, err := n.listSome(ctx, link, some, prefix, yield); err != nil || !more {
+		if more, err := n.listSome(ctx, link, some, prefix, since, yield); err != nil || !more {
 			return err
 		}
 	}
@@ -129,7 +133,7 @@ func mayBegin(part, prefix string) bool {
 	return prefix == "" || strings.Contains(part, ".") || strings.Contains(begin, ".") || strings.HasPrefix(part, begin)
 }
 
-func (n *Node) listSome(ctx context.Context, link *session.Link, parts []string, prefix string, yield func(node.Lease) bool) (more bool, err error) {
+func (n *Node) listSome(ctx context.Context, link *session.Link, parts []string, prefix string, since int64, yield func(node.Lease) bool) (more bool, err error) {
 	var requests []wire.Request
 	for _, part := range parts {
 		requests = append(requests, wire.Get{Path: n.paths.leases() + "/" + part}, wire.Get{Path: n.paths.queues() + "/" + part})
@@ -148,7 +152,7 @@ func (n *Node) listSome(ctx context.Context, link *session.Link, parts []string,
 			}
 			v.name, v.leaseThere, v.leaseStat = v.lease.name, true, reply.Stat
 			v.left = v.lease.ttl
-			v.over = n.kept.over(v.name, v.lease.holder, v.leaseStat.EphemeralOwner)
+			v.over = v.leaseStat.Mzxid < since || n.kept.over(v.name, v.lease.holder, v.leaseStat.EphemeralOwner)
 		}
 		if reply := replies[2*i+1]; reply.Err == wire.OK {
 			if v.record, err = parseQueue(reply.Data); err != nil {

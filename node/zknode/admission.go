@@ -1,324 +1,271 @@
 package zknode
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
-	"fmt"
-	"maps"
-	"math"
 	"slices"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rule"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// errNotAdmitted is of an ensemble whose mark of admission has gone: look again. It is taken
-// for a lost connection.
+// vote is what an ensemble votes with that was admitted: the mark of admission has the random name of
+// its memory in its path, and each multi that promises something checks that the mark is there.
+type vote struct{ memory, server string }
+
+// errNotAdmitted is the error for an ensemble whose mark of admission has gone: look again. It is
+// taken for a lost connection.
 var errNotAdmitted error = &session.LostError{Cause: errors.New("the node is not admitted any more")}
 
-// admissionTimeout bounds one try to admit the node, and retryAdmission is how long
-// after one that failed there is none.
-const (
-	admissionTimeout = 5 * time.Second
-	retryAdmission   = 200 * time.Millisecond
-)
-
-// membership is a group that was joined.
-type membership struct {
-	node.Group
-	members string
-}
-
-// admission knows whether the ensemble may vote: whether it has kept its memory since it
-// was admitted. The record of the group says so, and a mark whose path has the memory's random
-// name in it: each operation checks in its transaction that the mark is there, so that an
-// ensemble that was wiped, or set up anew, carries nothing out.
-type admission struct {
-	node       *Node
-	joined     atomic.Pointer[membership]
-	admittedAs atomic.Pointer[string] // the memory that is known to be admitted; nil: look
-
-	checked  atomic.Pointer[session.Link] // the connection over which nothing was found to be forgotten
-	checking stripes                      // a single one
-
-	mu      sync.Mutex
-	trying  chan struct{}        // closed when the try under way has ended
-	detail  string               // why it is out, as the last try has found
-	err     error                // what is wrong with it
-	until   time.Time            // detail and err are believed
-	noticed map[string]time.Time // memories that are not admitted, since when this client knows
-	memory  string               // that highest is about
-	highest map[int]fence.Token  // the registers that this client has seen, by stripe
-}
-
 // admitted returns the memory that the ensemble votes with, or why it does not.
-func (a *admission) admitted(ctx context.Context, link *session.Link) (memory, detail string, err error) {
-	for {
-		if m := a.admittedAs.Load(); m != nil {
-			if a.checked.Load() == link {
-				return *m, "", nil
+func (n *Node) admitted(ctx context.Context, link *session.Link) (memory string, why node.Absence, err error) {
+	for range mostTries {
+		v := n.vote.Load()
+		switch {
+		case v == nil:
+			if why, err = n.admit(ctx); err != nil || why != (node.Absence{}) {
+				return "", why, err
 			}
-			if err := a.checkOnce(ctx, link, *m); err != nil {
-				return "", "", err
+		case n.known.checked.Load() == link:
+			return v.memory, why, n.admission.Serves(v.server)
+		default:
+			if err := n.checkOnce(ctx, link, v.memory); err != nil {
+				return "", why, err
 			}
-			continue
-		}
-		a.mu.Lock()
-		if time.Now().Before(a.until) {
-			detail, err := a.detail, a.err
-			a.mu.Unlock()
-			return "", detail, err
-		}
-		if a.trying == nil {
-			ended := make(chan struct{})
-			err := a.node.spawn(func() {
-				ctx, cancel := context.WithTimeout(a.node.life, admissionTimeout)
-				defer cancel()
-				detail, until, err := a.try(ctx)
-				if a.node.life.Err() != nil {
-					err = session.ErrClosed
-				}
-				a.mu.Lock()
-				a.detail, a.until, a.err, a.trying = detail, until, err, nil
-				a.mu.Unlock()
-				close(ended)
-			})
-			if err != nil {
-				a.mu.Unlock()
-				return "", "", err
-			}
-			a.trying = ended
-		}
-		trying := a.trying
-		a.mu.Unlock()
-		select {
-		case <-trying:
-			a.mu.Lock()
-			detail, err := a.detail, a.err
-			a.mu.Unlock()
-			if detail != "" || err != nil {
-				return "", detail, err
-			}
-		case <-ctx.Done():
-			return "", "", fmt.Errorf("whether it may vote is not known yet: %w", ctx.Err())
 		}
 	}
+	return "", node.Absence{Cause: node.Changed}, nil
+}
+
+// admit looks at the ensemble, and has it admitted if this client may.
+func (n *Node) admit(ctx context.Context) (node.Absence, error) {
+	if n.admission.Joined() {
+		return n.admission.Admit(ctx)
+	}
+	f, err := n.facts(ctx, false)
+	if err != nil {
+		return node.Absence{}, err
+	}
+	switch v := admit.Decide(f, admit.Client{Terms: f.Terms, Nodes: 1}, nil, false); v.Do {
+	case admit.Vote:
+		return node.Absence{}, nil
+	case admit.Refuse:
+		return node.Absence{}, v.Err
+	}
+	return node.Absence{Cause: node.NotJoined}, nil
 }
 
 // forget has the ensemble looked at again.
-func (a *admission) forget(memory string) {
-	if m := a.admittedAs.Load(); m != nil && *m == memory {
-		a.admittedAs.CompareAndSwap(m, nil)
+func (n *Node) forget(memory string) {
+	if v := n.vote.Load(); v != nil && v.memory == memory {
+		n.vote.CompareAndSwap(v, nil)
 	}
 }
 
-// checkOnce has one of all operations compare, and the others wait for it: each would ask for
-// all registers.
-func (a *admission) checkOnce(ctx context.Context, link *session.Link, memory string) error {
-	leave, err := a.checking.enter(ctx, 0)
+// store is what package admit asks of the ensemble.
+type store struct{ *Node }
+
+// state is what was read, and what Note and Mark compare.
+type state struct {
+	link    *session.Link // over which it was read
+	record  groupRecord
+	version int32 // of the record
+	found   bool
+	marks   []string // paths of marks of admission, of any memory
+	note    string   // path of the note that the memory is out; empty: there is none
+	noted   int64    // the transaction that wrote the note
+	lost    bool     // this client knows of something that is not there any more
+}
+
+// Facts implements admit.Store.
+func (s store) Facts(ctx context.Context) (admit.Facts, error) { return s.facts(ctx, true) }
+
+// facts reads what the servers have recorded. With count it asks for the leader's clock too, by a
+// write that changes nothing.
+func (n *Node) facts(ctx context.Context, count bool) (f admit.Facts, err error) {
+	link, err := n.session.Link(ctx)
 	if err != nil {
-		return err
+		return f, err
 	}
-	defer leave()
-	if a.checked.Load() == link {
-		return nil
+	s, err := n.readState(ctx, link)
+	if err != nil {
+		return f, err
 	}
-	return a.checkMemory(ctx, link, memory)
+	g := s.record
+	f = admit.Facts{Server: g.server, Memory: g.memory, Terms: g.terms, Empty: g.empty, Untouched: !g.admitted,
+		Votes: g.admitted, Marked: len(s.marks) > 0, Recorded: len(s.marks) > 0 || g.admitted || g.terms != admit.Terms{}}
+	var since time.Time
+	if !s.found {
+		f.Memory = "new " + n.member // until the note gives it a name
+	} else if since, s.lost = n.known.seen(g.memory, g.admitted, link); g.admitted && !s.lost {
+		if f.Marked = slices.Contains(s.marks, n.paths.mark(g.memory)); f.Marked && n.admission.Check(f.Terms) == nil {
+			n.vote.Store(&vote{g.memory, g.server})
+		}
+		f.State = s
+		return f, nil
+	}
+	f.Votes = false
+	requests := []wire.Request{wire.Children{Path: n.paths.registers()}, wire.Get{Path: cmp.Or(s.note, n.paths.group())}}
+	if count {
+		requests = append(requests, wire.Set{Path: n.paths.clock(), Version: wire.Any})
+	}
+	replies, err := link.Do(ctx, requests...)
+	if err != nil {
+		return f, err
+	}
+	for _, reply := range replies {
+		if reply.Err != wire.OK && reply.Err != wire.NoNode {
+			return f, n.describe(reply.Err)
+		}
+	}
+	f.Recorded = f.Recorded || len(replies[0].Children) > 0
+	if f.Cause = node.Unused; f.Recorded {
+		f.Cause = node.SetBack
+	}
+	f.Recorded = f.Recorded || n.known.knowsUse() // whoever says that it is new
+	note, last := replies[1], replies[len(replies)-1]
+	s.noted = note.Stat.Czxid
+	if written := lifeOf(link, note, last.Zxid); s.note != "" && !s.lost && note.Err == wire.OK && written != earlierLife {
+		f.Counted, f.Out = true, time.Since(since)
+		link.Believe() // whatever was lost: if the memory is admitted, then after that
+		// In one life of the servers their clock counts, for clients that do not live for so long.
+		if count && written == thisLife && last.Err == wire.OK {
+			f.Out = max(f.Out, time.Duration(last.Stat.Mtime-note.Stat.Mtime-1)*time.Millisecond)
+		}
+	}
+	f.State = s
+	return f, nil
 }
 
-// checkMemory compares what the servers have, over a new connection, with what this client knows
-// that they had: a number in a register, or of a transaction, that went back shows that they have
-// lost what they had acknowledged.
-func (a *admission) checkMemory(ctx context.Context, link *session.Link, memory string) error {
-	seen, lost := a.promised(memory), false
-	if before := link.Behind(); before > 0 {
-		// The servers have refused this client for what it has seen. A write has a larger
-		// number than every write before it.
-		replies, err := link.Do(ctx, wire.Set{Path: a.node.paths.clock(), Version: wire.Any})
+// mostReads bounds how often the record is read that changes meanwhile.
+const mostReads = 10
+
+// readState reads the record, and which marks and notes there are: all at one moment.
+func (n *Node) readState(ctx context.Context, link *session.Link) (s state, err error) {
+	for range mostReads {
+		record := wire.Get{Path: n.paths.group()}
+		replies, err := link.Do(ctx, wire.Sync{Path: n.root}, record, wire.Children{Path: n.root}, record)
 		if err != nil {
-			return err
+			return s, err
 		}
-		lost = replies[0].Zxid <= before
-	}
-	for some := range slices.Chunk(slices.Collect(maps.Keys(seen)), registersAtOnce) {
-		requests := []wire.Request{wire.Sync{Path: a.node.root}}
-		for _, stripe := range some {
-			requests = append(requests, wire.Get{Path: a.node.paths.register(stripe)})
-		}
-		replies, err := link.Do(ctx, requests...)
-		if err != nil {
-			return err
-		}
-		for i, stripe := range some {
-			reply, register := replies[1+i], fence.Token(0)
-			if reply.Err == wire.OK {
-				if register, err = parseRegister(reply.Data); err != nil {
-					return err
-				}
-			} else if reply.Err != wire.NoNode {
-				return a.node.describe(reply.Err)
+		s.link = link
+		before, children, after := replies[1], replies[2], replies[3]
+		for _, reply := range replies[1:] {
+			if reply.Err != wire.OK && reply.Err != wire.NoNode {
+				return s, n.describe(reply.Err)
 			}
-			lost = lost || register < seen[stripe]
+		}
+		if before.Err != after.Err || before.Stat.Mzxid != after.Stat.Mzxid {
+			continue // the others are written in one step with it
+		}
+		if s.found = after.Err == wire.OK; s.found {
+			s.version = after.Stat.Version
+			if s.record, err = parseGroup(after.Data); err != nil {
+				return s, err
+			}
+		}
+		for _, part := range children.Children {
+			path := n.root + "/" + part
+			if strings.HasPrefix(path, n.paths.mark("")) {
+				s.marks = append(s.marks, path)
+			}
+			if s.found && path == n.paths.out(s.record.memory) {
+				s.note = path
+			}
+		}
+		return s, nil
+	}
+	return s, errors.New("the record of the group changes all the time")
+}
+
+// over returns the connection over which a state was read, or nil if there is another one by now: the
+// servers may have been set back in between, to what looks the same.
+func (s store) over(ctx context.Context, was state) (*session.Link, error) {
+	link, err := s.session.Link(ctx)
+	if err != nil || link != was.link {
+		return nil, err
+	}
+	return link, nil
+}
+
+// Note implements admit.Store: the memory gets another name, and a note that it is out, whose time counts.
+// All marks go. The registers that this client knows are raised before.
+func (s store) Note(ctx context.Context, f admit.Facts) (bool, error) {
+	was := f.State.(state)
+	link, err := s.over(ctx, was)
+	if link == nil || err != nil {
+		return false, err
+	}
+	g := was.record
+	g.memory, g.admitted, g.empty = rand.Text(), false, nil
+	record := wire.Request(wire.Set{Path: s.paths.group(), Data: g.text(), Version: was.version})
+	if !was.found {
+		if err := s.found(ctx, link); err == wire.NoNode {
+			return false, nil // it is being removed
+		} else if err != nil {
+			return false, err
+		}
+		g.server = rand.Text()
+		record = wire.Create{Path: s.paths.group(), Data: g.text(), ACL: s.acl}
+	}
+	multi := wire.Multi{record, wire.Create{Path: s.paths.out(g.memory), Data: noteText(link), ACL: s.acl}}
+	for _, path := range append(was.marks, was.note) {
+		if path == "" {
+			continue
+		}
+		multi = append(multi, wire.Delete{Path: path, Version: wire.Any})
+		if err := s.raise(ctx, link, path, s.known.promised()); err != nil {
+			return false, err
 		}
 	}
-	if lost {
-		if err := a.lostMemory(ctx, link, memory, seen); err != nil {
-			return err
+	done, err := s.carry(ctx, link, multi)
+	if done {
+		link.Believe()
+		s.vote.Store(nil)
+		if was.lost {
+			s.admission.Warn("the servers have lost what they had acknowledged (a restored backup, or a crash without fsync): the node is out until all leases have ended")
 		}
 	}
-	link.Believe()
-	a.checked.Store(link)
-	return nil
+	return done, err
 }
 
-// promised returns the registers that this client knows, by stripe.
-func (a *admission) promised(memory string) map[int]fence.Token {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.memory != memory {
-		return nil
-	}
-	return maps.Clone(a.highest)
-}
-
-// saw remembers a register that the servers have promised with a memory.
-func (a *admission) saw(memory string, stripe int, register fence.Token) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.memory != memory {
-		a.memory, a.highest = memory, make(map[int]fence.Token)
-	}
-	a.highest[stripe] = max(a.highest[stripe], register)
-}
-
-// least returns what a register is at least, if it is read from now on: if it is less, the
-// servers have lost what they had acknowledged.
-func (a *admission) least(memory string, stripe int) fence.Token {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.memory != memory {
-		return 0
-	}
-	return a.highest[stripe]
-}
-
-// look reads the record of the group. There is none if it is found to be false.
-func (a *admission) look(ctx context.Context, link *session.Link) (g groupRecord, stat wire.Stat, found bool, err error) {
-	replies, err := link.Do(ctx, wire.Sync{Path: a.node.paths.root}, wire.Get{Path: a.node.paths.group()})
+// carry sends a multi, and reports whether it was carried out. It was not if the servers have something
+// else by now than what it is about.
+func (n *Node) carry(ctx context.Context, link *session.Link, multi wire.Multi) (done bool, err error) {
+	replies, err := link.Do(ctx, multi)
 	if err != nil {
-		return g, stat, false, err
+		return false, err
 	}
-	switch reply := replies[1]; reply.Err {
+	switch code := replies[0].Err; code {
 	case wire.OK:
-		g, err = parseGroup(reply.Data)
-		return g, reply.Stat, err == nil, err
-	case wire.NoNode:
-		return g, stat, false, nil
+		return true, nil
+	case wire.BadVersion, wire.NodeExists, wire.NoNode:
+		return false, nil
 	default:
-		return g, stat, false, a.node.describe(reply.Err)
+		return false, n.describe(code)
 	}
 }
 
-// check refuses a client that is in another group than the one that was recorded.
-func (g groupRecord) check(to *membership) error {
-	switch {
-	case to == nil:
-		return nil
-	case g.maxTTL != to.MaxTTL:
-		return fmt.Errorf("%w: the group's MaxTTL is %v, as recorded on the servers, and this client's is %v: all clients of a group have the same", node.ErrMisconfigured, g.maxTTL, to.MaxTTL)
-	case g.members != to.members:
-		return fmt.Errorf("%w: the servers belong to another group of nodes than this client names: %s are recorded, and not %s", node.ErrMisconfigured, g.members, to.members)
-	}
-	return nil
-}
-
-// try looks at the ensemble, and admits it if that is safe. It returns why it is out, and
-// until when that is worth remembering.
-func (a *admission) try(ctx context.Context) (detail string, until time.Time, err error) {
-	soon := time.Now().Add(retryAdmission)
-	link, err := a.node.session.Link(ctx)
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	g, stat, found, err := a.look(ctx, link)
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	to := a.joined.Load()
-	if !found {
-		if to == nil {
-			return notFounded, soon, nil
-		}
-		if err := a.found(ctx, link, to); err != nil {
-			return "", time.Time{}, err
-		}
-		if g, stat, found, err = a.look(ctx, link); err != nil || !found {
-			return "its record is being made", soon, err
-		}
-	}
-	if err := g.check(to); err != nil {
-		return "", soon, err
-	}
-	if g.admitted {
-		there, err := a.marked(ctx, link, g)
-		if err != nil {
-			return "", soon, err
-		}
-		if there {
-			a.admittedAs.Store(&g.memory)
-		}
-		return "", time.Time{}, nil
-	}
-	if to == nil {
-		return notFounded, soon, nil
-	}
-	return a.admit(ctx, link, to, g, stat)
-}
-
-// marked reports whether the mark of an ensemble that is recorded as admitted is there. If
-// it is not, it is not any more, or somebody has removed the mark.
-func (a *admission) marked(ctx context.Context, link *session.Link, g groupRecord) (bool, error) {
-	path := a.node.paths.mark(g.memory)
-	replies, err := link.Do(ctx, wire.Get{Path: path})
-	if err != nil || replies[0].Err == wire.OK {
-		return err == nil, err
-	}
-	if replies[0].Err != wire.NoNode {
-		return false, a.node.describe(replies[0].Err)
-	}
-	now, _, found, err := a.look(ctx, link)
-	if err == nil && found && now.admitted && now.memory == g.memory {
-		err = a.node.removed(path)
-	}
-	return false, err
-}
-
-const notFounded = "it is not admitted, and only who takes locks admits it (fenlock.New, fenlock run)"
-
-// found makes what there has to be, the record last. Several clients may do so at once.
-func (a *admission) found(ctx context.Context, link *session.Link, to *membership) error {
-	n := a.node
+// found makes what there has to be, but the record. Several clients may do so at once.
+func (n *Node) found(ctx context.Context, link *session.Link) error {
 	var all []string
 	for i := 1; i <= len(n.root); i++ {
 		if i == len(n.root) || n.root[i] == '/' {
 			all = append(all, n.root[:i])
 		}
 	}
-	g := groupRecord{server: random(), memory: random(), maxTTL: to.MaxTTL, members: to.members}
 	var denied error
-	for i, path := range append(all, n.paths.clock(), n.paths.registers(), n.paths.leases(), n.paths.queues(), n.paths.clients(), n.paths.group()) {
+	for i, path := range append(all, n.paths.clock(), n.paths.registers(), n.paths.leases(), n.paths.queues(), n.paths.clients()) {
 		create := wire.Create{Path: path, ACL: n.acl}
 		if i < len(all)-1 { // above the root
 			create.ACL = wire.ACL{{Perms: wire.All, Scheme: "world", ID: "anyone"}}
-		}
-		if path == n.paths.group() {
-			create.Data = g.text()
 		}
 		replies, err := link.Do(ctx, create)
 		if err != nil {
@@ -339,34 +286,35 @@ func (a *admission) found(ctx context.Context, link *session.Link, to *membershi
 	return nil
 }
 
-// quarantined returns for how long an ensemble with this memory has been out, as far as that
-// is certain: since this client has noticed, by its own clock, or since the record was made, by
-// the clock of a leader that has ruled since.
-func (a *admission) quarantined(ctx context.Context, link *session.Link, g groupRecord, stat wire.Stat) (time.Duration, error) {
-	a.mu.Lock()
-	if a.noticed == nil || len(a.noticed) > 100 {
-		a.noticed = make(map[string]time.Time)
+// Raise implements admit.Store. It does nothing to a memory that is not out any more.
+func (s store) Raise(ctx context.Context, f admit.Facts, tokens map[int]fence.Token) error {
+	was := f.State.(state)
+	link, err := s.over(ctx, was)
+	if link == nil || err != nil {
+		return err
 	}
-	since, ok := a.noticed[g.memory]
-	if !ok {
-		since = time.Now()
-		a.noticed[g.memory] = since
-	}
-	a.mu.Unlock()
-	passed := time.Since(since)
-	replies, err := link.Do(ctx, wire.Set{Path: a.node.paths.clock(), Version: wire.Any})
-	if err != nil {
-		return 0, err
-	}
-	if now := replies[0]; now.Err == wire.OK && now.Stat.Mzxid>>32 == stat.Mzxid>>32 {
-		passed = max(passed, time.Duration(now.Stat.Mtime-stat.Mtime)*time.Millisecond)
-	}
-	return passed, nil
+	return s.raise(ctx, link, was.note, tokens)
 }
 
-// quarantine is how long an ensemble without memory stays out.
-func quarantine(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) }
-
-func waits(left time.Duration) string {
-	return fmt.Sprintf("this group or root is new to the servers, or they have lost their memory; voting starts in %d s", int(math.Ceil(left.Seconds())))
+// Mark implements admit.Store. The mark has the transaction from which on leases count: those of before
+// may be there for longer than the node was out, since some end only with a session.
+func (s store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
+	was := f.State.(state)
+	link, err := s.over(ctx, was)
+	if link == nil || err != nil {
+		return false, err
+	}
+	g := was.record
+	g.admitted, g.empty = true, empty
+	g.terms = admit.Terms{MaxTTL: cmp.Or(g.terms.MaxTTL, own.MaxTTL), Members: cmp.Or(g.terms.Members, own.Members)}
+	done, err := s.carry(ctx, link, wire.Multi{
+		wire.Delete{Path: was.note, Version: wire.Any},
+		wire.Set{Path: s.paths.group(), Data: g.text(), Version: was.version},
+		wire.Create{Path: s.paths.mark(g.memory), Data: markText(was.noted), ACL: s.acl},
+	})
+	if done {
+		s.known.seen(g.memory, true, link)
+		s.vote.Store(&vote{g.memory, g.server})
+	}
+	return done, err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
@@ -31,7 +32,7 @@ var errBusy = errors.New("others were first, again and again; nothing was done")
 const mostTries = 200
 
 func (n *Node) do(ctx context.Context, r node.Request) (node.Answer, error) {
-	leave, err := n.stripes.enter(ctx, node.Stripe(r.Name))
+	leave, err := n.turns.Take(ctx, node.Stripe(r.Name))
 	if err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
@@ -39,10 +40,7 @@ func (n *Node) do(ctx context.Context, r node.Request) (node.Answer, error) {
 	verified := false
 	for try := range mostTries {
 		if try > 1 { // twice at once; then others are at it as well
-			select {
-			case <-time.After(rand.N(time.Duration(min(try, 10)) * time.Millisecond)):
-			case <-ctx.Done():
-			}
+			engine.Pause(ctx, rand.N(time.Duration(min(try, 10))*time.Millisecond))
 		}
 		s, a, err := n.begin(ctx, r, verified, try == 0)
 		switch {
@@ -72,12 +70,12 @@ func (n *Node) begin(ctx context.Context, r node.Request, verified, first bool) 
 	if err != nil {
 		return nil, node.Answer{}, err
 	}
-	memory, detail, err := n.admission.admitted(ctx, link)
+	memory, why, err := n.admitted(ctx, link)
 	if err != nil {
 		return nil, node.Answer{}, err
 	}
-	if detail != "" {
-		return nil, node.Answer{Status: node.Rejoining, Detail: detail}, nil
+	if why != (node.Absence{}) {
+		return nil, node.Answer{Status: node.Rejoining, Absence: why}, nil
 	}
 	if r.Op == node.Acquire || r.Op == node.Extend {
 		if err := n.checkTTL(r.TTL, link); err != nil {
@@ -101,8 +99,8 @@ func (n *Node) begin(ctx context.Context, r node.Request, verified, first bool) 
 // checkTTL refuses a lease that might end before its TTL, because the session does, or that
 // a quarantine would not wait for.
 func (n *Node) checkTTL(ttl time.Duration, link *session.Link) error {
-	if g := n.admission.joined.Load(); g != nil && ttl > g.MaxTTL {
-		return fmt.Errorf("%w: the group's longest lease is %v, and one of %v was asked for", node.ErrMisconfigured, g.MaxTTL, ttl)
+	if own := n.admission.Terms(); own.MaxTTL > 0 && ttl.Truncate(time.Millisecond) > own.MaxTTL {
+		return fmt.Errorf("%w: the group's longest lease is %v, and one of %v was asked for", node.ErrMisconfigured, own.MaxTTL, ttl)
 	}
 	if need := ttl + sessionSlack; need > link.Timeout {
 		return fmt.Errorf("%w: a lease of %v needs a session of %v, and the servers grant one of %v only: a shorter TTL, or maxSessionTimeout=%d in the configuration of all servers",
@@ -188,7 +186,7 @@ func (s *step) serve(r node.Request) (node.Answer, outcome, error) {
 		kept.undone()
 		s.node.memories.wrong(r.Name)
 		if reply.Failed == 0 {
-			s.node.admission.forget(s.memory)
+			s.node.forget(s.memory)
 		}
 		return a, again, nil
 	default:
@@ -206,7 +204,7 @@ func (s *step) serve(r node.Request) (node.Answer, outcome, error) {
 	if notify != "" {
 		s.node.mailboxes.put(s.queue.mailbox)
 	}
-	s.node.admission.saw(s.memory, node.Stripe(r.Name), e.Register)
+	s.node.known.saw(s.memory, node.Stripe(r.Name), e.Register)
 	if written := s.lastWritten(reply); written > 0 {
 		s.node.clock.saw(written, reply.Zxid)
 		a.Clock = s.clockOf(a, written)

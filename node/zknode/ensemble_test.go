@@ -16,6 +16,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
+// hanging is how long a test waits for what takes seconds, or a minute on a busy machine.
+const hanging = 5 * time.Minute
+
 // ensemble are three servers that talk to each other through proxies, and a proxy before
 // each for clients.
 type ensemble struct {
@@ -90,7 +93,7 @@ func (e *ensemble) number(z *testserver.ZooKeeper) int {
 func (e *ensemble) settled() {
 	e.t.Helper()
 	var modes []string
-	for range 1800 {
+	for deadline := time.Now().Add(hanging); time.Now().Before(deadline); {
 		up := 0
 		modes = nil
 		for _, z := range e.ZooKeepers {
@@ -108,17 +111,20 @@ func (e *ensemble) settled() {
 	e.t.Fatalf("the servers do not find together: %q", modes)
 }
 
-// eventually does an operation until it is granted. What is not known is repeated; the
-// holder's lease may be there then.
+// eventually does an operation until it is granted. What is not known is repeated. An acquire whose answer was lost
+// may have left the holder's lease, which is released first.
 func eventually(t *testing.T, n *Node, r node.Request) node.Answer {
 	t.Helper()
 	var last any
-	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(hanging); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		a, err := n.Do(ctx, r)
 		cancel()
 		if err == nil && a.Status == node.Granted {
 			return a
+		}
+		if last != nil && r.Op == node.Acquire && err == nil && a.Status == node.Held {
+			settle(t, n, as(node.Release, r))
 		}
 		last = fmt.Sprintf("%+v, %v", a, err)
 	}
@@ -137,7 +143,7 @@ func rounds(t *testing.T, n *Node, name string, last *fence.Token) {
 		}
 		*last = a.Register
 		eventually(t, n, as(node.Extend, r))
-		n.Do(t.Context(), as(node.Release, r))
+		settle(t, n, as(node.Release, r))
 	}
 }
 
@@ -212,6 +218,7 @@ func TestEnsemble(t *testing.T) {
 	})
 	t.Run("a follower lags", func(t *testing.T) { e.lags(t) })
 	t.Run("processes count", func(t *testing.T) { e.lockers(t) })
+	t.Run("clients live for a moment", func(t *testing.T) { e.momentary(t) })
 	t.Run("all are restarted", func(t *testing.T) {
 		e.settled()
 		n := open(t, e.url(5, "restarted"))
@@ -240,9 +247,48 @@ func TestEnsemble(t *testing.T) {
 	})
 }
 
+// momentary has clients admit the ensemble that live for a moment, each at any server, while the leader
+// is killed: the time counts on the servers, from the next leader on.
+func (e *ensemble) momentary(t *testing.T) {
+	e.settled()
+	url := e.url(8, "momentary")
+	const maxTTL = 2 * time.Second
+	began := time.Now()
+	for i := range 1000 {
+		n, err := Open(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		a, err := n.Do(ctx, as(node.Acquire, lasting(request("a", "me", 0), maxTTL)))
+		cancel()
+		n.Close()
+		if err == nil && a.Status == node.Granted {
+			if passed := time.Since(began); passed < maxTTL {
+				t.Errorf("voted after %v, and the longest lease is %v", passed, maxTTL)
+			}
+			return
+		}
+		if i == 3 {
+			leader := e.Leader(t)
+			leader.Kill()
+			if err := leader.Begin(); err != nil {
+				t.Fatal(err)
+			}
+			e.settled()
+			began = time.Now()
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Error("it is not admitted")
+}
+
 // settle asks until there is an answer.
 func settle(t *testing.T, n *Node, r node.Request) (a node.Answer, err error) {
-	for range 200 {
+	for deadline := time.Now().Add(hanging); time.Now().Before(deadline); {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		a, err = n.Do(ctx, r)
 		cancel()

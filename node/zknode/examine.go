@@ -41,36 +41,29 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 		return err
 	}
 	e.Address = link.Server()
-	var g groupRecord
-	var found bool
 	for range examineReads {
 		before := time.Now()
-		if g, _, found, err = n.admission.look(ctx, link); err != nil {
+		if _, err = n.readState(ctx, link); err != nil {
 			return err
 		}
 		if trip := time.Since(before); e.RoundTrip == 0 || trip < e.RoundTrip {
 			e.RoundTrip = trip
 		}
 	}
+	f, err := n.facts(ctx, false)
+	if err != nil {
+		return err
+	}
+	f.Examine(e, look.MaxTTL)
 	if need := look.MaxTTL + sessionSlack; look.MaxTTL > 0 && n.sessionTimeout() >= need && link.Timeout < need {
 		e.Findings = append(e.Findings, node.Found("session-timeout", node.Error, "The servers grant sessions of %v, and leases of up to %v need %v: longer ones are refused.", link.Timeout, look.MaxTTL, need).
 			Do("Set maxSessionTimeout=%d in the configuration of all servers, or give all clients a shorter MaxTTL.", need.Milliseconds()))
-	}
-	if !found {
-		e.Why, e.Rebuild, e.Untouched = waits(quarantine(look.MaxTTL)), true, true
-		e.Wait = quarantine(look.MaxTTL)
-		return nil
-	}
-	e.Server, e.Memory, e.Admitted, e.Empty = g.server, g.memory, g.admitted, g.empty
-	e.MaxTTL, e.Members = g.maxTTL, strings.Fields(g.members)
-	if !g.admitted {
-		e.Why, e.Wait, e.Rebuild, e.Untouched = waits(quarantine(g.maxTTL)), quarantine(g.maxTTL), true, true
 	}
 	if n.digest == nil {
 		e.Findings = append(e.Findings, node.Found("permissions", node.Warning, "Everybody who reaches the servers may change the locks: the URL has no user.").
 			Do("Give the URL a user and a password, before the first lock is taken below this root."))
 	}
-	return g.check(n.admission.joined.Load())
+	return n.admission.Check(f.Terms)
 }
 
 // server is what one server says of itself.

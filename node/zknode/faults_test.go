@@ -441,8 +441,8 @@ func TestLostMemory(t *testing.T) {
 			}
 		}
 		f.cut.Store(false)
-		if out := rejoining(t, n); !strings.Contains(out, "lost their memory") {
-			t.Errorf("the detail is %q", out)
+		if out := rejoining(t, n); out.Cause != node.SetBack || out.Wait <= 0 {
+			t.Errorf("it is out because %v", out)
 		}
 		rejoining(t, stranger)
 		a := eventually(t, n, as(node.Acquire, lease("next")))
@@ -469,16 +469,23 @@ func TestLostMemory(t *testing.T) {
 	settle(t, n, as(node.Acquire, lease("old")))
 }
 
-// rejoining waits until a node says that it does not vote.
-func rejoining(t *testing.T, n *Node) (detail string) {
+// rejoining waits until a node says that it does not vote, and why.
+func rejoining(t *testing.T, n *Node) node.Absence {
 	t.Helper()
 	var last string
 	for range 1500 {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		a, err := n.Do(ctx, as(node.Acquire, lasting(request("b", "", 0), time.Second)))
 		cancel()
+		if err == nil && a.Status == node.Rejoining && (a.Absence.Cause == node.UnderWay || a.Absence.Cause == node.Failed) {
+			last = a.Absence.String()
+			continue
+		}
 		if err == nil && a.Status == node.Rejoining {
-			return a.Detail
+			if a.Absence == (node.Absence{}) {
+				t.Fatalf("%+v; want that it says why", a)
+			}
+			return a.Absence
 		}
 		if err == nil {
 			t.Fatalf("%+v; want rejoining", a)
@@ -487,7 +494,7 @@ func rejoining(t *testing.T, n *Node) (detail string) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatalf("it does not rejoin: %s", last)
-	return ""
+	return node.Absence{}
 }
 
 // Who looks changes nothing, and is told what is wrong.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -100,14 +101,13 @@ type groupRecord struct {
 	server   string // random; identifies the ensemble as a node
 	memory   string // random; another one after each loss that was noticed
 	admitted bool   // the node votes, as long as the mark of this memory is there
-	maxTTL   time.Duration
-	members  string
+	terms    admit.Terms
 	empty    []string // as in node.Registers
 }
 
 func (g groupRecord) text() []byte {
 	return fmt.Appendf(nil, "fenlock group %d\nserver %s\nmemory %s\nadmitted %t\nmaxttl %d\nmembers %s\nempty %s\n",
-		format, strconv.Quote(g.server), strconv.Quote(g.memory), g.admitted, g.maxTTL.Milliseconds(), strconv.Quote(g.members), strconv.Quote(strings.Join(g.empty, " ")))
+		format, strconv.Quote(g.server), strconv.Quote(g.memory), g.admitted, g.terms.MaxTTL.Milliseconds(), strconv.Quote(g.terms.Members), strconv.Quote(strings.Join(g.empty, " ")))
 }
 
 func parseGroup(text []byte) (groupRecord, error) {
@@ -115,12 +115,16 @@ func parseGroup(text []byte) (groupRecord, error) {
 	r.header("group")
 	g := groupRecord{server: r.quoted("server"), memory: r.quoted("memory")}
 	g.admitted = r.field("admitted") == "true"
-	g.maxTTL = time.Duration(r.number("maxttl", maxMillis)) * time.Millisecond
-	g.members, g.empty = r.quoted("members"), strings.Fields(r.quoted("empty"))
-	if g.server == "" || g.memory == "" || strings.Trim(g.memory, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
+	g.terms.MaxTTL = time.Duration(r.number("maxttl", maxMillis)) * time.Millisecond
+	g.terms.Members, g.empty = r.quoted("members"), strings.Fields(r.quoted("empty"))
+	if g.server == "" || g.memory == "" || g.admitted && (g.terms.MaxTTL == 0 || g.terms.Members == "") || strings.Trim(g.memory, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" {
 		r.bad = true
 	}
-	return g, r.err("the group's record")
+	err := r.err("the group's record")
+	if err != nil && !node.Permanent(err) {
+		err = fmt.Errorf("%w: %w", node.ErrMisconfigured, err)
+	}
+	return g, err
 }
 
 // lines takes a text apart.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
@@ -105,7 +106,7 @@ func (s sending) until(ends time.Time) {
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	l.timer = time.AfterFunc(time.Until(ends), func() { k.node.spawn(func() { k.remove(s.key) }) })
+	l.timer = time.AfterFunc(time.Until(ends), func() { k.node.life.Spawn(func() { k.remove(s.key) }) })
 }
 
 func (k *keeper) forget(key leaseKey) {
@@ -157,7 +158,7 @@ func (k *keeper) remove(key leaseKey) {
 		session, ends, under := l.session, l.ends, l.under
 		k.mu.Unlock()
 		if under > 0 { // it may be extended, or not
-			k.pause()
+			engine.Pause(k.node.life, removePause)
 			continue
 		}
 		ctx, cancel := context.WithTimeout(k.node.life, time.Second)
@@ -171,21 +172,14 @@ func (k *keeper) remove(key leaseKey) {
 			k.mu.Unlock()
 			return
 		}
-		k.pause()
-	}
-}
-
-func (k *keeper) pause() {
-	select {
-	case <-time.After(removePause):
-	case <-k.node.life.Done():
+		engine.Pause(k.node.life, removePause)
 	}
 }
 
 // removeLease removes the lease of a holder in a session, and reports whether it is gone
 // then for certain.
 func (n *Node) removeLease(ctx context.Context, key leaseKey, session int64) (gone bool) {
-	leave, err := n.stripes.enter(ctx, node.Stripe(key.name))
+	leave, err := n.turns.Take(ctx, node.Stripe(key.name))
 	if err != nil {
 		return false
 	}
@@ -197,8 +191,8 @@ func (n *Node) removeLease(ctx context.Context, key leaseKey, session int64) (go
 	if link.ID != session {
 		return true // with its session
 	}
-	memory, detail, err := n.admission.admitted(ctx, link)
-	if err != nil || detail != "" {
+	memory, why, err := n.admitted(ctx, link)
+	if err != nil || why != (node.Absence{}) {
 		return false
 	}
 	// Verified by a write: what was sent in this session before it, and was not answered, was

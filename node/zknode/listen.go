@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
@@ -36,11 +37,11 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 		}
 	}))
 	n.mu.Lock()
-	if n.closed {
+	if n.life.Err() != nil {
 		n.mu.Unlock()
 		l.end()
 		l.session.Close(false)
-		return n.errorf("listen", session.ErrClosed)
+		return n.errorf("listen", engine.ErrClosed)
 	}
 	n.listeners = append(n.listeners, l)
 	l.work.Go(l.run)
@@ -88,14 +89,14 @@ func (l *listener) run() {
 		// The first failure is Listen's; others that are for a person are told once.
 		if !l.answer(err) && node.Permanent(err) && err.Error() != known {
 			known = err.Error()
-			l.node.admission.warn("waiters cannot be notified: " + known)
+			l.node.admission.Warn("waiters cannot be notified: " + known)
 		}
 		select {
 		case <-time.After(relisten):
 		case <-l.life.Done():
 		}
 	}
-	l.answer(session.ErrClosed)
+	l.answer(engine.ErrClosed)
 }
 
 // listen listens over one connection, until that is lost.
@@ -129,7 +130,7 @@ func (l *listener) listen(ctx context.Context) error {
 		l.last = newest
 		for _, letter := range news {
 			if letter.left != "" {
-				l.node.memories.told(letter.left, l.node.admission.checked.Load())
+				l.node.memories.told(letter.left, l.node.known.checked.Load())
 			}
 			if w := l.client + ":" + letter.waiter; rule.CheckPlace(node.Place{Waiter: w}) == nil {
 				l.notify(w)

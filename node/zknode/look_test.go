@@ -35,14 +35,21 @@ func (h hearing) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// hook is a dial whose connections are hearing.
+type hook struct{ *atomic.Pointer[func()] }
+
+func newHook() hook { return hook{new(atomic.Pointer[func()])} }
+
+func (h hook) dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := dialTCP(ctx, address)
+	return hearing{conn, h.Pointer, new(atomic.Bool)}, err
+}
+
 // An operator who looks while the same client acquires reads a register that is larger by
 // the time that it is looked at: that is no lost memory.
 func TestLooksWhileItAcquires(t *testing.T) {
-	url, next := freshURL(), new(atomic.Pointer[func()])
-	n := open(t, url, WithDial(func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := dialTCP(ctx, address)
-		return hearing{conn, next, new(atomic.Bool)}, err
-	}))
+	url, next := freshURL(), newHook()
+	n := open(t, url, WithDial(next.dial))
 	ready(t, n)
 	other := open(t, url)
 	ready(t, other)
@@ -50,7 +57,7 @@ func TestLooksWhileItAcquires(t *testing.T) {
 		var granted node.Answer
 		acquire := func() {
 			granted = want(t, node.Granted)(other.Do(t.Context(), as(node.Acquire, request("a", "me", 0))))
-			n.admission.saw(*n.admission.admittedAs.Load(), node.Stripe("a"), granted.Register)
+			n.known.saw(n.vote.Load().memory, node.Stripe("a"), granted.Register)
 		}
 		next.Store(&acquire)
 		l, err := n.Inspect(t.Context(), "a")

@@ -22,7 +22,12 @@ var shared = sync.OnceValue(func() *testserver.ZooKeeper { return testserver.Sta
 var roots atomic.Int64
 
 // freshURL is a root of its own on the shared server.
-func freshURL() string { return fmt.Sprintf("zk://%s/test-%d/fenlock", shared().Addr(), roots.Add(1)) }
+func freshURL() string { return rootOn(shared()) }
+
+// rootOn is a root of its own on a server.
+func rootOn(server *testserver.ZooKeeper) string {
+	return fmt.Sprintf("zk://%s/test-%d/fenlock", server.Addr(), roots.Add(1))
+}
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(workerVariable); url != "" {
@@ -61,7 +66,7 @@ func openFor(t testing.TB, maxTTL time.Duration, isNew bool, url string, with ..
 // ready waits until a node votes.
 func ready(t testing.TB, n *Node) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for {
 		r := lasting(request("ready", "", 0), time.Second)

@@ -2,12 +2,14 @@ package zknode
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/zknode/internal/session"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
@@ -18,25 +20,25 @@ import (
 type Node struct {
 	location
 	dial    func(ctx context.Context, address string) (net.Conn, error)
+	dials   bool // by the caller's function
 	session *session.Session
 	paths   paths
 	acl     wire.ACL
 
-	stripes   stripes
+	turns     engine.Turns
 	clock     storeClock
 	seen      sightings
 	kept      keeper
 	memories  memories
 	mailboxes mailboxes
-	admission admission
+	admission *admit.Admission
+	vote      atomic.Pointer[vote] // nil: look
+	known     known
 
-	life context.Context // ends with Close
-	end  context.CancelFunc
+	life *engine.Lifetime
 
 	mu        sync.Mutex
-	closed    bool
 	listeners []*listener
-	work      sync.WaitGroup
 }
 
 var (
@@ -45,6 +47,7 @@ var (
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
+	_ node.Located  = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)
 )
 
@@ -58,7 +61,7 @@ type Option func(*Node)
 // A client of another library is not taken: its session, on which the leases hang, may be
 // ended by whoever has it, and of what happens to that only the owner is told.
 func WithDial(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
-	return func(n *Node) { n.dial = dial }
+	return func(n *Node) { n.dial, n.dials = dial, true }
 }
 
 // Open returns the node at a URL:
@@ -86,10 +89,10 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	for _, set := range with {
 		set(n)
 	}
-	n.life, n.end = context.WithCancel(context.Background())
+	n.life = engine.NewLifetime()
 	n.session = session.New(n.config(n.sessionTimeout, nil))
 	n.kept.init(n)
-	n.admission.node = n
+	n.admission = admit.New(n, store{n}, admit.Pause)
 	return n, nil
 }
 
@@ -112,8 +115,8 @@ const sessionSlack = session.Silence + 2*time.Second
 // sessionTimeout is what a session asks for: enough for the longest lease of the group.
 func (n *Node) sessionTimeout() time.Duration {
 	longest := time.Minute
-	if g := n.admission.joined.Load(); g != nil {
-		longest = g.MaxTTL
+	if own := n.admission.Terms(); own.MaxTTL > 0 {
+		longest = own.MaxTTL
 	}
 	return longest + sessionSlack
 }
@@ -128,47 +131,43 @@ func (n *Node) Member() string { return n.member }
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 
-// Finish implements node.Finisher: nobody waits any more for a connection.
-func (n *Node) Finish() { n.session.Finish() }
+// Location implements node.Located: the URL without user and password or, where the caller dials, n.
+func (n *Node) Location() any {
+	if n.dials {
+		return n
+	}
+	return place{n.name, n.member}
+}
+
+// place is where a node's leases are, for all that a process knows.
+type place struct{ name, member string }
+
+// Finish implements node.Finisher: nothing waits any more for a connection, or an admission.
+func (n *Node) Finish() {
+	n.session.Finish()
+	n.admission.Finish()
+}
 
 // Close ends the connections. Operations under way fail, with an unknown outcome, and no
 // waiter of this client is notified any more. Leases that have been granted and not released
 // stay for their TTL at least: the session is then left to end by itself. A second Close
 // does nothing.
 func (n *Node) Close() error {
-	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
+	if !n.life.End() {
 		return nil
 	}
-	n.closed = true
+	n.mu.Lock()
 	listeners := n.listeners
 	n.mu.Unlock()
-	n.end()
+	n.admission.Close()
 	finish := n.kept.close()
 	for _, l := range listeners {
 		l.close()
 	}
 	n.session.Close(finish)
-	n.work.Wait()
-	return nil
-}
-
-// spawn runs f in a goroutine that Close waits for.
-func (n *Node) spawn(f func()) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return session.ErrClosed
-	}
-	n.work.Go(f)
+	n.life.Wait()
 	return nil
 }
 
 // errorf names the node in an error.
-func (n *Node) errorf(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("zookeeper %s: %s: %w", n.name, op, err)
-}
+func (n *Node) errorf(op string, err error) error { return engine.Named("zookeeper "+n.name, op, err) }

@@ -14,6 +14,7 @@ type paths struct{ root string }
 func (p paths) group() string             { return p.root + "/group" }
 func (p paths) clock() string             { return p.root + "/clock" }
 func (p paths) mark(memory string) string { return p.root + "/admitted-" + memory }
+func (p paths) out(memory string) string  { return p.root + "/out-" + memory }
 func (p paths) registers() string         { return p.root + "/registers" }
 func (p paths) register(stripe int) string {
 	return fmt.Sprintf("%s/registers/%04d", p.root, stripe)

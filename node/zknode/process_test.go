@@ -54,7 +54,7 @@ func worker(url, file string) error {
 		if word == "end" {
 			return locker.Close()
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), hanging)
 		lock, err := locker.Acquire(ctx, "counter")
 		cancel()
 		if err != nil {
@@ -147,16 +147,15 @@ func (c *crew) counted(more int) {
 	c.mu.Lock()
 	goal := len(c.seen) + more
 	c.mu.Unlock()
-	for range 3000 {
+	for deadline := time.Now().Add(hanging); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		c.mu.Lock()
 		now := len(c.seen)
 		c.mu.Unlock()
 		if now >= goal {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
-	c.t.Fatalf("not %d more within a minute", more)
+	c.t.Fatalf("not %d more within %v", more, hanging)
 }
 
 // lockers has processes count with the shipped Locker, while one that holds the lock is
@@ -178,7 +177,7 @@ func (e *ensemble) lockers(t *testing.T) {
 	fmt.Fprintln(victim.in, "hold")
 	select {
 	case <-c.held:
-	case <-time.After(time.Minute):
+	case <-time.After(hanging):
 		t.Fatal("nobody holds")
 	}
 	victim.Process.Kill()

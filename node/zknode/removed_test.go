@@ -21,14 +21,18 @@ func TestRemovedByHand(t *testing.T) {
 		}
 		path := n.root + "/" + what
 		if what == "mark" {
-			path = n.paths.mark(*n.admission.admittedAs.Load())
+			path = n.paths.mark(n.vote.Load().memory)
 		}
 		remove(t, link, path)
 		if what == "clock" { // is missed by who has to know what is newest
 			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("refused", "me", 0))))
 		}
-		refuses(t, n, true, "somebody has removed "+path)
-		refuses(t, late, true, "somebody has removed "+path)
+		why := "somebody has removed " + path
+		if what == "mark" {
+			why = "the store says that it was admitted, and that it was not"
+		}
+		refuses(t, n, true, why)
+		refuses(t, late, true, why)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
@@ -24,29 +25,31 @@ func TestParse(t *testing.T) {
 		{"zk://B:2182,a/x/y", "b:2182 a:2181", "/x/y", ""},
 		{"zk://u:p@a,[::1]:9,[::2]/x/", "a:2181 [::1]:9 [::2]:2181", "/x", ""},
 		{"zk://u:p%40%3A@a", "a:2181", "/fenlock", ""},
-		{"zookeeper://a", "", "", "not a zk:// URL"},
+		{"zookeeper://a", "", "", "no scheme"},
 		{"zk://", "", "", "no host"},
 		{"zk://a,,b", "", "", "no host"},
-		{"zk://a,a:2181", "", "", "names a server twice"},
+		{"zk://a,a:2181", "", "", "a:2181 twice"},
 		{"zk://a:0", "", "", "a port"},
 		{"zk://a:99999", "", "", "a port"},
-		{"zk://a:b:c", "", "", "host:port"},
-		{"zk://a?timeout=3", "", "", "parameters"},
+		{"zk://a:b:c", "", "", "cannot be parsed"},
+		{"zk://a?timeout=3", "", "", "no parameter"},
 		{"zk://a#x", "", "", "fragment"},
 		{"zk://a/x//y", "", "", "not that of a znode"},
 		{"zk://a/../y", "", "", "not that of a znode"},
 		{"zk://a/x%20y", "", "", "not that of a znode"},
 		{"zk://a/zookeeper/x", "", "", "ZooKeeper's own"},
-		{"zk://a/%zz", "", "", "not escaped"},
-		{"zk://secret@a", "", "", "a user, a colon and a password"},
-		{"zk://secret:@a", "", "", "a user, a colon and a password"},
-		{"zk://u:secret%zz@a", "", "", "not escaped"},
-		{"zk://u:secret@a?x", "", "", "parameters"},
-		{"zk://u@a?passwordfile=", "", "", "with a path"},
-		{"zk://u@a?passwordfile=/x&passwordfile=/y", "", "", "once"},
+		{"zk://a/%zz", "", "", "cannot be parsed"},
+		{"zk://secret@a", "", "", "a user and a password, or neither"},
+		{"zk://secret:@a", "", "", "a user and a password, or neither"},
+		{"zk://u:secret%zz@a", "", "", "cannot be parsed"},
+		{"zk://u:secret@a?x", "", "", "no parameter"},
+		{"zk://u@a?passwordfile=", "", "", "passwordfile is empty"},
+		{"zk://u@a?passwordfile=/x&passwordfile=/y", "", "", "twice"},
 		{"zk://u@a?passwordfile=/no/such/file", "", "", "/no/such/file does not exist"},
-		{"zk://u:secret@a?passwordfile=/x", "", "", "a user alone"},
-		{"zk://a?passwordfile=/x", "", "", "no user"},
+		{"zk://u:secret@a?passwordfile=/x", "", "", "one is enough"},
+		{"zk://a?passwordfile=/x", "", "", "/x does not exist"},
+		{"zk://:secret@a", "", "", "a user and a password, or neither"},
+		{"zk://u%3Ax:secret@a", "", "", "a colon"},
 	} {
 		l, err := parse(c.url)
 		if c.problem == "" {
@@ -94,8 +97,8 @@ func FuzzRecords(f *testing.F) {
 		if got, err := parseQueue(q.text()); err != nil || got.name != q.name || got.reserved != q.reserved || !slices.Equal(got.waiters, q.waiters) {
 			t.Errorf("%+v becomes %+v, %v", q, got, err)
 		}
-		g := groupRecord{server: "s" + name, memory: "ABC", members: holder, admitted: ms%2 == 0, empty: []string{"x"}}
-		if got, err := parseGroup(g.text()); err != nil || got.server != g.server || got.members != g.members || got.admitted != g.admitted {
+		g := groupRecord{server: "s" + name, memory: "ABC", terms: admit.Terms{MaxTTL: time.Duration(ms) * time.Millisecond, Members: holder}, admitted: ms%2 == 0 && ms > 0 && holder != "", empty: []string{"x"}}
+		if got, err := parseGroup(g.text()); err != nil || got.server != g.server || got.terms != g.terms || got.admitted != g.admitted {
 			t.Errorf("%+v becomes %+v, %v", g, got, err)
 		}
 		parseLease(other)

@@ -29,7 +29,7 @@ type view struct {
 	lease      lease
 	leaseStat  wire.Stat
 	leaseThere bool
-	over       bool          // the lease's TTL has passed, and nobody has removed it
+	over       bool          // the lease's TTL has passed, or it is of before an admission, and nobody has removed it
 	left       time.Duration // until that is certain without anybody else's clock
 
 	record     queueRecord
@@ -41,7 +41,7 @@ type view struct {
 func (n *Node) read(ctx context.Context, link *session.Link, name, memory string, verified bool) (view, error) {
 	p := n.paths
 	// What is promised meanwhile is none of what is read: operators look while others are at work.
-	promised := n.admission.least(memory, node.Stripe(name))
+	promised := n.known.least(memory, node.Stripe(name))
 	requests := []wire.Request{wire.Get{Path: p.mark(memory)}, wire.Get{Path: p.register(node.Stripe(name))},
 		wire.Get{Path: p.lease(name)}, wire.Get{Path: p.queue(name)}}
 	if verified {
@@ -81,7 +81,7 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 			return v, fmt.Errorf("the znode of a lease is of another name: somebody else has changed it")
 		}
 		v.left = n.seen.left(name, v.lease, v.leaseStat)
-		v.over = v.left <= 0 || n.kept.over(name, v.lease.holder, v.leaseStat.EphemeralOwner)
+		v.over = v.leaseStat.Mzxid < countsFrom(replies[0]) || v.left <= 0 || n.kept.over(name, v.lease.holder, v.leaseStat.EphemeralOwner)
 	}
 	if v.queueThere = replies[3].Err == wire.OK; v.queueThere {
 		if v.record, err = parseQueue(replies[3].Data); err != nil {
@@ -89,13 +89,11 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 		}
 	}
 	if replies[0].Err != wire.OK {
-		n.admission.forget(memory)
+		n.forget(memory)
 		return v, errNotAdmitted
 	}
 	if v.register < promised {
-		if err := n.admission.lostMemory(ctx, link, memory, n.admission.promised(memory)); err != nil {
-			return v, err
-		}
+		n.lose(memory)
 		return v, errNotAdmitted
 	}
 	return v, nil

@@ -110,7 +110,7 @@ func (s *Session) handshake(conn net.Conn, server string, humble bool) (*Link, e
 	}
 	s.id, s.password = c.Session, c.Password
 	link := &Link{conn: conn, server: server, session: s,
-		ID: c.Session, Timeout: time.Duration(c.Timeout) * time.Millisecond, heardAt: began,
+		ID: c.Session, Fresh: hello.Session == 0, Timeout: time.Duration(c.Timeout) * time.Millisecond, heardAt: began,
 		done: make(chan struct{}), wakeup: make(chan struct{}, 1)}
 	if humble {
 		s.unproven.Store(max(s.zxid.load(), s.unproven.Load()))

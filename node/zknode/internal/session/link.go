@@ -31,6 +31,7 @@ const (
 // Link is one connection of a session.
 type Link struct {
 	ID      int64         // of the session
+	Fresh   bool          // the session began with this connection
 	Timeout time.Duration // as the servers granted it
 
 	conn    net.Conn

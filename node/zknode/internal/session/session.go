@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
@@ -29,9 +30,6 @@ type Config struct {
 	// It returns at once. Nil: nobody watches.
 	Event func(wire.Event)
 }
-
-// ErrClosed is of what is asked of a session after Close.
-var ErrClosed = errors.New("the node is closed")
 
 // Session keeps a session. It connects when a Link is asked for first, and keeps connected
 // from then on. Safe for concurrent use.
@@ -76,7 +74,7 @@ func (s *Session) Link(ctx context.Context) (*Link, error) {
 		s.mu.Unlock()
 		switch {
 		case closed:
-			return nil, ErrClosed
+			return nil, engine.ErrClosed
 		case ctx.Err() != nil:
 			return nil, unconnected(ctx, last)
 		case link != nil && link.usable():
@@ -144,7 +142,7 @@ func (s *Session) Close(finish bool) {
 	}
 	s.end()
 	if link != nil {
-		link.fail(ErrClosed)
+		link.fail(engine.ErrClosed)
 	}
 	s.work.Wait()
 }
@@ -186,7 +184,7 @@ func (s *Session) run() {
 		}
 		s.mu.Lock()
 		if s.closed && link != nil {
-			link.fail(ErrClosed)
+			link.fail(engine.ErrClosed)
 		}
 		if link != nil {
 			s.link, s.lastErr = link, nil
