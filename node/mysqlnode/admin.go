@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
 // Inspect implements node.Admin.
 func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err error) {
-	defer func() { err = n.fail("inspect", contextual(ctx, n.life, err)) }()
+	defer func() { err = n.fail("inspect", engine.Contextual(err, ctx, n.life)) }()
 	r, err := n.see(ctx, node.Stripe(name), &l)
 	if err != nil {
 		return node.Lease{}, err
@@ -46,7 +47,7 @@ func (n *Node) see(ctx context.Context, number int, l *node.Lease) (row, error) 
 	}
 	l.Out = !admitted
 	if m := n.facts.Load(); m != nil {
-		l.Members = strings.Join(sorted(m.Members), " ")
+		l.Members = m.Members
 	}
 	return r, nil
 }
@@ -58,7 +59,7 @@ func leaseOf(r row, name string, l rule.Lease) node.Lease {
 
 // Waiting implements node.Admin.
 func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
-	defer func() { err = n.fail("waiting", contextual(ctx, n.life, err)) }()
+	defer func() { err = n.fail("waiting", engine.Contextual(err, ctx, n.life)) }()
 	r, err := n.see(ctx, node.Stripe(name), &node.Lease{})
 	if err != nil {
 		return nil, 0, err
@@ -80,7 +81,7 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 	for from := 0; from < node.Stripes; from += pageSize {
 		page, err := n.page(ctx, prefix, from)
 		if err != nil {
-			return n.fail("list", contextual(ctx, n.life, err))
+			return n.fail("list", engine.Contextual(err, ctx, n.life))
 		}
 		for _, l := range page {
 			if !yield(l) {

@@ -3,96 +3,54 @@ package mysqlnode
 import (
 	"context"
 	"database/sql"
-	"errors"
+	"database/sql/driver"
 	"fmt"
-	"math"
+	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	rebuilding "github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 )
-
-const (
-	// admissionTimeout bounds one try to admit a server.
-	admissionTimeout = 5 * time.Second
-	// retryAdmission is how long an admission that failed for want of other nodes is not
-	// tried again.
-	retryAdmission = 200 * time.Millisecond
-)
-
-// group is the quorum group of a node, and how far its admission has come.
-type group struct {
-	self   *Node
-	joined atomic.Pointer[membership]
-
-	mu     sync.Mutex
-	trying chan struct{} // closed when the try that is under way has ended; nil: there is none
-	detail string        // the outcome of the last one
-	err    error
-	until  time.Time // not worth another before
-}
-
-// membership is a group that was joined.
-type membership struct {
-	node.Group
-	members string
-	before  []*Node // those that come before this one: a server has one vote, by the first
-}
 
 // Join implements node.Rejoiner.
-func (n *Node) Join(g node.Group) error {
-	same := func(a, b node.Node) bool { return a.Engine() == b.Engine() }
-	to := &membership{Group: g}
-	var members []string
-	passed := false
-	for _, m := range g.Nodes {
-		if other, ok := m.Engine().(*Node); ok && !passed {
-			if passed = other == n; !passed {
-				to.before = append(to.before, other)
-			}
-		}
-		name := m.String()
-		if named, ok := m.Engine().(interface{ Member() string }); ok {
-			name = named.Member()
-		}
-		members = append(members, name)
-	}
-	to.members = strings.Join(members, " ")
-	n.group.mu.Lock()
-	defer n.group.mu.Unlock()
-	if old := n.group.joined.Load(); old != nil && (!slices.EqualFunc(old.Nodes, g.Nodes, same) || old.MaxTTL != g.MaxTTL) {
-		return n.fail("join", errors.New("it belongs to another group already, with other nodes or another MaxTTL"))
-	}
-	n.group.joined.Store(to)
-	return nil
-}
+func (n *Node) Join(g node.Group) error { return n.fail("join", n.admission.Join(g)) }
+
+// Admission returns what has the server admitted, for the other nodes of its group.
+func (n *Node) Admission() *admit.Admission { return n.admission }
 
 // Registers implements node.Rejoiner.
 func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
+	// From its note on, what the server remembers has a name that stays. Without one, what it has is as good.
+	n.admission.Noted(ctx)
 	r, err := n.registers(ctx)
-	return r, n.fail("registers", contextual(ctx, n.life, err))
+	return r, n.fail("registers", engine.Contextual(err, ctx, n.life))
 }
 
 func (n *Node) registers(ctx context.Context) (r node.Registers, err error) {
-	conn, s, err := n.conn(ctx)
+	conn, s, err := n.freshConn(ctx)
 	if err != nil {
 		return r, err
 	}
 	defer conn.Close()
-	m, now, err := readMeta(ctx, conn)
+	// A server that is read-only may be the primary of before, or a replica: whether the node votes is not its
+	// to say.
+	if _, err := s.read(ctx, conn, 0); err != nil {
+		return r, err
+	}
+	m, now, err := readMeta(ctx, conn, s)
 	if err != nil {
 		return r, err
 	}
-	r = node.Registers{Server: s.identity, Memory: m.lost(s), MaxTTL: m.maxTTL(), Members: m.Members, Tokens: map[int]fence.Token{}}
-	if v, _, _ := m.decide(s, now, 0); v == vote || v == goOn {
-		r.Admitted, r.Memory, r.Empty = true, m.Memory, m.Empty
-	}
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, token FROM fenlock_stripes LIMIT %d`, node.Stripes+1))
+	f := m.facts(s, now)
+	r = node.Registers{Server: f.Server, Memory: f.Memory, Admitted: f.Votes || f.Kept, Empty: f.Empty,
+		MaxTTL: f.Terms.MaxTTL, Members: f.Terms.Members, Tokens: map[int]fence.Token{}}
+	// With the condition, the registers are those of the facts, or none.
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, token FROM fenlock_stripes
+		WHERE (SELECT version FROM fenlock_meta WHERE id = 1) = %d AND %s LIMIT %d`, m.version, s.here(m), node.Stripes+1))
 	if err != nil {
 		return r, err
 	}
@@ -114,49 +72,70 @@ func (n *Node) registers(ctx context.Context) (r node.Registers, err error) {
 	if err := rows.Err(); err != nil {
 		return r, err
 	}
-	if read < node.Stripes { // what is missing may have been a register that counts
-		return r, misconfigured("%d rows are missing in fenlock_stripes, which has been emptied: %s", node.Stripes-read, runMigrate)
+	if read == 0 {
+		// Another client has noted or admitted it meanwhile; or all rows are missing.
+		if _, err := usedStripes(ctx, conn); err != nil {
+			return r, err
+		}
+		return r, errConflict
 	}
-	return r, nil
+	return r, missing(read)
+}
+
+// missing refuses a table of stripes that lacks some: each may have been a register that counts.
+func missing(rows int) error {
+	if rows < node.Stripes {
+		return engine.Misconfiguredf("%d rows are missing in fenlock_stripes, which has been emptied: %s", node.Stripes-rows, runMigrate)
+	}
+	return nil
+}
+
+// usedStripes returns how many stripes have a register.
+func usedStripes(ctx context.Context, conn *sql.Conn) (used int, err error) {
+	var rows int
+	if err := conn.QueryRowContext(ctx, `SELECT COUNT(*), COUNT(NULLIF(token, 0)) FROM fenlock_stripes`).Scan(&rows, &used); err != nil {
+		return 0, err
+	}
+	return used, missing(rows)
 }
 
 // admitted reports whether the server that a row was read from may vote, and refuses one
 // whose group is another one than this client's.
 func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) (bool, error) {
-	if r.identity != s.identity {
-		return false, errors.New("the connection leads to another server than when it was made: a proxy moves it between servers, or sends reads to replicas; name the primary itself")
+	if !r.here {
+		conn.Raw(func(any) error { return driver.ErrBadConn }) // has the pool close it
+		return false, errMoved
 	}
 	if r.flushing != s.flushing {
 		// The settings were changed under it. What they mean is looked up anew.
-		if key, is := n.sessions.of(conn); is {
-			n.sessions.forget(key)
-		}
+		n.sessions.forget(conn)
 		return false, errConflict
 	}
 	m := n.facts.Load()
 	if m == nil || m.version != r.meta {
 		var err error
-		if m, _, err = readMeta(ctx, conn); err != nil {
+		if m, _, err = readMeta(ctx, conn, s); err != nil {
 			return false, err
 		}
 		n.facts.Store(m)
 	}
-	if to := n.group.joined.Load(); to != nil {
-		if err := m.check(to.MaxTTL, to.members); err != nil {
-			return false, err
-		}
-		for _, other := range to.before {
-			if seen := other.identity.Load(); seen != nil && *seen == s.identity {
-				return false, misconfigured("this is the same server as the node %s: a server has one vote", other.name)
-			}
-		}
+	if err := n.admission.Check(m.terms()); err != nil {
+		return false, err
 	}
-	if v, _, _ := m.decide(s, r.now, 0); v != vote || m.version != r.meta {
+	if err := n.admission.Serves(s.identity); err != nil {
+		return false, err
+	}
+	if f := m.facts(s, r.now); !f.Votes || f.Memory == "" || m.version != r.meta {
+		n.sessions.forget(conn) // what is known of the server may be old
 		return false, nil
 	}
-	// Who only looks may have no right to write.
-	if after := m.corrected(s); after != nil && n.group.joined.Load() != nil {
-		if _, err := m.write(ctx, conn, after); err != nil {
+	if r.session != s.number && s.here(m) != s.same {
+		n.sessions.forget(conn)
+		return false, errShared
+	}
+	// A client that only looks may have no right to write.
+	if after, differs := m.corrected(s); differs && n.admission.Joined() {
+		if _, err := m.write(ctx, conn, s, after, sameOut, false); err != nil {
 			return false, err
 		}
 		return false, errConflict
@@ -164,156 +143,76 @@ func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) 
 	return true, nil
 }
 
-// admit tries to admit the server. It returns "" if that may vote now, or why it may not.
-// One request at a time tries; the others wait for the outcome.
-func (n *Node) admit(ctx context.Context, s *session) (detail string, err error) {
-	g := &n.group
-	for {
-		g.mu.Lock()
-		if g.trying == nil {
-			if time.Now().Before(g.until) && (g.detail != "" || g.err != nil) {
-				detail, err = g.detail, g.err
-				g.mu.Unlock()
-				return detail, err
-			}
-			g.trying = make(chan struct{})
-			go n.tryAdmission(g.trying)
-		}
-		trying := g.trying
-		g.mu.Unlock()
-		select {
-		case <-trying:
-			g.mu.Lock()
-			detail, err = g.detail, g.err
-			g.mu.Unlock()
-			return detail, err
-		case <-ctx.Done():
-			return "its admission is under way", nil
-		case <-n.patience.Done():
-			return "", n.patience.Err()
-		}
-	}
+// store is what package admit asks of a server.
+type store struct{ *Node }
+
+// state is what facts were made of.
+type state struct {
+	version int64
+	place   string
 }
 
-// tryAdmission runs beside the request that began it, which may give up.
-func (n *Node) tryAdmission(done chan struct{}) {
-	g := &n.group
-	ctx, cancel := context.WithTimeout(n.patience, admissionTimeout)
-	defer cancel()
-	detail, left, err := n.tryToAdmit(ctx)
-	if err != nil && !permanent(err) && !errors.Is(err, errConflict) {
-		detail, err = err.Error(), nil // it is out for now
-	}
-	g.mu.Lock()
-	if g.detail, g.err, g.trying = detail, err, nil; left > 0 {
-		g.until = time.Now().Add(min(left, retryAdmission))
-	}
-	g.mu.Unlock()
-	close(done)
-}
-
-// tryToAdmit tries once. Left is for how long the same would be answered again.
-func (n *Node) tryToAdmit(ctx context.Context) (detail string, left time.Duration, err error) {
-	to := n.group.joined.Load()
-	if to == nil {
-		return "it is not admitted, and only who takes locks admits it (fenlock.New, fenlock run)", 0, nil
-	}
-	conn, s, err := n.conn(ctx)
+// Facts implements admit.Store.
+func (n store) Facts(ctx context.Context) (f admit.Facts, err error) {
+	conn, s, err := n.freshConn(ctx)
 	if err != nil {
-		return "", 0, err
+		return f, explained(err)
 	}
-	defer func() {
-		if conn != nil {
-			conn.Close()
-		}
-	}()
-	m, now, err := readMeta(ctx, conn)
-	if err != nil {
-		return "", 0, err
-	}
-	if err := m.check(to.MaxTTL, to.members); err != nil {
-		return "", 0, err
-	}
-	v, left, why := m.decide(s, now, to.MaxTTL)
-	founds := to.New && m.Server == "" && v != vote
-	switch {
-	case v == vote:
-		return "", 0, nil
-	case v == goOn:
-		after := *m
-		after.Started, after.Volatile = s.started, s.volatile
-		return n.recorded(m.write(ctx, conn, &after))
-	case v == observe:
-		after := *m
-		after.Noticed, after.Since = s.identity, now.Microseconds()
-		if _, _, err := n.recorded(m.write(ctx, conn, &after)); err != nil {
-			return "", 0, err
-		}
-		return "it is another server than the one that was used: whether it lacks leases is not known", 0, nil
-	case v == wait && !founds:
-		return fmt.Sprintf("%s; voting starts in %d s", why, int(math.Ceil(left.Seconds()))), left, nil
-	}
-	// Nobody else's answer is waited for with a connection in hand.
-	conn.Close()
-	self := rebuilding.Self{Server: s.identity, Memory: m.lost(s), Untouched: true}
-	ask, cancel := context.WithTimeout(ctx, admissionTimeout/2)
-	others := rebuilding.Ask(ask, to.Group, n)
-	cancel()
-	isNew := allNew(self, others)
-	if v == wait && !isNew {
-		return fmt.Sprintf("%s; voting starts in %d s", why, int(math.Ceil(left.Seconds()))), left, nil
-	}
-	merged, err := rebuilding.Merge(len(to.Nodes), self, others)
-	if err != nil {
-		return err.Error(), retryAdmission, nil
-	}
-	seen := s
-	if conn, s, err = n.conn(ctx); err != nil {
-		return "", 0, err
-	}
-	// The verdict was on that run: another client may have admitted it since, and what both
-	// have written may be lost.
-	if s.identity != seen.identity || s.started != seen.started {
-		return "the server has changed while it was admitted", 0, nil
-	}
-	if err := raise(ctx, conn, merged.Tokens); err != nil {
-		return "", 0, err
-	}
-	detail, left, err = n.recorded(m.write(ctx, conn, m.admittedAs(s, to.MaxTTL, to.members, merged.Empty)))
-	if err == nil && detail == "" && merged.Weak && to.Warn != nil {
-		if isNew && m.Server == "" {
-			to.Warn(n, "the servers are new, or all of them have lost their memory at once: tokens begin at the clients' clocks")
-		} else {
-			to.Warn(n, "node admitted without the registers of a majority: this is a new group, or a majority lost its memory at once; new tokens are larger than old ones only as far as the clients' clocks agree")
-		}
-	}
-	return detail, left, err
+	defer conn.Close()
+	f, err = factsOf(ctx, conn, s)
+	return f, explained(err)
 }
 
-// recorded is what is told of the outcome of a write of the facts.
-func (n *Node) recorded(is bool, err error) (string, time.Duration, error) {
-	if err == nil && !is {
-		return "", 0, errConflict // another client was faster, and may have admitted it
+func factsOf(ctx context.Context, conn *sql.Conn, s *session) (f admit.Facts, err error) {
+	if _, err := s.read(ctx, conn, 0); err != nil { // refuses what must not be written to
+		return f, err
 	}
-	return "", 0, err
+	m, now, err := readMeta(ctx, conn, s)
+	if err != nil {
+		return f, err
+	}
+	used, err := usedStripes(ctx, conn)
+	if err != nil {
+		return f, err
+	}
+	f = m.facts(s, now)
+	f.Recorded, f.State = f.Recorded || used > 0, state{m.version, s.place()}
+	return f, nil
 }
 
-// allNew reports whether all others of a group are as new as a server with this self: they
-// answer and have nothing recorded, or were admitted as such, when this one was as well.
-func allNew(self rebuilding.Self, others []*node.Registers) bool {
-	return !slices.ContainsFunc(others, func(r *node.Registers) bool {
-		return r == nil || r.Admitted && !slices.Contains(r.Empty, self.Memory) || !r.Admitted && (r.MaxTTL != 0 || len(r.Tokens) > 0)
+// Note implements admit.Store. The leases go in the same step.
+func (n store) Note(ctx context.Context, f admit.Facts) (bool, error) {
+	return n.change(ctx, f, true, func(m *meta, s *session, now time.Duration) (meta, string) { return m.noted(s, f.Cause, now) })
+}
+
+// Mark implements admit.Store. The leases go in the same step, unless none was lost.
+func (n store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
+	return n.change(ctx, f, !f.Kept, func(m *meta, s *session, _ time.Duration) (meta, string) {
+		return m.marked(s, own, empty, f.Kept), sameOut
 	})
 }
 
-// raise makes the registers at least those of tokens, by stripe, in one statement: the
-// rows are there, so that it inserts none.
-func raise(ctx context.Context, conn *sql.Conn, tokens map[int]fence.Token) error {
-	if len(tokens) == 0 {
-		return nil
+// change writes the row of a server that is still what the facts say.
+func (n store) change(ctx context.Context, f admit.Facts, forget bool, to func(m *meta, s *session, now time.Duration) (meta, string)) (bool, error) {
+	conn, s, err := n.freshConn(ctx)
+	if err != nil {
+		return false, explained(err)
 	}
+	defer conn.Close()
+	m, now, err := readMeta(ctx, conn, s)
+	if err != nil || f.State != (state{m.version, s.place()}) {
+		return false, explained(err)
+	}
+	after, out := to(m, s, now)
+	is, err := m.write(ctx, conn, s, after, out, forget)
+	return is, explained(err)
+}
+
+// Raise implements admit.Store, with one statement. The rows are there, so that it inserts none.
+func (n store) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.Token) error {
 	var rows strings.Builder
-	for stripe, token := range tokens {
+	for _, stripe := range slices.Sorted(maps.Keys(tokens)) { // two clients that lock rows in one order do not deadlock
+		token := tokens[stripe]
 		if stripe < 0 || stripe >= node.Stripes || token > fence.MaxToken {
 			return fmt.Errorf("another node has the register %d for stripe %d, which is none", uint64(token), stripe)
 		}
@@ -322,7 +221,12 @@ func raise(ctx context.Context, conn *sql.Conn, tokens map[int]fence.Token) erro
 		}
 		fmt.Fprintf(&rows, "(%d,%d,%d,0,x'',x'',x'')", stripe, random(), uint64(token))
 	}
-	_, err := conn.ExecContext(ctx, `INSERT INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices) VALUES `+rows.String()+
+	conn, _, err := n.conn(ctx)
+	if err != nil {
+		return explained(err)
+	}
+	defer conn.Close()
+	_, err = conn.ExecContext(ctx, `INSERT INTO fenlock_stripes (stripe, version, token, turns, leases, waiters, notices) VALUES `+rows.String()+
 		` ON DUPLICATE KEY UPDATE version = VALUES(version), token = GREATEST(token, VALUES(token))`)
-	return err
+	return explained(err)
 }

@@ -5,11 +5,11 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -23,18 +23,19 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	if err := rule.CheckShared(r); err != nil {
 		return node.Answer{}, n.fail(r.Op.String(), err)
 	}
-	if facts := n.facts.Load(); facts != nil && facts.maxTTL() != 0 && r.TTL > facts.maxTTL() && (r.Op == node.Acquire || r.Op == node.Extend) {
-		return node.Answer{}, n.fail(r.Op.String(), node.NotSent(misconfigured("the group's longest lease is %v, and a longer one, of %v, was asked for", facts.maxTTL(), r.TTL)))
+	if facts := n.facts.Load(); facts != nil && (r.Op == node.Acquire || r.Op == node.Extend) {
+		if longest := facts.terms().MaxTTL; longest > 0 && r.TTL > longest {
+			return node.Answer{}, n.fail(r.Op.String(), node.NotSent(engine.Misconfiguredf("the group's longest lease is %v, and a longer one, of %v, was asked for", longest, r.TTL)))
+		}
 	}
-	if n.life.Err() != nil {
-		return node.Answer{}, n.fail(r.Op.String(), node.NotSent(errClosed))
+	until, over, err := n.life.Request(ctx)
+	if err != nil {
+		return node.Answer{}, n.fail(r.Op.String(), err)
 	}
-	until, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(n.life, cancel)()
+	defer over()
 	a, err := n.serve(until, r)
 	if err != nil {
-		return node.Answer{}, n.fail(r.Op.String(), contextual(ctx, n.life, err))
+		return node.Answer{}, n.fail(r.Op.String(), engine.Contextual(err, ctx, n.life))
 	}
 	n.heardOf(r, a)
 	return a, nil
@@ -47,7 +48,7 @@ const mostBroken = 3
 // statement that may have been executed.
 func (n *Node) serve(ctx context.Context, r node.Request) (node.Answer, error) {
 	number := node.Stripe(r.Name)
-	leave, err := n.turns.take(ctx, number)
+	leave, err := n.turns.Take(ctx, number)
 	if err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
@@ -63,7 +64,7 @@ func (n *Node) serve(ctx context.Context, r node.Request) (node.Answer, error) {
 		switch {
 		case err == nil:
 			return a, nil
-		case ctx.Err() != nil || n.life.Err() != nil:
+		case ctx.Err() != nil:
 			return a, err
 		case errors.Is(err, errConflict):
 		case errors.Is(err, node.ErrNotSent) && isBroken(err) && broken < mostBroken:
@@ -86,13 +87,23 @@ func (n *Node) serve(ctx context.Context, r node.Request) (node.Answer, error) {
 var errConflict = errors.New("another client has changed the row")
 
 // conn returns a connection and what is known of its server.
-func (n *Node) conn(ctx context.Context) (*sql.Conn, *session, error) {
+func (n *Node) conn(ctx context.Context) (*sql.Conn, *session, error) { return n.connect(ctx, false) }
+
+// freshConn is conn, after a new look at the server.
+func (n *Node) freshConn(ctx context.Context) (*sql.Conn, *session, error) {
+	return n.connect(ctx, true)
+}
+
+func (n *Node) connect(ctx context.Context, fresh bool) (*sql.Conn, *session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(n.patience, cancel)()
 	conn, err := n.db.Conn(ctx)
 	if err != nil {
 		return nil, nil, err
+	}
+	if fresh {
+		n.sessions.forget(conn)
 	}
 	s, err := n.session(ctx, conn)
 	if err != nil {
@@ -110,22 +121,26 @@ func (n *Node) try(ctx context.Context, number int, r node.Request) (node.Answer
 	defer func() { conn.Close() }()
 	before, err := s.read(ctx, conn, number)
 	if err != nil {
+		if _, permanent := advice(err); permanent || errors.Is(err, node.ErrMisconfigured) {
+			n.sessions.forgetAll() // what a person mends may be other tables, or another server's
+		}
 		return node.Answer{}, node.NotSent(err)
 	}
 	admitted, err := n.admitted(ctx, conn, s, before)
-	if err != nil && r.Op != node.Release {
+	// A release promises nothing: a server that is out may carry it out. Another server may not.
+	if err != nil && (r.Op != node.Release || errors.Is(err, errMoved) || errors.Is(err, errShared)) {
 		return node.Answer{}, node.NotSent(err)
 	}
 	if !admitted && r.Op != node.Release {
-		conn.Close() // whoever asks other nodes must not keep a connection
-		detail, err := n.admit(ctx, s)
-		if err == nil && detail == "" {
+		conn.Close() // other nodes are asked without one
+		why, err := n.admission.Admit(ctx)
+		if err == nil && why == (node.Absence{}) {
 			err = errConflict // begin again
 		}
 		if err != nil {
 			return node.Answer{}, node.NotSent(err)
 		}
-		return node.Answer{Status: node.Rejoining, Detail: detail}, nil
+		return node.Answer{Status: node.Rejoining, Absence: why}, nil
 	}
 	w := written{before.stripe, s, before.now, time.Now()}
 	a, err := n.decide(ctx, conn, w, before.now, r)
@@ -182,7 +197,7 @@ func (n *Node) decide(ctx context.Context, conn *sql.Conn, w written, now time.D
 	if n.beforeWrite != nil {
 		n.beforeWrite()
 	}
-	is, err := w.stripe.write(ctx, conn, after)
+	is, err := w.stripe.write(ctx, conn, after, w.server.here(n.facts.Load()))
 	if err != nil {
 		return node.Answer{}, unwritten(err)
 	}
@@ -198,20 +213,4 @@ func (n *Node) decide(ctx context.Context, conn *sql.Conn, w written, now time.D
 func isBroken(err error) bool {
 	var refused *mysqlError
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, errInvalidConn) || !errors.As(err, &refused) && isNetwork(err)
-}
-
-// contextual has the error of a request match the end of its context, or of the node.
-func contextual(ctx, life context.Context, err error) error {
-	cause := ctx.Err()
-	if cause == nil && life.Err() != nil {
-		cause = errClosed
-	}
-	if cause == nil || errors.Is(err, cause) {
-		return err
-	}
-	joined := fmt.Errorf("%w: %w", cause, err)
-	if errors.Is(err, node.ErrNotSent) {
-		return node.NotSent(joined)
-	}
-	return joined
 }

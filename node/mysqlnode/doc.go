@@ -13,14 +13,17 @@
 //   - There is nothing to deadlock with, and no isolation level that matters.
 //   - A statement that is carried out twice, or late, finds another version and does nothing.
 //
-// The time is the server's, read with the row. Whoever writes has read before, so a clock
+// The time is the server's, read with the row. A client that writes has read before, so a clock
 // that is read too early makes leases shorter, and none longer.
 //
 // Every answer that grants something was written, also where nothing had to change: that
 // the version was still the same proves that what was read was not an old copy.
 //
-// fenlock_meta has what the clients of a group agree on, and which run of which server is
-// admitted (admission.go, node.Rejoiner). fenlock_listeners has who can be notified: a
+// fenlock_meta has what the clients of a group agree on, and the mark: which run of which server is
+// admitted, and with which tables (meta.go). Package admit decides with it (admission.go). An operation
+// compares the mark with what the server is. Its write compares two things more: that it is
+// the same server, and that no note or mark came in between, since each of them gives every stripe another
+// version. fenlock_listeners has who can be notified: a
 // process that waits keeps a connection, on which it asks (listen.go).
 //
 // GET_LOCK is not used: it is not replicated in a Galera cluster, and needs a connection

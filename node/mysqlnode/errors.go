@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // mysqlError is what a server refuses a statement with.
@@ -67,7 +68,9 @@ func advice(err error) (text string, permanent bool) {
 		return runMigrate, true
 	case 1054:
 		return "a table of this name is not fenlock's, or is of another version; " + runMigrate, true
-	case 1290, 1792, 1836, 1874:
+	case 1792:
+		return "the connections of the pool are for reading only (transaction_read_only or tx_read_only in the DSN, or on the server): turn that off", true
+	case 1290, 1836, 1874:
 		return "the server is read-only: it is a replica, or a primary that is being replaced; name the primary", true
 	case 1040, 1203, 1226:
 		return "the server has no connection left: raise max_connections (or max_user_connections), or use a smaller pool", false
@@ -110,10 +113,14 @@ func isNetwork(err error) bool {
 	return errors.As(err, &of) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// permanent reports whether waiting does not mend an error.
-func permanent(err error) bool {
-	_, is := advice(err)
-	return is || node.Permanent(err)
+// explained says what can be done about an error, and has it match node.ErrMisconfigured if
+// waiting does not help.
+func explained(err error) error {
+	text, permanent := advice(err)
+	if err != nil && strings.Contains(err.Error(), text) {
+		text = ""
+	}
+	return engine.Explain(err, text, permanent)
 }
 
 // fail names the node in an error, and says what can be done about it.
@@ -121,22 +128,5 @@ func (n *Node) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	text, permanent := advice(err)
-	if text != "" && strings.Contains(err.Error(), text) {
-		text = ""
-	}
-	if text != "" {
-		text = " (" + text + ")"
-	}
-	format := "mysql %s: %s: %w%s"
-	args := []any{n.name, op, err, text}
-	if permanent && !errors.Is(err, node.ErrMisconfigured) {
-		format, args = "mysql %s: %s: %w: %w%s", []any{n.name, op, node.ErrMisconfigured, err, text}
-	}
-	return fmt.Errorf(format, args...)
-}
-
-// invalid returns an error that matches node.ErrInvalid.
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: mysqlnode: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
+	return engine.Named("mysql "+n.name, op, explained(err))
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // examineReads is how often the server is asked, to find the shortest round trip.
@@ -19,7 +19,7 @@ const examineReads = 3
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
 	e := node.Examination{Product: "MySQL", Member: n.name}
 	err := n.examine(ctx, look, &e)
-	return e, n.fail("examine", contextual(ctx, n.life, err))
+	return e, n.fail("examine", engine.Contextual(err, ctx, n.life))
 }
 
 func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) error {
@@ -35,11 +35,11 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 	if s.mariadb {
 		e.Product = "MariaDB"
 	}
-	e.Version, e.Server, e.Uptime = s.version, s.identity, s.now-time.Duration(s.started)*time.Second
+	e.Version, e.Uptime = s.version, s.now-time.Duration(s.started)*time.Second
 	if host, _, err := net.SplitHostPort(n.name); err == nil {
 		e.Address = host
 	}
-	set, err := pairs(ctx, conn, `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'max_connections', 'max_user_connections', 'binlog_format', 'wsrep_on')`)
+	set, err := pairs(ctx, conn, `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'max_connections')`)
 	if err != nil {
 		return err
 	}
@@ -58,28 +58,11 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 		}
 	}
 	e.Findings = findings(s, set)
-	r, err := s.read(ctx, conn, 0)
+	f, err := factsOf(ctx, conn, s)
 	if err != nil {
 		return err
 	}
-	m, now, err := readMeta(ctx, conn)
-	if err != nil {
-		return err
-	}
-	if r.identity != s.identity {
-		_, err := n.admitted(ctx, conn, s, r)
-		return err
-	}
-	e.MaxTTL, e.Members, e.Empty, e.Memory, e.Untouched = m.maxTTL(), sorted(m.Members), m.Empty, m.Memory, true
-	v, left, why := m.decide(s, now, of.MaxTTL)
-	switch v {
-	case vote, goOn:
-		e.Admitted = true
-	case observe:
-		e.Why, e.Wait, e.Rebuild, e.Memory = "it is another server than the one that was used", max(of.MaxTTL, m.maxTTL()), true, m.lost(s)
-	default:
-		e.Why, e.Wait, e.Rebuild, e.Memory = why, left, true, m.lost(s)
-	}
+	f.Examine(e, of.MaxTTL)
 	if !of.Thorough {
 		return nil
 	}
@@ -137,9 +120,6 @@ func findings(s *session, set map[string]string) (found []node.Finding) {
 	if n, err := strconv.Atoi(set["max_connections"]); err == nil && n < fewConnections {
 		found = append(found, node.Found("connections", node.Warning, "The server takes %d connections. Each process keeps one while it waits for a lock.", n).
 			Do("Raise max_connections."))
-	}
-	if strings.EqualFold(set["binlog_format"], "STATEMENT") && !s.mariadb {
-		found = append(found, node.Found("binlog-format", node.Note, "The binary log has statements, not rows. The statements of fenlock may be repeated on a replica; those of others may not."))
 	}
 	return found
 }

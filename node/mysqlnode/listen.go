@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -24,9 +24,8 @@ import (
 // (KILL QUERY could end a statement that sleeps on the server. But two of them at once that
 // mean one sleeper keep MariaDB 10.11 from answering anybody for two seconds or more.)
 const (
-	overlap   = time.Second      // by how much notices may be late: they carry the time at which their row was read
-	rewrite   = 10 * time.Minute // how often a listener says that it is there
-	forgotten = time.Hour        // a listener that has not said so is none
+	overlap = time.Second      // by how much notices may be late: they carry the time at which their row was read
+	rewrite = 20 * time.Second // how often a listener says that it is there, and removes those that are gone
 
 	// How long a connection that failed is not tried again: twice as long after each
 	// failure, give or take a quarter.
@@ -46,19 +45,17 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1), told: make(map[notice]bool)}
 	l.line.changed = make(chan struct{}, 1)
 	n.mu.Lock()
-	if n.closed {
-		n.mu.Unlock()
-		return n.fail("listen", errClosed)
-	}
 	if n.lines == nil {
 		n.lines = make(map[string]*line)
 	}
 	n.lines[client] = &l.line
-	n.work.Go(l.run)
 	n.mu.Unlock()
+	if err := n.life.Spawn(l.run); err != nil {
+		return n.fail("listen", err)
+	}
 	select {
 	case err := <-l.first:
-		return n.fail("listen", contextual(ctx, n.life, err))
+		return n.fail("listen", engine.Contextual(err, ctx, n.life))
 	case <-ctx.Done():
 		return n.fail("listen", ctx.Err())
 	}
@@ -91,13 +88,14 @@ type listener struct {
 	first  chan error // how the first try went
 	begun  bool       // it went
 
+	steady steady          // for how long it has said in time that it is there
 	told   map[notice]bool // what was told lately
 	newest time.Duration   // of the notices that were seen
 }
 
 // run listens, again and again, until the node is closed.
 func (l *listener) run() {
-	ctx, wait := l.node.life, minRelisten
+	ctx, wait := l.node.life.Life(), minRelisten
 	for ctx.Err() == nil {
 		listened, err := l.listen(ctx)
 		if listened {
@@ -110,7 +108,7 @@ func (l *listener) run() {
 		}
 		wait = min(2*wait, maxRelisten)
 	}
-	l.answer(errClosed)
+	l.answer(engine.ErrClosed)
 }
 
 // answer gives Listen its answer, unless it has one.
@@ -194,7 +192,7 @@ func (l *listener) listen(ctx context.Context) (listened bool, err error) {
 		if err := l.look(ctx, conn); err != nil {
 			return true, err
 		}
-		timer := time.NewTimer(l.line.pause())
+		timer := time.NewTimer(min(l.line.pause(), l.rewrite()))
 		select {
 		case <-timer.C:
 		case <-l.line.changed:
@@ -203,7 +201,7 @@ func (l *listener) listen(ctx context.Context) (listened bool, err error) {
 			timer.Stop()
 			return true, ctx.Err()
 		}
-		if time.Since(said) > rewrite {
+		if time.Since(said) > l.rewrite() {
 			if _, err := l.register(ctx, conn, s, id); err != nil {
 				return true, err
 			}
@@ -214,7 +212,10 @@ func (l *listener) listen(ctx context.Context) (listened bool, err error) {
 
 func (l *listener) silence() time.Duration { return cmp.Or(l.node.silence, longestSilence) }
 
-// register records that the waiters of the client can be told, and returns the time.
+func (l *listener) rewrite() time.Duration { return cmp.Or(l.node.rewrite, rewrite) }
+
+// register records that the waiters of the client can be told, removes the records of clients
+// that are gone, and returns the time.
 func (l *listener) register(ctx context.Context, conn *sql.Conn, s *session, id int64) (now time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, l.silence())
 	defer cancel()
@@ -230,8 +231,11 @@ func (l *listener) register(ctx context.Context, conn *sql.Conn, s *session, id 
 	if err != nil {
 		return 0, err
 	}
-	_, err = conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE seen < %d LIMIT 1000`, (now-forgotten).Microseconds()))
-	return now, err
+	silent := mostSilent
+	if l.steady.said(now, l.rewrite()) > missed*l.rewrite() {
+		silent = missed * l.rewrite()
+	}
+	return now, s.forget(ctx, conn, now, silent)
 }
 
 // unregisterTimeout bounds the good-bye of a listener.
@@ -305,26 +309,4 @@ func (l *listener) look(ctx context.Context, conn *sql.Conn) error {
 		l.notify(n.waiter)
 	}
 	return nil
-}
-
-// reach reports whether somebody listens for a waiter. Of another user, or on another
-// member of a cluster, it is not known whether it is still there; then it is believed.
-func (s *session) reach(ctx context.Context, conn *sql.Conn, waiter string) (bool, error) {
-	client, _, _ := strings.Cut(waiter, ":")
-	var sameServer, sameRun, sameUser bool
-	var connection sql.NullInt64
-	err := conn.QueryRowContext(ctx, fmt.Sprintf(`SELECT l.server = %s, l.started = %d, l.account = CURRENT_USER(), p.ID
-		FROM fenlock_listeners AS l LEFT JOIN information_schema.PROCESSLIST AS p ON p.ID = l.connection WHERE l.client = %s`,
-		literal([]byte(s.identity)), s.started, literal([]byte(client)))).Scan(&sameServer, &sameRun, &sameUser, &connection)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return false, nil
-	case err != nil:
-		return false, err
-	case !sameServer:
-		return true, nil
-	case !sameRun && !s.galera:
-		return false, nil
-	}
-	return connection.Valid || !sameUser, nil
 }

@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"math"
 	"time"
 
-	"github.com/fenlock/fenlock/node/rule"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // format is the version of the tables and of what is in them. A program that finds
@@ -20,68 +21,57 @@ const format = 1
 // meta is the row of fenlock_meta: what the clients of the group agree on, and which run
 // of which server may vote.
 type meta struct {
-	version int64         // random: another one after each write
-	made    time.Duration // when the tables were made, on the server's clock
+	version int64 // random: another one after each write; 0: nothing was written since Migrate
+	// out is when the tables were made, or from when on they had no mark: on the server's clock.
+	out time.Duration
 
 	Milliseconds int64  `json:"max_ttl_ms,omitempty"` // MaxTTL
-	Members      string `json:"members,omitempty"`
+	Members      string `json:"members,omitempty"`    // sorted
 
-	// Server and Started are what was admitted; Server is "" if nothing was.
-	Server   string   `json:"server,omitempty"`
-	Started  int64    `json:"started,omitempty"`  // see session
-	Volatile string   `json:"volatile,omitempty"` // why a crash of it may lose something
-	Memory   string   `json:"memory,omitempty"`   // another one after each loss
-	Empty    []string `json:"empty,omitempty"`    // as in node.Registers
-
-	// Noticed is a server that is not admitted, and Since is when that was seen first, in
-	// microseconds of its clock.
+	// Server is what was admitted, "" if nothing is; Noticed is what was found to be out since then.
+	// There is one of both at most. Tables and Started are that one's.
+	Server  string `json:"server,omitempty"`
 	Noticed string `json:"noticed,omitempty"`
-	Since   int64  `json:"since,omitempty"`
+	Tables  string `json:"tables,omitempty"`
+	Started int64  `json:"started,omitempty"` // see session
+	Cause   string `json:"cause,omitempty"`   // of Noticed: a key of causes
+
+	Volatile string   `json:"volatile,omitempty"` // why a crash of Server may lose something
+	Memory   string   `json:"memory,omitempty"`   // random: another one after each loss
+	Empty    []string `json:"empty,omitempty"`    // as in node.Registers
 }
 
-func (m *meta) maxTTL() time.Duration { return time.Duration(m.Milliseconds) * time.Millisecond }
+// causes are what is recorded of why a server is out. Without a word it was never used.
+var causes = map[string]node.Cause{"": node.Unused, "restarted": node.Restarted, "replaced": node.Replaced}
 
-// anyMembers is the record where clients name the nodes in different ways, and the
-// operator answers for it.
-const anyMembers = "*"
-
-// check returns why a client of a group must not use this node, or nil. With another
-// MaxTTL it would let a server vote before the leases have ended that this has forgotten;
-// with other nodes, two majorities need have no node in common.
-func (m *meta) check(maxTTL time.Duration, members string) error {
-	switch {
-	case m.Milliseconds != 0 && m.maxTTL() != maxTTL:
-		return misconfigured("the group's MaxTTL is %v, as recorded in fenlock_meta, and this client's is %v: all clients must agree", m.maxTTL(), maxTTL)
-	case m.Members != "" && m.Members != anyMembers && !slices.Equal(sorted(m.Members), sorted(members)):
-		return misconfigured("this node belongs to another group of nodes than this client names, %s (the group is %s): all clients must name the same ones, in the same way",
-			strings.Join(sorted(members), ", "), strings.Join(sorted(m.Members), ", "))
-	}
-	return nil
+func (m *meta) terms() admit.Terms {
+	return admit.Terms{MaxTTL: time.Duration(m.Milliseconds) * time.Millisecond, Members: m.Members}
 }
-
-func sorted(members string) []string { return slices.Sorted(strings.FieldsSeq(members)) }
 
 // readMeta reads the row, and the server's clock with it.
-func readMeta(ctx context.Context, conn *sql.Conn) (m *meta, now time.Duration, err error) {
+func readMeta(ctx context.Context, conn *sql.Conn, s *session) (m *meta, now time.Duration, err error) {
 	for range 3 {
 		m = &meta{}
-		var found, made int64
+		var found, out int64
 		var facts []byte
 		var at reading
-		err = conn.QueryRowContext(ctx, `SELECT format, version, made, facts, `+clock+` FROM fenlock_meta WHERE id = 1`).
-			Scan(&found, &m.version, &made, &facts, &at.began, &at.since)
+		var here bool
+		err = conn.QueryRowContext(ctx, `SELECT format, version, made, facts, `+clock+`, `+s.same+` FROM fenlock_meta WHERE id = 1`).
+			Scan(&found, &m.version, &out, &facts, &at.began, &at.since, &here)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return nil, 0, misconfigured("the table fenlock_meta is empty: %s", runMigrate)
+			return nil, 0, engine.Misconfiguredf("the table fenlock_meta is empty: %s", runMigrate)
 		case err != nil:
 			return nil, 0, err
 		case found != format:
-			return nil, 0, misconfigured("the tables have the format %d, and this program knows format %d: use one version of fenlock", found, format)
+			return nil, 0, engine.Misconfiguredf("the tables have the format %d, and this program knows format %d: use one version of fenlock", found, format)
+		case !here:
+			return nil, 0, errMoved
 		}
 		if err := json.Unmarshal(facts, m); err != nil {
-			return nil, 0, misconfigured("the row of fenlock_meta was changed by something that is not fenlock: its facts cannot be read (%v)", err)
+			return nil, 0, engine.Misconfiguredf("the row of fenlock_meta was changed by something that is not fenlock: its facts cannot be read (%v)", err)
 		}
-		m.made = time.Duration(made) * time.Microsecond
+		m.out = time.Duration(out) * time.Microsecond
 		var ok bool
 		if now, ok = at.time(); ok {
 			return m, now, nil
@@ -94,110 +84,126 @@ func readMeta(ctx context.Context, conn *sql.Conn) (m *meta, now time.Duration, 
 }
 
 // write writes the facts if nobody else has since they were read, and reports whether it
-// did.
-func (m *meta) write(ctx context.Context, conn *sql.Conn, after *meta) (is bool, err error) {
+// did. What else is set is SQL.
+//
+// Forget has every lease removed in the same statement, and gives every stripe another version: what a
+// client has read before, it cannot write any more. It is one statement because a transaction of several would
+// keep all rows locked for as long as a client is paused in the middle.
+func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta, out string, forget bool) (is bool, err error) {
 	facts, err := json.Marshal(after)
 	if err != nil {
 		return false, err
 	}
-	after.version = random()
-	result, err := conn.ExecContext(ctx, fmt.Sprintf(`UPDATE fenlock_meta SET version = %d, facts = %s WHERE id = 1 AND version = %d`,
-		after.version, literal(facts), m.version))
+	tables, more := `fenlock_meta AS m`, ``
+	if forget {
+		tables = `fenlock_meta AS m JOIN fenlock_stripes AS s`
+		more = fmt.Sprintf(`, s.leases = x'', s.version = (s.version ^ %d) & %d`, random()|1, math.MaxInt64) // also of one below zero
+	}
+	result, err := conn.ExecContext(ctx, s.with(`sql_safe_updates=0`, `UPDATE`, fmt.Sprintf(`%s SET m.version = %d, m.facts = %s, m.made = %s%s WHERE m.id = 1 AND m.version = %d AND %s`,
+		tables, random()|1, literal(facts), out, more, m.version, s.here(m))))
 	if err != nil {
 		return false, err
 	}
 	rows, err := result.RowsAffected()
-	return rows == 1, err
+	return rows > 0, err
 }
 
-// verdict is what is to be done with a server that is not admitted. It is decided without
-// I/O.
-type verdict uint8
-
-const (
-	vote    verdict = iota // it is admitted
-	goOn                   // it is the server that was, and has lost nothing: record its new run
-	wait                   // leases that it may have forgotten may still be held
-	observe                // it has been seen for the first time: record that
-	rebuild                // they have ended: read the registers of the others
-)
-
-// decide returns the verdict on a server at now, in a group with this longest lease, for
-// wait how long that takes still, and why.
-func (m *meta) decide(s *session, now, maxTTL time.Duration) (v verdict, left time.Duration, why string) {
-	quarantine := max(maxTTL, m.maxTTL())
-	quarantine += rule.Drift(quarantine)
-	ago := func(since time.Duration) (verdict, time.Duration) {
-		if since > now+time.Second { // see begun
-			// The clock was set back. The wait is begun anew: it would last until the clock is there again.
-			if since = time.Duration(m.Since) * time.Microsecond; m.Noticed != s.identity || since > now {
-				return observe, 0
-			}
-		}
-		if left := quarantine - (now - since); left > 0 {
-			return wait, min(left, quarantine)
-		}
-		return rebuild, 0
-	}
-	begun := time.Duration(s.started)*time.Second + time.Second // rounded down
-	switch {
-	case m.Server == "":
-		if v, left = ago(m.made); v != wait && s.volatile != "" {
-			// A crash may have cost the record of the first admission, and leases with it.
-			v, left = ago(begun)
-		}
-		return v, left, "its tables are new, or were emptied, and who used older ones may still hold locks"
-	case m.Server == s.identity && (s.galera || m.Started == s.started):
-		if s.galera && s.volatile != "" { // if all members have crashed, this one was started a short time ago
-			if v, left = ago(begun); v == wait {
-				return v, left, "it was started a short time ago and may have forgotten leases (" + s.volatile + ")"
-			}
-		}
-		return vote, 0, ""
-	case m.Server == s.identity && m.Volatile == "":
-		return goOn, 0, ""
-	case m.Server == s.identity:
-		v, left = ago(begun)
-		return v, left, "it was started a short time ago and may have forgotten leases (" + m.Volatile + ")"
-	case m.Noticed != s.identity:
-		return observe, 0, ""
-	}
-	v, left = ago(time.Duration(m.Since) * time.Microsecond)
-	return v, left, "it is another server than the one that was used (a replica that was promoted, or a backup on another machine), and may lack the newest leases"
-}
-
-// memory names what a server remembers that is not admitted: another one after each loss.
-func (m *meta) lost(s *session) string {
-	return fmt.Sprintf("%s since %d, after %s", s.identity, s.started, m.Memory)
-}
+// sameOut leaves the time as it is since when the server is out.
+const sameOut = `m.made`
 
 // corrected returns the facts of a server that may vote where they say something that is
-// not so any more, or nil.
-func (m *meta) corrected(s *session) *meta {
-	after := *m
-	if s.volatile != "" && m.Volatile == "" {
+// not so any more, and false if they do not.
+func (m *meta) corrected(s *session) (after meta, differs bool) {
+	after = *m
+	if m.Volatile == "" {
 		after.Volatile = s.volatile // what is committed from now on may be lost
 	}
-	// What was noticed of another server ends here: this one grants locks again. When the
-	// other one comes back it lacks those, and its wait begins anew.
-	after.Noticed, after.Since = "", 0
-	if after.Volatile == m.Volatile && m.Noticed == "" {
-		return nil
-	}
-	return &after
+	return after, after.Volatile != m.Volatile
 }
 
-// admittedAs returns the facts of a server that is admitted.
-func (m *meta) admittedAs(s *session, maxTTL time.Duration, members string, empty []string) *meta {
-	after := *m
-	after.Server, after.Started, after.Volatile = s.identity, s.started, s.volatile
-	after.Memory, after.Empty = fmt.Sprintf("%016x", random()), empty
-	after.Noticed, after.Since = "", 0
-	if after.Milliseconds == 0 {
-		after.Milliseconds = maxTTL.Milliseconds()
+// of reports whether the row is of a server and its tables, in this run of it or another one.
+func (m *meta) of(s *session) bool { return m.Server+m.Noticed == s.identity && m.Tables == s.tables }
+
+// facts returns what the row says of a server at now. It does no I/O.
+//
+// A mark is of a run of a server, and of the tables in which it was made. It is of what the store is now as
+// long as all of these are the same. In another run nothing was lost if the server has kept what it has
+// committed. A run that may lose something is not marked at once all the same: it may lose that mark with
+// the leases after it, and then the mark of before would say to the next run that nothing was lost.
+func (m *meta) facts(s *session, now time.Duration) admit.Facts {
+	f := admit.Facts{Server: s.identity, Terms: m.terms(), Recorded: m.version != 0, Untouched: true, Cause: node.Replaced}
+	same, begun := m.of(s), s.begun()
+	run := same && (s.galera || m.Started == s.started)
+	switch {
+	case m.Server != "":
+		f.Marked, f.Votes, f.Kept = true, run, same && !run && m.Volatile == "" && s.volatile == ""
+		if same {
+			f.Cause = node.Restarted
+		}
+		if run && s.galera && s.volatile != "" && now-begun < admit.Quarantine(f.Terms.MaxTTL) {
+			// If all members have crashed, this one was started a short time ago. Nothing is noted, since
+			// the mark is that of the other members too.
+			f.Votes, f.Marked, f.Counted, f.Out = false, false, true, max(now-begun, 0)
+		}
+	case m.Noticed != "":
+		f.Counted, f.Out = run && m.out <= now+clockSlack, max(now-m.out, 0)
+		if same {
+			f.Cause = causes[m.Cause]
+		}
+	default:
+		// A crash may have cost the record of the first admission, and leases with it; and the tables
+		// may have been copied since they were made.
+		since := max(m.out, begun, s.made)
+		f.Counted, f.Cause, f.Out = since <= now+clockSlack, node.Unused, max(now-since, 0)
 	}
-	if after.Members == "" {
-		after.Members = members
+	if f.Votes || f.Kept {
+		f.Memory, f.Empty = m.Memory, m.Empty
+	} else {
+		f.Memory = m.lost(s)
 	}
-	return &after
+	return f
+}
+
+// clockSlack is how much later than now a time may be that was rounded up to the second. What is later
+// still is of a clock that was set back.
+const clockSlack = time.Second
+
+// lost names what a server remembers that is not admitted: another one after each loss, each start and
+// each note.
+func (m *meta) lost(s *session) string {
+	return fmt.Sprintf("%s, out since %d, after %s", s.place(), m.out.Microseconds(), m.Memory)
+}
+
+// noted returns the facts of a server that is out at now, and since when: by its own clock, as SQL.
+func (m *meta) noted(s *session, cause node.Cause, now time.Duration) (after meta, out string) {
+	after = meta{Milliseconds: m.Milliseconds, Members: m.Members, Noticed: s.identity, Tables: s.tables, Started: s.started}
+	after.Memory = fmt.Sprintf("%016x", random())
+	for word, is := range causes {
+		if is == cause {
+			after.Cause = word
+		}
+	}
+	// Without a mark nothing is granted. With one that may be lost, no client takes one run for another
+	// (session.here). So every lease is older than this run.
+	older := m.Server == "" || m.Volatile != ""
+	if begun := s.begun(); m.of(s) && older && !s.galera && m.Started != s.started && begun <= now {
+		return after, fmt.Sprint(begun.Microseconds())
+	}
+	return after, clockBegan
+}
+
+// marked returns the facts of a server that is admitted.
+func (m *meta) marked(s *session, own admit.Terms, empty []string, kept bool) meta {
+	after := meta{Milliseconds: m.Milliseconds, Members: m.Members, Server: s.identity, Tables: s.tables, Started: s.started, Volatile: s.volatile}
+	after.Memory, after.Empty = m.Memory, empty
+	if !kept {
+		after.Memory = fmt.Sprintf("%016x", random())
+	}
+	if m.Milliseconds == 0 {
+		after.Milliseconds = own.MaxTTL.Milliseconds()
+	}
+	if m.Members == "" {
+		after.Members = own.Members
+	}
+	return after
 }

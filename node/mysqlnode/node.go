@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"encoding/binary"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +12,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // Node is one MySQL or MariaDB primary. It implements node.Node, node.Queuer,
@@ -23,24 +24,23 @@ type Node struct {
 	db   *sql.DB
 	own  bool // Close closes db
 
-	sessions sessions
-	identity atomic.Pointer[string] // of the server, as it was looked at last
-	facts    atomic.Pointer[meta]   // as read last
-	group    group
-	turns    turns
-	recent   recent
+	location location
 
-	life     context.Context // until Close
-	end      context.CancelFunc
+	sessions  sessions
+	facts     atomic.Pointer[meta] // as read last
+	admission *admit.Admission
+	turns     engine.Turns
+	recent    recent
+
+	life     *engine.Lifetime
 	patience context.Context // until Finish
 	finish   context.CancelFunc
-	mu       sync.Mutex // for what follows
-	closed   bool
+	mu       sync.Mutex       // for what follows
 	lines    map[string]*line // by client: who listens here
 
-	beforeWrite func()         // for tests: nil
-	silence     time.Duration  // for tests: 0
-	work        sync.WaitGroup // the listeners
+	beforeWrite func()        // for tests: nil
+	silence     time.Duration // for tests: 0
+	rewrite     time.Duration // for tests: 0
 }
 
 var (
@@ -49,6 +49,7 @@ var (
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
+	_ node.Located  = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)
 )
 
@@ -79,14 +80,14 @@ func Open(rawURL string) (*Node, error) {
 	}
 	connector, err := mysql.NewConnector(s.config)
 	if err != nil {
-		return nil, invalid("the node's URL %s: %v", s.name, err)
+		return nil, engine.Invalidf("mysqlnode: the node's URL %s: %v", s.name, err)
 	}
 	db := sql.OpenDB(guarded{connector})
 	db.SetMaxOpenConns(mostConnections)
 	db.SetMaxIdleConns(mostConnections)
 	db.SetConnMaxIdleTime(idleConnection)
 	n := newNode(s.name, db)
-	n.own = true
+	n.own, n.location = true, location{s.config.Net, s.config.Addr, s.config.DBName, s.name, nil}
 	return n, nil
 }
 
@@ -103,18 +104,18 @@ func Open(rawURL string) (*Node, error) {
 // as not sent.
 func New(db *sql.DB, name string) (*Node, error) {
 	switch most := db.Stats().MaxOpenConnections; {
-	case !isName(name):
-		return nil, invalid("the name %q of the node is empty, has spaces or is *", name)
+	case !engine.IsMember(name):
+		return nil, engine.Invalidf("mysqlnode: the name %q of the node is empty, has spaces or is *", name)
 	case most == 1:
-		return nil, invalid("node %s: the pool has one connection (SetMaxOpenConns); at least two are needed, for one is kept while somebody waits for a lock", name)
+		return nil, engine.Invalidf("mysqlnode: node %s: the pool has one connection (SetMaxOpenConns); at least two are needed, the node keeps one while a client waits for a lock", name)
 	}
 	return newNode(name, db), nil
 }
 
 func newNode(name string, db *sql.DB) *Node {
-	n := &Node{name: name, db: db}
-	n.group.self = n
-	n.life, n.end = context.WithCancel(context.Background())
+	n := &Node{name: name, db: db, location: location{db: db}}
+	n.admission = admit.New(n, store{n}, admit.Pause)
+	n.life = engine.NewLifetime()
 	n.patience, n.finish = context.WithCancel(n.life)
 	return n
 }
@@ -128,9 +129,19 @@ func (n *Node) Member() string { return n.name }
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 
-// Finish implements node.Finisher: nobody waits any more for a connection, or for the
+// location is where a node's leases are, for all that a process knows.
+type location struct {
+	network, address, database, name string
+	db                               *sql.DB // nil, or the caller's
+}
+
+// Location implements node.Located.
+func (n *Node) Location() any { return n.location }
+
+// Finish implements node.Finisher: no operation waits any more for a connection, or for the
 // server to be admitted. What was sent goes on.
 func (n *Node) Finish() {
+	n.admission.Finish()
 	if n.sessions.none() {
 		n.finish()
 		return
@@ -148,18 +159,14 @@ const idleConnection = 5 * time.Minute
 // Close ends the listeners, and closes the connections that Open made. Requests under way
 // fail, with an unknown outcome; leases stay. A second Close does nothing.
 func (n *Node) Close() error {
-	n.mu.Lock()
-	n.closed = true
-	n.mu.Unlock()
-	n.end()
-	n.work.Wait()
-	if n.own {
+	first := n.life.End()
+	n.admission.Close()
+	n.life.Wait()
+	if first && n.own {
 		return n.fail("close", n.db.Close())
 	}
 	return nil
 }
-
-var errClosed = errors.New("the node is closed")
 
 // random returns a version that no row has had.
 func random() int64 {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // ours is the comment of the tables, by which they are told from others of the same name.
@@ -82,7 +83,7 @@ func (n *Node) Schema() string { return strings.Join(statements(), ";\n\n") + ";
 // that were there before. The same is done where some of the 4,096 rows of fenlock_stripes
 // had been deleted, and are made anew.
 func (n *Node) Migrate(ctx context.Context) error {
-	return n.fail("migrate", contextual(ctx, n.life, n.migrate(ctx)))
+	return n.fail("migrate", engine.Contextual(n.migrate(ctx), ctx, n.life))
 }
 
 func (n *Node) migrate(ctx context.Context) error {
@@ -139,24 +140,21 @@ func (n *Node) migrate(ctx context.Context) error {
 	return err
 }
 
-// existing returns the tables that are there, and refuses those that are not fenlock's.
+// existing returns the tables that are there, and refuses those that are not fenlock's. See also locate.
 func existing(ctx context.Context, conn *sql.Conn) (there []string, err error) {
-	rows, err := conn.QueryContext(ctx, `SELECT LOWER(TABLE_NAME), COALESCE(ENGINE, ''), COALESCE(TABLE_COMMENT, '') FROM information_schema.TABLES
+	rows, err := conn.QueryContext(ctx, `SELECT LOWER(TABLE_NAME), COALESCE(TABLE_COMMENT, '') FROM information_schema.TABLES
 		WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('fenlock_meta', 'fenlock_stripes', 'fenlock_listeners')`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var name, engine, comment string
-		if err := rows.Scan(&name, &engine, &comment); err != nil {
+		var name, comment string
+		if err := rows.Scan(&name, &comment); err != nil {
 			return nil, err
 		}
-		switch {
-		case !strings.HasPrefix(comment, "fenlock, format "):
-			return nil, misconfigured("the database has a table %s that is not fenlock's: use a database of its own for the locks", name)
-		case !strings.EqualFold(engine, "InnoDB"):
-			return nil, misconfigured("the table %s is kept by the engine %s: only InnoDB is known to keep what it has committed", name, engine)
+		if !strings.HasPrefix(comment, "fenlock, format ") {
+			return nil, engine.Misconfiguredf("the database has a table %s that is not fenlock's: use a database of its own for the locks", name)
 		}
 		there = append(there, name)
 	}
@@ -170,7 +168,7 @@ func checkFormat(ctx context.Context, conn *sql.Conn) error {
 		return err
 	}
 	if found.Valid && found.Int64 != format {
-		return misconfigured("the tables have the format %d, and this program knows format %d: use one version of fenlock", found.Int64, format)
+		return engine.Misconfiguredf("the tables have the format %d, and this program knows format %d: use one version of fenlock", found.Int64, format)
 	}
 	return nil
 }

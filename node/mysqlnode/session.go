@@ -13,7 +13,7 @@ import (
 	"time"
 	"weak"
 
-	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // session is what was found out about the server at the other end of a connection. A
@@ -21,9 +21,14 @@ import (
 type session struct {
 	mariadb  bool
 	version  string
-	uid      string // the variable of the server that has a number of its own; "" if there is none
-	identity string // see identityOf
-	started  int64  // when this run of it began, in seconds since 1970 on its clock; 0: it does not matter
+	uid      string        // the variable of the server that has a number of its own; "" if there is none
+	identity string        // see identityOf
+	database string        // that is used on it
+	tables   string        // the database, and when its tables came to be there, in seconds since 1970
+	made     time.Duration // the later one of these times
+	number   int64         // of the connection
+	same     string        // a condition: the server is that with the identity, and the database is the one that was used
+	started  int64         // when this run of it began, in seconds since 1970 on its clock; 0: it does not matter
 	now      time.Duration
 	volatile string // why a crash may lose what was committed, "" if it does not
 	flushing string // the settings that this depends on, and that can be changed while it runs
@@ -37,8 +42,9 @@ const flushing = `CONCAT_WS(' ', @@global.innodb_flush_log_at_trx_commit, @@glob
 // sessions are the connections that were looked at, by their addresses, as long as these
 // are theirs: the pool does not say which ones it has closed.
 type sessions struct {
-	mu   sync.Mutex
-	seen map[weak.Pointer[byte]]*session
+	mu       sync.Mutex
+	seen     map[weak.Pointer[byte]]*session
+	database string // that of the first one
 }
 
 // of returns what a connection is known by, and false if it cannot be told from another.
@@ -59,11 +65,33 @@ func (s *sessions) get(key weak.Pointer[byte]) *session {
 	return s.seen[key]
 }
 
-// forget forgets what was found out about a connection.
-func (s *sessions) forget(key weak.Pointer[byte]) {
+// forget has a connection looked at anew.
+func (s *sessions) forget(conn *sql.Conn) {
+	if key, is := s.of(conn); is {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.seen, key)
+	}
+}
+
+// forgetAll has every connection looked at anew.
+func (s *sessions) forgetAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.seen, key)
+	clear(s.seen)
+}
+
+// in refuses a connection that uses another database than the first one did: its tables are another node's.
+func (s *sessions) in(database string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.database == "" {
+		s.database = database
+	}
+	if s.database != database {
+		return engine.Misconfiguredf("a connection of the pool uses the database %q, and the node is in %q: USE was executed on it", database, s.database)
+	}
+	return nil
 }
 
 // none reports whether no connection was ever made.
@@ -94,27 +122,33 @@ func (n *Node) session(ctx context.Context, conn *sql.Conn) (*session, error) {
 		}
 	}
 	s, err := look(ctx, conn)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = n.sessions.in(s.database)
 	}
-	if is {
+	if err == nil && is {
 		n.sessions.put(key, s)
 	}
-	n.identity.Store(&s.identity)
-	return s, nil
+	return s, err
 }
 
-// look asks a server who it is, and how it keeps what is committed.
+// look asks a server what it is, and how it keeps what is committed.
 func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	s := &session{}
 	// The settings are read before it is decided what they mean: a change is found later.
 	var autocommit int
 	var most uint64
-	if err := conn.QueryRowContext(ctx, `SELECT @@version, `+flushing+`, @@autocommit, @@sql_select_limit`).Scan(&s.version, &s.flushing, &autocommit, &most); err != nil {
+	var logged bool
+	if err := conn.QueryRowContext(ctx, `SELECT @@version, `+flushing+`, @@autocommit, @@sql_select_limit, NOT @@log_bin OR @@sql_log_bin AND @@binlog_format <> 'STATEMENT'`).
+		Scan(&s.version, &s.flushing, &autocommit, &most, &logged); err != nil {
 		return nil, err
 	}
+	// A statement that compares servers does nothing on a replica. One that is promoted would have neither the
+	// registers nor the mark, and would vote at once.
+	if !logged {
+		return nil, engine.Misconfiguredf("what is written on the connections of the pool is not in the binary log as rows, so that a replica has nothing of it: set binlog_format = ROW or MIXED, and leave sql_log_bin on")
+	}
 	if most < fewestRows {
-		return nil, misconfigured("the connections of the pool have sql_select_limit = %d, so that tables are not read to their ends: leave it out of the DSN, or raise it on the server", most)
+		return nil, engine.Misconfiguredf("the connections of the pool have sql_select_limit = %d, so that tables are not read to their ends: leave it out of the DSN, or raise it on the server", most)
 	}
 	if err := committing(autocommit, 0); err != nil {
 		return nil, err
@@ -141,10 +175,76 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	}
 	if s.galera {
 		s.identity = "galera " + status["wsrep_cluster_state_uuid"]
-		return s, nil
 	}
-	return s, conn.QueryRowContext(ctx, `SELECT `+s.identityOf()).Scan(&s.identity)
+	if err := conn.QueryRowContext(ctx, `SELECT `+s.identityOf()+`, CONNECTION_ID()`).Scan(&s.identity, &s.number); err != nil {
+		return nil, err
+	}
+	return s, s.locate(ctx, conn)
 }
+
+// locate finds out in which tables the mark is. They are others, with the same rows, after a dump was loaded,
+// after a renaming or a copy of another database, and after the server's files were put back. MySQL and
+// MariaDB say in the session's time zone when a table came to be there; in that of UTC no two zones differ.
+//
+// PARTITIONS has MariaDB ask the file system. TABLES has what was so when the server opened the table, which
+// it does several times: after a chown of the files the answers would alternate.
+func (s *session) locate(ctx context.Context, conn *sql.Conn) error {
+	var database, other sql.NullString
+	var meta, stripes sql.NullInt64
+	const came = `(SELECT UNIX_TIMESTAMP(MAX(CREATE_TIME)) FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = `
+	const others = `(SELECT MIN(CONCAT(TABLE_NAME, ' is kept by the engine ', ENGINE)) FROM information_schema.TABLES
+		WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('fenlock_meta', 'fenlock_stripes', 'fenlock_listeners') AND ENGINE <> 'InnoDB')`
+	err := conn.QueryRowContext(ctx, s.with(`time_zone='+00:00'`, `SELECT`, `CAST(DATABASE() AS BINARY), `+came+`'fenlock_meta'), `+came+`'fenlock_stripes'), `+others)).
+		Scan(&database, &meta, &stripes, &other)
+	if err == nil && other.Valid {
+		err = engine.Misconfiguredf("the table %s: only InnoDB is known to keep what it has committed", other.String)
+	}
+	s.database = database.String
+	s.same = `CAST(DATABASE() AS BINARY) <=> ` + literal([]byte(s.database))
+	if !s.galera { // its members are one: which of them answers does not matter
+		s.same += ` AND ` + s.identityOf() + ` = ` + literal([]byte(s.identity))
+	}
+	if s.tables = s.database; !s.galera { // each member of a cluster has files of its own
+		s.tables += fmt.Sprintf(" %d %d", meta.Int64, stripes.Int64)
+		s.made = time.Duration(max(meta.Int64, stripes.Int64)) * time.Second
+	}
+	return err
+}
+
+// with returns a statement, which begins with a verb, that has a variable set for itself only.
+func (s *session) with(setting, verb, rest string) string {
+	if s.mariadb {
+		return `SET STATEMENT ` + setting + ` FOR ` + verb + ` ` + rest
+	}
+	return verb + ` /*+ SET_VAR(` + setting + `) */ ` + rest
+}
+
+// place names the run of the server, and the tables. Members of a cluster are not told apart.
+func (s *session) place() string {
+	if s.galera {
+		return s.identity + " " + s.tables
+	}
+	return fmt.Sprintf("%s %s since %d", s.identity, s.tables, s.started)
+}
+
+// begun is when this run of the server began, or a little later.
+func (s *session) begun() time.Duration { return time.Duration(s.started)*time.Second + time.Second }
+
+// here returns a condition for a statement that writes: that it is executed by the server that was looked
+// at. A proxy may have moved the connection since the row was read. Where a run of a server may have lost
+// what the one before had, it has to be the same connection.
+func (s *session) here(m *meta) string {
+	if s.volatile == "" && (m == nil || m.Volatile == "") {
+		return s.same
+	}
+	return fmt.Sprintf("%s AND CONNECTION_ID() = %d", s.same, s.number)
+}
+
+// errMoved is the error for a connection that leads to another server, or database, than it did.
+var errMoved = errors.New("the connection leads to another server than when it was made, or to another database: a proxy moves it between servers, or sends reads to replicas (name the primary itself), or USE was executed on it")
+
+// errShared is the same, where the server may be the same.
+var errShared = errors.New("the connection is another one of the server's than when it was made: a proxy shares its connections, so that a restart of the server, which may lose locks, cannot be noticed; name the primary itself, or have each commit on the disk")
 
 // fewestRows is how many rows a connection has to be able to read. What may have more says
 // so itself (LIMIT).
@@ -154,9 +254,9 @@ const fewestRows = 100
 func committing(autocommit, transaction int) error {
 	switch {
 	case autocommit == 0:
-		return misconfigured("the connections of the pool have autocommit off (autocommit=0 in the DSN, or on the server): turn it on")
+		return engine.Misconfiguredf("the connections of the pool have autocommit off (autocommit=0 in the DSN, or on the server): turn it on")
 	case transaction != 0:
-		return misconfigured("somebody has left a connection of the pool in a transaction (BEGIN without COMMIT or ROLLBACK), which would take back what is written there: use BeginTx")
+		return engine.Misconfiguredf("the program has left a connection of the pool in a transaction (BEGIN without COMMIT or ROLLBACK), which would take back what is written there: use BeginTx")
 	}
 	return nil
 }
@@ -226,9 +326,9 @@ func (s *session) supported() error {
 	fmt.Sscanf(number, "%d.%d", &major, &minor)
 	switch {
 	case s.mariadb && (major < 10 || major == 10 && minor < 6):
-		return misconfigured("the server is MariaDB %d.%d; 10.6 is the oldest that is supported", major, minor)
+		return engine.Misconfiguredf("the server is MariaDB %d.%d; 10.6 is the oldest that is supported", major, minor)
 	case !s.mariadb && major < 8:
-		return misconfigured("the server is MySQL %d.%d; 8.0 is the oldest that is supported", major, minor)
+		return engine.Misconfiguredf("the server is MySQL %d.%d; 8.0 is the oldest that is supported", major, minor)
 	}
 	return nil
 }
@@ -240,14 +340,17 @@ func (s *session) supported() error {
 // its server_uid is a hash of the machine's network address and the port. A name alone
 // does not tell machines apart, since a machine that is replaced often has it again.
 // On Galera all members are one store, which has a name of its own.
+//
+// MariaDB's server_id can be changed while the server runs. Each connection has the one that it began with; only
+// the global one is the same for all.
 func (s *session) identityOf() string {
 	switch {
 	case s.galera:
 		return literal([]byte(s.identity)) // its members are one: which of them answers does not matter
 	case s.uid != "":
-		return `CONCAT_WS(' ', @@` + s.uid + `, @@hostname, @@port, @@server_id, @@datadir)`
+		return `CAST(CONCAT_WS(' ', @@` + s.uid + `, @@hostname, @@port, @@global.server_id, @@datadir) AS BINARY)`
 	}
-	return `CONCAT_WS(' ', @@hostname, @@port, @@server_id, @@datadir)`
+	return `CAST(CONCAT_WS(' ', @@hostname, @@port, @@global.server_id, @@datadir) AS BINARY)`
 }
 
 // notDurable says why a crash of the server may lose what it has committed, or "".
@@ -266,9 +369,4 @@ func notDurable(set map[string]string) string {
 		return "innodb_flush_method is " + set["innodb_flush_method"]
 	}
 	return ""
-}
-
-// misconfigured returns an error that matches node.ErrMisconfigured.
-func misconfigured(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", node.ErrMisconfigured, fmt.Errorf(format, args...))
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // Statements have their values in them, as numbers and hexadecimal digits: with
@@ -49,7 +50,8 @@ type row struct {
 	stripe
 	meta     int64 // the version of fenlock_meta
 	now      time.Duration
-	identity string
+	here     bool   // it is the server that was looked at
+	session  int64  // the connection's number
 	flushing string // as in session
 }
 
@@ -60,8 +62,8 @@ var errRetimed = errors.New("the session variable timestamp was set on a connect
 // connection with it, in one statement.
 func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, error) {
 	query := fmt.Sprintf(`SELECT m.version, s.version, s.token, s.leases, s.waiters, s.notices, s.turns, %s,
-		@@global.read_only, @@autocommit, %s, %s, %s
-		FROM fenlock_meta AS m LEFT JOIN fenlock_stripes AS s ON s.stripe = %d WHERE m.id = 1`, clock, s.inTransaction(), s.identityOf(), flushing, number)
+		@@global.read_only, @@autocommit, %s, %s, CONNECTION_ID(), %s
+		FROM fenlock_meta AS m LEFT JOIN fenlock_stripes AS s ON s.stripe = %d WHERE m.id = 1`, clock, s.inTransaction(), s.same, flushing, number)
 	for range 3 {
 		var r row
 		var version, token, turns sql.NullInt64
@@ -69,23 +71,23 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 		var readOnly string
 		var autocommit, transaction int
 		err := conn.QueryRowContext(ctx, query).Scan(&r.meta, &version, &token, &r.leases, &r.waiters, &r.notices, &turns,
-			&at.began, &at.since, &readOnly, &autocommit, &transaction, &r.identity, &r.flushing)
+			&at.began, &at.since, &readOnly, &autocommit, &transaction, &r.here, &r.session, &r.flushing)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return r, misconfigured("the table fenlock_meta is empty: %s", runMigrate)
+			return r, engine.Misconfiguredf("the table fenlock_meta is empty: %s", runMigrate)
 		case err != nil:
 			return r, err
 		case !version.Valid:
-			return r, misconfigured("the row of stripe %d is missing in fenlock_stripes, which has been emptied: %s", number, runMigrate)
+			return r, engine.Misconfiguredf("the row of stripe %d is missing in fenlock_stripes, which has been emptied: %s", number, runMigrate)
 		case readOnly != "0" && readOnly != "OFF": // a word since MariaDB 12
-			return r, misconfigured("the server is read-only (read_only): it is a replica, or a primary that is being replaced; name the primary")
+			return r, engine.Misconfiguredf("the server is read-only (read_only): it is a replica, or a primary that is being replaced; name the primary")
 		case token.Int64 < 0 || token.Int64 > int64(fence.MaxToken):
 			return r, fmt.Errorf("%w: %w: its register is %d", node.ErrMisconfigured, errDamaged, token.Int64)
 		}
 		if err := committing(autocommit, transaction); err != nil {
 			return r, err
 		}
-		r.number, r.version, r.register, r.turns = number, version.Int64, fence.Token(token.Int64), turns.Int64
+		r.stripe.number, r.version, r.register, r.turns = number, version.Int64, fence.Token(token.Int64), turns.Int64
 		var ok bool
 		if r.now, ok = at.time(); ok {
 			return r, nil
@@ -97,9 +99,9 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 	return row{}, errRetimed
 }
 
-// write writes a row if its version is still the one that was read, and reports whether
-// it was.
-func (s stripe) write(ctx context.Context, conn *sql.Conn, after stripe) (is bool, err error) {
+// write writes a row if its version is still the one that was read, and if here says so: see session.here. It
+// reports whether it was.
+func (s stripe) write(ctx context.Context, conn *sql.Conn, after stripe, here string) (is bool, err error) {
 	set := fmt.Sprintf(`UPDATE fenlock_stripes SET version = %d, token = %d, leases = %s`, after.version, uint64(after.register), literal(after.leases))
 	// What has not changed is not sent: a queue may be long.
 	if string(after.waiters) != string(s.waiters) {
@@ -108,7 +110,7 @@ func (s stripe) write(ctx context.Context, conn *sql.Conn, after stripe) (is boo
 	if string(after.notices) != string(s.notices) {
 		set += fmt.Sprintf(`, notices = %s, turns = %d`, literal(after.notices), after.turns)
 	}
-	result, err := conn.ExecContext(ctx, fmt.Sprintf(`%s WHERE stripe = %d AND version = %d`, set, s.number, s.version))
+	result, err := conn.ExecContext(ctx, fmt.Sprintf(`%s WHERE stripe = %d AND version = %d AND %s`, set, s.number, s.version, here))
 	if err != nil {
 		return false, err
 	}

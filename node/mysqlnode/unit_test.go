@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -56,56 +57,92 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// Each verdict, one second on either side of what it depends on.
+// What each state of the row comes to, one second or one nanosecond on either side of what it depends on.
 func TestVerdicts(t *testing.T) {
 	const maxTTL = 10 * time.Second
-	quarantine := maxTTL + rule.Drift(maxTTL)
+	quarantine := admit.Quarantine(maxTTL)
 	at := func(s int64) time.Duration { return time.Duration(s) * time.Second }
-	used := meta{Server: "a", Started: 100, Milliseconds: maxTTL.Milliseconds(), Memory: "m"}
-	volatile, noticed, fresh := used, used, meta{made: at(500)}
+	used := meta{version: 7, Server: "a", Tables: "t", Started: 100, Milliseconds: maxTTL.Milliseconds(), Memory: "m"}
+	volatile, noticed, fresh := used, used, meta{out: at(500)}
 	volatile.Volatile = "flush"
-	noticed.Noticed, noticed.Since = "b", at(600).Microseconds()
-	seen := volatile
-	seen.Noticed, seen.Since = "a", at(700).Microseconds()
-	same, restarted, other := session{identity: "a", started: 100}, session{identity: "a", started: 101}, session{identity: "b", started: 50}
+	noticed.Server, noticed.Noticed, noticed.Started, noticed.out = "", "b", 50, at(600)
+	same, restarted, other := session{identity: "a", tables: "t", started: 100}, session{identity: "a", tables: "t", started: 101}, session{identity: "b", tables: "t", started: 50}
 	for name, c := range map[string]struct {
 		m    meta
 		s    session
 		now  time.Duration
-		want verdict
+		want admit.Do
 	}{
-		"the same run":               {used, same, at(100), vote},
-		"volatile, the same run":     {volatile, same, at(100), vote},
-		"started again":              {used, restarted, at(101), goOn},
-		"started earlier":            {used, session{identity: "a", started: 99}, at(101), goOn},
-		"volatile, just started":     {volatile, restarted, at(101), wait},
-		"volatile, late":             {volatile, restarted, at(102) + quarantine - 1, wait},
-		"volatile, over":             {volatile, restarted, at(102) + quarantine, rebuild},
-		"another":                    {used, other, at(10000), observe},
-		"another, noticed":           {noticed, other, at(600), wait},
-		"another, over":              {noticed, other, at(600) + quarantine, rebuild},
-		"another, its clock is back": {noticed, other, at(10), observe},
-		"volatile, clock back":       {volatile, session{identity: "a", started: 5000}, at(700), observe},
-		"volatile, clock back, seen": {seen, session{identity: "a", started: 5000}, at(700), wait},
-		"volatile, clock back, over": {seen, session{identity: "a", started: 5000}, at(700) + quarantine, rebuild},
-		"new, clock back":            {fresh, same, at(10), observe},
-		"a third":                    {noticed, session{identity: "c"}, at(10000), observe},
-		"new":                        {fresh, same, at(500), wait},
-		"new, over":                  {fresh, same, at(500) + quarantine, rebuild},
-		"new, volatile, started":     {fresh, session{identity: "a", started: 1000, volatile: "x"}, at(1000), wait},
-		"new, volatile, over":        {fresh, session{identity: "a", started: 1000, volatile: "x"}, at(1001) + quarantine, rebuild},
-		"galera":                     {used, session{identity: "a", galera: true, started: 9}, at(1000), vote},
-		"galera, volatile":           {used, session{identity: "a", galera: true, started: 990, volatile: "x"}, at(1000), wait},
-		"galera, volatile, up":       {used, session{identity: "a", galera: true, started: 9, volatile: "x"}, at(1000), vote},
+		"the same run":                 {used, same, at(100), admit.Vote},
+		"volatile, the same run":       {volatile, same, at(100), admit.Vote},
+		"other tables":                 {used, session{identity: "a", tables: "u", started: 100}, at(100), admit.Note},
+		"other tables, started again":  {used, session{identity: "a", tables: "u", started: 101}, at(101), admit.Note},
+		"started again":                {used, restarted, at(101), admit.Admit},
+		"started again, volatile now":  {used, session{identity: "a", tables: "t", started: 101, volatile: "flush"}, at(101), admit.Note},
+		"started earlier":              {used, session{identity: "a", tables: "t", started: 99}, at(101), admit.Admit},
+		"volatile, started again":      {volatile, restarted, at(10000), admit.Note},
+		"another":                      {used, other, at(10000), admit.Note},
+		"noticed":                      {noticed, other, at(600), admit.Wait},
+		"noticed, late":                {noticed, other, at(600) + quarantine - 1, admit.Wait},
+		"noticed, over":                {noticed, other, at(600) + quarantine, admit.Ask},
+		"noticed, its clock is back":   {noticed, other, at(10), admit.Note},
+		"noticed, started again":       {noticed, session{identity: "b", tables: "t", started: 51}, at(10000), admit.Note},
+		"noticed, other tables":        {noticed, session{identity: "b", tables: "u", started: 50}, at(10000), admit.Note},
+		"noticed, a third":             {noticed, session{identity: "c", tables: "t", started: 50}, at(10000), admit.Note},
+		"noticed, the one before":      {noticed, same, at(10000), admit.Note},
+		"new":                          {fresh, same, at(500), admit.Wait},
+		"new, over":                    {fresh, same, at(500) + quarantine, admit.Ask},
+		"new, clock back":              {fresh, same, at(10), admit.Note},
+		"new, started":                 {fresh, session{identity: "a", started: 1000}, at(1000), admit.Wait},
+		"new, started, late":           {fresh, session{identity: "a", started: 1000}, at(1001) + quarantine - 1, admit.Wait},
+		"new, started, over":           {fresh, session{identity: "a", started: 1000}, at(1001) + quarantine, admit.Ask},
+		"new, loaded":                  {fresh, session{identity: "a", started: 10, made: at(1000)}, at(1000), admit.Wait},
+		"new, loaded, over":            {fresh, session{identity: "a", started: 10, made: at(1000)}, at(1000) + quarantine, admit.Ask},
+		"galera, any member":           {used, session{identity: "a", tables: "t", galera: true, started: 9}, at(1000), admit.Vote},
+		"galera, volatile, started":    {used, session{identity: "a", tables: "t", galera: true, started: 990, volatile: "x"}, at(991) + quarantine - 1, admit.Wait},
+		"galera, volatile, up":         {used, session{identity: "a", tables: "t", galera: true, started: 990, volatile: "x"}, at(991) + quarantine, admit.Vote},
+		"galera, noticed, any member":  {noticed, session{identity: "b", tables: "t", galera: true, started: 9}, at(600), admit.Wait},
+		"by two, a program of before":  {meta{version: 7, Server: "a", Noticed: "b", Tables: "t", Memory: "m"}, same, at(100), admit.Note},
+		"no tables, as it was written": {meta{version: 7, Server: "a", Started: 100, Memory: "m"}, same, at(100), admit.Note},
+		"no memory":                    {meta{version: 7, Server: "a", Tables: "t", Started: 100}, same, at(100), admit.Refuse},
+		"a longest lease below zero":   {meta{version: 7, Milliseconds: -5}, same, at(100), admit.Refuse},
 	} {
-		v, left, why := c.m.decide(&c.s, c.now, maxTTL)
-		if v != c.want || (left > 0) != (v == wait) || left > quarantine || v == wait && why == "" {
-			t.Errorf("%s: %v, %v, %q; want %v", name, v, left, why, c.want)
+		f := c.m.facts(&c.s, c.now)
+		v := admit.Decide(f, admit.Client{Terms: admit.Terms{MaxTTL: maxTTL}, Nodes: 1}, nil, false)
+		if v.Do != c.want || v.Do == admit.Refuse && !errors.Is(v.Err, node.ErrMisconfigured) || v.Do == admit.Wait && (v.Absence.Wait <= 0 || v.Absence.Wait > quarantine || v.Absence.Cause == node.Present) {
+			t.Errorf("%s: %+v; want %v", name, v, c.want)
 		}
 	}
-	// Whoever reads registers knows no MaxTTL: what is recorded counts.
-	if v, _, _ := volatile.decide(&restarted, at(101), 0); v != wait {
-		t.Errorf("without a group: %v", v)
+}
+
+// Since when a server is out: from its start if it is the one that was admitted, and from now otherwise.
+func TestNoted(t *testing.T) {
+	at := func(s int64) time.Duration { return time.Duration(s) * time.Second }
+	used := meta{version: 7, Server: "a", Tables: "t", Started: 100, Milliseconds: 10, Members: "n", Memory: "m", Volatile: "flush", Empty: []string{"e"}}
+	seen, durable := meta{version: 7, Noticed: "a", Tables: "t", Started: 100, Memory: "m"}, used
+	durable.Volatile = ""
+	for name, c := range map[string]struct {
+		m    meta
+		s    session
+		now  time.Duration
+		want string
+	}{
+		"started again":              {used, session{identity: "a", tables: "t", started: 200}, at(300), "201000000"},
+		"noticed, and started again": {seen, session{identity: "a", tables: "t", started: 200}, at(300), "201000000"},
+		"durable, and started again": {durable, session{identity: "a", tables: "t", started: 200, volatile: "flush"}, at(300), clockBegan},
+		"just started":               {used, session{identity: "a", tables: "t", started: 200}, at(200), clockBegan},
+		"its clock was set back":     {used, session{identity: "a", tables: "t", started: 200}, at(150), clockBegan},
+		"another":                    {used, session{identity: "b", tables: "t", started: 200}, at(300), clockBegan},
+		"other tables":               {used, session{identity: "a", tables: "u", started: 200}, at(300), clockBegan},
+		"a cluster":                  {used, session{identity: "a", tables: "t", started: 200, galera: true}, at(300), clockBegan},
+	} {
+		after, out := c.m.noted(&c.s, node.Replaced, c.now)
+		if out != c.want {
+			t.Errorf("%s: since %s; want %s", name, out, c.want)
+		}
+		if after.Server != "" || after.Noticed != c.s.identity || after.Memory == c.m.Memory || after.Memory == "" || after.terms() != c.m.terms() || after.Empty != nil {
+			t.Errorf("%s: %+v", name, after)
+		}
 	}
 }
 
@@ -251,30 +288,18 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// A turn is one operation's at a time, and whoever gives up waiting has none.
-func TestTurns(t *testing.T) {
-	var all turns
-	leave, err := all.take(t.Context(), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if other, err := all.take(t.Context(), 8); err != nil {
-		t.Error(err)
-	} else {
-		other()
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if _, err := all.take(ctx, 7); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
-	leave()
-	if leave, err = all.take(t.Context(), 7); err != nil {
-		t.Fatal(err)
-	}
-	leave()
-	if len(all.busy) != 0 {
-		t.Error(all.busy)
+// A listener judges by the others' silence when it has itself said in time that it is there, for as long.
+func TestSteady(t *testing.T) {
+	var s steady
+	for i, c := range []struct{ now, want time.Duration }{
+		{5000, 0}, {5020, 20}, {5060, 60}, // 40 s is just in time
+		{5060 + 41, 0}, {5121, 20}, // the server stood still, or its clock was set
+		{5000, 0}, {5020, 20}, // it was set back
+		{5020, 20},
+	} {
+		if got := s.said(c.now*time.Second, 20*time.Second); got != c.want*time.Second {
+			t.Errorf("number %d: %v; want %v s", i, got, c.want)
+		}
 	}
 }
 
