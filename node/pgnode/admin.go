@@ -1,8 +1,8 @@
 package pgnode
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -26,8 +26,8 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 		}
 		l = leaseOf(name, holder, clock, expires, origin, token)
 		l.Register, l.Out = fence.Token(register), !votes
-		if _, members, err := splitTerms(terms); err == nil && members != "alone" {
-			l.Members = members
+		if of, err := termsOf(terms); err == nil && of.Members != single {
+			l.Members = of.Members
 		}
 		return nil
 	})
@@ -42,18 +42,24 @@ func leaseOf(name string, holder []byte, clock, expires, origin, token int64) no
 // Waiting implements node.Admin.
 func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
 	err = n.look(ctx, "waiting", func(ctx context.Context) error {
-		return n.each(ctx, n.sql.waiting, []any{[]byte(name), max(limit, 1)}, func(scan func(...any) error) error {
+		var there []node.Waiter
+		var count int
+		err := n.each(ctx, n.sql.waiting, []any{[]byte(name), max(limit, 1)}, func(scan func(...any) error) error {
 			var clock int64
 			var waiter []byte
 			var at node.Place
-			if err := scan(&clock, &at.Stamp, &waiter, &all); err != nil {
+			if err := scan(&clock, &at.Stamp, &waiter, &count); err != nil {
 				return err
 			}
-			if at.Waiter = string(waiter); len(first) < limit {
-				first = append(first, node.WaiterOf(at, time.Duration(clock)*time.Microsecond))
+			if at.Waiter = string(waiter); len(there) < limit {
+				there = append(there, node.WaiterOf(at, time.Duration(clock)*time.Microsecond))
 			}
 			return nil
 		})
+		if err == nil {
+			first, all = there, count
+		}
+		return err
 	})
 	return first, all, err
 }
@@ -76,8 +82,11 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 				}
 				page = append(page, leaseOf(string(name), holder, clock, expires, origin, token))
 				return nil
-			}) // and then, or a connection would wait for another one
-			return errors.Join(err, n.addRegisters(ctx, page))
+			})
+			if err != nil {
+				return err
+			}
+			return n.addRegisters(ctx, page) // only now, or a connection would wait for another one
 		})
 		if err != nil {
 			return err
@@ -111,21 +120,23 @@ func (n *Node) addRegisters(ctx context.Context, page []node.Lease) error {
 		registers[stripe] = fence.Token(register)
 		return err
 	})
+	if err != nil {
+		return err
+	}
 	for i := range page {
 		page[i].Register = registers[node.Stripe(page[i].Name)]
 	}
-	return err
+	return nil
 }
 
 // look runs what reads, until Close.
 func (n *Node) look(ctx context.Context, what string, f func(context.Context) error) error {
-	if err := n.begin(); err != nil {
+	ctx, over, err := n.closing.Begin(ctx)
+	if err != nil {
 		return n.errorf(what, err)
 	}
-	defer n.running.Done()
-	ctx, end := n.within(ctx)
-	defer end()
-	return n.errorf(what, contextual(ctx, f(ctx)))
+	defer over()
+	return n.errorf(what, n.explain(ctx, contextual(ctx, f(ctx))))
 }
 
 // examineReads is how often the server is asked, to find the shortest round trip.
@@ -145,7 +156,7 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	var wrong int
 	for range examineReads {
 		before := time.Now()
-		if err := n.query(ctx, n.sql.facts, []any{n.schema}, &version, &replica, &fsync, &pages, &isolation, &uptime, &wrong); err != nil {
+		if err := n.query(ctx, n.sql.examined, []any{n.schema}, &version, &replica, &fsync, &pages, &isolation, &uptime, &wrong); err != nil {
 			return err
 		}
 		if trip := time.Since(before); e.RoundTrip == 0 || trip < e.RoundTrip {
@@ -177,16 +188,37 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 		e.Findings = append(e.Findings, node.Found("tables", node.Error, "%d tables of the schema %s have been made logged or unlogged by hand: after a crash the server would not know what it has forgotten.", wrong, n.schema).
 			Do("ALTER TABLE … SET UNLOGGED for all but meta and registers, which are LOGGED."))
 	}
-	r, err := n.Registers(ctx)
+	if err := n.examineStandbys(ctx, e); err != nil {
+		return err
+	}
+	f, err := admission{n}.Facts(ctx)
 	if err != nil {
 		return err
 	}
-	e.Server, e.Memory, e.Empty, e.Admitted, e.MaxTTL = r.Server, r.Memory, r.Empty, r.Admitted, r.MaxTTL
-	if r.Members != "" && r.Members != "alone" {
-		e.Members = strings.Fields(r.Members)
+	f.Examine(e, cmp.Or(n.admission.Terms().MaxTTL, look.MaxTTL))
+	if f.Terms.Members == single {
+		e.Members = nil
 	}
-	if !e.Admitted {
-		e.Why, e.Wait, e.Rebuild, e.Untouched = "it has no memory of leases: it is new, it crashed, or it is another server now", 0, len(e.Members) > 1, true
+	return nil
+}
+
+// examineStandbys finds out who may take the server's place while it lives. A user that must not know
+// hears nothing.
+func (n *Node) examineStandbys(ctx context.Context, e *node.Examination) error {
+	var follow, gone int
+	var synchronous string
+	err := n.query(ctx, n.sql.standbys, nil, &follow, &gone, &synchronous)
+	if hasCode(err, insufficientPrivilege) || err == nil && follow+gone == 0 {
+		return nil
+	} else if err != nil {
+		return err
 	}
+	also := ""
+	if synchronous != "" {
+		also = " synchronous_standby_names does not prevent that: leases are not replicated."
+	}
+	e.Findings = append(e.Findings, node.Found("standby", node.Warning,
+		"%d standbys follow this server, and %d did. A primary that is cut off while its standby is promoted goes on granting and extending, for as long as it runs, what the promoted one grants to others.%s", follow, gone, also).
+		Do("Make sure that a primary is stopped for certain before its standby is promoted: a watchdog, fencing, or by hand."))
 	return nil
 }

@@ -12,9 +12,12 @@
 // is stopped and started keeps everything. One that crashed, a replica that was promoted and a
 // backup that was restored find the unlogged tables empty, PostgreSQL sees to that: the
 // node answers node.Rejoining until the longest lease of the group has passed, and goes on
-// above every number that was promised. The row that says "the memory is whole" is
-// unlogged itself, and knows the transaction that wrote it, so that one out of a dump is
-// not taken for it.
+// above every number that was promised. Package admit decides this. The mark of admission is a row
+// in an unlogged table, too, and names the transaction that wrote it, the server, and the number and
+// name of the database. So a mark in a dump or in a copy of the database is not believed.
+//
+// A primary that was cut off, and lives on beside its promoted replica, is not noticed: it has to be
+// stopped before (docs/postgres.md).
 //
 // A register can go back where a logged row can: a replica that lagged behind by more than
 // ten minutes' proposals, an old backup. Tokens then are larger than before only as far

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // SQLSTATEs (PostgreSQL documentation, appendix A), and those of the schema's own that people can do something about.
@@ -33,7 +34,6 @@ const (
 	badAuthorization      = "28000"
 	startingUp            = "57P03"
 	isolationOfOurs       = "FL001"
-	persistenceOfOurs     = "FL003"
 )
 
 // reply returns what the server said, nil if an error is not from it.
@@ -51,17 +51,11 @@ func hasCode(err error, code string) bool {
 // errorf names the node in an error, says what can be done about it, and marks those that
 // waiting does not mend, and those of requests that were certainly not carried out.
 func (n *Node) errorf(op string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || errors.As(err, new(redacted)) { // it is named already
+		return err
 	}
 	advice, lasting := n.advice(err)
-	named := fmt.Errorf("postgres %s: %s: %w", n.name, op, redacted{err})
-	if advice != "" {
-		named = fmt.Errorf("%w (%s)", named, advice)
-	}
-	if lasting && !errors.Is(err, node.ErrMisconfigured) {
-		named = fmt.Errorf("%w: %w", node.ErrMisconfigured, named)
-	}
+	named := engine.Explain(engine.Named("postgres "+n.name, op, redacted{err}), advice, lasting)
 	if undone(err) {
 		return node.NotSent(named)
 	}
@@ -75,7 +69,7 @@ func (n *Node) errorf(op string, err error) error {
 // pooler says so of one that broke while a statement was under way.
 func undone(err error) bool {
 	var connecting *pgconn.ConnectError
-	if errors.As(err, &connecting) || errors.Is(err, errClosed) || pgconn.SafeToRetry(err) {
+	if errors.As(err, &connecting) || errors.Is(err, errUnsent) || pgconn.SafeToRetry(err) {
 		return true
 	}
 	said := reply(err)
@@ -104,7 +98,7 @@ func (n *Node) advice(err error) (text string, lasting bool) {
 	case undefinedTable, undefinedFunction, undefinedSchema, undefinedColumn:
 		return fmt.Sprintf("fenlock's schema %q is not there, or is another version's: run \"fenlock migrate\" once, as a user who may create it", n.schema), true
 	case insufficientPrivilege:
-		return fmt.Sprintf("the user lacks a right: GRANT USAGE ON SCHEMA %[1]s TO …; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO …", n.schema), true
+		return fmt.Sprintf("the user lacks a right: GRANT USAGE ON SCHEMA %[1]s TO …; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO …; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA %[1]s TO …", n.schema), true
 	case undefinedDatabase:
 		return "create the database, or name another one in the URL", true
 	case badPassword, badAuthorization:
@@ -113,8 +107,6 @@ func (n *Node) advice(err error) (text string, lasting bool) {
 		return "this is a replica, or a database that is read only: name the primary; among several hosts target_session_attrs=read-write finds it", true
 	case isolationOfOurs:
 		return "set default_transaction_isolation to read committed for this user or database", true
-	case persistenceOfOurs:
-		return "ALTER TABLE … SET UNLOGGED for memory, SET LOGGED for meta and registers", true
 	case tooManyConnections:
 		return "the server has no connection left: raise max_connections, or put pgbouncer in front of it", false
 	case diskFull, outOfMemory:

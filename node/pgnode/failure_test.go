@@ -143,6 +143,11 @@ func TestLateAnswer(t *testing.T) {
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
+		for end := time.Now().Add(patience); n.db.Stats().InUse > 0; time.Sleep(time.Millisecond) { // until the answer is there
+			if time.Now().After(end) {
+				t.Fatal("a connection is not given back")
+			}
+		}
 	}
 	if after := connections(); after != before {
 		t.Errorf("the connections were %s, and are %s", before, after)
@@ -187,7 +192,7 @@ func TestErrors(t *testing.T) {
 		"nobody has migrated":   {in(u, "absent"), "fenlock migrate", true, false},
 		"other tables":          {in(u, "theirs"), "fenlock migrate", true, false},
 		"no database":           {strings.Replace(u, "/postgres?", "/nothing?", 1), "create the database", true, false},
-		"no rights":             {as("stranger", u), "GRANT", true, false},
+		"no rights":             {as("stranger", u), "GRANT EXECUTE", true, false},
 		"no such user":          {as("nobody", u), "check user, password", true, false},
 		"read only":             {as("reader", u), "name the primary", true, false},
 		"other isolation":       {as("snapshot", u), "default_transaction_isolation", true, false},
@@ -233,7 +238,7 @@ func TestTerms(t *testing.T) {
 	want(t, node.Granted)(alone(t, u).Do(t.Context(), asAcquire(request("a", 0))))
 	other := short(t, u)
 	a, err := other.Do(t.Context(), asAcquire(request("b", 0)))
-	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), "5s") || !strings.Contains(fmt.Sprint(err), "1.5s") {
+	if !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(fmt.Sprint(err), maxTTL.String()) || !strings.Contains(fmt.Sprint(err), "1.5s") {
 		t.Errorf("another MaxTTL: %+v, %v", a, err)
 	}
 	n, second := open(t, u), open(t, in(u, "second"))
@@ -269,7 +274,7 @@ func TestPoolOfTheCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL}); err != nil {
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL, New: true}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, node.Granted)(n.Do(t.Context(), asAcquire(request("a", 0))))
@@ -364,6 +369,41 @@ func TestSweep(t *testing.T) {
 	for deadline := time.Now().Add(patience); rows() != 2; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d leases and readers are there, and 2 have not expired", rows())
+		}
+	}
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, held)))
+}
+
+// However much has expired since the last sweep, one removes it, in transactions that remove a part each.
+func TestSweepKeepsUp(t *testing.T) {
+	t.Parallel()
+	server := testserver.StartPostgres(t)
+	n := alone(t, newSchema(t, server))
+	held := request("held", 0)
+	want(t, node.Granted)(n.Do(t.Context(), asAcquire(held)))
+	for _, statement := range []string{
+		`INSERT INTO fenlock.leases SELECT 'gone' || i::text::bytea, CASE WHEN i % 2 = 0 THEN 'somebody'::bytea END, 1, 1, 1 FROM generate_series(1, 50000) AS i`,
+		`INSERT INTO fenlock.readers SELECT 'gone' || i::text::bytea, 'somebody', 1, 1, 1 FROM generate_series(1, 25000) AS i`,
+		`INSERT INTO fenlock.queues SELECT 'gone' || i::text::bytea, 1 FROM generate_series(1, 5000) AS i`,
+		`INSERT INTO fenlock.waiters SELECT 'gone' || i::text::bytea, 1, 'somebody' FROM generate_series(1, 5000) AS i`,
+		`UPDATE fenlock.sweeps SET at = 0`,
+	} {
+		if _, err := n.db.Exec(inSchema(statement, n.schema)); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	n.swept.Store(0)
+	want(t, node.Granted)(n.Do(t.Context(), asAcquire(request("one more", 0))))
+	left := func() (all string) {
+		if err := n.db.QueryRow(inSchema(`SELECT concat_ws(' ', (SELECT count(*) FROM fenlock.leases), (SELECT count(*) FROM fenlock.readers),
+			(SELECT count(*) FROM fenlock.queues), (SELECT count(*) FROM fenlock.waiters))`, n.schema)).Scan(&all); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	for deadline := time.Now().Add(patience); left() != "2 0 0 0"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s leases, readers, queues and waiters are there, and only 2 leases have not expired", left())
 		}
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, held)))

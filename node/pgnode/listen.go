@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -41,20 +42,16 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1), asked: make(chan struct{}, 1)}
 	n.mu.Lock()
 	switch {
-	case n.closed:
+	case n.closing.Err() != nil:
 		n.mu.Unlock()
-		return n.errorf("listen", errClosed)
+		return n.errorf("listen", engine.ErrClosed)
 	case n.listeners[client] != nil:
 		n.mu.Unlock()
-		return n.errorf("listen", invalidf("this client listens already"))
+		return n.errorf("listen", engine.Invalidf("pgnode: this client listens already"))
 	}
 	n.listeners[client] = l
-	n.running.Add(1)
+	n.closing.Spawn(l.run)
 	n.mu.Unlock()
-	go func() {
-		defer n.running.Done()
-		l.run()
-	}()
 	select {
 	case err := <-l.first:
 		return n.errorf("listen", err)
@@ -186,8 +183,8 @@ func (l *listener) connect() (conn *pgx.Conn, done func(), err error) {
 	defer cancel()
 	if n.own != nil {
 		config := n.own.Copy()
-		if n.rejoin.password != nil {
-			if config.Password, err = n.rejoin.password(); err != nil {
+		if n.password != nil {
+			if config.Password, err = n.password(); err != nil {
 				return nil, nil, err
 			}
 		}

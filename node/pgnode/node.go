@@ -1,10 +1,9 @@
 package pgnode
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // Node is a node.Node, node.Queuer, node.Rejoiner, node.Admin and node.Examiner in a
@@ -27,17 +28,20 @@ type Node struct {
 	schema string
 	sql    statements
 
-	unnamed atomic.Bool // prepared statements do not outlive a transaction here
-	rejoin  rejoining
+	password func() (string, error) // of the URL's file, nil: none
 
-	// closing ends what goes on in the background.
-	closing context.Context
-	close   context.CancelFunc
-	running sync.WaitGroup
-	swept   atomic.Int64 // when this client swept last, in Unix milliseconds
+	slots    chan struct{} // one for each connection that is asked for
+	poolSays sync.Once     // whether it prepares statements
+	prepares bool
+	unnamed  atomic.Bool // prepared statements do not outlive a transaction here
+
+	admission *admit.Admission
+	terms     atomic.Pointer[string] // what operations take the group's terms to be, nil until Join
+
+	closing *engine.Lifetime // until Close
+	swept   atomic.Int64     // when this client swept last, in Unix milliseconds
 
 	mu        sync.Mutex
-	closed    bool
 	listeners map[string]*listener // by client
 }
 
@@ -47,6 +51,7 @@ var (
 	_ node.Rejoiner = (*Node)(nil)
 	_ node.Admin    = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
+	_ node.Located  = (*Node)(nil)
 )
 
 // DefaultSchema is the schema where a URL or a call names none.
@@ -104,8 +109,7 @@ func Open(rawURL string) (*Node, error) {
 		db.Close()
 		return nil, err
 	}
-	n.own, n.name, n.member = t.config, t.name, t.member
-	n.rejoin.password = t.password
+	n.own, n.name, n.member, n.password = t.config, t.name, inOneWord(t.member), t.password
 	return n, nil
 }
 
@@ -116,12 +120,16 @@ func Open(rawURL string) (*Node, error) {
 // The pool stays the caller's: Close leaves it open, and a pool that the caller closes is an
 // error of every operation. Its transactions have to be READ COMMITTED by default. It needs
 // a connection for each operation under way, and, with pgx's driver, one more
-// while somebody waits, if it may have four or more: otherwise waiters ask again and again.
+// while a client waits, if it may have four or more: otherwise waiters ask again and again. New
+// reads how many it may have: call SetMaxOpenConns before.
+//
+// An operation that was given up keeps its connection for up to two seconds, and one that is still being made for
+// up to ten. The next operations need it.
 //
 // It sends nothing. The error matches node.ErrInvalid.
 func New(db *sql.DB, name, schema string) (*Node, error) {
-	if db == nil || name == "" {
-		return nil, invalidf("a pool and a name are needed")
+	if db == nil || strings.TrimSpace(name) == "" {
+		return nil, engine.Invalidf("pgnode: a pool and a name are needed")
 	}
 	if schema == "" {
 		schema = DefaultSchema
@@ -130,7 +138,7 @@ func New(db *sql.DB, name, schema string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.name, n.member = name, name
+	n.name, n.member = name, inOneWord(name)
 	return n, nil
 }
 
@@ -139,13 +147,17 @@ var identifier = lazily(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func newNode(db *sql.DB, schema string) (*Node, error) {
 	if !identifier().MatchString(schema) || strings.HasPrefix(schema, "pg_") {
-		return nil, invalidf("the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_", schema)
+		return nil, engine.Invalidf("pgnode: the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_", schema)
 	}
 	n := &Node{db: db, schema: schema, sql: statementsIn(schema), listeners: make(map[string]*listener)}
-	n.rejoin.one = make(chan struct{}, 1)
-	n.closing, n.close = context.WithCancel(context.Background())
+	n.slots = make(chan struct{}, cmp.Or(db.Stats().MaxOpenConnections, callersMost))
+	n.admission = admit.New(n, admission{n}, admit.Pause)
+	n.closing = engine.NewLifetime()
 	return n, nil
 }
+
+// inOneWord returns a name as a member is recorded: members are separated by spaces.
+func inOneWord(name string) string { return strings.Join(strings.Fields(name), "%20") }
 
 // String returns the node's hosts, database and schema, without user and password.
 func (n *Node) String() string { return n.name }
@@ -156,40 +168,31 @@ func (n *Node) Member() string { return n.member }
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 
+// location is where a node's leases are, for all that a process knows.
+type location struct {
+	name, member, schema string
+	db                   *sql.DB // nil, or the caller's
+}
+
+// Location implements node.Located.
+func (n *Node) Location() any {
+	if n.own == nil {
+		return location{schema: n.schema, db: n.db}
+	}
+	return location{name: n.name, member: n.member, schema: n.schema}
+}
+
 // Close ends what the node has begun, and closes its connections unless they are the
 // caller's. Operations under way fail with an unknown outcome; leases stay. Its waiters
 // cannot be notified any more. A second Close does nothing.
 func (n *Node) Close() error {
-	n.mu.Lock()
-	closed := n.closed
-	n.closed = true
-	n.mu.Unlock()
-	if closed {
+	if !n.closing.End() {
 		return nil
 	}
-	n.close()
-	n.running.Wait()
+	n.admission.Close()
+	n.closing.Wait()
 	if n.own == nil {
 		return nil
 	}
 	return n.errorf("close", n.db.Close())
-}
-
-// begin reports whether something may still be begun, which the caller ends by
-// n.running.Done.
-func (n *Node) begin() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
-		return errClosed
-	}
-	n.running.Add(1)
-	return nil
-}
-
-var errClosed = errors.New("the node is closed")
-
-// invalidf returns an error that matches node.ErrInvalid.
-func invalidf(format string, args ...any) error {
-	return fmt.Errorf("%w: pgnode: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }

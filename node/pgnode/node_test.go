@@ -51,7 +51,7 @@ func open(t testing.TB, rawURL string) *Node {
 	return n
 }
 
-const maxTTL = 5 * time.Second
+const maxTTL = time.Minute
 
 // alone opens a node that is the whole group.
 func alone(t testing.TB, rawURL string) *Node {

@@ -16,7 +16,7 @@ import (
 var schema string
 
 // format is the version of the tables and functions that this program knows.
-const format = "1"
+const format = "2"
 
 // Schema returns the statements that make what a node needs, in a schema; empty is
 // DefaultSchema. They fail where it is there already.
@@ -43,24 +43,33 @@ func inSchema(text, name string) string {
 	return qualified().ReplaceAllString(text, `"`+name+`".`)
 }
 
+// facts is what the database says of itself: a row, in one snapshot.
+const facts = `SELECT fenlock.clock(), coalesce((SELECT t.value FROM fenlock.meta AS t WHERE t.key = 'format'), ''),
+	NOT EXISTS (SELECT FROM pg_class AS c WHERE c.oid = 'fenlock.memory'::regclass AND c.relpersistence <> 'u'
+		OR c.oid IN ('fenlock.meta'::regclass, 'fenlock.registers'::regclass) AND c.relpersistence <> 'p'),
+	fenlock.store(CASE WHEN m.server = m.here THEN m.server ELSE fenlock.server() END),
+	coalesce((SELECT t.value FROM fenlock.meta AS t WHERE t.key = 'terms'), ''), EXISTS (SELECT FROM fenlock.registers),
+	EXISTS (SELECT FROM fenlock.meta AS t WHERE t.key = 'home' AND t.value <> fenlock.server() || ' ' || fenlock.timeline() || ' ' || fenlock.home()),
+	coalesce(m.id, ''), coalesce(m.xmin::text::bigint, 0), coalesce(m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here, false) AS valid,
+	coalesce(m.fresh, false), coalesce(m.admitted, false) AS admitted, coalesce(m.since, 0), coalesce(m.terms, ''), coalesce(m.empty, '')
+	FROM (VALUES (true)) AS k (one) LEFT JOIN fenlock.memory AS m ON true`
+
 // statements are what the node asks, for its schema.
 type statements struct {
-	serve, enter, admit, registers, listen, poll, leave, sweep, clock        string
-	inspect, page, registersOf, waiting, facts, has, found, formatOf, notify string
+	serve, facts, note, raise, mark, registers, listen, poll, leave, sweep, clock         string
+	inspect, page, registersOf, waiting, standbys, examined, has, found, formatOf, notify string
 }
 
 func statementsIn(name string) statements {
 	in := func(text string) string { return inSchema(text, name) }
 	return statements{
-		serve: in(`SELECT * FROM fenlock.serve($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`),
-		enter: in(`SELECT coalesce(recorded, ''), coalesce(id, ''), coalesce(admitted, false), coalesce(waited, 0), coalesce(used, false) FROM fenlock.enter($1, $2, $3)`),
-		admit: in(`SELECT fenlock.admit($1, $2::text::integer[], $3::text::bigint[], $4)`),
-		registers: in(`SELECT coalesce(c.stripe, r.stripe, -1), CASE WHEN m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here THEN coalesce(c.register, r.reserved, 0) ELSE coalesce(r.reserved, c.register, 0) END,
-			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''), coalesce(m.id, ''), coalesce(m.empty, ''),
-			coalesce(m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here, false), o.oid::text || ' ' || d.oid::text
-			FROM pg_namespace AS o JOIN pg_database AS d ON d.datname = current_database() AND o.nspname = $1
-			LEFT JOIN fenlock.memory AS m ON true
-			LEFT JOIN (fenlock.current AS c FULL JOIN fenlock.registers AS r ON c.stripe = r.stripe) ON true`),
+		serve: in(`SELECT * FROM fenlock.serve` + format + `($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`),
+		facts: in(facts),
+		note:  in(`SELECT fenlock.note($1, $2, $3)`),
+		raise: in(`SELECT fenlock.raise($1, $2::text::integer[], $3::text::bigint[])`),
+		mark:  in(`SELECT fenlock.mark($1, $2, $3, $4)`),
+		registers: in(`SELECT f.*, coalesce(c.stripe, r.stripe, -1), CASE WHEN f.valid AND f.admitted THEN coalesce(c.register, r.reserved, 0) ELSE coalesce(r.reserved, c.register, 0) END
+			FROM (` + facts + `) AS f LEFT JOIN (fenlock.current AS c FULL JOIN fenlock.registers AS r ON c.stripe = r.stripe) ON true`),
 		listen: in(`SELECT fenlock.listen($1, $2)`),
 		poll:   in(`SELECT * FROM fenlock.poll($1)`),
 		leave:  in(`SELECT fenlock.leave($1)`),
@@ -69,7 +78,7 @@ func statementsIn(name string) statements {
 		inspect: in(`SELECT fenlock.clock(), CASE WHEN l.holder = 'shared:'::bytea THEN fenlock.sharers(l.name, fenlock.clock() / 1000) ELSE l.holder END, coalesce(l.expires, 0), coalesce(l.origin, 0), coalesce(l.token, 0),
 			coalesce((SELECT c.register FROM fenlock.current AS c WHERE c.stripe = $2), (SELECT r.reserved FROM fenlock.registers AS r WHERE r.stripe = $2), 0),
 			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''),
-			coalesce((SELECT m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here FROM fenlock.memory AS m), false)
+			coalesce((SELECT m.admitted AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here FROM fenlock.memory AS m), false)
 			FROM (VALUES ($1::bytea)) AS k (name) LEFT JOIN fenlock.leases AS l ON l.name = k.name`),
 		page: in(`SELECT l.name, CASE WHEN l.holder = 'shared:'::bytea THEN fenlock.sharers(l.name, fenlock.clock() / 1000) ELSE l.holder END, l.expires, l.origin, l.token, fenlock.clock()
 			FROM fenlock.leases AS l WHERE l.name >= $1 AND l.name > $2 AND substr(l.name, 1, length($1::bytea)) = $1
@@ -81,10 +90,14 @@ func statementsIn(name string) statements {
 		found:    `SELECT count(*) FROM pg_class WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1)`,
 		has:      `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`,
 		formatOf: in(`SELECT value FROM fenlock.meta WHERE key = 'format'`),
-		facts: in(`SELECT version(), pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'), current_setting('transaction_isolation'),
+		examined: in(`SELECT version(), pg_is_in_recovery(), current_setting('fsync'), current_setting('full_page_writes'), current_setting('transaction_isolation'),
 			extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::bigint, (SELECT count(*) FROM pg_class AS c
 				WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relkind = 'r' AND
 				(c.relpersistence = 'u') <> (c.relname NOT IN ('meta', 'registers')))`),
+		// Those who follow the server, without copies under way and subscriptions, those who did, and for whom it waits.
+		standbys: `SELECT (SELECT count(*) FROM pg_stat_replication AS r WHERE r.state IS DISTINCT FROM 'backup' AND NOT EXISTS (
+				SELECT FROM pg_replication_slots AS s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')),
+			(SELECT count(*) FROM pg_replication_slots AS s WHERE s.slot_type = 'physical' AND NOT s.active), current_setting('synchronous_standby_names')`,
 		notify: `SELECT pg_notify($1, $2)`,
 	}
 }
@@ -98,10 +111,11 @@ func (n *Node) Migrate(ctx context.Context) error {
 }
 
 func (n *Node) migrate(ctx context.Context) error {
-	if err := n.begin(); err != nil {
+	ctx, over, err := n.closing.Begin(ctx)
+	if err != nil {
 		return err
 	}
-	defer n.running.Done()
+	defer over()
 	tx, err := n.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return err
@@ -152,7 +166,7 @@ func (n *Node) checkFormat(ctx context.Context, tx *sql.Tx) error {
 	case err != nil:
 		return err
 	case found != format:
-		return fmt.Errorf("%w: the schema %q has the format %.20q, and this program knows %s: update the older of the two", node.ErrMisconfigured, n.schema, found, format)
+		return n.formatError(found)
 	}
 	return nil
 }

@@ -4,20 +4,21 @@
 -- replicas; the others are not, so that a lock costs no wait for the disk. A server that
 -- crashed, or a replica that was promoted, finds those empty: it has no row in
 -- fenlock.memory then, and grants nothing before the leases that it forgot have ended.
+-- Whether the database may vote is for package node/admit to say; note and mark are its steps.
 
 CREATE SCHEMA fenlock;
-COMMENT ON SCHEMA fenlock IS 'fenlock: distributed locks; format 1';
+COMMENT ON SCHEMA fenlock IS 'fenlock: distributed locks; format 2';
 
--- What the group is, and whether it was ever used.
+-- The format of the schema, the terms of the group, and which database was admitted last ("home").
 CREATE TABLE fenlock.meta (key text PRIMARY KEY, value text NOT NULL);
-INSERT INTO fenlock.meta VALUES ('format', '1');
+INSERT INTO fenlock.meta VALUES ('format', '2');
 
 -- The registers, written ahead: no number above "reserved" has been promised. A crash
 -- makes it the register. Rows are never deleted.
 CREATE TABLE fenlock.registers (stripe integer PRIMARY KEY, reserved bigint NOT NULL);
 
--- Which server this is, empty if the user must not know.
-CREATE FUNCTION fenlock.server() RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Which server this is, empty if the schema's owner must not know. All users get the same answer.
+CREATE FUNCTION fenlock.server() RETURNS text LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF has_function_privilege('pg_control_system()'::text, 'execute'::text) THEN
 		RETURN (SELECT s.system_identifier::text FROM pg_control_system() AS s);
@@ -28,21 +29,43 @@ END $$;
 -- The same for a column that is computed where a row is written: it is immutable there.
 CREATE FUNCTION fenlock.here() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN fenlock.server(); END $$;
 
--- One row, if the server has its memory since the row was made: who is counted since
--- when, in microseconds, and whether it votes. "made" is the transaction that wrote the
--- row, and "server" where: a row that came out of a dump has others. Transactions of two young
+-- How often a replica of the cluster was promoted, empty where the server does not say. For people.
+CREATE FUNCTION fenlock.timeline() RETURNS text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	RETURN substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8);
+EXCEPTION WHEN OTHERS THEN
+	RETURN '';
+END $$;
+
+-- One row, if the database has its memory since the row was made: since when, in microseconds,
+-- whether it votes, and under which terms. It is believed only if "made" is the transaction that
+-- wrote it, "server" the server where it was written, and "home" the database where it is read. So a
+-- row that came out of a dump is not, nor one in a copy of the database. Transactions of two young
 -- servers may have one number. What is computed, "here", is not in a dump.
+-- "fresh": the row came with the schema, so that nothing was ever admitted here.
 CREATE UNLOGGED TABLE fenlock.memory (
 	one      boolean PRIMARY KEY CHECK (one),
 	id       text NOT NULL,
 	since    bigint NOT NULL,
+	fresh    boolean NOT NULL,
 	admitted boolean NOT NULL,
 	terms    text NOT NULL,
 	empty    text NOT NULL,
 	made     bigint NOT NULL,
+	home     text NOT NULL,
 	server   text NOT NULL,
 	here     text GENERATED ALWAYS AS (fenlock.here()) STORED
 );
+
+-- Which database this is: its number, which no copy has, out of the path of a table, and its name,
+-- which leads clients to it. Neither changes while a session lasts. So the function is called
+-- immutable: a plan has its result as a constant, and no operation pays for it.
+CREATE FUNCTION fenlock.home() RETURNS text LANGUAGE sql IMMUTABLE AS
+$$ SELECT pg_catalog.concat(pg_catalog.split_part(pg_catalog.pg_relation_filepath('fenlock.memory'::pg_catalog.regclass), '/', -2), ' ', pg_catalog.current_database()) $$;
+
+-- Which database and schema this is among those of all servers: one that is reached by two URLs has one vote.
+CREATE FUNCTION fenlock.store(server text) RETURNS text LANGUAGE sql IMMUTABLE AS
+$$ SELECT server || (' ' || pg_catalog.split_part(fenlock.home(), ' ', 1) || ' ' || 'fenlock.memory'::pg_catalog.regclass::pg_catalog.oid::pg_catalog.text) $$;
 
 -- The registers as they are, at most "reserved". A missing row is as fenlock.registers has it.
 CREATE UNLOGGED TABLE fenlock.current (
@@ -261,15 +284,29 @@ BEGIN
 	END LOOP;
 END $$;
 
+-- Refuses a transaction whose statements do not see what was committed before each of them.
+CREATE FUNCTION fenlock.committed() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF current_setting('transaction_isolation') <> 'read committed' THEN
+		RAISE EXCEPTION 'fenlock: the transaction is % and must be read committed: a lock that is decided upon by an old snapshot is held twice', current_setting('transaction_isolation')
+			USING ERRCODE = 'FL001';
+	END IF;
+END $$;
+
 -- serve carries out an operation on a name: package node/rule, line by line. The number of
 -- the operation and that of the status are package node's. Times: ttl and remaining in
 -- milliseconds, clock in microseconds. "mine" is what the client takes the group's terms to
--- be; a client with others gets no answer but "rejoining". "shares" is Request.Shared.
+-- be; a client with others gets no answer but "rejoining". "shares" is Request.Shared. "store" is
+-- the database and its schema as the statement facts names them, NULL without a memory. The function's
+-- name has the format in it: a program of another format finds no function to call.
+--
+-- Whether the database votes is compared here, in the transaction that promises something. note
+-- and mark wait for all that are under way, by their lock on fenlock.current.
 --
 -- The row of the stripe is locked first, and everything is read after that, by statements
 -- of their own: in READ COMMITTED each sees what was committed before it.
-CREATE FUNCTION fenlock.serve(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean,
-	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION fenlock.serve2(op integer, key bytea, place integer, who bytea, ttl bigint, num bigint, own bigint, asker bytea, at bigint, mine text, shares boolean,
+	OUT status integer, OUT register bigint, OUT heldby bytea, OUT remaining bigint, OUT ahead integer, OUT clock bigint, OUT store text) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	votes   boolean;
 	r       bigint;
@@ -290,20 +327,19 @@ DECLARE
 	mate    record; -- one of those who share the name
 BEGIN
 	IF current_setting('transaction_isolation') <> 'read committed' THEN
-		RAISE EXCEPTION 'fenlock: the transaction is % and must be read committed: a lock that is decided upon by an old snapshot is held twice', current_setting('transaction_isolation')
-			USING ERRCODE = 'FL001';
+		PERFORM fenlock.committed();
 	END IF;
 	register := 0;
 	remaining := 0;
 	ahead := 0;
 	clock := 0;
 
-	SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made AND m.server = m.here, c.register, c.reserved INTO votes, r, cap
+	SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here, c.register, c.reserved, fenlock.store(m.server) INTO votes, r, cap, store
 		FROM fenlock.current AS c LEFT JOIN fenlock.memory AS m ON true WHERE c.stripe = place FOR UPDATE OF c;
 	IF NOT FOUND THEN
 		INSERT INTO fenlock.current SELECT place, coalesce(max(g.reserved), 0), coalesce(max(g.reserved), 0)
 			FROM fenlock.registers AS g WHERE g.stripe = place ON CONFLICT DO NOTHING;
-		SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made AND m.server = m.here, c.register, c.reserved INTO STRICT votes, r, cap
+		SELECT m.admitted AND (m.terms = mine OR op = 5) AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here, c.register, c.reserved, fenlock.store(m.server) INTO STRICT votes, r, cap, store
 			FROM fenlock.current AS c LEFT JOIN fenlock.memory AS m ON true WHERE c.stripe = place FOR UPDATE OF c;
 	END IF;
 	votes := votes IS TRUE;
@@ -320,6 +356,10 @@ BEGIN
 		owner := NULL;
 	ELSIF owner = 'shared:'::bytea THEN
 		DELETE FROM fenlock.readers AS x WHERE x.name = key AND x.expires <= now;
+		IF NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea) THEN
+			born := 0; -- reservations keep no epoch: see package rule
+			since := 0;
+		END IF;
 	END IF;
 
 	-- Who comes first goes first: giveWay and giveUp.
@@ -446,7 +486,11 @@ BEGIN
 				register := r;
 			ELSE
 				r := num;
-				born := num;
+				IF born <> 0 THEN
+					-- It makes no epoch where there is none: it may be executed again, after its holder, which
+					-- had the name alone, lets others share it.
+					born := num;
+				END IF;
 				UPDATE fenlock.readers AS x SET token = num WHERE x.name = key AND x.holder = who;
 				status := 1;
 				register := num;
@@ -487,6 +531,9 @@ BEGIN
 				ON CONFLICT (name, holder) DO UPDATE SET expires = excluded.expires, token = excluded.token;
 			ends := fenlock.last(key);
 			r := greatest(r, num);
+			IF num > born THEN
+				born := 0; -- an acquire of before that comes late gets a number past the floor
+			END IF;
 			status := 1;
 			register := mate.origin;
 			IF freed AND queued THEN
@@ -532,12 +579,13 @@ BEGIN
 		IF r > cap THEN
 			-- On the disk, and on the replicas that the server waits for, before anybody is answered.
 			cap := least(r + 600000000, 9007199254740991);
-			IF current_setting('synchronous_commit') IN ('off', 'local') THEN
-				PERFORM set_config('synchronous_commit', 'on', true);
-			END IF;
+			PERFORM fenlock.durable();
 			INSERT INTO fenlock.registers VALUES (place, cap) ON CONFLICT (stripe) DO UPDATE SET reserved = greatest(excluded.reserved, fenlock.registers.reserved);
 		END IF;
 		UPDATE fenlock.current AS c SET register = r, reserved = cap WHERE c.stripe = place;
+	END IF;
+	IF owner = 'shared:'::bytea AND born <> 0 AND NOT EXISTS (SELECT FROM fenlock.readers AS x WHERE x.name = key AND substr(x.holder, 1, 5) <> 'next:'::bytea) THEN
+		born := 0;
 	END IF;
 	IF owner IS DISTINCT FROM before OR (owner IS NOT NULL AND (ends <> until OR told <> saw OR born <> since)) THEN
 		IF owner = 'shared:'::bytea THEN
@@ -560,61 +608,76 @@ END $$;
 CREATE FUNCTION fenlock.me() RETURNS bigint LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT pg_current_xact_id()::text::bigint & 4294967295 $$;
 
--- enter says what the server remembers, and makes the row of a memory that is new. "mine"
--- is recorded as the group's terms if there are none. A schema that was never used votes
--- at once if the client says that it may (trust). That nothing says that it was used is not
--- enough: so it is on a replica that was promoted too early, and in a backup from before the
--- first use. There has to be the row that the schema came with, in this server's memory.
-CREATE FUNCTION fenlock.enter(mine text, trust boolean, fresh text,
-	OUT recorded text, OUT id text, OUT admitted boolean, OUT waited bigint, OUT used boolean) LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE untouched boolean;
+-- Has the transaction on the disk, and on the replicas that the server waits for, before its outcome
+-- is told.
+CREATE FUNCTION fenlock.durable() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	IF EXISTS (SELECT FROM pg_class AS c WHERE c.oid = 'fenlock.memory'::regclass AND c.relpersistence <> 'u'
-			OR c.oid IN ('fenlock.meta'::regclass, 'fenlock.registers'::regclass) AND c.relpersistence <> 'p') THEN
-		RAISE EXCEPTION 'fenlock: the table memory has to be unlogged, and meta and registers logged: after a crash it would not be known what was forgotten'
-			USING ERRCODE = 'FL003';
+	IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+		PERFORM set_config('synchronous_commit', 'on', true);
 	END IF;
-	PERFORM set_config('synchronous_commit', 'on', true); -- that it was used must not be forgotten
-	PERFORM FROM fenlock.meta AS m WHERE m.key = 'format' FOR UPDATE; -- one after the other
-	SELECT m.value INTO recorded FROM fenlock.meta AS m WHERE m.key = 'terms';
-	IF NOT FOUND THEN
-		INSERT INTO fenlock.meta VALUES ('terms', mine);
-		recorded := mine;
-	ELSIF recorded <> mine THEN
-		RETURN;
-	END IF;
-	used := EXISTS (SELECT FROM fenlock.meta AS m WHERE m.key = 'used');
-	untouched := EXISTS (SELECT FROM fenlock.memory AS m WHERE m.id = '' AND m.xmin::text::bigint = m.made AND m.server = m.here);
-	-- A wait that has not begun yet, because the clock was set back, is begun anew: it would last until then.
-	DELETE FROM fenlock.memory AS m WHERE m.xmin::text::bigint <> m.made OR m.server <> m.here OR m.terms <> mine OR NOT m.admitted AND m.since > fenlock.clock();
-	SELECT m.id, m.admitted, fenlock.clock() - m.since INTO id, admitted, waited FROM fenlock.memory AS m;
-	IF FOUND THEN
-		RETURN;
-	END IF;
-	id := fresh;
-	admitted := trust AND untouched AND NOT used;
-	waited := 0;
-	IF admitted THEN
-		INSERT INTO fenlock.meta VALUES ('used', 'yes');
-	END IF;
-	INSERT INTO fenlock.memory VALUES (true, id, fenlock.clock(), admitted, mine, '', fenlock.me(), fenlock.server());
 END $$;
 
--- admit lets the server vote with this memory, with registers that are at least these.
-CREATE FUNCTION fenlock.admit(of text, stripes integer[], tokens bigint[], found_empty text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+-- Waits for all operations that are under way, so that what they promised is seen, and holds up
+-- those that come until the transaction ends.
+CREATE FUNCTION fenlock.quiesce() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	PERFORM set_config('synchronous_commit', 'on', true);
-	PERFORM FROM fenlock.meta AS m WHERE m.key = 'format' FOR UPDATE;
-	LOCK TABLE fenlock.current IN EXCLUSIVE MODE; -- nothing is served meanwhile
-	PERFORM FROM fenlock.memory AS m WHERE m.id = of AND NOT m.admitted AND m.xmin::text::bigint = m.made AND m.server = m.here;
+	PERFORM fenlock.committed();
+	PERFORM FROM fenlock.meta AS m WHERE m.key = 'format' FOR UPDATE; -- one admission after the other
+	LOCK TABLE fenlock.current IN EXCLUSIVE MODE;
+END $$;
+
+-- note removes the mark of admission and all leases, and notes that the database is out from now on, in
+-- a memory of another name. It does nothing, and returns false, unless the row of memory is that
+-- which the client has seen: its id and its xmin, or none ('').
+CREATE FUNCTION fenlock.note(seen text, version bigint, fresh text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE found_id text;
+BEGIN
+	PERFORM fenlock.quiesce();
+	SELECT m.id INTO found_id FROM fenlock.memory AS m WHERE seen = '' OR m.xmin::text::bigint = version;
+	IF coalesce(found_id, '') <> seen THEN
+		RETURN false;
+	END IF;
+	DELETE FROM fenlock.memory;
+	DELETE FROM fenlock.leases;
+	DELETE FROM fenlock.readers;
+	INSERT INTO fenlock.memory VALUES (true, fresh, fenlock.clock(), false, false, '', '', fenlock.me(), fenlock.home(), fenlock.server());
+	RETURN true;
+END $$;
+
+-- raise makes the registers at least these. It does nothing, and returns false, unless the memory is that
+-- which the client has seen: mark would admit that one, and the registers of another database would be
+-- raised. Only a database that is out is raised to any effect: mark has them read anew.
+CREATE FUNCTION fenlock.raise(seen text, stripes integer[], tokens bigint[]) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	PERFORM fenlock.durable();
+	PERFORM fenlock.quiesce();
+	PERFORM FROM fenlock.memory AS m WHERE m.id = seen AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here;
 	IF NOT FOUND THEN
-		RETURN false; -- somebody else has done it, or it is lost again
+		RETURN false;
 	END IF;
 	INSERT INTO fenlock.registers SELECT t.stripe, t.token FROM unnest(stripes, tokens) AS t (stripe, token)
 		ON CONFLICT (stripe) DO UPDATE SET reserved = greatest(excluded.reserved, fenlock.registers.reserved);
+	RETURN true;
+END $$;
+
+-- mark lets the database vote with this memory, and records "mine" as the group's terms if none are
+-- recorded. It does nothing, and returns false, unless the memory and the terms are those that the client
+-- has seen, and the database is out.
+CREATE FUNCTION fenlock.mark(seen text, seen_terms text, mine text, found_empty text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE recorded text;
+BEGIN
+	PERFORM fenlock.durable(); -- that it was used must not be forgotten
+	PERFORM fenlock.quiesce();
+	SELECT m.value INTO recorded FROM fenlock.meta AS m WHERE m.key = 'terms';
+	PERFORM FROM fenlock.memory AS m WHERE m.id = seen AND NOT m.admitted AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here;
+	IF NOT FOUND OR coalesce(recorded, '') <> seen_terms THEN
+		RETURN false;
+	END IF;
+	recorded := coalesce(recorded, mine);
+	INSERT INTO fenlock.meta VALUES ('terms', recorded), ('home', fenlock.server() || ' ' || fenlock.timeline() || ' ' || fenlock.home())
+		ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 	DELETE FROM fenlock.current; -- they begin where the others end
-	INSERT INTO fenlock.meta VALUES ('used', 'yes') ON CONFLICT DO NOTHING;
-	UPDATE fenlock.memory SET admitted = true, empty = found_empty, made = fenlock.me();
+	UPDATE fenlock.memory SET fresh = false, admitted = true, terms = recorded, empty = found_empty, made = fenlock.me();
 	RETURN true;
 END $$;
 
@@ -640,12 +703,16 @@ CREATE FUNCTION fenlock.leave(who bytea) RETURNS void LANGUAGE sql SET search_pa
 	DELETE FROM fenlock.notices AS n WHERE n.client = who;
 $$;
 
--- sweep removes what has expired, in parts that are transactions of their own; the first
--- reports whether a minute has passed since somebody did it.
+-- sweep removes what has expired, in parts that are transactions of their own, and short, since
+-- serve waits for a row that is being removed. The first part reports whether a minute has passed
+-- since the last sweep, the others whether they removed as much as one transaction may: then the
+-- caller repeats them.
 CREATE FUNCTION fenlock.sweep(part integer) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	now bigint := fenlock.clock() / 1000;
 	names bytea[];
+	removed bigint;
+	more boolean := false;
 BEGIN
 	IF part = 1 THEN
 		INSERT INTO fenlock.sweeps VALUES (true, 0) ON CONFLICT DO NOTHING;
@@ -654,24 +721,31 @@ BEGIN
 			RETURN false;
 		END IF;
 		UPDATE fenlock.sweeps SET at = now;
+		RETURN true;
 	ELSIF part = 2 THEN
 		DELETE FROM fenlock.leases WHERE ctid = ANY (ARRAY(SELECT l.ctid FROM fenlock.leases AS l
 			WHERE l.expires <= now OR l.holder IS NULL LIMIT 10000 FOR UPDATE SKIP LOCKED));
+		GET DIAGNOSTICS removed = ROW_COUNT;
+		more := removed = 10000;
 		DELETE FROM fenlock.readers WHERE ctid = ANY (ARRAY(SELECT x.ctid FROM fenlock.readers AS x
 			WHERE x.expires <= now LIMIT 10000 FOR UPDATE SKIP LOCKED));
+		GET DIAGNOSTICS removed = ROW_COUNT;
+		more := more OR removed = 10000;
 	ELSIF part = 3 THEN
 		-- It waits for nobody: serve may have the row of a waiter and want that of the queue.
 		names := ARRAY(SELECT q.name FROM fenlock.queues AS q WHERE q.expires <= now LIMIT 1000 FOR UPDATE SKIP LOCKED);
 		DELETE FROM fenlock.waiters WHERE ctid = ANY (ARRAY(SELECT w.ctid FROM fenlock.waiters AS w
 			WHERE w.name = ANY (names) FOR UPDATE SKIP LOCKED));
 		DELETE FROM fenlock.queues WHERE ctid = ANY (ARRAY(SELECT q.ctid FROM fenlock.queues AS q
-			WHERE q.expires <= now AND NOT EXISTS (SELECT FROM fenlock.waiters AS w WHERE w.name = q.name) FOR UPDATE SKIP LOCKED));
+			WHERE q.name = ANY (names) AND q.expires <= now AND NOT EXISTS (SELECT FROM fenlock.waiters AS w WHERE w.name = q.name) FOR UPDATE SKIP LOCKED));
+		GET DIAGNOSTICS removed = ROW_COUNT;
+		more := removed > 0 AND cardinality(names) = 1000; -- those that serve has stay, and are not waited for
 	ELSE
 		DELETE FROM fenlock.listeners AS l WHERE l.seen < now - 60000 AND (l.pid IS NULL OR NOT EXISTS (SELECT FROM pg_stat_get_activity(l.pid)));
 		DELETE FROM fenlock.notices AS n WHERE n.made < now - 60000;
 	END IF;
-	RETURN true;
+	RETURN more;
 END $$;
 
--- Nobody has used it yet, and this server remembers that.
-INSERT INTO fenlock.memory VALUES (true, '', fenlock.clock(), false, '', '', fenlock.me(), fenlock.server());
+-- No client has used it yet, and this database remembers that, and since when.
+INSERT INTO fenlock.memory VALUES (true, gen_random_uuid()::text, fenlock.clock(), true, false, '', '', fenlock.me(), fenlock.home(), fenlock.server());

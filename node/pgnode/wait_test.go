@@ -239,7 +239,7 @@ func TestPooler(t *testing.T) {
 				errs <- err
 				return
 			}
-			l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: time.Minute, MaxTTL: time.Minute, NodeTimeout: 10 * time.Second})
+			l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{n}, TTL: time.Minute, MaxTTL: time.Minute, NewServers: true, NodeTimeout: 10 * time.Second})
 			if err != nil {
 				errs <- err
 				return

@@ -26,7 +26,7 @@ func BenchmarkWaiters(b *testing.B) {
 
 func waiters(b *testing.B, u string, clients, each, names int) {
 	locker := func() *fenlock.Locker {
-		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{open(b, u)}, TTL: 30 * time.Second, NodeTimeout: 7 * time.Second})
+		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{open(b, u)}, TTL: 30 * time.Second, NewServers: true, NodeTimeout: 7 * time.Second})
 		if err != nil {
 			b.Fatal(err)
 		}
