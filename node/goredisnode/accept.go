@@ -1,13 +1,11 @@
 package goredisnode
 
 import (
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
 
-	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/respnode"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
@@ -17,17 +15,17 @@ func accepted(client redis.UniversalClient) (*redis.Client, error) {
 	switch c := client.(type) {
 	case *redis.Client:
 		if c == nil {
-			return nil, invalid("there is no client")
+			return nil, engine.Invalidf("go-redis: there is no client")
 		}
 		return c, check(c.Options())
 	case nil:
-		return nil, invalid("there is no client")
+		return nil, engine.Invalidf("go-redis: there is no client")
 	case *redis.ClusterClient:
-		return nil, invalid("this is a cluster client: it sends each key to whichever server has its slot now, and a node is one server that remembers what it promised. Give a *redis.Client of an independent primary (docs/valkey.md, “Cluster mode”)")
+		return nil, engine.Invalidf("go-redis: this is a cluster client: it sends each key to whichever server has its slot now, and a node is one server that remembers what it promised. Give a *redis.Client of an independent primary (docs/valkey.md, “Cluster mode”)")
 	case *redis.Ring:
-		return nil, invalid("this is a ring: it sends each key to one of several servers, and to another one when that fails. Give each server's own *redis.Client, one node each")
+		return nil, engine.Invalidf("go-redis: this is a ring: it sends each key to one of several servers, and to another one when that fails. Give each server's own *redis.Client, one node each")
 	}
-	return nil, invalid("the options of a %T cannot be known: give the *redis.Client", client)
+	return nil, engine.Invalidf("go-redis: the options of a %T cannot be known: give the *redis.Client", client)
 }
 
 // check returns why a client with these options would break a promise, or nil. They are as
@@ -35,15 +33,15 @@ func accepted(client redis.UniversalClient) (*redis.Client, error) {
 func check(opt *redis.Options) error {
 	switch maintenance := opt.MaintNotificationsConfig; {
 	case opt.MaxRetries != 0:
-		return invalid("the client would send a command up to %d times, so that what was granted may be refused to its own holder: set Options.MaxRetries to -1 (0 is the default, 3)", opt.MaxRetries+1)
+		return engine.Invalidf("go-redis: the client would send a command up to %d times, so that what was granted may be refused to its own holder: set Options.MaxRetries to -1 (0 is the default, 3)", opt.MaxRetries+1)
 	case !opt.ContextTimeoutEnabled:
-		return invalid("the client ignores the deadlines of contexts: set Options.ContextTimeoutEnabled to true")
+		return engine.Invalidf("go-redis: the client ignores the deadlines of contexts: set Options.ContextTimeoutEnabled to true")
 	case opt.ReadTimeout < 0:
-		return invalid("the client sets no deadline when it reads, so that it ignores those of contexts: Options.ReadTimeout must not be -2")
+		return engine.Invalidf("go-redis: the client sets no deadline when it reads, so that it ignores those of contexts: Options.ReadTimeout must not be -2")
 	case opt.WriteTimeout < 0:
-		return invalid("the client sets no deadline when it writes, so that it ignores those of contexts: Options.WriteTimeout must not be -2")
+		return engine.Invalidf("go-redis: the client sets no deadline when it writes, so that it ignores those of contexts: Options.WriteTimeout must not be -2")
 	case opt.Protocol == 3 && (maintenance == nil || maintenance.Mode != maintnotifications.ModeDisabled):
-		return invalid("the client may be told to move its connections to another server, and to wait longer than it was asked to: set Options.MaintNotificationsConfig to &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}")
+		return engine.Invalidf("go-redis: the client may be told to move its connections to another server, and to wait longer than it was asked to: set Options.MaintNotificationsConfig to &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}")
 	}
 	return nil
 }
@@ -58,14 +56,14 @@ func nameOf(opt *redis.Options, given *string) (name, member string, err error) 
 		scheme = "rediss://"
 	}
 	if given != nil {
-		if err := respnode.CheckMember(*given); err != nil {
-			return "", "", err
+		if !engine.IsMember(*given) {
+			return "", "", engine.Invalidf("go-redis: WithName: the name is empty, has spaces or is *")
 		}
 		member = *given
 	}
 	if opt.Addr == ofSentinels {
 		if given == nil {
-			return "", "", invalid("a client of sentinels has no address of its own: say by WithName what all clients of the group call this node")
+			return "", "", engine.Invalidf("go-redis: a client of sentinels has no address of its own: say by WithName what all clients of the group call this node")
 		}
 		return scheme + member, member, nil
 	}
@@ -75,7 +73,7 @@ func nameOf(opt *redis.Options, given *string) (name, member string, err error) 
 	} else {
 		host, port, err := net.SplitHostPort(address)
 		if err != nil || host == "" || port == "" {
-			return "", "", invalid("Options.Addr %.60q is not host:port", address)
+			return "", "", engine.Invalidf("go-redis: Options.Addr %.60q is not host:port", address)
 		}
 		address = net.JoinHostPort(host, port)
 	}
@@ -86,10 +84,6 @@ func nameOf(opt *redis.Options, given *string) (name, member string, err error) 
 		member = address
 	}
 	return scheme + address, member, nil
-}
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: go-redis: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }
 
 // remote returns the host of an address, if it says which one.

@@ -98,3 +98,29 @@ func TestNames(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Two nodes of one client are one place; two clients may be two servers, whatever their address.
+func TestLocation(t *testing.T) {
+	client := func() *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: "h:1", MaxRetries: -1, ContextTimeoutEnabled: true,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	at := func(c *redis.Client, with ...goredisnode.Option) any {
+		t.Helper()
+		n, err := goredisnode.New(c, with...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { n.Close() })
+		return n.Location()
+	}
+	one := client()
+	if at(one) != at(one) {
+		t.Error("one server is two")
+	}
+	if at(one) == at(client()) || at(one) == at(one, goredisnode.WithPrefix("other:")) {
+		t.Error("two nodes are taken for one")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/redis/go-redis/v9"
 )
@@ -18,7 +19,7 @@ const patience = 2 * time.Second
 type link struct {
 	client   *redis.Client
 	database *database
-	*resp.Tasks
+	*engine.Lifetime
 	// losses counts what failed for another reason than the server's word: what was known
 	// of the server is to be looked at again then.
 	losses atomic.Uint64
@@ -27,7 +28,7 @@ type link struct {
 var _ resp.Link = (*link)(nil)
 
 func newLink(client *redis.Client) *link {
-	return &link{client: client, database: databaseOf(client), Tasks: resp.NewTasks()}
+	return &link{client: client, database: databaseOf(client), Lifetime: engine.NewLifetime()}
 }
 
 // Dial implements resp.Link.
@@ -71,7 +72,7 @@ func (l *link) DoMulti(ctx context.Context, commands ...resp.Command) ([]resp.Re
 		return nil, err
 	}
 	if l.Life().Err() != nil {
-		return nil, resp.ErrClosed
+		return nil, engine.ErrClosed
 	}
 	return l.send(ctx, commands), nil
 }

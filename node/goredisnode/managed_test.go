@@ -222,3 +222,33 @@ func TestAddressMovesToAnotherNodesServer(t *testing.T) {
 		t.Error("20 extensions, and none said that two nodes are one server")
 	})
 }
+
+// Each request of a pool carries the id that the client knows. Once another client has noted that
+// the server is not what it was, requests with the id of before make no lease, although the data of before
+// came back with its mark.
+func TestStrayLeaseIsNotMade(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		primary, replica := pair(t, kind)
+		knowing, other := joined(t, primary.Addr(), managedMaxTTL), joined(t, primary.Addr(), managedMaxTTL)
+		short := func(op node.Op, name string) node.Request {
+			r := request(op, name, "one")
+			r.TTL = managedTTL
+			return r
+		}
+		if a, err := knowing.Do(bounded(t), short(node.Acquire, "warm up")); err != nil || a.Status != node.Granted {
+			t.Fatalf("%+v, %v", a, err)
+		}
+		replica.Do("REPLICAOF", "NO", "ONE")
+		follow(t, primary, replica)
+		primary.Do("REPLICAOF", "NO", "ONE")
+		if a, err := other.Do(bounded(t), short(node.Acquire, "another name")); err != nil || a.Status != node.Rejoining || a.Absence.Cause != node.Replaced {
+			t.Fatalf("%+v, %v; want it out, since it is another server now", a, err)
+		}
+		if a, err := knowing.Do(bounded(t), short(node.Extend, "stray")); err != nil || a.Status != node.Rejoining {
+			t.Errorf("%+v, %v; want that it was not carried out", a, err)
+		}
+		if got := primary.Do("EXISTS", "fenlock:stray"); got != "0" {
+			t.Error("a lease was made")
+		}
+	})
+}

@@ -12,10 +12,10 @@ import (
 // Node is one Valkey or Redis primary, which a client of go-redis leads to. It implements
 // node.Node, node.Queuer, node.Sharer, node.Rejoiner, node.Admin, node.Examiner, node.Ordered and
 // node.Finisher, and is safe for concurrent use. Close does not close the client.
-type Node struct{ *engine }
+type Node struct{ *common }
 
-// engine is the engine over any client library: what a Node can do is there.
-type engine = respnode.Node
+// common is the engine over any client library: what a Node can do is there.
+type common = respnode.Node
 
 var (
 	_ node.Ordered  = (*Node)(nil)
@@ -74,7 +74,7 @@ func New(client redis.UniversalClient, with ...Option) (*Node, error) {
 	}
 	provided := opt.CredentialsProvider != nil || opt.CredentialsProviderContext != nil || opt.StreamingCredentialsProvider != nil
 	n, err := respnode.New(newLink(own), respnode.Server{
-		Name: name, Member: member, Prefix: o.prefix, Secrets: resp.NewSecrets(opt.Password),
+		Name: name, Member: member, Prefix: o.prefix, Via: own, Secrets: resp.NewSecrets(opt.Password),
 		User: cmp.Or(opt.Username, "default"), AnyUser: provided, Password: opt.Password != "" || provided, TLS: opt.TLSConfig != nil,
 	})
 	if err != nil {

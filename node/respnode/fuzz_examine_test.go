@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/internal/replytest"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
@@ -31,7 +32,7 @@ func FuzzExamine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		const secret = "swordfish"
-		n, err := New(&replier{Tasks: resp.NewTasks(), rest: input}, Server{Name: "valkey://host", Prefix: DefaultPrefix, Secrets: resp.NewSecrets(secret)})
+		n, err := New(&replier{Lifetime: engine.NewLifetime(), rest: input}, Server{Name: "valkey://host", Prefix: DefaultPrefix, Secrets: resp.NewSecrets(secret)})
 		if err != nil {
 			t.Fatal(err)
 		}

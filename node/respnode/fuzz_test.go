@@ -12,6 +12,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 	"github.com/fenlock/fenlock/node/respnode/internal/replytest"
 	"github.com/fenlock/fenlock/node/respnode/resp"
@@ -24,7 +25,8 @@ func FuzzServer(f *testing.F) {
 	const one, two, three = "$1\r\n1\r\n", "$1\r\n2\r\n", "$1\r\n3\r\n"
 	info := fmt.Sprintf("$%d\r\n%s\r\n", len(replytest.Info()), replytest.Info())
 	// A server with the mark of what it is now, and its replies to the scripts.
-	marked, loaded := ":1\r\n*7\r\n"+one+"$7\r\n4567def\r\n$4\r\n1000\r\n"+one+"$3\r\na b\r\n"+one+"$-1\r\n"+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n", ""
+	const clock = "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n"
+	marked, loaded := one+":1\r\n*8\r\n"+one+"$7\r\n4567def\r\n$4\r\n1000\r\n"+one+"$3\r\na b\r\n"+one+"$-1\r\n$-1\r\n"+info+"$0\r\n\r\n*5\r\n:1\r\n:1\r\n:1\r\n:1\r\n:1\r\n*0\r\n"+clock, ""
 	for _, s := range command.Operations {
 		loaded += "+" + s.SHA() + "\r\n"
 	}
@@ -41,7 +43,7 @@ func FuzzServer(f *testing.F) {
 		"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + info + "%1\r\n$4\r\n4096\r\n" + one, // no stripe
 		"*2\r\n$1\r\n0\r\n*2\r\n$9\r\nfenlock:a\r\n$9\r\nfenlock:b\r\n" + one + ":1\r\n*2\r\n" + two + "$-1\r\n$-1\r\n:-2\r\n*2\r\n" + three + one,
 		marked + "+admitted\r\n" + loaded, marked + "+format 2\r\n", marked + "+restarted\r\n" + loaded, marked + "+admitted\r\n",
-		":1\r\n*7\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info + "$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n:5\r\n",
+		one + ":1\r\n*8\r\n" + one + "$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n$-1\r\n" + info + "$0\r\n\r\n*5\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n*0\r\n" + clock + ":0\r\n",
 		info, "_\r\n", "*0\r\n", "",
 	} {
 		for what := range byte(9) {
@@ -50,7 +52,7 @@ func FuzzServer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, what byte, input []byte) {
 		const secret = "swordfish"
-		replies := &replier{Tasks: resp.NewTasks(), rest: slices.Concat([]byte(info+"*2\r\n$4\r\n1000\r\n$-1\r\n"), input)} // it is looked at first
+		replies := &replier{Lifetime: engine.NewLifetime(), rest: slices.Concat([]byte(info+"*2\r\n$4\r\n1000\r\n$-1\r\n"), input)} // it is looked at first
 		n, err := New(replies, Server{Name: "valkey://host", Prefix: DefaultPrefix, Secrets: resp.NewSecrets(secret)})
 		if err != nil {
 			t.Fatal(err)
@@ -83,24 +85,23 @@ func FuzzServer(f *testing.F) {
 				checkRegisters(t, input, r)
 			}
 		case 8:
-			server, err := n.voting.Look(ctx)
-			if err != nil {
+			if _, err := n.voting.Look(ctx); err != nil {
 				t.Fatal(err)
 			}
-			detail, err := n.voting.Admit(ctx, server.RunID)
-			said := detail + fmt.Sprint(err)
-			if strings.Contains(said, secret) || detail != "" && err != nil || err != nil && !errors.Is(err, fenlock.ErrMisconfigured) {
-				t.Errorf("%q: the admission said %q, %v", input, detail, err)
+			out, err := n.voting.Admit(ctx)
+			present := out.Cause == node.Present
+			if strings.Contains(out.String()+fmt.Sprint(err), secret) || !present && err != nil || err != nil && !errors.Is(err, fenlock.ErrMisconfigured) {
+				t.Errorf("%q: the admission said %q, %v", input, out, err)
 			}
-			if detail == "" && err == nil && (!replies.admitted || replies.loaded != len(command.Operations)) {
-				t.Errorf("%q: admitted, and not marked, or without the scripts", input)
+			if present && err == nil && replies.admitted && replies.loaded != len(command.Operations) {
+				t.Errorf("%q: admitted without the scripts", input)
 			}
-			if strings.HasPrefix(string(input), marked+"+admitted\r\n"+loaded) && (detail != "" || err != nil) {
-				t.Errorf("%q: %s, %v", input, detail, err)
+			if strings.HasPrefix(string(input), marked+"+admitted\r\n"+loaded) && (!present || err != nil || !replies.admitted) {
+				t.Errorf("%q: %s, %v", input, out, err)
 			}
 		}
-		if strings.Contains(answer.Detail, secret) {
-			t.Errorf("%q: the password is in %q", input, answer.Detail)
+		if strings.Contains(answer.Absence.String()+answer.Detail, secret) {
+			t.Errorf("%q: the password is in %+v", input, answer)
 		}
 		if what%9 < 5 {
 			replytest.CheckAnswer(t, input, answer, false, err)
@@ -132,7 +133,7 @@ func checkRegisters(t *testing.T, input []byte, r node.Registers) {
 
 // replier is a link on which anything may come.
 type replier struct {
-	*resp.Tasks
+	*engine.Lifetime
 	rest     []byte
 	count    int
 	admitted bool // the script that marks a server said that it did

@@ -30,13 +30,17 @@ var (
 	_ node.Admin    = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)
 	_ node.Examiner = (*Node)(nil)
+	_ node.Located  = (*Node)(nil)
 )
 
 // Server is what a node's owner knows of its server.
 type Server struct {
 	Name   string // for people, with no password in it
-	Member string // what all clients of its group call the node (CheckMember)
+	Member string // what all clients of its group call the node (engine.IsMember)
 	Prefix string // of a lock's key
+	// Via is a pointer if the caller makes the connections, or has made them. The same address leads to
+	// the same server only by the same pointer then. nil: it says nothing more than Name.
+	Via any
 	// Secrets are the passwords that no error may have in it; nil: there are none.
 	Secrets *resp.Secrets
 
@@ -60,9 +64,6 @@ func New(link resp.Link, s Server) (*Node, error) {
 	return n, nil
 }
 
-// CheckMember returns why a node cannot be called so, or nil. It matches node.ErrInvalid.
-func CheckMember(name string) error { return command.CheckMember(name) }
-
 // String returns the node's address without user and password.
 func (n *Node) String() string { return n.errors.Name }
 
@@ -71,6 +72,17 @@ func (n *Node) Member() string { return n.server.Member }
 
 // Engine returns n.
 func (n *Node) Engine() any { return n }
+
+// location is where a node's leases are, for all that a process knows.
+type location struct {
+	name, member, prefix string
+	via                  any
+}
+
+// Location implements node.Located.
+func (n *Node) Location() any {
+	return location{n.server.Name, n.server.Member, n.server.Prefix, n.server.Via}
+}
 
 // Shares implements node.Sharer.
 func (n *Node) Shares() {}
@@ -82,6 +94,7 @@ func (n *Node) Finish() { n.voting.Finish() }
 // Close closes the link. Requests under way fail, with an unknown outcome.
 // A second Close does nothing.
 func (n *Node) Close() error {
+	n.voting.Close()
 	n.pipelines.Close()
 	n.link.Close()
 	return nil

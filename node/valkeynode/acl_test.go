@@ -100,7 +100,7 @@ func exercise(t *testing.T, server *testserver.Server) error {
 			break
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("acquire: %v %s", a.Status, a.Detail)
+			return fmt.Errorf("acquire: %v %v", a.Status, a.Absence)
 		}
 	}
 	r.Token = a.Register

@@ -33,7 +33,7 @@ func client(t *testing.T, maxTTL time.Duration, change func(*fenlock.Config), ur
 // takes returns a lock that must be free in the end.
 func takes(t *testing.T, l *fenlock.Locker, name string) *fenlock.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	lock, err := l.Acquire(ctx, name)
 	if err != nil {
@@ -83,6 +83,13 @@ func TestMembersDiffer(t *testing.T) {
 		servers := testserver.Group(t, kind, 5)
 		one := client(t, groupTTL, nil, urls(servers[:3]...)...)
 		takes(t, one, "a")
+		// The lock is held by a majority. The server that both groups name has to know of its group, too.
+		eventually(t, func() error {
+			if _, err := one.TryAcquire(t.Context(), "another"); !servers[2].IsAdmitted("fenlock:") {
+				return errors.Join(errors.New("not admitted yet"), err)
+			}
+			return nil
+		})
 		// The other servers are new, and a majority of the other group.
 		lists := []string{servers[0].Addr(), servers[1].Addr(), servers[2].Addr(), servers[3].Addr(), servers[4].Addr()}
 		refusedFor(t, client(t, groupTTL, nil, urls(servers[2:]...)...), lists...)

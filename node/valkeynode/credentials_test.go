@@ -55,8 +55,8 @@ func TestPasswordFile(t *testing.T) {
 		where := strings.Replace(s.URL(), "://", "://"+aclUser+"@", 1) + "?passwordfile=" + url.QueryEscape(file)
 		for _, c := range []struct{ url, says string }{
 			{where, "a file&? does not exist"},
-			{strings.Replace(where, "@", ":secret-0@", 1), "has a password and a passwordfile"},
-			{s.URL() + "?passwordfile=", "passwordfile: the file's name is empty"},
+			{strings.Replace(where, "@", ":secret-0@", 1), "a password and a passwordfile"},
+			{s.URL() + "?passwordfile=", "passwordfile is empty"},
 		} {
 			if n, err := valkeynode.Open(c.url); !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "secret-0") {
 				t.Errorf("%v, %v; want %q", n, err, c.says)
@@ -83,7 +83,7 @@ func TestPasswordFile(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		deniedFor(t, n, "no credentials: "+file+" does not exist")
+		deniedFor(t, n, "no credentials: misconfigured: passwordfile: "+file+" does not exist")
 		write("secret-three")
 		acquire(t, n, request("mended", "one"))
 

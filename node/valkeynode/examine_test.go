@@ -133,7 +133,7 @@ func TestExamineAdmitsNobody(t *testing.T) {
 		grownUp(t, s)
 		for range 3 {
 			e, err := n.Examine(bounded(t), closely)
-			if err != nil || e.Admitted || s.IsAdmitted("fenlock:") || e.Wait != 0 || !e.Rebuild || !strings.Contains(e.Why, "nobody has asked it for a lock yet") {
+			if err != nil || e.Admitted || s.IsAdmitted("fenlock:") || e.Wait != 0 || !e.Rebuild || !strings.Contains(e.Why, "the next client that asks it for a lock has it admitted") {
 				t.Fatalf("%+v, %v", e, err)
 			}
 		}

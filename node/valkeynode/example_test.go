@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log"
+	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
@@ -33,12 +34,22 @@ func ExampleNew() {
 
 func tokenOfTheCloud() string { return "" }
 
-func ExampleOpenAll() {
-	nodes, err := valkeynode.OpenAll("valkey://a.example.com", "valkey://b.example.com", "valkey://c.example.com")
+// All defaults, in one call.
+func ExampleOpenLocker() {
+	locker, err := valkeynode.OpenLocker("valkey://a.example.com", "valkey://b.example.com", "valkey://c.example.com")
 	if err != nil {
 		log.Fatal(err) // says which URL it is about, without its password
 	}
-	locker, err := fenlock.New(fenlock.Config{Nodes: nodes})
+	defer locker.Close()
+}
+
+// What is to differ from the defaults is in the Config.
+func ExampleOpenAll() {
+	nodes, err := valkeynode.OpenAll("valkey://a.example.com", "valkey://b.example.com", "valkey://c.example.com")
+	if err != nil {
+		log.Fatal(err)
+	}
+	locker, err := fenlock.New(fenlock.Config{Nodes: nodes, TTL: 5 * time.Second})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,6 +1,10 @@
 package valkeynode
 
-import "github.com/fenlock/fenlock/node/respnode"
+import (
+	"github.com/fenlock/fenlock/node/respnode"
+
+	"github.com/fenlock/fenlock/node/engine"
+)
 
 // Guard writes keys on a Valkey or Redis server and refuses the write of a holder that is
 // not the newest.
@@ -11,7 +15,7 @@ type Guard = respnode.Guard
 func OpenGuard(rawURL string, with ...Option) (*Guard, error) {
 	o := apply(with)
 	if o.prefixSet || o.name != nil {
-		return nil, invalid("a guard has no prefix and no name: it writes the keys that it is told")
+		return nil, engine.Invalidf("a guard has no prefix and no name: it writes the keys that it is told")
 	}
 	server, err := o.parse(rawURL)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
 	"github.com/valkey-io/valkey-go"
@@ -12,10 +13,10 @@ import (
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer, node.Sharer,
 // node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
-type Node struct{ *engine }
+type Node struct{ *common }
 
-// engine is the engine over any client library: what a Node can do is there.
-type engine = respnode.Node
+// common is the engine over any client library: what a Node can do is there.
+type common = respnode.Node
 
 var (
 	_ node.Ordered  = (*Node)(nil)
@@ -46,7 +47,7 @@ var (
 func Open(rawURL string, with ...Option) (*Node, error) {
 	o := apply(with)
 	if o.name != nil {
-		return nil, invalid("WithName is for New: the URL's parameter name says what the node is called")
+		return nil, engine.Invalidf("WithName is for New: the URL's parameter name says what the node is called")
 	}
 	server, err := o.parse(rawURL)
 	if err != nil {
@@ -69,12 +70,12 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 func New(option valkey.ClientOption, with ...Option) (*Node, error) {
 	o := apply(with)
 	if o.credentials != nil {
-		return nil, invalid("WithCredentials is for Open: set the option's AuthCredentialsFn")
+		return nil, engine.Invalidf("WithCredentials is for Open: set the option's AuthCredentialsFn")
 	}
 	name := ""
 	if o.name != nil {
-		if name = *o.name; name == "" {
-			return nil, invalid("WithName: the name is empty")
+		if name = *o.name; !engine.IsMember(name) {
+			return nil, engine.Invalidf("WithName: the name is empty, has spaces or is *")
 		}
 	}
 	server, err := transport.FromOption(option, name)
@@ -108,6 +109,9 @@ func (o *options) node(server *transport.Server) (*Node, error) {
 	}
 	opt := server.Option
 	known.Member, known.Prefix, known.TLS = server.Member, o.prefix, server.TLS != nil
+	if opt.DialCtxFn != nil || opt.Dialer.Resolver != nil {
+		known.Via = server // what a function dials is not known
+	}
 	known.User, known.AnyUser = cmp.Or(opt.Username, "default"), o.credentials != nil || opt.AuthCredentialsFn != nil
 	known.Password = opt.Password != "" || server.Credentials != nil || opt.AuthCredentialsFn != nil
 	n, err := respnode.New(conn, known)

@@ -198,3 +198,50 @@ func TestOpenAll(t *testing.T) {
 		t.Errorf("%v, %v", nodes, err)
 	}
 }
+
+// A Locker in one call: it locks, and refuses what either half refuses.
+func TestOpenLocker(t *testing.T) {
+	server, _ := admitted(t, testserver.Kinds(t)[0], fenlock.DefaultMaxTTL)
+	l, err := valkeynode.OpenLocker(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock, err := l.Acquire(bounded(t), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(lock.Release(bounded(t)), l.Close()); err != nil {
+		t.Error(err)
+	}
+	for _, urls := range [][]string{{}, {"valkey://a", "valkey://a"}, {"valkey://a", "http://b"}} {
+		if l, err := valkeynode.OpenLocker(urls...); l != nil || !errors.Is(err, fenlock.ErrInvalid) {
+			t.Errorf("%q: %v, %v; want ErrInvalid", urls, l, err)
+		}
+	}
+}
+
+// What a function dials is not known: two nodes with the same address may be two servers.
+func TestLocationOfWhatAFunctionDials(t *testing.T) {
+	open := func(option valkey.ClientOption, with ...valkeynode.Option) any {
+		t.Helper()
+		option.InitAddress = []string{"h:1"}
+		n, err := valkeynode.New(option, with...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer n.Close()
+		return n.Location()
+	}
+	if open(valkey.ClientOption{}) != open(valkey.ClientOption{}) {
+		t.Error("one server is two")
+	}
+	if open(valkey.ClientOption{}) == open(valkey.ClientOption{}, valkeynode.WithPrefix("other:")) {
+		t.Error("another prefix is other locks")
+	}
+	dials := valkey.ClientOption{DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		return nil, errors.New("not now")
+	}}
+	if open(dials) == open(dials) {
+		t.Error("two nodes are taken for one")
+	}
+}

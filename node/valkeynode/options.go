@@ -2,9 +2,8 @@ package valkeynode
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
@@ -69,7 +68,7 @@ func (o *options) parse(rawURL string) (*transport.Server, error) {
 	}
 	if o.credentials != nil {
 		if server.Credentials != nil || server.Option.Password != "" {
-			return nil, invalid("the node's URL %s has a password, and WithCredentials was given: one is enough", server.Name)
+			return nil, engine.Invalidf("the node's URL %s has a password, and WithCredentials was given: one is enough", server.Name)
 		}
 		server.Credentials = o.credentials
 	}
@@ -82,11 +81,7 @@ func (o *options) connect(server *transport.Server) (*transport.Conn, respnode.S
 	known := respnode.Server{Name: server.Name, Secrets: resp.NewSecrets("")}
 	conn, err := transport.Open(server, known.Secrets)
 	if err != nil {
-		return nil, known, invalid("node %s: %v", server.Name, err)
+		return nil, known, engine.Invalidf("node %s: %v", server.Name, err)
 	}
 	return conn, known, nil
-}
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }

@@ -45,8 +45,8 @@ func (c *call) wait(t testing.TB) (node.Answer, error) {
 	select {
 	case <-c.done:
 		return c.answer, c.err
-	case <-time.After(30 * time.Second):
-		t.Fatal("no outcome within 30 s")
+	case <-time.After(3 * time.Minute):
+		t.Fatal("no outcome")
 	}
 	panic("unreachable")
 }
@@ -79,8 +79,12 @@ func TestStartedRequestsAndAHungServer(t *testing.T) {
 			return err
 		})
 		for i, c := range late {
-			if c.times.Load() > 0 && c.err == nil {
-				t.Errorf("request %d was carried out, although nobody wanted it: %+v", i, c.answer)
+			select {
+			case <-c.done:
+				if c.err == nil {
+					t.Errorf("request %d was carried out, although nobody wanted it: %+v", i, c.answer)
+				}
+			default:
 			}
 		}
 		if times := stuck.times.Load(); times != 1 {

@@ -72,7 +72,7 @@ func TestFailback(t *testing.T) {
 					t.Fatalf("the mark is %q, which the test is not about", mark)
 				}
 				if op == 0 {
-					out(t, n, "replica")
+					out(t, n, node.Replaced)
 					return
 				}
 				r := held
@@ -88,7 +88,7 @@ func TestFailback(t *testing.T) {
 				}
 				want(t, node.Granted)(startTogether(t, n, node.Release, r))
 				a, err = startTogether(t, n, op, r)
-				if err != nil || a.Status != node.Rejoining || !strings.Contains(a.Detail, "replica") {
+				if err != nil || a.Status != node.Rejoining || a.Absence.Cause != node.Replaced {
 					t.Errorf("afterwards: %+v, %v; want it out", a, err)
 				}
 			})

@@ -295,7 +295,7 @@ func (c *comparison) serve(r node.Request) {
 	if got.Remaining > want.Remaining || got.Remaining < want.Remaining-most {
 		c.fail("%v remain; want %v", got.Remaining, want.Remaining)
 	}
-	got.Clock, got.Remaining, got.Detail = want.Clock, want.Remaining, ""
+	got.Clock, got.Remaining, got.Absence, got.Detail = want.Clock, want.Remaining, node.Absence{}, ""
 	if got != want {
 		c.fail("%+v; want %+v", got, want)
 	}

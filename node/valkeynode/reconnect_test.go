@@ -131,7 +131,7 @@ func TestFlushAfterAnotherVersion(t *testing.T) {
 		server.MarkAdmitted("fenlock:", groupTTL)
 		server.Do("FLUSHALL")
 		nodes, _ := openGroup(t, []*testserver.Server{server})
-		out(t, nodes[0], "flushed")
+		out(t, nodes[0], node.Unused)
 	})
 }
 

@@ -1,7 +1,6 @@
-// Package admission answers whether a server may vote. One that forgot its leases
-// would grant what others hold, and one that forgot its registers would promise
-// numbers that were used. ARCHITECTURE.md: "A server that restarts".
+// Package admission answers whether a server may vote. Package admit decides; here is what a server
+// says of itself for it (store.go), and which answers count of those that it gives (voting.go).
+// node/admit/README.md has the argument.
 //
-// Whoever sends requests asks a Voting for the Server, and a Proof of that for each
-// answer. admit.go lets a server vote again, and verdict.go decides when.
+// A sender of requests asks a Voting for the Server, and a Proof of that for each answer.
 package admission

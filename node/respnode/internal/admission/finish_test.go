@@ -25,7 +25,6 @@ func (hung) Identify(ctx context.Context, _ resp.Command, _ func(string, resp.Re
 func TestFinishEndsTheWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := New(nil, hung{}, &command.Keys{}, command.Errors{})
-		v.joined.Store(&membership{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		waiting := make(chan error)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 	"github.com/fenlock/fenlock/node/respnode/internal/replytest"
 )
@@ -60,15 +61,17 @@ func FuzzInfo(f *testing.F) {
 
 		// Who has no mark of what it is now is not admitted as if it had forgotten
 		// nothing, and whoever may have forgotten leases waits until they are gone.
-		facts.Marked, facts.ScriptsLoaded = marked, loaded
+		facts.Marked, facts.ScriptsLoaded, facts.ScriptsReady = marked, loaded, loaded
 		longest := time.Duration(seconds) * time.Second
-		v, left := decide(facts, longest)
+		v := admit.Decide(FactsOf(facts), admit.Client{Terms: admit.Terms{MaxTTL: longest}, Nodes: 1}, nil, false)
+		left := v.Absence.Wait
 		switch {
-		case v == admit && marked != facts.ReplID,
-			v != admit && marked == facts.ReplID,
-			v == rebuildFirst && (facts.Uptime < longest || loaded || facts.Promoted || facts.ScriptsFlushed),
-			v == waitRun && (left <= 0 || left+facts.Uptime < longest):
-			t.Errorf("%q, marked %q, loaded %v, longest lease %v: verdict %d, %v left", text, marked, loaded, longest, v, left)
+		case v.Do == admit.Refuse, v.Do == admit.Vote && (marked != facts.ReplID || !loaded), v.Do == admit.Admit && marked != facts.ReplID,
+			v.Do != admit.Vote && v.Do != admit.Admit && marked == facts.ReplID,
+			marked != "" && marked != facts.ReplID && v.Do != admit.Note,
+			v.Do == admit.Ask && (facts.Uptime < longest || loaded || facts.Promoted || facts.ScriptsFlushed),
+			v.Do == admit.Wait && (left <= 0 || left+facts.Uptime < longest):
+			t.Errorf("%q, marked %q, loaded %v, longest lease %v: verdict %d, %v left", text, marked, loaded, longest, v.Do, left)
 		}
 	})
 }

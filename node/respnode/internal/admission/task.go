@@ -15,14 +15,13 @@ type task struct {
 }
 
 type run struct {
-	done   chan struct{}
-	detail string
-	err    error
+	done chan struct{}
+	err  error
 }
 
 // do starts the task unless it is under way, and waits until it has ended or ctx
 // is done, which is ended false.
-func (t *task) do(ctx context.Context, link resp.Link, timeout time.Duration, f func(context.Context) (string, error)) (detail string, ended bool, err error) {
+func (t *task) do(ctx context.Context, link resp.Link, timeout time.Duration, f func(context.Context) error) (ended bool, err error) {
 	t.mu.Lock()
 	r := t.running
 	if r == nil {
@@ -30,7 +29,7 @@ func (t *task) do(ctx context.Context, link resp.Link, timeout time.Duration, f 
 		err := link.Spawn(func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 			defer cancel()
-			r.detail, r.err = f(ctx)
+			r.err = f(ctx)
 			t.mu.Lock()
 			t.running = nil
 			t.mu.Unlock()
@@ -38,15 +37,15 @@ func (t *task) do(ctx context.Context, link resp.Link, timeout time.Duration, f 
 		})
 		if err != nil {
 			t.mu.Unlock()
-			return "", false, err
+			return false, err
 		}
 		t.running = r
 	}
 	t.mu.Unlock()
 	select {
 	case <-r.done:
-		return r.detail, true, r.err
+		return true, r.err
 	case <-ctx.Done():
-		return "", false, ctx.Err()
+		return false, ctx.Err()
 	}
 }

@@ -2,13 +2,16 @@ package admission
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
@@ -24,28 +27,40 @@ const worthLooking = 3
 // Voting answers whether the server that a node leads to may vote. Safe for
 // concurrent use.
 type Voting struct {
-	admitter
-	server    atomic.Pointer[Server]    // as it was looked at last
-	earlier   atomic.Pointer[[]*Voting] // of nodes of the group before this one
+	*admit.Admission
+	store *store
+
+	server    atomic.Pointer[Server] // as it was looked at last
 	looking   task
 	lookError atomic.Pointer[error] // of the last look at the server
+
+	patience context.Context // ended by Finish
+	finish   context.CancelFunc
 }
 
 // New returns the voting of a node, with its connection and its keys.
 func New(self node.Node, link resp.Link, keys *command.Keys, errors command.Errors) *Voting {
-	v := &Voting{admitter: admitter{link: link, keys: keys, group: group{self: self}, errors: errors}}
-	v.patience, v.Finish = context.WithCancel(context.Background())
+	v := &Voting{store: &store{link: link, keys: keys, errors: errors}}
+	v.Admission = admit.New(self, v.store, admit.Pause)
+	v.patience, v.finish = context.WithCancel(context.Background())
 	return v
 }
 
-// Join sets the group, its nodes as clients name them, and the voting of those that come
-// before this one.
-func (v *Voting) Join(to node.Group, members []string, earlier []*Voting) error {
-	if err := v.group.join(to, members); err != nil {
-		return err
+// Finish has no caller wait any more for a server to be connected to or admitted. A caller that does
+// is told context.Canceled, and nothing was executed.
+func (v *Voting) Finish() {
+	v.finish()
+	v.Admission.Finish()
+}
+
+// waiting returns a context for a wait that Finish ends too. End frees it.
+func (v *Voting) waiting(ctx context.Context) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(v.patience, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
 	}
-	v.earlier.Store(&earlier)
-	return nil
 }
 
 // Server is the run of a server that was looked at, over one connection: it can be
@@ -55,9 +70,9 @@ type Server struct {
 	dial   uint64
 	RunID  string // of the server; another after each start
 	replID string
-	terms  command.Terms              // as recorded
-	stale  atomic.Bool                // it has to be looked at again
-	agreed atomic.Pointer[membership] // the terms were compared with this one's: not for each request
+	terms  admit.Terms // as recorded
+	stale  atomic.Bool // it has to be looked at again
+	agreed atomic.Bool // the terms were compared with the group's: not for each request
 }
 
 // Marked reports whether a mark of admission is of what the server was when it was looked at.
@@ -97,8 +112,8 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 		if s := v.server.Load(); s != nil && s.current() {
 			return s, nil
 		}
-		_, ended, err := v.looking.do(ctx, v.link, lookTimeout, func(ctx context.Context) (string, error) {
-			err := v.link.Identify(ctx, v.keys.Terms(), func(info string, recorded resp.Reply, dial uint64) error {
+		ended, err := v.looking.do(ctx, v.store.link, lookTimeout, func(ctx context.Context) error {
+			err := v.store.link.Identify(ctx, v.store.keys.Terms(), func(info string, recorded resp.Reply, dial uint64) error {
 				f, err := command.ParseInfo(info)
 				if err != nil {
 					return err
@@ -109,9 +124,9 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 				}
 				return err
 			})
-			err = v.errors.Describe(err)
+			err = v.store.errors.Describe(err)
 			v.lookError.Store(&err)
-			return "", err
+			return err
 		})
 		if err == nil {
 			continue
@@ -127,44 +142,29 @@ func (v *Voting) look(ctx context.Context) (*Server, error) {
 
 // Founded reports whether the server has recorded what all clients agree on. Before, a
 // client that disagrees may be the first to be admitted, and this one would not hear.
-func (s *Server) Founded() bool { return s.terms.MaxTTL != 0 || s.voting.joined.Load() == nil }
+func (s *Server) Founded() bool { return s.terms.MaxTTL != 0 || !s.voting.Joined() }
 
 // Found admits a server that has nothing recorded, as Admit does, and has it looked at
 // again.
-func (v *Voting) Found(ctx context.Context, s *Server) (detail string, err error) {
-	detail, err = v.Admit(ctx, s.RunID)
+func (v *Voting) Found(ctx context.Context, s *Server) (node.Absence, error) {
+	out, err := v.Admit(ctx)
 	s.stale.Store(true)
-	return detail, err
+	return out, err
 }
 
-func (s *Server) current() bool { return !s.stale.Load() && s.voting.link.Up(s.dial) }
+func (s *Server) current() bool { return !s.stale.Load() && s.voting.store.link.Up(s.dial) }
 
 // check refuses a server whose group is another one than this client's, and one that is
-// another node of the group.
+// another node of the group: addresses do not tell, run ids do.
 func (v *Voting) check(s *Server) error {
-	if to := v.joined.Load(); to != nil && s.agreed.Load() != to {
-		if err := s.terms.Check(to.terms); err != nil {
+	if !s.agreed.Load() && v.Joined() {
+		if err := v.Check(s.terms); err != nil {
 			s.stale.Store(true) // the record may be set right
-			return v.errors.Describe(err)
+			return v.store.errors.Describe(err)
 		}
-		s.agreed.Store(to)
+		s.agreed.Store(true)
 	}
-	return v.checkDuplicate(s)
-}
-
-// checkDuplicate refuses a server that is another node of the group already: it would
-// vote twice. Addresses do not tell; run ids do.
-func (v *Voting) checkDuplicate(s *Server) error {
-	earlier := v.earlier.Load()
-	if earlier == nil {
-		return nil
-	}
-	for _, other := range *earlier {
-		if o := other.server.Load(); o != nil && o.RunID == s.RunID {
-			return command.Misconfigured("this is the same server as the node %s (its run_id is the same): a server has one vote", other.errors.Name)
-		}
-	}
-	return nil
+	return v.Serves(s.RunID)
 }
 
 // Registers returns all registers, and whether they count: also those of another group,
@@ -172,16 +172,29 @@ func (v *Voting) checkDuplicate(s *Server) error {
 func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 	s, err := v.look(ctx)
 	if err == nil {
-		err = v.checkDuplicate(s)
+		err = v.Serves(s.RunID)
 	}
 	if err != nil {
 		return r, err
 	}
-	f, tokens, err := v.keys.ParseRegisters(v.link.DoMulti(ctx, v.keys.Registers()...))
+	read := func() (command.Facts, map[int]fence.Token, error) {
+		return v.store.keys.ParseRegisters(v.store.link.DoMulti(ctx, v.store.keys.Registers()...))
+	}
+	f, tokens, err := read()
+	if err == nil && f.Candidate == "" && v.Joined() {
+		// Its memory has to keep its name until it is admitted. If this fails, it gets one then.
+		v.store.link.Do(ctx, v.store.keys.Candidate(rand.Text()))
+		f, tokens, err = read()
+	}
+	if err == nil && f.Marked != "" && f.Marked != f.ReplID && f.WasDurable {
+		// It may have been started again with all that it had. To take it for lost would let another server,
+		// which did lose its memory, be admitted without a third that cannot be reached.
+		err = errors.New("whether it has its memory is known when it is asked for a lock next")
+	}
 	if err != nil {
 		return r, err
 	}
-	return node.Registers{Server: f.RunID, Memory: f.ReplID, Admitted: marked(f),
+	return node.Registers{Server: f.RunID, Memory: f.Memory(), Admitted: f.Marked == f.ReplID,
 		Empty: f.Empty, MaxTTL: f.MaxTTL, Members: f.Members, Tokens: tokens}, nil
 }
 
@@ -196,8 +209,9 @@ func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 // id that was known before, has been one all the time, with that id.
 //
 // If it is not, the requests were carried out all the same, on a server that may
-// have forgotten leases: then they may have made leases there, which end by
-// themselves, and raised registers, which does no harm. Their answers do not count.
+// have forgotten leases, as long as the mark of before is there. They may have made leases, which
+// have ended when the server is admitted: that removes the mark before it begins to count. And
+// they may have raised registers, which does no harm. Their answers do not count.
 type Proof struct {
 	server *Server
 	// ReplID is what the scripts compare the mark of admission with, or "" if each
@@ -211,7 +225,7 @@ type Proof struct {
 // at, so that the id is always asked for.
 func (s *Server) Prove(promises int) Proof {
 	p := Proof{server: s}
-	if promises >= worthLooking || promises > 0 && s.voting.link.Pooled() {
+	if promises >= worthLooking || promises > 0 && s.voting.store.link.Pooled() {
 		p.ReplID = s.replID
 	}
 	return p
@@ -259,7 +273,7 @@ func (p *Proof) Judge(op node.Op, notAdmitted bool, err error) (Standing, error)
 		return NotAdmitted, nil
 	case err != nil:
 		return Counts, err
-	case p.server.voting.link.Dial() != p.server.dial:
+	case p.server.voting.store.link.Dial() != p.server.dial:
 		return Elsewhere, nil
 	}
 	return Counts, nil

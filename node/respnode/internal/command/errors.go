@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
@@ -59,6 +61,10 @@ func (e Errors) Fail(err error) error {
 // our own words are not searched for the password, whatever it is.
 func (e Errors) Describe(err error) error {
 	err = describe(err)
+	var terms *admit.TermsError
+	if errors.As(err, &terms) && e.Secrets.In(terms.Recorded.Members) {
+		return engine.Misconfiguredf("what is recorded of the group there is not what this client names, and is not shown: it has a password in it")
+	}
 	var q *quoting
 	if errors.As(err, &q) && e.Secrets.In(q.words) {
 		return q.plain
@@ -130,12 +136,12 @@ func describe(err error) error {
 			continue
 		}
 		if a.permanent {
-			return quote(Misconfigured("%s", a.text), text)
+			return quote(engine.Misconfiguredf("%s", a.text), text)
 		}
 		return quote(errors.New(a.text), text)
 	}
 	if unknownCommand().MatchString(text) {
-		return quote(Misconfigured("the server does not have a command that a node needs"), text)
+		return quote(engine.Misconfiguredf("the server does not have a command that a node needs"), text)
 	}
 	return &quoting{err, errors.New("the server refused a command; what it says has the password in it"), text}
 }
@@ -144,7 +150,7 @@ func describe(err error) error {
 func DescribeGuard(err error, record string) error {
 	reply, ok := resp.IsError(err)
 	if ok && (strings.HasPrefix(reply.Error(), "WRONGTYPE") || strings.HasPrefix(reply.Error(), "FENLOCK the record")) {
-		return Misconfigured("the key %.80q, which remembers the largest token, holds something else: nothing is written. Set it to a token that is at least as large as every one before, or delete it if no older holder is left", record)
+		return engine.Misconfiguredf("the key %.80q, which remembers the largest token, holds something else: nothing is written. Set it to a token that is at least as large as every one before, or delete it if no older holder is left", record)
 	}
 	return err
 }
@@ -163,23 +169,13 @@ func describeTLS(err error) error {
 	case errors.Is(err, node.ErrMisconfigured):
 		return err
 	case errors.As(err, &otherName):
-		return Misconfigured("the server's certificate is for another name; the URL's parameter servername says which to expect (%v)", err)
+		return engine.Misconfiguredf("the server's certificate is for another name; the URL's parameter servername says which to expect (%v)", err)
 	case errors.As(err, &untrusted):
-		return Misconfigured("the server's certificate is not trusted; the URL's parameter ca names the file of its authority (%v)", err)
+		return engine.Misconfiguredf("the server's certificate is not trusted; the URL's parameter ca names the file of its authority (%v)", err)
 	case errors.As(err, &noTLS):
-		return Misconfigured("the server does not speak TLS on this port (%v)", err)
+		return engine.Misconfiguredf("the server does not speak TLS on this port (%v)", err)
 	case errors.As(err, &alert) && strings.Contains(err.Error(), "certificate"):
-		return Misconfigured("the server refuses the client's certificate, or wants one; the URL's parameters are cert and key (%v)", err)
+		return engine.Misconfiguredf("the server refuses the client's certificate, or wants one; the URL's parameters are cert and key (%v)", err)
 	}
 	return err
-}
-
-// Misconfigured returns an error that waiting does not mend.
-func Misconfigured(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", node.ErrMisconfigured, fmt.Sprintf(format, args...))
-}
-
-// Invalid returns an error about an argument.
-func Invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", node.ErrInvalid, fmt.Sprintf(format, args...))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/internal/replytest"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
@@ -38,7 +39,7 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("the password %q, %q said: %q, want %q", c.secret, c.said, err, want)
 		}
 	}
-	err := Errors{Name: "n", Secrets: resp.NewSecrets("the")}.Fail(Invalid("the prefix"))
+	err := Errors{Name: "n", Secrets: resp.NewSecrets("the")}.Fail(engine.Invalidf("the prefix"))
 	if !errors.Is(err, node.ErrInvalid) || err.Error() != "n: fenlock: invalid argument: the prefix" {
 		t.Errorf("%v", err)
 	}

@@ -3,10 +3,10 @@ package command
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
@@ -15,15 +15,12 @@ type Looked struct {
 	Facts
 	Info     map[string]string // all fields of INFO
 	Settings map[string]string // as CONFIG GET has them; nil if it was not asked, or is denied
-	Format   string            // of the registers; empty if it is not recorded
 	Key      string            // of the hash of registers
 
 	// Refused is why the server cannot be a node, nil if it can.
 	Refused error
 	// Unreadable is why its registers could not be read, nil if they could.
 	Unreadable error
-
-	noticed string
 }
 
 // settings are those that matter for locks.
@@ -38,7 +35,7 @@ func (k *Keys) Look() []resp.Command {
 	return []resp.Command{
 		resp.Command{"INFO"},
 		resp.Command{"INFO", "commandstats"},
-		resp.Command{"HMGET", k.registers, "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed"},
+		resp.Command{"HMGET", k.registers, "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed", "candidate"},
 	}
 }
 
@@ -79,11 +76,13 @@ func (k *Keys) LookCloser() []resp.Command {
 }
 
 // AddCloser reads the replies to LookCloser. What is denied is not known: the scripts are
-// taken for not loaded, as after a start, and nothing for durable.
+// taken for not loaded, as after a start, and nothing for durable. Beside a mark of now they are ready
+// in any case: the request that finds them gone has them loaded, and the server has voted all the time.
 func (l *Looked) AddCloser(replies []resp.Reply, err error) error {
 	if err != nil {
 		return err
 	}
+	l.ScriptsReady = l.Marked == l.ReplID
 	if loaded, err := replies[0].AsIntSlice(); err == nil {
 		l.ScriptsLoaded = slices.Contains(loaded, 1)
 	}
@@ -96,20 +95,17 @@ func (l *Looked) AddCloser(replies []resp.Reply, err error) error {
 
 func (l *Looked) parseRegisters(reply resp.Reply) error {
 	fields, err := reply.AsStrSlice()
-	if err == nil && len(fields) != 7 {
-		err = Misconfigured("a reply of %d values where 7 were asked for", len(fields))
+	if err == nil && len(fields) != 8 {
+		err = engine.Misconfiguredf("a reply of %d values where 8 were asked for", len(fields))
 	}
 	if err != nil {
 		return err
 	}
 	l.Marked, l.WasDurable, l.Empty = fields[0], fields[2] == "1", strings.Fields(fields[3])
-	l.Terms = Terms{parseMilliseconds(fields[1]), fields[5]}
-	l.Format, l.noticed = fields[4], fields[6]
-	return checkFormat(l.Format)
+	l.Format, l.noticed, l.Candidate = fields[4], fields[6], fields[7]
+	l.Terms, err = termsOf(fields[1], fields[5])
+	return cmp.Or(checkFormat(l.Format), err)
 }
-
-// Current reports whether the registers have the format that this program writes.
-func (l *Looked) Current() bool { return l.Format == strconv.Itoa(format) }
 
 // Role is "primary", "replica", or how else the server says that it works.
 func (l *Looked) Role() string {
@@ -122,17 +118,6 @@ func (l *Looked) Role() string {
 		return "replica"
 	}
 	return l.role
-}
-
-// Noticed returns for how long it has been known, at a time on the server's clock, that
-// the server lost its memory, as notice.lua counts it: not at all if nobody has noticed.
-func (l *Looked) Noticed(now time.Time) (since time.Duration, counting bool) {
-	id, at, _ := strings.Cut(l.noticed, " ")
-	ms, err := strconv.ParseInt(at, 10, 64)
-	if err != nil || id != l.ReplID || now.UnixMilli() < ms {
-		return 0, false
-	}
-	return now.Sub(time.UnixMilli(ms)), true
 }
 
 // fieldsOf reads the fields of an INFO.
@@ -156,7 +141,7 @@ func ParseClock(reply resp.Reply, err error) (time.Time, error) {
 	}
 	parts, err := reply.AsIntSlice()
 	if err != nil || len(parts) != 2 {
-		return time.Time{}, cmp.Or(err, Misconfigured("the server's TIME is no time"))
+		return time.Time{}, cmp.Or(err, engine.Misconfiguredf("the server's TIME is no time"))
 	}
 	// A server is not believed more than what can be computed with.
 	return time.UnixMicro(bound(parts[0], mostClock/1_000_000)*1_000_000 + bound(parts[1], 999_999)), nil

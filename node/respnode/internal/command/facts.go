@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // Facts are what a server says of itself, and what its registers say of it.
@@ -14,7 +17,7 @@ type Facts struct {
 	Uptime    time.Duration
 	mode      string // "standalone", "cluster" or "sentinel"
 	role      string // "master" or "slave"
-	Promoted  bool   // was a replica, or knows of a replication history
+	Promoted  bool   // was a replica, has one, or knows of a replication history
 	version   string // Redis's, or the one that Valkey is compatible with
 	policy    string // maxmemory-policy
 	maxMemory int64
@@ -34,15 +37,18 @@ type Facts struct {
 	// been read from the append-only file: a default user without permissions has a server
 	// leave out transactions there, without another word.
 	Denied bool
-	// ScriptsLoaded: the operations' scripts are in the cache.
-	ScriptsLoaded bool
+	// ScriptsLoaded: any of the operations' scripts is in the cache. ScriptsReady: all of them.
+	ScriptsLoaded, ScriptsReady bool
 
 	// The registers' own fields.
 	Marked    string // replication id with which the server was admitted last
 	Candidate string // made anew whenever the registers' key was removed
-	Terms
+	admit.Terms
+	Format     string // of the registers; empty if it is not recorded
 	WasDurable bool
-	Empty      []string // as in node.Registers
+	Empty      []string  // as in node.Registers
+	noticed    string    // the replication id with which it was noticed that the server is out, and when
+	Now        time.Time // on the server's clock
 }
 
 // ParseInfo reads the reply of INFO. The error is that of a server that cannot be a
@@ -71,13 +77,20 @@ func ParseInfo(info string) (Facts, error) {
 	seconds, err := strconv.ParseInt(fields["uptime_in_seconds"], 10, 64)
 	// A proxy that answers INFO in its own way is not a server that we know.
 	if err != nil || f.RunID == "" || f.version == "" || (f.role == "" || f.ReplID == "") && f.mode != "sentinel" {
-		return f, Misconfigured("the server's INFO lacks run_id, redis_version, role, master_replid or uptime_in_seconds: a node must be a Valkey or Redis server, reached directly")
+		return f, engine.Misconfiguredf("the server's INFO lacks run_id, redis_version, role, master_replid or uptime_in_seconds: a node must be a Valkey or Redis server, reached directly")
 	}
 	f.Uptime = time.Duration(seconds) * time.Second
 	f.maxMemory, _ = strconv.ParseInt(fields["maxmemory"], 10, 64)
 	_, flushed := fields["cmdstat_script|flush"]
 	_, reset := fields["cmdstat_config|resetstat"]
 	f.ScriptsFlushed = flushed || reset
+	// A promoted replica forgets its other history when its backlog goes (repl-backlog-ttl). That it was
+	// one is in the statistics: it was told to stop, or took over in a failover.
+	for _, command := range []string{"replicaof", "slaveof", "failover", "psync"} {
+		if _, called := fields["cmdstat_"+command]; called {
+			f.Promoted = true
+		}
+	}
 	_, f.Denied = fields["errorstat_NOPERM"]
 	_, f.ScriptsEverLoaded = fields["cmdstat_script|load"]
 	return f, f.check()
@@ -89,21 +102,39 @@ func (f Facts) check() error {
 	n, err := strconv.Atoi(major)
 	switch {
 	case f.mode == "sentinel":
-		return Misconfigured("this is a sentinel, which holds no data: a node must be an independent primary")
+		return engine.Misconfiguredf("this is a sentinel, which holds no data: a node must be an independent primary")
 	case f.mode == "cluster":
-		return Misconfigured("this server runs in cluster mode, where locks can be given to a server that does not remember them: a node must be an independent primary (cluster-enabled no)")
+		return engine.Misconfiguredf("this server runs in cluster mode, where locks can be given to a server that does not remember them: a node must be an independent primary (cluster-enabled no)")
 	case err != nil || n < 7:
-		return quoteValue(Misconfigured("this is Redis: version 7 or later is needed, or any Valkey, since older servers write scripts into the append-only file, so that a restart cannot be told"), f.version)
+		return quoteValue(engine.Misconfiguredf("this is Redis: version 7 or later is needed, or any Valkey, since older servers write scripts into the append-only file, so that a restart cannot be told"), f.version)
 	case f.role != "master":
-		return Misconfigured("this is a replica: a node must be an independent primary")
+		return engine.Misconfiguredf("this is a replica: a node must be an independent primary")
 	case f.maxMemory > 0 && f.policy != "noeviction":
-		return quoteValue(Misconfigured("the server could evict leases: set maxmemory-policy to noeviction"), f.policy)
+		return quoteValue(engine.Misconfiguredf("the server could evict leases: set maxmemory-policy to noeviction"), f.policy)
 	}
 	return nil
 }
 
 // Durable reports whether every write is on disk before it is answered.
 func (f Facts) Durable() bool { return f.AOF && f.FsyncAlways }
+
+// Memory names what the server remembers: another name after each start and promotion, by the
+// replication id, and after each flush, by the candidate.
+func (f *Facts) Memory() string { return f.ReplID + "." + f.Candidate }
+
+// Current reports whether the registers have the format that this program writes.
+func (f *Facts) Current() bool { return f.Format == strconv.Itoa(format) }
+
+// Noticed returns for how long at least it has been known that the server is out, as notice.lua counts
+// it: not at all if no client has noticed.
+func (f *Facts) Noticed() (since time.Duration, counting bool) {
+	id, at, _ := strings.Cut(f.noticed, " ")
+	ms, err := strconv.ParseInt(at, 10, 64)
+	if err != nil || id != f.ReplID || f.Now.UnixMilli() < ms {
+		return 0, false
+	}
+	return max(f.Now.Sub(time.UnixMilli(ms))-time.Millisecond, 0), true // what is recorded was rounded down
+}
 
 // Kept reports whether the server, which was restarted, has read all that it had before:
 // it was durable then, and is, and nothing tells that it has left something out.

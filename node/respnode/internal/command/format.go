@@ -1,6 +1,10 @@
 package command
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/fenlock/fenlock/node/engine"
+)
 
 // format is the number of what this program keeps on a server, and of the newest that
 // it knows. It is a field of the registers, written at admission: the scripts admit.lua
@@ -22,7 +26,7 @@ func checkFormat(text string) error {
 	}
 	// A newer program may have promised what this one does not know.
 	if err == nil && found > format {
-		return Misconfigured("the registers on this server have the format %d, and this program knows formats up to %d: a newer fenlock wrote them; upgrade this program", found, format)
+		return engine.Misconfiguredf("the registers on this server have the format %d, and this program knows formats up to %d: a newer fenlock wrote them; upgrade this program", found, format)
 	}
-	return quoteValue(Misconfigured("the registers on this server have a format that no fenlock wrote: set the field %q of their hash right", formatField), text)
+	return quoteValue(engine.Misconfiguredf("the registers on this server have a format that no fenlock wrote: set the field %q of their hash right", formatField), text)
 }

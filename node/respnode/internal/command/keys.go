@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -38,7 +39,7 @@ const tokenPrefix = "fenlock-token:"
 func GuardKey(key string) (string, error) {
 	for _, prefix := range [...]string{tokenPrefix, registersPrefix, queuePrefix, DefaultPrefix} {
 		if strings.HasPrefix(key, prefix) {
-			return "", Invalid("the key %.60q begins with %q, where fenlock keeps its own: a guard does not write there", key, prefix)
+			return "", engine.Invalidf("the key %.60q begins with %q, where fenlock keeps its own: a guard does not write there", key, prefix)
 		}
 	}
 	return tokenPrefix + key, nil
@@ -56,7 +57,7 @@ type Keys struct {
 // NewKeys returns the keys of the locks with a prefix.
 func NewKeys(prefix string) (*Keys, error) {
 	if meets := reserved(prefix); meets != "" {
-		return nil, Invalid("the prefix %q begins with %q, which is reserved", prefix, meets)
+		return nil, engine.Invalidf("the prefix %q begins with %q, which is reserved", prefix, meets)
 	}
 	mayMeet := strings.HasPrefix(registersPrefix, prefix) || strings.HasPrefix(queuePrefix, prefix)
 	return &Keys{prefix: prefix, registers: registersPrefix + prefix, mayMeet: mayMeet}, nil
@@ -77,7 +78,7 @@ func (k *Keys) Check(r *node.Request) (err error) {
 func (k *Keys) lease(name string) (string, error) {
 	key := k.prefix + name
 	if meets := reserved(key); meets != "" {
-		return "", Invalid("the lock's key %.60q begins with %q, which is reserved", key, meets)
+		return "", engine.Invalidf("the lock's key %.60q begins with %q, which is reserved", key, meets)
 	}
 	return key, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -128,7 +129,7 @@ func parseLease(name string, values []resp.Reply) (lease node.Lease, err error) 
 	if err != nil {
 		return lease, err
 	}
-	if len(fields) == 4 && fields[2] != AnyMembers {
+	if len(fields) == 4 && fields[2] != admit.AnyMembers {
 		lease.Members = strings.Join(sorted(fields[2]), " ")
 	}
 	if fields[0] == "" || fields[0] == "0" {

@@ -8,15 +8,29 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
-// ErrRestarted is what a server says that is not what it was when it was looked at.
-var ErrRestarted = errors.New("it was restarted or flushed meanwhile")
+// Format asks for the format of the registers.
+func (k *Keys) Format() resp.Command { return resp.Command{"HGET", k.registers, formatField} }
+
+// CheckFormat reads the reply to Format. The error is that nothing must be written.
+func CheckFormat(reply resp.Reply, err error) error {
+	text, unread := reply.ToString()
+	if err = cmp.Or(err, unread); err != nil && err != resp.ErrNil {
+		return err
+	}
+	return checkFormat(text)
+}
+
+// Candidate gives a server a candidate, which is random, unless it has one.
+func (k *Keys) Candidate(candidate string) resp.Command {
+	return resp.Command{"HSETNX", k.registers, "candidate", candidate}
+}
 
 // Gather asks for all Facts. The candidate is random.
 func (k *Keys) Gather(candidate string) []resp.Command {
@@ -27,12 +41,14 @@ func (k *Keys) Gather(candidate string) []resp.Command {
 	return []resp.Command{
 		// First of all: should the data be flushed at any time from here on, this
 		// candidate is gone, and admit.lua notices.
-		resp.Command{"HSETNX", k.registers, "candidate", candidate},
-		resp.Command{"HMGET", k.registers, "candidate", "admitted", "maxttl", "durable", "empty", formatField, "members"},
+		k.Candidate(candidate),
+		// The mark before the scripts: see admission.FactsOf.
+		resp.Command{"HMGET", k.registers, "candidate", "admitted", "maxttl", "durable", "empty", formatField, "members", "noticed"},
 		resp.Command{"INFO"},
 		resp.Command{"INFO", "commandstats"},
 		append(resp.Command{"SCRIPT", "EXISTS"}, shas...),
 		resp.Command{"CONFIG", "GET", "appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated"},
+		Clock(),
 	}
 }
 
@@ -47,13 +63,16 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 		return Facts{}, err
 	}
 	f, err := ParseInfo(info + stats)
-	// That Gather's first command failed is less telling than what ParseInfo finds.
-	if err = cmp.Or(err, replies[0].Err()); err != nil {
+	if err != nil {
 		return Facts{}, err
 	}
 	fields, err := replies[1].AsStrSlice()
-	if err == nil && len(fields) != 7 {
+	if err == nil && len(fields) != 8 {
 		err = fmt.Errorf("unexpected reply of %d values", len(fields))
+	}
+	// A full server refuses Gather's first command also where a candidate is there.
+	if err == nil && fields[0] == "" {
+		err = replies[0].Err()
 	}
 	if err == nil {
 		err = checkFormat(fields[5])
@@ -61,67 +80,64 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 	if err != nil {
 		return Facts{}, err
 	}
-	f.Candidate, f.Marked = fields[0], fields[1]
-	f.Terms = Terms{parseMilliseconds(fields[2]), fields[6]}
+	f.Candidate, f.Marked, f.Format, f.noticed = fields[0], fields[1], fields[5], fields[7]
+	if f.Terms, err = termsOf(fields[2], fields[6]); err != nil {
+		return Facts{}, err
+	}
 	f.WasDurable = fields[3] == "1"
 	f.Empty = strings.Fields(fields[4])
 	loaded, err := replies[4].AsIntSlice()
 	if err != nil {
 		return Facts{}, err
 	}
-	f.ScriptsLoaded = slices.Contains(loaded, 1)
+	f.ScriptsLoaded, f.ScriptsReady = slices.Contains(loaded, 1), !slices.Contains(loaded, 0)
 	// Managed servers deny CONFIG. Then nobody can know, and the safe answer is no.
 	if config, err := replies[5].AsStrMap(); err == nil {
 		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no" && config["aof-load-truncated"] == "no"
 	}
-	return f, nil
+	f.Now, err = ParseClock(replies[6], nil)
+	return f, err
 }
 
-// Notice records, or reads, when it was first noticed that the server lost its
-// memory.
+// Notice removes the mark of a server that is out with this replication id, and records since when,
+// unless that is recorded.
 func (k *Keys) Notice(replID string) resp.Command {
 	return resp.Command{"EVAL", textOf("notice"), "1", k.registers, replID}
 }
 
-// ParseNotice reads how long ago that was.
-func ParseNotice(reply resp.Reply, err error) (since time.Duration, _ error) {
-	var ms int64
-	if err == nil {
-		ms, err = reply.AsInt64()
-	}
-	if err == nil && ms < 0 {
-		err = ErrRestarted
-	}
-	return time.Duration(ms) * time.Millisecond, err
-}
+// ParseNotice reports whether the server is out, and that is recorded.
+func ParseNotice(reply resp.Reply, err error) (done bool, _ error) { return parseStep(reply, err) }
 
 // Admit raises the registers, and marks the server as admitted, as it was found, with the
 // client's own terms.
-func (k *Keys) Admit(found Facts, own Terms, empty []string, tokens map[int]fence.Token) resp.Command {
+func (k *Keys) Admit(found Facts, own admit.Terms, empty []string, tokens map[int]fence.Token) resp.Command {
 	durable := "0"
 	if found.Durable() {
 		durable = "1"
 	}
-	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(own.MaxTTL.Milliseconds(), 10), durable, strings.Join(empty, " "), cmp.Or(found.Members, own.Members)}
+	args := []string{found.ReplID, found.Candidate, strconv.FormatInt(own.MaxTTL.Milliseconds(), 10), durable, strings.Join(empty, " "), cmp.Or(found.Terms.Members, own.Members), found.Marked}
 	for _, stripe := range slices.Sorted(maps.Keys(tokens)) {
 		args = append(args, strconv.Itoa(stripe), tokens[stripe].String())
 	}
 	return append(resp.Command{"EVAL", textOf("admit"), "1", k.registers}, args...)
 }
 
-// ParseAdmit returns nil if the server is marked.
-func ParseAdmit(reply resp.Reply, err error) error {
+// ParseAdmit reports whether the server is marked: not if it is not what it was found to be any more.
+func ParseAdmit(reply resp.Reply, err error) (done bool, _ error) { return parseStep(reply, err) }
+
+// parseStep reads the reply of a script that does nothing on a server that has changed.
+func parseStep(reply resp.Reply, err error) (done bool, _ error) {
 	if err != nil {
-		return err
+		return false, err
 	}
 	text, err := reply.ToString()
-	if found, ok := strings.CutPrefix(text, "format "); ok && checkFormat(found) != nil {
-		return checkFormat(found)
+	if found, ok := strings.CutPrefix(text, "format "); ok {
+		err = checkFormat(found)
 	}
-	if err != nil || text != "admitted" {
-		return errors.Join(ErrRestarted, err)
+	if err == nil && text != "admitted" && text != "noticed" && text != "changed" {
+		err = quoteValue(errors.New("unexpected reply"), text)
 	}
-	return nil
+	return err == nil && text != "changed", err
 }
 
 // Load loads the script.
@@ -172,9 +188,12 @@ func (k *Keys) ParseRegisters(replies []resp.Reply, err error) (f Facts, tokens 
 	if err != nil {
 		return f, nil, err
 	}
-	f.Marked, f.Empty = fields["admitted"], strings.Fields(fields["empty"])
-	f.Terms = Terms{parseMilliseconds(fields["maxttl"]), fields["members"]}
+	f.Marked, f.Candidate, f.Empty = fields["admitted"], fields["candidate"], strings.Fields(fields["empty"])
+	f.WasDurable = fields["durable"] == "1"
 	if err := checkFormat(fields[formatField]); err != nil {
+		return f, nil, err
+	}
+	if f.Terms, err = termsOf(fields["maxttl"], fields["members"]); err != nil {
 		return f, nil, err
 	}
 	tokens = make(map[int]fence.Token)

@@ -3,6 +3,7 @@ package command
 import (
 	"strings"
 
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
@@ -14,7 +15,7 @@ const NotifyPrefix = "fenlock-wake:"
 func DescribeSubscribe(err error) error {
 	reply, ok := resp.IsError(err)
 	if ok && strings.HasPrefix(reply.Error(), "NOPERM") {
-		return Misconfigured("the server's ACL does not let this user be notified when a lock is free: it needs +subscribe and &%s* (%s)", NotifyPrefix, reply)
+		return engine.Misconfiguredf("the server's ACL does not let this user be notified when a lock is free: it needs +subscribe and &%s* (%s)", NotifyPrefix, reply)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -40,7 +41,7 @@ func Parse(r *node.Request, message resp.Reply, err error) (answer node.Answer, 
 		return answer, false, err
 	}
 	if limit, ok := strings.CutPrefix(text, "maxttl "); ok {
-		return answer, false, quoteValue(Misconfigured("the group's longest lease is recorded, and a longer one was asked for: all clients must agree on MaxTTL"), limit+" ms")
+		return answer, false, quoteValue(engine.Misconfiguredf("the group's longest lease is recorded, and a longer one was asked for: all clients must agree on MaxTTL"), limit+" ms")
 	}
 	switch text {
 	case "rejoining":

@@ -2,28 +2,28 @@ package examine
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/respnode/internal/admission"
-	"github.com/fenlock/fenlock/node/respnode/internal/command"
 )
 
 // Examination says what a server is, and what a person should know of it.
 func (s Server) Examination() node.Examination {
 	e := node.Examination{
 		Product: s.product(), Version: s.version(), Server: s.RunID, Role: s.Role(),
-		Address: s.Reached.Address, Uptime: s.Uptime, Memory: s.ReplID, Empty: s.Empty,
+		Address: s.Reached.Address, Uptime: s.Uptime, Memory: s.Facts.Memory(), Empty: s.Empty,
 	}
+	facts := s.Facts
+	facts.Now = s.Now
 	if e.Role != "replica" { // what is there is its primary's record
-		e.MaxTTL = s.Terms.MaxTTL
+		admission.FactsOf(facts).Examine(&e, s.MaxTTL)
 	}
-	if e.Role != "replica" && s.Members != command.AnyMembers {
-		e.Members = slices.Sorted(strings.FieldsSeq(s.Members))
-	}
-	if s.Refused == nil && s.Unreadable == nil {
-		o := admission.LookAhead(s.Looked, s.Now, s.MaxTTL)
-		e.Admitted, e.Why, e.Wait, e.Rebuild, e.Untouched = o.Admitted, o.Why, o.Wait, o.Rebuild, o.Untouched
+	switch {
+	case s.Refused != nil || s.Unreadable != nil:
+		e.Admitted, e.Why, e.Wait, e.Rebuild, e.Untouched = false, "", 0, false, false
+	case s.Fragile():
+		e.Admitted, e.Wait, e.Rebuild, e.Untouched = false, 0, false, true
+		e.Why = "it was started again, and whether it has all its data the next client finds out that asks it for a lock: then it votes at once, or after MaxTTL"
 	}
 	// Of a server that holds no locks nothing else matters.
 	if e.Findings = s.unfit(); e.Role == "primary" {

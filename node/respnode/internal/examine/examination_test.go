@@ -118,7 +118,7 @@ func TestHealthy(t *testing.T) {
 	if got := strings.Join(checks(e.Findings), " "); got != "crash" {
 		t.Errorf("found %s", got)
 	}
-	if e.Product != "Valkey" || e.Version != "8.0.10" || e.Role != "primary" || e.Server != "0123abc" || e.Memory != "4567def" ||
+	if e.Product != "Valkey" || e.Version != "8.0.10" || e.Role != "primary" || e.Server != "0123abc" || e.Memory != "4567def.c" ||
 		e.MaxTTL != 30*time.Second || strings.Join(e.Members, " ") != "a:1 b:1 c:1" || e.Uptime != 90*time.Second || e.Address != "127.0.0.1" {
 		t.Errorf("%+v", e)
 	}
@@ -157,32 +157,32 @@ func TestOutlook(t *testing.T) {
 			m.registers[0], m.loaded = "before", false
 			m.info = append(m.info, "uptime_in_seconds", "5")
 		}, "a short time ago", 26*time.Second + 302*time.Millisecond, true},
-		"restarted long ago":    {func(m *made) { m.registers[0], m.loaded = "before", false }, "nobody has asked it for a lock since", 0, true},
+		"restarted long ago":    {func(m *made) { m.registers[0], m.loaded = "before", false }, "it has waited", 0, true},
 		"restarted, longer TTL": {func(m *made) { m.registers[0], m.registers[1], m.loaded = "before", "120000", false }, "a short time ago", 32*time.Second + 202*time.Millisecond, true},
 		// Whoever asks more may be denied it, which would count.
 		"restarted, durable": {func(m *made) {
 			m.registers[0], m.registers[2], m.loaded = "before", "1", false
 			m.info, m.settings["appendfsync"] = append(m.info, "aof_enabled", "1"), "always"
-		}, "the next who asks it for a lock finds out", 0, false},
+		}, "the next client finds out", 0, false},
 		"restarted, durable, denied": {func(m *made) {
 			m.registers[0], m.registers[2], m.loaded = "before", "1", false
 			m.info, m.settings["appendfsync"] = append(m.info, "aof_enabled", "1", "errorstat_NOPERM", "count=1"), "always"
-		}, "nobody has asked it for a lock since", 0, true},
+		}, "it has waited", 0, true},
 		"new": {func(m *made) {
-			m.registers, m.loaded = [7]string{}, false
+			m.registers, m.loaded = [8]string{}, false
 			m.info = append(m.info, "uptime_in_seconds", "1")
 		}, "a short time ago", 30*time.Second + 302*time.Millisecond, true},
-		"new, up for long": {func(m *made) { m.registers, m.loaded = [7]string{}, false }, "nobody has asked it for a lock yet", 0, true},
-		"flushed, nobody has noticed": {func(m *made) { m.registers, m.stats = [7]string{}, "cmdstat_script|load:calls=5\r\n" },
-			"begins when somebody asks", 30*time.Second + 302*time.Millisecond, true},
-		"flushed, noticed":     {func(m *made) { m.registers = [7]string{6: noticed(10 * time.Second)} }, "flushed", 20*time.Second + 302*time.Millisecond, true},
-		"flushed, has waited":  {func(m *made) { m.registers = [7]string{6: noticed(time.Minute)} }, "it has waited", 0, true},
-		"noticed by another":   {func(m *made) { m.registers = [7]string{6: "other 1"} }, "begins when somebody asks", 30*time.Second + 302*time.Millisecond, true},
-		"noticed, from ahead":  {func(m *made) { m.registers = [7]string{6: noticed(-time.Minute)} }, "begins when somebody asks", 30*time.Second + 302*time.Millisecond, true},
-		"promoted":             {func(m *made) { m.registers[0] = "before"; m.info = append(m.info, "second_repl_offset", "17") }, "it was a replica", 30*time.Second + 302*time.Millisecond, true},
-		"an older format":      {func(m *made) { m.registers[4] = "1" }, "older fenlock", 0, false},
-		"no format":            {func(m *made) { m.registers[4] = "" }, "older fenlock", 0, false},
-		"first replica gained": {func(m *made) { m.registers[0] = "before" }, "replication history", 30*time.Second + 302*time.Millisecond, true},
+		"new, up for long": {func(m *made) { m.registers, m.loaded = [8]string{}, false }, "it has waited", 0, true},
+		"flushed, nobody has noticed": {func(m *made) { m.registers, m.stats = [8]string{}, "cmdstat_script|load:calls=5\r\n" },
+			"begins when a client asks", 30*time.Second + 302*time.Millisecond, true},
+		"flushed, noticed":     {func(m *made) { m.registers = [8]string{6: noticed(10 * time.Second)} }, "its data was deleted", 20*time.Second + 303*time.Millisecond, true},
+		"flushed, has waited":  {func(m *made) { m.registers = [8]string{6: noticed(time.Minute)} }, "it has waited", 0, true},
+		"noticed by another":   {func(m *made) { m.registers = [8]string{6: "other 1"} }, "begins when a client asks", 30*time.Second + 302*time.Millisecond, true},
+		"noticed, from ahead":  {func(m *made) { m.registers = [8]string{6: noticed(-time.Minute)} }, "begins when a client asks", 30*time.Second + 302*time.Millisecond, true},
+		"promoted":             {func(m *made) { m.registers[0] = "before"; m.info = append(m.info, "second_repl_offset", "17") }, "a promoted replica", 30*time.Second + 302*time.Millisecond, true},
+		"an older format":      {func(m *made) { m.registers[4] = "1" }, "it has lost nothing", 0, false},
+		"no format":            {func(m *made) { m.registers[4] = "" }, "it has lost nothing", 0, false},
+		"first replica gained": {func(m *made) { m.registers[0] = "before" }, "another store", 30*time.Second + 302*time.Millisecond, true},
 	} {
 		e := change(c.change).server(t).Examination()
 		if e.Admitted != (c.why == "") || !strings.Contains(e.Why, c.why) || e.Wait != c.wait || e.Rebuild != c.rebuild {

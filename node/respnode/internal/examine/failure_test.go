@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 	"github.com/fenlock/fenlock/node/respnode/internal/replytest"
 	"github.com/fenlock/fenlock/node/respnode/resp"
@@ -45,7 +46,7 @@ func TestFailure(t *testing.T) {
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, "unreachable", node.Warning, "route"},
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.ENOENT)}, "down", node.Warning, "unixsocket"},
 		{&net.OpError{Err: os.NewSyscallError("connect", syscall.EACCES)}, "socket", node.Warning, "unixsocketperm"},
-		{command.Misconfigured("the server wants TLS: the URL's scheme is valkeys:// or rediss://"), "misconfigured", node.Error, "The server wants TLS"},
+		{engine.Misconfiguredf("the server wants TLS: the URL's scheme is valkeys:// or rediss://"), "misconfigured", node.Error, "The server wants TLS"},
 		{io.EOF, "fails", node.Warning, "EOF"},
 	} {
 		f := Failure(c.err, command.Errors{Name: "n"}.Describe(c.err))

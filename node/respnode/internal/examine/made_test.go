@@ -17,7 +17,7 @@ import (
 type made struct {
 	info      []string // name, value, ...
 	stats     string
-	registers [7]string // admitted, maxttl, durable, empty, format, members, noticed
+	registers [8]string // admitted, maxttl, durable, empty, format, members, noticed, candidate
 	loaded    bool      // the scripts are
 	settings  map[string]string
 	noConfig  bool
@@ -32,7 +32,7 @@ type made struct {
 func healthy() made {
 	return made{
 		info:      []string{"valkey_version", "8.0.10", "server_name", "valkey"},
-		registers: [7]string{"4567def", "30000", "0", "", format, "a:1 b:1 c:1", ""},
+		registers: [8]string{"4567def", "30000", "0", "", format, "a:1 b:1 c:1", "", "c"},
 		loaded:    true,
 		settings: map[string]string{
 			"appendfsync": "everysec", "no-appendfsync-on-rewrite": "no", "aof-load-truncated": "no", "timeout": "0", "repl-backlog-ttl": "3600", "min-replicas-to-write": "0",
@@ -65,7 +65,7 @@ func (m made) server(t testing.TB) Server {
 	if m.noConfig {
 		config = "-NOPERM User u has no permissions to run the 'config|get' command\r\n"
 	}
-	registers := "*7\r\n"
+	registers := "*8\r\n"
 	for _, value := range m.registers {
 		registers += bulk(value)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 )
 
@@ -39,9 +40,9 @@ func (s Server) Unusable() error {
 	case s.Refused != nil:
 		return s.Refused
 	case len(p.Disabled) > 0:
-		return command.Misconfigured("the server does not have a command that a node needs: %s", strings.Join(p.Disabled, ", "))
+		return engine.Misconfiguredf("the server does not have a command that a node needs: %s", strings.Join(p.Disabled, ", "))
 	case len(p.Missing) > 0:
-		return command.Misconfigured("the server's ACL denies this user what a node needs: %s", strings.Join(p.Missing, " "))
+		return engine.Misconfiguredf("the server's ACL denies this user what a node needs: %s", strings.Join(p.Missing, " "))
 	case s.Unreadable != nil:
 		return s.Unreadable
 	case p.Refuses != nil:

@@ -42,8 +42,8 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 			return node.Answer{}, node.NotSent(err)
 		}
 		if !server.Founded() && r.Op != node.Release && !admitted {
-			if detail, err := s.Voting.Found(ctx, server); err != nil || detail != "" {
-				return node.Answer{Status: node.Rejoining, Detail: detail}, node.NotSent(err)
+			if out, err := s.Voting.Found(ctx, server); err != nil || out.Cause != node.Present {
+				return node.Answer{Status: node.Rejoining, Absence: out}, node.NotSent(err)
 			}
 			continue
 		}
@@ -64,15 +64,15 @@ func (s *Sender) operate(ctx context.Context, r *node.Request, wanted func() boo
 			return answer, nil
 		}
 		// Not executed, so sending it once more is the first time.
-		detail, err := s.Voting.Admit(ctx, server.RunID)
+		out, err := s.Voting.Admit(ctx)
 		if err != nil {
 			return node.Answer{}, node.NotSent(err)
 		}
-		if detail == "" && admitted {
-			detail = "it was restarted again"
+		if out.Cause == node.Present && admitted {
+			out.Cause = node.Changed
 		}
-		if detail != "" {
-			return node.Answer{Status: node.Rejoining, Detail: detail}, nil
+		if out.Cause != node.Present {
+			return node.Answer{Status: node.Rejoining, Absence: out}, nil
 		}
 	}
 }

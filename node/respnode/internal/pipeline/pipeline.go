@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/internal/admission"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 	"github.com/fenlock/fenlock/node/respnode/resp"
@@ -99,7 +100,7 @@ func (l *pipeline) add(s started) (err error) {
 	l.mu.Lock()
 	switch {
 	case l.closed:
-		err = resp.ErrClosed
+		err = engine.ErrClosed
 	case !l.running:
 		err = l.sender.Link.Spawn(l.run)
 		l.running = err == nil
@@ -209,7 +210,7 @@ func (l *pipeline) finish(proof *admission.Proof, sent []started, replies []resp
 	case standing == admission.Elsewhere:
 		l.slow.verify(s, answer)
 	case overtaken(sent, replies):
-		s.call.Done(node.Answer{Status: node.Rejoining, Detail: "it was not admitted when this request came"}, nil)
+		s.call.Done(node.Answer{Status: node.Rejoining, Absence: node.Absence{Cause: node.Changed}}, nil)
 	default:
 		l.slow.send(s)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/internal/command"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
@@ -47,7 +48,7 @@ func (o outcome) Done(_ node.Answer, err error) { o <- err }
 // closedLink is one that was closed.
 type closedLink struct{ resp.Link }
 
-func (closedLink) Spawn(func()) error { return resp.ErrClosed }
+func (closedLink) Spawn(func()) error { return engine.ErrClosed }
 
 // What comes when the connection was closed is answered, each of it: no goroutine is
 // there that would take it.

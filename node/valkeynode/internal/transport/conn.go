@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/valkey-io/valkey-go"
 )
@@ -23,7 +24,7 @@ type Conn struct {
 	dials  atomic.Uint64
 	newest atomic.Pointer[watched] // or nil
 
-	*resp.Tasks
+	*engine.Lifetime
 }
 
 var _ resp.Link = (*Conn)(nil)
@@ -39,7 +40,7 @@ func Open(s *Server, secrets *resp.Secrets) (*Conn, error) {
 
 // Over returns a connection that a client of the library has already.
 func Over(client valkey.Client) *Conn {
-	return &Conn{client: client, slots: make(chan struct{}, maxInFlight), Tasks: resp.NewTasks()}
+	return &Conn{client: client, slots: make(chan struct{}, maxInFlight), Lifetime: engine.NewLifetime()}
 }
 
 // watched is a connection that tells whether it was closed. While there is none,
@@ -210,7 +211,7 @@ func (c *Conn) enter(ctx context.Context) error {
 	}
 	err := ctx.Err() // the library may notice late that the context is done
 	if c.Life().Err() != nil {
-		err = resp.ErrClosed
+		err = engine.ErrClosed
 	}
 	if err != nil {
 		c.giveBack(ctx)

@@ -27,7 +27,7 @@ func TestSubscriptionGivesItsSlotBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	for range 3 {
 		confirmed, ended := make(chan struct{}), make(chan error, 1)

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"time"
+
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // diagnosis is what is known of a connection whose server may close it without a word:
@@ -81,11 +83,11 @@ func (d *diagnosis) explain(err error) error {
 	if why == "" {
 		return plainly(err)
 	}
-	return misconfigured("%s (%v)", why, err)
+	return engine.Misconfiguredf("%s (%v)", why, err)
 }
 
 func noTLS(err error) error {
-	return misconfigured("the server does not speak TLS on this port: the URL's scheme is valkey:// or redis:// (%v)", err)
+	return engine.Misconfiguredf("the server does not speak TLS on this port: the URL's scheme is valkey:// or redis:// (%v)", err)
 }
 
 // plainly returns a network's error without the address, which is the node's name, and

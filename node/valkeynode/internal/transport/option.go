@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"net"
 	"reflect"
-	"strconv"
+	"strings"
 
 	"github.com/valkey-io/valkey-go"
+
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // theirs are the fields of an option that a caller may set as it likes.
@@ -55,39 +57,33 @@ func FromOption(opt valkey.ClientOption, name string) (*Server, error) {
 		if why == "" {
 			why = "a node sets it itself, or has no use for it"
 		}
-		return nil, invalid("valkey.ClientOption: leave %s alone: %s", field, why)
+		return nil, engine.Invalidf("valkey.ClientOption: leave %s alone: %s", field, why)
 	}
 	if len(opt.InitAddress) != 1 {
-		return nil, invalid("valkey.ClientOption: InitAddress has %d addresses: a node is one server, and the others are nodes of their own", len(opt.InitAddress))
+		return nil, engine.Invalidf("valkey.ClientOption: InitAddress has %d addresses: a node is one server, and the others are nodes of their own", len(opt.InitAddress))
 	}
-	s := &Server{Option: opt}
-	address := opt.InitAddress[0]
-	if address == "" || address[0] != '/' {
-		host, port, err := net.SplitHostPort(address)
-		if err != nil || host == "" || port == "" {
-			return nil, invalid("valkey.ClientOption: the InitAddress %.60q is not host:port", address)
-		}
-		s.Name = "valkey://" + net.JoinHostPort(host, port)
-	} else {
-		s.Name = "unix://" + address
-	}
+	s, scheme := &Server{Option: opt}, "valkey"
 	if opt.TLSConfig != nil {
-		s.Name = "valkeys" + s.Name[len("valkey"):]
+		scheme = "valkeys"
 		s.TLS = func() (*tls.Config, error) { return opt.TLSConfig, nil }
 	}
+	address := opt.InitAddress[0]
+	if strings.HasPrefix(address, "/") {
+		scheme = "unix"
+	} else if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		return nil, engine.Invalidf("valkey.ClientOption: the InitAddress %.60q is not host:port", address)
+	}
 	if opt.SelectDB < 0 {
-		return nil, invalid("valkey.ClientOption: there is no database %d", opt.SelectDB)
+		return nil, engine.Invalidf("valkey.ClientOption: there is no database %d", opt.SelectDB)
 	}
-	if opt.SelectDB != 0 {
-		s.Name += "/" + strconv.Itoa(opt.SelectDB)
-	}
+	s.call(scheme, name)
 	if opt.AuthCredentialsFn != nil && opt.Password != "" {
-		return nil, invalid("valkey.ClientOption: a Password and an AuthCredentialsFn: one is enough")
+		return nil, engine.Invalidf("valkey.ClientOption: a Password and an AuthCredentialsFn: one is enough")
 	}
 	if dial := opt.DialCtxFn; dial != nil {
 		s.dial = func(ctx context.Context, address string, dialer *net.Dialer) (net.Conn, error) {
 			return dial(ctx, address, dialer, opt.TLSConfig)
 		}
 	}
-	return s, s.call(name)
+	return s, nil
 }

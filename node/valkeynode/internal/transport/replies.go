@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 const (
@@ -112,7 +114,7 @@ const tlsAlert = 0x15
 // a request of HTTP/0.9, and answer with a page and no status.
 func foreign(p []byte) error {
 	if p[0] == tlsAlert {
-		return misconfigured("the server wants TLS: the URL's scheme is valkeys:// or rediss://")
+		return engine.Misconfiguredf("the server wants TLS: the URL's scheme is valkeys:// or rediss://")
 	}
 	for _, begins := range [...]string{"HTTP/", "<!doctype html", "<html"} {
 		n := min(len(begins), len(p))
@@ -121,7 +123,7 @@ func foreign(p []byte) error {
 		case n < len(begins):
 			return nil
 		default:
-			return misconfigured("an HTTP server answers at this address")
+			return engine.Misconfiguredf("an HTTP server answers at this address")
 		}
 	}
 	return broken("%q begins no reply", p[0])

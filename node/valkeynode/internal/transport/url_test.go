@@ -72,9 +72,9 @@ func TestParseURLRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ raw, says string }{
 		{"", "scheme"},
-		{"host:6379", "cannot be parsed"},
-		{"10.0.0.1:6379", "cannot be parsed"},
-		{"http://host", `"http"`},
+		{"host:6379", "no scheme"},
+		{"10.0.0.1:6379", "no scheme"},
+		{"http://host", "(valkey, redis, valkeys, rediss, unix)"},
 		{"valkey://", "no host"},
 		{"valkey://host:1,host:2", "comma"},
 		{"valkey://host,valkey://other", "comma"},
@@ -85,7 +85,7 @@ func TestParseURLRefuses(t *testing.T) {
 		{"valkey://host/1/2", "not a number"},
 		{"valkey://host?db=1", "written as the path"},
 		{"valkey://host?protocol=2", `"protocol"`},
-		{"valkey://host?tls=true", "passwordfile, ca, cert, key, servername, db"},
+		{"valkey://host?tls=true", "known are name, passwordfile, ca, cert, key, servername, db"},
 		{"valkeys://host?skip_verify=true", `"skip_verify"`},
 		{"valkeys://host?ca=a&ca=b", "twice"},
 		{"valkeys://host?ca=/nowhere/ca.pem", "/nowhere/ca.pem"},
@@ -97,13 +97,14 @@ func TestParseURLRefuses(t *testing.T) {
 		{"valkey://host#1", "fragment"},
 		{"valkey://ann@host", "no password"},
 		{"valkey://ann@host?passwordfile=/nowhere/p", "passwordfile: /nowhere/p does not exist"},
-		{"valkey://ann:pw@host?passwordfile=/nowhere/p", "has a password and a passwordfile"},
-		{"valkey://host?passwordfile=", "passwordfile: the file's name is empty"},
+		{"valkey://ann:pw@host?passwordfile=/nowhere/p", "a password and a passwordfile"},
+		{"valkey://host?passwordfile=", "passwordfile is empty"},
 		{"valkey://host?passwordfile=" + folder, "is a directory"},
 		{"valkey://host?passwordfile=" + readable, "chmod 600"},
 		{"unix://", "unix:///path"},
 		{"unix://run/x", "unix:///path"},
-		{"unix:/run/x?db=a", "not a number"},
+		{"unix:/run/x?db=1", "no scheme"},
+		{"unix:///run/x?db=a", "not a number"},
 	} {
 		_, err := ParseURL(c.raw)
 		if !errors.Is(err, fenlock.ErrInvalid) || !strings.Contains(err.Error(), c.says) {

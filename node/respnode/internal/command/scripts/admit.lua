@@ -13,7 +13,8 @@
 -- ARGV[5]    replication ids of the servers that were found without memory when
 --            a majority had lost it, separated by spaces; else empty
 -- ARGV[6]    the nodes of the group, as recorded or else as the client names them
--- ARGV[7..]  pairs: stripe, register
+-- ARGV[7]    the mark that was found; empty: there was none
+-- ARGV[8..]  pairs: stripe, register
 --
 -- Returns "admitted"; else nothing was done: "changed", or "format N" if the registers
 -- have a newer format than the one that is written here. It is the number of all
@@ -24,16 +25,18 @@ if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1
     redis.call('HGET', KEYS[1], 'candidate') ~= ARGV[2] then
   return 'changed'
 end
--- Another client may have recorded other terms meanwhile.
-local terms = redis.call('HMGET', KEYS[1], 'maxttl', 'members')
-if terms[1] and terms[1] ~= ARGV[3] or terms[2] and terms[2] ~= ARGV[6] then
+-- Another client may have been first, or have recorded other terms meanwhile.
+local found = redis.call('HMGET', KEYS[1], 'admitted', 'maxttl', 'members')
+if (found[1] or '') ~= ARGV[7] or found[2] and found[2] ~= ARGV[3] or found[3] and found[3] ~= ARGV[6] then
   return 'changed'
 end
 local format = redis.call('HGET', KEYS[1], 'format') or '1'
 if format ~= '1' and format ~= '2' and format ~= '3' then
   return 'format ' .. format
 end
-for i = 7, #ARGV, 2 do
+-- First: a full server writes the little that follows after a command that frees memory.
+redis.call('HDEL', KEYS[1], 'noticed')
+for i = 8, #ARGV, 2 do
   local known = redis.call('HGET', KEYS[1], ARGV[i])
   if not known or not string.find(known, '^%d+$') or tonumber(ARGV[i + 1]) > tonumber(known) then
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
@@ -41,5 +44,4 @@ for i = 7, #ARGV, 2 do
 end
 redis.call('HSET', KEYS[1], 'admitted', ARGV[1], 'maxttl', ARGV[3], 'durable', ARGV[4], 'empty', ARGV[5], 'format', '3')
 redis.call('HSETNX', KEYS[1], 'members', ARGV[6])
-redis.call('HDEL', KEYS[1], 'noticed')
 return 'admitted'

@@ -26,7 +26,12 @@ if value and string.sub(value, 1, 7) == 'shared:' then
     return {tonumber(register)}
   end
   redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
-  s.epoch, own.token = ARGV[3], ARGV[3]
+  own.token = ARGV[3]
+  -- A confirm makes no epoch where there is none: it may be executed again, after its holder, which had
+  -- the name alone, lets others share it.
+  if s.epoch ~= '0' then
+    s.epoch = ARGV[3]
+  end
   write(KEYS[1], s)
   return number
 end

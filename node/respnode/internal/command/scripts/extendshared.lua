@@ -21,7 +21,8 @@ local value = redis.call('GET', KEYS[1])
 -- do, or if it is not clear.
 local function renew(holder, ends)
   local from, to = string.find(value, ' ' .. holder, 1, true)
-  if not from or not string.find(value, '^shared:%d+\n') or to < #value and string.sub(value, to + 1, to + 1) ~= '\n' then
+  local epoch = string.match(value, '^shared:(%d+)\n')
+  if not from or not epoch or epoch ~= '0' and tonumber(ARGV[4]) > tonumber(epoch) or to < #value and string.sub(value, to + 1, to + 1) ~= '\n' then
     return
   end
   local start = math.max(from - 60, 1)
@@ -49,7 +50,7 @@ if value then
   renewed, last, origin = renew(ARGV[1], ending(ARGV[2]))
 end
 if renewed then
-  redis.call('SET', KEYS[1], renewed, 'PXAT', string.format('%.0f', last))
+  put(KEYS[1], renewed, last, true)
   if tonumber(ARGV[4]) > tonumber(register) then
     redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
   end
@@ -75,8 +76,13 @@ end
 if not agree(s, ARGV[1]) then
   return 'lost'
 end
-local own = find(s, ARGV[1]) or add(s, { origin = register, token = '0', holder = ARGV[1] })
+local own = find(s, ARGV[1])
+local there = own ~= nil
+own = own or add(s, { origin = register, token = '0', holder = ARGV[1] })
 own.ends = ending(ARGV[2])
+if tonumber(ARGV[4]) > tonumber(s.epoch) then
+  s.epoch = '0' -- an acquire of before that comes late gets a number past the floor
+end
 if ARGV[6] ~= '0' then
   own.token = ARGV[6]
 end
@@ -87,7 +93,7 @@ if alone and redis.call('ZCARD', KEYS[3]) > 0 then
   --@call
   call(s, queue)
 end
-write(KEYS[1], s)
+write(KEYS[1], s, there)
 if tonumber(ARGV[4]) > tonumber(register) then
   redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
 end

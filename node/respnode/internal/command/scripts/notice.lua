@@ -1,19 +1,30 @@
--- notice: record when it was first noticed that the server lost its memory, where
--- its uptime does not tell. All clients count from here.
+-- notice: remove the mark of a server that is out, and record since when it is. As long as the mark
+-- is there, a client that knows the replication id of before can make leases. All clients
+-- count from here.
 --
 -- KEYS[1]  the registers
 -- ARGV[1]  replication id
 --
--- Returns the milliseconds since then, on the server's clock; -1 if the server
--- was restarted or has followed another one meanwhile.
+-- Returns "noticed"; else nothing was done: "changed", since the server was restarted or has followed
+-- another one meanwhile, or the mark is of what it is now; "format N", since a newer program uses it.
 if not string.find(redis.call('INFO', 'replication'), 'master_replid:' .. ARGV[1] .. '\r\n', 1, true) then
-  return -1
+  return 'changed'
+end
+local known = redis.call('HMGET', KEYS[1], 'admitted', 'noticed', 'format')
+if known[1] == ARGV[1] then
+  return 'changed'
+end
+local format = known[3] or '1'
+if format ~= '1' and format ~= '2' and format ~= '3' then
+  return 'format ' .. format
 end
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local id, at = string.match(redis.call('HGET', KEYS[1], 'noticed') or '', '^(%x+) (%d+)$')
-if id == ARGV[1] and tonumber(at) <= now then
-  return now - tonumber(at)
+local id, at = string.match(known[2] or '', '^(%x+) (%d+)$')
+if known[1] then
+  redis.call('HDEL', KEYS[1], 'admitted')
+elseif id == ARGV[1] and tonumber(at) <= now then
+  return 'noticed'
 end
 redis.call('HSET', KEYS[1], 'noticed', ARGV[1] .. ' ' .. string.format('%.0f', now))
-return 0
+return 'noticed'

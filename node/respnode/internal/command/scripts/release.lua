@@ -1,5 +1,6 @@
 -- release: remove the holder's lease, nobody else's, and notify the next in the queue, or
--- give the name to it. It needs no admission, but to give: removing a lease promises nothing.
+-- give the name to it. It needs no admission, but to give: removing a lease promises nothing. It
+-- works on a full server (maxmemory, noeviction), which refuses nothing after DEL or PEXPIRE.
 --
 -- KEYS[1]  the lease
 -- KEYS[2]  the registers, if the name may be given; else the waiter queue of the name
@@ -41,6 +42,10 @@ if waiter then
   if stamp == '0' then
     redis.call('ZREM', queue, waiter)
   else
+    if several then
+      -- A full server refuses ZADD as the first write, and the holder's share must go all the same.
+      redis.call('PEXPIRE', queue, 15000)
+    end
     enqueue(queue, waiter, stamp)
   end
 end
@@ -55,7 +60,7 @@ if several then
       redis.call('DEL', lease)
       freed = true
     elseif call(s, queue, waiter) or changed then
-      write(lease, s)
+      write(lease, s, true)
     end
   end
 end

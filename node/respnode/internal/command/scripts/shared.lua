@@ -14,6 +14,16 @@ local function ending(ms)
   return string.format('%.0f', now + ms)
 end
 
+-- promised: whether anybody shares the name, beside reservations.
+local function promised(s)
+  for _, r in ipairs(s) do
+    if string.sub(r.holder, 1, 5) ~= 'next:' then
+      return true
+    end
+  end
+  return false
+end
+
 -- read: those who share the name by the value of the lease: nobody, if there is none. Nil if
 -- it is not such a value: one alone has the name, whatever it is that it wrote. A time that no
 -- clock shows is no part of such a value: the server would not take it as the key's end.
@@ -35,20 +45,34 @@ local function read(value)
       table.insert(s, { ends = ends, origin = origin, token = token, holder = holder })
     end
   end
-  if #s > 0 then
+  if promised(s) then
     s.epoch = epoch
   end
   return s
 end
 
--- write: make the lease theirs. There is at least one.
-local function write(lease, s)
+-- put: set the lease, until the time last. With there, the lease exists and gets no further holder. A
+-- full server (maxmemory, noeviction) refuses SET unless the script has written before; then PEXPIRE,
+-- which needs no memory, comes first. A lease is not created there.
+local function put(lease, value, last, there)
+  local ends = string.format('%.0f', last)
+  if there then
+    if not redis.pcall('SET', lease, value, 'PXAT', ends).err then
+      return
+    end
+    redis.call('PEXPIRE', lease, string.format('%.0f', last - now))
+  end
+  redis.call('SET', lease, value, 'PXAT', ends)
+end
+
+-- write: make the lease theirs, as put does. There is at least one.
+local function write(lease, s, there)
   local last, lines = 0, { 'shared:' .. s.epoch }
   for i, r in ipairs(s) do
     last = math.max(last, tonumber(r.ends))
     lines[i + 1] = r.ends .. ' ' .. r.origin .. ' ' .. r.token .. ' ' .. r.holder
   end
-  redis.call('SET', lease, table.concat(lines, '\n'), 'PXAT', string.format('%.0f', last))
+  put(lease, table.concat(lines, '\n'), last, there)
 end
 
 -- find: the one with a holder, and where; nil if there is none.
@@ -84,14 +108,14 @@ local function add(s, r)
   return r
 end
 
--- remove: one less, if there is one with the holder. Those who come when nobody is left may come
--- after somebody else.
+-- remove: one less, if there is one with the holder. Those who come when nobody is left, or only
+-- reservations are, may come after somebody else.
 local function remove(s, holder)
   local r, at = find(s, holder)
   if r then
     table.remove(s, at)
   end
-  if #s == 0 then
+  if not promised(s) then
     s.epoch = '0'
   end
   return r ~= nil
@@ -111,14 +135,4 @@ local function agree(s, holder)
     end
   end
   return true
-end
-
--- promised: whether anybody shares the name, beside reservations.
-local function promised(s)
-  for _, r in ipairs(s) do
-    if string.sub(r.holder, 1, 5) ~= 'next:' then
-      return true
-    end
-  end
-  return false
 end
