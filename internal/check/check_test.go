@@ -52,6 +52,20 @@ func TestTokenCheck(t *testing.T) {
 	want(t, c.Extended(1, 2, 10, 100), "")
 }
 
+func TestTokenCheckOfReaders(t *testing.T) {
+	c := NewTokens(1)
+	want(t, c.AcquiredShared(0, 1, 10, 0, 5), "")
+	want(t, c.AcquiredShared(0, 2, 10, 6, 7), "")
+	want(t, c.Adopted(0, 3, 1, 10, 7), "")
+	want(t, c.Acquired(0, 4, 10, 8, 9), "both have token 10")
+	want(t, c.Acquired(0, 5, 11, 8, 9), "")
+	c.Shares(0, 5)
+	want(t, c.AcquiredShared(0, 6, 12, 10, 11), "")
+	want(t, c.Extended(0, 5, 11, 12), "")
+	want(t, c.Adopted(0, 7, 5, 11, 12), "")
+	want(t, c.AcquiredShared(0, 8, 11, 8, 13), "both have token 11") // attempt 5 had the name alone
+}
+
 func TestUpdateCheck(t *testing.T) {
 	c := NewUpdates(2)
 	c.Read(0, 5)

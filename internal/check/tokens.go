@@ -9,8 +9,9 @@ import (
 
 // Tokens: the tokens of a name are unique, and an acquisition that begins
 // after another one finished has the larger token. A successful extension means
-// that nobody with a larger token acquired the name before it began. Those who share
-// the name may have one token, and the later ones of them larger ones.
+// that nobody with a larger token acquired the name before it began. Readers, which acquired the name to
+// share it, may have one token, and the later ones of them larger ones. A holder that had the name alone
+// and lets others share it has a token that no reader has.
 type Tokens struct{ names []tokenHistory }
 
 type tokenHistory struct {
@@ -18,7 +19,8 @@ type tokenHistory struct {
 	// highs are the acquisitions that had a larger token than all before them, and alone those of
 	// them that had the name alone.
 	highs, alone []finish
-	shared       map[int]bool // by acquisition
+	// By acquisition: which shares the name, and which shared it from the beginning.
+	shared, reader map[int]bool
 }
 
 type finish struct {
@@ -31,7 +33,7 @@ type finish struct {
 func NewTokens(names int) Tokens {
 	c := Tokens{names: make([]tokenHistory, names)}
 	for i := range c.names {
-		c.names[i].owner, c.names[i].shared = make(map[fence.Token]int), make(map[int]bool)
+		c.names[i] = tokenHistory{owner: make(map[fence.Token]int), shared: make(map[int]bool), reader: make(map[int]bool)}
 	}
 	return c
 }
@@ -62,12 +64,12 @@ func (c *Tokens) Shares(name, id int) { c.names[name].shared[id] = true }
 
 func (c *Tokens) acquired(name, id int, token fence.Token, began, now time.Duration, shared bool) (violation string) {
 	h := &c.names[name]
-	if other, taken := h.owner[token]; taken && !(shared && h.shared[other]) {
+	if other, taken := h.owner[token]; taken && !(shared && h.reader[other]) {
 		violation = fmt.Sprintf("name %d: attempts %d and %d both have token %d", name, other, id, token)
 	}
 	h.owner[token] = id
 	if shared {
-		h.shared[id] = true
+		h.shared[id], h.reader[id] = true, true
 	}
 	if last := newest(h.highs, began); last.token > token {
 		violation = fmt.Sprintf("name %d: attempt %d has token %d, although attempt %d finished with %d before it began", name, id, token, last.id, last.token)
@@ -85,8 +87,8 @@ func (c *Tokens) acquired(name, id int, token fence.Token, began, now time.Durat
 // began to do at some time.
 func (c *Tokens) Adopted(name, id, exporter int, token fence.Token, began time.Duration) (violation string) {
 	h := &c.names[name]
-	h.shared[id] = h.shared[exporter]
-	if owner := h.owner[token]; owner != exporter && !(h.shared[owner] && h.shared[exporter]) {
+	h.shared[id], h.reader[id] = h.shared[exporter], h.reader[exporter]
+	if owner := h.owner[token]; owner != exporter && !(h.reader[owner] && h.reader[exporter]) {
 		return fmt.Sprintf("name %d: attempt %d adopts the lock of attempt %d with token %d, which is attempt %d's", name, id, exporter, token, owner)
 	}
 	h.owner[token] = id

@@ -41,9 +41,14 @@ func (a *Attempt) Export(mark fence.Token, now time.Duration) bool {
 // while it is Adopting: nothing is held, and nothing raised, before a majority's answers to that count.
 // The validity is counted from this process's own Start: when the other one's ended is not asked. What the
 // extension proves does not rest on that, see OnExtend. MaxHold is what was left of it.
+//
+// Its extends carry a floor, one past the mark. A lease that is created at such a node later begins past
+// that mark. So once a majority of these nodes is free of the lease, which is what its release waits for, nobody
+// adopts the lock by the same text again: any other majority has one of them.
 func NewAdoption(p Params, token, mark fence.Token) (Attempt, Action) {
-	a := Attempt{params: p, phase: Adopting, token: token, mark: mark, until: p.Start, round: 1, roundStart: p.Start, waiting: allOf(p.Nodes)}
-	return a, Action{Op: Extend, To: a.waiting, Round: a.round}
+	a := Attempt{params: p, phase: Adopting, token: token, mark: mark, spent: mark + 1,
+		until: p.Start, round: 1, roundStart: p.Start, waiting: allOf(p.Nodes)}
+	return a, Action{Op: Extend, To: a.waiting, Floor: a.spent, Round: a.round}
 }
 
 // onAdopt takes an answer to the extension that decides.

@@ -103,7 +103,7 @@ func TestAdoption(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, action := adopting(0)
-			wantAction(t, action, core.Action{Op: core.Extend, To: set(0, 1, 2), Round: 1})
+			wantAction(t, action, core.Action{Op: core.Extend, To: set(0, 1, 2), Floor: 10, Round: 1})
 			for node, r := range test.answers {
 				if a.Phase() != core.Adopting || a.WasHeld() {
 					t.Fatalf("phase %d before answer %d", a.Phase(), node)

@@ -86,6 +86,11 @@ type Attempt struct {
 	raised     Set         // the nodes that have agreed to that
 	waiting    Set         // the nodes that have not answered the latest extend
 
+	// spent is a number that makes leases count for nothing to whoever adopts the lock again by the same text:
+	// one past the mark in it, 0 if the lock was not adopted. spentAt are the nodes that are known to have it.
+	spent   fence.Token
+	spentAt Set
+
 	// abandoned says that leases that turn up late are to be released, releasing that
 	// the holder has asked for it.
 	abandoned, releasing bool
@@ -203,8 +208,8 @@ func (a *Attempt) decideAcquire(latest fence.Token, now time.Duration) Action {
 }
 
 // confirm asks every node that may have the lease to take the number as its
-// register. Answers to an earlier number count for nothing (ARCHITECTURE.md, "A
-// round of acquisition").
+// register. Answers to an earlier number count for nothing (README.md, "A round of
+// acquisition").
 func (a *Attempt) confirm(token fence.Token) Action {
 	a.phase = Confirming
 	a.token, a.highest = token, token
@@ -336,6 +341,11 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 	if a.phase == Holding {
 		a.phase, a.reason = Over, LetGo
 	}
+	return a.release()
+}
+
+// release asks the nodes to drop the lease of a tenure that has ended.
+func (a *Attempt) release() Action {
 	a.abandoned, a.releasing = true, true
 	a.votes = ballot{}
 	to := allOf(a.params.Nodes)
@@ -351,7 +361,8 @@ func (a *Attempt) StartRelease(now time.Duration) Action {
 
 // StartKeep ends the tenure as StartRelease does, but leaves the leases where they are, and
 // asks for them once more: for as long as the request says. Nobody holds the lock by them, and
-// nobody extends them again, so that to the nodes this is an extension which came late. After
+// nobody extends them again, so that to the nodes this is an extension which came late. If the answers tell
+// that the lock was lost before, it is released as after a loss: Reason is Taken then. After
 // a loss it asks for nothing: whoever has the name by then is not to be disturbed.
 func (a *Attempt) StartKeep(now time.Duration) Action {
 	a.Tick(now)
@@ -392,9 +403,14 @@ func (a *Attempt) Settled(node int) bool {
 
 // ReleaseOutcome reports whether the release has been answered well enough to
 // stop waiting, and whether a majority is known to be free of the lease; or, after
-// StartKeep, to have it.
+// StartKeep, to have it. A majority that is free of an adopted lease has to have the number, too, that keeps the
+// lock from being adopted again: see NewAdoption.
 func (a *Attempt) ReleaseOutcome() (done, clean bool) {
-	clean = a.votes.yes.Len() >= a.quorum()
+	yes := a.votes.yes
+	if a.releasing && a.spent > 0 {
+		yes &= a.spentAt
+	}
+	clean = yes.Len() >= a.quorum()
 	return clean || a.votes.answered() == allOf(a.params.Nodes), clean
 }
 

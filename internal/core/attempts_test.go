@@ -1,4 +1,4 @@
-//go:build !campaign
+//go:build !three
 
 package core_test
 

@@ -5,6 +5,6 @@
 //
 // An Attempt is one holder's whole life on a quorum group: the round that
 // acquires, the rounds that confirm a token, the rounds that extend, and the
-// release. The rules and the argument why they hold are in ARCHITECTURE.md;
+// release. The rules and the argument why they hold are in README.md beside this file;
 // TestEveryInterleaving searches all reachable states of a small group.
 package core

@@ -40,7 +40,7 @@ func (a *Attempt) StartExtend(now time.Duration) Action {
 	a.roundStart, a.votes, a.extended = now, ballot{}, false
 	a.highest, a.floor, a.raised, a.waiting = a.wanted, 0, 0, allOf(a.params.Nodes)
 	a.due = now + a.every()/4
-	return Action{Op: Extend, To: allOf(a.params.Nodes), Round: a.round}
+	return Action{Op: Extend, To: allOf(a.params.Nodes), Floor: a.spent, Round: a.round}
 }
 
 // Want has the extensions from now on raise the mark to a number at least, and be carried only
@@ -77,10 +77,12 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 	if first {
 		a.waiting &^= Set(0).With(node)
 	}
+	if r.Status == Granted && a.spent > 0 {
+		a.spentAt = a.spentAt.With(node)
+	}
 	switch {
 	case a.keeping:
-		a.keep(node, first, r)
-		return Action{}
+		return a.keep(node, first, r)
 	case first && a.releasing && !a.params.Ordered.Has(node): // StartRelease has left it out
 		if r.Status != Lost {
 			return Action{Op: Release, To: Set(0).With(node)}
@@ -168,17 +170,25 @@ func (a *Attempt) end(why Reason) Action {
 	return Action{Op: Release, To: allOf(a.params.Nodes)}
 }
 
-// keep counts the nodes that keep the lease of a holder that has let go.
-func (a *Attempt) keep(node int, first bool, r Reply) {
+// keep counts the nodes that keep the lease of a holder that has let go. A lease that began past the mark
+// does not count, as in OnExtend: the extend has made it anew, and it is released there. If so many nodes
+// have lost the lease that the others are no majority, the lock was lost, and nothing is left of it.
+func (a *Attempt) keep(node int, first bool, r Reply) Action {
 	switch {
+	case a.abandoned: // it was lost before
+		return a.releaseLate(node, r)
 	case !first:
-	case r.Status == Granted:
-		a.votes.yes = a.votes.yes.With(node)
-	case r.Status == Lost:
-		a.votes.no = a.votes.no.With(node)
-	default:
-		a.votes.unknown = a.votes.unknown.With(node)
+		return Action{}
 	}
+	counts := a.count(node, r)
+	switch {
+	case a.reason == LetGo && a.params.Nodes-a.votes.no.Len() < a.quorum():
+		a.keeping, a.reason = false, Taken
+		return a.release()
+	case r.Status == Granted && !counts:
+		return Action{Op: Release, To: Set(0).With(node)}
+	}
+	return Action{}
 }
 
 // Accepts reports whether a node's answer to an extend counts: see OnExtend.

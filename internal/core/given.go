@@ -41,17 +41,19 @@ type gift struct {
 
 // Refused takes the answer of a node that has the name leased to somebody, to an acquire of the waiter's that was
 // sent at asked, on the client's clock: what the node's own showed then. Number is what the lease was given to this
-// waiter with, 0 if it was not, and remaining what is left of it.
-func (g *Given) Refused(node int, asked, clock time.Duration, number fence.Token, remaining time.Duration) {
+// waiter with, 0 if it was not, and remaining what is left of it. It returns whether that is news: what was given back
+// is not, with which the node refuses until it has heard of that.
+func (g *Given) Refused(node int, asked, clock time.Duration, number fence.Token, remaining time.Duration) (news bool) {
 	n := &g.nodes[node]
 	if number == 0 {
 		if !n.known || asked > n.asked {
 			n.asked, n.clock, n.known = asked, clock, true
 			g.hear(n)
 		}
-		return
+		return false
 	}
 	g.have(n, number, asked+min(remaining, rule.ReservationTTL)-rule.Drift(rule.ReservationTTL))
+	return number > n.back
 }
 
 // Told takes what a node has told at now: that it gave the name with a number, when its clock showed clock.
@@ -99,6 +101,14 @@ func (g *Given) Back(node int) fence.Token {
 	}
 	n.back, n.number, n.told = number, 0, 0
 	return number
+}
+
+// WentBack returns the latest number that was given back to a node, 0 for none.
+func (g *Given) WentBack(node int) fence.Token {
+	if g == nil {
+		return 0
+	}
+	return g.nodes[node].back
 }
 
 // Best returns the number that a quorum of nodes has given, and until when the leases of one are there, if there

@@ -25,7 +25,7 @@ func TestEveryInterleavingGiven(t *testing.T) {
 			{"a loss of memory and an extension, in turn", model{proposals: one, gives: 1, rounds: 1, losses: 1, inTurn: true, reserves: true}, 2_000_000},
 		}
 	}
-	if raceEnabled || testing.Short() {
+	if !campaign {
 		t.Log("REDUCED: nothing is given twice, and extensions in turn only")
 		searches = searches[len(searches)-3:]
 	}
@@ -45,7 +45,7 @@ func TestRefutedGiven(t *testing.T) {
 		{"what was given counts when a node has lost its memory since", model{losses: 1, broken: broken{takesStale: true}}},
 	} {
 		v.model.proposals, v.model.gives = one, 1
-		if (raceEnabled || testing.Short()) && v.model.losses > 0 {
+		if !campaign && v.model.losses > 0 {
 			t.Logf("REDUCED: not here, it takes too long: %s", v.name)
 			continue
 		}
@@ -77,7 +77,7 @@ func TestGivenExclusion(t *testing.T) {
 			{"what is late of an attempt", givenModel{retries: once, acquires: 2, releases: 3, parts: true}, 6_700_000},
 		}
 	}
-	if raceEnabled || testing.Short() {
+	if !campaign {
 		t.Log("REDUCED: the first one asks, or its release is late")
 		searches = searches[1:3]
 	}
@@ -120,7 +120,7 @@ func TestRefutedGivenExclusion(t *testing.T) {
 		{"all that is given to a waiter has one holder",
 			givenModel{retries: [2]int{1, 1}, silent: true, releases: 1, registers: [nNodes]uint8{0, 2, 2}, foreigners: 1, broken: givenModelBroken{oneHolder: true}}}, // no token is wrong by it
 	} {
-		if (raceEnabled || testing.Short()) && c.model.broken.oneHolder {
+		if !campaign && c.model.broken.oneHolder {
 			t.Logf("REDUCED: not here, it takes too long: %s", c.name)
 			continue
 		}

@@ -151,12 +151,17 @@ func TestGivenBack(t *testing.T) {
 	}
 	// It is told of that once more, and of something older.
 	for _, number := range []fence.Token{8, 7} {
-		g.Refused(0, start, clock, number, time.Second)
+		if g.Refused(0, start, clock, number, time.Second) {
+			t.Errorf("%d is news, which is on its way back", number)
+		}
 		g.Refused(0, start, clock, 0, 0)
 		g.Told(0, number, clock, start)
 		if _, _, ok := g.Best(3, start); ok || g.Back(0) != 0 {
 			t.Errorf("%d counts, though 8 was given back", number)
 		}
+	}
+	if again := g; !again.Refused(0, start, clock, 9, time.Second) || again.Refused(1, start, clock, 0, 0) {
+		t.Error("what is new is no news, or nothing is")
 	}
 	g.Told(0, 9, clock, start) // this is new
 	if number, _, ok := g.Best(3, start); number != 9 || !ok {

@@ -13,7 +13,7 @@ import (
 func TestEveryInterleavingHandover(t *testing.T) {
 	one, uneven := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}
 	searches := []exploration{
-		{"in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true}, 7_700_000},
+		{"in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true}, 6_600_000},
 		{"a forced release", model{attempts: 1, proposals: one, bumps: 1, rounds: 2, exports: true, force: true, reserves: true}, 2_100_000},
 		{"nobody else is there", model{attempts: 1, proposals: one, bumps: 2, losses: 2, rounds: 3, exports: true, reserves: true}, 3_800_000},
 	}
@@ -24,10 +24,10 @@ func TestEveryInterleavingHandover(t *testing.T) {
 			{"names are shared, in turn", model{proposals: one, rounds: 2, exports: true, inTurn: true, reserves: true, shares: true}, 1},
 		}
 	}
-	if raceEnabled || testing.Short() {
+	if !campaign {
 		t.Log("REDUCED: a forced release only, and no other name")
 		searches = searches[1:2]
-		searches[0].model.bumps, searches[0].atLeast = 0, 220_000
+		searches[0].model.bumps, searches[0].atLeast = 0, 212_000
 	}
 	exploreAll(t, searches)
 }
@@ -46,7 +46,7 @@ func TestRefutedHandovers(t *testing.T) {
 		{"what goes with it is the mark after they were raised", model{broken: broken{exportsRaised: true}}},
 	} {
 		v.model.proposals, v.model.rounds, v.model.exports, v.model.inTurn = one, 2, true, true
-		if (raceEnabled || testing.Short()) && (v.model.broken.adopterRaises || v.model.broken.exporterGoesOn) {
+		if !campaign && (v.model.broken.adopterRaises || v.model.broken.exporterGoesOn) {
 			t.Logf("REDUCED: not here, it takes too long: %s", v.name)
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	prooftrace "github.com/fenlock/fenlock/internal/proof/trace"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -16,6 +17,10 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]
 	m.prelude(s, mv, t)
+	var before prooftrace.Held
+	if m.tie != nil {
+		before = a.held(i)
+	}
 	switch mv.kind {
 	case begin:
 		m.begin(s, i, mv.arg, n, t)
@@ -24,12 +29,15 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 	case hearAcquire, hearConfirm, timeoutConfirm:
 		violation = m.hear(s, mv, t)
 	case hearExtend:
-		violation = m.hearExtend(s, i, n, t)
+		violation = cmp.Or(m.hearExtend(s, i, n, t), m.outrun(s))
 	case hearRaise:
 		m.hearRaise(s, i, n, t)
 		violation = m.outrun(s)
 	case startExtend:
-		if n == 1 {
+		if n == 1 && a.shares() { // see unshares
+			a.alone = true
+			t.say("%s extends as if it had the name alone", name(i))
+		} else if n == 1 {
 			round, _ := a.core.Extension()
 			a.shared = uint8(round) + 1
 			t.say("%s lets others share the name from its next extension on", name(i))
@@ -67,6 +75,9 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		s.losses--
 		s.rebuilt = 0
 		s.nodes[n] = modelNode{lease: vacant, out: !m.broken.votesEmpty}
+		if m.tie != nil {
+			m.tie.took(m.tie.group.Lost(n, &prooftrace.Node{}))
+		}
 		t.say("node %d loses its memory", n+1)
 	case readRegister:
 		for j := range m.attempts {
@@ -75,11 +86,13 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 				s.attempts[j].expire()
 			}
 		}
+		m.waited(s)
 		s.nodes[n].read = true
 		s.rebuilt = max(s.rebuilt, s.nodes[n].register)
+		m.tie.read(s, n)
 		t.say("the register of node %d is read for the rebuild: %d", n+1, s.nodes[n].register)
 	case admit:
-		s.nodes[n] = modelNode{lease: vacant, register: s.rebuilt}
+		s.nodes[n].admit(s.rebuilt)
 		for j := range s.nodes {
 			s.nodes[j].read = false
 		}
@@ -87,12 +100,17 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 			s.attempts[j].stale = false
 		}
 		s.rebuilt = 0
+		if m.tie != nil {
+			m.tie.took(m.tie.group.Admitted(n, nil, &prooftrace.Node{Register: uint64(s.nodes[n].register)}))
+		}
 		t.say("node %d is admitted with register %d", n+1, s.nodes[n].register)
 	case inspect:
 		m.order(s)
 		s.nodes[n].inspected = true
 		s.floor = max(s.floor, s.nodes[n].register)
 		t.say("the operator reads the register of node %d: %d", n+1, s.nodes[n].register)
+	case runStray:
+		m.stray(s, i, n, t)
 	case forceRelease:
 		m.order(s)
 		_, floor := s.force()
@@ -105,15 +123,32 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		floor += fence.Token(mv.arg) // a jump
 		s.jumps -= mv.arg
 		e := s.entry(n)
+		was := e
 		reply := serve(&e, node.ForceRelease, "", floor, false)
+		m.tie.begins(operator)
+		m.tie.served(prooftrace.Force, n, operator, uint64(floor), false, &was, &e, reply, 0)
+		released := m.released(s)
 		s.setEntry(n, e)
 		s.nodes[n].forced = small(reply.Register)
+		m.forcedBy(s, released)
 		if t != nil {
 			t.say("node %d executes the force release: %s", n+1, words(reply))
 		}
 	}
+	if m.tie != nil && mv.kind == adoptLock {
+		before = m.tie.adopts(a, i)
+	}
+	if m.tie != nil && mv.kind < loseMemory && mv.kind != begin && mv.kind != give {
+		m.tie.told(a, i, before)
+	}
 	s.lapse()
 	m.forget(s)
+	if m.tie != nil {
+		m.tie.canonical(s)
+		if m.tie.err != nil {
+			violation, m.tie.err = m.tie.err.Error(), nil
+		}
+	}
 	return violation
 }
 
@@ -160,6 +195,10 @@ func (m *model) begin(s *state, i int, proposal uint8, how int, t *trace) {
 		t.say("%s begins to wait", name(i))
 		return
 	}
+	m.tie.begins(uint64(i))
+	if m.tie != nil {
+		m.tie.group.Fix("reader", uint64(core.Flags(shared)), uint64(i))
+	}
 	m.carryOut(s, i, action)
 	t.say("%s begins, proposing %d%s", name(i), proposal, map[bool]string{true: ", to share the name"}[shared])
 }
@@ -192,7 +231,9 @@ func (m *model) carryOut(s *state, i int, action core.Action) {
 				continue
 			}
 			x.requests |= 1 << action.Round
-			x.reply = message{}
+			if !m.broken.roundsMixed {
+				x.reply = message{}
+			}
 			if !m.broken.raisesByOld {
 				x.agreed = message{}
 			}
@@ -205,11 +246,13 @@ func (m *model) run(s *state, mv move, t *trace) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]
 	e := s.entry(n)
+	out := e.Out
+	e.Out = out && !m.broken.votesOut
 	refused := mv.kept() && s.nodes[n].leased() != 0 && !m.broken.takesKept()
 	switch {
 	case mv.open():
 		e.Holder, e.Expires = sharedHolder(&s.nodes[n], true), now+ttl
-		t.say("node %d keeps the name for one who wants to share it", n+1)
+		t.say("node %d has one more who shares the name", n+1)
 	case mv.kept() && !refused:
 		e.Holder, e.Expires = node.Reserved("w"), now+ttl
 		t.say("node %d keeps the name for a waiter", n+1)
@@ -217,6 +260,7 @@ func (m *model) run(s *state, mv move, t *trace) {
 		t.say("somebody is first in the queue of node %d", n+1)
 	}
 	var reply core.Reply
+	was := e
 	asked := uint8(0)
 	switch mv.kind {
 	case runAcquire:
@@ -238,15 +282,18 @@ func (m *model) run(s *state, mv move, t *trace) {
 		} else {
 			msg.stage = answered
 		}
+		m.repeat(a, n, asked)
 	case runExtend, runRaise:
 		x := &a.extends[n]
 		round, _ := a.core.Extension()
+		floor := a.extendFloor(mv.arg)
 		if mv.kind == runRaise {
 			asked, x.raises[mv.arg] = x.raises[mv.arg], 0
+			floor = fence.Token(asked)
 		} else {
 			x.requests &^= 1 << mv.arg
 		}
-		reply = m.extend(&e, a, n, mv.kept(), a.holder(i), fence.Token(asked), mv.arg >= a.shared)
+		reply = m.extend(&e, a, n, mv.kept(), a.holder(i), floor, mv.arg >= a.shared && !a.alone)
 		said := message{stage: answered, asked: asked, status: reply.Status, register: small(reply.Register)}
 		current := uint32(mv.arg) == round
 		switch {
@@ -257,10 +304,23 @@ func (m *model) run(s *state, mv move, t *trace) {
 			x.agreed = said
 		}
 	}
+	if m.tie != nil {
+		op, token, reads := prooftrace.Acquire, uint64(asked), a.shared == 0
+		switch mv.kind {
+		case runConfirm:
+			op = prooftrace.Confirm
+		case runExtend:
+			op, token, reads = prooftrace.Extend, uint64(a.extendFloor(mv.arg)), mv.arg >= a.shared
+		case runRaise:
+			op, reads = prooftrace.Extend, mv.arg >= a.shared
+		}
+		m.tie.served(op, n, a.holderID(i), token, reads, &was, &e, reply, a.roundOf(i, mv.arg))
+	}
 	if a.exported {
 		m.unheard(a, mv)
 	}
 	epoch := s.nodes[n].epoch
+	e.Out = out
 	s.setEntry(n, e)
 	if m.broken.sharesOld && s.nodes[n].epoch == 0 {
 		s.nodes[n].epoch = epoch
@@ -275,189 +335,6 @@ func (m *model) run(s *state, mv move, t *trace) {
 		}
 		t.say("node %d executes %s's %s: %s", n+1, name(i), what, words(reply))
 	}
-}
-
-// hear delivers the reply of an acquire or a confirm, or the news that there
-// is none, and checks the tokens if the attempt holds from now on.
-//
-// Other requests need no timeout: an acquire or an extend that timed out has no
-// effect on an Attempt but to bring it nearer to giving up, and one that gave
-// up does nothing that an attempt to which nothing is delivered any more
-// does not do either.
-func (m *model) hear(s *state, mv move, t *trace) (violation string) {
-	i, n := mv.attempt(), mv.node()
-	a := &s.attempts[i]
-	held := a.wasHeld()
-	var action core.Action
-	var reply core.Reply
-	var asked fence.Token
-	switch mv.kind {
-	case hearAcquire:
-		reply = a.acquires[n].reply()
-		a.acquires[n] = message{}
-		action = a.core.OnAcquire(n, reply, now)
-	case hearConfirm, timeoutConfirm:
-		msg := &a.confirms[n][mv.arg]
-		asked = fence.Token(msg.asked)
-		reply = msg.reply()
-		if mv.kind == timeoutConfirm {
-			reply = core.Reply{}
-		}
-		if msg.stage == request {
-			msg.stage = orphan
-		} else {
-			*msg = message{}
-		}
-		action = a.core.OnConfirm(n, asked, reply, now)
-	}
-	if m.broken.noConfirm && action.Op == core.Confirm {
-		for n := range quorum {
-			a.core.OnConfirm(n, action.Token, core.Reply{Status: core.Granted, Register: action.Token}, now)
-		}
-		action = core.Action{}
-	}
-	m.carryOut(s, i, action)
-	finished := !held && a.core.Phase() == core.Holding
-	if t != nil {
-		what := "acquire"
-		if mv.kind != hearAcquire {
-			what = fmt.Sprintf("confirm of %d", asked)
-		}
-		t.say("%s hears of its %s at node %d: %s%s", name(i), what, n+1, words(reply), m.outcome(a, action, finished))
-	}
-	if finished {
-		return cmp.Or(m.wrongToken(s, i), m.outrun(s))
-	}
-	return ""
-}
-
-// outrun looks for a token that is not past the mark of somebody with a smaller one. Only where
-// marks are wanted the states know those of the attempts that are over.
-func (m *model) outrun(s *state) (violation string) {
-	if m.wants == nil {
-		return ""
-	}
-	for i := range m.attempts {
-		a := &s.attempts[i].core
-		mark, _ := a.Mark()
-		for j := range m.attempts {
-			b := &s.attempts[j].core
-			if s.attempts[i].wasHeld() && s.attempts[j].wasHeld() && a.Token() < b.Token() && b.Token() <= mark {
-				return fmt.Sprintf("%s has the token %d and the mark %d, but %s has %d", name(i), a.Token(), mark, name(j), b.Token())
-			}
-		}
-	}
-	return ""
-}
-
-func (m *model) wrongToken(s *state, i int) (violation string) {
-	token := s.attempts[i].core.Token()
-	for j := range m.attempts {
-		b := &s.attempts[j].core
-		if j == i || !s.attempts[j].wasHeld() {
-			continue
-		}
-		if b.Token() == token && !s.sharing(i, j) {
-			return fmt.Sprintf("tokens are unique: %s and %s both have %d", name(j), name(i), token)
-		}
-		if s.attempts[i].after&(1<<j) != 0 && b.Token() > token {
-			return fmt.Sprintf("%s began after %s had finished: %s has %d, %s has %d",
-				name(i), name(j), name(j), b.Token(), name(i), token)
-		}
-	}
-	return ""
-}
-
-// tooLate reports whether an extension that starts now must not be carried:
-// somebody with a larger token has held, or the operator has released the lock
-// by force.
-func (m *model) tooLate(s *state, i int) bool {
-	a := &s.attempts[i]
-	for j := range m.attempts {
-		b := &s.attempts[j].core
-		if j != i && s.attempts[j].wasHeld() && b.Token() > a.core.Token() && !s.sharing(i, j) {
-			return true
-		}
-	}
-	return a.ordered && m.released(s)
-}
-
-func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
-	a := &s.attempts[i]
-	reply := a.extends[n].reply.reply()
-	a.extends[n].reply = message{}
-	seen := reply
-	if m.broken.extendsByLease {
-		seen.Register = 0
-	}
-	round, _ := a.core.Extension()
-	if mark, _ := a.core.Mark(); m.broken.adopterRaises && a.core.Phase() == core.Adopting && reply.Status == core.Granted {
-		a.core.SetMark(max(mark, reply.Register))
-	}
-	action := a.core.OnExtend(n, round, 0, seen, now)
-	if action.Op != core.None && m.broken.raisesUnasked {
-		a.core.SetMark(action.Token)
-	}
-	m.carryOut(s, i, action)
-	_, outcome := a.core.Extension()
-	if t != nil {
-		t.say("%s hears of its extend of round %d at node %d: %s%s", name(i), round, n+1, words(reply),
-			map[bool]string{true: ", carried"}[outcome == core.Carried])
-		if action.Op != core.None {
-			t.say("%s asks those that count to raise their registers to %d", name(i), action.Token)
-		}
-	}
-	if a.tainted && outcome == core.Carried {
-		return fmt.Sprintf("%s's extension %d is carried, but when it started the lock was no longer %s's", name(i), round, name(i))
-	}
-	return ""
-}
-
-// hearRaise delivers the reply to an extend that raises the mark.
-func (m *model) hearRaise(s *state, i, n int, t *trace) {
-	a := &s.attempts[i]
-	said := a.extends[n].agreed
-	reply := said.reply()
-	a.extends[n].agreed = message{}
-	mark, floor := a.core.Mark()
-	seen, asked := reply, fence.Token(said.asked)
-	switch {
-	case m.broken.raisesByNew && reply.Status == core.Granted && reply.Register <= floor:
-		seen.Register = 0
-	case m.broken.raisesByLost && reply.Status == core.Lost:
-		seen = core.Reply{Status: core.Granted}
-	case m.broken.raisesByOld:
-		asked = floor
-	}
-	round, _ := a.core.Extension()
-	a.core.OnExtend(n, round, asked, seen, now)
-	if m.broken.raisesByFew && seen.Status == core.Granted && seen.Register <= mark {
-		a.core.SetMark(max(mark, floor))
-	}
-	if t != nil {
-		after, _ := a.core.Mark()
-		t.say("%s hears of its extend with floor %d at node %d: %s%s", name(i), said.asked, n+1, words(reply),
-			map[bool]string{true: fmt.Sprintf(", and its mark is %d", after)}[after != mark])
-	}
-}
-
-func (m *model) outcome(a *attempt, action core.Action, finished bool) string {
-	switch {
-	case finished:
-		return fmt.Sprintf(", and holds with token %d", a.core.Token())
-	case action.Op == core.Confirm:
-		return fmt.Sprintf(", and asks to confirm %d", action.Token)
-	case a.core.Phase() == core.Over:
-		return ", and gives up"
-	}
-	return ""
-}
-
-func words(r core.Reply) string {
-	if r.Register == 0 {
-		return r.Status.String()
-	}
-	return fmt.Sprintf("%s %d", r.Status, r.Register)
 }
 
 // forget drops what makes no difference any more, so that states that differ
@@ -501,7 +378,7 @@ func (m *model) forget(s *state) {
 				}
 				// All that an orphan can do is raise the register to its number
 				// under a's lease.
-				inert := msg.stage == orphan &&
+				inert := msg.stage == orphan && !m.repeats &&
 					(!falls && at.register >= msg.asked || !leasable && !m.broken.confirmAnyway)
 				if msg.stage == nothing || inert || !counts && msg.stage == answered {
 					continue
@@ -554,11 +431,15 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 		return // which round it is of makes a difference
 	}
 	old := x.requests &^ (1 << round)
-	x.requests &^= old
 	if floor != 0 {
-		old |= x.requests
-		x.requests = 0
+		old = x.requests
 	}
+	for r := range uint8(maxRounds + 1) {
+		if floor := small(a.extendFloor(r)); alive && floor > 0 && (falls || floor > at.register) {
+			old &^= 1 << r // it may raise the register
+		}
+	}
+	x.requests &^= old
 	for r := range x.raises {
 		awaited := raising && uint32(r) == round
 		if !alive {

@@ -1,6 +1,9 @@
 package core_test
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
@@ -15,8 +18,14 @@ type broken struct {
 	noConfirm        bool // the largest number granted is the token
 	confirmAnyway    bool // confirm does not look at the lease
 	confirmOutrun    bool // confirm accepts though the register is past the token
+	confirmsEpoch    bool // a confirm promises its number to those who come to share a name, also where none was promised before
 	votesEmpty       bool // a node without memory votes
 	rebuiltEarly     bool // a node is rebuilt while older attempts are under way
+	votesOut         bool // a node that is out carries out each request, and its answers count
+	readsOut         bool // a node that is out is read for the rebuild of another one
+	straysLate       bool // a node that is out makes leases after its quarantine, too: see stray
+	leasesOutlive    bool // these outlive the quarantine
+	unread           int  // so many nodes need not be read before a node is admitted
 	extendsByLease   bool // "leased to the holder" is all that an extension asks for
 	originZero       bool // a lease that is created again has no origin
 	originGranted    bool // it has what was granted there at first
@@ -27,12 +36,18 @@ type broken struct {
 	raisesByLost     bool // a node that does not have the lease raises it
 	raisesByOld      bool // an answer to the raise of an earlier extension counts
 	raisesLate       bool // a raise outlives the validity
+	raisesNothing    bool // a node agrees to a raise, and its register stays as it is
+	roundsMixed      bool // an answer to an earlier extension counts for the latest one
 	noFloor          bool // a force release asks each node once, and moves its register by one
 	onePass          bool // it asks each node once, with one more than the largest register of a quorum
+	keepsEpoch       bool // an acquire to share a name gets the number of the epoch, also where a floor has passed it
+	grantsUnmoved    bool // an acquire is granted with the register as it is
+	refusalsCount    bool // a refused acquire counts as a grant, with the register as it is
 	grantsReserved   bool // an acquire takes a name that is kept, with the register as it is
 	confirmsReserved bool // a confirm takes a name that is reserved for its own
 	extendsReserved  bool // an extend does, instead of creating its lease
 	sharesUnmoved    bool // the first who shares a name gets the register as it is
+	unshares         bool // an attempt that lets others share its name extends it as if it had it alone
 	sharesOld        bool // who shares a name gets the number that was promised to others who did, also if they have gone
 	confirmsShared   bool // a number that one of those who share a name has confirmed is not promised to those who come
 	adoptsAtOnce     bool // who adopts a lock holds it before any answer, for as long as the other one did
@@ -58,11 +73,22 @@ func (m *model) acquire(e *rule.Entry, at *modelNode, holder node.Holder, propos
 	case m.broken.sharesUnmoved && shared && !e.Leased(now) && e.Register > 0:
 		e.Holder, e.Expires = sharedHolder(&modelNode{epoch: small(register), lease: vacant}, true), now+ttl
 	}
-	if m.broken.grantsReserved && e.Holder.Reserves() {
-		e.Holder, e.Register = holder, max(e.Register, proposal)
+	if m.broken.grantsReserved && e.Holder.Reserves() || m.broken.grantsUnmoved && !e.Out && !e.Leased(now) {
+		e.Holder, e.Expires, e.Register = holder, now+ttl, max(e.Register, proposal)
+		e.Origin = e.Register
 		return core.Reply{Status: core.Granted, Register: e.Register}
 	}
-	return serve(e, node.Acquire, holder, proposal, shared)
+	reply := serve(e, node.Acquire, holder, proposal, shared)
+	if m.broken.refusalsCount && reply.Status == core.Held {
+		reply = core.Reply{Status: core.Granted, Register: register}
+	}
+	return reply
+}
+
+// promising has who comes to share a name get another number.
+func promising(epoch string, shared node.Holder) node.Holder {
+	_, readers, _ := strings.Cut(string(shared), "\n")
+	return node.Holder(node.SharedPrefix + epoch + "\n" + readers)
 }
 
 // confirm has a node carry out a confirm, or a broken variant of it.
@@ -78,6 +104,9 @@ func (m *model) confirm(e *rule.Entry, holder node.Holder, token fence.Token) co
 	if m.broken.confirmsShared && before.Holder.Shared() {
 		e.Holder = before.Holder
 	}
+	if m.broken.confirmsEpoch && reply.Status == core.Granted && e.Holder.Shared() {
+		e.Holder = promising(fmt.Sprint(token), e.Holder)
+	}
 	if m.broken.confirmOutrun && reply.Status == core.Outrun {
 		reply = core.Reply{Status: core.Granted, Register: token}
 	}
@@ -89,8 +118,16 @@ func (m *model) extend(e *rule.Entry, a *attempt, n int, kept bool, holder node.
 	if m.broken.extendsReserved && kept {
 		e.Holder = holder
 	}
-	again := !e.Leased(now)
+	again, register := !e.Leased(now), e.Register
+	readers := e.Holder
 	reply := serve(e, node.Extend, holder, floor, shared)
+	if m.broken.keepsEpoch && !again && readers.Shared() && e.Holder.Shared() {
+		epoch, _, _ := strings.Cut(strings.TrimPrefix(string(readers), node.SharedPrefix), "\n")
+		e.Holder = promising(epoch, e.Holder)
+	}
+	if m.broken.raisesNothing {
+		e.Register = register
+	}
 	if again && reply.Status == core.Granted {
 		switch {
 		case m.broken.originZero:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	prooftrace "github.com/fenlock/fenlock/internal/proof/trace"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
 )
@@ -73,7 +74,7 @@ func (m *model) giveMoves(s *state, i int, moves []move) []move {
 		for left := a.notices[n]; left != 0; left &= left - 1 {
 			moves = append(moves, move{kind: hearNotice, who: uint8(i<<4 | n), arg: uint8(bits.TrailingZeros16(left))})
 		}
-		if at.out || int(a.gives[n]) >= m.gives {
+		if at.out && !m.broken.votesOut || int(a.gives[n]) >= m.gives {
 			continue
 		}
 		for _, p := range m.proposals {
@@ -100,7 +101,8 @@ func (m *model) give(s *state, mv move, t *trace) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]
 	e := s.entry(n)
-	before := e.Register
+	before, out := e.Register, e.Out
+	e.Out = out && !m.broken.votesOut
 	e.Holder, e.Expires = "releases", now+ttl
 	q := &reachable{rule.Waiters{{Waiter: waiter(i), Stamp: 1}}}
 	_, told := rule.ServeShared(&e, q, now, node.Request{Op: node.Release, Holder: e.Holder, Next: fence.Token(mv.arg)})
@@ -111,6 +113,9 @@ func (m *model) give(s *state, mv move, t *trace) {
 	if m.broken.givesUnmoved && before > 0 {
 		e.Register, e.Origin, notice.Number = before, before, before
 	}
+	was := s.entry(n)
+	m.tie.served(prooftrace.Release, n, 0, 0, false, &was, &e, core.Reply{Status: core.Granted}, 0)
+	e.Out = out
 	a.gives[n]++
 	if a.isWaiting() {
 		a.notices[n] |= 1 << notice.Number

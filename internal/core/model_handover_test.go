@@ -23,6 +23,17 @@ type handover struct {
 
 const allNodes = 1<<nNodes - 1
 
+// adopterFrom is the first round of an adopter: an exporter has one.
+const adopterFrom = 2
+
+// extendFloor is the floor of an extend that raises no mark.
+func (a *attempt) extendFloor(round uint8) fence.Token {
+	if !a.adopted || round < adopterFrom {
+		return 0
+	}
+	return fence.Token(a.offered) + 1
+}
+
 // wasHeld reports whether the lock was held, by the exporter if not by the adopter.
 func (a *attempt) wasHeld() bool { return a.exported || a.core.WasHeld() }
 
@@ -81,6 +92,9 @@ func (m *model) export(s *state, i int, t *trace) {
 		a.exporter = &exporter
 	}
 	a.exported, a.tainted = true, false
+	if m.tie != nil {
+		m.tie.took(m.tie.group.Exported(uint64(i), uint64(a.offered)))
+	}
 	for n := range nNodes {
 		if a.acquires[n].stage == answered {
 			a.acquires[n] = message{}
@@ -111,6 +125,9 @@ func (m *model) adopt(s *state, i int, expired bool, t *trace) (violation string
 	adoption, action := core.NewAdoption(core.Params{Nodes: nNodes, TTL: ttl}, a.core.Token(), fence.Token(a.offered))
 	action = adoption.Renumber(action, round)
 	a.core, a.adopted = adoption, true
+	if action.Round != adopterFrom || action.Floor != a.extendFloor(adopterFrom) {
+		panic(fmt.Sprintf("an adoption begins with %+v", action))
+	}
 	a.tainted, a.stale, a.void = m.tooLate(s, i) || a.lapsed == allNodes, false, false
 	t.say("another process begins to adopt %s's lock%s", name(i), map[bool]string{true: ", which is gone"}[a.tainted])
 	a.lapsed = 0

@@ -37,9 +37,15 @@ func (n *modelNode) drop(which uint8) {
 	}
 }
 
-// sharing reports whether two attempts share the name, or wanted to.
-func (s *state) sharing(i, j int) bool {
-	return s.attempts[i].shares() && s.attempts[j].shares()
+// readers reports whether both attempts have wanted to share the name from the beginning: these may have one token.
+func (s *state) readers(i, j int) bool {
+	return s.attempts[i].shared == 0 && s.attempts[j].shared == 0
+}
+
+// lets reports whether attempt i shares the name by now with attempt j, which has wanted to from the beginning: j may
+// have a larger token beside it.
+func (s *state) lets(i, j int) bool {
+	return s.attempts[i].shares() && s.attempts[j].shared == 0
 }
 
 // shares reports whether the attempt shares the name, by now.
@@ -48,9 +54,8 @@ func (a *attempt) shares() bool {
 	return uint32(a.shared) <= round
 }
 
-// open appends a move of an attempt that shares the name at a node where all that did have gone, but a
-// reservation for another one who wants to has come before the last of them went. It keeps what was
-// promised to them. That it is there at once with one that stays changes nothing.
+// open appends a move of an attempt that shares the name at a node where one is left that does, whose lease
+// the search has forgotten. It keeps what was promised to them.
 func (m *model) open(s *state, n int, mv move, shares bool, moves []move) []move {
 	node := &s.nodes[n]
 	if !shares || node.lease != vacant || node.epoch == 0 || node.out {
@@ -81,7 +86,7 @@ func sharedHolder(at *modelNode, open bool) node.Holder {
 		}
 	}
 	if open {
-		h += fmt.Sprintf("\n%d 0 0 next:w:0", int64(ttl))
+		h += fmt.Sprintf("\n%d 0 0 w", int64(ttl))
 	}
 	sharedHolders.Store(key, node.Holder(h))
 	return node.Holder(h)
@@ -89,7 +94,7 @@ func sharedHolder(at *modelNode, open bool) node.Holder {
 
 var sharedHolders sync.Map
 
-// readHolder is the other way round. A reservation is there whenever the epoch matters.
+// readHolder is the other way round. One more is there whenever the epoch matters.
 func (n *modelNode) readHolder(h node.Holder) {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(string(h), node.SharedPrefix), "\n")
 	epoch, _ := strconv.Atoi(first)

@@ -45,6 +45,9 @@ type model struct {
 	wants     []uint8         // an extension wants the mark to be its token and any of these; nil is none
 	force     bool            // an operator may force the release, once
 	jumps     int             // how often it may ask any node for one more than the largest answer
+	together  bool            // a node may lose its memory while another one is out
+	strays    bool            // a node that is out may make leases: see stray
+	repeats   bool            // a network may have a node carry out an acquire or a confirm once more
 	reserves  bool            // a free name may be reserved for a waiter, see kept
 	inTurn    bool            // an attempt begins only after those before have held
 	shares    bool            // an attempt may want to share the name
@@ -52,6 +55,8 @@ type model struct {
 	exports   bool            // a process may export its lock, and another adopt it: see handoverMoves
 	gives     int             // an attempt may wait, and each node gives it the name so often at most: see giveMoves
 	broken    broken
+	tied      bool // each move is steps of a model that is proved
+	tie       *tie // of one worker
 }
 
 // state is one state of the model. It is a plain value without pointers.
@@ -70,7 +75,7 @@ type modelNode struct {
 	lease     int8               // the attempt that has it alone, or vacant
 	shared    uint8              // the attempts that share it, a bit for each
 	origins   [maxAttempts]uint8 // of their leases
-	epoch     uint8              // what is promised to who shares it; reservations may keep it when nobody does
+	epoch     uint8              // what is promised to who shares it
 	register  uint8
 	out       bool
 	read      bool  // its register was read for the node that is out
@@ -84,6 +89,7 @@ type attempt struct {
 	core     core.Attempt
 	begun    bool
 	shared   uint8 // the first extension that shares the name; 0 if the attempt wanted to; never: maxRounds + 1
+	alone    bool  // it extends as if it did not: see unshares
 	proposal uint8
 	acquires [nNodes]message
 	confirms [nNodes][maxPending]message // in the order sent, which is that of the numbers
@@ -162,6 +168,7 @@ const (
 	admit
 	inspect
 	forceRelease
+	runStray
 )
 
 func (mv move) attempt() int { return int(mv.who >> 4) }
@@ -185,7 +192,7 @@ func (mv move) before(vanish bool, bump uint8) move {
 
 const everybody = 1<<maxAttempts - 1
 
-// whileOpen says that the operation finds the name reserved for one who shares it.
+// whileOpen says that the operation finds one more who shares the name.
 func (mv move) whileOpen() move {
 	mv.prelude |= 1
 	return mv
@@ -247,6 +254,11 @@ func (m *model) moves(s *state, moves []move) []move {
 		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.rounds && (!m.exports || a.adopted) {
 			moves = append(moves, at(startExtend, i, 0, 0))
 			if m.downgrade && a.shared > maxRounds {
+				for _, w := range append([]uint8{0}, m.wants...) {
+					moves = append(moves, at(startExtend, i, 1, int(w)))
+				}
+			}
+			if m.broken.unshares && a.shares() {
 				moves = append(moves, at(startExtend, i, 1, 0))
 			}
 			for _, w := range m.wants {
@@ -268,6 +280,9 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 		moves = m.with(s, n, at(runAcquire, i, n, 0), true, !leased || a.shared == 0, moves)
 		moves = m.open(s, n, at(runAcquire, i, n, 0), a.shared == 0, moves)
 		moves = m.kept(s, i, n, at(runAcquire, i, n, 0), moves)
+		if m.mayStray(s, n) {
+			moves = append(moves, at(runStray, i, n, 0))
+		}
 	case answered:
 		moves = append(moves, at(hearAcquire, i, n, 0))
 	}
@@ -287,7 +302,7 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 	}
 	for round := 0; round <= m.rounds; round++ { // 0: one that nobody waits for
 		if a.extends[n].requests&(1<<round) != 0 {
-			moves = m.extendMoves(s, i, n, at(runExtend, i, n, round), !leased || round >= int(a.shared) && !own, moves)
+			moves = m.extendMoves(s, i, n, at(runExtend, i, n, round), !leased || own && a.extendFloor(uint8(round)) > 0 || round >= int(a.shared) && !own, moves)
 			moves = m.open(s, n, at(runExtend, i, n, round), round >= int(a.shared), moves)
 		}
 		if a.extends[n].raises[round] != 0 {
@@ -315,7 +330,7 @@ func (m *model) extendMoves(s *state, i, n int, mv move, registerMatters bool, m
 func (m *model) nodeMoves(s *state, moves []move) []move {
 	out, unread := -1, 0
 	for n := range s.nodes {
-		if s.nodes[n].out {
+		if s.nodes[n].out && out < 0 {
 			out = n
 		} else if !s.nodes[n].read {
 			unread++
@@ -323,11 +338,11 @@ func (m *model) nodeMoves(s *state, moves []move) []move {
 	}
 	for n := range s.nodes {
 		switch {
-		case out < 0 && s.losses > 0 && (!m.exports || s.others(-1, func(a *attempt) bool { return a.exported })):
+		case (out < 0 || m.together && !s.nodes[n].out) && s.losses > 0 && (!m.exports || s.others(-1, func(a *attempt) bool { return a.exported })):
 			moves = append(moves, at(loseMemory, 0, n, 0))
-		case n == out && unread == 0:
+		case n == out && unread <= m.broken.unread:
 			moves = append(moves, at(admit, 0, n, 0))
-		case out >= 0 && n != out && !s.nodes[n].read && m.mayRebuild(s):
+		case out >= 0 && n != out && !s.nodes[n].read && (!s.nodes[n].out || m.broken.readsOut) && m.mayRebuild(s):
 			moves = m.with(s, n, at(readRegister, 0, n, 0), false, true, moves)
 		}
 	}

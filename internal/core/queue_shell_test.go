@@ -21,7 +21,7 @@ import (
 // the lock at the same time, and wait until the same moment.
 func TestQueueClientIsTheShell(t *testing.T) {
 	walks := 2_000
-	if raceEnabled || testing.Short() {
+	if !campaign {
 		walks = 200
 	}
 	for name, model := range map[string]queueModel{

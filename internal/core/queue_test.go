@@ -45,7 +45,7 @@ func TestEveryQueue(t *testing.T) {
 		{"one holds, two wait, a long hold", queueModel{clients: 3, prepared: 3, maxHold: 4 * time.Second}, 9, aWhile, 150_000, true},
 		{"one holds, three wait", queueModel{clients: 4, prepared: 4, random: late}, 2, 0, 30_000, true},
 	} {
-		if (raceEnabled || testing.Short()) && s.long {
+		if !campaign && s.long {
 			t.Logf("REDUCED: not here, it takes too long: %s", s.name)
 			continue
 		}
@@ -74,7 +74,7 @@ func TestEveryQueue(t *testing.T) {
 // an earlier one of the same waiter, and only the backstop mends that.
 func TestQueuesAtRandom(t *testing.T) {
 	walks := 30_000
-	if raceEnabled || testing.Short() {
+	if !campaign {
 		walks = 2_000
 		t.Logf("REDUCED: %d walks each", walks)
 	}

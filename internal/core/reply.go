@@ -51,6 +51,8 @@ type Action struct {
 	// Token is the proposal of an acquire, the number a confirm asks about, or
 	// the floor of an extend: 0, unless it raises the mark.
 	Token fence.Token
+	// Floor is the floor of an extend that raises no mark: an adopter's, see NewAdoption.
+	Floor fence.Token
 	// Round tells the replies of one extension from those of another.
 	Round uint32
 }

@@ -101,6 +101,15 @@ type chunk struct {
 	n      int
 	hashes [256]hash128
 	states [256]state
+	tied   []byte // the states of the model that is proved
+}
+
+// tiedTo returns that of a state.
+func (c *chunk) tiedTo(t *tie, i int) []byte {
+	if c.tied == nil {
+		c.tied = make([]byte, len(c.states)*t.frame.Bytes)
+	}
+	return c.tied[i*t.frame.Bytes:][:t.frame.Bytes]
 }
 
 func (e *explorer) chunk() *chunk {
@@ -113,6 +122,7 @@ func (e *explorer) chunk() *chunk {
 
 func (e *explorer) initial() []*chunk {
 	c := e.chunk()
+	clear(c.tied)
 	enc := newEncoder(e.m)
 	for i, s := range e.m.initialStates() {
 		if h := enc.hash(&s); e.add(h, step{move: move{arg: uint8(i)}, root: true}) {
@@ -125,6 +135,10 @@ func (e *explorer) initial() []*chunk {
 
 func (e *explorer) expand(level []*chunk, taken *atomic.Int64) (next []*chunk) {
 	var moves []move
+	m := *e.m
+	if m.tied {
+		m.tie = newTie(&m)
+	}
 	enc := newEncoder(e.m)
 	out := e.chunk()
 	for {
@@ -143,7 +157,10 @@ func (e *explorer) expand(level []*chunk, taken *atomic.Int64) (next []*chunk) {
 				from := step{parent: level[at].hashes[i], move: mv}
 				s := &out.states[out.n]
 				*s = level[at].states[i]
-				if text := e.m.apply(s, mv, nil); text != "" {
+				if m.tie != nil {
+					copy(m.tie.now.B, level[at].tiedTo(m.tie, i))
+				}
+				if text := m.apply(s, mv, nil); text != "" {
 					e.violation(text, from)
 					return nil
 				}
@@ -152,6 +169,9 @@ func (e *explorer) expand(level []*chunk, taken *atomic.Int64) (next []*chunk) {
 					continue
 				}
 				out.hashes[out.n] = h
+				if m.tie != nil {
+					copy(out.tiedTo(m.tie, out.n), m.tie.now.B)
+				}
 				if out.n++; out.n == len(out.states) {
 					next = append(next, out)
 					out = e.chunk()
@@ -217,8 +237,16 @@ func (e *explorer) add(h hash128, from step) (fresh bool) {
 func (r result) steps(m *model) string {
 	s := m.initialStates()[r.initial]
 	var t trace
+	if m.tied {
+		with := *m
+		with.tie = newTie(m)
+		with.tie.group.Silent = false
+		m = &with
+	}
 	for _, mv := range r.Path {
-		m.apply(&s, mv, &t)
+		if violation := m.apply(&s, mv, &t); violation != "" && m.tied {
+			r.Violation = violation
+		}
 	}
 	return t.until(r.Violation)
 }

@@ -16,6 +16,9 @@ func (s Set) Has(node int) bool { return s&(1<<node) != 0 }
 // With returns the set with node in it.
 func (s Set) With(node int) Set { return s | 1<<node }
 
+// Without returns the set without the node.
+func (s Set) Without(node int) Set { return s &^ (1 << node) }
+
 // Len returns the number of nodes in the set.
 func (s Set) Len() int { return bits.OnesCount16(uint16(s)) }
 

@@ -1,4 +1,4 @@
-//go:build campaign
+//go:build three
 
 package core_test
 
@@ -15,7 +15,7 @@ const maxAttempts = 3
 // TestThreeAttempts goes as far as the time in FENLOCK_SEARCH_TIME (default 3m
 // per search) allows, or to the end. About 12 bytes of memory go into each state.
 //
-//	FENLOCK_SEARCH_TIME=10m go test -tags campaign -run ThreeAttempts -timeout 0 -v ./internal/core
+//	FENLOCK_SEARCH_TIME=10m go test -tags three -run ThreeAttempts -timeout 0 -v ./internal/core
 func TestThreeAttempts(t *testing.T) {
 	limit := 3 * time.Minute
 	if text := os.Getenv("FENLOCK_SEARCH_TIME"); text != "" {

@@ -25,7 +25,8 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 		}
 	}
 	l.mu.Lock()
-	if f.action.Op != core.Extend || f.action.Token == 0 { // what raises the mark tells nothing new
+	raises := f.action.Op == core.Extend && f.action.Token != 0
+	if !raises && !(f.action.Op == core.Release && l.isKept) { // these tell nothing new
 		l.peers[i].said = said{op: f.action.Op, round: f.action.Round, answer: a, err: err}
 	}
 	if !read && l.timely(f.action, reply) {
@@ -188,6 +189,8 @@ func (l *Lock) settleRelease() {
 	l.wasFreed = true
 	var f Failure
 	switch {
+	case l.isKept && l.attempt.Reason() == core.Taken:
+		f = missing(l.peers, core.Extend, core.Taken)
 	case clean:
 	case l.isKept:
 		f = missing(l.peers, core.Extend, core.NoQuorum)

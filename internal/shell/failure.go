@@ -146,7 +146,7 @@ func missing(peers []peerState, op core.Op, why core.Reason) Failure {
 func refusal(op core.Op, a node.Answer) error {
 	switch {
 	case a.Status == node.Rejoining:
-		return fmt.Errorf("rejoining: %s", a.Detail)
+		return fmt.Errorf("rejoining: %w", &node.AbsenceError{Absence: a.Absence})
 	case a.Status == node.Lost && op != core.Release && a.Detail != "":
 		return fmt.Errorf("it does not have the lease any more: %s", a.Detail)
 	case a.Status == node.Lost && op == core.Extend:

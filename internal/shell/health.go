@@ -3,7 +3,6 @@ package shell
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,7 +91,7 @@ func diagnose(a *node.Answer, err error) (Health, error) {
 	case err != nil:
 		return Down, err
 	case a.Status == node.Rejoining:
-		return Out, errors.New(a.Detail)
+		return Out, &node.AbsenceError{Absence: a.Absence}
 	case a.Status == node.Lost && a.Detail != "":
 		return Misconfigured, errors.New(a.Detail) // its store was changed under it
 	}
@@ -145,13 +144,17 @@ func (h *health) tellAll(p *peerHealth) {
 	}
 }
 
-// sameReason compares reasons without what follows a semicolon: when a node will be back
-// moves by rounding, which is no other reason.
+// sameReason compares reasons. When a node will be back moves with each answer, which is no
+// other reason.
 func sameReason(a, b error) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	first, _, _ := strings.Cut(a.Error(), ";")
-	second, _, _ := strings.Cut(b.Error(), ";")
-	return first == second
+	var first, second *node.AbsenceError
+	if errors.As(a, &first) && errors.As(b, &second) {
+		was, now := first.Absence, second.Absence
+		was.Wait, now.Wait = 0, 0
+		return was == now
+	}
+	return a.Error() == b.Error()
 }

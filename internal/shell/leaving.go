@@ -16,11 +16,13 @@ type leaving struct {
 	unheard atomic.Uint32 // a core.Set
 	freed   atomic.Bool
 	done    func(unheard core.Set, freed bool)
+	heard   func(node int)
 }
 
-// leave sends it. Done is told who has not answered, and whether one had the lease.
-func leave(g *group, to core.Set, r node.Request, done func(unheard core.Set, freed bool)) {
-	l := &leaving{done: done}
+// leave sends it. Done is told who has not answered, and whether one had the lease. Heard, which may be nil, is told of each
+// answer, however late.
+func leave(g *group, to core.Set, r node.Request, done func(unheard core.Set, freed bool), heard func(node int)) {
+	l := &leaving{done: done, heard: heard}
 	l.left.Store(int32(to.Len()))
 	l.fanout = fanout{group: g, of: l, action: core.Action{Op: core.Release, To: to}, request: r,
 		calls: calls{own: make([]call, len(g.Peers))}}
@@ -35,10 +37,15 @@ func (l *leaving) answered(_ *fanout, i int, a node.Answer, err error) {
 	case a.Status == node.Granted:
 		l.freed.Store(true)
 	}
+	l.late(nil, i, a, err)
 	if l.left.Add(-1) == 0 {
 		l.done(core.Set(l.unheard.Load()), l.freed.Load())
 	}
 }
 
 // late implements answerer.
-func (l *leaving) late(*fanout, int, node.Answer, error) {}
+func (l *leaving) late(_ *fanout, i int, _ node.Answer, err error) {
+	if err == nil && l.heard != nil {
+		l.heard(i)
+	}
+}

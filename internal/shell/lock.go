@@ -321,8 +321,8 @@ func (l *Lock) Share() {
 	l.shares = true
 }
 
-// isShared reports whether others may share the name.
-func (l *Lock) isShared() bool {
+// Shared reports whether others may share the name.
+func (l *Lock) Shared() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.shares || l.terms.Shared
@@ -341,12 +341,12 @@ func (l *Lock) extendWith(now time.Duration) (own fence.Token, ttl time.Duration
 }
 
 // proposal is what a release proposes for whoever is first in the queue: 0, so that nothing is given, if
-// the lock was not held to its end, and if no lease of this group may be as long as what is given. All nodes
+// the lock was not held to its end, if its leases are to stay, and if no lease of this group may be as long as what is given. All nodes
 // are proposed the same.
 func (l *Lock) proposal() fence.Token {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.proposed == 0 && l.attempt.Reason() == core.LetGo && l.terms.TTL >= rule.ReservationTTL {
+	if l.proposed == 0 && !l.isKept && l.attempt.Reason() == core.LetGo && l.terms.TTL >= rule.ReservationTTL {
 		l.proposed = core.Proposal(l.group.Env.WallMicros(), fence.Token(l.group.seen.Load()))
 	}
 	return l.proposed
@@ -378,7 +378,8 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 		f.request.Next = l.proposal()
 	case core.Extend:
 		f.request.OwnToken, f.request.TTL = l.extendWith(now)
-		f.request.Shared = l.isShared()
+		f.request.Shared = l.Shared()
+		f.request.Token = max(action.Token, action.Floor)
 	}
 	f.send(l.values, now)
 }

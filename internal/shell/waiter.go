@@ -25,6 +25,9 @@ type waiter struct {
 	retry   Retry
 	own     core.Retry  // behind retry
 	given   *core.Given // once a node has refused, or given something: most locks are nobody's gift
+	away    core.Set    // nodes that have not answered yet to what is given back to them,
+	stuck   core.Set    // of these, who has refused with it meanwhile,
+	asked   core.Set    // and who was asked again since it has answered
 	parted  bool        // its lock has ended
 }
 
@@ -98,9 +101,47 @@ func (w *waiter) refused(i int, asked, now time.Duration, a node.Answer) {
 	if a.Clock <= 0 {
 		return // it keeps no queue
 	}
-	w.gifts().Refused(i, asked, a.Clock, a.Given, a.Remaining)
-	if a.Given != 0 {
+	switch news := w.gifts().Refused(i, asked, a.Clock, a.Given, a.Remaining); {
+	case a.Given == 0:
+	case news:
 		w.retry.Notified(i, now)
+	case w.away.Has(i):
+		w.stuck = w.stuck.With(i) // to ask again before it has heard of that would be in vain
+	case !w.asked.Has(i):
+		w.asked = w.asked.With(i)
+		w.retry.Notified(i, now)
+	}
+}
+
+// back forgets what a node has given, as that is being given back, and returns it, 0 for nothing.
+func (w *waiter) back(i int) fence.Token {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	number := w.given.Back(i)
+	if number != 0 {
+		w.away, w.stuck, w.asked = w.away.With(i), w.stuck.Without(i), w.asked.Without(i)
+	}
+	return number
+}
+
+// returned takes that a node has answered to what was given back. A node that refused with that is asked again, once: it does
+// not notify the waiter that gave back. If it never answers, the lease ends by itself. The answer to an earlier number
+// says nothing about the latest.
+func (w *waiter) returned(i int, number fence.Token, now time.Duration) {
+	w.mu.Lock()
+	if number != w.given.WentBack(i) {
+		w.mu.Unlock()
+		return
+	}
+	stuck := w.waiting && w.stuck.Has(i)
+	w.away, w.stuck = w.away.Without(i), w.stuck.Without(i)
+	if stuck {
+		w.asked = w.asked.With(i)
+		w.retry.Notified(i, now)
+	}
+	w.mu.Unlock()
+	if stuck {
+		w.of.hurried()
 	}
 }
 

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"testing"
+	"time"
 
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
@@ -32,3 +33,70 @@ func TestPlaceThatARequestCarries(t *testing.T) {
 		}
 	}
 }
+
+// A node refuses with what is on its way back until it has heard of that. Then, and once more at most, it is asked again:
+// who gives back is not notified.
+func TestWhoGivesBackAsksAgain(t *testing.T) {
+	const second = time.Second
+	refuses := node.Answer{Clock: second, Given: 5, Remaining: second}
+	var hurries hurriedBy
+	w := &waiter{waiting: true, of: &hurries, retry: &core.Retry{}}
+	*w.retry.(*core.Retry) = core.NewRetry(1)
+	// next is an attempt that is refused, and reports whether the next one is due at once.
+	next := func() bool {
+		w.retry.Begin()
+		w.refused(0, 0, 0, refuses)
+		w.retry.Refused(0, []core.Refusal{{Status: core.Held, Remaining: second}}, 0.5)
+		return w.retry.Due() == 0
+	}
+	if !next() {
+		t.Error("does not hurry for what it was given")
+	}
+	if number := w.back(0); number != 5 {
+		t.Errorf("gives %d back", number)
+	}
+	for range 2 {
+		if next() {
+			t.Error("asks again what has not heard that it is given back")
+		}
+	}
+	w.returned(0, 5, 0)
+	if w.retry.Due() != 0 || hurries != 1 {
+		t.Error("does not ask again when the node has heard of it")
+	}
+	if next() {
+		t.Error("asks again and again a node that has not heard of it")
+	}
+
+	refuses.Given = 6
+	if !next() || w.back(0) != 6 || next() {
+		t.Error("the next one")
+	}
+	w.returned(0, 5, 0)
+	if next() || hurries != 1 {
+		t.Error("the answer to an earlier release counts for a later one")
+	}
+	w.returned(0, 6, 0)
+	if hurries != 2 {
+		t.Error("does not ask again when the node has heard of the later one")
+	}
+
+	// The answer to the release comes first.
+	refuses.Given = 7
+	if !next() || w.back(0) != 7 {
+		t.Error("the third one")
+	}
+	w.returned(0, 7, 0)
+	if hurries != 2 {
+		t.Error("asks a node that has not refused")
+	}
+	for _, want := range []bool{true, false} {
+		if next() != want {
+			t.Errorf("a refusal of before the answer: asks again: %v", !want)
+		}
+	}
+}
+
+type hurriedBy int
+
+func (h *hurriedBy) hurried() { *h++ }

@@ -230,16 +230,13 @@ func (s *waiters) giveBack(i int, w *waiter, number fence.Token) {
 		if r.Place.Stamp != 0 && !w.isWaiting() {
 			s.leave(i, w) // it was put into the queue again
 		}
-	})
+	}, func(i int) { w.returned(i, number, s.group.Env.Now()) })
 }
 
 // giveBackAll releases all that was given to a waiter, but its lock.
 func (s *waiters) giveBackAll(w *waiter) {
 	for i := range s.group.Peers {
-		w.mu.Lock()
-		number := w.given.Back(i)
-		w.mu.Unlock()
-		if number != 0 {
+		if number := w.back(i); number != 0 {
 			s.giveBack(i, w, number)
 		}
 	}
@@ -256,5 +253,5 @@ func (s *waiters) send(w *waiter, to core.Set, done func(heard, freed bool)) {
 			}
 		}
 		done(unheard == 0, freed)
-	})
+	}, nil)
 }
