@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 )
 
 // client is one process with one shell.Client.
@@ -25,6 +26,11 @@ type client struct {
 	pausedUntil time.Duration
 	links       []link // to the nodes
 	sent        uint64 // requests
+	terms       admit.Terms
+	says        bool  // that all servers are new
+	batches     bool  // it sends the identity that it knows with each request
+	known       []int // by node: the store's identity, 0: it is not known
+	admissions  []admission
 	healing     check.Healing
 
 	shell    *shell.Client
@@ -60,6 +66,7 @@ func (c *client) begin(epoch int) {
 	c.epoch, c.pausedUntil, c.newest, c.held, c.closing = epoch, 0, 0, nil, false
 	c.healing = check.NewHealing(len(w.nodes), core.Quorum(len(w.nodes)), c.ttl)
 	c.notify = make([]func(string), len(w.nodes))
+	c.known, c.admissions = make([]int, len(w.nodes)), make([]admission, len(w.nodes))
 	c.waiting = make([][]*acquisition, len(w.names))
 	e := &env{c: c}
 	config := shell.Config{Env: e, Terms: shell.Terms{TTL: c.ttl, MaxHold: c.maxHold, Label: "label"}, NodeTimeout: c.nodeTimeout, Rules: clientRules{c: c}}
@@ -93,6 +100,8 @@ type acquisition struct {
 
 	from    *lock         // whose lock it adopts, nil: none
 	maxHold time.Duration // what was left of that one's
+	text    *shell.Exported
+	letGo   bool // it was held until its release
 
 	onEnd, onReleased func()
 }
@@ -151,9 +160,9 @@ func (a *acquisition) Done(f shell.Failure) {
 }
 
 // Ended implements shell.Owner.
-func (a *acquisition) Ended(shell.Failure, time.Duration) {
+func (a *acquisition) Ended(why shell.Failure, _ time.Duration) {
 	l := a.lock
-	l.ended = true
+	l.ended, a.letGo = true, why.Reason == core.LetGo
 	a.c.w.endedBy(l)
 	if a.onEnd != nil {
 		a.c.spawn(a.onEnd)
@@ -161,7 +170,10 @@ func (a *acquisition) Ended(shell.Failure, time.Duration) {
 }
 
 // Freed implements shell.Owner.
-func (a *acquisition) Freed(shell.Failure) {
+func (a *acquisition) Freed(f shell.Failure) {
+	if w := a.c.w; a.from != nil && a.letGo && !f.Failed() && !w.quiet && w.chance(500_000) {
+		a.c.spawn(func() { w.adoptAgain(a) })
+	}
 	if a.onReleased != nil {
 		a.c.spawn(a.onReleased)
 	}
@@ -178,6 +190,7 @@ type lock struct {
 	asked   time.Duration // the nodes, first, in true time
 	began   time.Duration // in true time; later than asked if the nodes gave it
 	attempt shell.Attempt
+	watch   *watch
 
 	decided    bool
 	ended      bool // what the lock's context says

@@ -110,7 +110,7 @@ type peer struct {
 }
 
 func (p *peer) InOrder() bool { return p.c.w.profile.starters }
-func (p *peer) Queues() bool  { return !p.c.w.nodes[p.node].noQueues }
+func (p *peer) Queues() bool  { return !p.c.w.nodes[p.node].kind.noQueues }
 
 var errNoAnswer = errors.New("no answer")
 

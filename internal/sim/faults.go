@@ -1,193 +1,184 @@
 package sim
 
 import (
-	"fmt"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
-	"github.com/fenlock/fenlock/node"
 )
 
-// How the faults of kinds.go that take more than a line are done to the world.
+// Fault is a kind of thing that goes wrong.
+type Fault int
 
-// force is what an operator does who wants a name free: it takes the lease away at all
-// nodes that it reaches, again where too little was answered.
-func (w *world) force(name int) {
-	var reached core.Set
-	for i, n := range w.nodes {
-		if !n.down && !n.store.Out && w.now >= n.isolated {
-			reached = reached.With(i)
-		}
-	}
-	if reached.Len() < core.Quorum(len(w.nodes)) {
-		return
-	}
-	w.count(forced)
-	w.note("an operator takes name %[1]d away", name, 0, 0, 0)
-	w.forceAgain(name, reached, make([]fence.Token, len(w.nodes)), 10)
-}
+// What can go wrong. All but the last four are what fenlock promises to bear, and
+// doubled requests; see assumption.
+const (
+	requestLost Fault = iota
+	replyLost
+	slow
+	reordered
+	duplicated
+	oneNodeCut
+	majorityCut
+	oneWayCut
+	ringCut
+	clientCut
+	crashed
+	emptied
+	forgetful
+	wiped
+	restored
+	copied
+	setBack
+	stray
+	paused
+	pausedForTTL
+	subscriptionBroken
+	notificationLost
+	gaveUpTrying
+	gaveUpWaiting
+	gaveUpQueued
+	killed
+	closed
+	wallStepped
+	staleWrite
+	nodeStepped
+	clientStepped
+	majorityLost
+	forced
+	faults
+)
 
-// forceAgain makes a pass of it, and so many more at most.
-func (w *world) forceAgain(name int, reached core.Set, answers []fence.Token, more int) {
-	to, floor := core.ForceNext(answers)
-	if to == 0 || more == 0 {
-		return
-	}
-	for i, n := range w.nodes {
-		if (to & reached).Has(i) {
-			w.after(w.upTo(5*time.Millisecond), func() {
-				if !n.down {
-					answers[i] = n.serve(node.Request{Op: node.ForceRelease, Name: w.names[name], Token: floor}).Register
-				}
-			})
+// kinds says of each fault what it is, and how it is injected: once, until some time.
+// Those without are drawn for each message, by the profile's rates.
+var kinds = [faults]struct {
+	name   string
+	inject func(w *world, until time.Duration)
+}{
+	requestLost: {name: "request lost"},
+	replyLost:   {name: "reply lost"},   // of a request that was executed
+	slow:        {name: "slow message"}, // that takes longer than most timeouts
+	reordered: {"reordered request", func(w *world, _ time.Duration) { // overtaken by a later one
+		c := w.someClient() // a connection that is opened anew overtakes the old one
+		for i := range c.links {
+			c.links[i].last = [2]time.Duration{}
 		}
-	}
-	w.after(6*time.Millisecond, func() { w.forceAgain(name, reached, answers, more-1) })
-}
-
-// crash takes a node down. No more than a minority is without its memory at a
-// time, unless the run breaks that: that a majority is not is what the tokens
-// rest on. Nor is any where clocks are stepped, since the quarantine is measured
-// by them.
-func (w *world) crash(n *server, f Fault, until time.Duration) {
-	if n.down {
-		return
-	}
-	if f != crashed && w.rests(registersSurvive) {
-		out := 0
-		for _, other := range w.nodes {
-			if other.store.Out && other != n {
-				out++
-			}
+	}},
+	duplicated: {name: "doubled request"}, // executed twice
+	oneNodeCut: {"one node cut off", func(w *world, until time.Duration) {
+		w.cut(oneNodeCut, core.Set(0).With(w.someNode().id), until, toNode, toClient)
+	}},
+	majorityCut: {"majority cut off", func(w *world, until time.Duration) {
+		w.cut(majorityCut, w.majority(), until, toNode, toClient)
+	}},
+	oneWayCut: {"one-way cut", func(w *world, until time.Duration) { // requests, or answers only
+		w.cut(oneWayCut, core.Set(w.rng.IntN(int(w.all()))+1), until, w.rng.IntN(2))
+	}},
+	ringCut: {"ring of cuts", (*world).cutRing},
+	clientCut: {"client cut off", func(w *world, until time.Duration) {
+		c := w.someClient()
+		w.count(clientCut)
+		w.note("client %[1]d is cut off", c.id, 0, 0, uint64(until))
+		w.block(c, w.all(), until, toNode, toClient)
+	}},
+	crashed:   {"node crashed", func(w *world, until time.Duration) { w.crash(w.someNode(), crashed, until) }},
+	emptied:   {"node lost its memory", func(w *world, until time.Duration) { w.crash(w.someNode(), emptied, until) }},
+	forgetful: {"node lost some memory", func(w *world, until time.Duration) { w.crash(w.someNode(), forgetful, until) }},
+	wiped: {"store wiped", func(w *world, _ time.Duration) {
+		if n := w.someNode(); w.mayForget(n) && !n.down {
+			w.wipe(n)
 		}
-		if !w.rests(steadyClocks) || out >= len(w.nodes)-core.Quorum(len(w.nodes)) {
+	}},
+	restored: {"older store in its place", func(w *world, _ time.Duration) { w.restore(restored, w.someNode()) }},
+	copied:   {"copy in its place", func(w *world, _ time.Duration) { w.restore(copied, w.someNode()) }},
+	setBack:  {"store set back", func(w *world, _ time.Duration) { w.restore(setBack, w.someNode()) }},
+	stray:    {name: "request for an earlier store"}, // that was carried out, and does not count
+	paused:   {"client paused", (*world).pause},
+	// For a TTL, or longer: counted by pause.
+	pausedForTTL: {"client paused for a TTL", (*world).pause},
+	subscriptionBroken: {"subscription broken", func(w *world, _ time.Duration) {
+		if n := w.someNode(); len(n.subs) > 0 {
+			w.count(subscriptionBroken)
+			w.breakSubscription(n, n.subs[w.rng.IntN(len(n.subs))])
+		}
+	}},
+	notificationLost: {name: "notification lost"},
+	gaveUpTrying:     {"gave up trying", (*world).giveUp},       // with an attempt under way
+	gaveUpWaiting:    {"gave up waiting", (*world).giveUp},      // between attempts
+	gaveUpQueued:     {"gave up in the queue", (*world).giveUp}, // behind others of its process
+	killed: {"client killed", func(w *world, _ time.Duration) {
+		c := w.someClient()
+		w.count(killed)
+		w.note("client %[1]d is killed", c.id, 0, 0, 0)
+		w.replace(c)
+	}},
+	closed: {"client closed", func(w *world, _ time.Duration) { w.close(w.someClient()) }},
+	wallStepped: {"wall clock stepped", func(w *world, _ time.Duration) {
+		w.count(wallStepped)
+		w.someClient().wall += w.between(-time.Hour, time.Hour)
+	}},
+	staleWrite:    {name: "stale write"}, // that the guard refused
+	nodeStepped:   {"node's clock stepped", func(w *world, _ time.Duration) { w.stepClock(nodeStepped) }},
+	clientStepped: {"client's clock stepped", func(w *world, _ time.Duration) { w.stepClock(clientStepped) }},
+	majorityLost: {"majority lost its memory", func(w *world, until time.Duration) {
+		if w.rests(registersSurvive) {
 			return
 		}
-	}
-	w.count(f)
-	w.note("node %[1]d goes down, fault %[2]d", n.id, int(f), 0, uint64(until))
-	n.crash(f)
-	w.at(until, n.restart)
+		w.count(majorityLost)
+		lost := w.majority()
+		for i, n := range w.nodes {
+			if lost.Has(i) {
+				w.crash(n, emptied, until)
+			}
+		}
+	}},
+	forced: {"lock released by force", func(w *world, _ time.Duration) {
+		if !w.rests(nothingForced) {
+			w.force(w.rng.IntN(len(w.names)))
+		}
+	}},
 }
 
-func (w *world) pause(until time.Duration) {
-	c := w.someClient()
-	w.count(paused)
-	if until-w.now >= c.ttl {
-		w.count(pausedForTTL)
+func (f Fault) String() string { return kinds[f].name }
+
+// Counts are how often a kind of fault was injected, and how often of these while
+// somebody held a lock.
+type Counts struct{ All, Held int }
+
+func (w *world) count(f Fault) {
+	w.result.Faults[f].All++
+	if w.validity.Held(w.now) {
+		w.result.Faults[f].Held++
 	}
-	w.note("client %[1]d is paused until %[4]d", c.id, 0, 0, uint64(until))
-	c.pausedUntil = max(c.pausedUntil, until)
-	c.absent(until)
 }
 
-// close ends a client's process as one does that can: it closes its Locker, which
-// waits for what is under way, and gives no lock back.
-func (w *world) close(c *client) {
-	if c.closing {
-		return
-	}
-	w.count(closed)
-	w.note("client %[1]d is closed", c.id, 0, 0, 0)
-	c.closing = true
-	c.spawn(func() {
-		c.shell.Close(func() {
-			c.after(time.Millisecond, func() {
-				for name, all := range c.waiting {
-					if len(all) > 0 {
-						w.violate("left over", fmt.Sprintf("client %d was closed, and %d still wait for name %d", c.id, len(all), name))
-					}
-				}
-				w.replace(c)
-			})
-		})
+// faultsBegin has faults injected, again and again until the quiet begins.
+func (w *world) faultsBegin() {
+	w.after(w.upTo(2*w.profile.pace), func() {
+		if w.quiet {
+			return
+		}
+		kind := Fault(w.rng.IntN(int(faults)))
+		if w.profile.only != requestLost {
+			kind = w.profile.only
+			if w.profile.also != requestLost && w.chance(500_000) {
+				kind = w.profile.also
+			}
+		}
+		if inject := kinds[kind].inject; inject != nil {
+			inject(w, min(w.now+w.wide(3*w.maxTTL), w.quietAt))
+		}
+		w.faultsBegin()
 	})
 }
 
-// replace starts a new process in the place of a client's.
-func (w *world) replace(c *client) {
-	for _, l := range c.held {
-		w.validity.Ends(l.name, l.id)
-	}
-	id, epoch := c.identity, c.epoch
-	for _, n := range w.nodes {
-		gone := func() { n.unsubscribe(id) }
-		// A process that ends closes its connections; a machine that fails does not.
-		if w.chance(700_000) {
-			w.after(w.upTo(time.Millisecond), gone)
-		} else {
-			w.after(w.wide(5*time.Second), gone)
-		}
-	}
-	for _, u := range c.users {
-		w.progress.Ends(u.id)
-	}
-	c.begin(epoch + 1)
-	for _, u := range c.users {
-		w.atOf(c, w.now+w.wide(2*time.Second), u.next)
-	}
-}
+func (w *world) someClient() *client { return w.clients[w.rng.IntN(len(w.clients))] }
+func (w *world) someNode() *server   { return w.nodes[w.rng.IntN(len(w.nodes))] }
 
-// giveUp has one caller give up.
-func (w *world) giveUp(time.Duration) {
-	c := w.someClient()
-	c.users[w.rng.IntN(len(c.users))].giveUp()
-}
+func (w *world) all() core.Set { return core.Set(1)<<len(w.nodes) - 1 }
 
-// cut cuts some nodes off from all clients and from each other.
-func (w *world) cut(f Fault, nodes core.Set, until time.Duration, dirs ...int) {
-	w.count(f)
-	w.note("cut %[1]d of the nodes %04[2]b", int(f), int(nodes), 0, uint64(until))
-	for _, c := range w.clients {
-		w.block(c, nodes, until, dirs...)
+func (w *world) majority() (nodes core.Set) {
+	for _, i := range w.rng.Perm(len(w.nodes))[:core.Quorum(len(w.nodes))] {
+		nodes = nodes.With(i)
 	}
-	for i, n := range w.nodes {
-		if nodes.Has(i) {
-			n.isolated = until
-		}
-	}
-}
-
-// cutRing has each client reach some nodes, not the same.
-func (w *world) cutRing(until time.Duration) {
-	w.count(ringCut)
-	reach := 1 + w.rng.IntN(len(w.nodes))
-	w.note("each client reaches %[1]d nodes of the ring", reach, 0, 0, uint64(until))
-	for _, c := range w.clients {
-		rest := w.all()
-		for i := range reach {
-			rest &^= core.Set(0).With((c.id + i) % len(w.nodes))
-		}
-		w.block(c, rest, until, toNode, toClient)
-	}
-}
-
-// stepClock steps a node's clock, or those of all nodes, or that by which a client counts
-// its validity.
-func (w *world) stepClock(of Fault) {
-	if w.rests(steadyClocks) {
-		return
-	}
-	w.count(of)
-	var step time.Duration
-	if of == clientStepped {
-		c := w.someClient()
-		step = w.between(-2*w.maxTTL, 2*w.maxTTL)
-		w.note("the clock of client %[1]d is stepped by %[3]d", c.id, 0, uint64(step), 0)
-		c.clock.offset += step
-	} else {
-		n := w.someNode()
-		step = w.between(-2*w.maxTTL, 2*w.maxTTL)
-		together := w.chance(500_000)
-		w.note("the clock of node %[1]d, or of all, is stepped by %[3]d", n.id, 0, uint64(step), 0)
-		for _, other := range w.nodes {
-			if together || other == n {
-				other.clock.offset += step
-			}
-		}
-	}
-	// What was leased lasts longer then.
-	w.remains.longest += max(-step, 0)
-	w.progress.Bound += max(-step, 0)
+	return nodes
 }

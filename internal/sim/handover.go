@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/fenlock/fenlock/internal/shell"
@@ -59,9 +60,25 @@ func (w *world) carry(l *lock, e shell.Exported) {
 	})
 }
 
+// adoptAgain has a process adopt a lock by a text by which it was adopted before, and released: it must not get it.
+func (w *world) adoptAgain(a *acquisition) {
+	to := w.clients[w.rng.IntN(len(w.clients))]
+	if to.ttl < a.text.TTL {
+		to = a.c
+	}
+	w.atOf(to, w.now, func() {
+		to.adopt(a.lock, a.text, func(adopted *lock) {
+			if adopted != nil {
+				w.check(registersSurvive, "adopted twice", fmt.Sprintf("client %d adopts a lock of name %d that was released", to.id, a.name))
+				adopted.release(func() {})
+			}
+		})
+	})
+}
+
 // adopt begins an adoption. The result is told once.
 func (c *client) adopt(from *lock, e *shell.Exported, result func(*lock)) {
-	a := &acquisition{c: c, name: from.name, shared: e.Shared, came: c.w.now, result: result, from: from, maxHold: e.MaxHold}
+	a := &acquisition{c: c, name: from.name, shared: e.Shared, came: c.w.now, result: result, from: from, maxHold: e.MaxHold, text: e}
 	values := context.WithValue(context.Background(), acquisitionKey{}, a)
 	c.shell.Adopt(&a.shell, values, c.w.names[from.name], e, a)
 }

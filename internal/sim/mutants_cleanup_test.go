@@ -11,7 +11,7 @@ import (
 // leases, timers and requests that are forgotten.
 
 var cleanupMutants = []mutant{
-	{name: "an attempt that is cancelled releases nothing", seen: "open-match #1578, redsync", checks: is("left over"), seeds: 10, broken: breaking(func(l *lock, b *broken) {
+	{name: "an attempt that is cancelled releases nothing", seen: "open-match #1578, redsync", checks: is("left over"), seeds: 30, broken: breaking(func(l *lock, b *broken) {
 		b.cancel = func() core.Action {
 			b.Attempt.Cancel()
 			return core.Action{}

@@ -4,9 +4,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rebuild"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -103,41 +101,5 @@ var nodeMutants = []mutant{
 	})},
 	{name: "a lease has no end", checks: is("progress", "left over"), seeds: 20,
 		broken: asking(func(_ *client, q *node.Request) { q.TTL = 1000 * time.Hour })},
-	{name: "a node that forgot its locks goes on at once", seen: "redlock-rb #27", checks: is("tokens", "validity"), seeds: 20, broken: func(r *rules) {
-		r.quarantine = func(time.Duration) time.Duration { return 0 }
-		r.merge = func(int, rebuild.Self, []*node.Registers) (rebuild.Result, error) { return rebuild.Result{}, nil }
-	}, where: losses},
-	{name: "the quarantine ends early", checks: is("validity", "tokens"), seeds: 1000, broken: func(r *rules) {
-		r.quarantine = func(maxTTL time.Duration) time.Duration { return maxTTL / 4 }
-	}, where: func(p *profile) {
-		losses(p)
-		p.pace, p.trip, p.hold = 600*time.Millisecond, 500*time.Microsecond, 10*time.Second
-	}},
-	{name: "registers are not rebuilt", checks: is("tokens"), seeds: 600, broken: func(r *rules) {
-		r.merge = func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error) {
-			result, err := rebuild.Merge(n, self, answers)
-			result.Tokens = nil
-			return result, err
-		}
-	}, where: losses},
-	{name: "registers are rebuilt from one node too few", checks: is("tokens"), seeds: 2000, broken: func(r *rules) {
-		r.merge = func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error) {
-			result, err := rebuild.Merge(n, self, answers)
-			admitted, tokens := 0, make(map[int]fence.Token)
-			for _, a := range answers {
-				if a == nil || !a.Admitted {
-					continue
-				}
-				admitted++
-				for stripe, token := range a.Tokens {
-					tokens[stripe] = max(tokens[stripe], token)
-				}
-			}
-			if err != nil && admitted == n-core.Quorum(n) {
-				return rebuild.Result{Tokens: tokens}, nil
-			}
-			return result, err
-		}
-	}, where: lossesUnheard},
 	{name: "the guard is off", checks: is("resource"), seeds: 320, broken: func(r *rules) { r.guardOff = true }, where: pauses},
 }

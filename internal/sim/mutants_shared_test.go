@@ -18,6 +18,12 @@ func sharedSteps(p *profile) {
 	p.shares = true
 }
 
+// downgrading is a world of shared names in which every request is executed twice.
+func downgrading(p *profile) {
+	sharedSteps(p)
+	p.twice, p.nodes, p.users, p.hold, p.trip = 1_000_000, 3, 3, 300*time.Millisecond, 300*time.Microsecond
+}
+
 // servingShared is serving for nodes whose names may be shared.
 func servingShared(before func(e *rule.Entry, now time.Duration, r *node.Request), after func(was rule.Entry, e *rule.Entry, now time.Duration, r node.Request, a *node.Answer)) func(r *rules) {
 	return func(r *rules) {
@@ -70,6 +76,13 @@ var sharedMutants = []mutant{
 				before, after := strconv.FormatUint(uint64(was.Register), 10), strconv.FormatUint(uint64(e.Register), 10)
 				e.Holder = node.Holder(strings.ReplaceAll(string(e.Holder), after, before))
 				e.Register, a.Register = was.Register, was.Register
+			}
+		})},
+	{name: "a confirm makes an epoch", checks: is("tokens"), seeds: 400, where: downgrading, broken: servingShared(nil,
+		func(was rule.Entry, e *rule.Entry, now time.Duration, r node.Request, a *node.Answer) {
+			const none = node.SharedPrefix + "0\n"
+			if readers, ok := strings.CutPrefix(string(e.Holder), none); ok && r.Op == node.Confirm && a.Status == node.Granted {
+				e.Holder = node.Holder(node.SharedPrefix + r.Token.String() + "\n" + readers)
 			}
 		})},
 }

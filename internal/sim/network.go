@@ -69,9 +69,39 @@ func (w *world) arrival(l *link, dir int) (time.Duration, bool) {
 }
 
 // request sends a request to a node. Done is told the answer unless it, or the
-// request, is lost.
+// request, is lost. If the node does not vote, the client has it admitted, and then sends the
+// request once more if there is time for that.
 func (c *client) request(i int, r node.Request, done func(node.Answer)) {
+	sent := c.now()
+	released := &c.admissions[i].released
+	if r.Op == node.Release {
+		if *released == nil {
+			*released = make(map[node.Holder]bool)
+		}
+		(*released)[r.Holder] = true
+	}
+	c.send(i, r, false, func(a node.Answer) {
+		if a.Status != node.Rejoining {
+			done(a)
+			return
+		}
+		c.admit(i, func(votes bool) {
+			if votes && c.now()-sent < c.nodeTimeout && !(*released)[r.Holder] {
+				c.send(i, r, true, done)
+			} else {
+				done(a)
+			}
+		})
+	})
+}
+
+// send sends a request once. No release overtakes what was sent again.
+func (c *client) send(i int, r node.Request, again bool, done func(node.Answer)) {
 	w, n, l, epoch, sent := c.w, c.w.nodes[i], &c.links[i], c.epoch, c.w.now
+	known := 0
+	if c.batches {
+		known = c.known[i]
+	}
 	// Clocks drift, and the answer has to get to the caller.
 	inTime := func(at time.Duration) bool { return at-sent < c.nodeTimeout*9/10 }
 	missed := func() {
@@ -82,6 +112,14 @@ func (c *client) request(i int, r node.Request, done func(node.Answer)) {
 	c.sent++
 	seq := c.sent
 	at, ok := w.arrival(l, toNode)
+	if sentAgain := &c.admissions[i].sentAgain; again {
+		if *sentAgain == nil {
+			*sentAgain = make(map[node.Holder]time.Duration)
+		}
+		(*sentAgain)[r.Holder] = at
+	} else if r.Op == node.Release {
+		at = max(at, (*sentAgain)[r.Holder]+1)
+	}
 	if !ok || !inTime(at) {
 		missed()
 	}
@@ -94,13 +132,14 @@ func (c *client) request(i int, r node.Request, done func(node.Answer)) {
 			w.at(again, func() {
 				if !n.down {
 					w.count(duplicated)
-					n.serve(r)
+					n.serve(r, known)
 				}
 			})
 		}
 	}
 	w.at(at, func() {
 		var a node.Answer
+		is := 0
 		if n.down {
 			missed()
 			if w.chance(500_000) {
@@ -111,7 +150,7 @@ func (c *client) request(i int, r node.Request, done func(node.Answer)) {
 				w.count(reordered)
 			}
 			l.served = max(l.served, seq)
-			a = n.serve(r)
+			a, is = n.serve(r, known), n.identity
 			if w.served != nil {
 				w.served(c.id, i, r, a)
 			}
@@ -126,7 +165,15 @@ func (c *client) request(i int, r node.Request, done func(node.Answer)) {
 			return
 		}
 		if c.epoch == epoch {
-			w.atOf(c, at+w.upTo(20*time.Microsecond), func() { done(a) })
+			w.atOf(c, at+w.upTo(20*time.Microsecond), func() {
+				switch {
+				case known == 0:
+					c.known[i] = is
+				case known != is || a.Status == node.Rejoining:
+					c.known[i] = 0
+				}
+				done(a)
+			})
 		}
 	})
 }

@@ -8,52 +8,130 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// server is one node: a store, the faults that it can have, and who listens.
+// server is one node: the store that has its address, the faults that it can have, and who listens.
 type server struct {
 	w     *world
 	id    int
 	clock clock
+	kind  storeKind
 
+	memory
+	identity int           // what the store is now
+	lives    int           // counts losses of memory, which have a name each
+	kept     int           // the identity since which it has lost nothing, 0: it cannot tell
+	blank    bool          // it has had no mark since it was started
+	started  time.Duration // on its own clock
+	lost     time.Duration // when it lost its memory last, on its own clock
+	cause    node.Cause    // of the last loss
+	unmarked time.Duration // when its mark was removed, on its own clock
+	used     bool          // it was admitted once: what it has promised can be lost
+
+	subs     []*subscription
+	down     bool
+	isolated time.Duration // until when an operator cannot reach it
+}
+
+// storeKind is in what stores differ.
+type storeKind struct {
 	noQueues bool // it is not a Queuer
+	renames  bool // each start makes it another identity, and it proves that it has lost nothing
+	flushes  bool // its identity outlives a flush, and nothing else does
+	clears   bool // a note removes all leases
+	unsure   bool // it never says that it is untouched
+}
 
-	store rule.Store // Out: it lost its memory, and is not admitted
-	subs  []*subscription
+// memory is all that a store has stored: what a loss takes, and what a backup has.
+type memory struct {
+	store     rule.Store
+	mark      int // the identity that was admitted, 0: none
+	candidate int // made by the first client that looks, 0: none
+	terms     admit.Terms
+	empty     []string // as in node.Registers
+	noted     note
+}
 
-	down      bool
-	restarted time.Duration // on its own clock
-	life      int           // counts losses of memory
-	empty     []string      // as in node.Registers
-	isolated  time.Duration // until when it cannot reach other nodes
+// note is since when a store is out, by its clock, and as what.
+type note struct {
+	identity int
+	since    time.Duration
+}
+
+// clone is a backup.
+func (m memory) clone() memory {
+	m.store.Leases, m.store.Registers, m.store.Queues = maps.Clone(m.store.Leases), maps.Clone(m.store.Registers), maps.Clone(m.store.Queues)
+	for name, q := range m.store.Queues {
+		q.Waiters = slices.Clone(q.Waiters)
+		m.store.Queues[name] = q
+	}
+	return m
+}
+
+// newServer returns a node whose store was admitted.
+func (w *world) newServer(clock clock) *server {
+	n := &server{w: w, id: len(w.nodes), clock: clock, identity: w.identityOfStore(), used: true}
+	n.mark, n.terms = n.identity, w.terms
+	return n
+}
+
+func (w *world) identityOfStore() int {
+	w.stores++
+	return w.stores
 }
 
 func (n *server) local() time.Duration { return n.clock.local(n.w.now) }
 
+// votes reports whether the mark is of what the store is now.
+func (n *server) votes() bool { return n.w.rules.believes(n, n.identity) }
+
+// believes compares the mark of a store.
+func believes(n *server, identity int) bool { return n.mark != 0 && n.mark == identity }
+
+// hasKept reports whether the store votes, or can prove that it may.
+func (n *server) hasKept() bool { return n.mark != 0 && (n.mark == n.identity || n.mark == n.kept) }
+
 // serve carries out an operation in one step. Whoever is notified is told after it.
-func (n *server) serve(r node.Request) node.Answer {
+//
+// The request looks at the store in that step, or, if the client has sent what it takes the store for,
+// compares the mark with that. Such an answer counts only if the store proves to be that afterwards. What
+// the request did is done all the same.
+func (n *server) serve(r node.Request, known int) node.Answer {
 	now := n.local()
+	is := n.identity
+	if known != 0 && r.Op != node.Release { // whoever gives the name looks at the store itself
+		is = known
+	}
+	n.store.Out = !n.w.rules.believes(n, is)
+	before := n.store.Begin(r.Name, now, nil).Entry
 	o := n.store.Begin(r.Name, now, func(waiter string) bool { return n.subscription(waiter) != nil })
 	var q rule.Queue
-	if !n.noQueues {
+	if !n.kind.noQueues {
 		q = o
 	}
+	var a node.Answer
+	var notified []string
 	if n.w.profile.shares {
-		a, notified := n.w.rules.serveShared(&o.Entry, q, now, r)
-		o.Commit()
-		for _, waiter := range notified {
-			n.w.notify(n, waiter)
+		a, notified = n.w.rules.serveShared(&o.Entry, q, now, r)
+	} else {
+		var waiter string
+		if a, waiter = n.w.rules.serve(&o.Entry, q, now, r); waiter != "" {
+			notified = []string{waiter}
 		}
-		return a
 	}
-	a, notified := n.w.rules.serve(&o.Entry, q, now, r)
 	o.Commit()
-	if notified != "" {
-		n.w.notify(n, notified)
+	for _, waiter := range notified {
+		n.w.notify(n, waiter)
 	}
-	return a
+	got := a
+	if !n.w.rules.counts(n, is) && a.Status != node.Rejoining && r.Op != node.Release {
+		n.w.count(stray)
+		got = node.Answer{}
+	}
+	n.w.steps.served(n, r, &before, &o.Entry, now, a, got)
+	return got
 }
 
 // crash takes the node down. One that is emptied loses its memory; of one that is
@@ -62,88 +140,151 @@ func (n *server) serve(r node.Request) node.Answer {
 func (n *server) crash(f Fault) {
 	n.down = true
 	n.w.breakSubscriptions(n)
-	if f == crashed {
-		return
+	switch f {
+	case crashed:
+		if n.kind.renames {
+			if n.mark == n.identity {
+				n.kept = n.identity
+			}
+			n.identity = n.w.identityOfStore()
+		}
+	case emptied:
+		n.become(memory{}, node.Restarted)
+	case forgetful:
+		n.become(n.lossy(), node.Replaced)
 	}
-	before := n.store
-	n.store, n.empty = rule.Store{Out: true}, nil
-	n.life++
-	if f == emptied {
-		return
-	}
-	n.store.Leases, n.store.Registers = before.Leases, before.Registers
-	for _, name := range n.w.names {
-		if n.w.chance(500_000) {
-			delete(n.store.Leases, name)
+}
+
+// lossy returns the memory of a forgetful node.
+func (n *server) lossy() memory {
+	w, m := n.w, n.memory
+	m.store.Queues = nil
+	for _, name := range w.names {
+		if w.chance(500_000) {
+			delete(m.store.Leases, name)
 		}
 	}
-	for _, stripe := range n.w.stripes {
-		if token, ok := n.store.Registers[stripe]; ok && n.w.chance(500_000) {
-			n.store.Registers[stripe] = token - min(token-1, fence.Token(n.w.rng.Int64N(1_000_000)))
+	for _, stripe := range w.stripes {
+		if token, ok := m.store.Registers[stripe]; ok && w.chance(500_000) {
+			m.store.Registers[stripe] = token - min(token-1, fence.Token(w.rng.Int64N(1_000_000)))
 		}
 	}
+	if w.chance(500_000) {
+		m.mark = 0
+	}
+	if w.chance(500_000) && m.mark == 0 {
+		m.terms = admit.Terms{}
+	}
+	return m
+}
+
+// become gives the store another memory than it had, and has it be something else.
+func (n *server) become(m memory, why node.Cause) {
+	n.memory, n.cause = m, why
+	n.identity, n.kept, n.blank = n.w.identityOfStore(), 0, false
+	n.lost = n.local()
+	n.unmarked = n.lost
+	n.lives++
+	n.w.steps.lost(n)
 }
 
 func (n *server) restart() {
 	n.down = false
-	if !n.store.Out {
-		return
-	}
-	n.restarted = n.local()
-	life := n.life
-	n.w.at(n.clock.truth(n.restarted+n.w.rules.quarantine(n.w.maxTTL)), func() { n.rejoin(life) })
+	n.started = n.local()
+	n.blank = n.mark == 0
 }
 
-// rejoin asks the others for their registers, once the quarantine is over.
-func (n *server) rejoin(life int) {
-	if life != n.life || !n.store.Out || n.down {
-		return // if it is down, restart begins the quarantine anew
+// What follows is the store as a client that admits it sees it, each in one step.
+
+// state is what a note and a mark compare.
+type state struct{ identity, candidate, mark int }
+
+func (n *server) state() state { return state{n.identity, n.candidate, n.mark} }
+
+// facts is what the store says of itself.
+func (n *server) facts() admit.Facts {
+	if n.candidate == 0 {
+		n.candidate = n.w.identityOfStore()
 	}
-	if n.local() < n.restarted+n.w.rules.quarantine(n.w.maxTTL) {
-		// Its clock was stepped back, or it has been started again.
-		n.w.after(200*time.Millisecond, func() { n.rejoin(life) })
-		return
+	now := n.local()
+	f := admit.Facts{Server: n.server(), Memory: n.memoryName(), Terms: n.terms,
+		Votes: n.votes(), Marked: n.mark != 0, Kept: n.hasKept() && !n.votes(), Recorded: n.recorded(),
+		Cause: n.cause, Untouched: !n.kind.unsure, Empty: n.empty, State: n.state()}
+	switch {
+	case f.Marked:
+	case n.noted.identity == n.identity && n.noted.since <= now:
+		f.Counted, f.Out = true, now-n.noted.since
+	case n.blank:
+		f.Counted, f.Out = true, now-n.started
 	}
-	answers := make([]*node.Registers, 0, len(n.w.nodes))
-	for _, other := range n.w.nodes {
-		if other == n {
-			continue
-		}
-		i := len(answers)
-		answers = append(answers, nil)
-		if n.w.now < max(n.isolated, other.isolated) || n.w.lost() {
-			continue
-		}
-		n.w.after(n.w.delay(), func() {
-			if !other.down {
-				r := other.say()
-				n.w.after(n.w.delay(), func() { answers[i] = r })
-			}
-		})
+	f.Out = f.Out.Truncate(time.Millisecond)
+	if !f.Recorded {
+		f.Cause = node.Unused
 	}
-	n.w.after(100*time.Millisecond, func() {
-		if life != n.life || n.down || !n.store.Out {
-			return
-		}
-		self := rebuild.Self{Server: n.identity(), Memory: n.memory(), Untouched: true}
-		merged, err := n.w.rules.merge(len(n.w.nodes), self, slices.Clone(answers))
-		if err != nil {
-			n.w.after(200*time.Millisecond, func() { n.rejoin(life) })
-			return
-		}
-		if merged.Weak && n.w.rests(registersSurvive) {
-			n.w.violate("tokens", fmt.Sprintf("node %d was admitted without the registers of a majority, which had not lost its memory", n.id))
-		}
-		n.store.Raise(merged.Tokens)
-		n.store.Out, n.empty = false, merged.Empty
-		n.w.note("node %[1]d is admitted again", n.id, 0, 0, 0)
-	})
+	return f
 }
 
+// recorded reports whether the store has anything recorded: it is not new then.
+func (n *server) recorded() bool {
+	return n.mark != 0 || n.terms != (admit.Terms{}) || len(n.store.Registers) > 0
+}
+
+// note removes the mark, and notes that the store is out from now on.
+func (n *server) note(f admit.Facts) bool {
+	if f.State != n.state() || n.votes() {
+		return false
+	}
+	now := n.local()
+	if n.mark != 0 {
+		n.unmarked = now
+	}
+	if n.mark != 0 || n.noted.identity != n.identity || n.noted.since > now {
+		n.mark, n.noted = 0, note{n.identity, now}
+		if n.kind.clears {
+			clear(n.store.Leases)
+		}
+	}
+	n.w.note("node %[1]d is noted to be out", n.id, 0, 0, 0)
+	return true
+}
+
+// setMark has the store vote.
+func (n *server) setMark(f admit.Facts, own admit.Terms, empty []string) bool {
+	if f.State != n.state() || n.votes() || n.terms.Check(own) != nil {
+		return false
+	}
+	n.admitted(own, empty)
+	return true
+}
+
+func (n *server) admitted(own admit.Terms, empty []string) {
+	n.mark, n.noted, n.blank, n.empty = n.identity, note{}, false, empty
+	if n.terms == (admit.Terms{}) {
+		n.terms = own
+	}
+	n.w.note("node %[1]d is admitted", n.id, 0, 0, 0)
+	n.w.founded = n.w.founded || n.w.voting() >= node.Quorum(len(n.w.nodes))
+}
+
+// complete reports whether the registers are all that was promised. A store that was started again, and
+// proves that it has lost nothing, has them too: other clients must not take it for one that is empty.
+func complete(n *server) bool { return n.hasKept() }
+
+// say is what a client hears that asks for the registers.
 func (n *server) say() *node.Registers {
-	return &node.Registers{Server: n.identity(), Memory: n.memory(), Admitted: !n.store.Out, Empty: n.empty,
-		MaxTTL: n.w.maxTTL, Tokens: maps.Clone(n.store.Registers)}
+	return &node.Registers{Server: n.server(), Memory: n.memoryName(), Admitted: n.w.rules.complete(n), Empty: n.empty,
+		MaxTTL: n.terms.MaxTTL, Members: n.terms.Members, Tokens: maps.Clone(n.store.Registers)}
 }
 
-func (n *server) identity() string { return fmt.Sprint("server ", n.id) }
-func (n *server) memory() string   { return fmt.Sprint("server ", n.id, " life ", n.life) }
+func (n *server) server() string     { return fmt.Sprint("server ", n.id) }
+func (n *server) memoryName() string { return fmt.Sprint("server ", n.id, " life ", n.lives) }
+
+// voting counts the nodes that vote.
+func (w *world) voting() (nodes int) {
+	for _, n := range w.nodes {
+		if n.votes() {
+			nodes++
+		}
+	}
+	return nodes
+}

@@ -32,6 +32,7 @@ type profile struct {
 	noQueues          int   // so many of the nodes keep no queues
 	unset             bool  // the clients' wall clocks: all proposals are low
 	only              Fault // if it is not the first kind, nothing else is done to the world
+	also              Fault // but this, as often, if it is not the first kind
 	// The usual delay of a message, and the longest rest and hold of a user, who
 	// usually rests for less unless it is idle.
 	trip, rest, hold time.Duration
@@ -39,6 +40,11 @@ type profile struct {
 	agree            bool // the nodes' clocks do
 	shares           bool // some users share names
 	hands            bool // some hand their locks over
+	fresh            bool // the stores are new
+	// Of the clients, in a million: that say so (New of node.Group), and that send with a request what they
+	// take the store for.
+	says, batches int
+	foreign       bool // a process of another group tries to use the stores
 }
 
 // calm reports whether nothing goes wrong but that callers give up: every message
@@ -67,6 +73,16 @@ func (w *world) newProfile() profile {
 	if w.chance(250_000) {
 		p.breaks = assumption(1 << w.rng.IntN(3))
 	}
+	p.batches = pick(0, 500_000, 1_000_000)
+	if w.chance(200_000) {
+		// That all servers are new is the word of an operator that must not be wrong.
+		p.breaks &^= registersSurvive
+		p.says, p.fresh = pick(300_000, 1_000_000), w.chance(500_000)
+	} else if w.chance(50_000) {
+		p.fresh = true
+	}
+	// The stores of a group without registers are whose that comes first.
+	p.foreign = !p.fresh && p.breaks&registersSurvive == 0 && w.chance(200_000)
 	if p.idle {
 		p.rest = 20 * time.Second
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/internal/shell"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/rebuild"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -24,6 +24,7 @@ type rules struct {
 	retry    func(honest shell.Retry) shell.Retry
 	nodeTime func(honest shell.NodeTime) shell.NodeTime
 	timeout  func(c *client, op core.Op) time.Duration
+	force    func(answers []fence.Token) (core.Set, fence.Token)
 
 	// What a client's process is given, and its requests.
 	identity func(c *client, n int) int
@@ -33,9 +34,17 @@ type rules struct {
 	// A node.
 	serve       func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, string)
 	serveShared func(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (node.Answer, []string)
-	quarantine  func(maxTTL time.Duration) time.Duration
-	merge       func(n int, self rebuild.Self, answers []*node.Registers) (rebuild.Result, error)
 	notifyLost  func() bool
+
+	// Admission: what a try is told, how it raises registers, and what a store does.
+	facts    func(t *try, f admit.Facts) admit.Facts
+	others   func(t *try, answers []*node.Registers) []*node.Registers
+	raise    func(t *try, done func(error))
+	note     func(n *server, f admit.Facts) bool
+	mark     func(n *server, f admit.Facts, own admit.Terms, empty []string) bool
+	believes func(n *server, identity int) bool
+	complete func(n *server) bool
+	counts   func(n *server, identity int) bool // whether an answer does, of a request for that
 
 	guardOff bool
 }
@@ -50,6 +59,7 @@ func shipped() rules {
 		retry:    func(honest shell.Retry) shell.Retry { return honest },
 		nodeTime: func(honest shell.NodeTime) shell.NodeTime { return honest },
 		timeout:  func(c *client, _ core.Op) time.Duration { return c.nodeTimeout },
+		force:    core.ForceNext,
 
 		identity: func(_ *client, n int) int { return n },
 		timers:   func(*client, time.Duration) bool { return true },
@@ -57,9 +67,16 @@ func shipped() rules {
 
 		serve:       serveAlone,
 		serveShared: rule.ServeShared,
-		quarantine:  func(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) },
-		merge:       rebuild.Merge,
 		notifyLost:  func() bool { return false },
+
+		facts:    func(_ *try, f admit.Facts) admit.Facts { return f },
+		others:   func(_ *try, answers []*node.Registers) []*node.Registers { return answers },
+		raise:    (*try).raise,
+		note:     (*server).note,
+		mark:     (*server).setMark,
+		believes: believes,
+		complete: complete,
+		counts:   func(n *server, identity int) bool { return n.identity == identity },
 	}
 }
 
@@ -86,6 +103,7 @@ func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder n
 	l := r.newLock(values, holder)
 	honest, action := r.Shipped.Attempt(own, values, holder, p)
 	l.attempt = w.rules.attempt(l, honest, p)
+	w.steps.begins(l, 0, 0)
 	w.note("client %[1]d begins attempt %[2]d on name %[3]d, proposing %[4]d", c.id, l.id, uint64(l.name), uint64(action.Token))
 	return watched{l.attempt, l}, action
 }
@@ -108,6 +126,7 @@ func (r clientRules) Adoption(own *core.Attempt, values context.Context, holder 
 	l.extendedAt = w.now
 	honest, action := r.Shipped.Adoption(own, values, holder, p, token, mark)
 	l.attempt = w.rules.adoption(l, honest, p)
+	w.steps.begins(l, token, mark)
 	w.note("client %[1]d begins attempt %[2]d, to adopt name %[3]d with token %[4]d", r.c.id, l.id, uint64(l.name), uint64(token))
 	return watched{l.attempt, l}, action
 }
@@ -120,9 +139,13 @@ func (r clientRules) Given(own *core.Attempt, values context.Context, holder nod
 	before := values.Value(acquisitionKey{}).(*acquisition).lock
 	l := r.newLock(values, holder)
 	l.asked = before.asked
+	if a := l.a; !w.rests(steadyClocks) {
+		l.asked = a.came // its age goes by the node's clock: it may be of an attempt before the last one
+	}
 	w.result.Given++
 	w.note("client %[1]d takes name %[3]d as attempt %[2]d, with token %[4]d", r.c.id, l.id, uint64(l.name), uint64(number))
 	l.attempt = w.rules.given(l, r.Shipped.Given(own, values, holder, p, number, until), until)
+	w.steps.given(l)
 	l.look()
 	return watched{l.attempt, l}
 }
@@ -183,6 +206,20 @@ func (t watched) StartRelease(now time.Duration) core.Action {
 }
 func (t watched) Cancel() core.Action { return t.look(t.Attempt.Cancel()) }
 
+func (t watched) OfferExport() fence.Token {
+	mark := t.Attempt.OfferExport()
+	t.l.c.w.steps.offers(t.l, mark)
+	return mark
+}
+
+func (t watched) Export(mark fence.Token, now time.Duration) bool {
+	done := t.Attempt.Export(mark, now)
+	if done {
+		t.l.c.w.steps.exported(t.l, mark)
+	}
+	return done
+}
+
 func (t watched) look(action core.Action) core.Action {
 	t.l.look()
 	return action
@@ -196,6 +233,7 @@ func (t watched) heard(node int, op core.Op, r core.Reply) {
 // look tells the checkers what a step has changed.
 func (l *lock) look() {
 	w := l.c.w
+	w.steps.told(l, l.attempt)
 	phase := l.attempt.Phase()
 	if phase == core.Acquiring || phase == core.Confirming || phase == core.Adopting {
 		return

@@ -95,16 +95,31 @@ func parseScript(text string) (s script, err error) {
 // ever is longer than any script.
 const ever = 1000 * time.Hour
 
+// world makes the world of a script.
+func (s script) world(ordered bool, r rules) *world {
+	w := &world{engine: newEngine(0), rules: r, maxTTL: s.ttl, quietAt: ever}
+	w.profile.starters = ordered
+	w.newNames(len(scriptNames))
+	w.terms = groupTerms(s.ttl, s.nodes)
+	for range s.nodes {
+		w.nodes = append(w.nodes, w.newServer(clock{offset: time.Hour}))
+	}
+	for i := range s.clients {
+		c := &client{w: w, id: i, clock: clock{offset: time.Hour}, wall: ever, ttl: s.ttl, nodeTimeout: s.timeout,
+			maxHold: s.hold, terms: w.terms, links: make([]link, s.nodes)}
+		c.begin(0)
+		w.clients = append(w.clients, c)
+	}
+	w.validity, w.tokens = check.NewValidity(len(w.names)), check.NewTokens(len(w.names))
+	w.progress = check.NewProgress(0, ever, ever)
+	return w
+}
+
 // play plays a script, and returns what the nodes saw and the callers were told, a
 // line each, in order of time and then of words: goroutines of one moment have no
 // order.
 func (s script) play(ordered bool, r rules) []string {
-	w := &world{engine: newEngine(0), rules: r, maxTTL: s.ttl, quietAt: ever}
-	w.profile.starters = ordered
-	w.newNames(len(scriptNames))
-	for i := range s.nodes {
-		w.nodes = append(w.nodes, &server{w: w, id: i, clock: clock{offset: time.Hour}})
-	}
+	w := s.world(ordered, r)
 	var lines []string
 	tell := func(format string, args ...any) {
 		lines = append(lines, fmt.Sprintf("%6d ms  ", w.now.Milliseconds())+fmt.Sprintf(format, args...))
@@ -116,14 +131,6 @@ func (s script) play(ordered bool, r rules) []string {
 		}
 		tell("client %d, node %d: %v %s%s: %v", client, at, r.Op, scriptNames[slices.Index(w.names, r.Name)], with, a.Status)
 	}
-	for i := range s.clients {
-		c := &client{w: w, id: i, clock: clock{offset: time.Hour}, wall: ever, ttl: s.ttl, nodeTimeout: s.timeout,
-			maxHold: s.hold, links: make([]link, s.nodes)}
-		c.begin(0)
-		w.clients = append(w.clients, c)
-	}
-	w.validity, w.tokens = check.NewValidity(len(w.names)), check.NewTokens(len(w.names))
-	w.progress = check.NewProgress(0, ever, ever)
 	end := ever
 	known := make(map[string]*acquisition)
 	for _, p := range s.steps {

@@ -3,12 +3,14 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/check"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -16,6 +18,9 @@ import (
 type Options struct {
 	// Trace is told every event, in words. nil is silent, and much faster.
 	Trace func(line string)
+
+	// Steps has each step of the code be one of the models that are proved, which is checked as "steps".
+	Steps bool
 
 	rules   *rules               // nil: the shipped code
 	enough  func(Violation) bool // ends the run; nil: it goes on to its end
@@ -31,6 +36,10 @@ type Result struct {
 	Acquired  int // locks
 	Extended  int // extensions that were carried
 	Given     int // locks that nodes gave to waiters
+	Steps     int // of the models
+	Untied    int // 1: from some moment on the steps were not looked at
+	// Of stores, by the action of admission.model that each is; "over" if from some moment on they were not looked at.
+	Admissions map[string]int
 	// Shared are the locks of those who shared a name, and Downgraded those whose holders let
 	// others do so.
 	Shared, Downgraded int
@@ -63,6 +72,9 @@ type world struct {
 	rules   rules
 	profile profile
 	maxTTL  time.Duration
+	terms   admit.Terms
+	stores  int           // identities of stores that were given
+	founded bool          // a majority of the nodes has been admitted
 	quietAt time.Duration // when the last fault is over
 	quiet   bool
 
@@ -77,6 +89,7 @@ type world struct {
 	served     func(client, at int, r node.Request, a node.Answer) // for scripts
 	users      int
 
+	steps    *proofSteps
 	validity check.Validity
 	tokens   check.Tokens
 	updates  check.Updates
@@ -113,6 +126,7 @@ func Run(seed uint64, opt Options) Result {
 	}
 	w.remains.longest += w.maxTTL + w.maxTTL/50 + time.Second
 	w.leftovers(func(c *client) int { return c.shell.Counts().Waiters })
+	w.steps.end(&w.result)
 	r := w.result
 	r.Seed, r.Hash, r.Events, r.Simulated = seed, w.hash, w.events, w.now
 	r.Longest, r.Bound = w.progress.Longest, w.progress.Bound
@@ -139,15 +153,23 @@ func newWorld(seed uint64, opt Options) *world {
 	w.maxTTL = w.between(time.Second, 5*time.Second).Truncate(time.Millisecond)
 	w.quietAt = w.between(60*time.Second, 75*time.Second)
 	w.newNames(1 + w.rng.IntN(3))
+	w.terms = groupTerms(w.maxTTL, w.profile.nodes)
 	for i := range w.profile.nodes {
-		n := &server{w: w, id: i, clock: w.newClock(), noQueues: i < w.profile.noQueues}
+		n := w.newServer(w.newClock())
+		n.kind = storeKind{noQueues: i < w.profile.noQueues, renames: w.chance(300_000), flushes: w.chance(500_000),
+			clears: w.chance(500_000), unsure: w.chance(300_000)}
 		w.nodes = append(w.nodes, n)
 		if w.profile.agree {
 			n.clock = w.nodes[0].clock
 		}
 	}
+	w.found()
+	if opt.Steps {
+		w.steps = w.newSteps()
+	}
 	for i := range 2 + w.rng.IntN(5) {
-		c := &client{w: w, id: i, clock: w.newClock(), wall: w.between(-time.Minute, time.Minute) + 1000*time.Hour}
+		c := &client{w: w, id: i, clock: w.newClock(), wall: w.between(-time.Minute, time.Minute) + 1000*time.Hour, terms: w.terms}
+		c.batches, c.says = w.chance(w.profile.batches), w.chance(w.profile.says)
 		if w.profile.unset {
 			c.wall = -1000 * time.Hour
 		}
@@ -171,9 +193,35 @@ func newWorld(seed uint64, opt Options) *world {
 	w.tokens = check.NewTokens(len(w.names))
 	w.updates = check.NewUpdates(len(w.names))
 	w.progress = check.NewProgress(w.users, w.bound(), w.quietAt)
+	if w.profile.fresh && w.chance(500_000) {
+		// Some members of a new group cannot be reached at first, by some or all.
+		w.cut(oneNodeCut, core.Set(w.rng.IntN(int(w.all()))+1), w.upTo(20*time.Second), toNode, toClient)
+	}
 	w.faultsBegin()
+	if w.profile.foreign {
+		w.foreignBegins()
+	}
 	w.at(w.quietAt, w.beQuiet)
 	return w
+}
+
+// groupTerms are the terms of a group of so many nodes.
+func groupTerms(maxTTL time.Duration, nodes int) admit.Terms {
+	var members []string
+	for i := range nodes {
+		members = append(members, fmt.Sprint("node-", i))
+	}
+	return admit.Terms{MaxTTL: maxTTL, Members: strings.Join(members, " ")}
+}
+
+// found begins the group: with all stores admitted, or with none that was ever used.
+func (w *world) found() {
+	if w.founded = !w.profile.fresh; w.founded {
+		return
+	}
+	for _, n := range w.nodes {
+		n.memory, n.used = memory{}, false
+	}
 }
 
 // newClock makes a clock within half a percent of true time: with a whole one

@@ -14,10 +14,12 @@ type Total struct {
 	Shared, Downgraded int
 	Exported, Adopted  int
 	Given              int
+	Steps, Untied      int
 	Simulated, Longest time.Duration
 	Slowest            uint64  // the seed of Longest
 	Tightest           float64 // the largest share of its bound that anybody waited
 	Faults             [faults]Counts
+	Admissions         map[string]int
 }
 
 // Add adds a run.
@@ -34,6 +36,14 @@ func (t *Total) Add(r Result) {
 	t.Exported += r.Exported
 	t.Adopted += r.Adopted
 	t.Given += r.Given
+	t.Steps += r.Steps
+	t.Untied += r.Untied
+	if t.Admissions == nil {
+		t.Admissions = map[string]int{}
+	}
+	for action, n := range r.Admissions {
+		t.Admissions[action] += n
+	}
 	t.Simulated += r.Simulated
 	if share := r.Longest.Seconds() / r.Bound.Seconds(); share > t.Tightest {
 		t.Longest, t.Slowest, t.Tightest = r.Longest, r.Seed, share
@@ -59,6 +69,11 @@ func (t Total) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d seeds, %d failed; %d events in %v; %d locks, %d of them shared and %d shared later, %d exported and %d adopted, %d given, %d extensions\n", t.Runs, t.Failed, t.Events,
 		t.Simulated.Round(time.Second), t.Acquired, t.Shared, t.Downgraded, t.Exported, t.Adopted, t.Given, t.Extended)
+	if t.Steps > 0 {
+		fmt.Fprintf(&b, "%d steps of the models; %d seeds were not looked at to their end\n", t.Steps, t.Untied)
+		fmt.Fprintf(&b, "admissions of stores: %d by enough registers, %d new, %d weak, %d on the list; %d seeds were not looked at to their end\n",
+			t.Admissions["admit"], t.Admissions["new"], t.Admissions["weak"], t.Admissions["known"], t.Admissions["over"])
+	}
 	fmt.Fprintf(&b, "the longest wait once nothing failed: %v, %.0f %% of its bound (seed %d)\n", t.Longest.Round(time.Millisecond), 100*t.Tightest, t.Slowest)
 	for f, s := range t.Faults {
 		fmt.Fprintf(&b, "%-26s %9d, %9d while a lock was held\n", Fault(f), s.All, s.Held)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -104,6 +105,10 @@ func (c campaign) again(seed uint64) string {
 		line += " -rolling"
 		usual = plan.Rolling(c.Setup).Kinds
 	}
+	if c.Steps {
+		line += " -steps"
+		usual = unseen(usual)
+	}
 	if c.Library != library.Fenlock {
 		line += " -library " + c.Library
 	}
@@ -116,4 +121,18 @@ func (c campaign) again(seed uint64) string {
 		line += fmt.Sprintf(" -kinds %q", strings.Join(kinds.Names(c.Kinds), ","))
 	}
 	return line
+}
+
+// unseen takes out the kinds of faults by which a server forgets what the recorder of its steps does not see.
+func unseen(all []kinds.Kind) []kinds.Kind {
+	return slices.DeleteFunc(slices.Clone(all), func(k kinds.Kind) bool { return k.Name == "evict" })
+}
+
+// usualClients is how many there are: of those who share a name more, so that several are there
+// at a time.
+func usualClients(locks string) int {
+	if locks == library.Exclusive {
+		return 6
+	}
+	return 8
 }

@@ -22,6 +22,7 @@
 //	plan       which faults strike when
 //	kinds      the table of kinds of faults
 //	cluster    the servers: what all engines have in common, and a file for each
+//	steps      what Valkey's servers did, as steps of the model that is proved
 //	wallclock  a server's clock; the network before it is testserver/proxy
 //	library, resource   lock libraries, and what the locks protect
 //	draw       random durations

@@ -74,6 +74,7 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	some := flags.String("kinds", "", "faults to choose from, with commas (default: all)")
 	only := flags.String("only", "", "this kind of fault, or these two with a comma, or none, in all slots")
 	rolling := flags.Bool("rolling", false, "servers go and come back one after the other, or two of five at a time, while locks are held for long and other names move the registers")
+	flags.BoolVar(&c.Steps, "steps", false, "have each step of Valkey's servers be one of the model that is proved; nothing is evicted then")
 	flags.BoolVar(&c.compares, "compare", false, "all libraries under one kind of fault at a time: a table in Markdown")
 	if err := flags.Parse(args); err != nil {
 		return c, err
@@ -93,6 +94,8 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 		return c, errors.New("-locks is for fenlock: the other libraries, and -compare, have exclusive ones")
 	case c.Locks == library.Shared && slices.ContainsFunc(group.Engines, func(e *cluster.Engine) bool { return e.Alone }):
 		return c, fmt.Errorf("the nodes of -engine %s lease a name to one holder only, so that there are no -locks shared", group.Name)
+	case c.Steps && (group.Name != cluster.Groups[0].Name || c.Library != library.Fenlock || c.Locks != library.Exclusive || c.compares):
+		return c, errors.New("-steps is for exclusive locks of fenlock on Valkey")
 	case flags.NArg() > 0:
 		return c, fmt.Errorf("what is %q? There are flags only", flags.Arg(0))
 	case c.histories < 1 || c.Seconds < 1 || c.parallel < 1 || c.Clients < 1 || *nodes < 1:
@@ -115,19 +118,16 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	if *rolling {
 		c.Setup = plan.Rolling(c.Setup)
 	}
+	if c.Steps {
+		c.Kinds = unseen(c.Kinds)
+	}
 	if len(c.Only) > 2 {
 		return c, errors.New("-only takes one kind of fault or two")
 	}
-	return c, c.choose(*some)
-}
-
-// usualClients is how many there are: of those who share a name more, so that several are there
-// at a time.
-func usualClients(locks string) int {
-	if locks == library.Exclusive {
-		return 6
+	if err := c.choose(*some); err != nil || !c.Steps || len(unseen(c.Kinds)) == len(c.Kinds) {
+		return c, err
 	}
-	return 8
+	return c, errors.New("what is evicted is not seen by -steps")
 }
 
 func engines() (names []string) {

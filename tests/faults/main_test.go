@@ -41,6 +41,8 @@ func TestAgain(t *testing.T) {
 		{"-engine", "etcd", "-rolling"},
 		{"-locks", "shared", "-seconds", "9"},
 		{"-locks", "lead", "-clients", "3"},
+		{"-steps", "-seconds", "5"},
+		{"-steps", "-kinds", "wipe,flush"},
 	} {
 		one, err := parse(args, &bytes.Buffer{})
 		if err != nil {
@@ -50,6 +52,11 @@ func TestAgain(t *testing.T) {
 		command, flags, _ := strings.Cut(line, " -")
 		if command != "go run ./faults" {
 			t.Errorf("the command is %q", command)
+		}
+		for _, flag := range args {
+			if strings.HasPrefix(flag, "-") && !strings.Contains(line, " "+flag) {
+				t.Errorf("%v: %s has no %s", args, line, flag)
+			}
 		}
 		words, err := exec.Command("sh", "-c", `printf '%s\n' -`+flags).Output() // as a shell takes it
 		if err != nil {
@@ -68,20 +75,22 @@ func TestAgain(t *testing.T) {
 
 func TestWrongFlags(t *testing.T) {
 	for args, want := range map[string]string{
-		"-only kil":                  `no kind of fault "kil"`,
-		"-only kill,wipe,flush":      "one kind of fault or two",
-		"-library zookeeper":         "fenlock, redsync, redislock",
-		"-histories 0":               "at least 1",
-		"-parallel -1":               "at least 1",
-		"campaign":                   "flags only",
-		"-nodes 0":                   "at least 1",
-		"-engine oracle":             "valkey, postgres, mysql, etcd, zookeeper, mixed",
-		"-engine etcd -kinds wipe":   `no kind of fault "wipe"`,
-		"-engine etcd -compare":      "for Valkey",
-		"-locks read":                "exclusive, shared, several, slots, lead",
-		"-engine etcd -locks shared": "lease a name to one holder only",
-		"-locks lead -compare":       "-locks is for fenlock",
-		"-seconds 1 -kinds kill,no":  `no kind of fault "no"`,
+		"-only kil":                   `no kind of fault "kil"`,
+		"-only kill,wipe,flush":       "one kind of fault or two",
+		"-library zookeeper":          "fenlock, redsync, redislock",
+		"-histories 0":                "at least 1",
+		"-parallel -1":                "at least 1",
+		"campaign":                    "flags only",
+		"-nodes 0":                    "at least 1",
+		"-engine oracle":              "valkey, postgres, mysql, etcd, zookeeper, mixed",
+		"-engine etcd -kinds replace": `no kind of fault "replace"`,
+		"-engine etcd -compare":       "for Valkey",
+		"-locks read":                 "exclusive, shared, several, slots, lead",
+		"-engine etcd -locks shared":  "lease a name to one holder only",
+		"-locks lead -compare":        "-locks is for fenlock",
+		"-engine etcd -steps":         "-steps is for",
+		"-steps -kinds evict,kill":    "is not seen",
+		"-seconds 1 -kinds kill,no":   `no kind of fault "no"`,
 	} {
 		_, err := parse(strings.Fields(args), &bytes.Buffer{})
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -112,5 +121,5 @@ func TestInterrupt(t *testing.T) {
 // describe is all of a campaign that decides what happens in it.
 func describe(c campaign) string {
 	j := c.Job
-	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Locks, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Rolling, j.Group.Name, j.Nodes, j.TTL)
+	return fmt.Sprint(c.histories, j.Seed, j.Library, j.Locks, j.Clients, j.Keep, j.Seconds, j.Only == nil, j.Only, kinds.Names(j.Kinds), j.Rolling, j.Group.Name, j.Nodes, j.TTL, j.Steps)
 }

@@ -30,6 +30,9 @@ func printOutcome(out io.Writer, o runner.Outcome) {
 	}
 	fmt.Fprintf(out, "seed %d: %d acquisitions, %d extensions, %d writes, %d refused, %d strikes (%d while held), %d client processes, %v\n",
 		o.Seed, r.Acquired, r.Extended, r.Writes, r.Refused, struck, held, r.Clients, o.Took.Round(100*time.Millisecond))
+	if tied := o.Tied; tied.Steps > 0 {
+		fmt.Fprintf(out, "  %d steps of the model%s\n", tied.Steps, map[bool]string{true: ", and no further: " + tied.Untied}[tied.Untied != ""])
+	}
 	if !o.Failed() {
 		return
 	}
@@ -138,6 +141,16 @@ func (s summary) print(out io.Writer) {
 		len(s.outcomes), s.failed, sums.Clients, sums.Acquired, sums.Extended, sums.Writes, sums.Refused, sums.Operations)
 	if s.Library == library.Fenlock {
 		fmt.Fprintf(out, "%d locks were held on while a node failed their client, %d were lost\n", sums.Stood, sums.Gone)
+	}
+	if s.Steps {
+		steps, whole, lost, admits := 0, 0, 0, 0
+		for _, o := range s.outcomes {
+			steps, lost, admits = steps+o.Tied.Steps, lost+o.Tied.Lost, admits+o.Tied.Admits
+			if o.Tied.Untied == "" && o.Tied.Refused == nil {
+				whole++
+			}
+		}
+		fmt.Fprintf(out, "%d steps of the servers are steps of the model, with %d losses of memory and %d admissions after one; %d histories were looked at to their end\n", steps, lost, admits, whole)
 	}
 	covered := len(s.Pairs()) - len(s.uncovered())
 	fmt.Fprintf(out, "%d of %d pairs of faults overlapped\n", covered, len(s.Pairs()))

@@ -9,11 +9,11 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// examination is a check that is under way.
-type examination struct {
-	*record
-	report Report
-}
+// Check checks all promises. For a library without tokens, those of tokens,
+// extensions and of the resource are not made: lost updates are listed and no
+// violations. A history whose events do not fit together is a violation itself,
+// and nothing else is checked.
+func Check(h *History) Report { return examine(h, fencedMutex(), porcupineTimeout) }
 
 func examine(h *History, model porcupine.Model, timeout time.Duration) Report {
 	r, err := newRecord(h)
@@ -54,27 +54,6 @@ func (x *examination) checks(promise string, run func()) {
 	x.report.Checked = append(x.report.Checked, promise)
 	run()
 }
-
-// violated reports a violation, excused if an assumption is given.
-func (x *examination) violated(at int64, promise, assumption, text string) {
-	v := Violation{At: at, Promise: promise, Text: text, Assumption: assumption}
-	if assumption == "" {
-		x.report.Violations = append(x.report.Violations, v)
-	} else {
-		x.report.Excused = append(x.report.Excused, v)
-	}
-}
-
-// tokensExcuse returns the only assumption that excuses a wrong token, if it was
-// broken before: the order of tokens rests on no clock.
-func (x *examination) tokensExcuse(at int64) string {
-	if x.faults.registersLost(at) {
-		return RegistersSurvive
-	}
-	return ""
-}
-
-func (x *examination) since(at int64) time.Duration { return time.Duration(at - x.begin) }
 
 func (x *examination) count() {
 	r := &x.report

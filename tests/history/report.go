@@ -70,9 +70,3 @@ type Count struct {
 	All  int
 	Held int // noted, at least once, while some lock was held
 }
-
-// Check checks all promises. For a library without tokens, those of tokens,
-// extensions and of the resource are not made: lost updates are listed and no
-// violations. A history whose events do not fit together is a violation itself,
-// and nothing else is checked.
-func Check(h *History) Report { return examine(h, fencedMutex(), porcupineTimeout) }

@@ -22,6 +22,7 @@ func main() {
 	first := flag.Uint64("seed", 1, "seed of the first run")
 	workers := flag.Int("workers", runtime.NumCPU(), "how many runs at a time")
 	every := flag.Duration("progress", 10*time.Second, "how often to print how far it is")
+	steps := flag.Bool("steps", true, "have each step be one of the models that are proved")
 	verbose := flag.Bool("v", false, "print every event, one run at a time")
 	flag.Parse()
 	if *seeds < 1 || *workers < 1 || flag.NArg() > 0 {
@@ -48,12 +49,12 @@ func main() {
 	}
 	if *verbose {
 		for i := range *seeds {
-			r := sim.Run(*first+uint64(i), sim.Options{Trace: func(line string) { fmt.Println(line) }})
+			r := sim.Run(*first+uint64(i), sim.Options{Steps: *steps, Trace: func(line string) { fmt.Println(line) }})
 			tell(r)
 			fmt.Printf("seed %d: %d events, hash %016x, broken %q\n", r.Seed, r.Events, r.Hash, r.Broken)
 		}
 	} else {
-		sim.Runs(*first, *seeds, *workers, tell)
+		sim.Runs(*first, *seeds, *workers, sim.Options{Steps: *steps}, tell)
 	}
 	fmt.Printf("%v%.0f seeds a second\n", total, float64(*seeds)/time.Since(began).Seconds())
 	failed := total.Failed > 0

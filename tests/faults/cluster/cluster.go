@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
@@ -23,19 +22,6 @@ type Cluster struct {
 	Members []*Member
 	group   Group
 }
-
-// Persistence is what a server keeps on disk.
-type Persistence string
-
-// The kinds of persistence.
-const (
-	Always   Persistence = "always"   // each write is on disk before it is answered
-	Everysec Persistence = "everysec" // a crash costs the last second
-	Off      Persistence = "off"      // a crash costs everything, or what the engine does not keep whatever it is told
-)
-
-// TTL is the longest lease of most groups.
-const TTL = time.Second
 
 // New starts n servers that are admitted already. The seed decides how the proxies'
 // delays vary. The test's end stops everything.
@@ -153,13 +139,6 @@ func (c *Cluster) Admitted(node int) bool {
 	}
 	e, err := m.examine(Brief)
 	return err == nil && e.Admitted
-}
-
-// Leftover is a lease that is still on a server.
-type Leftover struct {
-	Node int // from 0
-	Name string
-	Text string // whose, and for how long
 }
 
 // Leftovers returns the leases that are on the servers.

@@ -3,7 +3,6 @@
 package cluster
 
 import (
-	"slices"
 	"testing"
 	"time"
 )
@@ -49,6 +48,9 @@ type Engine struct {
 	// endSessions is a statement that ends the connections of all others.
 	endSessions string
 
+	// drop are the statements that remove fenlock's tables with all that is in them.
+	drop []string
+
 	// readOnly are the statements that have the server refuse to write, or write again.
 	readOnly func(on bool) []string
 
@@ -83,47 +85,22 @@ type Server interface {
 	Resume()
 }
 
-// Group is of which engines the servers of a cluster are.
-type Group struct {
-	Name    string
-	Engines []*Engine // in turn
-}
+// Persistence is what a server keeps on disk.
+type Persistence string
 
-// Groups are what a campaign can run on, first the one that it does by default.
-var Groups = []Group{
-	{"valkey", []*Engine{Valkey}},
-	{"postgres", []*Engine{Postgres}},
-	{"mysql", []*Engine{MySQL}},
-	{"etcd", []*Engine{Etcd}},
-	{"zookeeper", []*Engine{ZooKeeper}},
-	{"mixed", []*Engine{Valkey, Postgres}},
-}
+// The kinds of persistence.
+const (
+	Always   Persistence = "always"   // each write is on disk before it is answered
+	Everysec Persistence = "everysec" // a crash costs the last second
+	Off      Persistence = "off"      // a crash costs everything, or what the engine does not keep whatever it is told
+)
 
-// On returns the group of a name.
-func On(name string) (Group, bool) {
-	i := slices.IndexFunc(Groups, func(g Group) bool { return g.Name == name })
-	if i < 0 {
-		return Group{}, false
-	}
-	return Groups[i], true
-}
+// TTL is the longest lease of most groups.
+const TTL = time.Second
 
-// At returns the engine of a server, from 0.
-func (g Group) At(i int) *Engine { return g.Engines[i%len(g.Engines)] }
-
-// TTL is the longest lease of the group. A server that lost its memory is out for a
-// little more than twice as long.
-func (g Group) TTL() (longest time.Duration) {
-	for _, e := range g.Engines {
-		longest = max(longest, e.TTL)
-	}
-	return longest
-}
-
-// Lingers is the longest of the engines'.
-func (g Group) Lingers() (longest time.Duration) {
-	for _, e := range g.Engines {
-		longest = max(longest, e.Lingers)
-	}
-	return longest
+// Leftover is a lease that is still on a server.
+type Leftover struct {
+	Node int // from 0
+	Name string
+	Text string // whose, and for how long
 }

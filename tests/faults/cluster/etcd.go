@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ var Etcd = &Engine{
 	Name: "etcd", Alone: true, TTL: 2 * time.Second, Lingers: 5 * time.Second,
 	start: func(t testing.TB, _ Persistence, _ []string) Server {
 		all := testserver.StartEtcd(t, 1)
-		return etcd{all.Members[0], all}
+		return etcd{all.Members[0], all, t}
 	},
 	url: func(_, through string, node int) string { return fmt.Sprintf("etcd://%s?name=%d", through, node) },
 }
@@ -25,6 +26,14 @@ var Etcd = &Engine{
 type etcd struct {
 	*testserver.EtcdMember
 	all *testserver.Etcd
+	t   testing.TB
 }
 
 func (e etcd) Restart() { e.all.Start(e.EtcdMember) }
+
+// Wipe deletes the data of a server that is down: it begins a cluster of the same id.
+func (e etcd) Wipe() {
+	if err := os.RemoveAll(e.Data()); err != nil {
+		e.t.Fatal(err)
+	}
+}

@@ -39,7 +39,7 @@ var ErrNotNow = errors.New("not now")
 const (
 	Brief     = 500 * time.Millisecond // a reply to what is asked again
 	Patience  = 10 * time.Second       // a reply that should come
-	HealLimit = 60 * time.Second       // far longer than any fault lasts
+	HealLimit = 3 * time.Minute        // far longer than any fault lasts
 
 	pollInterval = 20 * time.Millisecond
 )
@@ -73,8 +73,8 @@ func (m *Member) Kill(wipe bool) error {
 	s := m.Server()
 	return testserver.Try(func() error {
 		s.Kill()
-		if v, ok := s.(valkey); ok && wipe {
-			v.Wipe()
+		if w, ok := s.(interface{ Wipe() }); ok && wipe {
+			w.Wipe()
 		}
 		return nil
 	})

@@ -49,6 +49,7 @@ var MySQL = &Engine{
 			END;
 		END FOR;
 	END`,
+	drop:     []string{`DROP DATABASE IF EXISTS locks`, `CREATE DATABASE locks`},
 	readOnly: func(on bool) []string { return []string{fmt.Sprintf("SET GLOBAL read_only = %v", on)} },
 	normal: func(m *Member) error {
 		return again(Patience, func(ctx context.Context) error {

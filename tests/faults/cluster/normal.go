@@ -29,7 +29,7 @@ func (m *Member) Normal() error {
 	}
 	if m.operator != nil {
 		// A connection that was there before a restart fails once.
-		return again(Patience, func(context.Context) error { _, err := m.examine(Patience); return err })
+		return again(HealLimit, func(context.Context) error { _, err := m.examine(Patience); return err })
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -142,6 +141,20 @@ func (m *Member) ReadOnly() (heal func() error, err error) {
 	return back, nil
 }
 
+// Replace has the database's tables made anew, as an operator does who begins again. heal makes them.
+func (m *Member) Replace() (heal func() error, err error) {
+	back := func() error { return again(HealLimit, func(context.Context) error { return migrate(m, Off) }) }
+	if m.Server().Pid() == 0 || m.Frozen() {
+		return nil, fmt.Errorf("%w: the server is down, or stopped", ErrNotNow)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := m.Exec(ctx, m.Engine.drop...); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotNow, errors.Join(err, back()))
+	}
+	return back, nil
+}
+
 // EndSessions has the server end the connections of all others.
 func (m *Member) EndSessions() error {
 	if m.Server().Pid() == 0 || m.Frozen() {
@@ -154,15 +167,4 @@ func (m *Member) EndSessions() error {
 		err = fmt.Errorf("%w: %w", ErrNotNow, err)
 	}
 	return err
-}
-
-// CrashBackend kills one of the processes that serve a connection, as the kernel does
-// when there is no memory left. heal waits until the server has begun anew, which it
-// does not while another fault has it stopped.
-func (m *Member) CrashBackend(rng *rand.Rand) (heal func() error, err error) {
-	p, ok := m.Server().(postgres)
-	if !ok || p.Pid() == 0 {
-		return nil, fmt.Errorf("%w: the server is down", ErrNotNow)
-	}
-	return p.crash(rng)
 }

@@ -35,6 +35,7 @@ var Postgres = &Engine{
 		return "pgx", "postgres://postgres@" + server + "/postgres?sslmode=disable"
 	},
 	endSessions: `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()`,
+	drop:        []string{`DROP SCHEMA IF EXISTS fenlock CASCADE`},
 	readOnly: func(on bool) []string {
 		return []string{fmt.Sprintf("ALTER SYSTEM SET default_transaction_read_only = %v", on), "SELECT pg_reload_conf()"}
 	},
@@ -70,4 +71,15 @@ func (p postgres) crash(rng *rand.Rand) (heal func() error, err error) {
 		}
 		return errors.New("the server has not begun anew after one of its processes was killed")
 	}, nil
+}
+
+// CrashBackend kills one of the processes that serve a connection, as the kernel does
+// when there is no memory left. heal waits until the server has begun anew, which it
+// does not while another fault has it stopped.
+func (m *Member) CrashBackend(rng *rand.Rand) (heal func() error, err error) {
+	p, ok := m.Server().(postgres)
+	if !ok || p.Pid() == 0 {
+		return nil, fmt.Errorf("%w: the server is down", ErrNotNow)
+	}
+	return p.crash(rng)
 }

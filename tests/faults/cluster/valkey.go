@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/internal/testserver/proxy"
 	"github.com/fenlock/fenlock/node/valkeynode"
+	"github.com/fenlock/fenlock/tests/faults/steps"
 )
 
 // Valkey is Valkey, or Redis where that is installed alone.
@@ -92,6 +94,15 @@ func configuration(p Persistence) []string {
 // error of the server too; the error says that there was none.
 func (m *Member) Ask(timeout time.Duration, args ...string) (string, error) {
 	return m.Server().(valkey).Ask(adminUser, adminPassword, timeout, args...)
+}
+
+// Recorded is how package steps hears the servers, which are Valkey's.
+func (c *Cluster) Recorded() (all []steps.Server) {
+	for _, m := range c.Members {
+		all = append(all, steps.Server{Addr: func() string { return m.Server().Addr() }, User: adminUser, Password: adminPassword, Ask: m.Ask,
+			Cut: func() func() { return m.Proxy.Impose(proxy.Rule{Cut: true}) }})
+	}
+	return all
 }
 
 // asker is Ask with this timeout.

@@ -19,6 +19,11 @@ var databaseKinds = []Kind{
 		},
 	},
 	{
+		// Tables that are made anew, while clients are connected.
+		Name: "replace", On: onDatabases, Forgets: true, Shortest: 0.1, Longest: 1, Within: onlyFenlock,
+		Inject: func(s *Scene) (Heal, error) { return s.Member().Replace() },
+	},
+	{
 		Name: "end sessions", On: onDatabases, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) { return over, s.Member().EndSessions() },
 	},

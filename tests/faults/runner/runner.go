@@ -22,6 +22,7 @@ import (
 	"github.com/fenlock/fenlock/tests/faults/library"
 	"github.com/fenlock/fenlock/tests/faults/plan"
 	"github.com/fenlock/fenlock/tests/faults/resource"
+	"github.com/fenlock/fenlock/tests/faults/steps"
 	"github.com/fenlock/fenlock/tests/faults/worker"
 	"github.com/fenlock/fenlock/tests/history"
 )
@@ -52,6 +53,7 @@ type Job struct {
 	Out      string // folder for the history
 	Keep     bool   // the history, even if all is well
 	Command  string // that makes it again
+	Steps    bool   // have each step of the servers be one of the model that is proved: package steps
 }
 
 // Outcome is what came of a Job.
@@ -64,6 +66,7 @@ type Outcome struct {
 	Leftover int        // leases that nobody held, at all rests
 	Took     time.Duration
 	Command  string
+	Tied     steps.Result
 }
 
 // Failed reports whether a promise was broken, or something went wrong.
@@ -76,6 +79,7 @@ type runner struct {
 	cluster  *cluster.Cluster
 	resource *resource.Server
 	clients  *worker.Group
+	steps    *steps.Recorder // nil: they are not recorded
 	outcome  Outcome
 
 	mu     sync.Mutex // guards events and outcome.Problems
@@ -120,6 +124,12 @@ func (r *runner) start(t testing.TB, bound time.Duration) error {
 	t.Cleanup(func() { r.resource.Close() })
 	shortest, longest := r.holds()
 	var err error
+	if r.Steps {
+		if r.steps, err = steps.Record(context.Background(), r.cluster.Recorded()); err != nil {
+			return err
+		}
+		t.Cleanup(r.steps.Stop)
+	}
 	r.clients, err = worker.Start(dir, r.Clients, worker.Config{
 		Config: library.Config{Library: r.Library, TTL: r.TTL, MaxTTL: r.TTL, NodeTimeout: r.TTL / 4},
 		Locks:  r.Locks, Names: r.names(), Resource: r.resource.URL(), Seed: r.Seed, Reckless: r.Reckless, Life: bound,
@@ -349,12 +359,32 @@ func (r *runner) finish() error {
 		return err
 	}
 	r.outcome.Report = history.Check(h)
+	r.tie(h)
 	if !r.Keep && !r.outcome.Failed() {
 		err := os.Remove(r.outcome.Path)
 		r.outcome.Path = ""
 		return err
 	}
 	return nil
+}
+
+// tie has the recorded steps be those of the model.
+func (r *runner) tie(h *history.History) {
+	if r.steps == nil {
+		return
+	}
+	r.steps.Stop()
+	given := map[string][]uint64{}
+	for _, e := range h.Events {
+		if e.Kind == history.Acquired {
+			given[e.Name] = append(given[e.Name], e.Token)
+		}
+	}
+	r.outcome.Tied = r.steps.Check(steps.Claims{Names: r.names(), Tokens: given, Durable: r.plan.Persistence == cluster.Always,
+		MovedClock: func(node int) bool { return r.cluster.Members[node].Clock.Steps() > 0 }})
+	if err := r.outcome.Tied.Refused; err != nil {
+		r.problem(fmt.Errorf("a step is none of the model: %w", err))
+	}
 }
 
 func (r *runner) header() (history.Header, error) {

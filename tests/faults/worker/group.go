@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver/probe"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -152,6 +153,7 @@ func (g *Group) Pause(i int) (resume func(), err error) {
 	if err := w.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return nil, fmt.Errorf("client %d: %w", w.number, err)
 	}
+	probe.Stops(w.cmd.Process.Pid)
 	// One that was killed since needs no signal.
 	return func() { w.cmd.Process.Signal(syscall.SIGCONT) }, nil
 }

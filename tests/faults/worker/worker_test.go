@@ -41,7 +41,7 @@ func start(t *testing.T, n int) *Group {
 // awaitEvents waits until a client has written down so many events.
 func awaitEvents(t *testing.T, g *Group, number, n int) []history.Event {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		events, err := readLog(g.log(number))
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestGroupEnds(t *testing.T) {
 	w.input.Close()
 	select {
 	case <-w.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("a client goes on without its runner")
 	}
 	g.Quiet()

@@ -25,6 +25,8 @@ func TestRun(t *testing.T) {
 	broken := file("broken.jsonl", string(text[:len(text)-5]))
 	short := file("short.jsonl", string(text[:strings.LastIndex(strings.TrimSpace(string(text)), "\n")+1]))
 
+	edn := filepath.Join(t.TempDir(), "history.edn")
+
 	tests := []struct {
 		files          []string
 		status         int
@@ -38,6 +40,11 @@ func TestRun(t *testing.T) {
 		{[]string{"none"}, 1, "", "cannot check open none: no such file"},
 		{[]string{stale, example}, 1, example + ": fenlock, seed 1, ", ""},
 		{[]string{broken, example}, 1, "VIOLATIONS: 0\n", "cannot check"},
+		{[]string{"-edn", edn, example}, 0, "VIOLATIONS: 0\n", ""},
+		{[]string{"-edn", edn, example, example}, 64, "", "usage: "},
+		{[]string{"-no", example}, 64, "", "usage: "},
+		{[]string{"-edn", edn + "/none", example}, 1, "VIOLATIONS: 0\n", "cannot write"},
+		{[]string{"-edn", edn, short}, 1, "VIOLATIONS: 1\n", "the run was cut short"},
 	}
 	for _, test := range tests {
 		var stdout, stderr strings.Builder
@@ -48,5 +55,8 @@ func TestRun(t *testing.T) {
 		if test.stderr == "" && stderr.Len() > 0 || test.stdout == "" && stdout.Len() > 0 {
 			t.Errorf("%v: printed\n%s\n%s", test.files, &stdout, &stderr)
 		}
+	}
+	if text, err := os.ReadFile(edn); err != nil || !strings.HasPrefix(string(text), "{:index 0, ") {
+		t.Errorf("-edn wrote %.40q, %v", text, err)
 	}
 }

@@ -82,22 +82,6 @@ type Clients interface {
 // Member returns the server that was chosen.
 func (s *Scene) Member() *cluster.Member { return s.Cluster.Members[s.Node] }
 
-var known = slices.Concat(processKinds, clockKinds, networkKinds, memoryKinds, refusalKinds, databaseKinds)
-
-// All are the kinds of a campaign on Valkey.
-var All = On(cluster.Groups[0])
-
-// On returns the kinds of a campaign on a group: those that make sense on one of its
-// engines. Which servers a kind may strike says Suits.
-func On(g cluster.Group) (all []Kind) {
-	for _, k := range known {
-		if slices.ContainsFunc(g.Engines, k.Suits) {
-			all = append(all, k)
-		}
-	}
-	return all
-}
-
 // Suits reports whether it makes sense on servers of an engine.
 func (k Kind) Suits(e *cluster.Engine) bool { return len(k.On) == 0 || slices.Contains(k.On, e.Name) }
 
@@ -129,9 +113,6 @@ var (
 	onValkey    = []string{cluster.Valkey.Name}
 	onDatabases = []string{cluster.Postgres.Name, cluster.MySQL.Name}
 )
-
-// Every kind there is: those of a campaign, and what is only compared.
-var Every = append(slices.Clip(All), RollingRestart)
 
 // Names returns the names of a list.
 func Names(list []Kind) (all []string) {

@@ -1,6 +1,0 @@
-//go:build race
-
-package sim
-
-// race: everything takes several times as long.
-const race = true

@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+)
+
+// How the faults of faults.go that take more than a line are done to the world.
+
+// force is what an operator does who wants a name free: it takes the lease away at all
+// nodes that it reaches, again where too little was answered.
+func (w *world) force(name int) {
+	var reached core.Set
+	for i, n := range w.nodes {
+		if !n.down && n.votes() && w.now >= n.isolated {
+			reached = reached.With(i)
+		}
+	}
+	if reached.Len() < core.Quorum(len(w.nodes)) {
+		return
+	}
+	w.count(forced)
+	w.note("an operator takes name %[1]d away", name, 0, 0, 0)
+	w.forceAgain(name, w.steps.forces(name), reached, make([]fence.Token, len(w.nodes)), 10)
+}
+
+// forceAgain makes a pass of it, and so many more at most.
+func (w *world) forceAgain(name int, operator uint64, reached core.Set, answers []fence.Token, more int) {
+	to, floor := w.rules.force(answers)
+	if to == 0 {
+		w.steps.forced(name, operator, floor)
+	}
+	if to == 0 || more == 0 {
+		return
+	}
+	for i, n := range w.nodes {
+		if (to & reached).Has(i) {
+			w.after(w.upTo(5*time.Millisecond), func() {
+				if !n.down {
+					if w.steps != nil {
+						w.steps.force = operator
+					}
+					answers[i] = n.serve(node.Request{Op: node.ForceRelease, Name: w.names[name], Token: floor}, 0).Register
+				}
+			})
+		}
+	}
+	w.after(6*time.Millisecond, func() { w.forceAgain(name, operator, reached, answers, more-1) })
+}
+
+// crash takes a node down. No more than a minority is without its memory at a
+// time, unless the run breaks that: that a majority is not is what the tokens
+// rest on. Nor is any where clocks are stepped, since the quarantine is measured
+// by them.
+func (w *world) crash(n *server, f Fault, until time.Duration) {
+	if n.down {
+		return
+	}
+	if f != crashed && !w.mayForget(n) {
+		return
+	}
+	w.count(f)
+	w.note("node %[1]d goes down, fault %[2]d", n.id, int(f), 0, uint64(until))
+	n.crash(f)
+	w.at(until, n.restart)
+}
+
+// wipe has a store forget everything while it is up.
+func (w *world) wipe(n *server) {
+	w.count(wiped)
+	w.note("the store of node %[1]d is wiped", n.id, 0, 0, 0)
+	identity := n.identity
+	n.become(memory{}, node.Unused)
+	if n.kind.flushes {
+		n.identity = identity
+	}
+}
+
+// restore puts something that was copied from a store in the place of the store: a backup, or a replica
+// that lagged behind. A copy is one of now.
+func (w *world) restore(f Fault, n *server) {
+	backup, age := n.memory.clone(), time.Duration(0)
+	if f != copied {
+		age = w.wide(20 * time.Second)
+	}
+	w.after(age, func() {
+		if w.quiet || n.down || !w.mayForget(n) {
+			return
+		}
+		w.count(f)
+		w.note("the store of node %[1]d is replaced by what it was %[3]d ago, fault %[2]d", n.id, int(f), uint64(age), 0)
+		if f == setBack {
+			n.become(backup, node.SetBack)
+			return
+		}
+		n.become(backup, node.Replaced)
+		w.breakSubscriptions(n)
+	})
+}
+
+// mayForget reports whether a node may lose its memory now.
+func (w *world) mayForget(n *server) bool {
+	if !w.rests(registersSurvive) {
+		return true
+	}
+	out := 0
+	for _, other := range w.nodes {
+		if !other.hasKept() && other != n {
+			out++
+		}
+	}
+	return w.rests(steadyClocks) && out < len(w.nodes)-core.Quorum(len(w.nodes))
+}
+
+func (w *world) pause(until time.Duration) {
+	c := w.someClient()
+	w.count(paused)
+	if until-w.now >= c.ttl {
+		w.count(pausedForTTL)
+	}
+	w.note("client %[1]d is paused until %[4]d", c.id, 0, 0, uint64(until))
+	c.pausedUntil = max(c.pausedUntil, until)
+	c.absent(until)
+}
+
+// close ends a client's process as one does that can: it closes its Locker, which
+// waits for what is under way, and gives no lock back.
+func (w *world) close(c *client) {
+	if c.closing {
+		return
+	}
+	w.count(closed)
+	w.note("client %[1]d is closed", c.id, 0, 0, 0)
+	c.closing = true
+	c.spawn(func() {
+		c.shell.Close(func() {
+			c.after(time.Millisecond, func() {
+				for name, all := range c.waiting {
+					if len(all) > 0 {
+						w.violate("left over", fmt.Sprintf("client %d was closed, and %d still wait for name %d", c.id, len(all), name))
+					}
+				}
+				w.replace(c)
+			})
+		})
+	})
+}
+
+// replace starts a new process in the place of a client's.
+func (w *world) replace(c *client) {
+	for _, l := range c.held {
+		w.validity.Ends(l.name, l.id)
+	}
+	id, epoch := c.identity, c.epoch
+	for _, n := range w.nodes {
+		gone := func() { n.unsubscribe(id) }
+		// A process that ends closes its connections; a machine that fails does not.
+		if w.chance(700_000) {
+			w.after(w.upTo(time.Millisecond), gone)
+		} else {
+			w.after(w.wide(5*time.Second), gone)
+		}
+	}
+	for _, u := range c.users {
+		w.progress.Ends(u.id)
+	}
+	c.begin(epoch + 1)
+	for _, u := range c.users {
+		w.atOf(c, w.now+w.wide(2*time.Second), u.next)
+	}
+}
+
+// giveUp has one caller give up.
+func (w *world) giveUp(time.Duration) {
+	c := w.someClient()
+	c.users[w.rng.IntN(len(c.users))].giveUp()
+}
+
+// cut cuts some nodes off from all clients and from each other.
+func (w *world) cut(f Fault, nodes core.Set, until time.Duration, dirs ...int) {
+	w.count(f)
+	w.note("cut %[1]d of the nodes %04[2]b", int(f), int(nodes), 0, uint64(until))
+	for _, c := range w.clients {
+		w.block(c, nodes, until, dirs...)
+	}
+	for i, n := range w.nodes {
+		if nodes.Has(i) {
+			n.isolated = until
+		}
+	}
+}
+
+// cutRing has each client reach some nodes, not the same.
+func (w *world) cutRing(until time.Duration) {
+	w.count(ringCut)
+	reach := 1 + w.rng.IntN(len(w.nodes))
+	w.note("each client reaches %[1]d nodes of the ring", reach, 0, 0, uint64(until))
+	for _, c := range w.clients {
+		rest := w.all()
+		for i := range reach {
+			rest &^= core.Set(0).With((c.id + i) % len(w.nodes))
+		}
+		w.block(c, rest, until, toNode, toClient)
+	}
+}
+
+// stepClock steps a node's clock, or those of all nodes, or that by which a client counts
+// its validity.
+func (w *world) stepClock(of Fault) {
+	if w.rests(steadyClocks) {
+		return
+	}
+	w.count(of)
+	var step time.Duration
+	if of == clientStepped {
+		c := w.someClient()
+		step = w.between(-2*w.maxTTL, 2*w.maxTTL)
+		w.note("the clock of client %[1]d is stepped by %[3]d", c.id, 0, uint64(step), 0)
+		c.clock.offset += step
+	} else {
+		n := w.someNode()
+		step = w.between(-2*w.maxTTL, 2*w.maxTTL)
+		together := w.chance(500_000)
+		w.note("the clock of node %[1]d, or of all, is stepped by %[3]d", n.id, 0, uint64(step), 0)
+		for _, other := range w.nodes {
+			if together || other == n {
+				other.clock.offset += step
+			}
+		}
+	}
+	// What was leased lasts longer then.
+	w.remains.longest += max(-step, 0)
+	w.progress.Bound += max(-step, 0)
+}

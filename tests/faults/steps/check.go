@@ -1,0 +1,436 @@
+//go:build linux
+
+package steps
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/fenlock/fenlock/internal/proof/model"
+	"github.com/fenlock/fenlock/internal/proof/trace"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/proof"
+)
+
+// What a check is told beside what the servers did.
+type Claims struct {
+	Names []string
+	// Tokens are those that clients were given, by name.
+	Tokens map[string][]uint64
+	// Durable: each write is on disk before it is answered.
+	Durable bool
+	// MovedClock reports whether the clock of a server was moved at any time.
+	MovedClock func(node int) bool
+}
+
+// Result is what came of a check.
+type Result struct {
+	Steps   int // of the model
+	Lost    int // how often a server lost its memory, and was admitted again
+	Admits  int
+	Untied  string // why the record was not looked at to its end; "" if it was
+	Refused error  // a step that is none of the model
+}
+
+var tokens = sync.OnceValue(func() *trace.Machine {
+	text, err := proof.Files.ReadFile("tokens.model")
+	if err != nil {
+		panic(err)
+	}
+	m, err := model.Parse("tokens.model", string(text))
+	if err != nil {
+		panic(err)
+	}
+	mc, err := trace.New(m)
+	if err != nil {
+		panic(err)
+	}
+	return mc
+})
+
+// checker takes the steps of all servers in one order. What one server did comes in its own order. Where a step needs what
+// another server did before, that is taken first, though it was heard later.
+type checker struct {
+	Claims
+	names   []*name
+	nodes   []*follower
+	holders map[string]uint64
+	untied  string
+	lost    int
+	admits  int
+}
+
+// name is one of the locks.
+type name struct {
+	*trace.Group
+	key, stripe string
+	rounds      map[uint64]uint64   // by holder: all its extensions are one
+	known       map[uint64]bool     // tokens that were given
+	finished    map[uint64]struct{} // those that a quorum has promised to one holder
+}
+
+// follower is a server as it is followed.
+type follower struct {
+	units []unit
+	at    int
+	store *store
+	lost  bool   // it has lost its memory, and was not admitted since
+	since int    // the number of the step by which it was lost
+	reads []read // of its registers, by those who have another server admitted
+}
+
+type read struct {
+	step int
+	of   []trace.Reading // by name
+}
+
+// Check has each step be one of the model. The recorder has to be stopped.
+func (r *Recorder) Check(c Claims) (result Result) {
+	if r.problem != nil && strings.HasPrefix(r.problem.Error(), "what is") {
+		result.Refused = r.problem
+		return result
+	}
+	k := &checker{Claims: c, holders: map[string]uint64{}}
+	texts := map[string]string{}
+	for range 2 { // a script may be loaded on another server first
+		k.nodes = nil
+		for _, n := range r.nodes {
+			all, err := units(n.events, texts)
+			if err != nil {
+				result.Refused = err
+				return result
+			}
+			k.nodes = append(k.nodes, &follower{units: all})
+		}
+	}
+	for _, of := range c.Names {
+		n := &name{Group: tokens().NewGroup(tokens().NewOpen(), len(k.nodes)), key: prefix + of, stripe: fmt.Sprint(node.Stripe(of)),
+			rounds: map[uint64]uint64{}, known: map[uint64]bool{}, finished: map[uint64]struct{}{}}
+		for _, t := range c.Tokens[of] {
+			n.known[t] = true
+		}
+		k.names = append(k.names, n)
+	}
+	k.tell()
+	result.Refused = k.run()
+	result.Untied, result.Lost, result.Admits = k.untied, k.lost, k.admits
+	for i, n := range k.names {
+		result.Steps += n.Steps()
+		for _, t := range c.Tokens[c.Names[i]] {
+			if _, is := n.finished[t]; !is && result.Refused == nil && k.untied == "" {
+				result.Refused = fmt.Errorf("%s: a client was given the token %d, which no majority has promised to one holder", c.Names[i], t)
+			}
+		}
+	}
+	return result
+}
+
+// tell notes the tokens that holders have told when they extended: some had no time to write them down.
+func (k *checker) tell() {
+	for _, f := range k.nodes {
+		for i := range f.units {
+			all, _ := f.units[i].requests()
+			for _, q := range all {
+				if n := k.named(q.lease); n != nil && q.token != 0 {
+					n.known[q.token] = true
+				}
+			}
+		}
+	}
+}
+
+func (k *checker) named(key string) *name {
+	for _, n := range k.names {
+		if n.key == key {
+			return n
+		}
+	}
+	return nil
+}
+
+func (k *checker) holder(text string) uint64 {
+	id, has := k.holders[text]
+	if !has {
+		id = uint64(len(k.holders) + 1)
+		k.holders[text] = id
+	}
+	return id
+}
+
+// run takes all steps.
+func (k *checker) run() error {
+	for step := 0; k.untied == ""; step++ {
+		var blocked error
+		best, tried := -1, make([]bool, len(k.nodes))
+		for {
+			best = -1
+			for i, f := range k.nodes {
+				if !tried[i] && f.at < len(f.units) && (best < 0 || f.units[f.at].at < k.nodes[best].units[k.nodes[best].at].at) {
+					best = i
+				}
+			}
+			if best < 0 {
+				return blocked // nil: that was all
+			}
+			f := k.nodes[best]
+			waits, err := k.take(best, f, &f.units[f.at], step)
+			if err != nil {
+				return fmt.Errorf("server %d: %w\nafter it did\n%s", best+1, err, f.recent())
+			}
+			if waits == nil {
+				f.at++
+				break
+			}
+			tried[best] = true
+			if blocked == nil {
+				blocked = fmt.Errorf("server %d: %w\nafter it did\n%s", best+1, waits, f.recent())
+			}
+		}
+	}
+	return nil
+}
+
+// recent is what the server did last, and what it was to do, of what may change something.
+func (f *follower) recent() string {
+	var all []string
+	for at := f.at; at >= 0 && len(all) < 30; at-- {
+		u := &f.units[at]
+		if u.script == "" && !changes(u.line) && u.store == nil {
+			continue
+		}
+		text := fmt.Sprintf("  %.3f %s %q %q", u.line.at/1000, u.script, u.keys, u.argv)
+		if u.script == "" {
+			text = fmt.Sprintf("  %.3f %.100q", u.line.at/1000, u.line.args)
+		}
+		for _, l := range u.calls {
+			if changes(l) {
+				text += fmt.Sprintf("\n    %q", l.args)
+			}
+		}
+		all = append(all, text)
+	}
+	slices.Reverse(all)
+	return strings.Join(all, "\n")
+}
+
+// see is what a server has of a name.
+func (k *checker) see(s *store, n *name) *trace.Node {
+	x := &trace.Node{Register: s.register(n.stripe)}
+	if holder, origin, is := split(s.leases[n.key].value); is {
+		x.Leases = append(x.Leases, trace.Lease{Holder: k.holder(holder), Origin: origin})
+	}
+	return x
+}
+
+// take takes what a server did. Waits is why something else has to come first.
+func (k *checker) take(i int, f *follower, u *unit, step int) (waits, err error) {
+	switch {
+	case u.store != nil:
+		return nil, k.begins(i, f, u.store.clone(), step)
+	case u.line.args[0] == "HGETALL" && len(u.line.args) == 2 && u.line.args[1] == registers:
+		r := read{step: step}
+		for _, n := range k.names {
+			r.of = append(r.of, trace.Reading{Node: i, Register: f.store.register(n.stripe), Out: n.Out(i)})
+		}
+		f.reads = append(f.reads, r)
+		return nil, nil
+	case u.script == "" && strings.HasPrefix(u.line.args[0], "FLUSH"):
+		f.store.write(u.line)
+		return nil, k.loses(i, f, step)
+	case u.script == "":
+		if changes(u.line) && !f.store.write(u.line) {
+			return nil, fmt.Errorf("what does this do?")
+		}
+		return nil, nil
+	case u.script == "admit":
+		return k.admitted(i, f, u)
+	}
+	all, known := u.requests()
+	changed := false
+	for _, l := range u.calls {
+		changed = changed || changes(l)
+	}
+	switch {
+	case !changed:
+		return nil, nil
+	case !known: // of an operator, or of an admission
+		if u.script == "notice" {
+			f.store.repl = u.arg(0) // it may have followed another server since
+		}
+		return nil, u.apply(f.store)
+	}
+	// An extend proves that its holder has finished.
+	for _, q := range all {
+		n := k.named(q.lease)
+		if n == nil || q.op != trace.Extend {
+			continue
+		}
+		h := k.holder(q.holder)
+		if n.rounds[h] == 0 && q.token != 0 {
+			if _, is := n.finished[q.token]; !is {
+				if err := n.Do("finish", h, trace.Any, q.token); err != nil {
+					return err, nil
+				}
+				n.finished[q.token] = struct{}{}
+			}
+			n.rounds[h] = h
+			n.NewRound(h, h, false)
+			if err := n.Starts(h); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return nil, k.serve(i, f, u, all)
+}
+
+// serve is a script with requests.
+func (k *checker) serve(i int, f *follower, u *unit, all []request) error {
+	moved := k.MovedClock != nil && k.MovedClock(i)
+	for _, q := range all {
+		if e, has := f.store.leases[q.lease]; has && !u.there(q.lease, e, moved) {
+			delete(f.store.leases, q.lease)
+		}
+	}
+	before := f.store.clone()
+	if err := u.apply(f.store); err != nil {
+		return err
+	}
+	for _, q := range all {
+		n := k.named(q.lease)
+		if n == nil {
+			continue
+		}
+		d := trace.Served{Node: i, Op: q.op, Token: q.number, Counts: q.known == "" || q.known == f.store.repl, Before: k.see(before, n), After: k.see(f.store, n)}
+		touched, raised := false, false
+		for _, l := range u.calls {
+			touched = touched || changes(l) && l.args[1] == q.lease
+			raised = raised || l.args[0] == "HSET" && l.args[1] == registers
+		}
+		if d.Holder = k.holder(q.holder); q.op == trace.Force {
+			d.Holder = k.holder("operator of " + n.key)
+		}
+		var own *trace.Lease
+		if len(d.After.Leases) > 0 && d.After.Leases[0].Holder == d.Holder {
+			own = &d.After.Leases[0]
+		}
+		switch q.op {
+		case trace.Acquire:
+			if d.Granted = touched && raised && own != nil; d.Granted {
+				d.Answer = own.Origin
+			}
+		case trace.Confirm:
+			d.Granted = raised
+		case trace.Extend:
+			if d.Granted = touched && own != nil; d.Granted {
+				d.Answer = own.Origin
+			}
+			d.Rounds = []uint64{n.rounds[d.Holder]}
+		case trace.Force:
+			d.Granted, d.Answer = raised, d.After.Register
+		}
+		if (q.op == trace.Acquire || q.op == trace.Force) && !n.Begun(d.Holder) {
+			if err := n.Begin(d.Holder); err != nil {
+				return err
+			}
+		}
+		if err := n.Serve(&d); err != nil {
+			return err
+		}
+		n.finish(d.Holder, d.Answer)
+		n.finish(d.Holder, q.number)
+		for _, l := range d.After.Leases {
+			n.finish(l.Holder, l.Origin)
+		}
+	}
+	return nil
+}
+
+// finish has a holder finish as soon as it can, if a client has told that the token was given.
+func (n *name) finish(holder, token uint64) {
+	if _, is := n.finished[token]; is || !n.known[token] {
+		return
+	}
+	if n.Do("finish", holder, trace.Any, token) == nil {
+		n.finished[token] = struct{}{}
+	}
+}
+
+// begins is a server that is heard from now on, as it was not before, or not for a while.
+func (k *checker) begins(i int, f *follower, now *store, step int) error {
+	had := f.store
+	f.store = now
+	switch {
+	case had == nil, now.remembers(had):
+		return nil
+	case now.run == had.run:
+		k.untied = fmt.Sprintf("server %d was not heard for a while", i+1)
+		return nil
+	case k.Durable && now.ahead(had):
+		k.untied = fmt.Sprintf("server %d, which writes everything to its disk, has more after a restart than was heard", i+1)
+		return nil
+	}
+	return k.loses(i, f, step)
+}
+
+// loses is a server with another memory.
+func (k *checker) loses(i int, f *follower, step int) error {
+	f.lost, f.since, f.reads = true, step, nil
+	k.lost++
+	for _, n := range k.names {
+		if err := n.Lost(i, k.see(f.store, n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admitted is a server that votes from now on, if its registers were rebuilt by what enough others have.
+func (k *checker) admitted(i int, f *follower, u *unit) (waits, err error) {
+	after := f.store.clone()
+	if err := u.apply(after); err != nil || !u.calls[len(u.calls)-1].is("HSETNX", registers) {
+		return nil, err // it was not what the client had found any more
+	}
+	after.repl = u.arg(0)
+	for key, e := range after.leases {
+		if u.line.at >= e.ends {
+			delete(after.leases, key)
+		}
+	}
+	if !f.lost {
+		f.store = after
+		return nil, nil
+	}
+	out := 0
+	for _, other := range k.nodes {
+		out += map[bool]int{true: 1}[other.lost]
+	}
+	if out > len(k.nodes)/2 {
+		k.untied = "a majority had lost its memory: the model has no such admission"
+		return nil, nil
+	}
+	for j, n := range k.names {
+		var readings []trace.Reading
+		for w, other := range k.nodes {
+			var least *trace.Reading
+			for _, r := range other.reads {
+				if of := &r.of[j]; w != i && r.step > f.since && !of.Out && (least == nil || of.Register < least.Register) {
+					least = of
+				}
+			}
+			if least != nil {
+				readings = append(readings, *least)
+			}
+		}
+		if need := len(k.nodes) - len(k.nodes)/2; len(readings) < need {
+			return fmt.Errorf("it is admitted by the registers of %d others, and %d are needed", len(readings), need), nil
+		}
+		if err := n.Admitted(i, readings, k.see(after, n)); err != nil {
+			return nil, err
+		}
+	}
+	f.store, f.lost = after, false
+	k.admits++
+	return nil, nil
+}

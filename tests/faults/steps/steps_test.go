@@ -1,0 +1,127 @@
+//go:build linux
+
+package steps
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/valkeynode"
+)
+
+// scripts puts the texts of an engine's operations together, as its package does.
+func scripts(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	files, err := filepath.Glob("../../../node/respnode/internal/command/scripts/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d scripts, %v", len(files), err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[strings.TrimSuffix(filepath.Base(file), ".lua")] = string(text)
+	}
+	return texts
+}
+
+// whole puts in what a script asks for.
+func whole(texts map[string]string, name string) string {
+	text := texts[name]
+	for _, common := range []string{"grant", "release", "renew", "admitted", "register", "promise", "queue", "shared", "call"} {
+		text = strings.ReplaceAll(text, "--@"+common+"\n", texts[common])
+	}
+	return text
+}
+
+// play has a server carry out requests of two holders, by scripts of which one may be broken, and returns what came of the check.
+func play(t *testing.T, texts map[string]string) Result {
+	t.Helper()
+	server := testserver.StartWith(t, testserver.Kinds(t)[0], nil, "user harness on >harness ~* &* +@all")
+	server.MarkAdmitted(valkeynode.DefaultPrefix, time.Minute)
+	ask := func(timeout time.Duration, args ...string) (string, error) {
+		return server.Ask("harness", "harness", timeout, args...)
+	}
+	r, err := Record(context.Background(), []Server{{Addr: server.Addr, User: "harness", Password: "harness", Ask: ask}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Stop()
+	lease, queue, stripe := prefix+"red", "fenlock-line:"+prefix+"red", fmt.Sprint(node.Stripe("red"))
+	replid := server.Info("replication", "master_replid")
+	do := func(script string, args ...string) string {
+		keys := []string{lease, registers, queue}
+		if script == "confirm" || script == "extend" {
+			keys = keys[:2]
+		}
+		words := append([]string{"EVAL", whole(texts, script), fmt.Sprint(len(keys))}, keys...)
+		return server.Do(append(words, args...)...)
+	}
+	acquire := func(holder, proposal string) string { return do("acquire", holder, "50000", stripe, proposal, replid) }
+	extend := func(holder, floor, token string) string {
+		return do("extend", holder, "50000", stripe, floor, replid, token)
+	}
+	said := []string{
+		acquire("A", "5"), acquire("B", "6"), do("confirm", "A", stripe, "9", replid), extend("A", "12", "9"),
+		do("confirm", "A", stripe, "7", replid), do("release", "A", "", "0", "20", stripe), acquire("B", "3"), extend("A", "0", "9"), do("force", stripe, "0"),
+		extend("B", "0", "13"), server.Do("FLUSHALL"), server.Do("HSET", registers, "maxttl", "60000"), acquire("C", "30"),
+	}
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(time.Millisecond) { // until all was heard
+		r.mu.Lock()
+		n := r.nodes[0].events
+		heard := len(n) > 0 && strings.Contains(fmt.Sprint(n[len(n)-1].line.args), "the end")
+		r.mu.Unlock()
+		if heard {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("not everything is heard")
+		}
+		server.Do("ECHO", "the end")
+	}
+	r.Stop()
+	result := r.Check(Claims{Names: []string{"red"}, Tokens: map[string][]uint64{"red": {9, 13}}})
+	t.Logf("answers %.200q: %d steps, %v", said, result.Steps, result.Refused)
+	return result
+}
+
+// TestScripts has the scripts as they are be steps of the model, and none of those that are broken.
+func TestScripts(t *testing.T) {
+	t.Run("as they are", func(t *testing.T) {
+		if r := play(t, scripts(t)); r.Refused != nil || r.Untied != "" || r.Steps < 10 {
+			t.Errorf("%+v", r)
+		}
+	})
+	for _, c := range []struct{ name, script, old, new, says string }{
+		{"a grant is the register as it is", "promise", "tonumber(register) + 1", "tonumber(register)", "(acquire n1 A2 12): the guard is false: (not (reached n r))"},
+		{"a grant does not move the register", "acquire", "redis.call('HSET', KEYS[2], ARGV[3], text)", "", "the effect differs"},
+		{"an acquire takes a lease that is another holder's", "grant", "'NX', ", "", "(acquire n1 A2 6): the guard is false: (free n)"},
+		{"confirm does not compare the register", "confirm", "if tonumber(register) > number then\n  return {tonumber(register)}", "if false then\n  return 0", "(confirm n1 A1 7): the guard is false: (not (passed n t))"},
+		{"a floor does not move the register", "renew", "if tonumber(ARGV[4]) > tonumber(register) then", "if false then", "its register is 9, in the model 12"},
+		{"an extend gives a lease that is there another origin", "renew", "if not value or string.sub(value, 1, 5) == 'next:' then", "if true then", "(renew n1 k1 9 12): the guard is false: (oreached n x)"},
+		{"a lease that is created has the origin 0", "renew", "origin = register", "origin = '0'", "(create n1 k2 0 0): the guard is false"},
+		{"a forced release leaves the register as it is", "force", "tonumber(register) + 1", "tonumber(register)", "(force n1 A4 13): the guard is false: (not (reached n r))"},
+		{"a server that has forgotten votes", "admitted", "mark[1] ~= known or mark[2] ~= '3'", "false", "(acquire n1 A5 30): the guard is false: (not (out n))"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			texts := scripts(t)
+			broken := strings.Replace(texts[c.script], c.old, c.new, 1)
+			if broken == texts[c.script] {
+				t.Fatal("nothing is broken")
+			}
+			texts[c.script] = broken
+			if r := play(t, texts); r.Refused == nil || !strings.Contains(r.Refused.Error(), c.says) {
+				t.Errorf("it says %.500v, and not %s", r.Refused, c.says)
+			}
+		})
+	}
+}
