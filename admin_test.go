@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
@@ -56,13 +57,13 @@ func (s shown) List(ctx context.Context, prefix string, yield func(node.Lease) b
 	return s.view.List(ctx, prefix, yield)
 }
 
-func (c *cluster) admin() *fenlock.Admin {
+func (c *cluster) admin() *admin.Admin {
 	c.t.Helper()
 	var nodes []node.Node
 	for _, f := range c.nodes {
 		nodes = append(nodes, shown{f})
 	}
-	a, err := fenlock.NewAdmin(nodes)
+	a, err := admin.New(nodes)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func (c *cluster) admin() *fenlock.Admin {
 func TestInspect(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		a := c.admin()
-		look := func() fenlock.LockInfo {
+		look := func() admin.LockInfo {
 			t.Helper()
 			l, err := a.Inspect(t.Context(), name)
 			wantErr(t, err)
@@ -82,15 +83,15 @@ func TestInspect(t *testing.T) {
 			}
 			return l
 		}
-		if l := look(); l.State != fenlock.Free || l.Label != "" || l.Token != 0 || l.Left != 0 || !l.Since.IsZero() || l.Waiting != 0 {
+		if l := look(); l.State != admin.Free || l.Label != "" || l.Token != 0 || l.Left != 0 || !l.Since.IsZero() || l.Waiting != 0 {
 			t.Errorf("never locked: %+v", l)
 		}
 		began := time.Now()
 		lock := take(t, c.lockerOn((*faulty).queuer, label("host/1")), name)
 		time.Sleep(time.Microsecond) // the nodes that no majority needed
-		holds := func(l fenlock.LockInfo) {
+		holds := func(l admin.LockInfo) {
 			t.Helper()
-			if l.State != fenlock.Held || l.Label != "host/1" || l.Token != lock.Token() || !l.Since.Equal(began.Truncate(time.Millisecond)) ||
+			if l.State != admin.Held || l.Label != "host/1" || l.Token != lock.Token() || !l.Since.Equal(began.Truncate(time.Millisecond)) ||
 				l.Left < lock.Remaining() || l.Left > ttl {
 				t.Errorf("%+v; the token is %d", l, lock.Token())
 			}
@@ -125,7 +126,7 @@ func TestInspect(t *testing.T) {
 		}
 		wantErr(t, lock.Release(t.Context()))
 		synctest.Wait()
-		if l := look(); l.State != fenlock.Held || l.Label != "waiter 0" || l.Waiting != 2 || len(waiting) != 1 || l.Token != waiting[0].Token() {
+		if l := look(); l.State != admin.Held || l.Label != "waiter 0" || l.Waiting != 2 || len(waiting) != 1 || l.Token != waiting[0].Token() {
 			t.Errorf("after the release: %+v", l)
 		}
 		for range 3 {
@@ -185,7 +186,7 @@ func TestInspectWithNodesMissing(t *testing.T) {
 		began := time.Now()
 		l, err := a.Inspect(t.Context(), name)
 		wantErr(t, err)
-		if l.State != fenlock.Held || l.Token != lock.Token() || !errors.Is(l.Votes[0].Err, errDown) || l.Votes[1].Err == nil || l.Votes[1].Holds {
+		if l.State != admin.Held || l.Token != lock.Token() || !errors.Is(l.Votes[0].Err, errDown) || l.Votes[1].Err == nil || l.Votes[1].Holds {
 			t.Errorf("%+v", l)
 		}
 		if spent := time.Since(began); spent != 500*time.Millisecond {
@@ -194,7 +195,7 @@ func TestInspectWithNodesMissing(t *testing.T) {
 		c.nodes[2].set("look", down)
 		l, err = a.Inspect(t.Context(), name)
 		wantErr(t, err, fenlock.ErrNoQuorum, errDown)
-		if l.State != fenlock.Unclear || !l.Votes[3].Holds || l.Label == "" {
+		if l.State != admin.Unclear || !l.Votes[3].Holds || l.Label == "" {
 			t.Errorf("%+v", l)
 		}
 		if text := err.Error(); !strings.Contains(text, `inspect "orders/42": no quorum: 3 of 5 nodes are missing`) || !strings.Contains(text, "b: no answer in time") {
@@ -214,17 +215,17 @@ func TestInspectWithNodesMissing(t *testing.T) {
 func TestInspectedState(t *testing.T) {
 	for _, c := range []struct {
 		nodes string // the holder on each, in capitals if it is out; - for nobody, o if it is out, x for no answer
-		state fenlock.LockState
+		state admin.LockState
 		label string
 	}{
-		{"---", fenlock.Free, ""}, {"a--", fenlock.Free, "a"}, {"aa-", fenlock.Held, "a"}, {"aaa", fenlock.Held, "a"},
-		{"ab-", fenlock.Free, "a"}, {"abb", fenlock.Held, "b"}, {"ax-", fenlock.Unclear, "a"}, {"aax", fenlock.Held, "a"}, {"--x", fenlock.Free, ""},
-		{"xx-", fenlock.Unclear, ""}, {"xxa", fenlock.Unclear, "a"}, {"xxx", fenlock.Unclear, ""},
-		{"aabb-", fenlock.Free, "a"}, {"aabbx", fenlock.Unclear, "a"}, {"a-bbx", fenlock.Unclear, "b"}, {"abc-x", fenlock.Free, "a"}, {"aabbb", fenlock.Held, "b"},
+		{"---", admin.Free, ""}, {"a--", admin.Free, "a"}, {"aa-", admin.Held, "a"}, {"aaa", admin.Held, "a"},
+		{"ab-", admin.Free, "a"}, {"abb", admin.Held, "b"}, {"ax-", admin.Unclear, "a"}, {"aax", admin.Held, "a"}, {"--x", admin.Free, ""},
+		{"xx-", admin.Unclear, ""}, {"xxa", admin.Unclear, "a"}, {"xxx", admin.Unclear, ""},
+		{"aabb-", admin.Free, "a"}, {"aabbx", admin.Unclear, "a"}, {"a-bbx", admin.Unclear, "b"}, {"abc-x", admin.Free, "a"}, {"aabbb", admin.Held, "b"},
 		// Who does not vote may have forgotten a lease, but has not made one up.
-		{"oo-", fenlock.Unclear, ""}, {"aoo", fenlock.Unclear, "a"}, {"o--", fenlock.Free, ""}, {"aao", fenlock.Held, "a"}, {"aA-", fenlock.Held, "a"},
-		{"ao-", fenlock.Unclear, "a"}, {"A--", fenlock.Free, "a"}, {"oox", fenlock.Unclear, ""},
-		{"aa--", fenlock.Free, "a"}, {"aaa-", fenlock.Held, "a"}, {"a", fenlock.Held, "a"}, {"x", fenlock.Unclear, ""}, {"-", fenlock.Free, ""},
+		{"oo-", admin.Unclear, ""}, {"aoo", admin.Unclear, "a"}, {"o--", admin.Free, ""}, {"aao", admin.Held, "a"}, {"aA-", admin.Held, "a"},
+		{"ao-", admin.Unclear, "a"}, {"A--", admin.Free, "a"}, {"oox", admin.Unclear, ""},
+		{"aa--", admin.Free, "a"}, {"aaa-", admin.Held, "a"}, {"a", admin.Held, "a"}, {"x", admin.Unclear, ""}, {"-", admin.Free, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var nodes []node.Node
@@ -243,13 +244,13 @@ func TestInspectedState(t *testing.T) {
 					n.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, TTL: time.Minute, Holder: node.NewHolder(id, time.Now(), 0, string(holder))})
 				}
 			}
-			a, err := fenlock.NewAdmin(nodes)
+			a, err := admin.New(nodes)
 			wantErr(t, err)
 			l, err := a.Inspect(t.Context(), name)
 			if 2*strings.Count(c.nodes, "x") >= len(c.nodes) != (err != nil) || err != nil && !errors.Is(err, fenlock.ErrNoQuorum) {
 				t.Errorf("%s: %v", c.nodes, err)
 			}
-			if l.State != c.state || l.Label != c.label || (l.Left > 0) != (c.state == fenlock.Held) {
+			if l.State != c.state || l.Label != c.label || (l.Left > 0) != (c.state == admin.Held) {
 				t.Errorf("%s: %+v; want %v, %q", c.nodes, l, c.state, c.label)
 			}
 			page, _ := a.List(t.Context(), "", "", 0) // the error is the same
@@ -282,7 +283,7 @@ func TestInspectedValidityIsTheMajoritys(t *testing.T) {
 		}
 		l, err := c.admin().Inspect(t.Context(), name)
 		wantErr(t, err)
-		if l.State != fenlock.Held || l.Left != 2*time.Second || l.Label != "" || l.Token != 1 {
+		if l.State != admin.Held || l.Left != 2*time.Second || l.Label != "" || l.Token != 1 {
 			t.Errorf("%+v", l)
 		}
 	})
@@ -315,7 +316,7 @@ func TestListInPages(t *testing.T) {
 					}
 					for _, l := range page.Locks {
 						got = append(got, l.Name)
-						if (l.State == fenlock.Held) != (all[l.Name] >= 2) || len(l.Votes) != 3 {
+						if (l.State == admin.Held) != (all[l.Name] >= 2) || len(l.Votes) != 3 {
 							t.Errorf("%+v has %d leases", l, all[l.Name])
 						}
 					}
@@ -363,13 +364,13 @@ func TestListWithNodesMissing(t *testing.T) {
 		if len(page.Locks) != 1 || len(page.Errors) != 1 || page.Errors[0].Node != "b" || !errors.Is(page.Errors[0].Err, errDown) {
 			t.Fatalf("%+v", page)
 		}
-		if l := page.Locks[0]; l.State != fenlock.Held || l.Waiting != 1 || l.Votes[1].Err == nil || l.Token != lock.Token() || l.Waiters != nil {
+		if l := page.Locks[0]; l.State != admin.Held || l.Waiting != 1 || l.Votes[1].Err == nil || l.Token != lock.Token() || l.Waiters != nil {
 			t.Errorf("%+v", l)
 		}
 		c.nodes[2].set("look", down)
 		page, err = a.List(t.Context(), "", "", 0)
 		wantErr(t, err, fenlock.ErrNoQuorum)
-		if len(page.Locks) != 1 || page.Locks[0].State != fenlock.Unclear {
+		if len(page.Locks) != 1 || page.Locks[0].State != admin.Unclear {
 			t.Errorf("%+v", page)
 		}
 		cancel()
@@ -447,15 +448,15 @@ func TestListWithoutEnd(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), name)
 		synctest.Wait() // until the third node has the lease as well
-		a, err := fenlock.NewAdmin([]node.Node{shown{c.nodes[0]}, endless{shown{c.nodes[1]}}, shown{c.nodes[2]}})
+		a, err := admin.New([]node.Node{shown{c.nodes[0]}, endless{shown{c.nodes[1]}}, shown{c.nodes[2]}})
 		wantErr(t, err)
 		page, err := a.List(t.Context(), name, "", 0)
 		wantErr(t, err)
 		if len(page.Errors) != 1 || page.Errors[0].Node != "b" || !strings.Contains(page.Errors[0].Err.Error(), "no answer in time") {
 			t.Errorf("%+v", page.Errors)
 		}
-		i := slices.IndexFunc(page.Locks, func(l fenlock.LockInfo) bool { return l.Name == name })
-		if i < 0 || page.Locks[i].State != fenlock.Held {
+		i := slices.IndexFunc(page.Locks, func(l admin.LockInfo) bool { return l.Name == name })
+		if i < 0 || page.Locks[i].State != admin.Held {
 			t.Errorf("%d locks, without the one that is held", len(page.Locks))
 		}
 		wantErr(t, lock.Release(t.Context()))
@@ -484,7 +485,7 @@ func TestInspectedWaitersAreBounded(t *testing.T) {
 		for i, f := range c.nodes {
 			nodes = append(nodes, crowded{shown{f}, uint64(1 + 1000*i)})
 		}
-		a, err := fenlock.NewAdmin(nodes)
+		a, err := admin.New(nodes)
 		wantErr(t, err)
 		l, err := a.Inspect(t.Context(), name)
 		if wantErr(t, err); len(l.Waiters) != 100 || l.Waiting != 300 {
@@ -513,7 +514,7 @@ func TestInspectedWaitIsTheMajoritys(t *testing.T) {
 			for i, waited := range []time.Duration{off, 5 * time.Second, 6 * time.Second} {
 				nodes = append(nodes, skewed{shown{c.nodes[i]}, waited})
 			}
-			a, err := fenlock.NewAdmin(nodes)
+			a, err := admin.New(nodes)
 			wantErr(t, err)
 			l, err := a.Inspect(t.Context(), name)
 			if wantErr(t, err); len(l.Waiters) != 1 || l.Waiters[0].Waited < 5*time.Second || l.Waiters[0].Waited > 6*time.Second || l.Waiters[0].Nodes != 3 {

@@ -31,25 +31,25 @@ func (l *Locker) AcquireAll(ctx context.Context, names []string, opts ...Option)
 		return nil, err
 	}
 	for _, name := range names {
-		if err := checkNested(ctx, l, name); err != nil {
+		if err := checkNested(ctx, l.places, name, o.Terms); err != nil {
 			return nil, err
 		}
 	}
-	w := all{locker: l, values: ctx, names: names, terms: o.terms}
-	ctx, cancel := o.within(ctx)
+	w := all{locker: l, values: ctx, names: names, terms: o.Terms}
+	ctx, cancel := within(ctx, &o)
 	defer cancel()
 	locks, err := w.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := lengthen(ctx, o.terms, locks...); err != nil {
+	if err := lengthen(ctx, o.Terms, locks...); err != nil {
 		return nil, err
 	}
 	return newLocks(w.values, locks), nil
 }
 
 // several checks what is asked for, and returns the names in order, each once.
-func (l *Locker) several(names []string, opts []Option) ([]string, options, error) {
+func (l *Locker) several(names []string, opts []Option) ([]string, shell.Options, error) {
 	o, err := l.config.optionsOf(opts)
 	switch {
 	case err != nil:

@@ -18,16 +18,16 @@ func (l *Locker) AcquireAny(ctx context.Context, names []string, opts ...Option)
 	if err != nil {
 		return nil, err
 	}
-	inTime, cancel := o.within(ctx)
+	inTime, cancel := within(ctx, &o)
 	defer cancel()
-	k, err := acquireAny(inTime, names, func(name string) error { return checkNested(ctx, l, name) },
+	k, err := acquireAny(inTime, names, func(name string) error { return checkNested(ctx, l.places, name, o.Terms) },
 		func(inTime context.Context, name string, waits bool) (*Lock, error) {
-			return l.acquireUntil(inTime, ctx, name, o.terms, l.begin(waits))
+			return l.acquireUntil(inTime, ctx, name, o.Terms, l.begin(waits))
 		})
 	if err != nil {
 		return nil, err
 	}
-	if err := lengthen(inTime, o.terms, k); err != nil {
+	if err := lengthen(inTime, o.Terms, k); err != nil {
 		return nil, err
 	}
 	return k, nil

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/clock"
@@ -35,6 +36,9 @@ const (
 // primary, a database. The engines, in the folder node, open them; package node says
 // what an engine has to do.
 type Node = node.Node
+
+// Token is a fencing token, the same type as fence.Token: who passes it on only need not import that package.
+type Token = fence.Token
 
 // Config is what a Locker is made with. Only Nodes is required; every other
 // field's zero value stands for the default.
@@ -115,7 +119,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := checkNodes(c.Nodes); err != nil {
+	if err := CheckNodes(c.Nodes); err != nil {
 		return c, err
 	}
 	if err := checkTTL("Config.TTL", c.TTL, c.MaxTTL); err != nil {
@@ -147,8 +151,9 @@ func checkTTL(what string, ttl, most time.Duration) error {
 	return nil
 }
 
-// checkNodes refuses what is no group.
-func checkNodes(nodes []Node) error {
+// CheckNodes reports whether nodes can be a quorum group: at least one, at most MaxNodes, and none of
+// them twice. The error matches ErrInvalid. It sends nothing, and New calls it itself.
+func CheckNodes(nodes []Node) error {
 	switch {
 	case len(nodes) == 0:
 		return invalidf("Config.Nodes is empty: a lock needs at least one node")

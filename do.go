@@ -71,7 +71,7 @@ func lockFor(ctx context.Context, acquire acquirer, name string, opts []Option) 
 // releases it. That returns ErrLost or ErrMaxHold if the lock was lost, and logs what else may go
 // wrong; a second call does nothing.
 func hold(ctx context.Context, lock *Lock) (held context.Context, release func() error) {
-	held, cancel := context.WithCancelCause(holding(ctx, lock.locker, lock.name, lock.Remaining))
+	held, cancel := context.WithCancelCause(holding(ctx, lock, true))
 	unlink := context.AfterFunc(lock.Context(), func() { cancel(context.Cause(lock.Context())) })
 	return held, func() error {
 		unlink()

@@ -1,10 +1,9 @@
 // Package fenlock is a distributed lock: of many processes on many machines,
 // one at a time holds the lock of a name.
 //
-//	node, err := valkeynode.Open("valkey://10.0.0.1:6379") // one per primary
-//	locker, err := fenlock.New(fenlock.Config{Nodes: nodes})
+//	locker, err := valkeynode.OpenLocker("valkey://10.0.0.1", "valkey://10.0.0.2", "valkey://10.0.0.3")
 //
-//	err = locker.Do(ctx, "orders/42", func(ctx context.Context, token fence.Token) error {
+//	err = locker.Do(ctx, "orders/42", func(ctx context.Context, token fenlock.Token) error {
 //		// ctx ends when the lock is lost; token goes with each write
 //	})
 //
@@ -26,8 +25,8 @@
 // served, and is notified when it is free for it. Queues decide who tries
 // next; who holds is decided by the leases alone.
 //
-// ARCHITECTURE.md in the repository has the rules and the argument why they
-// hold; internal/core has the algorithm.
+// ARCHITECTURE.md in the repository says where what is; internal/core has the algorithm, and
+// the argument why its rules hold.
 //
 // # What to hold on to
 //

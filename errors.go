@@ -1,7 +1,6 @@
 package fenlock
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,7 +28,7 @@ var (
 	// ErrMaxHold: the lock was held for its maximum (Config.MaxHold) and is no longer extended.
 	ErrMaxHold = errors.New("fenlock: the lock was held for the maximum time")
 
-	// ErrSlots: those who have a slot go by another number of slots. *SlotsError has both numbers.
+	// ErrSlots: those who have a slot go by another number of slots. The text has both numbers.
 	ErrSlots = errors.New("fenlock: the number of slots is another one")
 
 	// ErrReleased: the lock was released by its holder.
@@ -38,8 +37,8 @@ var (
 	// ErrExported: the lock was exported (Lock.Export), for another process to go on with.
 	ErrExported = errors.New("fenlock: the lock was exported")
 
-	// ErrNested: the caller's own call chain holds the lock (its context is from a Do, or
-	// a Locker.Lock, of that name), and would wait for itself. The error matches ErrHeld too.
+	// ErrNested: the caller's own call chain holds the lock, and would wait for itself: its context is from a
+	// Do, a Locker.Lock, or Context of a lock, of that name and on the same nodes. The error matches ErrHeld too.
 	ErrNested = errors.New("fenlock: held by the caller itself")
 
 	// ErrClosed: the Locker was closed.
@@ -87,23 +86,6 @@ func (e *HeldError) Error() string {
 
 // Is makes errors.Is(err, ErrHeld) true.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
-
-// SlotsError is the error for a number of slots that those who have one do not go by. It matches ErrSlots, and
-// not ErrHeld: somebody's configuration has to change.
-type SlotsError struct {
-	Name   string
-	Slots  int    // as the caller has it
-	Others int    // as those have it who have a slot
-	HeldBy string // the label of one of them
-}
-
-// Error has both numbers.
-func (e *SlotsError) Error() string {
-	return fmt.Sprintf("fenlock: %q has %d slots for the caller and %d for %s: all have to go by one number", e.Name, e.Slots, e.Others, cmp.Or(e.HeldBy, "somebody else"))
-}
-
-// Is makes errors.Is(err, ErrSlots) true.
-func (e *SlotsError) Is(target error) bool { return target == ErrSlots }
 
 // QuorumError is the error for an operation that too few nodes answered, or
 // answered too late. It matches ErrNoQuorum, and whatever its nodes' errors match.

@@ -118,8 +118,7 @@ func (w *watched) waits() {
 	}
 	w.waited = true
 	if tell := w.events.observer.Wait; tell != nil {
-		e := WaitEvent{Name: w.name}
-		w.events.tell(func() { tell(w.ctx, e) })
+		w.events.tell(func() { tell(w.ctx, w.name) })
 	}
 }
 

@@ -57,7 +57,7 @@ func (o *eavesdropper) observer() fenlock.Observer {
 			o.token = max(o.token, e.Token)
 			o.heard(ctx, "acquire %s: %s, token %v, waited %v, %v", e.Name, reason(e.Err), e.Token > 0, e.Waited, e.Took)
 		},
-		Wait: func(ctx context.Context, e fenlock.WaitEvent) { o.heard(ctx, "wait %s", e.Name) },
+		Wait: func(ctx context.Context, name string) { o.heard(ctx, "wait %s", name) },
 		Extend: func(ctx context.Context, e fenlock.ExtendEvent) {
 			o.heard(ctx, "extend %s: %s, %v left, token %v", e.Name, reason(e.Err), e.Left, e.Token == o.token)
 		},
@@ -167,7 +167,7 @@ func TestWaitsAreToldOnce(t *testing.T) {
 		waiting, begun, panics := 0, 0, true
 		l := c.lockerOn((*faulty).queuer, func(c *fenlock.Config) {
 			c.Observer = fenlock.Observer{
-				Wait: func(context.Context, fenlock.WaitEvent) {
+				Wait: func(context.Context, string) {
 					mu.Lock()
 					defer mu.Unlock()
 					waiting++
@@ -346,7 +346,7 @@ func TestEventsOfManyCallers(t *testing.T) {
 func TestWaitIsNotToldAfterItsEnd(t *testing.T) {
 	var heard []string
 	fenlock.LateReason(&fenlock.Observer{
-		Wait:    func(context.Context, fenlock.WaitEvent) { heard = append(heard, "wait") },
+		Wait:    func(context.Context, string) { heard = append(heard, "wait") },
 		Acquire: func(_ context.Context, e fenlock.AcquireEvent) { heard = append(heard, fmt.Sprint(e.Waited)) },
 	})
 	if fmt.Sprint(heard) != "[false]" {

@@ -2,10 +2,21 @@ package fenlock
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/internal/shell"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Export ends the lock here, without a release, and returns a text with which another process
@@ -18,9 +29,9 @@ import (
 // a file or a variable, rather than as an argument that all users of a machine can see. Each text
 // is for one process, and once: two that adopt it at the same time would both hold the lock, and to
 // the nodes they are one, so that a third can have it while one of them still believes to, when the other one
-// releases it. Do not adopt again what was adopted and released, as after a restart: that is refused,
-// unless a node was missed by the export and another one by the release. Once the lock was lost, or not
-// adopted in time, the text is of no use.
+// releases it. Once the lock was released, and Release has returned nil, the text is of no use: to adopt the lock
+// by it again, as after a restart, is refused. The exception is a minimum hold that is not over, for which the leases
+// stay (WithMinHold). Nor is it of use once the lock was lost, or was not adopted in time.
 //
 // Nil means that the lock is over here: Context has ended, with a cause that matches ErrExported, and
 // nothing is sent for it any more. Otherwise it is what it was. The errors are those of Extend, and
@@ -92,20 +103,6 @@ func (l *Locker) Adopt(ctx context.Context, text string) (*Lock, error) {
 	return k, nil
 }
 
-// Adopt is Locker.Adopt on the group of the lock's name. A name that moves cannot be adopted: the error
-// matches ErrInvalid.
-func (g *Groups) Adopt(ctx context.Context, text string) (*Lock, error) {
-	e, err := parseExport(text)
-	if err != nil {
-		return nil, err
-	}
-	group, old := g.Of(e.name)
-	if old.ID != "" {
-		return nil, invalidf("%q goes from the group %q to %q, and cannot be adopted meanwhile", e.name, old.ID, group.ID)
-	}
-	return group.Locker.Adopt(ctx, text)
-}
-
 // gaveUpAdopting is the error of a caller who gave up.
 func gaveUpAdopting(ctx context.Context, name string) error {
 	why := ctx.Err()
@@ -132,4 +129,105 @@ func (c *Config) mayAdopt(e *exported) error {
 		return c.checkShared()
 	}
 	return nil
+}
+
+// MaxExportLength bounds the text of Lock.Export, in bytes.
+const MaxExportLength = 1536
+
+// exported is what the text of Lock.Export says.
+type exported struct {
+	shell.Exported
+	name  string
+	group string // what the nodes are called, hashed
+}
+
+// The text is a version, and fields that are separated by line feeds, which no name and no label
+// has, in base64. The last field is a hash of all before it: for texts that were damaged or
+// cut off on their way, not for forgers. Who can make a text knows the holder, and needs none.
+const (
+	exportPrefix  = "fenlock-export-"
+	exportVersion = "1"
+)
+
+var exportEncoding = base64.RawURLEncoding.Strict()
+
+func encodeExport(e exported) string {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	fields := strings.Join([]string{
+		e.name, string(e.Holder), number(int64(e.Token)), number(int64(e.Mark)),
+		number(int64(e.TTL)), number(int64(max(e.MaxHold, 0))), number(int64(e.AtLeast)), strconv.FormatBool(e.Shared), e.group,
+	}, "\n") + "\n"
+	return exportPrefix + exportVersion + "." + exportEncoding.EncodeToString([]byte(fields+shortHash(fields)))
+}
+
+// parseExport checks all that can be checked without a Locker. Its errors match ErrInvalid, and tell nothing of
+// the text.
+func parseExport(text string) (e exported, err error) {
+	text = strings.TrimSpace(text)
+	if len(text) > MaxExportLength {
+		return e, invalidf("this is no exported lock: it has %d bytes, at most %d are possible", len(text), MaxExportLength)
+	}
+	version, body, ok := strings.Cut(strings.TrimPrefix(text, exportPrefix), ".")
+	switch {
+	case !strings.HasPrefix(text, exportPrefix):
+		return e, invalidf("this is no exported lock: Lock.Export makes such texts")
+	case ok && version != exportVersion:
+		return e, invalidf("the lock was exported by another version of fenlock: this one adopts version %s of the text", exportVersion)
+	}
+	damaged := invalidf("the exported lock is damaged: a part of the text is missing, or was changed")
+	raw, err := exportEncoding.DecodeString(body)
+	fields := strings.Split(string(raw), "\n")
+	if !ok || err != nil || len(fields) != 10 {
+		return e, damaged
+	}
+	hash := fields[9]
+	if strings.TrimSuffix(string(raw), hash) == string(raw) || shortHash(strings.TrimSuffix(string(raw), hash)) != hash {
+		return e, damaged
+	}
+	number := func(field string, least, most int64) (n int64) {
+		n, failed := strconv.ParseInt(field, 10, 64)
+		if failed != nil || n < least || n > most {
+			err = damaged
+		}
+		return n
+	}
+	e.name, e.Holder, e.group = fields[0], node.Holder(fields[1]), fields[8]
+	e.Token = fence.Token(number(fields[2], 1, int64(fence.MaxToken)))
+	e.Mark = fence.Token(number(fields[3], int64(e.Token), int64(fence.MaxToken)-1)) // it was raised past that
+	e.TTL = time.Duration(number(fields[4], 1, math.MaxInt64))
+	e.MaxHold = time.Duration(number(fields[5], 0, math.MaxInt64))
+	e.AtLeast = time.Duration(number(fields[6], 0, math.MaxInt64))
+	e.Label, e.Slots, e.Shared = e.Holder.Label(), e.Holder.Slots(), fields[7] == strconv.FormatBool(true)
+	switch {
+	case err != nil, CheckName(e.name) != nil, !madeHere(e.Holder), encodeExport(e) != text: // each lock has one text
+		return exported{}, damaged
+	}
+	return e, nil
+}
+
+// madeHere reports whether node.NewHolder, or node.Given, makes such holders, and a Locker such labels.
+func madeHere(h node.Holder) bool {
+	if len(h) <= node.IDLength || strings.Trim(string(h[:node.IDLength]), "0123456789abcdef") != "" {
+		return false
+	}
+	return (h[node.IDLength] == '@' || h[node.IDLength] == '#') && h.Label() != "" && checkText("", h.Label(), MaxLabelLength) == nil
+}
+
+// groupHash tells groups of nodes apart, whatever their order is.
+func (c *Config) groupHash() string {
+	var names []string
+	for _, n := range c.Nodes {
+		name := n.String()
+		if named, ok := n.Engine().(interface{ Member() string }); ok {
+			name = named.Member()
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return shortHash(strings.Join(names, "\n"))
+}
+
+func shortHash(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:8])
 }

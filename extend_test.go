@@ -2,6 +2,7 @@ package fenlock_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -341,7 +342,7 @@ func TestRejoiningNodesAreNamedWithTheirReason(t *testing.T) {
 		err := lock.Extend(t.Context())
 		wantErr(t, err, fenlock.ErrNoQuorum)
 		wantFailed(t, err, 2, 3)
-		if !strings.Contains(err.Error(), "waits for Admit") {
+		if out := new(node.AbsenceError); !errors.As(err, &out) || out.Absence.Cause != node.NotJoined {
 			t.Errorf("the error does not say why the nodes are out: %v", err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
@@ -23,7 +24,7 @@ func TestForceRelease(t *testing.T) {
 		other := c.locker()
 		b, err := a.ForceRelease(t.Context(), name)
 		wantErr(t, err)
-		if b.Lock.State != fenlock.Held || b.Lock.Label != "stuck" || b.Lock.Token != lock.Token() || b.Token <= lock.Token() {
+		if b.Lock.State != admin.Held || b.Lock.Label != "stuck" || b.Lock.Token != lock.Token() || b.Token <= lock.Token() {
 			t.Errorf("%+v; the token was %d", b, lock.Token())
 		}
 		for _, f := range c.nodes {
@@ -43,7 +44,7 @@ func TestForceRelease(t *testing.T) {
 		synctest.Wait()
 		before := c.lease(0, name).Register
 		b, err = a.ForceRelease(t.Context(), name)
-		if wantErr(t, err); b.Token != 0 || b.Lock.State != fenlock.Free || c.lease(0, name).Register != before {
+		if wantErr(t, err); b.Token != 0 || b.Lock.State != admin.Free || c.lease(0, name).Register != before {
 			t.Errorf("nothing to break, and %+v", b)
 		}
 	})
@@ -150,16 +151,16 @@ func TestForceReleaseBelievesNoHugeNumbers(t *testing.T) {
 // A node that cannot show its leases has no part in it, and says so.
 func TestAdminNeedsNodesThatShow(t *testing.T) {
 	bubble(t, 1, func(t *testing.T, c *cluster) {
-		a, err := fenlock.NewAdmin([]node.Node{c.nodes[0].node()})
+		a, err := admin.New([]node.Node{c.nodes[0].node()})
 		wantErr(t, err)
 		_, err = a.Inspect(t.Context(), name)
 		wantErr(t, err, fenlock.ErrNoQuorum, errors.ErrUnsupported)
 		_, err = a.List(t.Context(), "", "", 0)
 		wantErr(t, err, fenlock.ErrNoQuorum, errors.ErrUnsupported)
-		_, err = fenlock.NewAdmin(nil)
+		_, err = admin.New(nil)
 		wantErr(t, err, fenlock.ErrInvalid)
 		l := c.locker()
-		_, err = l.Admin().Inspect(t.Context(), name)
+		_, err = admin.Of(l).Inspect(t.Context(), name)
 		wantErr(t, err, fenlock.ErrNoQuorum)
 	})
 }
@@ -202,7 +203,7 @@ func TestForceReleaseInAnotherGroup(t *testing.T) {
 		for i, m := range of.members {
 			nodes = append(nodes, recorded{shown{c.nodes[i]}, m})
 		}
-		a, err := fenlock.NewAdmin(nodes)
+		a, err := admin.New(nodes)
 		wantErr(t, err)
 		b, err := a.ForceRelease(t.Context(), name)
 		want := 0
@@ -230,7 +231,7 @@ func TestForceReleaseBesideForgetfulNodes(t *testing.T) {
 		{memnode.New("a"), memnode.New("b"), forgetful{memnode.New("c")}},
 	} {
 		_, forgotten := nodes[2].(forgetful)
-		a, err := fenlock.NewAdmin(nodes)
+		a, err := admin.New(nodes)
 		wantErr(t, err)
 		b, err := a.ForceRelease(t.Context(), name)
 		wantErr(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 )
 
 // The change of docs/groups.md: a name goes from group a to group b. Processes of three kinds
@@ -31,10 +32,10 @@ type tenure struct {
 }
 
 // taker takes the lock of a name, as a process of one kind does, or does not get it before ctx is done.
-type taker func(ctx context.Context, g *fenlock.Groups, name string) (*tenure, error)
+type taker func(ctx context.Context, g *groups.Groups, name string) (*tenure, error)
 
 // honest is what processes do.
-func honest(ctx context.Context, g *fenlock.Groups, name string) (*tenure, error) {
+func honest(ctx context.Context, g *groups.Groups, name string) (*tenure, error) {
 	k, err := g.Acquire(ctx, name)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,7 @@ func honest(ctx context.Context, g *fenlock.Groups, name string) (*tenure, error
 }
 
 // withOthers is what processes do that share the name.
-func withOthers(ctx context.Context, g *fenlock.Groups, name string) (*tenure, error) {
+func withOthers(ctx context.Context, g *groups.Groups, name string) (*tenure, error) {
 	k, err := g.Acquire(ctx, name, fenlock.WithShared())
 	if err != nil {
 		return nil, err
@@ -115,11 +116,11 @@ type kind struct {
 var ahead = []fence.Token{0, future, future + 100, future + 200, 1 << 52}
 
 func (p *play) process(k kind, r *rand.Rand) {
-	start := func() *fenlock.Groups {
+	start := func() *groups.Groups {
 		g := p.several.process(p.t, k.lists[0], k.lists[1])
 		for _, id := range []string{"a", "b"} { // its clock: any it meets is as good
 			if group, old := g.Of(p.name); r.IntN(2) == 0 {
-				for _, of := range []fenlock.Group{group, old} {
+				for _, of := range []groups.Group{group, old} {
 					if of.ID == id {
 						fenlock.SetSeen(of.Locker, ahead[r.IntN(len(ahead))])
 					}
@@ -233,13 +234,13 @@ func TestGroupsChangeWithSharers(t *testing.T) {
 // What looks as good as the procedure, and is not.
 func TestGroupsChangeOtherwise(t *testing.T) {
 	// lockers are those of a process in the middle.
-	lockers := func(g *fenlock.Groups, name string) (old, now *fenlock.Locker) {
+	lockers := func(g *groups.Groups, name string) (old, now *fenlock.Locker) {
 		group, was := g.Of(name)
 		return was.Locker, group.Locker
 	}
 	// two takes both locks, and has something done with them.
 	two := func(observe bool, with func(ctx context.Context, old, now *fenlock.Lock) (fence.Token, error)) taker {
-		return func(ctx context.Context, g *fenlock.Groups, name string) (*tenure, error) {
+		return func(ctx context.Context, g *groups.Groups, name string) (*tenure, error) {
 			first, second := lockers(g, name)
 			old, err := first.Acquire(ctx, name)
 			if err != nil {
@@ -268,7 +269,7 @@ func TestGroupsChangeOtherwise(t *testing.T) {
 		}
 	}
 	only := func(which int) taker {
-		return func(ctx context.Context, g *fenlock.Groups, name string) (*tenure, error) {
+		return func(ctx context.Context, g *groups.Groups, name string) (*tenure, error) {
 			old, now := lockers(g, name)
 			k, err := []*fenlock.Locker{old, now}[which].Acquire(ctx, name)
 			if err != nil {
@@ -320,7 +321,7 @@ func TestGroupsChangeOtherwise(t *testing.T) {
 // step, they do not. A group comes, and one goes.
 func TestRaiseTokensIsForNamesThatNobodyLocks(t *testing.T) {
 	const was, is = "a c", "a d"
-	token := func(t *testing.T, g *fenlock.Groups, name string) fence.Token {
+	token := func(t *testing.T, g *groups.Groups, name string) fence.Token {
 		t.Helper()
 		k, err := g.Acquire(t.Context(), name)
 		wantErr(t, err)

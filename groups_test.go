@@ -11,6 +11,8 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
+	"github.com/fenlock/fenlock/leader"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -50,17 +52,17 @@ func (lasting) Close() error { return nil }
 func (f *faulty) lasting() node.Node { return lasting{queuerNode{f}} }
 
 // list returns groups, as another process has them.
-func (s several) list(ids string, change ...func(*fenlock.Config)) (list []fenlock.Group) {
+func (s several) list(ids string, change ...func(*fenlock.Config)) (list []groups.Group) {
 	for _, id := range strings.Fields(ids) {
-		list = append(list, fenlock.Group{ID: id, Locker: s[id].lockerOn((*faulty).lasting, change...)})
+		list = append(list, groups.Group{ID: id, Locker: s[id].lockerOn((*faulty).lasting, change...)})
 	}
 	return list
 }
 
 // process returns a process's Groups. With old ids it is in a change.
-func (s several) process(t *testing.T, ids, old string, change ...func(*fenlock.Config)) *fenlock.Groups {
+func (s several) process(t *testing.T, ids, old string, change ...func(*fenlock.Config)) *groups.Groups {
 	t.Helper()
-	c := fenlock.GroupsConfig{Groups: s.list(ids, change...)}
+	c := groups.Config{Groups: s.list(ids, change...)}
 	for _, id := range strings.Fields(old) {
 		found := false
 		for _, g := range c.Groups {
@@ -72,7 +74,7 @@ func (s several) process(t *testing.T, ids, old string, change ...func(*fenlock.
 			c.Old = append(c.Old, s.list(id, change...)...)
 		}
 	}
-	g, err := fenlock.NewGroups(c)
+	g, err := groups.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func (s several) process(t *testing.T, ids, old string, change ...func(*fenlock.
 }
 
 // on returns a name that is on a group of a list.
-func on(t *testing.T, g *fenlock.Groups, id string, not ...string) string {
+func on(t *testing.T, g *groups.Groups, id string, not ...string) string {
 	t.Helper()
 	for i := range 1000 {
 		name := fmt.Sprint("name ", i)
@@ -101,32 +103,32 @@ func TestGroupsOfABadConfig(t *testing.T) {
 		}
 		return newLocker(t, c)
 	}
-	group := func(id string, l *fenlock.Locker) fenlock.Group { return fenlock.Group{ID: id, Locker: l} }
+	group := func(id string, l *fenlock.Locker) groups.Group { return groups.Group{ID: id, Locker: l} }
 	a, b := group("a", locker("1", "2", "3")), group("b", locker("4", "5", "6"))
 	for what, test := range map[string]struct {
-		groups, old []fenlock.Group
+		groups, old []groups.Group
 		want        string
 	}{
-		"no groups":               {nil, []fenlock.Group{a}, "GroupsConfig.Groups is empty"},
-		"no id":                   {[]fenlock.Group{a, group("", b.Locker)}, nil, "the id of GroupsConfig.Groups[1] is empty"},
-		"no Locker":               {[]fenlock.Group{a, group("b", nil)}, nil, `the Locker of GroupsConfig.Groups[1], "b", is nil`},
-		"a long id":               {[]fenlock.Group{group(strings.Repeat("x", 129), a.Locker)}, nil, "has 129 bytes"},
-		"a control character":     {[]fenlock.Group{a}, []fenlock.Group{group("\x00", b.Locker)}, "GroupsConfig.Old[0] has a control character"},
-		"an id twice":             {[]fenlock.Group{a, b, group("a", locker("7"))}, nil, `two groups of GroupsConfig.Groups have the id "a"`},
-		"a group twice":           {[]fenlock.Group{a, b, a}, nil, `two groups of GroupsConfig.Groups have the id "a"`},
-		"an old id twice":         {[]fenlock.Group{a}, []fenlock.Group{b, b}, `two groups of GroupsConfig.Old have the id "b"`},
-		"a Locker with two ids":   {[]fenlock.Group{a, group("c", a.Locker)}, nil, `the groups "a" and "c" both have the node 1`},
-		"a node in two groups":    {[]fenlock.Group{a, group("c", locker("7", "3"))}, nil, `the groups "a" and "c" both have the node 3`},
-		"a node in an old one":    {[]fenlock.Group{a}, []fenlock.Group{group("c", locker("7", "3"))}, `the groups "a" and "c" both have the node 3`},
-		"a group with two Locker": {[]fenlock.Group{a, b}, []fenlock.Group{group("b", locker("4", "5", "6"))}, `the group "b" of GroupsConfig.Old has another Locker`},
+		"no groups":               {nil, []groups.Group{a}, "groups.Config.Groups is empty"},
+		"no id":                   {[]groups.Group{a, group("", b.Locker)}, nil, "the id of groups.Config.Groups[1] is empty"},
+		"no Locker":               {[]groups.Group{a, group("b", nil)}, nil, `the Locker of groups.Config.Groups[1], "b", is nil`},
+		"a long id":               {[]groups.Group{group(strings.Repeat("x", 129), a.Locker)}, nil, "has 129 bytes"},
+		"a control character":     {[]groups.Group{a}, []groups.Group{group("\x00", b.Locker)}, "groups.Config.Old[0] has 1 bytes"},
+		"an id twice":             {[]groups.Group{a, b, group("a", locker("7"))}, nil, `two groups of groups.Config.Groups have the id "a"`},
+		"a group twice":           {[]groups.Group{a, b, a}, nil, `two groups of groups.Config.Groups have the id "a"`},
+		"an old id twice":         {[]groups.Group{a}, []groups.Group{b, b}, `two groups of groups.Config.Old have the id "b"`},
+		"a Locker with two ids":   {[]groups.Group{a, group("c", a.Locker)}, nil, `the groups "a" and "c" both have the node 1`},
+		"a node in two groups":    {[]groups.Group{a, group("c", locker("7", "3"))}, nil, `the groups "a" and "c" both have the node 3`},
+		"a node in an old one":    {[]groups.Group{a}, []groups.Group{group("c", locker("7", "3"))}, `the groups "a" and "c" both have the node 3`},
+		"a group with two Locker": {[]groups.Group{a, b}, []groups.Group{group("b", locker("4", "5", "6"))}, `the group "b" of groups.Config.Old has another Locker`},
 	} {
-		_, err := fenlock.NewGroups(fenlock.GroupsConfig{Groups: test.groups, Old: test.old})
+		_, err := groups.New(groups.Config{Groups: test.groups, Old: test.old})
 		wantErr(t, err, fenlock.ErrInvalid)
 		if !strings.Contains(fmt.Sprint(err), test.want) {
 			t.Errorf("%s: %v, want %q", what, err, test.want)
 		}
 	}
-	if _, err := fenlock.NewGroups(fenlock.GroupsConfig{Groups: []fenlock.Group{a, b}, Old: []fenlock.Group{b, a}}); err != nil {
+	if _, err := groups.New(groups.Config{Groups: []groups.Group{a, b}, Old: []groups.Group{b, a}}); err != nil {
 		t.Error(err) // nothing moves
 	}
 }
@@ -180,7 +182,7 @@ func TestNamesAreLockedOnTheirGroup(t *testing.T) {
 				wantErr(t, err, fenlock.ErrNested)
 				return nil
 			}))
-			wantErr(t, g.Lead(ctx, name, func(context.Context, fence.Token) error {
+			wantErr(t, leader.Lead(ctx, g, name, func(context.Context, fence.Token) error {
 				wantOn("Lead", name)
 				return nil
 			}))
@@ -225,7 +227,7 @@ func TestGroupsRefuseWhatTheyCannotDo(t *testing.T) {
 }
 
 // onThat returns a name that is on a group, and was on another one, "" if it has not moved.
-func onThat(t *testing.T, g *fenlock.Groups, id, was string, not ...string) string {
+func onThat(t *testing.T, g *groups.Groups, id, was string, not ...string) string {
 	t.Helper()
 	for i := range 10000 {
 		name := fmt.Sprint("moved ", i)
@@ -279,4 +281,10 @@ func TestGroupsCloseTheirLockers(t *testing.T) {
 		wantErr(t, g.RaiseTokens(t.Context()), fenlock.ErrClosed)
 		wantErr(t, g.Close())
 	})
+}
+
+// idOf returns the id of the group of a name.
+func idOf(g *groups.Groups, name string) string {
+	group, _ := g.Of(name)
+	return group.ID
 }

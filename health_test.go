@@ -244,8 +244,8 @@ func TestNodeThatIsOut(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var h told
 		l := c.locker(h.listen)
-		detail := func(text string) func(node.Answer) node.Answer {
-			return func(a node.Answer) node.Answer { return node.Answer{Status: node.Rejoining, Detail: text} }
+		out := func(why node.Absence) func(node.Answer) node.Answer {
+			return func(a node.Answer) node.Answer { return node.Answer{Status: node.Rejoining, Absence: why} }
 		}
 		use := func(forge func(node.Answer) node.Answer) {
 			c.nodes[0].mu.Lock()
@@ -254,11 +254,11 @@ func TestNodeThatIsOut(t *testing.T) {
 			wantErr(t, take(t, l, name).Release(t.Context()))
 			time.Sleep(10 * time.Second)
 		}
-		use(detail("it was started a short time ago; voting starts in 28 s"))
-		use(detail("it was started a short time ago; voting starts in 18 s"))
-		h.hears(t, "node a is out: it was started a short time ago; voting starts in 28 s")
-		use(detail("only 1 of the others can be reached"))
-		h.hears(t, "node a is out: only 1 of the others can be reached")
+		use(out(node.Absence{Cause: node.Restarted, Wait: 28 * time.Second}))
+		use(out(node.Absence{Cause: node.Restarted, Wait: 18 * time.Second}))
+		h.hears(t, "node a is out: it was started a short time ago and may have forgotten leases; voting starts in 28 s")
+		use(out(node.Absence{Cause: node.NeedsRegisters, Need: 2, Have: 1}))
+		h.hears(t, "node a is out: its registers must be rebuilt from 2 other nodes, and only 1 of the others that have theirs can be reached")
 		use(nil)
 		h.hears(t, "node a works again")
 	})

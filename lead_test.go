@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/leader"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -27,7 +29,7 @@ func TestLead(t *testing.T) {
 		for range 3 {
 			l := c.queuer()
 			all.Go(func() {
-				err := l.Lead(t.Context(), name, func(ctx context.Context, term fence.Token) error {
+				err := leader.Lead(t.Context(), l, name, func(ctx context.Context, term fence.Token) error {
 					if leading.Add(1) != 1 {
 						t.Error("two lead")
 					}
@@ -56,7 +58,7 @@ func TestLeadAfterALoss(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
 		var terms []fence.Token
-		err := l.Lead(t.Context(), name, func(ctx context.Context, term fence.Token) error {
+		err := leader.Lead(t.Context(), l, name, func(ctx context.Context, term fence.Token) error {
 			terms = append(terms, term)
 			if len(terms) == 3 {
 				return nil
@@ -80,7 +82,7 @@ func TestLeadResigns(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, stop)
-		err := c.locker().Lead(ctx, name, func(ctx context.Context, _ fence.Token) error {
+		err := leader.Lead(ctx, c.locker(), name, func(ctx context.Context, _ fence.Token) error {
 			<-ctx.Done()
 			time.Sleep(time.Hour)
 			c.wantLeases(3)
@@ -89,11 +91,11 @@ func TestLeadResigns(t *testing.T) {
 		c.wantNow(time.Minute + time.Hour)
 		wantErr(t, err, context.Canceled)
 		c.wantLeases(0)
-		wantErr(t, c.locker().Lead(ctx, name, nil), context.Canceled)
+		wantErr(t, leader.Lead(ctx, c.locker(), name, nil), context.Canceled)
 		lock := take(t, c.locker(), name)
-		wantErr(t, c.locker().Lead(t.Context(), name, nil, fenlock.WithWait(time.Second)), context.DeadlineExceeded, fenlock.ErrHeld)
+		wantErr(t, leader.Lead(t.Context(), c.locker(), name, nil, fenlock.WithWait(time.Second)), context.DeadlineExceeded, fenlock.ErrHeld)
 		wantErr(t, lock.Release(t.Context()))
-		wantErr(t, c.locker().Lead(t.Context(), "", nil), fenlock.ErrInvalid)
+		wantErr(t, leader.Lead(t.Context(), c.locker(), "", nil), fenlock.ErrInvalid)
 	})
 }
 
@@ -112,7 +114,7 @@ func TestLeadReportsWhoOverstays(t *testing.T) {
 			})
 			ctx, stop := context.WithCancel(t.Context())
 			c.set(0, 3, extend, down)
-			err := l.Lead(ctx, name, func(ctx context.Context, _ fence.Token) error {
+			err := leader.Lead(ctx, l, name, func(ctx context.Context, _ fence.Token) error {
 				<-ctx.Done()
 				time.Sleep(stays)
 				stop()
@@ -169,10 +171,10 @@ func TestFollow(t *testing.T) {
 		for _, f := range c.nodes {
 			nodes = append(nodes, seeing{f, &looks})
 		}
-		admin, err := fenlock.NewAdmin(nodes)
+		admin, err := admin.New(nodes)
 		wantErr(t, err)
 		type news struct {
-			leader fenlock.Leader
+			leader leader.Leader
 			err    error
 			at     time.Duration
 		}
@@ -181,8 +183,8 @@ func TestFollow(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for leader, err := range admin.Follow(ctx, name) {
-				heard <- news{leader, err, c.now()}
+			for l, err := range leader.Follow(ctx, admin, name) {
+				heard <- news{l, err, c.now()}
 			}
 		}()
 		next := func(since time.Duration) news {
@@ -198,7 +200,7 @@ func TestFollow(t *testing.T) {
 			}
 			panic("unreachable")
 		}
-		if n := next(c.now()); n.leader != (fenlock.Leader{}) || n.err != nil {
+		if n := next(c.now()); n.leader != (leader.Leader{}) || n.err != nil {
 			t.Errorf("before anybody leads: %+v", n)
 		}
 		var last, raised fence.Token
@@ -214,7 +216,7 @@ func TestFollow(t *testing.T) {
 				gone := make(chan error)
 				var term atomic.Uint64
 				go func() {
-					gone <- c.locker().Lead(lead, name, func(ctx context.Context, token fence.Token) error {
+					gone <- leader.Lead(lead, c.locker(), name, func(ctx context.Context, token fence.Token) error {
 						term.Store(uint64(token))
 						<-ctx.Done()
 						return nil
@@ -231,7 +233,7 @@ func TestFollow(t *testing.T) {
 				}
 				resign()
 				wantErr(t, <-gone)
-				if n := next(c.now()); n.leader != (fenlock.Leader{}) || n.err != nil {
+				if n := next(c.now()); n.leader != (leader.Leader{}) || n.err != nil {
 					t.Errorf("after it has resigned: %+v", n)
 				}
 			}
@@ -258,28 +260,28 @@ func TestFollow(t *testing.T) {
 		next(c.now())
 		stop()
 		<-done
-		for _, err := range admin.Follow(t.Context(), "") {
+		for _, err := range leader.Follow(t.Context(), admin, "") {
 			wantErr(t, err, fenlock.ErrInvalid)
 		}
 	})
 }
 
 // follow sends what a follower hears, until stop is called.
-func (c *cluster) follow(looks *atomic.Int64) (heard <-chan fenlock.Leader, stop func()) {
+func (c *cluster) follow(looks *atomic.Int64) (heard <-chan leader.Leader, stop func()) {
 	c.t.Helper()
 	var nodes []fenlock.Node
 	for _, f := range c.nodes {
 		nodes = append(nodes, seeing{f, looks})
 	}
-	admin, err := fenlock.NewAdmin(nodes)
+	admin, err := admin.New(nodes)
 	wantErr(c.t, err)
 	ctx, cancel := context.WithCancel(c.t.Context())
-	to, done := make(chan fenlock.Leader, 100), make(chan struct{})
+	to, done := make(chan leader.Leader, 100), make(chan struct{})
 	go func() {
 		defer close(done)
-		for leader, err := range admin.Follow(ctx, name) {
+		for l, err := range leader.Follow(ctx, admin, name) {
 			wantErr(c.t, err)
-			to <- leader
+			to <- l
 		}
 	}()
 	return to, func() {
@@ -306,8 +308,8 @@ func TestFollowBesideANodeThatHangs(t *testing.T) {
 			time.Sleep(10*time.Second + time.Duration(i)*11*time.Millisecond)
 			wantErr(t, lock.Release(t.Context()))
 			began = c.now()
-			if leader := <-heard; leader != (fenlock.Leader{}) || c.now() > began+time.Second {
-				t.Errorf("%+v leads, as is heard %v after the end of ann", leader, c.now()-began)
+			if l := <-heard; l != (leader.Leader{}) || c.now() > began+time.Second {
+				t.Errorf("%+v leads, as is heard %v after the end of ann", l, c.now()-began)
 			}
 		}
 		if most := int64(3*2*c.now().Seconds()) + 100; looks.Load() > most {
@@ -351,8 +353,8 @@ func TestFollowWithoutATerm(t *testing.T) {
 		synctest.Wait()
 		c.attempt(3, time.Hour)
 		began := c.now()
-		if leader := <-heard; leader != (fenlock.Leader{}) || c.now() > began+time.Second {
-			t.Errorf("%+v leads, as is heard after %v", leader, c.now()-began)
+		if l := <-heard; l != (leader.Leader{}) || c.now() > began+time.Second {
+			t.Errorf("%+v leads, as is heard after %v", l, c.now()-began)
 		}
 		before := looks.Load()
 		time.Sleep(time.Minute)
@@ -403,5 +405,69 @@ func TestFollowAfterAnUnfinishedTerm(t *testing.T) {
 			t.Error("nothing is heard of ann")
 		}
 		wantErr(t, lock.Release(t.Context()))
+	})
+}
+
+// logged returns a Config change, and what was logged.
+func logged() (change func(*fenlock.Config), all func() string) {
+	var log bytes.Buffer
+	var mu sync.Mutex
+	return func(config *fenlock.Config) {
+			config.Logger = slog.New(slog.NewTextHandler(writer(func(p []byte) {
+				mu.Lock()
+				defer mu.Unlock()
+				log.Write(p)
+			}), nil))
+		}, func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return log.String()
+		}
+}
+
+// Work that goes on after ctx has ended leads on. If the lock is lost then, it goes on although another may lead.
+func TestLeadOverstaysALossAfterItsContext(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		change, log := logged()
+		ctx, stop := context.WithCancel(t.Context())
+		err := leader.Lead(ctx, c.locker(change), name, func(ctx context.Context, _ fence.Token) error {
+			stop() // the process is told to end, and work takes its time
+			time.Sleep(time.Second)
+			c.set(0, 3, extend, down)
+			time.Sleep(10 * time.Minute) // the lock is lost meanwhile
+			return errWork
+		})
+		wantErr(t, err, context.Canceled)
+		synctest.Wait()
+		for _, text := range []string{"although it does not lead", "does not go on any more", "what led has ended"} {
+			if !strings.Contains(log(), text) {
+				t.Errorf("%q is not told:\n%s", text, log())
+			}
+		}
+	})
+}
+
+// Lead runs within an outer lock, which is lost. The inner one is not: work leads until it returns.
+func TestLeadWithinALockThatIsLost(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		change, log := logged()
+		l := c.locker(change)
+		err := l.Do(t.Context(), "outer", func(ctx context.Context, _ fence.Token) error {
+			return leader.Lead(ctx, l, name, func(ctx context.Context, _ fence.Token) error {
+				_, err := c.admin().ForceRelease(t.Context(), "outer")
+				wantErr(t, err)
+				<-ctx.Done()
+				time.Sleep(time.Minute)
+				c.wantLeases(3) // it leads still
+				return nil
+			})
+		})
+		if !errors.Is(err, fenlock.ErrLost) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if strings.Contains(log(), "although it does not lead") {
+			t.Errorf("it leads, and is told that it does not:\n%s", log())
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package fenlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,8 +23,9 @@ type Lock struct {
 	caller context.Context // of Acquire
 	base   context.Context // the caller's values, without its end
 
-	// ctx is set before the caller is told, if the lock was acquired.
+	// ctx is set before the caller is told, if the lock was acquired. It is work, which tells of the lock.
 	ctx    context.Context
+	work   lockContext
 	cancel context.CancelCauseFunc
 	// done has room for two: to the caller that the acquisition is over, and, once
 	// it is held, to whoever releases it that the release is.
@@ -66,11 +68,29 @@ func (k *Lock) Token() fence.Token {
 // or out of validity, whichever comes first, and before the lease can have
 // ended on a majority of nodes. context.Cause then matches ErrReleased, ErrLost,
 // ErrMaxHold or ErrExported. It has the values of the context that the lock was acquired
-// with, but not its end.
+// with, but not its end. To acquire the same name with it is ErrNested, while the lock is held.
 //
 // A process that is paused learns of it late, as from every timer. What it
 // writes then is for the token to stop.
 func (k *Lock) Context() context.Context { return k.ctx }
+
+// keepsOut implements holder.
+func (k *Lock) keepsOut(w request, work bool) bool {
+	if k.with != nil && k.with.keepsOut(w, work) {
+		return true
+	}
+	lock, own := k.acquisition.Lock(), k.acquisition.Terms()
+	switch {
+	case k.name != w.name || !k.locker.places.same(w.at) || lock.Remaining() == 0:
+		return false
+	case !w.terms.Shared || !lock.Shared(), (w.terms.Slots > 0) != (own.Slots > 0):
+		return true
+	case own.Slots > 0:
+		return false // another slot, or another number of them, which is an error of its own
+	}
+	// A reader may join its own lock, if no writer waits. Do and Locker.Lock have never allowed it.
+	return work && k.locker.places == w.at
+}
 
 // Remaining returns the validity left: for how long the lock is held even if no
 // further extension succeeds. 0 once it is released or lost. Time during which
@@ -151,7 +171,7 @@ func (x *extension) Extended(f shell.Failure) {
 // them.
 //
 // Nil means that a majority of nodes is free of the lease, and that the lock
-// was held up to this call. ErrLost or ErrMaxHold: it was not held any more;
+// was held up to this call, by its validity. ErrLost or ErrMaxHold: it was not held any more;
 // leases that were left are removed. ErrReleased: it was released before. ErrExported: it is
 // another process's, or nobody's any more; nothing was sent.
 // ErrNoQuorum: too few nodes answered; the leases there end by themselves
@@ -326,7 +346,9 @@ func (o *owner) Waiting(why *shell.Failure) {
 
 // Held implements shell.Owner.
 func (o *owner) Held(token fence.Token, given bool) {
-	o.ctx, o.cancel = context.WithCancelCause(o.base)
+	o.work.held = held{lock: (*Lock)(o), outer: o.base}
+	o.work.Context, o.cancel = context.WithCancelCause(o.base)
+	o.ctx = &o.work
 	o.watched.acquired(token, given, nil)
 }
 
@@ -356,7 +378,7 @@ func (o *owner) Ended(why shell.Failure, left time.Duration) {
 	if why.Reason == core.LetGo || why.Reason == core.Exported {
 		err = nil
 	} else {
-		go k.lost()
+		go k.lost(err)
 	}
 	k.watched.end(err, left)
 }
@@ -365,13 +387,15 @@ func (o *owner) Ended(why shell.Failure, left time.Duration) {
 func (o *owner) Freed(f shell.Failure) {
 	k := (*Lock)(o)
 	k.notAdopted()
-	if o.watched != nil {
-		err := k.errorOf(&f)
-		if cause := context.Cause(k.ctx); !errors.Is(cause, ErrReleased) {
-			err = cause // as Release has it, whatever came of the leases that were left
-		}
-		k.watched.freed(err)
+	err, cause := k.errorOf(&f), context.Cause(k.ctx)
+	switch {
+	case !errors.Is(cause, ErrReleased):
+		err = cause // as Release has it, whatever came of the leases that were left
+	case f.Reason == core.Taken: // it was lost before the release, which found that out
+		go k.lost(err)
+		k.watched.end(err, 0)
 	}
+	k.watched.freed(err)
 	o.Done(f)
 }
 
@@ -382,8 +406,8 @@ func (k *Lock) notAdopted() {
 	}
 }
 
-func (k *Lock) lost() {
-	k.locker.config.Logger.Warn("fenlock: not held any more", "name", k.name, "error", context.Cause(k.ctx))
+func (k *Lock) lost(err error) {
+	k.locker.config.Logger.Warn("fenlock: not held any more", "name", k.name, "error", err)
 }
 
 // errorOf makes the error of a failure, nil of none.
@@ -397,7 +421,8 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 	switch f.Reason {
 	case core.Contended:
 		if f.Slots > 0 {
-			return &SlotsError{Name: k.name, Slots: k.acquisition.Terms().Slots, Others: f.Slots, HeldBy: f.HeldBy}
+			return fmt.Errorf("%w: %q has %d slots for the caller and %d for %s: all have to go by one number",
+				ErrSlots, k.name, k.acquisition.Terms().Slots, f.Slots, cmp.Or(f.HeldBy, "somebody else"))
 		}
 		return &HeldError{Name: k.name, HeldBy: f.HeldBy, RetryAfter: f.RetryAfter, Ahead: f.Ahead}
 	case core.Cancelled:

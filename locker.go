@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type Locker struct {
 	running running // goroutines that wait for nodes
 	events  events
 	adopted sync.Map // the holders of locks that are, or are being, adopted
+	places  *places  // of the nodes
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
@@ -30,7 +32,7 @@ func New(config Config) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Locker{config: config}
+	l := &Locker{config: config, places: placesOf(config.Nodes)}
 	began := time.Now()
 	stopwatch := func() time.Duration { return time.Since(began) }
 	l.events = events{observer: &l.config.Observer, clock: stopwatch, running: &l.running}
@@ -64,6 +66,9 @@ func New(config Config) (*Locker, error) {
 	return l, nil
 }
 
+// Nodes returns the nodes of the group, in the order of Config.Nodes. They are the Locker's, which closes them.
+func (l *Locker) Nodes() []Node { return slices.Clone(l.config.Nodes) }
+
 // TryAcquire takes the lock if it is free, in one attempt: a round trip to all
 // nodes at once, sometimes two. It never waits for another holder. Where several
 // came at the same moment, so that each has some nodes and nobody a majority, it makes
@@ -72,7 +77,8 @@ func New(config Config) (*Locker, error) {
 //
 // The error matches ErrHeld, ErrNoQuorum, ErrInvalid, ErrClosed or ctx's own;
 // in every case nothing is held, and what some nodes may have granted is being
-// released. It also matches ErrNested if ctx is from a Do, or a Lock, that holds the lock.
+// released. It also matches ErrNested if ctx is from a Do, or a Lock, that holds the lock, through this
+// Locker or another one of the same nodes.
 func (l *Locker) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, name, opts, l.client.TryAcquire)
 }
@@ -117,13 +123,13 @@ func (l *Locker) acquire(ctx context.Context, name string, opts []Option, begin 
 	if err != nil {
 		return nil, err
 	}
-	inTime, cancel := o.within(ctx)
+	inTime, cancel := within(ctx, &o)
 	defer cancel()
-	k, err := l.acquireUntil(inTime, ctx, name, o.terms, begin)
+	k, err := l.acquireUntil(inTime, ctx, name, o.Terms, begin)
 	if err != nil {
 		return nil, err
 	}
-	if err := lengthen(inTime, o.terms, k); err != nil {
+	if err := lengthen(inTime, o.Terms, k); err != nil {
 		return nil, err
 	}
 	return k, nil
@@ -134,7 +140,7 @@ func (l *Locker) acquireUntil(ctx, values context.Context, name string, terms sh
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	if err := checkNested(ctx, l, name); err != nil {
+	if err := checkNested(ctx, l.places, name, terms); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -259,4 +265,17 @@ func (l *Locker) Close() error {
 		errs = append(errs, n.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Check returns what Acquire would refuse a name and options for, before anything is sent: nil, or an
+// error that matches ErrInvalid. It is for who is given them long before it takes a lock, where nobody
+// would hear of the error. A nil Locker is refused as well.
+func (l *Locker) Check(name string, opts ...Option) error {
+	if l == nil {
+		return invalidf("the Locker is nil")
+	}
+	if _, err := l.config.optionsOf(opts); err != nil {
+		return err
+	}
+	return CheckName(name)
 }

@@ -20,7 +20,11 @@ type Locks struct {
 // newLocks ends the context of all with the first that ends.
 func newLocks(values context.Context, locks []*Lock) *Locks {
 	s := &Locks{locks: locks}
-	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(values))
+	ctx := context.WithoutCancel(values)
+	for _, k := range locks {
+		ctx = holding(ctx, k, false)
+	}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	for _, k := range locks {
 		context.AfterFunc(k.Context(), func() { s.cancel(context.Cause(k.Context())) })
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -39,7 +40,7 @@ func TestNodesThatHang(t *testing.T) {
 		defer close(late)
 		for thorough, patience := range map[bool]time.Duration{false: 5 * time.Second, true: 20 * time.Second} {
 			var asked node.Look
-			a, err := fenlock.NewAdmin([]fenlock.Node{
+			a, err := admin.New([]fenlock.Node{
 				&looked{memnode.New("heeds"), func(ctx context.Context, _ node.Look) (node.Examination, error) {
 					<-ctx.Done()
 					return node.Examination{Role: "partly known"}, fmt.Errorf("heeds: %w", ctx.Err())
@@ -85,7 +86,7 @@ func TestNodesGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan struct{})
 		defer close(late)
-		a, err := fenlock.NewAdmin([]fenlock.Node{&looked{memnode.New("hangs"), func(context.Context, node.Look) (node.Examination, error) {
+		a, err := admin.New([]fenlock.Node{&looked{memnode.New("hangs"), func(context.Context, node.Look) (node.Examination, error) {
 			<-late
 			return node.Examination{}, nil
 		}}})
@@ -110,7 +111,7 @@ func TestNodesAdmitNobody(t *testing.T) {
 			nodes, others = append(nodes, n), append(others, n.Share())
 		}
 		l := newLocker(t, fenlock.Config{Nodes: nodes})
-		a, err := fenlock.NewAdmin(others)
+		a, err := admin.New(others)
 		wantErr(t, err)
 		lock := func() {
 			wantErr(t, take(t, l, name).Release(t.Context()))

@@ -8,26 +8,18 @@ import (
 )
 
 // Option is how one acquisition differs from what the Locker's Config says.
-type Option func(*options)
-
-// options are those of one acquisition.
-type options struct {
-	terms  shell.Terms
-	wait   time.Duration
-	waits  bool // no longer than wait
-	failed error
-}
+type Option func(*shell.Options)
 
 // WithTTL has the lock's leases last for d instead of Config.TTL. It is within the same
 // bounds, and at least four times Config.NodeTimeout.
-func WithTTL(d time.Duration) Option { return func(o *options) { o.terms.TTL = d } }
+func WithTTL(d time.Duration) Option { return func(o *shell.Options) { o.Terms.TTL = d } }
 
 // WithMaxHold ends the tenure after d instead of Config.MaxHold; negative means unbounded.
 // It is not shorter than the TTL.
 func WithMaxHold(d time.Duration) Option {
-	return func(o *options) {
-		if o.terms.MaxHold = max(d, -1); d == 0 {
-			o.failed = invalidf("WithMaxHold(0) would end the lock at once; negative means unbounded")
+	return func(o *shell.Options) {
+		if o.Terms.MaxHold = max(d, -1); d == 0 {
+			o.Failed = invalidf("WithMaxHold(0) would end the lock at once; negative means unbounded")
 		}
 	}
 }
@@ -44,18 +36,18 @@ func WithMaxHold(d time.Duration) Option {
 // to make the leases so long, Acquire fails with ErrNoQuorum at once. For Lead it is of little use:
 // who loses the lead waits for its own leases, like everybody.
 func WithMinHold(d time.Duration) Option {
-	return func(o *options) {
-		if o.terms.AtLeast = d; d <= 0 {
-			o.failed = invalidf("WithMinHold(%v): it must be longer than that", d)
+	return func(o *shell.Options) {
+		if o.Terms.AtLeast = d; d <= 0 {
+			o.Failed = invalidf("WithMinHold(%v): it must be longer than that", d)
 		}
 	}
 }
 
 // WithLabel tells people who holds, or waits for, the lock, instead of Config.Label.
 func WithLabel(label string) Option {
-	return func(o *options) {
-		if o.terms.Label = label; label == "" {
-			o.failed = invalidf("the label of WithLabel is empty")
+	return func(o *shell.Options) {
+		if o.Terms.Label = label; label == "" {
+			o.Failed = invalidf("the label of WithLabel is empty")
 		}
 	}
 }
@@ -70,63 +62,63 @@ func WithLabel(label string) Option {
 // largest that has written: fence.Guard.Read. The guards in databases keep one number, for writes only.
 //
 // Each node has to be a node.Sharer; with others, the error matches ErrInvalid.
-func WithShared() Option { return func(o *options) { o.terms.Shared = true } }
+func WithShared() Option { return func(o *shell.Options) { o.Terms.Shared = true } }
 
 // WithWait bounds for how long Acquire waits, beside its context: the error then matches
 // context.DeadlineExceeded and, as always, the reason why the last attempt failed. An attempt
 // that is under way when d is over is given up, so that of TryAcquire is bounded as well.
 func WithWait(d time.Duration) Option {
-	return func(o *options) {
-		if o.wait, o.waits = d, true; d <= 0 {
-			o.failed = invalidf("WithWait(%v): TryAcquire is for who does not want to wait", d)
+	return func(o *shell.Options) {
+		if o.Wait, o.Waits = d, true; d <= 0 {
+			o.Failed = invalidf("WithWait(%v): TryAcquire is for who does not want to wait", d)
 		}
 	}
 }
 
 // within returns the context that an acquisition has to be over by.
-func (o *options) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if !o.waits {
+func within(ctx context.Context, o *shell.Options) (context.Context, context.CancelFunc) {
+	if !o.Waits {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(ctx, o.wait)
+	return context.WithTimeout(ctx, o.Wait)
 }
 
 // optionsOf returns what an acquisition is made with, or an error that matches ErrInvalid.
-func (c *Config) optionsOf(given []Option) (options, error) {
+func (c *Config) optionsOf(given []Option) (shell.Options, error) {
 	terms := shell.Terms{TTL: c.TTL, MaxHold: c.MaxHold, Label: c.Label}
 	if len(given) == 0 {
-		return options{terms: terms}, nil // New has checked it, and nothing escapes to the heap
+		return shell.Options{Terms: terms}, nil // New has checked it, and nothing escapes to the heap
 	}
-	return c.choose(options{terms: terms}, given)
+	return c.choose(shell.Options{Terms: terms}, given)
 }
 
-func (c *Config) choose(o options, given []Option) (options, error) {
+func (c *Config) choose(o shell.Options, given []Option) (shell.Options, error) {
 	for _, option := range given {
 		if option == nil {
 			return o, invalidf("an option is nil")
 		}
 		option(&o)
 	}
-	if o.failed != nil {
-		return o, o.failed
+	if o.Failed != nil {
+		return o, o.Failed
 	}
-	if err := checkTTL("the TTL", o.terms.TTL, c.MaxTTL); err != nil {
+	if err := checkTTL("the TTL", o.Terms.TTL, c.MaxTTL); err != nil {
 		return o, err
 	}
-	if o.terms.Shared {
+	if o.Terms.Shared {
 		if err := c.checkShared(); err != nil {
 			return o, err
 		}
 	}
 	switch {
-	case o.terms.TTL < 4*c.NodeTimeout:
-		return o, invalidf("the TTL is %v, at least four times Config.NodeTimeout, %v, is needed: a hung node could use up the lease", o.terms.TTL, c.NodeTimeout)
-	case o.terms.AtLeast > c.MaxTTL:
-		return o, invalidf("the minimum hold is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", o.terms.AtLeast, c.MaxTTL)
-	case o.terms.MaxHold > 0 && o.terms.AtLeast > o.terms.MaxHold:
-		return o, invalidf("the minimum hold is %v, longer than the maximum hold, %v", o.terms.AtLeast, o.terms.MaxHold)
-	case o.terms.MaxHold > 0 && o.terms.MaxHold < o.terms.TTL:
-		return o, invalidf("the maximum hold is %v, shorter than the TTL, %v", o.terms.MaxHold, o.terms.TTL)
+	case o.Terms.TTL < 4*c.NodeTimeout:
+		return o, invalidf("the TTL is %v, at least four times Config.NodeTimeout, %v, is needed: a hung node could use up the lease", o.Terms.TTL, c.NodeTimeout)
+	case o.Terms.AtLeast > c.MaxTTL:
+		return o, invalidf("the minimum hold is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", o.Terms.AtLeast, c.MaxTTL)
+	case o.Terms.MaxHold > 0 && o.Terms.AtLeast > o.Terms.MaxHold:
+		return o, invalidf("the minimum hold is %v, longer than the maximum hold, %v", o.Terms.AtLeast, o.Terms.MaxHold)
+	case o.Terms.MaxHold > 0 && o.Terms.MaxHold < o.Terms.TTL:
+		return o, invalidf("the maximum hold is %v, shorter than the TTL, %v", o.Terms.MaxHold, o.Terms.TTL)
 	}
-	return o, checkText("the label", o.terms.Label, MaxLabelLength)
+	return o, checkText("the label", o.Terms.Label, MaxLabelLength)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/node"
 )
 
 // Each acquisition of one Locker has its own terms, and keeps them.
@@ -252,6 +253,72 @@ func TestMinHoldFails(t *testing.T) {
 		if c.leases(one.Name()) != 3 {
 			t.Errorf("%s is not kept", one.Name())
 		}
+	})
+}
+
+// After a forced release, a release keeps nothing: the extend that is to keep the leases makes new ones.
+func TestMinHoldAfterForceRelease(t *testing.T) {
+	bubbles(t, 3, map[string]func(*cluster){
+		"nothing else":      func(*cluster) {},
+		"one was not asked": func(c *cluster) { c.set(2, 3, "look", down); c.set(2, 3, "force release", down) },
+		"one is down":       func(c *cluster) { c.set(2, 3, allOps, down) },
+	}, func(t *testing.T, c *cluster, prepare func(*cluster)) {
+		a := c.admin()
+		var told []string
+		lock, err := c.locker(func(config *fenlock.Config) {
+			config.Observer.Lost = func(_ context.Context, e fenlock.LostEvent) {
+				told = append(told, "lost")
+				wantErr(t, e.Err, fenlock.ErrLost)
+			}
+			config.Observer.Release = func(_ context.Context, e fenlock.ReleaseEvent) {
+				told = append(told, "released")
+				if !e.Lost() || e.Left != 0 {
+					t.Errorf("%+v", e)
+				}
+			}
+		}).Acquire(t.Context(), name, fenlock.WithMinHold(5*time.Second))
+		wantErr(t, err)
+		synctest.Wait()
+		prepare(c)
+		if _, err := a.ForceRelease(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		wantErr(t, lock.Release(t.Context()), fenlock.ErrLost)
+		synctest.Wait()
+		if strings.Join(told, ", ") != "lost, released" {
+			t.Errorf("the observer was told: %q", told)
+		}
+		for i := range 2 {
+			if l := c.lease(i, name); l.Leased {
+				t.Errorf("node %d has a lease: %+v", i, l)
+			}
+		}
+		next := take(t, c.locker(), name)
+		wantErr(t, lock.Release(t.Context()), fenlock.ErrReleased)
+		wantErr(t, next.Extend(t.Context()))
+		wantErr(t, next.Release(t.Context()))
+	})
+	// The next one has it already.
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock, err := c.queuer().Acquire(t.Context(), name, fenlock.WithMinHold(5*time.Second))
+		wantErr(t, err)
+		_, err = c.admin().ForceRelease(t.Context(), name)
+		wantErr(t, err)
+		next := take(t, c.queuer(), name)
+		wantErr(t, lock.Release(t.Context()), fenlock.ErrLost)
+		wantErr(t, next.Extend(t.Context()))
+		wantErr(t, next.Release(t.Context()))
+	})
+	// One node has a new lease, of which nothing is left either; the others keep theirs.
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock, err := c.locker().Acquire(t.Context(), name, fenlock.WithMinHold(5*time.Second))
+		wantErr(t, err)
+		synctest.Wait()
+		_, err = c.nodes[2].view.Do(t.Context(), node.Request{Op: node.ForceRelease, Name: name})
+		wantErr(t, err)
+		wantErr(t, lock.Release(t.Context()))
+		synctest.Wait()
+		c.wantLeases(2)
 	})
 }
 

@@ -21,7 +21,7 @@ import (
 //
 //   - Who finishes on one of the groups before has a smaller token than the pair's lock there, so than T.
 //   - Who comes after it on the one that T is of has a larger one.
-//   - Who comes after it on the other has a larger one than the mark, so than T (ARCHITECTURE.md, "An extension").
+//   - Who comes after it on the other has a larger one than the mark, so than T (internal/core/README.md, "An extension").
 //
 // It makes no difference whether those are pairs themselves: they have at least the token of their lock there.
 //
@@ -31,7 +31,7 @@ import (
 type pair struct {
 	old, new           *Locker
 	oldTerms, newTerms shell.Terms
-	wait               options // of the whole
+	wait               shell.Options // of the whole
 }
 
 func newPair(from, to *Locker, opts []Option) (*pair, error) {
@@ -44,13 +44,13 @@ func newPair(from, to *Locker, opts []Option) (*pair, error) {
 		return nil, err
 	}
 	// The tenure begins with the second lock, for which the first one may have to wait for long.
-	old.terms.MaxHold = -1
-	return &pair{old: from, new: to, oldTerms: old.terms, newTerms: o.terms, wait: o}, nil
+	old.Terms.MaxHold = -1
+	return &pair{old: from, new: to, oldTerms: old.Terms, newTerms: o.Terms, wait: o}, nil
 }
 
 // one takes the lock of one name.
 func (p *pair) one(ctx context.Context, name string, waits bool) (*Lock, error) {
-	inTime, cancel := p.wait.within(ctx)
+	inTime, cancel := within(ctx, &p.wait)
 	defer cancel()
 	k, err := p.until(inTime, ctx, name, waits)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *pair) one(ctx context.Context, name string, waits bool) (*Lock, error) 
 
 // until is one until a context is done. The lock's own has the values of another.
 func (p *pair) until(ctx, values context.Context, name string, waits bool) (*Lock, error) {
-	if err := checkNested(ctx, p.new, name); err != nil {
+	if err := checkNested(ctx, p.new.places, name, p.newTerms); err != nil {
 		return nil, err
 	}
 	locks, err := p.acquire(ctx, name, takeOne(values, name, waits), waits)
@@ -81,11 +81,11 @@ func (p *pair) all(ctx context.Context, names []string, opts []Option) (*Locks, 
 		return nil, err
 	}
 	for _, name := range names {
-		if err := checkNested(ctx, p.new, name); err != nil {
+		if err := checkNested(ctx, p.new.places, name, p.newTerms); err != nil {
 			return nil, err
 		}
 	}
-	inTime, cancel := o.within(ctx)
+	inTime, cancel := within(ctx, &o)
 	defer cancel()
 	locks, err := p.acquire(inTime, names[0], takeAll(ctx, names), true)
 	if err != nil {

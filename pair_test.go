@@ -8,10 +8,11 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 )
 
 // moving returns a process of each kind, and the clusters' name that moves.
-func moving(t *testing.T, s several, change ...func(*fenlock.Config)) (old, during, after *fenlock.Groups, name string) {
+func moving(t *testing.T, s several, change ...func(*fenlock.Config)) (old, during, after *groups.Groups, name string) {
 	old, during, after = s.process(t, oldOnly[0], "", change...), s.process(t, both[0], both[1], change...), s.process(t, newOnly[0], "", change...)
 	return old, during, after, onThat(t, during, "b", "a")
 }
@@ -32,7 +33,7 @@ func TestLockOnTwoGroups(t *testing.T) {
 		lock, err := during.Acquire(ctx, name)
 		wantErr(t, err)
 		wantLeasesOn(t, s, name, 3, 3)
-		for _, g := range []*fenlock.Groups{old, during, after} {
+		for _, g := range []*groups.Groups{old, during, after} {
 			_, err = g.TryAcquire(ctx, name)
 			wantErr(t, err, fenlock.ErrHeld)
 		}
@@ -215,7 +216,7 @@ func TestMinHoldOnTwoGroups(t *testing.T) {
 		wantErr(t, err)
 		time.Sleep(time.Second)
 		wantErr(t, lock.Release(ctx))
-		for _, g := range []*fenlock.Groups{old, during, after} {
+		for _, g := range []*groups.Groups{old, during, after} {
 			_, err = g.TryAcquire(ctx, name)
 			wantErr(t, err, fenlock.ErrHeld)
 		}
@@ -233,7 +234,7 @@ func TestAcquireAllOnTwoGroups(t *testing.T) {
 		old, during, after, name := moving(t, s)
 		names := []string{name, onThat(t, during, "b", "a", name)}
 		last := map[string]fence.Token{}
-		for i, g := range []*fenlock.Groups{old, during, old, during, after, during, after} {
+		for i, g := range []*groups.Groups{old, during, old, during, after, during, after} {
 			for id, n := range map[string]fence.Token{"a": 1, "b": 2} { // clocks
 				for _, of := range listsOf(g, name) {
 					if of.ID == id {
@@ -251,7 +252,7 @@ func TestAcquireAllOnTwoGroups(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			wantCause(t, locks.Context(), nil)
-			for _, g := range []*fenlock.Groups{during, g} {
+			for _, g := range []*groups.Groups{during, g} {
 				_, err = g.TryAcquire(ctx, names[1])
 				wantErr(t, err, fenlock.ErrHeld)
 			}
@@ -265,10 +266,10 @@ func TestAcquireAllOnTwoGroups(t *testing.T) {
 }
 
 // listsOf returns the groups of a name.
-func listsOf(g *fenlock.Groups, name string) []fenlock.Group {
+func listsOf(g *groups.Groups, name string) []groups.Group {
 	group, old := g.Of(name)
 	if old.ID == "" {
-		return []fenlock.Group{group}
+		return []groups.Group{group}
 	}
-	return []fenlock.Group{group, old}
+	return []groups.Group{group, old}
 }

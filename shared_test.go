@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/leader"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -136,7 +137,7 @@ func TestUpgradeIsAnError(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		wantErr(t, l.Lead(t.Context(), name, func(context.Context, fence.Token) error { return nil }, fenlock.WithShared()), fenlock.ErrInvalid)
+		wantErr(t, leader.Lead(t.Context(), l, name, func(context.Context, fence.Token) error { return nil }, fenlock.WithShared()), fenlock.ErrInvalid)
 	})
 }
 

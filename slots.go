@@ -51,7 +51,7 @@ func (l *Locker) Slots(name string, n int) (*Slots, error) {
 
 // Acquire takes a slot, and waits until one is free: in the lines of all slots, first come first
 // served. The errors are those of Locker.Acquire, about NAME or one of the slots, and ErrSlots. Slots that the
-// caller holds itself, by a Do or a Lock, are not waited for.
+// caller holds itself, as its context tells, are not waited for.
 func (s *Slots) Acquire(ctx context.Context, opts ...Option) (*Slot, error) {
 	return s.acquire(ctx, true, opts)
 }
@@ -66,24 +66,24 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 	switch {
 	case err != nil:
 		return nil, err
-	case o.terms.Shared:
+	case o.Terms.Shared:
 		return nil, invalidf("a slot is not to be shared (WithShared)")
 	}
-	a := slotting{locker: s.locker, name: s.name, names: s.names, order: &s.order, values: ctx, terms: o.terms, shared: o.terms}
+	a := slotting{locker: s.locker, name: s.name, names: s.names, order: &s.order, values: ctx, terms: o.Terms, shared: o.Terms}
 	a.shared.Shared, a.shared.Slots, a.shared.MaxHold = true, len(s.names), -1 // it ends with the slot
-	if err := checkNested(ctx, s.locker, s.name); err != nil {
+	if err := checkNested(ctx, s.locker.places, s.name, a.shared); err != nil {
 		return nil, err
 	}
 	if waits {
 		a.terms.Arrived = max(s.locker.config.Clock(), 1) // it may have to wait for the name, and for a slot again
 	}
-	inTime, cancel := o.within(ctx)
+	inTime, cancel := within(ctx, &o)
 	defer cancel()
 	if err := a.acquire(inTime, waits); err != nil {
 		return nil, err
 	}
 	context.AfterFunc(a.slot.Context(), func() { s.order.prefer(a.number) })
-	if err := lengthen(inTime, o.terms, a.slot); err != nil {
+	if err := lengthen(inTime, o.Terms, a.slot); err != nil {
 		return nil, err
 	}
 	return &Slot{a.slot, a.number}, nil

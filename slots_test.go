@@ -245,9 +245,8 @@ func TestSlotsAreOneNumber(t *testing.T) {
 		began := time.Now()
 		for _, try := range []func(context.Context, ...fenlock.Option) (*fenlock.Slot, error){five.Acquire, five.TryAcquire} {
 			_, err := try(t.Context())
-			var e *fenlock.SlotsError
-			if !errors.As(err, &e) || !errors.Is(err, fenlock.ErrSlots) || errors.Is(err, fenlock.ErrHeld) || *e != (fenlock.SlotsError{Name: name, Slots: 5, Others: 3, HeldBy: "worker/7"}) {
-				t.Fatalf("%v: %+v", err, e)
+			if !errors.Is(err, fenlock.ErrSlots) || errors.Is(err, fenlock.ErrHeld) {
+				t.Fatal(err)
 			}
 			if text := err.Error(); !strings.Contains(text, "5 slots for the caller and 3 for worker/7") {
 				t.Error(text)

@@ -148,7 +148,7 @@ func (a *slotting) waitForName(ctx context.Context) (byName bool, err error) {
 // waitForSlot waits in the lines of all slots, because none was free, and tries the name.
 func (a *slotting) waitForSlot(ctx context.Context, why error) (byName bool, err error) {
 	l := a.locker
-	names, err := notNested(a.names, func(name string) error { return checkNested(ctx, l, name) })
+	names, err := notNested(a.names, func(name string) error { return checkNested(ctx, l.places, name, a.terms) })
 	if err != nil {
 		return false, err
 	}

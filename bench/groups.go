@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/groups"
 )
 
 // groupsResult is what it comes to that names are spread over several groups: for the whole, and for
@@ -93,15 +94,15 @@ func (r *groupsResult) measure(ctx context.Context, b *bench, nodes int) ([]grou
 // name's hash costs is in all rows.
 func openGroups(nodes int) func(b *bench) (client, error) {
 	return func(b *bench) (client, error) {
-		var c fenlock.GroupsConfig
+		var c groups.Config
 		for i, urls := 0, b.urls(); i < len(urls); i += nodes {
 			l, err := newLocker(urls[i:i+nodes], b.ttl, fenlock.Observer{})
 			if err != nil {
 				return nil, err
 			}
-			c.Groups = append(c.Groups, fenlock.Group{ID: fmt.Sprint("group-", i/nodes), Locker: l})
+			c.Groups = append(c.Groups, groups.Group{ID: fmt.Sprint("group-", i/nodes), Locker: l})
 		}
-		g, err := fenlock.NewGroups(c)
+		g, err := groups.New(c)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,9 @@ import (
 	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/leader"
 )
 
 // leader is how long a change of leader takes, where the old one ends as it should: from the end
@@ -39,10 +41,10 @@ func openCandidate(b *bench) (client, error) {
 	return candidate{
 		client: ofLocker(l),
 		lead: func(ctx context.Context, name, label string, work func()) error {
-			return l.Lead(ctx, name, func(context.Context, fence.Token) error { work(); return nil }, fenlock.WithLabel(label))
+			return leader.Lead(ctx, l, name, func(context.Context, fence.Token) error { work(); return nil }, fenlock.WithLabel(label))
 		},
 		follow: func(ctx context.Context, name string, sees func(string)) error {
-			for leader, err := range l.Admin().Follow(ctx, name) {
+			for leader, err := range leader.Follow(ctx, admin.Of(l), name) {
 				if err != nil {
 					return err
 				}

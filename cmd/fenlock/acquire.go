@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
+	"github.com/fenlock/fenlock/node"
 )
 
 // acquireOrSignal takes the lock. A signal ends the wait as it would end any
@@ -137,22 +138,19 @@ func (o *runOptions) observer() fenlock.Observer {
 	}
 }
 
-// votingStarts is what servers say that have been started a short time ago.
-var votingStarts = lazily(`voting starts in ([0-9]+) s$`)
-
 // missing says which nodes a wait is for. With --verbose, each of them was told. New
 // servers are nothing to worry about.
 func (o *runOptions) missing(e *fenlock.QuorumError) string {
-	last, starting := 0, len(e.Errors) > 0
+	last, starting := time.Duration(0), len(e.Errors) > 0
 	for _, n := range e.Errors {
-		match := votingStarts().FindStringSubmatch(n.Err.Error())
-		if starting = starting && match != nil; starting {
-			seconds, _ := strconv.Atoi(match[1])
-			last = max(last, seconds)
+		var out *node.AbsenceError
+		if starting = starting && errors.As(n.Err, &out) && out.Absence.Wait > 0; starting {
+			last = max(last, out.Absence.Wait)
 		}
 	}
 	if starting {
-		return fmt.Sprintf("%d of %d servers are new, or were restarted, and may have forgotten locks: voting starts in %d s", len(e.Errors), e.Nodes, last)
+		return fmt.Sprintf("%d of %d servers are new, or were restarted, and may have forgotten locks: voting starts in %d s",
+			len(e.Errors), e.Nodes, int(math.Ceil(last.Seconds())))
 	}
 	if o.verbose && !e.Late {
 		return fmt.Sprintf("%d of %d have to vote", e.Need, e.Nodes)

@@ -5,7 +5,7 @@ package main
 import (
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/node"
 )
@@ -20,7 +20,7 @@ type groupView struct {
 
 // nodeView is a node of it.
 type nodeView struct {
-	fenlock.NodeInfo
+	admin.NodeInfo
 	doctor.Standing
 }
 

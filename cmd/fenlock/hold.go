@@ -38,7 +38,7 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 	}
 	defer w.close()
 	w.startBy = startBy
-	env = append(env, nameVariable+"="+lock.Name(), fmt.Sprintf("%s=%d", tokenVariable, lock.Token()), heldWith(o.identity))
+	env = append(env, nameVariable+"="+lock.Name(), fmt.Sprintf("%s=%d", tokenVariable, lock.Token()), o.identity.with(o.slot))
 	if o.slots > 0 {
 		env = append(env, fmt.Sprintf("%s=%d", slotVariable, o.slot))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/spf13/cobra"
 )
 
@@ -32,14 +33,14 @@ func inspectCommand() *cobra.Command {
 		if err := fenlock.CheckName(args[0]); err != nil {
 			return usageError(err)
 		}
-		return f.look(cmd, func(ctx context.Context, a *fenlock.Admin, w io.Writer) error {
+		return f.look(cmd, func(ctx context.Context, a *admin.Admin, w io.Writer) error {
 			l, err := a.Inspect(ctx, args[0])
 			if f.json {
 				encode(w, lockOf(l, time.Now()))
 			} else {
 				describe(w, l, time.Now())
 			}
-			if err == nil && l.State == fenlock.Unclear {
+			if err == nil && l.State == admin.Unclear {
 				return exitf(exitNoQuorum, "inspect %q: so few nodes vote that somebody may have the lock whose lease they have forgotten", printable(l.Name))
 			}
 			return lookError(err)
@@ -63,13 +64,13 @@ func oneName(command string) cobra.PositionalArgs {
 }
 
 // describe prints a lock for people.
-func describe(w io.Writer, l fenlock.LockInfo, now time.Time) {
+func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 	switch {
-	case l.State == fenlock.Held:
+	case l.State == admin.Held:
 		fmt.Fprintf(w, "%s is held by %s\n", printable(l.Name), printable(heldBy(l)))
-	case l.State == fenlock.Free && heldBy(l) == "":
+	case l.State == admin.Free && heldBy(l) == "":
 		fmt.Fprintf(w, "%s is free\n", printable(l.Name))
-	case l.State == fenlock.Free:
+	case l.State == admin.Free:
 		fmt.Fprintf(w, "%s is free: %s has leases on too few nodes (it tries to take it, or an attempt has left them)\n", printable(l.Name), printable(heldBy(l)))
 	default:
 		fmt.Fprintf(w, "%s: so few nodes answer and vote that it cannot be said who has it\n", printable(l.Name))
@@ -82,9 +83,9 @@ func describe(w io.Writer, l fenlock.LockInfo, now time.Time) {
 		fmt.Fprintf(table, "  token\t%s\n", l.Token)
 	}
 	switch {
-	case l.State == fenlock.Held && l.Left == 0:
+	case l.State == admin.Held && l.Left == 0:
 		fmt.Fprintf(table, "  ends\tnever: its lease has no end\n")
-	case l.State == fenlock.Held:
+	case l.State == admin.Held:
 		fmt.Fprintf(table, "  ends\tin %s, unless its holder extends it\n", left(l))
 	}
 	fmt.Fprintf(table, "  votes\t%s\n", votes(l))
@@ -110,7 +111,7 @@ func describe(w io.Writer, l fenlock.LockInfo, now time.Time) {
 }
 
 // vote is what one node says.
-func vote(v fenlock.Vote) string {
+func vote(v admin.Vote) string {
 	lasts := ", which has no end"
 	if v.Left > 0 {
 		lasts = fmt.Sprintf(", %s left", v.Left.Round(100*time.Millisecond))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -39,7 +40,7 @@ func (f *lookFlags) register(cmd *cobra.Command, watches bool) {
 
 // look opens the nodes, which it closes in the end, and has f look at them, once or until
 // somebody ends it.
-func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *fenlock.Admin, w io.Writer) error) error {
+func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *admin.Admin, w io.Writer) error) error {
 	if cmd.Flags().Changed("watch") && f.watch < 100*time.Millisecond {
 		return exitf(exitUsage, "--watch is %v, at least 100ms is needed", f.watch)
 	}
@@ -71,12 +72,12 @@ func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *
 }
 
 // admin opens the nodes for somebody who looks.
-func (f nodeFlags) admin() (a *fenlock.Admin, done func(), err error) {
+func (f nodeFlags) admin() (a *admin.Admin, done func(), err error) {
 	nodes, err := f.existing()
 	if err != nil {
 		return nil, nil, err
 	}
-	if a, err = fenlock.NewAdmin(nodes); err != nil {
+	if a, err = admin.New(nodes); err != nil {
 		closeAll(nodes)
 		return nil, nil, usageError(err)
 	}

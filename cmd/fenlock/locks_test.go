@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 )
 
 func TestPatterns(t *testing.T) {
@@ -54,20 +54,20 @@ func TestAgo(t *testing.T) {
 
 var (
 	seenAt = time.Date(2026, 11, 22, 3, 0, 0, 0, time.Local)
-	node1  = fenlock.Vote{Node: "n1", Holds: true, Leased: true, Label: "host/42", Left: 8100 * time.Millisecond}
-	node2  = fenlock.Vote{Node: "n2", Holds: true, Leased: true, Label: "host/42", Left: 8 * time.Second}
-	isHeld = fenlock.LockInfo{Name: "orders/42", State: fenlock.Held, Label: "host/42", Since: seenAt.Add(-time.Hour), Token: 17, Left: 8 * time.Second}
+	node1  = admin.Vote{Node: "n1", Holds: true, Leased: true, Label: "host/42", Left: 8100 * time.Millisecond}
+	node2  = admin.Vote{Node: "n2", Holds: true, Leased: true, Label: "host/42", Left: 8 * time.Second}
+	isHeld = admin.LockInfo{Name: "orders/42", State: admin.Held, Label: "host/42", Since: seenAt.Add(-time.Hour), Token: 17, Left: 8 * time.Second}
 )
 
 func TestDescribe(t *testing.T) {
-	votes := func(l fenlock.LockInfo, votes ...fenlock.Vote) fenlock.LockInfo {
+	votes := func(l admin.LockInfo, votes ...admin.Vote) admin.LockInfo {
 		l.Votes = votes
 		return l
 	}
-	waiting := votes(isHeld, node1, node2, fenlock.Vote{Node: "n3", Err: errors.New("n3: connection refused")})
-	waiting.Waiters, waiting.Waiting = []fenlock.WaiterInfo{{Label: "host/43", Waited: 65 * time.Second, Nodes: 2}, {Waited: time.Second}}, 5
+	waiting := votes(isHeld, node1, node2, admin.Vote{Node: "n3", Err: errors.New("n3: connection refused")})
+	waiting.Waiters, waiting.Waiting = []admin.WaiterInfo{{Label: "host/43", Waited: 65 * time.Second, Nodes: 2}, {Waited: time.Second}}, 5
 	for _, c := range []struct {
-		lock fenlock.LockInfo
+		lock admin.LockInfo
 		want string
 	}{
 		{waiting, `orders/42 is held by host/42
@@ -83,24 +83,24 @@ func TestDescribe(t *testing.T) {
     2.  -        for 1s
     and 3 more
 `},
-		{votes(fenlock.LockInfo{Name: "a\n", State: fenlock.Free}, fenlock.Vote{Node: "n1"}), `a\n is free
+		{votes(admin.LockInfo{Name: "a\n", State: admin.Free}, admin.Vote{Node: "n1"}), `a\n is free
   votes  0/1
     n1  has no lease
   nobody waits in the queue
 `},
-		{votes(fenlock.LockInfo{Name: "a", State: fenlock.Free}, fenlock.Vote{Node: "n1", Leased: true, Reserved: true, Label: "the next in the queue", Left: time.Second}),
+		{votes(admin.LockInfo{Name: "a", State: admin.Free}, admin.Vote{Node: "n1", Leased: true, Reserved: true, Label: "the next in the queue", Left: time.Second}),
 			`a is free: the next in the queue has leases on too few nodes (it tries to take it, or an attempt has left them)
   votes  0/1
     n1  keeps it for the next in the queue, for a second
   nobody waits in the queue
 `},
-		{votes(fenlock.LockInfo{Name: "a", State: fenlock.Held}, fenlock.Vote{Node: "n1", Holds: true, Leased: true}), `a is held by (another program)
+		{votes(admin.LockInfo{Name: "a", State: admin.Held}, admin.Vote{Node: "n1", Holds: true, Leased: true}), `a is held by (another program)
   ends   never: its lease has no end
   votes  1/1
     n1  has the lease, which has no end
   nobody waits in the queue
 `},
-		{votes(fenlock.LockInfo{Name: "a", State: fenlock.Unclear, Label: "x\x1b"}, fenlock.Vote{Node: "n1", Leased: true, Label: "y"}), `a: so few nodes answer and vote that it cannot be said who has it
+		{votes(admin.LockInfo{Name: "a", State: admin.Unclear, Label: "x\x1b"}, admin.Vote{Node: "n1", Leased: true, Label: "y"}), `a: so few nodes answer and vote that it cannot be said who has it
   votes  0/1
     n1  has a lease of y, which has no end
   nobody waits in the queue
@@ -117,8 +117,8 @@ func TestDescribe(t *testing.T) {
 // Programs rely on the names.
 func TestLockAsJSON(t *testing.T) {
 	l := isHeld
-	l.Votes = []fenlock.Vote{node1, {Node: "n3", Err: errors.New("n3: connection refused")}}
-	l.Waiters, l.Waiting = []fenlock.WaiterInfo{{Label: "host/43", Waited: time.Minute, Nodes: 2}}, 1
+	l.Votes = []admin.Vote{node1, {Node: "n3", Err: errors.New("n3: connection refused")}}
+	l.Waiters, l.Waiting = []admin.WaiterInfo{{Label: "host/43", Waited: time.Minute, Nodes: 2}}, 1
 	got, err := json.Marshal(lockOf(l, seenAt))
 	const want = `{"name":"orders/42","state":"held","holder":"host/42","since":"SINCE","held_ms":3600000,"token":17,"left_ms":8000,` +
 		`"votes_for":1,"votes_needed":2,"votes":[{"node":"n1","holds":true,"leased":true,"label":"host/42","left_ms":8100},` +

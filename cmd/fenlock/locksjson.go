@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 )
 
 // The documents of --json, as docs/json.md has them. A field that is not known is left
@@ -68,10 +69,10 @@ type brokenDoc struct {
 	Token  uint64  `json:"token,omitempty"`
 }
 
-func lockOf(l fenlock.LockInfo, now time.Time) lockDoc {
+func lockOf(l admin.LockInfo, now time.Time) lockDoc {
 	d := lockDoc{
 		Name: l.Name, State: l.State.String(), Holder: l.Label, Token: uint64(l.Token), LeftMS: l.Left.Milliseconds(),
-		Endless: l.State == fenlock.Held && l.Left == 0, VotesNeed: len(l.Votes)/2 + 1, Votes: []voteDoc{}, Waiting: l.Waiting,
+		Endless: l.State == admin.Held && l.Left == 0, VotesNeed: len(l.Votes)/2 + 1, Votes: []voteDoc{}, Waiting: l.Waiting,
 	}
 	if !l.Since.IsZero() {
 		since := l.Since.UTC()

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 )
 
 // printable is a text that others chose, as it can be printed: whoever may write to the nodes
@@ -36,13 +36,13 @@ func count(n int) string {
 }
 
 // heldBy is who has the lock, or has most of it.
-func heldBy(l fenlock.LockInfo) string {
+func heldBy(l admin.LockInfo) string {
 	leases := 0
 	for _, v := range l.Votes {
 		switch {
 		case v.Holds:
 			leases++
-		case v.Reserved && l.State == fenlock.Free:
+		case v.Reserved && l.State == admin.Free:
 			return v.Label
 		}
 	}
@@ -55,16 +55,16 @@ func heldBy(l fenlock.LockInfo) string {
 	return ""
 }
 
-func since(l fenlock.LockInfo, now time.Time) string {
+func since(l admin.LockInfo, now time.Time) string {
 	if l.Since.IsZero() {
 		return "-"
 	}
 	return ago(now.Sub(l.Since))
 }
 
-func left(l fenlock.LockInfo) string {
+func left(l admin.LockInfo) string {
 	switch {
-	case l.State != fenlock.Held:
+	case l.State != admin.Held:
 		return "-"
 	case l.Left == 0:
 		return "no end"
@@ -72,14 +72,14 @@ func left(l fenlock.LockInfo) string {
 	return l.Left.Round(100 * time.Millisecond).String()
 }
 
-func tokenText(l fenlock.LockInfo) string {
+func tokenText(l admin.LockInfo) string {
 	if l.Token == 0 {
 		return ""
 	}
 	return l.Token.String()
 }
 
-func votes(l fenlock.LockInfo) string {
+func votes(l admin.LockInfo) string {
 	n := 0
 	for _, v := range l.Votes {
 		if v.Holds {

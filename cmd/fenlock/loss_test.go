@@ -49,7 +49,7 @@ func TestLoss(t *testing.T) {
 			r.line()
 			r.line()
 			test.lose(servers)
-			r.want(76, "waiting for nodes", "voting starts in",
+			r.want(76, "waiting for nodes",
 				`stopping the command (SIGTERM): the lock on "x" cannot be extended`)
 			if killed := strings.Contains(r.stderr.String(), "killing the command (SIGKILL)"); killed != test.killed {
 				t.Errorf("killed: %v, want %v; stderr:\n%s", killed, test.killed, &r.stderr)
@@ -69,12 +69,12 @@ func TestAMinorityMayDie(t *testing.T) {
 	r.line()
 	// A server that was started later than the others does not vote yet. With it
 	// out, another one is half of what is left; an extension takes it in.
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if have(servers, "fenlock:x") == len(servers) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Fatal("not all servers have the lease within 30 s")
+			t.Fatal("not all servers have the lease")
 		}
 	}
 	servers[1].Kill()
@@ -168,7 +168,8 @@ func TestAMinorityIsMisconfigured(t *testing.T) {
 	servers[1].Do("CONFIG", "SET", "requirepass", "secret")
 	r := h.start(append(short, "x", "--", "sh", "-c", "sleep 1")...)
 	r.want(0, "node valkey://"+servers[1].Addr()+" is misconfigured: the server wants a password")
-	if lines := strings.Count(r.stderr.String(), "\n"); lines != 1 {
+	// On a busy machine it may wait for nodes before.
+	if lines := strings.Count(r.stderr.String(), "misconfigured"); lines != 1 {
 		t.Errorf("said in %d lines:\n%s", lines, &r.stderr)
 	}
 }

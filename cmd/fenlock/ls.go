@@ -12,7 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/spf13/cobra"
 )
 
@@ -41,8 +41,8 @@ func lsCommand() *cobra.Command {
 		DisableFlagsInUseLine: true,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if limit < 1 || limit > fenlock.MaxPage {
-			return exitf(exitUsage, "--limit is %d, it must be 1 to %d", limit, fenlock.MaxPage)
+		if limit < 1 || limit > admin.MaxPage {
+			return exitf(exitUsage, "--limit is %d, it must be 1 to %d", limit, admin.MaxPage)
 		}
 		pattern := "*"
 		if len(args) > 0 {
@@ -51,7 +51,7 @@ func lsCommand() *cobra.Command {
 		if !utf8.ValidString(pattern) {
 			return exitf(exitUsage, "PATTERN is not valid UTF-8: %q", pattern)
 		}
-		return f.look(cmd, func(ctx context.Context, a *fenlock.Admin, w io.Writer) error {
+		return f.look(cmd, func(ctx context.Context, a *admin.Admin, w io.Writer) error {
 			return f.list(ctx, a, w, pattern, limit)
 		})
 	}
@@ -60,7 +60,7 @@ func lsCommand() *cobra.Command {
 	return cmd
 }
 
-func (f *lookFlags) list(ctx context.Context, a *fenlock.Admin, w io.Writer, pattern string, limit int) error {
+func (f *lookFlags) list(ctx context.Context, a *admin.Admin, w io.Writer, pattern string, limit int) error {
 	prefix, matches := compile(pattern)
 	page, err := a.ListMatching(ctx, prefix, matches, "", limit)
 	shown := page.Locks

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
 )
 
 // buildFlags are for the program: -race if the tests have it.
@@ -34,10 +36,13 @@ func testMain(m *testing.M) int {
 	}
 	defer os.RemoveAll(folder)
 	program = filepath.Join(folder, "fenlock")
-	build := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", program, ".")...)
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		panic(fmt.Sprint("go build: ", err))
+	if buildFlags == nil {
+		program, err = testserver.BuildFenlock(folder)
+	} else if said, failed := exec.Command("go", append(append([]string{"build"}, buildFlags...), "-o", program, ".")...).CombinedOutput(); failed != nil {
+		err = fmt.Errorf("go build: %w\n%s", failed, said)
+	}
+	if err != nil {
+		panic(err)
 	}
 	// Whoever was started with nohup ignores signals, and so does what it starts,
 	// unless it handles them.

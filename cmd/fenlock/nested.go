@@ -41,11 +41,52 @@ func member(n fenlock.Node) string {
 	return n.String()
 }
 
-// heldWith returns the variable for a command that runs under one lock more.
-func heldWith(identity string) string {
+// identities are of what a fenlock run holds, or would hold.
+type identities struct {
+	name  string
+	slots []string // of its slots, if it has one of them
+}
+
+func identifyAll(nodes []fenlock.Node, prefix, name string, slots int) (i identities) {
+	i.name = identify(nodes, prefix, name)
+	for number := range slots {
+		i.slots = append(i.slots, identify(nodes, prefix, name+"#"+strconv.Itoa(number)))
+	}
+	return i
+}
+
+// shared is the identity of a name that those share who have a slot.
+func (i identities) shared() string { return i.name + "/slots" }
+
+// with returns the variable for a command that runs under one lock more, or under one slot.
+func (i identities) with(slot int) string {
+	held := []string{i.name}
+	if len(i.slots) > 0 {
+		held = []string{i.shared(), i.slots[slot]}
+	}
+	entries := strings.Fields(os.Getenv(heldVariable))
 	born, _ := processes.Birth(os.Getpid())
-	entry := strings.Join([]string{identity, strconv.Itoa(os.Getpid()), born}, "@")
-	return heldVariable + "=" + strings.TrimSpace(os.Getenv(heldVariable)+" "+entry)
+	for _, identity := range held {
+		entries = append(entries, strings.Join([]string{identity, strconv.Itoa(os.Getpid()), born}, "@"))
+	}
+	return heldVariable + "=" + strings.Join(entries, " ")
+}
+
+// around returns the process id of a fenlock around this one because of which to wait would be to wait for ever,
+// 0 if there is none. Who wants a slot can get another one, unless all are held around it.
+func (i identities) around() (pid int) {
+	if pid = heldAround(i.name); pid != 0 {
+		return pid
+	}
+	if len(i.slots) == 0 {
+		return heldAround(i.shared())
+	}
+	for _, slot := range i.slots {
+		if pid = heldAround(slot); pid == 0 {
+			return 0
+		}
+	}
+	return pid
 }
 
 // heldAround returns the process id of the fenlock around this one that holds the lock,

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/fenlock/fenlock/node"
 )
 
 // A command has each variable once: which of two it would take depends on the program.
@@ -66,5 +68,40 @@ func TestIdentity(t *testing.T) {
 		if is := identity(test.same...) == identity(test.other...); is != test.is {
 			t.Errorf("%q and %q: the same is %v", test.same, test.other, is)
 		}
+	}
+}
+
+// Two nodes of a process are known to be one only if they are, whatever they are called.
+func TestLocation(t *testing.T) {
+	dir := t.TempDir()
+	at := func(url, prefix string) any {
+		t.Helper()
+		nodes, err := nodeFlags{urls: []string{url}, prefix: prefix}.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeAll(nodes)
+		return nodes[0].Engine().(node.Located).Location()
+	}
+	seen := map[any]string{}
+	for _, url := range []string{
+		"valkey://h", "valkey://h/1", "valkey://i", "valkey://h?name=n", "valkey://i?name=n", "unix:///s",
+		"sqlite://" + dir + "/x.db", "sqlite://" + dir + "/y.db",
+		"etcd://h", "etcd://i", "etcd://h/a", "etcd://h?name=n", "etcd://i?name=n",
+		"zk://h", "zk://i", "zk://h/a",
+		"postgres://u@h/d", "postgres://u@i/d", "postgres://u@h/e", "postgres://u@h/d?schema=s", "postgres://u@h/d?name=n", "postgres://u@i/d?name=n",
+		"mysql://u@127.0.0.1/d", "mysql://u@127.0.0.2/d", "mysql://u@127.0.0.1/e", "mysql://u@127.0.0.1/d?name=n", "mysql://u@127.0.0.2/d?name=n",
+	} {
+		place := at(url, "p")
+		if place != at(url, "p") {
+			t.Errorf("%s is two", url)
+		}
+		if other, again := seen[place]; again {
+			t.Errorf("%s is taken for %s", url, other)
+		}
+		seen[place] = url
+	}
+	if at("valkey://h", "p") == at("valkey://h", "q") {
+		t.Error("another prefix is other locks")
 	}
 }

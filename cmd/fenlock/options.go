@@ -31,8 +31,8 @@ type runOptions struct {
 	metrics    metricsOptions
 	broken     complaints
 	spare      *spare
-	slot       int       // which of the slots was taken
-	identity   string    // of the lock
+	slot       int // which of the slots was taken
+	identity   identities
 	kept       time.Time // until when the lock stays, whatever happens; a moment later
 	// What was said of this wait: that somebody has the lock, that nodes are missing.
 	waitSaid, nodesSaid bool

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -96,7 +97,7 @@ func (f *lookFlags) release(cmd *cobra.Command, name string, yes bool) error {
 	return f.broke(cmd, ctx, a, name)
 }
 
-func (f *lookFlags) broke(cmd *cobra.Command, ctx context.Context, a *fenlock.Admin, name string) error {
+func (f *lookFlags) broke(cmd *cobra.Command, ctx context.Context, a *admin.Admin, name string) error {
 	b, err := a.ForceRelease(ctx, name)
 	if err != nil {
 		return lookError(err)
@@ -122,7 +123,7 @@ func (f *lookFlags) broke(cmd *cobra.Command, ctx context.Context, a *fenlock.Ad
 }
 
 // nobody says that there was nothing to break.
-func (f *lookFlags) nobody(cmd *cobra.Command, l fenlock.LockInfo) error {
+func (f *lookFlags) nobody(cmd *cobra.Command, l admin.LockInfo) error {
 	if f.json {
 		encode(cmd.OutOrStdout(), brokenDoc{Lock: lockOf(l, time.Now())})
 	} else {
@@ -132,13 +133,13 @@ func (f *lookFlags) nobody(cmd *cobra.Command, l fenlock.LockInfo) error {
 }
 
 // summary is a lock in one line.
-func summary(l fenlock.LockInfo) string {
+func summary(l admin.LockInfo) string {
 	holder := heldBy(l)
 	if holder == "" {
 		return printable(l.Name) + " is free"
 	}
 	text := fmt.Sprintf("%s, held by %s", printable(l.Name), printable(holder))
-	if l.State != fenlock.Held {
+	if l.State != admin.Held {
 		text = fmt.Sprintf("%s, of which %s had %s leases", printable(l.Name), printable(holder), votes(l))
 	}
 	if !l.Since.IsZero() {

@@ -93,8 +93,8 @@ func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, 
 	if err != nil {
 		return nil, err
 	}
-	o.identity = identify(nodes, o.nodes.prefix, name)
-	if pid := heldAround(o.identity); pid != 0 && !o.bounded {
+	o.identity = identifyAll(nodes, o.nodes.prefix, name, o.slots)
+	if pid := o.identity.around(); pid != 0 && !o.bounded {
 		closeAll(nodes)
 		return nil, exitf(exitUsage, "%q is held by the fenlock run around this command (process %d), which ends after it: to wait would be to wait for ever", name, pid)
 	}

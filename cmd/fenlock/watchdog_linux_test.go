@@ -288,6 +288,27 @@ func TestALockInsideItself(t *testing.T) {
 	} {
 		h.start("fenlock", "run", "a", "--", "sh", "-c", test.script).want(test.status, test.said)
 	}
+	// A slot is a lock of its own, and shares the name.
+	for _, test := range []struct {
+		status      int
+		said, outer string
+		inner       string
+	}{
+		{64, "around this command", "--slots 1 x", "'x#0' -- true"},
+		{64, "around this command", "'x#0'", "--slots 1 x -- true"},
+		{64, "around this command", "--slots 1 x", "--slots 1 x -- true"},
+		{64, "around this command", "--slots 2 x", "--slots 2 x -- fenlock run --slots 2 x -- true"},
+		{64, "around this command", "--slots 2 x", "x -- true"},
+		{64, "around this command", "x", "--slots 2 x -- true"},
+		{0, "", "--slots 2 x", "--slots 2 x -- true"},
+		{0, "", "'x#0'", "--slots 2 x -- true"},
+		{0, "", "'x#2'", "--slots 2 x -- true"},
+		{0, "", "--slots 1 x", "'x#1' -- true"},
+		{0, "", "--slots 1 x", "y -- true"},
+		{78, "slots", "--slots 2 x", "--slots 3 x -- true"},
+	} {
+		h.start("sh", "-c", "exec fenlock run "+test.outer+" -- fenlock run "+test.inner).want(test.status, test.said)
+	}
 	// What was started under a lock may take it later. A shell would give it /dev/null for
 	// stdin, so that it would not wait for the end of the fenlock around it.
 	r := h.start("fenlock", "run", "a", "--", "sh", "-c", "exec 3<&0; (read x; exec fenlock run -q a -- echo mine) <&3 2>&1 & exit 0")

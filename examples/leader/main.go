@@ -17,8 +17,10 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/examples/internal/stage"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/leader"
 )
 
 const name = "examples/leader"
@@ -33,7 +35,7 @@ func play(ctx context.Context) error {
 		return err
 	}
 	defer others.Close()
-	seen := make(chan fenlock.Leader, 100)
+	seen := make(chan leader.Leader, 100)
 	go follow(ctx, others, seen)
 
 	first, err := stage.Start(ctx, "candidate 1")
@@ -91,8 +93,8 @@ func check(ledger []string) error {
 }
 
 // follow tells who leads, whenever that changes.
-func follow(ctx context.Context, others *fenlock.Locker, seen chan<- fenlock.Leader) {
-	for leader, err := range others.Admin().Follow(ctx, name) {
+func follow(ctx context.Context, others *fenlock.Locker, seen chan<- leader.Leader) {
+	for leader, err := range leader.Follow(ctx, admin.Of(others), name) {
 		switch {
 		case err != nil:
 			stage.Say("    others: it cannot be told: %v", err)
@@ -106,7 +108,7 @@ func follow(ctx context.Context, others *fenlock.Locker, seen chan<- fenlock.Lea
 }
 
 // leads waits until the others see somebody lead.
-func leads(ctx context.Context, seen <-chan fenlock.Leader, label string) (fenlock.Leader, error) {
+func leads(ctx context.Context, seen <-chan leader.Leader, label string) (leader.Leader, error) {
 	for !stage.Without {
 		select {
 		case leader := <-seen:
@@ -114,10 +116,10 @@ func leads(ctx context.Context, seen <-chan fenlock.Leader, label string) (fenlo
 				return leader, nil
 			}
 		case <-ctx.Done():
-			return fenlock.Leader{}, context.Cause(ctx)
+			return leader.Leader{}, context.Cause(ctx)
 		}
 	}
-	return fenlock.Leader{}, nil
+	return leader.Leader{}, nil
 }
 
 // machine is a candidate.
@@ -140,5 +142,5 @@ func machine(ctx context.Context, label string) error {
 	if stage.Without {
 		return work(ctx, 0)
 	}
-	return locker.Lead(ctx, name, work)
+	return leader.Lead(ctx, locker, name, work)
 }

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/groups"
 	fenlockcertmagic "github.com/fenlock/fenlock/integration/certmagic"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -118,7 +119,7 @@ func TestOneOrders(t *testing.T) {
 	})
 	first := instance(t, storage(t, dir, locker(t, node, fenlock.Observer{})), a)
 	second := instance(t, storage(t, dir, locker(t, node, fenlock.Observer{
-		Wait: func(context.Context, fenlock.WaitEvent) { waits <- struct{}{} },
+		Wait: func(context.Context, string) { waits <- struct{}{} },
 	})), a)
 	var both sync.WaitGroup
 	both.Go(func() {
@@ -356,14 +357,14 @@ func TestCleanUp(t *testing.T) {
 
 // Any name can be locked, and no two names have one lock. On Groups, as it has to be somewhere.
 func TestNames(t *testing.T) {
-	groups, err := fenlock.NewGroups(fenlock.GroupsConfig{Groups: []fenlock.Group{
+	g, err := groups.New(groups.Config{Groups: []groups.Group{
 		{ID: "a", Locker: locker(t, memnode.New("a"), fenlock.Observer{})},
 		{ID: "b", Locker: locker(t, memnode.New("b"), fenlock.Observer{})},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := storage(t, t.TempDir(), groups)
+	s := storage(t, t.TempDir(), g)
 	long := strings.Repeat("x", fenlock.MaxNameLength)
 	names := []string{"", "/", "a", "A", "a/", "*.example.com", "%", "%25", "a\n", "a%0A", "a\xff", "a%FF", "a�", "ü", "{a}", "\x00", "\u0085",
 		long, long + "x", long + "y", "%sha256/", strings.Repeat("\n", 300), strings.Repeat("%0A", 300), strings.Repeat("\xff", 600)}

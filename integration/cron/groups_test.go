@@ -12,6 +12,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
@@ -20,30 +21,30 @@ import (
 func TestGroupsWhileTheyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := map[string]*memnode.Node{"old": memnode.New("old"), "new": memnode.New("new")}
-		groups := func(label string, now, before []string) *fenlock.Groups {
+		process := func(label string, now, before []string) *groups.Groups {
 			lockers := map[string]*fenlock.Locker{}
-			list := func(ids []string) (all []fenlock.Group) {
+			list := func(ids []string) (all []groups.Group) {
 				for _, id := range ids {
 					if lockers[id] == nil {
 						lockers[id] = host(t, label, nodes[id])
 					}
-					all = append(all, fenlock.Group{ID: id, Locker: lockers[id]})
+					all = append(all, groups.Group{ID: id, Locker: lockers[id]})
 				}
 				return all
 			}
-			g, err := fenlock.NewGroups(fenlock.GroupsConfig{Groups: list(now), Old: list(before)})
+			g, err := groups.New(groups.Config{Groups: list(now), Old: list(before)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return g
 		}
 		both := []string{"old", "new"}
-		changing := groups("b", both, both[:1])
+		changing := process("b", both, both[:1])
 		var l journal
 		var mu sync.Mutex
 		tokens, lost := map[string][]fence.Token{}, map[string]error{}
 		crashes := false
-		for i, g := range []*fenlock.Groups{groups("a", both[:1], nil), changing, groups("c", both, both[:1])} {
+		for i, g := range []*groups.Groups{process("a", both[:1], nil), changing, process("c", both, both[:1])} {
 			j := jobs(t, g, &l)
 			for n := range 10 {
 				name := fmt.Sprint("report ", n)

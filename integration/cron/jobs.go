@@ -12,7 +12,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
+// Locks is where locks come from: a *fenlock.Locker or *groups.Groups.
 type Locks interface {
 	Check(name string, opts ...fenlock.Option) error
 	TryAcquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)

@@ -26,7 +26,7 @@
 //	...
 //	scheduler.NewJob(gocron.CronJob("0 3 * * *", false), gocron.NewTask(elector.Work(report)))
 //
-// Whoever asks fenlock.Admin.Follow for the Elector's name hears where the jobs run. When another
+// Whoever asks leader.Follow for the Elector's name hears where the jobs run. When another
 // host begins to lead, a run may be missed; or be repeated there, if its clock is late. With
 // both, gocron asks the Elector only, and what Locker.Work returns does not run.
 //

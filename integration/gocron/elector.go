@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/leader"
 )
 
 // ErrNotLeader: this process does not lead, or not any more.
@@ -42,14 +43,14 @@ func NewElector(locks Locks, name string, opts ...fenlock.Option) (*Elector, err
 }
 
 // Run leads, when it is this process's turn, until ctx is done, and then waits for jobs under Work before it
-// resigns. After a loss it stands again. The error is fenlock.Locker.Lead's. An Elector
+// resigns. After a loss it stands again. The error is leader.Lead's. An Elector
 // runs once at a time.
 func (e *Elector) Run(ctx context.Context) error {
 	if e.locks == nil || !e.begin() {
 		return fmt.Errorf("%w: the Elector %q is not from NewElector, or runs already", fenlock.ErrInvalid, e.name)
 	}
 	defer e.end()
-	return e.locks.Lead(ctx, e.name, func(ctx context.Context, token fence.Token) error {
+	return leader.Lead(ctx, e.locks, e.name, func(ctx context.Context, token fence.Token) error {
 		t := &term{ctx: ctx, token: token}
 		e.set(t)
 		<-ctx.Done()

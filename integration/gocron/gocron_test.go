@@ -16,6 +16,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 	fenlockgocron "github.com/fenlock/fenlock/integration/gocron"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -462,7 +463,7 @@ func TestInvalid(t *testing.T) {
 	for what, f := range map[string]func() error{
 		"nil":            func() error { _, err := fenlockgocron.NewLocker(nil, time.Second); return err },
 		"a nil Locker":   func() error { _, err := fenlockgocron.NewLocker(none, time.Second); return err },
-		"a nil Groups":   func() error { _, err := fenlockgocron.NewElector((*fenlock.Groups)(nil), "a"); return err },
+		"a nil Groups":   func() error { _, err := fenlockgocron.NewElector((*groups.Groups)(nil), "a"); return err },
 		"no name":        func() error { _, err := fenlockgocron.NewElector(l, ""); return err },
 		"no hold":        func() error { _, err := fenlockgocron.NewLocker(l, 0); return err },
 		"over MaxTTL":    func() error { _, err := fenlockgocron.NewLocker(l, time.Minute); return err },

@@ -12,17 +12,18 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/leader"
 )
 
 // ErrNotHeld: what Work returned was run without the lock of its name: the job has another name
 // (gocron.WithName), or its scheduler has no Locker, or an Elector as well.
 var ErrNotHeld = errors.New("fenlockgocron: the job runs without its lock")
 
-// Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
+// Locks is where locks come from: a *fenlock.Locker or *groups.Groups.
 type Locks interface {
 	Check(name string, opts ...fenlock.Option) error
 	TryAcquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)
-	Lead(ctx context.Context, name string, work func(ctx context.Context, term fence.Token) error, opts ...fenlock.Option) error
+	leader.Locker
 }
 
 // Locker is a gocron.Locker, for any number of jobs and schedulers. It is safe for concurrent

@@ -45,7 +45,7 @@ var (
 	_ lock.SessionLocker = (*Locker)(nil)
 )
 
-// Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
+// Locks is where locks come from: a *fenlock.Locker or *groups.Groups.
 type Locks interface {
 	Check(name string, opts ...fenlock.Option) error
 	Acquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)

@@ -24,7 +24,7 @@ func process(t *testing.T, node *memnode.Node, opts ...fenlock.Option) (*fenlock
 	waits := make(chan struct{}, 10)
 	l, err := fenlock.New(fenlock.Config{
 		Nodes:    []fenlock.Node{node.Share()},
-		Observer: fenlock.Observer{Wait: func(context.Context, fenlock.WaitEvent) { waits <- struct{}{} }},
+		Observer: fenlock.Observer{Wait: func(context.Context, string) { waits <- struct{}{} }},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ const (
 	TypeName = "https://pkg.go.dev/github.com/fenlock/fenlock/integration/httplock#TypeName"
 )
 
-// Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
+// Locks is where locks come from: a *fenlock.Locker or *groups.Groups.
 type Locks interface {
 	Check(name string, opts ...fenlock.Option) error
 	Acquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 	"github.com/fenlock/fenlock/integration/httplock"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -240,7 +241,7 @@ func TestServer(t *testing.T) {
 	}
 	waits, ends := make(chan struct{}), make(chan fenlock.AcquireEvent, 1)
 	serving := locker(t, node, fenlock.Observer{
-		Wait:    func(context.Context, fenlock.WaitEvent) { waits <- struct{}{} },
+		Wait:    func(context.Context, string) { waits <- struct{}{} },
 		Acquire: func(_ context.Context, e fenlock.AcquireEvent) { ends <- e },
 	})
 	next := func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }
@@ -315,7 +316,7 @@ func TestFormsAreRemoved(t *testing.T) {
 
 // The names are on two groups.
 func TestGroups(t *testing.T) {
-	groups, err := fenlock.NewGroups(fenlock.GroupsConfig{Groups: []fenlock.Group{
+	g, err := groups.New(groups.Config{Groups: []groups.Group{
 		{ID: "a", Locker: locker(t, memnode.New("a"), fenlock.Observer{})},
 		{ID: "b", Locker: locker(t, memnode.New("b"), fenlock.Observer{})},
 	}})
@@ -324,8 +325,8 @@ func TestGroups(t *testing.T) {
 	}
 	var h http.Handler
 	on := map[string]bool{}
-	h = locked(t, groups, 0, func(_ http.ResponseWriter, r *http.Request) {
-		group, _ := groups.Of(r.URL.Path)
+	h = locked(t, g, 0, func(_ http.ResponseWriter, r *http.Request) {
+		group, _ := g.Of(r.URL.Path)
 		on[group.ID] = true
 		check(t, call(t.Context(), h, r.URL.Path), 409, httplock.TypeHeld)
 	})

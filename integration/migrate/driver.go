@@ -51,7 +51,7 @@ import (
 // DefaultWait is how long Lock waits: less than migrate.DefaultLockTimeout.
 const DefaultWait = 10 * time.Second
 
-// Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
+// Locks is where locks come from: a *fenlock.Locker or *groups.Groups.
 type Locks interface {
 	Check(name string, opts ...fenlock.Option) error
 	Acquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error)

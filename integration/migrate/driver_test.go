@@ -95,7 +95,7 @@ func TestOneAtATime(t *testing.T) {
 	node, file := memnode.New("n"), "sqlite://"+filepath.Join(t.TempDir(), "db")
 	waits := make(chan struct{}, 1)
 	first := process(t, node, fenlock.Observer{})
-	second := process(t, node, fenlock.Observer{Wait: func(context.Context, fenlock.WaitEvent) { waits <- struct{}{} }})
+	second := process(t, node, fenlock.Observer{Wait: func(context.Context, string) { waits <- struct{}{} }})
 	begun, finish := make(chan struct{}), make(chan struct{})
 	open := func(l *fenlock.Locker) database.Driver {
 		d, err := wrap(t, new(sqlite.Sqlite), l).Open(file) // what is opened is locked too

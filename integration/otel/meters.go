@@ -123,8 +123,8 @@ func (s *meters) observer() fenlock.Observer {
 				s.held.Add(ctx, 1, about.add...)
 			}
 		},
-		Wait: func(ctx context.Context, e fenlock.WaitEvent) {
-			s.waiting.Add(ctx, 1, s.of(e.Name, fact{}).add...)
+		Wait: func(ctx context.Context, name string) {
+			s.waiting.Add(ctx, 1, s.of(name, fact{}).add...)
 		},
 		Lost: func(ctx context.Context, e fenlock.LostEvent) {
 			s.lost.Add(ctx, 1, s.of(e.Name, fact{causeKey, e.Cause()}).add...)

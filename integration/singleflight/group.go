@@ -38,7 +38,7 @@ type Cache[V any] interface {
 	Set(ctx context.Context, key string, value V, token fence.Token) error
 }
 
-// Locks is where locks come from: a *fenlock.Locker or *fenlock.Groups.
+// Locks is where locks come from: a *fenlock.Locker or *groups.Groups.
 type Locks interface {
 	Check(name string, opts ...fenlock.Option) error
 	Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error, opts ...fenlock.Option) error

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/groups"
 	fenlocksingleflight "github.com/fenlock/fenlock/integration/singleflight"
 	"github.com/fenlock/fenlock/node/memnode"
 )
@@ -282,7 +283,7 @@ func TestPanic(t *testing.T) {
 // The wait for another process has the bound of WithWait. On Groups.
 func TestWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		groups, err := fenlock.NewGroups(fenlock.GroupsConfig{Groups: []fenlock.Group{
+		groups, err := groups.New(groups.Config{Groups: []groups.Group{
 			{ID: "a", Locker: locker(t, memnode.New("a"))}, {ID: "b", Locker: locker(t, memnode.New("b"))},
 		}})
 		if err != nil {

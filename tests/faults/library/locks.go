@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/leader"
 )
 
 // What clients use locks for. A new use of a Locker is one more line here, a method of Full, and a
@@ -43,7 +45,7 @@ type Full interface {
 	Lead(ctx context.Context, name string, work func(ctx context.Context, term fence.Token, leads func() bool) error) error
 
 	// Follow returns whom this client believes to lead: 0 for nobody, or an error.
-	Follow(ctx context.Context, name string) iter.Seq2[fenlock.Leader, error]
+	Follow(ctx context.Context, name string) iter.Seq2[leader.Leader, error]
 }
 
 // Downgrader is a Lease that others may be let in to share.
@@ -88,7 +90,7 @@ func (l fenlockLocker) Slots(name string, n int) (func(ctx context.Context, wait
 }
 
 func (l fenlockLocker) Lead(ctx context.Context, name string, work func(context.Context, fence.Token, func() bool) error) error {
-	return l.Locker.Lead(ctx, name, func(ctx context.Context, term fence.Token) error {
+	return leader.Lead(ctx, l.Locker, name, func(ctx context.Context, term fence.Token) error {
 		// A context that has ended: who does not lead any more asks nobody.
 		ended, end := context.WithCancel(ctx)
 		end()
@@ -99,8 +101,8 @@ func (l fenlockLocker) Lead(ctx context.Context, name string, work func(context.
 	})
 }
 
-func (l fenlockLocker) Follow(ctx context.Context, name string) iter.Seq2[fenlock.Leader, error] {
-	return l.Admin().Follow(ctx, name)
+func (l fenlockLocker) Follow(ctx context.Context, name string) iter.Seq2[leader.Leader, error] {
+	return leader.Follow(ctx, admin.Of(l.Locker), name)
 }
 
 func (l *brokenLocker) AcquireShared(ctx context.Context, name string, _ bool) (Lease, error) {
@@ -142,12 +144,12 @@ func (l *brokenLocker) Lead(ctx context.Context, name string, work func(context.
 }
 
 // Follow takes itself for the leader, and then another one that was there before.
-func (l *brokenLocker) Follow(ctx context.Context, name string) iter.Seq2[fenlock.Leader, error] {
-	return func(yield func(fenlock.Leader, error) bool) {
+func (l *brokenLocker) Follow(ctx context.Context, name string) iter.Seq2[leader.Leader, error] {
+	return func(yield func(leader.Leader, error) bool) {
 		for ctx.Err() == nil {
 			if term, ok := l.leads.Load(name); ok {
 				for _, before := range []fence.Token{0, 1} {
-					if !yield(fenlock.Leader{Term: term.(fence.Token) - before, Label: l.label}, nil) {
+					if !yield(leader.Leader{Term: term.(fence.Token) - before, Label: l.label}, nil) {
 						return
 					}
 				}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
@@ -20,7 +21,7 @@ import (
 type group struct {
 	*stage
 	servers []*server
-	admin   *fenlock.Admin
+	admin   *admin.Admin
 	maxTTL  time.Duration
 }
 
@@ -37,7 +38,7 @@ func (st *stage) newGroup(n int, durable bool, maxTTL time.Duration) *group {
 			n.Close()
 		}
 	})
-	g.admin, err = fenlock.NewAdmin(nodes)
+	g.admin, err = admin.New(nodes)
 	st.must(err)
 	g.admit()
 	list := filepath.Join(st.folder, "nodes")
@@ -72,12 +73,12 @@ func (g *group) admit() {
 		if lock, err := l.TryAcquire(g.ctx, "demo/new"); err == nil {
 			lock.Release(g.ctx)
 		}
-		return !slices.ContainsFunc(g.examine(), func(n fenlock.NodeInfo) bool { return !n.Examination.Admitted })
+		return !slices.ContainsFunc(g.examine(), func(n admin.NodeInfo) bool { return !n.Examination.Admitted })
 	})
 }
 
 // examine returns what the servers say of themselves, in their order.
-func (g *group) examine() []fenlock.NodeInfo {
+func (g *group) examine() []admin.NodeInfo {
 	return g.admin.Examine(g.ctx, node.Look{MaxTTL: g.maxTTL})
 }
 

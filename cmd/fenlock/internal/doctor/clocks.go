@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -18,7 +18,7 @@ const (
 
 // Offset returns how far a node's wall clock is ahead of this machine's, and how far that
 // may be wrong; false if its clock is not known.
-func Offset(info fenlock.NodeInfo) (ahead, doubt time.Duration, known bool) {
+func Offset(info admin.NodeInfo) (ahead, doubt time.Duration, known bool) {
 	c := info.Examination.Clock
 	if c.Store.IsZero() || c.Here.IsZero() {
 		return 0, 0, false
@@ -84,7 +84,7 @@ func (g Group) offsets(of report) {
 
 // rateOf returns by which part of the time a clock has run too fast between two readings,
 // if that is more than it may.
-func rateOf(before, after fenlock.NodeInfo) (rate float64, span time.Duration, wrong bool) {
+func rateOf(before, after admin.NodeInfo) (rate float64, span time.Duration, wrong bool) {
 	a, b := before.Examination, after.Examination
 	if a.Clock.Store.IsZero() || b.Clock.Store.IsZero() || a.Server != b.Server {
 		return 0, 0, false

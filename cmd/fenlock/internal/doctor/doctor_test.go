@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -22,7 +22,7 @@ func group(n int) Group {
 		members = append(members, string(rune('a'+i)))
 	}
 	for _, name := range members {
-		g.Nodes = append(g.Nodes, fenlock.NodeInfo{Node: name, Examination: node.Examination{
+		g.Nodes = append(g.Nodes, admin.NodeInfo{Node: name, Examination: node.Examination{
 			Product: "Valkey", Version: "8.0.10", Role: "primary", Server: "run of " + name, Memory: "memory of " + name, Member: name,
 			Address: "10.0.0." + name, RoundTrip: time.Millisecond, Clock: clockAt(0, 0),
 			Admitted: true, MaxTTL: 30 * time.Second, Members: members,
@@ -39,7 +39,7 @@ func clockAt(after, ahead time.Duration) node.ClockReading {
 }
 
 // at changes some nodes of a group.
-func (g Group) at(change func(info *fenlock.NodeInfo, e *node.Examination), nodes ...int) Group {
+func (g Group) at(change func(info *admin.NodeInfo, e *node.Examination), nodes ...int) Group {
 	g.Nodes = slices.Clone(g.Nodes)
 	for _, i := range nodes {
 		change(&g.Nodes[i], &g.Nodes[i].Examination)
@@ -54,35 +54,35 @@ func (g Group) with(change func(g *Group)) Group {
 }
 
 // What becomes of a node.
-func down(info *fenlock.NodeInfo, e *node.Examination) {
+func down(info *admin.NodeInfo, e *node.Examination) {
 	info.Err = fmt.Errorf("%s: %w", info.Node, errDown)
 	*e = node.Examination{Member: e.Member}
 }
 
-func misconfigured(info *fenlock.NodeInfo, e *node.Examination) {
+func misconfigured(info *admin.NodeInfo, e *node.Examination) {
 	info.Err = fmt.Errorf("%s: %w: the password is wrong", info.Node, node.ErrMisconfigured)
 	*e = node.Examination{Member: e.Member}
 }
 
-func waits(d time.Duration) func(*fenlock.NodeInfo, *node.Examination) {
-	return func(_ *fenlock.NodeInfo, e *node.Examination) {
+func waits(d time.Duration) func(*admin.NodeInfo, *node.Examination) {
+	return func(_ *admin.NodeInfo, e *node.Examination) {
 		e.Admitted, e.Rebuild, e.Wait, e.Why = false, true, d, "it was started a short time ago"
 	}
 }
 
 // due has waited, and nobody has asked it.
-func due(_ *fenlock.NodeInfo, e *node.Examination) {
+func due(_ *admin.NodeInfo, e *node.Examination) {
 	e.Admitted, e.Rebuild, e.Untouched, e.Why = false, true, true, "nobody has asked it"
 }
 
 // fresh was never used.
-func fresh(info *fenlock.NodeInfo, e *node.Examination) {
+func fresh(info *admin.NodeInfo, e *node.Examination) {
 	due(info, e)
 	e.MaxTTL, e.Members = 0, nil
 }
 
-func finding(f node.Finding) func(*fenlock.NodeInfo, *node.Examination) {
-	return func(_ *fenlock.NodeInfo, e *node.Examination) { e.Findings = append(slices.Clone(e.Findings), f) }
+func finding(f node.Finding) func(*admin.NodeInfo, *node.Examination) {
+	return func(_ *admin.NodeInfo, e *node.Examination) { e.Findings = append(slices.Clone(e.Findings), f) }
 }
 
 // states is a word for each node.
@@ -95,7 +95,7 @@ func states(g Group) string {
 }
 
 func TestStandings(t *testing.T) {
-	elsewhere := func(_ *fenlock.NodeInfo, e *node.Examination) { e.Members = []string{"a", "x", "y"} }
+	elsewhere := func(_ *admin.NodeInfo, e *node.Examination) { e.Members = []string{"a", "x", "y"} }
 	for what, c := range map[string]struct {
 		group  Group
 		states string
@@ -105,7 +105,7 @@ func TestStandings(t *testing.T) {
 		"one is misconfigured": {group(3).at(misconfigured, 1), "votes misconfigured votes"},
 		"one waits":            {group(3).at(waits(time.Second), 1), "votes out votes"},
 		"one is due":           {group(3).at(due, 1), "votes ready votes"},
-		"one needs no rebuild": {group(3).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Admitted = false }, 1), "votes ready votes"},
+		"one needs no rebuild": {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Admitted = false }, 1), "votes ready votes"},
 		// Its registers are at two others, of which one is silent.
 		"one is due and one down": {group(3).at(due, 1).at(down, 2), "votes out down"},
 		"two are due":             {group(3).at(due, 1, 2), "votes ready ready"},
@@ -120,11 +120,11 @@ func TestStandings(t *testing.T) {
 		"of five, two due, one waits":  {group(5).at(due, 0, 1).at(waits(time.Second), 4), "ready ready votes votes out"},
 		"another group":                {group(3).at(elsewhere, 0), "misconfigured votes votes"},
 		"another group keeps out":      {group(3).at(elsewhere, 0).at(due, 1), "misconfigured out votes"},
-		"any members":                  {group(3).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Members = nil }, 0), "votes votes votes"},
-		"members not known":            {group(3).at(elsewhere, 0).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Member = "" }, 1), "votes votes votes"},
+		"any members":                  {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Members = nil }, 0), "votes votes votes"},
+		"members not known":            {group(3).at(elsewhere, 0).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Member = "" }, 1), "votes votes votes"},
 		"MaxTTL":                       {group(3).with(func(g *Group) { g.MaxTTL = time.Minute }), "misconfigured misconfigured misconfigured"},
 		"the same MaxTTL":              {group(3).with(func(g *Group) { g.MaxTTL = 30 * time.Second }), "votes votes votes"},
-		"the same server":              {group(3).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2), "votes votes misconfigured"},
+		"the same server":              {group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2), "votes votes misconfigured"},
 	} {
 		if got := states(c.group); got != c.states {
 			t.Errorf("%s: %s; want %s", what, got, c.states)
@@ -140,27 +140,27 @@ func TestStandings(t *testing.T) {
 // Each finding has a group that has it, and one next to it that has not.
 func TestExamine(t *testing.T) {
 	second := time.Second
-	offset := func(d time.Duration) func(*fenlock.NodeInfo, *node.Examination) {
-		return func(_ *fenlock.NodeInfo, e *node.Examination) { e.Clock = clockAt(0, d) }
+	offset := func(d time.Duration) func(*admin.NodeInfo, *node.Examination) {
+		return func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = clockAt(0, d) }
 	}
-	trip := func(d time.Duration) func(*fenlock.NodeInfo, *node.Examination) {
-		return func(_ *fenlock.NodeInfo, e *node.Examination) { e.RoundTrip = d }
+	trip := func(d time.Duration) func(*admin.NodeInfo, *node.Examination) {
+		return func(_ *admin.NodeInfo, e *node.Examination) { e.RoundTrip = d }
 	}
 	// A clock that gains d in two seconds.
 	gains := func(d time.Duration) func(*Group) {
 		return func(g *Group) {
-			g.Later = group(len(g.Nodes)).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Clock = clockAt(2*second, 0) }, 0, 1, 2).
-				at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Clock = clockAt(2*second, d) }, 1).Nodes
+			g.Later = group(len(g.Nodes)).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = clockAt(2*second, 0) }, 0, 1, 2).
+				at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = clockAt(2*second, d) }, 1).Nodes
 		}
 	}
-	host := func(address string) func(*fenlock.NodeInfo, *node.Examination) {
-		return func(_ *fenlock.NodeInfo, e *node.Examination) { e.Address = address }
+	host := func(address string) func(*admin.NodeInfo, *node.Examination) {
+		return func(_ *admin.NodeInfo, e *node.Examination) { e.Address = address }
 	}
-	records := func(d time.Duration) func(*fenlock.NodeInfo, *node.Examination) {
-		return func(_ *fenlock.NodeInfo, e *node.Examination) { e.MaxTTL = d }
+	records := func(d time.Duration) func(*admin.NodeInfo, *node.Examination) {
+		return func(_ *admin.NodeInfo, e *node.Examination) { e.MaxTTL = d }
 	}
-	belongs := func(members ...string) func(*fenlock.NodeInfo, *node.Examination) {
-		return func(_ *fenlock.NodeInfo, e *node.Examination) { e.Members = members }
+	belongs := func(members ...string) func(*admin.NodeInfo, *node.Examination) {
+		return func(_ *admin.NodeInfo, e *node.Examination) { e.Members = members }
 	}
 	for _, c := range []struct {
 		check    string
@@ -182,10 +182,10 @@ func TestExamine(t *testing.T) {
 		{"margin", node.Warning, group(3).at(waits(second), 0), "", group(3).at(due, 0), "2 of 3 nodes vote"},
 		{"new-group", node.Note, group(3).at(fresh, 0, 1, 2), "", group(3).at(fresh, 0), "has anything recorded"},
 		{"memory-lost", node.Warning, group(3).at(due, 0, 1), "", group(3).at(due, 0), "lost its memory at once"},
-		{"one-node", node.Note, group(1), "", group(1).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Role = "file" }, 0), "Three servers"},
+		{"one-node", node.Note, group(1), "", group(1).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Role = "file" }, 0), "Three servers"},
 		{"even", node.Warning, group(2), "", group(3), "two nodes"},
 		{"even", node.Note, group(4), "", group(5), "the loss of 1, as 3 do"},
-		{"same-server", node.Error, group(3).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2), "a c", group(3).at(down, 0, 2), "a and c are the same server"},
+		{"same-server", node.Error, group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2), "a c", group(3).at(down, 0, 2), "a and c are the same server"},
 		{"members", node.Error, group(3).at(belongs("a", "x", "y"), 0, 1), "a b", group(3).at(belongs(), 0, 1), "overlap in a"},
 		{"members", node.Error, group(3).at(belongs("x", "y", "z"), 2), "c", group(3).at(belongs("a", "b", "c"), 2), "no member in common"},
 		{"max-ttl", node.Error, group(3).with(func(g *Group) { g.MaxTTL = time.Minute }), "a b c", group(3).with(func(g *Group) { g.MaxTTL = 30 * second }), "--max-ttl is 1m0s"},
@@ -199,7 +199,7 @@ func TestExamine(t *testing.T) {
 			group(3).at(trip(time.Second/2), 1).with(func(g *Group) { g.TTL = 30 * second }), "wait for 25ms"},
 		{"ttl", node.Error, group(3).with(func(g *Group) { g.TTL = time.Minute }), "a b c", group(3).with(func(g *Group) { g.TTL = 30 * second }), "--ttl of 30s at most"},
 		{"clock-offset", node.Warning, group(3).at(offset(time.Hour), 1), "b", group(3).at(offset(999*time.Millisecond), 1), "1h0m0s ahead of most others'"},
-		{"clock-offset", node.Warning, group(3).at(offset(-time.Hour), 2), "c", group(3).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Clock = node.ClockReading{} }, 2), "1h0m0s behind most others'"},
+		{"clock-offset", node.Warning, group(3).at(offset(-time.Hour), 2), "c", group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = node.ClockReading{} }, 2), "1h0m0s behind most others'"},
 		{"clock-offset", node.Warning, group(1).at(offset(time.Hour), 0), "a", group(1), "ahead of this machine's"},
 		{"clock-offset", node.Warning, group(3).at(offset(1100*time.Millisecond), 1), "b", group(3).at(offset(1100*time.Millisecond), 1).at(trip(second), 1), "1.1s"},
 		{"clock-here", node.Warning, group(3).at(offset(-time.Hour), 0, 1, 2), "", group(3), "1h0m0s ahead of the servers'"},
@@ -274,11 +274,11 @@ func TestWorst(t *testing.T) {
 }
 
 func TestOffset(t *testing.T) {
-	g := group(1).at(func(_ *fenlock.NodeInfo, e *node.Examination) { e.Clock = clockAt(0, -3*time.Second) }, 0)
+	g := group(1).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = clockAt(0, -3*time.Second) }, 0)
 	if ahead, doubt, known := Offset(g.Nodes[0]); ahead != -3*time.Second || doubt != time.Millisecond/2 || !known {
 		t.Error(ahead, doubt, known)
 	}
-	if _, _, known := Offset(fenlock.NodeInfo{}); known {
+	if _, _, known := Offset(admin.NodeInfo{}); known {
 		t.Error("the clock of nothing is known")
 	}
 }

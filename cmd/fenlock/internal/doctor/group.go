@@ -1,7 +1,7 @@
 package doctor
 
 import (
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/node"
 	"slices"
 	"time"
@@ -9,9 +9,9 @@ import (
 
 // Group is what is known of a quorum group.
 type Group struct {
-	Nodes []fenlock.NodeInfo // in the order in which they are named
+	Nodes []admin.NodeInfo // in the order in which they are named
 	// Later is the same a few seconds later, for how fast clocks go. It may be empty.
-	Later []fenlock.NodeInfo
+	Later []admin.NodeInfo
 	TTL   time.Duration // that clients use
 	// MaxTTL is that of the clients. 0 if it is not said: then whatever the servers have
 	// recorded is right, as long as it is the same.
@@ -31,7 +31,7 @@ type report func(f node.Finding, nodes ...string)
 // sameServer returns the first node before i that leads to the same server, or -1.
 func (g Group) sameServer(i int) int {
 	server := g.Nodes[i].Examination.Server
-	return slices.IndexFunc(g.Nodes[:i], func(other fenlock.NodeInfo) bool {
+	return slices.IndexFunc(g.Nodes[:i], func(other admin.NodeInfo) bool {
 		return server != "" && other.Examination.Server == server
 	})
 }
@@ -49,7 +49,7 @@ func (g Group) own() (members []string) {
 }
 
 // otherMembers reports whether a node has recorded other members than this client names.
-func (g Group) otherMembers(info fenlock.NodeInfo) bool {
+func (g Group) otherMembers(info admin.NodeInfo) bool {
 	own := g.own()
 	return own != nil && len(info.Examination.Members) > 0 && !slices.Equal(own, info.Examination.Members)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rebuild"
 )
@@ -84,7 +84,7 @@ func (g Group) standings() []Standing {
 }
 
 // alone is a node's standing as far as it does not depend on the others' being admitted.
-func (g Group) alone(i int, info fenlock.NodeInfo) Standing {
+func (g Group) alone(i int, info admin.NodeInfo) Standing {
 	e := info.Examination
 	switch why := g.refused(i, info); {
 	case info.Err != nil && errors.Is(info.Err, node.ErrMisconfigured):
@@ -104,7 +104,7 @@ func (g Group) alone(i int, info fenlock.NodeInfo) Standing {
 }
 
 // refused says why a client that names this group would refuse the server, or "".
-func (g Group) refused(i int, info fenlock.NodeInfo) string {
+func (g Group) refused(i int, info admin.NodeInfo) string {
 	e := info.Examination
 	if first := g.sameServer(i); first >= 0 {
 		return "it is the same server as " + g.Nodes[first].Node
@@ -156,7 +156,7 @@ func (g Group) rebuilt(i int, all []Standing) Standing {
 }
 
 // findings says of a node that does not vote why not, unless its own findings do.
-func (s Standing) findings(info fenlock.NodeInfo, of report) {
+func (s Standing) findings(info admin.NodeInfo, of report) {
 	said := slices.ContainsFunc(info.Examination.Findings, func(f node.Finding) bool { return f.Severity > node.Note })
 	sentence := capital(s.Why) + "."
 	switch {
@@ -173,7 +173,7 @@ func (s Standing) findings(info fenlock.NodeInfo, of report) {
 }
 
 // reason is the error of a node without its name and without what its state says already.
-func reason(info fenlock.NodeInfo) string {
+func reason(info admin.NodeInfo) string {
 	text := strings.TrimPrefix(info.Err.Error(), info.Node+": ")
 	return strings.TrimPrefix(text, node.ErrMisconfigured.Error()+": ")
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/fenlock/fenlock"
 )
 
-// The buckets, in seconds, are those of integration/otel.
+// The buckets, in seconds, are those of integration/otel: TestCommandIsLikeTheLibrary compares them,
+// and the names, labels and texts of all metrics.
 var (
 	longBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 1800, 2700, 3600}
 	nodeBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
@@ -69,7 +70,7 @@ func (l *Locks) Observer() fenlock.Observer {
 				l.held.Add(1, l.of()...)
 			}
 		},
-		Wait: func(context.Context, fenlock.WaitEvent) { l.waiting.Add(1, l.of()...) },
+		Wait: func(context.Context, string) { l.waiting.Add(1, l.of()...) },
 		Lost: func(_ context.Context, e fenlock.LostEvent) {
 			l.lost.Add(1, l.of(e.Cause())...)
 			l.hold.Observe(e.Held.Seconds(), l.of()...)

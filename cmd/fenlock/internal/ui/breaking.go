@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 )
 
 // breaking breaks locks. A page says what will be broken; what it sends back says what it
@@ -139,7 +140,7 @@ func (b *breaking) do(w http.ResponseWriter, r *http.Request) {
 }
 
 // tell has everybody else hear of it.
-func (b *breaking) tell(r *http.Request, name string, broken fenlock.Broken) {
+func (b *breaking) tell(r *http.Request, name string, broken admin.Broken) {
 	if broken.Token == 0 {
 		return
 	}
@@ -148,7 +149,7 @@ func (b *breaking) tell(r *http.Request, name string, broken fenlock.Broken) {
 	b.poller.soon()
 }
 
-func (b *breaking) broken(w http.ResponseWriter, name string, broken fenlock.Broken) {
+func (b *breaking) broken(w http.ResponseWriter, name string, broken admin.Broken) {
 	m := message{Class: "good", Head: fmt.Sprintf("%s is broken", visible(name)), Back: lockPath(name), To: "See who has it now"}
 	l := broken.Lock
 	if broken.Token == 0 {
@@ -173,7 +174,7 @@ func (b *breaking) broken(w http.ResponseWriter, name string, broken fenlock.Bro
 }
 
 // untaken reports that no node has a lease, and all have said so.
-func untaken(l fenlock.LockInfo) bool {
+func untaken(l admin.LockInfo) bool {
 	for _, v := range l.Votes {
 		if v.Err != nil || v.Leased {
 			return false
@@ -183,7 +184,7 @@ func untaken(l fenlock.LockInfo) bool {
 }
 
 // fingerprint stands for the holder that a page has shown.
-func fingerprint(l fenlock.LockInfo) string {
+func fingerprint(l admin.LockInfo) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d", l.State, l.Label, l.Since.UnixNano()))
 	return hex.EncodeToString(sum[:8])
 }

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 )
 
 var seenField = regexp.MustCompile(`name="seen" value="([0-9a-f]+)"`)
@@ -157,6 +157,6 @@ func TestBreakWhatHasEnded(t *testing.T) {
 // ending is a Source whose locks end when they are broken.
 type ending struct{ *fake }
 
-func (e ending) ForceRelease(context.Context, string) (fenlock.Broken, error) {
-	return fenlock.Broken{}, nil
+func (e ending) ForceRelease(context.Context, string) (admin.Broken, error) {
+	return admin.Broken{}, nil
 }

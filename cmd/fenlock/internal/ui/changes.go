@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
@@ -143,7 +144,7 @@ func queueChanges(prev, next *picture) (all []event) {
 			continue // who is gone may only be far back
 		}
 		for _, w := range gone {
-			if l.State == fenlock.Free || l.State == fenlock.Held && w.label != l.Label {
+			if l.State == admin.Free || l.State == admin.Held && w.label != l.Label {
 				all = append(all, event{kind: dropped, lock: l.Name, text: who(w.label) + " waits no more"})
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
@@ -43,29 +43,29 @@ func TestChanges(t *testing.T) {
 		{"a lock is extended", func() { l := f.locks["a"]; l.Left = 10 * time.Second; f.locks["a"] = l }, nil},
 		{"its token is told", func() { l := f.locks["b"]; l.Token = 12; f.locks["b"] = l }, nil},
 		{"a lock is free", func() { delete(f.locks, "a") }, []string{"freed a: free; host-a had it"}},
-		{"its leases are left", func() { l := f.locks["a"]; l.State = fenlock.Free; f.locks["a"] = l }, []string{"freed a: free; host-a had it"}},
+		{"its leases are left", func() { l := f.locks["a"]; l.State = admin.Free; f.locks["a"] = l }, []string{"freed a: free; host-a had it"}},
 		{"another holder", func() { f.locks["a"] = f.held("a", "host-b", 11) }, []string{"moved a: went from host-a to host-b, token 11"}},
 		{"the same one again", func() { f.locks["a"] = f.held("a", "host-a", 11) }, []string{"moved a: went from host-a to host-a, token 11"}},
 		{"a waiter has come", func() {
 			l := f.locks["a"]
-			l.Waiters = []fenlock.WaiterInfo{{Label: "w1", Waited: time.Millisecond}, {Label: "w2"}}
+			l.Waiters = []admin.WaiterInfo{{Label: "w1", Waited: time.Millisecond}, {Label: "w2"}}
 			l.Waiting = 2
 			f.locks["a"] = l
 		}, []string{"waits a: w2 waits, 2nd in the queue"}},
 		{"a waiter is gone", func() { l := f.locks["a"]; l.Waiters, l.Waiting = nil, 0; f.locks["a"] = l }, nil},
 		{"a waiter of two is gone", func() {
 			l := f.locks["c"]
-			l.Waiters, l.Waiting = []fenlock.WaiterInfo{{Label: "w2", Waited: time.Millisecond}}, 1
+			l.Waiters, l.Waiting = []admin.WaiterInfo{{Label: "w2", Waited: time.Millisecond}}, 1
 			f.locks["c"] = l
 		}, []string{"left c: w1 waits no more"}},
 		{"a waiter has the lock", func() {
 			l := f.held("c", "w1", 33)
-			l.Waiters, l.Waiting = []fenlock.WaiterInfo{{Label: "w2", Waited: time.Millisecond}}, 1
+			l.Waiters, l.Waiting = []admin.WaiterInfo{{Label: "w2", Waited: time.Millisecond}}, 1
 			f.locks["c"] = l
 		}, []string{"moved c: went from host-c to w1, token 33"}},
 		{"a waiter that was there was not seen before", func() {
 			l := f.locks["b"]
-			l.Waiters, l.Waiting = []fenlock.WaiterInfo{{Label: "w9", Waited: time.Hour}}, 1
+			l.Waiters, l.Waiting = []admin.WaiterInfo{{Label: "w9", Waited: time.Hour}}, 1
 			f.locks["b"] = l
 		}, nil},
 		{"a node is down", func() {
@@ -85,7 +85,7 @@ func TestChanges(t *testing.T) {
 		{"no majority, and all is unclear", func() {
 			f.err = f.noQuorum()
 			for name, l := range f.locks {
-				l.State = fenlock.Unclear
+				l.State = admin.Unclear
 				f.locks[name] = l
 			}
 		}, []string{"down : So few nodes vote that no lock can be taken or extended."}},

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/fence"
 )
@@ -23,7 +24,7 @@ import (
 type fake struct {
 	mu     sync.Mutex
 	nodes  []Node
-	locks  map[string]fenlock.LockInfo
+	locks  map[string]admin.LockInfo
 	err    error         // of the list, and of each question
 	slow   time.Duration // that a list takes
 	looks  int
@@ -32,7 +33,7 @@ type fake struct {
 }
 
 func newFake(nodes int) *fake {
-	f := &fake{locks: map[string]fenlock.LockInfo{}}
+	f := &fake{locks: map[string]admin.LockInfo{}}
 	for i := range nodes {
 		f.nodes = append(f.nodes, Node{Name: fmt.Sprintf("valkey://10.0.0.%d:6379", i+1), Standing: doctor.Standing{State: doctor.Votes}, RoundTrip: time.Millisecond})
 	}
@@ -46,13 +47,13 @@ func (f *fake) hold(name, label string, token fence.Token, waiters ...string) {
 	f.locks[name] = f.held(name, label, token, waiters...)
 }
 
-func (f *fake) held(name, label string, token fence.Token, waiters ...string) fenlock.LockInfo {
-	l := fenlock.LockInfo{Name: name, State: fenlock.Held, Label: label, Since: time.Now().Truncate(time.Millisecond), Token: token, Left: 9 * time.Second, Waiting: len(waiters)}
+func (f *fake) held(name, label string, token fence.Token, waiters ...string) admin.LockInfo {
+	l := admin.LockInfo{Name: name, State: admin.Held, Label: label, Since: time.Now().Truncate(time.Millisecond), Token: token, Left: 9 * time.Second, Waiting: len(waiters)}
 	for _, n := range f.nodes {
-		l.Votes = append(l.Votes, fenlock.Vote{Node: n.Name, Holds: true, Leased: true, Label: label, Since: l.Since, Left: l.Left})
+		l.Votes = append(l.Votes, admin.Vote{Node: n.Name, Holds: true, Leased: true, Label: label, Since: l.Since, Left: l.Left})
 	}
 	for i, w := range waiters {
-		l.Waiters = append(l.Waiters, fenlock.WaiterInfo{Label: w, Waited: time.Duration(len(waiters)-i) * time.Millisecond, Nodes: len(f.nodes)})
+		l.Waiters = append(l.Waiters, admin.WaiterInfo{Label: w, Waited: time.Duration(len(waiters)-i) * time.Millisecond, Nodes: len(f.nodes)})
 	}
 	return l
 }
@@ -75,7 +76,7 @@ func (f *fake) Nodes(context.Context) []Node {
 	return slices.Clone(f.nodes)
 }
 
-func (f *fake) Locks(ctx context.Context, prefix string, limit int) (page fenlock.Page, err error) {
+func (f *fake) Locks(ctx context.Context, prefix string, limit int) (page admin.Page, err error) {
 	f.mu.Lock()
 	slow := f.slow
 	f.looks++
@@ -101,27 +102,27 @@ func (f *fake) Locks(ctx context.Context, prefix string, limit int) (page fenloc
 	return page, cmp.Or(f.err, ctx.Err())
 }
 
-func (f *fake) Inspect(_ context.Context, name string) (fenlock.LockInfo, error) {
+func (f *fake) Inspect(_ context.Context, name string) (admin.LockInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l, found := f.locks[name]
 	if !found {
-		l = fenlock.LockInfo{Name: name, State: fenlock.Free}
+		l = admin.LockInfo{Name: name, State: admin.Free}
 		for _, n := range f.nodes {
-			l.Votes = append(l.Votes, fenlock.Vote{Node: n.Name})
+			l.Votes = append(l.Votes, admin.Vote{Node: n.Name})
 		}
 	}
 	if f.err != nil {
-		l.State = fenlock.Unclear
+		l.State = admin.Unclear
 	}
 	return l, f.err
 }
 
-func (f *fake) ForceRelease(_ context.Context, name string) (fenlock.Broken, error) {
+func (f *fake) ForceRelease(_ context.Context, name string) (admin.Broken, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l, found := f.locks[name]
-	b := fenlock.Broken{Lock: l}
+	b := admin.Broken{Lock: l}
 	if f.refuse != nil {
 		return b, f.refuse
 	}

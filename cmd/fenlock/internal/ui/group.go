@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/node"
 )
 
 // Group is the Source of real nodes.
 type Group struct {
-	admin  *fenlock.Admin // of the probes: a node that cannot be used is not asked
+	admin  *admin.Admin // of the probes: a node that cannot be used is not asked
 	probes []*probe
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -22,9 +23,9 @@ type Group struct {
 }
 
 // NewGroup returns the Source of a group of nodes, which remain the caller's. Close it
-// before them. The error is fenlock.NewAdmin's.
+// before them. The error is admin.New's.
 func NewGroup(nodes []fenlock.Node) (*Group, error) {
-	if _, err := fenlock.NewAdmin(nodes); err != nil {
+	if _, err := admin.New(nodes); err != nil {
 		return nil, err
 	}
 	g := &Group{}
@@ -38,7 +39,7 @@ func NewGroup(nodes []fenlock.Node) (*Group, error) {
 		g.probes, probed = append(g.probes, p), append(probed, p)
 	}
 	var err error
-	g.admin, err = fenlock.NewAdmin(probed)
+	g.admin, err = admin.New(probed)
 	return g, err
 }
 
@@ -131,16 +132,16 @@ func advice(found []doctor.Finding, name string, own []node.Finding) string {
 }
 
 // Locks implements Source.
-func (g *Group) Locks(ctx context.Context, prefix string, limit int) (fenlock.Page, error) {
+func (g *Group) Locks(ctx context.Context, prefix string, limit int) (admin.Page, error) {
 	return g.admin.List(ctx, prefix, "", limit)
 }
 
 // Inspect implements Source.
-func (g *Group) Inspect(ctx context.Context, name string) (fenlock.LockInfo, error) {
+func (g *Group) Inspect(ctx context.Context, name string) (admin.LockInfo, error) {
 	return g.admin.Inspect(ctx, name)
 }
 
 // ForceRelease implements Source.
-func (g *Group) ForceRelease(ctx context.Context, name string) (fenlock.Broken, error) {
+func (g *Group) ForceRelease(ctx context.Context, name string) (admin.Broken, error) {
 	return g.admin.ForceRelease(ctx, name)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/memnode"
@@ -95,7 +96,7 @@ func TestGroupWithAHangingNode(t *testing.T) {
 			if n := p.nodes[2]; n.State != doctor.Down || n.Why == "" || p.nodes[0].State != doctor.Votes || p.nodes[0].Why != "" {
 				t.Errorf("look %d: %+v", i, p.nodes)
 			}
-			if p.err != nil || len(p.locks) != 1 || p.locks[0].State != fenlock.Held || p.locks[0].Votes[2].Err == nil || p.single["x"].Label != "me" {
+			if p.err != nil || len(p.locks) != 1 || p.locks[0].State != admin.Held || p.locks[0].Votes[2].Err == nil || p.single["x"].Label != "me" {
 				t.Errorf("look %d: %v, %+v", i, p.err, p.locks)
 			}
 			time.Sleep(every)
@@ -168,7 +169,7 @@ func TestGroupTellsWhatIsWrong(t *testing.T) {
 		// What was found out is not believed for ever: a page may be opened much later.
 		time.Sleep(believed + time.Second)
 		wrong.err = nil
-		if l, err := g.Inspect(t.Context(), "x"); err != nil || l.State != fenlock.Free {
+		if l, err := g.Inspect(t.Context(), "x"); err != nil || l.State != admin.Free {
 			t.Errorf("%v, %v", l, err)
 		}
 	})
@@ -177,12 +178,12 @@ func TestGroupTellsWhatIsWrong(t *testing.T) {
 // What the page says of a node is what the doctor does: why it does not vote, until when,
 // and what to do.
 func TestNodesOf(t *testing.T) {
-	info := func(name string, e node.Examination, err error) fenlock.NodeInfo {
+	info := func(name string, e node.Examination, err error) admin.NodeInfo {
 		e.Server, e.Member, e.Role, e.RoundTrip = name, name, "primary", time.Millisecond
-		return fenlock.NodeInfo{Node: name, Err: err, Examination: e}
+		return admin.NodeInfo{Node: name, Err: err, Examination: e}
 	}
 	own := []node.Finding{node.Found("crash", node.Note, "no matter").Do("Nothing."), node.Found("hangs", node.Warning, "it hangs").Do("Wake it.")}
-	nodes := nodesOf(doctor.Group{Nodes: []fenlock.NodeInfo{
+	nodes := nodesOf(doctor.Group{Nodes: []admin.NodeInfo{
 		info("a", node.Examination{Admitted: true, Product: "Valkey", Version: "8.0.1", Findings: own}, nil),
 		info("b", node.Examination{Findings: own}, errors.New("b: no answer")),
 		info("c", node.Examination{Why: "it lost its memory", Wait: 3 * time.Second}, nil),

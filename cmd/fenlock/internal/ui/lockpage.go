@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 )
 
 // lockPage is the page of one lock.
@@ -30,9 +30,9 @@ func newLockPage(p *picture, l lock, mayBreak bool) lockPage {
 	v := lockPage{Now: now, Name: visible(l.Name), Status: statusOf(p), Lock: row, Break: mayBreak}
 	v.Facts = facts{Class: row.State, Row: row}
 	switch {
-	case l.State == fenlock.Held:
+	case l.State == admin.Held:
 		v.Facts.Head = "Held by " + row.Holder
-	case l.State == fenlock.Unclear:
+	case l.State == admin.Unclear:
 		v.Facts.Head = "Too few nodes answer and vote: it cannot be said who has it"
 	case row.Holder != "":
 		v.Facts.Head = fmt.Sprintf("Free: %s has leases on too few nodes. It tries to take it, or an attempt has left them", row.Holder)

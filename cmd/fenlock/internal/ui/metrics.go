@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/metrics"
 )
@@ -84,7 +84,7 @@ func (e *exposition) text(r *http.Request) ([]byte, error) {
 	}
 	held, waiting, late := 0, 0, 0
 	for _, l := range p.locks {
-		if l.State == fenlock.Held {
+		if l.State == admin.Held {
 			held++
 		}
 		if l.late() {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/fence"
 )
 
@@ -45,7 +45,7 @@ type picture struct {
 
 // lock is one lock in a picture.
 type lock struct {
-	fenlock.LockInfo
+	admin.LockInfo
 	at time.Time // of the question: Left counts from it
 	// span is the longest Left that was seen of this holder. A holder that lives does not
 	// come under half of it: it extends each third of its TTL.
@@ -55,7 +55,7 @@ type lock struct {
 }
 
 // late reports whether the holder should have extended its lease long ago.
-func (l lock) late() bool { return l.State == fenlock.Held && l.Left > 0 && l.Left < l.span/2 }
+func (l lock) late() bool { return l.State == admin.Held && l.Left > 0 && l.Left < l.span/2 }
 
 // waiter is one who waits.
 type waiter struct {
@@ -182,7 +182,7 @@ const jitter = 1500 * time.Millisecond
 func (l *lock) steady(before map[string]lock) {
 	prev := before[l.Name]
 	l.span = l.Left
-	if l.State == fenlock.Held && l.holder().same(prev.holder()) {
+	if l.State == admin.Held && l.holder().same(prev.holder()) {
 		l.span = max(l.span, prev.span)
 	}
 	l.waiters = nil
@@ -210,14 +210,14 @@ func (p *picture) holdings(prev *picture) map[string]holding {
 		listed[l.Name] = true
 		known, found := prev.held[l.Name]
 		switch l.State {
-		case fenlock.Held:
+		case admin.Held:
 			h := l.holder()
 			h.seen = p.at
 			if found && h.same(known) {
 				h.seen, h.token = known.seen, cmp.Or(h.token, known.token)
 			}
 			held[l.Name] = h
-		case fenlock.Unclear:
+		case admin.Unclear:
 			if found {
 				held[l.Name] = known
 			}

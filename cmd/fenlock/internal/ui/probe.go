@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -15,12 +16,12 @@ import (
 // questions anew. It is a fenlock.Node, for an Admin.
 type probe struct {
 	fenlock.Node
-	alone *fenlock.Admin // of this node, to examine it
+	alone *admin.Admin // of this node, to examine it
 
 	mu       sync.Mutex
 	question chan struct{} // closed when the one under way is answered; nil if there is none
 	begun    time.Time     // when that was asked
-	info     fenlock.NodeInfo
+	info     admin.NodeInfo
 	late     bool          // it was not waited for
 	at       time.Time     // of the answer, or of when it was not waited for any more
 	took     time.Duration // the last examination that went well; firstTime before one
@@ -44,7 +45,7 @@ const (
 var errNoAnswer = errors.New("it was asked, and has not answered yet")
 
 func newProbe(n fenlock.Node) (*probe, error) {
-	alone, err := fenlock.NewAdmin([]fenlock.Node{n})
+	alone, err := admin.New([]fenlock.Node{n})
 	return &probe{Node: n, alone: alone, took: firstTime}, err
 }
 
@@ -73,14 +74,14 @@ func (p *probe) begin(ctx context.Context, running *sync.WaitGroup) (answered <-
 }
 
 // result is how the node does, as far as is known by now.
-func (p *probe) result() fenlock.NodeInfo {
+func (p *probe) result() admin.NodeInfo {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.question != nil {
 		p.late, p.at = true, time.Now()
 		known := p.info.Node != "" && time.Since(p.begun) < doubtful
 		if p.info.Err == nil && !known {
-			p.info = fenlock.NodeInfo{Node: p.String(), Err: errNoAnswer, Examination: node.Examination{Member: p.info.Examination.Member}}
+			p.info = admin.NodeInfo{Node: p.String(), Err: errNoAnswer, Examination: node.Examination{Member: p.info.Examination.Member}}
 		}
 	}
 	return p.info

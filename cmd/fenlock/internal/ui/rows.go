@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
@@ -33,7 +34,7 @@ type nodeRow struct {
 func nodeRows(p *picture, now time.Time) (rows []nodeRow) {
 	held, leases := 0, make([]int, len(p.nodes))
 	for _, l := range p.locks {
-		if l.State != fenlock.Held {
+		if l.State != admin.Held {
 			continue
 		}
 		held++
@@ -133,13 +134,13 @@ func lockRowOf(l lock, now time.Time, waiters int, mayBreak bool) lockRow {
 		}
 	}
 	switch {
-	case l.State == fenlock.Held && l.Left == 0:
+	case l.State == admin.Held && l.Left == 0:
 		row.Endless = true
-	case l.State == fenlock.Held:
+	case l.State == admin.Held:
 		row.Until = untilOf(l.at, l.Left, l.span)
 		row.Left, row.Width = leftAt(row.Until, now), row.Until.width(now)
 		row.Late = l.late()
-	case l.State == fenlock.Unclear:
+	case l.State == admin.Unclear:
 		row.Tag = "too few nodes answer and vote"
 	case kept:
 		row.Tag = "kept for the next in the queue"
@@ -154,7 +155,7 @@ func lockRowOf(l lock, now time.Time, waiters int, mayBreak bool) lockRow {
 	row.More = max(l.Waiting-len(row.Waiters), 0)
 	if fenlock.CheckName(l.Name) == nil {
 		row.URL = lockPath(l.Name)
-		if mayBreak && leases > 0 && l.State != fenlock.Unclear {
+		if mayBreak && leases > 0 && l.State != admin.Unclear {
 			row.Break = breakPath(l.Name)
 		}
 	}
@@ -167,7 +168,7 @@ func lockID(name string) string {
 	return "lock-" + hex.EncodeToString(sum[:8])
 }
 
-func voteRowOf(number int, v fenlock.Vote, id string, at, now time.Time) voteRow {
+func voteRowOf(number int, v admin.Vote, id string, at, now time.Time) voteRow {
 	row := voteRow{Number: number, Address: address(v.Node), Class: "no", Title: "has no lease"}
 	switch {
 	case v.Err != nil:

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
@@ -13,11 +13,11 @@ type Source interface {
 	// Nodes tells how each node of the group does, in order. It returns soon: a node that
 	// hangs is not waited for.
 	Nodes(ctx context.Context) []Node
-	// Locks returns the first locks with a prefix, as fenlock.Admin.List does.
-	Locks(ctx context.Context, prefix string, limit int) (fenlock.Page, error)
-	// Inspect and ForceRelease are as fenlock.Admin has them.
-	Inspect(ctx context.Context, name string) (fenlock.LockInfo, error)
-	ForceRelease(ctx context.Context, name string) (fenlock.Broken, error)
+	// Locks returns the first locks with a prefix, as admin.Admin.List does.
+	Locks(ctx context.Context, prefix string, limit int) (admin.Page, error)
+	// Inspect and ForceRelease are as admin.Admin has them.
+	Inspect(ctx context.Context, name string) (admin.LockInfo, error)
+	ForceRelease(ctx context.Context, name string) (admin.Broken, error)
 }
 
 // Node is how one node does.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 )
 
 // status is what a person has to know first.
@@ -87,7 +88,7 @@ func working(mute, all int) string {
 func counted(p *picture) string {
 	held, waiting, late := 0, 0, 0
 	for _, l := range p.locks {
-		if l.State == fenlock.Held {
+		if l.State == admin.Held {
 			held++
 		}
 		if l.late() {

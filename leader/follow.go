@@ -1,4 +1,4 @@
-package fenlock
+package leader
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 )
@@ -26,18 +28,18 @@ const (
 	mostSoon    = 10
 )
 
-// Follow returns who leads under a name, and then each change, until ctx is done: a leader
+// Follow returns, from the nodes of an Admin, who leads under a name, and then each change, until ctx is done: a leader
 // with a larger term than those before, or nobody; after nobody also the last one again, whose
 // leases nodes had forgotten. A follower that is slow misses what has changed
 // back meanwhile. It asks each node for one thing, less than twice a second, and so hears of a change
 // within a second.
 //
-// The error is not nil while too few nodes answer to tell, and matches ErrNoQuorum: the leader that
+// The error is not nil while too few nodes answer to tell, and matches fenlock.ErrNoQuorum: the leader that
 // was known may lead on. It is yielded once, and then the leader again when that is known. An
-// error that matches ErrInvalid ends it.
-func (a *Admin) Follow(ctx context.Context, name string) iter.Seq2[Leader, error] {
+// error that matches fenlock.ErrInvalid ends it.
+func Follow(ctx context.Context, a *admin.Admin, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		if err := CheckName(name); err != nil {
+		if err := fenlock.CheckName(name); err != nil {
 			yield(Leader{}, err)
 			return
 		}
@@ -61,7 +63,7 @@ func (a *Admin) Follow(ctx context.Context, name string) iter.Seq2[Leader, error
 
 // follower is one range over Follow.
 type follower struct {
-	admin   *Admin
+	admin   *admin.Admin
 	name    string
 	leader  Leader
 	largest fence.Token // of all terms
@@ -72,22 +74,18 @@ type follower struct {
 
 // look asks who leads, and returns how long after it began to ask again.
 func (f *follower) look(ctx context.Context) (now Leader, wait time.Duration, err error) {
-	said, err := f.admin.leases(ctx, f.name, func(said []seen) bool {
-		l := judge(f.name, f.admin.names, said)
-		return l.State == Free || l.State == Held && agreed(l.Token, said)
-	})
+	l, settled, err := f.admin.Holder(ctx, f.name)
 	wait = followEvery*3/4 + rand.N(followEvery/2)
-	if err != nil {
-		return f.leader, wait, err
-	}
-	l := judge(f.name, f.admin.names, said)
 	switch {
-	case l.State == Unclear:
-		return f.leader, wait, &QuorumError{Op: "inspect", Name: f.name, Nodes: len(said), Need: node.Quorum(len(said)), Errors: unclear(l)}
-	case l.State == Free:
+	case err != nil:
+		return f.leader, wait, err
+	case l.State == admin.Unclear:
+		n := len(l.Votes)
+		return f.leader, wait, &fenlock.QuorumError{Op: "inspect", Name: f.name, Nodes: n, Need: node.Quorum(n), Errors: unclear(l)}
+	case l.State == admin.Free:
 		f.soon = 0
 		return Leader{}, wait, nil
-	case !agreed(l.Token, said):
+	case !settled:
 		if f.soon++; f.soon <= mostSoon {
 			wait = followSoon
 		}
@@ -103,26 +101,14 @@ func (f *follower) look(ctx context.Context) (now Leader, wait time.Duration, er
 	return Leader{Term: l.Token, Label: l.Label, Since: l.Since}, wait, nil
 }
 
-// agreed reports whether so many nodes have heard of a term that every later one is larger. Of
-// an attempt that fails, one node may have confirmed a number that nobody gets.
-func agreed(term fence.Token, said []seen) bool {
-	heard := 0
-	for _, s := range said {
-		if s.err == nil && term > 0 && (s.lease.Token == term || s.lease.Register >= term) {
-			heard++
-		}
-	}
-	return heard >= node.Quorum(len(said))
-}
-
 // unclear lists the nodes that keep it from being clear.
-func unclear(l LockInfo) (all []NodeError) {
+func unclear(l admin.LockInfo) (all []fenlock.NodeError) {
 	for _, v := range l.Votes {
 		switch {
 		case v.Err != nil:
-			all = append(all, NodeError{Node: v.Node, Err: v.Err})
+			all = append(all, fenlock.NodeError{Node: v.Node, Err: v.Err})
 		case v.Out:
-			all = append(all, NodeError{Node: v.Node, Err: errors.New("it does not vote, and may have forgotten a lease")})
+			all = append(all, fenlock.NodeError{Node: v.Node, Err: errors.New("it does not vote, and may have forgotten a lease")})
 		}
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 	"github.com/fenlock/fenlock/node"
 	"github.com/spf13/cobra"
@@ -91,7 +92,7 @@ func (f *doctorFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	var found []doctor.Finding
-	err := f.look(cmd, func(ctx context.Context, a *fenlock.Admin, w io.Writer) error {
+	err := f.look(cmd, func(ctx context.Context, a *admin.Admin, w io.Writer) error {
 		g := f.examine(ctx, a)
 		found = slices.DeleteFunc(g.Examine(), func(one doctor.Finding) bool { return slices.Contains(f.ignore, one.Check) })
 		if v := view(g); f.json {
@@ -114,7 +115,7 @@ func (f *doctorFlags) run(cmd *cobra.Command) error {
 }
 
 // examine looks closely, and once more at the clocks.
-func (f *doctorFlags) examine(ctx context.Context, a *fenlock.Admin) doctor.Group {
+func (f *doctorFlags) examine(ctx context.Context, a *admin.Admin) doctor.Group {
 	g := doctor.Group{TTL: f.ttl, MaxTTL: f.maxTTL}
 	g.Nodes = a.Examine(ctx, node.Look{MaxTTL: f.maxTTL, Thorough: true})
 	if f.during > 0 {

@@ -1,4 +1,4 @@
-package fenlock
+package admin
 
 import (
 	"cmp"

@@ -1,14 +1,21 @@
-package fenlock
+package groups
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/fenlock/fenlock"
+)
+
+// MaxIDLength bounds the id of a group, in bytes.
+const MaxIDLength = 128
 
 // Group is a quorum group of several, and its Locker.
 type Group struct {
 	// ID says which names are on it, and nothing else does: so its servers may be replaced. It belongs to the
-	// servers, and is the same in all processes. 1 to MaxLabelLength bytes of UTF-8
+	// servers, and is the same in all processes. 1 to MaxIDLength bytes of UTF-8
 	// without control characters.
 	ID     string
-	Locker *Locker
+	Locker *fenlock.Locker
 }
 
 // Which group a name is on. The functions of this file are fixed for ever: processes

@@ -1,4 +1,4 @@
-package fenlock
+package admin
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/internal/core"
 	"github.com/fenlock/fenlock/node"
@@ -36,12 +37,12 @@ const (
 //
 // Where no node has a lease it does nothing, and the Broken has no token.
 //
-// An error matches ErrInvalid, ctx's own or, if too few nodes answer and vote, and are of this
+// An error matches fenlock.ErrInvalid, ctx's own or, if too few nodes answer and vote, and are of this
 // group as they have recorded it, ErrNoQuorum. If that is known before, nothing was sent to break it; a majority that fails in the middle leaves the holder
 // in doubt: some nodes have its lease no more, and it may make them again. Then it is to be
 // repeated, which does no harm.
 func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
-	if err := CheckName(name); err != nil {
+	if err := fenlock.CheckName(name); err != nil {
 		return Broken{}, err
 	}
 	said, err := a.look(ctx, "force release", name)
@@ -100,7 +101,7 @@ func (a *Admin) strangers(all []seen) []error {
 	for i, s := range all {
 		if of := s.lease.Members; s.err == nil && of != "" && of != group {
 			errs[i] = fmt.Errorf("%s: %w: it has recorded a group of %d nodes that is not the one named here: name all nodes of the group, and no others; nothing was sent to it",
-				a.names[i], ErrMisconfigured, len(strings.Fields(of)))
+				a.names[i], fenlock.ErrMisconfigured, len(strings.Fields(of)))
 		}
 	}
 	return errs
@@ -117,11 +118,11 @@ func (a *Admin) force(ctx context.Context, i int, name string, floor fence.Token
 	case err != nil:
 		return 0, err
 	case answer.Status == node.Rejoining:
-		return 0, fmt.Errorf("%s: it does not vote: %s", a.names[i], answer.Detail)
+		return 0, fmt.Errorf("%s: it does not vote: %w", a.names[i], &node.AbsenceError{Absence: answer.Absence})
 	case answer.Status != node.Granted:
 		return 0, fmt.Errorf("%s: unexpected answer: %v", a.names[i], answer.Status)
 	case answer.Register > node.MaxRegister:
-		return 0, fmt.Errorf("%s: %w: it answers with the number %d, which fenlock has not made: its register was changed by hand", a.names[i], ErrMisconfigured, answer.Register)
+		return 0, fmt.Errorf("%s: %w: it answers with the number %d, which fenlock has not made: its register was changed by hand", a.names[i], fenlock.ErrMisconfigured, answer.Register)
 	}
 	return answer.Register, nil
 }

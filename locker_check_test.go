@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/groups"
 )
 
 // Check refuses what Acquire would, and sends nothing.
 func TestCheck(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
-		groups, err := fenlock.NewGroups(fenlock.GroupsConfig{Groups: []fenlock.Group{{ID: "one", Locker: l}}})
+		spread, err := groups.New(groups.Config{Groups: []groups.Group{{ID: "one", Locker: l}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, checks := range []interface {
 			Check(name string, opts ...fenlock.Option) error
-		}{l, groups} {
+		}{l, spread} {
 			if err := checks.Check(name, fenlock.WithMinHold(time.Second)); err != nil {
 				t.Error(err)
 			}
@@ -31,7 +32,7 @@ func TestCheck(t *testing.T) {
 		if err := (*fenlock.Locker)(nil).Check(name); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Error(err)
 		}
-		if err := (*fenlock.Groups)(nil).Check(name); !errors.Is(err, fenlock.ErrInvalid) {
+		if err := (*groups.Groups)(nil).Check(name); !errors.Is(err, fenlock.ErrInvalid) {
 			t.Error(err)
 		}
 		if n := len(c.nodes[0].times(allOps)); n > 0 {

@@ -1,4 +1,4 @@
-package fenlock
+package admin
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
 )
 
@@ -13,7 +14,7 @@ import (
 type NodeInfo struct {
 	Node string // as Node.String has it
 	// Err is why the node cannot be used: no answer, or what somebody has to change, which
-	// matches ErrMisconfigured. nil if it answers and can be a node, whether it votes now
+	// matches fenlock.ErrMisconfigured. nil if it answers and can be a node, whether it votes now
 	// (Examination.Admitted) or later.
 	Err error
 	// Examination is what the node's store says of itself. With Err, it has what was found
@@ -30,13 +31,13 @@ const (
 
 // Nodes looks at all nodes of the group: who answers, who votes, and who not and why. All
 // are asked at once, so that one that hangs, for two seconds, does not hold the
-// others up. It changes nothing on them. The order is that of NewAdmin.
+// others up. It changes nothing on them. The order is that of New.
 func (a *Admin) Nodes(ctx context.Context) []NodeInfo { return a.Examine(ctx, node.Look{}) }
 
-// Examine is Nodes, as closely as look says. Its MaxTTL is DefaultMaxTTL if it is 0.
+// Examine is Nodes, as closely as look says. Its MaxTTL is fenlock.DefaultMaxTTL if it is 0.
 func (a *Admin) Examine(ctx context.Context, look node.Look) []NodeInfo {
 	if look.MaxTTL == 0 {
-		look.MaxTTL = DefaultMaxTTL
+		look.MaxTTL = fenlock.DefaultMaxTTL
 	}
 	patience := lookPatience
 	if look.Thorough {
@@ -66,7 +67,7 @@ func (a *Admin) Examine(ctx context.Context, look node.Look) []NodeInfo {
 	return all
 }
 
-func examine(ctx context.Context, n Node, look node.Look) NodeInfo {
+func examine(ctx context.Context, n fenlock.Node, look node.Look) NodeInfo {
 	info := NodeInfo{Node: n.String()}
 	x, ok := n.Engine().(node.Examiner)
 	if !ok {

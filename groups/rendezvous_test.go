@@ -1,4 +1,4 @@
-package fenlock_test
+package groups_test
 
 import (
 	"fmt"
@@ -6,21 +6,22 @@ import (
 	"testing"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/groups"
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
 // spreading returns Groups of one node each, that only tell where a name is.
-func spreading(t *testing.T, ids ...string) *fenlock.Groups {
+func spreading(t *testing.T, ids ...string) *groups.Groups {
 	t.Helper()
-	var c fenlock.GroupsConfig
+	var c groups.Config
 	for _, id := range ids {
 		l, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New(id)}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Groups = append(c.Groups, fenlock.Group{ID: id, Locker: l})
+		c.Groups = append(c.Groups, groups.Group{ID: id, Locker: l})
 	}
-	g, err := fenlock.NewGroups(c)
+	g, err := groups.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func spreading(t *testing.T, ids ...string) *fenlock.Groups {
 	return g
 }
 
-func idOf(g *fenlock.Groups, name string) string {
+func idOf(g *groups.Groups, name string) string {
 	group, _ := g.Of(name)
 	return group.ID
 }
