@@ -2,9 +2,10 @@
 # same targets as a person.
 SHELL := /bin/bash
 GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
-MODULES := . node/pgnode node/sqlnode node/valkeynode node/goredisnode node/zknode node/mysqlnode node/etcdnode examples examples/natsnode fence/fencepgx integration/certmagic integration/cron integration/gocron integration/goose integration/migrate integration/otel cmd/fenlock tests bench deploy/check tools
+# In the order of how long their tests take: make test begins with the longest.
+MODULES := tests node/valkeynode . node/zknode cmd/fenlock node/mysqlnode node/pgnode node/etcdnode examples examples/natsnode node/goredisnode bench node/sqlnode deploy/check fence/fencepgx integration/certmagic integration/cron integration/gocron integration/goose integration/migrate integration/otel tools
 
-.PHONY: help build man site setup test race interop search-three search-shared search-handover search-given proof proof-audit sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man site setup test campaigns race interop search-three search-shared search-handover search-given search-steps proof proof-audit sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
 	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs
 
 help: ## list the targets
@@ -24,26 +25,32 @@ site: ## the documents as a static site, in bin/site
 setup: ## install what the tests start, from the distribution's packages, if missing
 	@scripts/install-servers.sh
 
-test: setup ## all tests of all modules
+test: setup ## the tests of all modules, on real servers, in some minutes: what a person runs before a change lands
 	@scripts/test.sh $(MODULES)
 
-race: setup ## the same under the race detector
+campaigns: setup ## the tests that take minutes: searches to their end, 10,000 seeds, every broken variant, histories of every engine. As many as fit into CAMPAIGN_MINUTES (15), the most valuable first; ALL=1: all; SINCE=main: those whose files differ from main; CAMPAIGNS="searches ...": these (scripts/campaigns.sh -list)
+	@scripts/campaigns.sh $(CAMPAIGNS)
+
+race: setup ## make test under the race detector
 	@scripts/test.sh -race $(MODULES)
 
 interop: setup ## locks shared with npm redlock (needs node and npm)
 	cd tests && go test -count=1 -tags npm -run NPM -v ./...
 
 search-three: ## explore three attempts as far as SEARCH_TIME allows (default 5m)
-	FENLOCK_SEARCH_TIME=$${SEARCH_TIME:-5m} go test -count=1 -tags campaign -timeout 0 -run ThreeAttempts -v ./internal/core
+	FENLOCK_SEARCH_TIME=$${SEARCH_TIME:-5m} go test -count=1 -tags three -timeout 0 -run ThreeAttempts -v ./internal/core
 
-search-shared: ## explore names that are shared further than make test does
-	SEARCH_SHARED=1 go test -count=1 -timeout 0 -run EveryInterleavingShared -v ./internal/core
+search-shared: ## explore names that are shared further than make campaigns does
+	SEARCH_SHARED=1 go test -count=1 -tags campaign -timeout 0 -run EveryInterleavingShared -v ./internal/core
 
-search-handover: ## explore locks that are handed over further than make test does
-	SEARCH_HANDOVER=1 go test -count=1 -timeout 0 -run EveryInterleavingHandover -v ./internal/core
+search-handover: ## explore locks that are handed over further than make campaigns does
+	SEARCH_HANDOVER=1 go test -count=1 -tags campaign -timeout 0 -run "EveryInterleavingHandover|AdoptedOnce" -v ./internal/core
 
-search-given: ## explore names that are given at a release further than make test does
-	SEARCH_GIVEN=1 go test -count=1 -timeout 0 -run 'EveryInterleavingGiven|GivenExclusion' -v ./internal/core
+search-given: ## explore names that are given at a release further than make campaigns does
+	SEARCH_GIVEN=1 go test -count=1 -tags campaign -timeout 0 -run 'EveryInterleavingGiven|GivenExclusion' -v ./internal/core
+
+search-steps: ## have each move of the exhaustive check be one of the models that are proved
+	SEARCH_STEPS=1 go test -count=1 -tags campaign -timeout 0 -run EveryInterleaving -v ./internal/core
 
 proof: ## prove the rules for any number of nodes, with z3 or SOLVER=cvc5 (docs/proof.md)
 	@scripts/install-z3.sh $${SOLVER:-z3}

@@ -31,7 +31,7 @@ var programs = map[string]struct{ shows, without string }{
 	},
 	"migrate": {
 		`did migration 1\n.*did migration 3\n.*nothing to migrate.*instance 4 did migration 4\n.*dead.*instance [56] did migration 5\n.*Each migration was done once`,
-		`already exists.*FAILED`,
+		`(already exists|duplicate column name).*FAILED`,
 	},
 	"orders": {
 		`worker 1 is paused.*worker 2 writes 7.*worker 1 writes 8: refused.*3 apples are ordered, and 7 of 10`,

@@ -137,7 +137,7 @@ func runClient(urls, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	lock, err := l.Acquire(ctx, arguments[0])
 	if err != nil {

@@ -60,7 +60,7 @@ func (d diagnosis) says(t *testing.T, severity, check, text string, nodes ...str
 // words that lead to the mend, and no server is changed.
 func TestDoctorInAnOutage(t *testing.T) {
 	clock := wallclock.New(t, wallclock.Build(t))
-	fenlock := buildCommand(t)
+	fenlock := testserver.Fenlock(t)
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := append(testserver.Group(t, kind, 4), testserver.StartWith(t, kind, clock.Environment))
 		names := urls(servers)
@@ -110,7 +110,7 @@ func TestDoctorInAnOutage(t *testing.T) {
 // follows another.
 func TestDoctorAfterRestarts(t *testing.T) {
 	clock := wallclock.New(t, wallclock.Build(t))
-	fenlock := buildCommand(t)
+	fenlock := testserver.Fenlock(t)
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		clock.Step(-clock.Off())
 		servers := append(group(t, kind, 2), testserver.StartWith(t, kind, clock.Environment))

@@ -20,9 +20,15 @@ const groupTTL = time.Second
 // group starts n servers without persistence that are admitted already.
 func group(t testing.TB, kind testserver.Kind, n int, config ...string) []*testserver.Server {
 	t.Helper()
+	return groupFor(t, kind, n, groupTTL, config...)
+}
+
+// groupFor is group for another longest lease.
+func groupFor(t testing.TB, kind testserver.Kind, n int, ttl time.Duration, config ...string) []*testserver.Server {
+	t.Helper()
 	servers := testserver.Group(t, kind, n, config...)
 	for _, s := range servers {
-		s.MarkAdmitted(valkeynode.DefaultPrefix, groupTTL)
+		s.MarkAdmitted(valkeynode.DefaultPrefix, ttl)
 	}
 	return servers
 }
@@ -121,7 +127,7 @@ func newLockerWith(t testing.TB, urls []string, options []valkeynode.Option, cha
 
 // bounded returns a context that a hung test runs into, and no other.
 func bounded(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -147,12 +153,12 @@ func release(t testing.TB, lock *fenlock.Lock) {
 func eventually(t testing.TB, try func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = try(); err == nil {
 			return
 		}
 	}
-	t.Fatalf("not within 30 s: %v", err)
+	t.Fatalf("never: %v", err)
 }
 
 // leases counts the servers that hold a lease on a name, "" for any holder's.

@@ -46,7 +46,7 @@ func TestNPMRedlock(t *testing.T) {
 			t.Fatalf("npm install: %v\n%s", err, output)
 		}
 	}
-	command := buildCommand(t)
+	command := testserver.Fenlock(t)
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, version := range []string{"4", "5"} {
 			t.Run("redlock "+version, func(t *testing.T) {

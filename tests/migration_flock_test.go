@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/fenlock/fenlock/internal/testserver"
 )
 
 // flockLines are the lines of docs/migration.md's section about flock: before, between and after.
@@ -53,7 +55,7 @@ func TestMigrationFromFlock(t *testing.T) {
 	set := func(shell, step int) {
 		write(fmt.Sprint("shell", shell), fmt.Sprint(". ./step", step), 0o600)
 	}
-	path := "PATH=" + filepath.Dir(buildCommand(t)) + ":" + os.Getenv("PATH")
+	path := "PATH=" + filepath.Dir(testserver.Fenlock(t)) + ":" + os.Getenv("PATH")
 	var all sync.WaitGroup
 	for i := range shells {
 		set(i, 0)

@@ -70,6 +70,8 @@ func change(t *testing.T, old, fenlock func(ctx context.Context) (locked, error)
 			s.instance(ctx, t, &own[i], [2]func(context.Context) (locked, error){old, fenlock})
 		})
 	}
+	defer all.Wait()
+	defer cancel()
 	// Whoever is there is served some more times.
 	served := func(which ...int) {
 		t.Helper()
@@ -96,8 +98,6 @@ func change(t *testing.T, old, fenlock func(ctx context.Context) (locked, error)
 		}
 		served(int(to))
 	}
-	cancel()
-	all.Wait()
 	t.Logf("%d and %d times", s.served[0].Load(), s.served[1].Load())
 }
 

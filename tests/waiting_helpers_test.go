@@ -3,8 +3,6 @@ package tests
 import (
 	"context"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -173,16 +171,4 @@ func nothingLeft(t testing.TB, servers []*testserver.Server) {
 		}
 		return nil
 	})
-}
-
-// buildCommand returns the path of the program fenlock.
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "fenlock")
-	build := exec.Command("go", "build", "-o", path, ".")
-	build.Dir = filepath.Join("..", "cmd", "fenlock")
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	return path
 }

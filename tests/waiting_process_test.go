@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
@@ -65,7 +66,7 @@ func checkLog(t *testing.T, log string, want ...string) {
 func TestProcessesInQueue(t *testing.T) {
 	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
 		allowLong(servers)
-		fenlock := buildCommand(t)
+		fenlock := testserver.Fenlock(t)
 		log := filepath.Join(t.TempDir(), "log")
 		holder := startRun(t, fenlock, servers, longTTL, "holder", log)
 		holder.begun()
@@ -92,16 +93,21 @@ func TestProcessesInQueue(t *testing.T) {
 }
 
 // A holder that is killed cannot call anybody. Its lease ends, not sooner than a
-// majority of servers let it, and the waiters are served in order.
+// majority of servers let it, and all waiters are served. Their order is not asserted: who does not come
+// within a second, on a machine that stands still for so long, is passed over.
 func TestWaitersBehindADeadHolder(t *testing.T) {
-	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
+	const ttl = 4 * time.Second
+	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
+		t.Parallel()
+		servers := groupFor(t, kind, 3, ttl)
 		log := filepath.Join(t.TempDir(), "log")
-		holder := startRun(t, buildCommand(t), servers, groupTTL, "holder", log)
+		holder := startRun(t, testserver.Fenlock(t), servers, ttl, "holder", log)
 		holder.begun()
 		visits := newRoom(t)
 		var served []<-chan struct{}
 		for i, who := range []string{"first", "second", "third"} {
-			served = append(served, visits.waits(who, newLocker(t, urls(servers)), "orders"))
+			waiter := newLocker(t, urls(servers), func(c *fenlock.Config) { c.TTL, c.MaxTTL = ttl, ttl })
+			served = append(served, visits.waits(who, waiter, "orders"))
 			awaitQueue(t, servers, lineOf("orders"), i+1)
 		}
 		holder.signal(syscall.SIGKILL)
@@ -116,12 +122,17 @@ func TestWaitersBehindADeadHolder(t *testing.T) {
 			left = append(left, ms)
 		}
 		slices.Sort(left)
-		<-served[0]
+		select { // whoever is the first
+		case <-served[0]:
+		case <-served[1]:
+		case <-served[2]:
+		}
 		// Servers tell the time in milliseconds, and some of them cached.
 		if waited := time.Since(dead); waited < time.Duration(left[1]-5)*time.Millisecond {
 			t.Errorf("served after %v, while the lease had %v ms left on the servers", waited, left)
 		}
 		visits.waiting.Wait()
+		slices.Sort(visits.order)
 		visits.check(t, "first", "second", "third")
 		nothingLeft(t, servers)
 	})

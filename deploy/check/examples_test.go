@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,10 +44,7 @@ func examples(t *testing.T) map[string][]string {
 // Each of them runs, with a program that is there, on servers as configured; so their
 // flags exist and are where they belong.
 func TestExamples(t *testing.T) {
-	fenlock := filepath.Join(t.TempDir(), "fenlock")
-	if said, err := exec.Command("go", "build", "-o", fenlock, "github.com/fenlock/fenlock/cmd/fenlock").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	fenlock := testserver.Fenlock(t)
 	c := newCluster(t, testserver.Kinds(t)[0], 3)
 	takes(t, c.client(t, newServers), "another")
 	for of, words := range examples(t) {

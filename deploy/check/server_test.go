@@ -115,7 +115,7 @@ func (s *server) try(arguments ...string) error {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 3*time.Minute)
 	defer cancel()
 	before := s.timesReady()
 	s.Program, err = testserver.Launch(ctx, s.t, s.folder, path, arguments, func() error {
@@ -216,7 +216,7 @@ func newServers(c *fenlock.Config) { c.NewServers = true }
 // takes returns a lock that must be free before long.
 func takes(t testing.TB, l *fenlock.Locker, name string) *fenlock.Lock {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	lock, err := l.Acquire(ctx, name)
 	if err != nil {
@@ -229,10 +229,10 @@ func takes(t testing.TB, l *fenlock.Locker, name string) *fenlock.Lock {
 func eventually(t testing.TB, try func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = try(); err == nil {
 			return
 		}
 	}
-	t.Fatalf("not within 20 s: %v", err)
+	t.Fatalf("never: %v", err)
 }

@@ -153,7 +153,7 @@ func (s *service) serve(kinds ...string) {
 	}
 	for _, kind := range kinds {
 		enough := count(kind) + 3
-		for end := time.Now().Add(30 * time.Second); count(kind) < enough; time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(3 * time.Minute); count(kind) < enough; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				s.t.Fatalf("instances %s serve nobody", kind)
 			}

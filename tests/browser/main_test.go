@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/fenlock/fenlock/internal/testserver"
 )
 
 // What all tests share: to start a browser takes a second or two, and to build the
@@ -29,11 +30,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	command = filepath.Join(folder, "fenlock")
-	build := exec.Command("go", "build", "-o", command, ".")
-	build.Dir = filepath.Join("..", "..", "cmd", "fenlock")
-	if output, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v\n%s", err, output)
+	if command, err = testserver.BuildFenlock(folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	path, err := exec.LookPath("chromium")

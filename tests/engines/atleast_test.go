@@ -11,7 +11,7 @@ import (
 // On every engine a lock stays for as long as --at-least says, though the command and its fenlock
 // have ended.
 func TestAtLeast(t *testing.T) {
-	fenlock := build(t)
+	fenlock := testserver.Fenlock(t)
 	for _, e := range all {
 		if e.name == "Valkey and PostgreSQL" {
 			continue // the nodes of two others
@@ -41,7 +41,7 @@ func TestAtLeast(t *testing.T) {
 				}
 				return 0, string(said)
 			}
-			if status, said := run("--at-least", "25s"); status != 0 {
+			if status, said := run("--at-least", "15s"); status != 0 {
 				t.Fatalf("status %d\n%s", status, said)
 			}
 			if status, said := run("--wait", "1s"); status != 75 {

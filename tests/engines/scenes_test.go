@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"bytes"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -14,6 +15,9 @@ import (
 type engine struct {
 	name  string
 	start func(t *testing.T, fenlock string) scene
+	// campaign: only TestCampaignCounter runs it. On a machine that was busy with other tests, clients of PostgreSQL stood
+	// still twice, for as long as the test waits. The reason is not known; counter.explain prints what is.
+	campaign bool
 }
 
 // scene is a group that runs, and what can happen to its servers.
@@ -26,17 +30,17 @@ type scene struct {
 }
 
 var all = []engine{
-	{"SQLite", sqlite},
-	{"Valkey", valkey},
-	{"PostgreSQL", postgres},
-	{"MariaDB", mariadb},
-	{"etcd", etcd},
-	{"ZooKeeper", zookeeper},
-	{"Valkey and PostgreSQL", mixed},
+	{name: "SQLite", start: sqlite},
+	{name: "Valkey", start: valkey},
+	{name: "PostgreSQL", start: postgres, campaign: true},
+	{name: "MariaDB", start: mariadb},
+	{name: "etcd", start: etcd},
+	{name: "ZooKeeper", start: zookeeper},
+	{name: "Valkey and PostgreSQL", start: mixed, campaign: true},
 }
 
 func sqlite(t *testing.T, _ string) scene {
-	return scene{urls: []string{"sqlite://" + filepath.Join(t.TempDir(), "locks.db")}, ttl: 2 * time.Second}
+	return scene{urls: []string{"sqlite://" + filepath.Join(t.TempDir(), "locks.db")}, ttl: 4 * time.Second}
 }
 
 // pause stops a server for a while.
@@ -51,12 +55,12 @@ func pause(s interface {
 	}
 }
 
-func valkey(t *testing.T, _ string) scene {
+func valkey(t *testing.T, fenlock string) scene {
 	servers := valkeys(t, 3)
-	s := scene{ttl: 2 * time.Second}
+	s := scene{ttl: 4 * time.Second}
 	for _, one := range servers {
 		s.urls = append(s.urls, one.URL())
-		s.disturb = append(s.disturb, func(progress func()) { one.Kill(); progress(); one.Restart(); time.Sleep(2 * s.ttl) })
+		s.disturb = append(s.disturb, func(progress func()) { one.Kill(); progress(); one.Restart(); allVote(t, fenlock, s.urls) })
 	}
 	s.disturb = append(s.disturb, func(progress func()) { servers[0].Pause(); progress(); servers[0].Resume() })
 	return s
@@ -65,13 +69,13 @@ func valkey(t *testing.T, _ string) scene {
 func valkeys(t *testing.T, n int) []*testserver.Server {
 	servers := testserver.Group(t, testserver.Kinds(t)[0], n)
 	for _, s := range servers {
-		s.MarkAdmitted(valkeynode.DefaultPrefix, 2*time.Second)
+		s.MarkAdmitted(valkeynode.DefaultPrefix, 4*time.Second)
 	}
 	return servers
 }
 
 func postgres(t *testing.T, fenlock string) scene {
-	server, ttl := testserver.StartPostgres(t), 2*time.Second
+	server, ttl := testserver.StartPostgres(t), 4*time.Second
 	migrate(t, fenlock, server.DSN())
 	return scene{urls: []string{server.DSN()}, ttl: ttl, disturb: []func(func()){
 		func(func()) { server.Kill(); server.Start() },
@@ -82,7 +86,7 @@ func postgres(t *testing.T, fenlock string) scene {
 }
 
 func mariadb(t *testing.T, fenlock string) scene {
-	server, ttl := testserver.StartMariaDB(t), 2*time.Second
+	server, ttl := testserver.StartMariaDB(t), 4*time.Second
 	migrate(t, fenlock, server.URL())
 	return scene{urls: []string{server.URL()}, ttl: ttl, disturb: []func(func()){
 		func(func()) { server.Kill(); server.Restart() },
@@ -93,7 +97,7 @@ func mariadb(t *testing.T, fenlock string) scene {
 
 // etcd counts TTLs in whole seconds, and has none below two.
 func etcd(t *testing.T, _ string) scene {
-	cluster, ttl := testserver.StartEtcd(t, 3), 3*time.Second
+	cluster, ttl := testserver.StartEtcd(t, 3), 5*time.Second
 	s := scene{urls: []string{"etcd://" + cluster.Addrs()}, ttl: ttl}
 	for _, one := range cluster.Members {
 		s.disturb = append(s.disturb, func(progress func()) { one.Kill(); progress(); cluster.Start(one) },
@@ -103,7 +107,7 @@ func etcd(t *testing.T, _ string) scene {
 }
 
 func zookeeper(t *testing.T, _ string) scene {
-	servers, ttl := testserver.StartZooKeepers(t, 3, nil), 3*time.Second
+	servers, ttl := testserver.StartZooKeepers(t, 3, nil), 5*time.Second
 	s := scene{urls: []string{"zk://" + servers.Addrs()}, ttl: ttl}
 	for _, one := range servers {
 		s.disturb = append(s.disturb, func(progress func()) {
@@ -131,9 +135,30 @@ func migrate(t *testing.T, fenlock, url string) {
 	}
 }
 
+// allVote waits until every node votes: a server that lost its memory is out for two TTLs, and rebuilds its registers from a
+// majority, so that the next ones that are killed must not leave less.
+func allVote(t *testing.T, fenlock string, urls []string) {
+	t.Helper()
+	arguments := []string{"nodes", "--json"}
+	for _, url := range urls {
+		arguments = append(arguments, "--node", url)
+	}
+	var output []byte
+	for end := time.Now().Add(patience / 2); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		var err error
+		if output, err = exec.Command(fenlock, arguments...).Output(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		if bytes.Count(output, []byte(`"state":"votes"`)) == len(urls) {
+			return
+		}
+	}
+	t.Errorf("not all vote:\n%s", output)
+}
+
 // mixed has three Valkey servers and two PostgreSQL servers, of which any two may be down.
 func mixed(t *testing.T, fenlock string) scene {
-	servers, ttl := valkeys(t, 3), 2*time.Second
+	servers, ttl := valkeys(t, 3), 4*time.Second
 	one, two := testserver.StartPostgres(t), testserver.StartPostgres(t)
 	s := scene{ttl: ttl}
 	for _, p := range []*testserver.Postgres{one, two} {
@@ -143,7 +168,6 @@ func mixed(t *testing.T, fenlock string) scene {
 	for _, v := range servers {
 		s.urls = append(s.urls, v.URL())
 	}
-	const back = 3 // TTLs until a server that lost its memory votes again, at most
 	s.disturb = []func(func()){
 		func(progress func()) {
 			one.Kill()
@@ -151,7 +175,7 @@ func mixed(t *testing.T, fenlock string) scene {
 			progress()
 			one.Start()
 			two.Start()
-			time.Sleep(back * ttl)
+			allVote(t, fenlock, s.urls)
 		},
 		func(progress func()) {
 			servers[0].Kill()
@@ -159,7 +183,7 @@ func mixed(t *testing.T, fenlock string) scene {
 			progress()
 			servers[0].Restart()
 			servers[1].Restart()
-			time.Sleep(back * ttl)
+			allVote(t, fenlock, s.urls)
 		},
 		func(progress func()) {
 			one.Kill()
@@ -167,7 +191,7 @@ func mixed(t *testing.T, fenlock string) scene {
 			progress()
 			one.Start()
 			servers[2].Restart()
-			time.Sleep(back * ttl)
+			allVote(t, fenlock, s.urls)
 		},
 	}
 	return s

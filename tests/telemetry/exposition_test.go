@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,11 +43,8 @@ func testMain(m *testing.M) int {
 		panic(err)
 	}
 	defer os.RemoveAll(folder)
-	program = filepath.Join(folder, "fenlock")
-	build := exec.Command("go", "build", "-o", program, "github.com/fenlock/fenlock/cmd/fenlock")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		panic(fmt.Sprint("go build: ", err))
+	if program, err = testserver.BuildFenlock(folder); err != nil {
+		panic(err)
 	}
 	return m.Run()
 }

@@ -35,15 +35,6 @@ func main() {
 	fmt.Printf("doccheck: %d links, %d Go blocks, %d command lines and %d names of tests are right\n", c.links, c.blocks, c.commands, c.names)
 }
 
-// checker goes through all documents.
-type checker struct {
-	root     string
-	problems []string
-	found    map[string]*docs.Document // by path
-
-	links, blocks, commands, names int
-}
-
 func (c *checker) check() error {
 	all, err := docs.All(c.root)
 	if err != nil {
@@ -72,8 +63,4 @@ func (c *checker) check() error {
 		return fmt.Errorf("%d links, %d Go blocks, %d command lines, %d names of tests found: is this the right folder?", c.links, c.blocks, c.commands, c.names)
 	}
 	return nil
-}
-
-func (c *checker) wrong(d *docs.Document, line int, format string, a ...any) {
-	c.problems = append(c.problems, fmt.Sprintf("%s:%d: %s", d.Path, line, fmt.Sprintf(format, a...)))
 }

@@ -34,7 +34,7 @@ func TestRenewed(t *testing.T) {
 	close(fail)
 	select {
 	case <-l.Context().Done():
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatal("it does not end")
 	}
 	if l.Remaining() != 0 || !errors.Is(context.Cause(l.Context()), errExpired) {

@@ -1,0 +1,43 @@
+# shellcheck shell=bash
+# What scripts/test.sh and scripts/campaigns.sh share: programs that are built once, and how results are told.
+
+# What is installed has to be tested: without this, a test would make do with one
+# kind of server.
+TESTSERVER_REQUIRE=""
+for kind in valkey redis; do
+	command -v "$kind-server" >/dev/null && TESTSERVER_REQUIRE+=" $kind"
+done
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export TESTSERVER_REQUIRE folder
+
+# The command, for the packages that start it; etcd's server goes into Go's cache.
+TESTSERVER_FENLOCK=$folder/fenlock
+export TESTSERVER_FENLOCK
+go build -o "$TESTSERVER_FENLOCK" ./cmd/fenlock || exit 1
+(cd tools/etcd && GOWORK=off GOFLAGS="" go tool -n go.etcd.io/etcd/server/v3 >/dev/null) || exit 1
+
+# report prints what is in a log of go test -v, and returns its status: report WHAT LOG STATUS
+report() {
+	local log=$2 status=$3
+	{
+		echo "== $1"
+		if [ "$status" != 0 ]; then
+			# What failed, before what was said: that may be long.
+			grep -E '^\s*--- FAIL|^FAIL\s|^panic' "$log"
+			# Everything that a failed test said; the passing ones' output would bury it.
+			grep -vE '^\s*(=== (RUN|PAUSE|CONT|NAME)|--- PASS)' "$log" | tail -n 300
+		else
+			grep -E '^(ok|FAIL)\s' "$log"
+			# What the exhaustive check covered is a result, not noise.
+			grep -oE '[0-9]+ states, .*' "$log"
+		fi
+		if grep -E '^\s*--- SKIP' "$log"; then
+			echo "skipped tests count as failed"
+			status=1
+		fi
+	} >"$log.report"
+	cat "$log.report"
+	return "$status"
+}
+export -f report
