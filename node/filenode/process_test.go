@@ -1,0 +1,285 @@
+//go:build linux || darwin || freebsd
+
+package filenode
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+)
+
+// The tests below start this test binary again, as a child with a role.
+const (
+	roleVariable = "FENLOCK_FILENODE_ROLE"
+	fileVariable = "FENLOCK_FILENODE_FILE"
+)
+
+var roles = map[string]func(*Node){"lockers": lockers, "churn": churn, "stuck": stuck}
+
+func TestMain(m *testing.M) {
+	role, ok := roles[os.Getenv(roleVariable)]
+	if !ok {
+		os.Exit(m.Run())
+	}
+	n, err := OpenFile(os.Getenv(fileVariable))
+	if err != nil {
+		fatal(err)
+	}
+	role(n)
+	if err := n.Close(); err != nil {
+		fatal(err)
+	}
+}
+
+func fatal(v any) {
+	fmt.Fprintln(os.Stderr, "child:", v)
+	os.Exit(1)
+}
+
+// child starts this binary in a role and returns its output. It is killed at
+// the latest when the test ends.
+func child(t *testing.T, role, path string, env ...string) (*exec.Cmd, io.Reader, *strings.Builder) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(append(os.Environ(), roleVariable+"="+role, fileVariable+"="+path), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	return cmd, out, &stderr
+}
+
+const lockerRounds = 15
+
+// lockers takes one lock again and again, as two Lockers that share the node: one waits,
+// the other one polls. Whoever has it creates a file that nobody else may have created,
+// and removes it: the overlap of two holders fails.
+func lockers(n *Node) {
+	var all sync.WaitGroup
+	proof := n.path + ".held"
+	for _, polls := range []bool{false, true} {
+		l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}})
+		if err != nil {
+			fatal(err)
+		}
+		acquire := l.Acquire
+		if polls {
+			acquire = l.TryAcquire
+		}
+		all.Go(func() {
+			for range lockerRounds {
+				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+				lock, err := acquire(ctx, "the lock")
+				for polls && (errors.Is(err, fenlock.ErrHeld) || errors.Is(err, fenlock.ErrNoQuorum)) { // or slow just now
+					time.Sleep(time.Millisecond)
+					lock, err = acquire(ctx, "the lock")
+				}
+				if err != nil {
+					fatal(err)
+				}
+				f, err := os.OpenFile(proof, os.O_CREATE|os.O_EXCL, 0o600)
+				if err != nil {
+					fatal("two holders at once: " + err.Error())
+				}
+				f.Close()
+				fmt.Println(lock.Token())
+				if err := errors.Join(os.Remove(proof), lock.Release(ctx)); err != nil {
+					fatal(err)
+				}
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestManyProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks") // made by whichever comes first
+	const processes, grants = 3, 3 * 2 * lockerRounds
+	var mu sync.Mutex
+	var all []fence.Token
+	var wg sync.WaitGroup
+	for range processes {
+		cmd, out, stderr := child(t, "lockers", path)
+		wg.Go(func() {
+			var last fence.Token
+			lines := bufio.NewScanner(out)
+			for lines.Scan() {
+				token, err := fence.Parse(lines.Text())
+				if err != nil || token <= last {
+					t.Errorf("token %q after %d (%v)", lines.Text(), last, err)
+				}
+				last = token
+				mu.Lock()
+				all = append(all, token)
+				mu.Unlock()
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("%v: %s", err, stderr)
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(all)
+	if len(all) != grants || len(slices.Compact(slices.Clone(all))) != grants {
+		t.Errorf("%d tokens of %d grants, or one of them twice", len(all), grants)
+	}
+	n := open(t, path)
+	l, err := n.Inspect(t.Context(), "the lock")
+	if err != nil || l.Register != all[len(all)-1] || l.Remaining != 0 {
+		t.Errorf("in the end: %+v, %v; the largest token was %d", l, err, all[len(all)-1])
+	}
+}
+
+// churn writes until it is killed, and reports each grant after it was made.
+func churn(n *Node) {
+	for i := 0; ; i++ {
+		a, err := n.Do(context.Background(), as(node.Acquire, request(fmt.Sprint("name ", i), "", 0)))
+		if err != nil {
+			fatal(err)
+		}
+		fmt.Printf("%d %d\n", i, uint64(a.Register))
+	}
+}
+
+// kill -9 in the middle of a write leaves a file that can be used at once, with every grant that was
+// reported still in it. So does one that closes it.
+func TestKilledProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks")
+	for round := range 5 {
+		cmd, out, stderr := child(t, "churn", path)
+		lines := bufio.NewScanner(out)
+		granted := map[string]fence.Token{}
+		for len(granted) < 20+7*round {
+			if !lines.Scan() {
+				t.Fatalf("the child ended: %s", stderr)
+			}
+			var i int
+			var token fence.Token
+			if _, err := fmt.Sscan(lines.Text(), &i, (*uint64)(&token)); err != nil {
+				t.Fatal(err)
+			}
+			if token > 0 { // 0: held, since a round before leased it
+				granted[fmt.Sprint("name ", i)] = token
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+
+		for _, left := range []string{"killed", "closed"} {
+			n := open(t, path)
+			for name, token := range granted {
+				l, err := n.Inspect(t.Context(), name)
+				if err != nil || l.Remaining == 0 || l.Register < token {
+					t.Fatalf("%q was granted with %d; now, %s, %+v, %v", name, token, left, l, err)
+				}
+			}
+			r := request(fmt.Sprint("after ", round, left), "", 0)
+			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+			n.Close()
+		}
+	}
+}
+
+// stuck takes the locks of some rooms and keeps them, as a process that is stopped in an operation does.
+func stuck(n *Node) {
+	if err := errors.Join(n.locks.lock(roomOf("a")), n.locks.lock(roomOf("b")), n.locks.lock(roomOf("c")), n.locks.lock(roomOf("d"))); err != nil {
+		fatal(err)
+	}
+	fmt.Println("locked")
+	time.Sleep(time.Hour)
+}
+
+// The context ends the wait for a lock that another process has. Nothing was executed then, now or later, but for a
+// release, which is carried out when the file is free. What is in another room does not wait.
+func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
+	n, path := newNode(t)
+	r := request("a", "me", 7)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+	d := request("d", "me", 7)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, d)))
+	cmd, out, stderr := child(t, "stuck", path)
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "locked\n" {
+		t.Fatalf("%q, %v: %s", line, err, stderr)
+	}
+	later := r
+	later.Token = 50
+	for _, r := range []node.Request{
+		as(node.Acquire, request("b", "", 0)), as(node.Confirm, later), as(node.Extend, r), as(node.Release, d),
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		start := time.Now()
+		_, err := n.Do(ctx, r)
+		took, op := time.Since(start), r.Op
+		cancel()
+		problem(t, err, path, op.String())
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, node.ErrNotSent) != (op != node.Release) {
+			t.Errorf("%s: %v is no context.DeadlineExceeded, or marked in the wrong way", op, err)
+		}
+		if took > 10*time.Second {
+			t.Errorf("%s took %v with a deadline of 100ms", op, took)
+		}
+	}
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("of another room", "", 0))))
+	// A cancellation counts like a deadline; and a queue of callers in this
+	// process does not delay it.
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			if _, err := n.Do(ctx, as(node.Acquire, request("c", "", 0))); !errors.Is(err, context.Canceled) {
+				t.Errorf("cancelled: %v", err)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	cancel()
+	wg.Wait()
+
+	// What waits gets its turn when the other process has ended.
+	for range 5 {
+		wg.Go(func() {
+			if a, err := n.Do(t.Context(), as(node.Extend, r)); err != nil || a.Status != node.Granted {
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	cmd.Process.Kill()
+	cmd.Wait()
+	wg.Wait()
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Release, r)))
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("d", "next", 0))))
+	for _, name := range []string{"b", "c"} {
+		if l, err := n.Inspect(t.Context(), name); err != nil || l.Remaining != 0 || l.Register != 0 {
+			t.Errorf("%q after the refused acquires: %+v, %v", name, l, err)
+		}
+	}
+}
