@@ -52,6 +52,11 @@ func TestQuorumErrorText(t *testing.T) {
 	if !strings.HasSuffix(e.Error(), "; c: connection refused") {
 		t.Errorf("node c is not named: %s", e)
 	}
+	// One node is not counted.
+	e.Nodes, e.Need = 1, 1
+	if want := `fenlock: acquire "x": c: connection refused`; e.Error() != want {
+		t.Errorf("got  %s\nwant %s", e, want)
+	}
 }
 
 // Neither a lock that is printed nor an error of one shows the identity that is

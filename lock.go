@@ -434,7 +434,10 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 		// The nodes' errors are text here: a lost lock must not match ErrNoQuorum, which
 		// means that nothing is known.
 		why := "its validity ran out before an extension succeeded"
-		if f.Reason == core.Taken {
+		switch {
+		case f.Reason == core.Taken && len(k.locker.config.Nodes) == 1:
+			why = "its lease is gone"
+		case f.Reason == core.Taken:
 			why = "so many nodes have lost its lease that the others are no majority"
 		}
 		return fmt.Errorf("%w: %q: %s%s", ErrLost, k.name, why, listed(k.nodeErrors(f)))

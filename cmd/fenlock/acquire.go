@@ -120,6 +120,8 @@ func (o *runOptions) observer() fenlock.Observer {
 			}
 			switch {
 			case *said && !o.verbose:
+			case nodes && quorum.Nodes == 1:
+				say("waiting: %s", o.missing(quorum))
 			case nodes:
 				say("waiting for nodes: %s", o.missing(quorum))
 			default:
@@ -129,6 +131,9 @@ func (o *runOptions) observer() fenlock.Observer {
 		},
 		Node: func(change fenlock.NodeChange) {
 			text := flagNames.Replace(change.String())
+			if strings.HasPrefix(change.Node, "/") { // its path: no server's name begins so
+				text = "the file " + strings.TrimPrefix(text, "node ")
+			}
 			if o.verbose {
 				say("%s", text)
 			} else if change.State == fenlock.NodeMisconfigured {
@@ -152,7 +157,7 @@ func (o *runOptions) missing(e *fenlock.QuorumError) string {
 		return fmt.Sprintf("%d of %d servers are new, or were restarted, and may have forgotten locks: voting starts in %d s",
 			len(e.Errors), e.Nodes, int(math.Ceil(last.Seconds())))
 	}
-	if o.verbose && !e.Late {
+	if o.verbose && !e.Late && e.Nodes > 1 {
 		return fmt.Sprintf("%d of %d have to vote", e.Need, e.Nodes)
 	}
 	return e.Error()

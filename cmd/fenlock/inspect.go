@@ -70,6 +70,8 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 		fmt.Fprintf(w, "%s is held by %s\n", printable(l.Name), printable(heldBy(l)))
 	case l.State == admin.Free && heldBy(l) == "":
 		fmt.Fprintf(w, "%s is free\n", printable(l.Name))
+	case l.State == admin.Free && len(l.Votes) == 1:
+		fmt.Fprintf(w, "%s is free: %s is the next in the queue\n", printable(l.Name), printable(heldBy(l)))
 	case l.State == admin.Free:
 		fmt.Fprintf(w, "%s is free: %s has leases on too few nodes (it tries to take it, or an attempt has left them)\n", printable(l.Name), printable(heldBy(l)))
 	default:
@@ -88,7 +90,9 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 	case l.State == admin.Held:
 		fmt.Fprintf(table, "  ends\tin %s, unless its holder extends it\n", left(l))
 	}
-	fmt.Fprintf(table, "  votes\t%s\n", votes(l))
+	if len(l.Votes) > 1 {
+		fmt.Fprintf(table, "  votes\t%s\n", votes(l))
+	}
 	table.Flush()
 	table = tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, v := range l.Votes {

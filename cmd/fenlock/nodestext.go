@@ -55,6 +55,9 @@ func (v groupView) summary() string {
 	if v.usable < v.need {
 		what = "NO LOCK CAN BE TAKEN"
 	}
+	if len(v.nodes) == 1 {
+		return strings.ToUpper(what[:1]) + what[1:] + "."
+	}
 	votes := "vote"
 	if v.usable == 1 {
 		votes = "votes"

@@ -156,6 +156,7 @@ func TestExamine(t *testing.T) {
 	host := func(address string) func(*admin.NodeInfo, *node.Examination) {
 		return func(_ *admin.NodeInfo, e *node.Examination) { e.Address = address }
 	}
+	file := func(_ *admin.NodeInfo, e *node.Examination) { e.Role = "file" }
 	records := func(d time.Duration) func(*admin.NodeInfo, *node.Examination) {
 		return func(_ *admin.NodeInfo, e *node.Examination) { e.MaxTTL = d }
 	}
@@ -176,13 +177,13 @@ func TestExamine(t *testing.T) {
 		{"quorum", node.Error, group(3).at(waits(10*second), 0, 1).at(belongs("c", "x"), 2), "", group(3), "Waiting alone does not help"},
 		{"quorum", node.Error, group(3).at(waits(10*second), 0).at(down, 1), "", group(3).at(waits(10*second), 0), "Waiting alone does not help"},
 		{"quorum", node.Error, group(5).at(waits(10*second), 0, 1, 2), "", group(5).at(waits(10*second), 0), "In 10s it will be enough"},
-		{"quorum", node.Error, group(1).at(down, 0), "", group(1), "The only node does not vote"},
+		{"quorum", node.Error, group(1).at(down, 0), "a", group(1), "It cannot be used: no lock can be taken"},
 		{"margin", node.Warning, group(5).at(down, 0).at(misconfigured, 1), "", group(5).at(down, 0), "if one more fails"},
 		{"margin", node.Warning, group(4).at(down, 0), "", group(2), "3 of 4 nodes vote"},
 		{"margin", node.Warning, group(3).at(waits(second), 0), "", group(3).at(due, 0), "2 of 3 nodes vote"},
 		{"new-group", node.Note, group(3).at(fresh, 0, 1, 2), "", group(3).at(fresh, 0), "has anything recorded"},
 		{"memory-lost", node.Warning, group(3).at(due, 0, 1), "", group(3).at(due, 0), "lost its memory at once"},
-		{"one-node", node.Note, group(1), "", group(1).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Role = "file" }, 0), "Three servers"},
+		{"one-node", node.Note, group(1), "", group(1).at(file, 0), "Three servers"},
 		{"even", node.Warning, group(2), "", group(3), "two nodes"},
 		{"even", node.Note, group(4), "", group(5), "the loss of 1, as 3 do"},
 		{"same-server", node.Error, group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Server = "run of a" }, 2), "a c", group(3).at(down, 0, 2), "a and c are the same server"},
@@ -197,6 +198,9 @@ func TestExamine(t *testing.T) {
 		{"round-trip", node.Warning, group(3).at(trip(300*time.Millisecond), 1), "b", group(3).at(trip(250*time.Millisecond), 1), "under load"},
 		{"round-trip", node.Error, group(3).at(trip(26*time.Millisecond), 1).with(func(g *Group) { g.TTL = 100 * time.Millisecond }), "b",
 			group(3).at(trip(time.Second/2), 1).with(func(g *Group) { g.TTL = 30 * second }), "wait for 25ms"},
+		// A file has more time.
+		{"round-trip", node.Warning, group(1).at(file, 0).at(trip(1300*time.Millisecond), 0), "a",
+			group(1).at(file, 0).at(trip(1200*time.Millisecond), 0), "wait for 2.5s"},
 		{"ttl", node.Error, group(3).with(func(g *Group) { g.TTL = time.Minute }), "a b c", group(3).with(func(g *Group) { g.TTL = 30 * second }), "--ttl of 30s at most"},
 		{"clock-offset", node.Warning, group(3).at(offset(time.Hour), 1), "b", group(3).at(offset(999*time.Millisecond), 1), "1h0m0s ahead of most others'"},
 		{"clock-offset", node.Warning, group(3).at(offset(-time.Hour), 2), "c", group(3).at(func(_ *admin.NodeInfo, e *node.Examination) { e.Clock = node.ClockReading{} }, 2), "1h0m0s behind most others'"},

@@ -33,7 +33,11 @@ func (g Group) quorum(all []Standing, of report) {
 	}
 	count := fmt.Sprintf("%d of %d nodes vote, and %d are needed", usable, n, need)
 	if n == 1 {
-		count = "The only node does not vote"
+		count = "It cannot be used"
+	}
+	where := []string{g.Nodes[0].Node}
+	if n > 1 {
+		where = nil // the group
 	}
 	switch {
 	case usable < need && later >= need:
@@ -42,7 +46,10 @@ func (g Group) quorum(all []Standing, of report) {
 		if fresh == n {
 			f = f.Do("Wait; the servers could have been used before. If you know that they are new: fenlock run --new-servers NAME -- true (docs/operations.md, “New servers”).")
 		}
-		of(f)
+		of(f, where...)
+	case usable < need && n == 1:
+		of(node.Found("quorum", node.Error, "%s: no lock can be taken or extended. Waiting alone does not help.", count).
+			Do("See below."), where...)
 	case usable < need:
 		of(node.Found("quorum", node.Error, "%s: no lock can be taken or extended. Waiting alone does not help.", count).
 			Do("Mend the nodes below, those that need least first, until %d vote.", need))

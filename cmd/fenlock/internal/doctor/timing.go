@@ -8,9 +8,12 @@ import (
 
 // timing finds a TTL that is too short for the way to the nodes, or too long for them.
 func (g Group) timing(of report) {
-	patience := min(max(g.TTL/20, 25*time.Millisecond), time.Second) // fenlock.Config.NodeTimeout
 	for _, info := range g.Nodes {
 		e := info.Examination
+		patience := min(max(g.TTL/20, 25*time.Millisecond), time.Second) // fenlock.Config.NodeTimeout
+		if e.Role == "file" {
+			patience = g.TTL / 4 // of fenlock run
+		}
 		trip := e.RoundTrip.Round(10 * time.Microsecond)
 		switch {
 		case e.RoundTrip > patience:
