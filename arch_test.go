@@ -153,7 +153,7 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"node/pgnode", "node/sqlnode", "node/valkeynode", "node/goredisnode", "node/zknode", "node/mysqlnode", "node/etcdnode", "fence/fencepgx", "integration/certmagic", "integration/cron", "integration/gocron", "integration/goose", "integration/migrate", "integration/otel", "cmd/fenlock"} {
+	for _, dir := range []string{"node/pgnode", "node/valkeynode", "node/goredisnode", "node/zknode", "node/mysqlnode", "node/etcdnode", "fence/fencepgx", "integration/certmagic", "integration/cron", "integration/gocron", "integration/goose", "integration/migrate", "integration/otel", "cmd/fenlock"} {
 		if !slices.Contains(released, filepath.FromSlash(dir)) {
 			t.Errorf("there is no module in %s: the test does not see it", dir)
 		}
@@ -287,7 +287,6 @@ var larger = map[string]int{
 	"node/etcdnode":     17,
 	"node/mysqlnode":    10,
 	"node/pgnode":       9,
-	"node/sqlnode":      7,
 	"node/zknode":       13,
 }
 

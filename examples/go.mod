@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	github.com/fenlock/fenlock v0.1.0
-	github.com/fenlock/fenlock/node/sqlnode v0.1.0
 	github.com/fenlock/fenlock/node/valkeynode v0.1.0
 	github.com/go-redsync/redsync/v4 v4.18.1
 	github.com/johannesboyne/gofakes3 v1.2.0

@@ -32,7 +32,7 @@ type Look struct {
 // Examination is what a store says of itself. What an engine does not know, or what the
 // store did not say, is the zero value.
 type Examination struct {
-	Product string // "Valkey", "Redis", "SQLite"
+	Product string // "Valkey", "Redis", "file"
 	Version string
 	Server  string // identifies the store: two nodes with the same one are one. It is no secret
 	Member  string // what clients call this node when they record the members of its group

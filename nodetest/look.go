@@ -156,7 +156,7 @@ func namesAreNotBookkeeping(s *suite) {
 	looks := []string{
 		"registers", "fenlock", "fenlock:", "fenlock-registers", "fenlock-registers:", "fenlock:registers", "fenlock:registers:0",
 		"fenlock-lease:a", "fenlock:lease:a", "fenlock-waiters:a", "fenlock:queue:a", "fenlock:wake:a", "fenlock:meta", "fenlock:notice",
-		"leases", "meta", "fenlock_leases", "fenlock_registers", "fenlock_meta", "sqlite_master", "pg_class", "/fenlock/registers", "admitted", "version",
+		"leases", "meta", "fenlock_leases", "fenlock_registers", "fenlock_meta", "pg_class", "/fenlock/registers", "admitted", "version",
 	}
 	s.takes("a", "before", 7)
 	var all []node.Request

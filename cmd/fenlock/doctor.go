@@ -33,7 +33,7 @@ Run it where the clients run: round trips and permissions are theirs.
 Exit status, for monitoring
   0   nothing, or notes only
   1   warnings
-  2   errors, or there is no such SQLite file
+  2   errors, or there is no such file
   64  wrong usage; nothing was sent to any node`
 
 // Exit statuses of doctor.

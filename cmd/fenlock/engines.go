@@ -10,9 +10,9 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node/etcdnode"
+	"github.com/fenlock/fenlock/node/filenode"
 	"github.com/fenlock/fenlock/node/mysqlnode"
 	"github.com/fenlock/fenlock/node/pgnode"
-	"github.com/fenlock/fenlock/node/sqlnode"
 	"github.com/fenlock/fenlock/node/valkeynode"
 	"github.com/fenlock/fenlock/node/zknode"
 )
@@ -27,7 +27,7 @@ type engine struct {
 
 // Names of engines that the command treats in a way of their own.
 const (
-	sqliteEngine = "SQLite"
+	fileEngine   = "file"
 	valkeyEngine = "Valkey"
 )
 
@@ -35,7 +35,10 @@ var engines = []engine{
 	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, func(raw, prefix string) (fenlock.Node, error) {
 		return valkeynode.Open(raw, valkeynode.WithPrefix(prefix))
 	}},
-	{sqliteEngine, []string{"sqlite"}, false, func(raw, _ string) (fenlock.Node, error) { return sqlnode.Open(raw) }},
+	// sqlite: is no scheme any more: filenode says what to write instead.
+	{fileEngine, []string{"file", "sqlite"}, false, func(raw, _ string) (fenlock.Node, error) {
+		return filenode.Open(raw)
+	}},
 	{"PostgreSQL", []string{"postgres", "postgresql"}, true, func(raw, _ string) (fenlock.Node, error) { return pgnode.Open(raw) }},
 	{"MySQL", []string{"mysql", "mariadb"}, false, func(raw, _ string) (fenlock.Node, error) { return mysqlnode.Open(raw) }},
 	{"etcd", []string{"etcd", "etcds"}, true, func(raw, _ string) (fenlock.Node, error) { return etcdnode.Open(raw) }},
@@ -44,8 +47,10 @@ var engines = []engine{
 
 // schemeOf returns what a URL begins with, and whether it begins as one.
 func schemeOf(raw string) (scheme string, ok bool) {
-	if strings.HasPrefix(raw, "sqlite:") { // sqlite:relative/path has no slashes
-		return "sqlite", true
+	for _, scheme = range []string{"file", "sqlite"} { // file:relative/path has no slashes
+		if strings.HasPrefix(raw, scheme+":") {
+			return scheme, true
+		}
 	}
 	scheme, _, ok = strings.Cut(raw, "://")
 	return scheme, ok
@@ -80,7 +85,8 @@ func engineOf(raw string) (*engine, error) {
 // of the URL before, where that may name several.
 func splitURLs(list string) (urls []string) {
 	for piece := range strings.SplitSeq(list, ",") {
-		if last := len(urls) - 1; last >= 0 && !strings.Contains(piece, "://") && !strings.HasPrefix(strings.TrimSpace(piece), "sqlite:") {
+		if _, begins := schemeOf(strings.TrimSpace(piece)); len(urls) > 0 && !begins {
+			last := len(urls) - 1
 			if e, err := engineOf(strings.TrimSpace(urls[last])); err == nil && e.several && piece != "" {
 				urls[last] += "," + piece
 				continue

@@ -13,7 +13,7 @@ nodes do not work, with --quiet nothing but errors.
 Where the lock is
   --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:
     valkey://10.0.0.1:6379   redis://  the same; valkeys:// and rediss:// with TLS
-    unix:///run/valkey.sock  sqlite:///var/lib/app/locks.db
+    unix:///run/valkey.sock  file:///var/lib/app/locks
     postgres://app@db/app    mysql://app@db/app    after "fenlock migrate"
     etcd://h1,h2,h3          zk://h1,h2,h3         one node each, however many hosts
   Three or five servers that know nothing of each other are usual: the lock works
@@ -22,7 +22,7 @@ Where the lock is
   FILE or FENLOCK_NODES_FILE. Everybody can read the list of processes.
   With neither, the lock is a file of yours, for your processes on this machine
   (a FENLOCK_NODES that is set but empty is an error):
-  $XDG_STATE_HOME/fenlock/fenlock.db, or in ~/.local/state/fenlock.
+  $XDG_STATE_HOME/fenlock/locks, or in ~/.local/state/fenlock.
 
 What the command gets
   FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock, but no FENLOCK_NODES that
@@ -58,7 +58,7 @@ Once, on whichever machine comes first
 
 Readers and writers
   Those who say --shared run at the same time; who does not has the lock alone. All wait in
-  one line: who wants it alone stops those who come later to share it. SQLite, Valkey,
+  one line: who wants it alone stops those who come later to share it. A file, Valkey,
   Redis, PostgreSQL, MySQL and MariaDB can; with other servers it is refused (64).
 
 Slots
@@ -90,7 +90,7 @@ Flags and variables
 Exit status
   that of the command; 128 plus the number of the signal that ended it
   64   wrong usage; nothing was sent to any node
-  69   too few nodes answer
+  69   too few nodes answer, or the file cannot be used
   75   somebody else has the lock, or the wait ran out (-E changes it)
   76   the lock was lost or held for --max-hold, and the command was stopped (not by --lead)
   78   others have another number of slots than --slots says

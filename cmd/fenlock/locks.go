@@ -93,13 +93,18 @@ func (f nodeFlags) existing() ([]fenlock.Node, error) {
 	}
 	path := ""
 	for _, one := range all {
-		if u, err := url.Parse(one.url); err == nil && u.Scheme == "sqlite" {
-			path = u.Opaque + u.Host + u.Path
+		if u, err := url.Parse(one.url); err == nil && u.Scheme == "file" {
+			if path, err = url.PathUnescape(u.Opaque); err != nil || path == "" {
+				path = u.Path
+			}
 		}
 	}
 	if all == nil {
 		if path, err = defaultFile(); err != nil {
 			return nil, exitf(exitUsage, "no nodes: set %s (%v)", nodesVariable, err)
+		}
+		if err := earlier(path); err != nil {
+			return nil, err
 		}
 	}
 	if _, err := os.Stat(path); path != "" && errors.Is(err, os.ErrNotExist) {

@@ -15,7 +15,7 @@ const migrateHelp = `Make the tables that a database needs for locks.
 
 A database gets tables for fenlock by this command and never silently. It can be
 repeated: what is there stays as it is, and what is there and is not fenlock's is an error.
-Valkey, Redis, etcd, ZooKeeper and SQLite files need no set-up.
+Valkey, Redis, etcd, ZooKeeper and files need no set-up.
 
   fenlock migrate --node postgres://owner@db.example/app
   fenlock migrate --node postgres://owner@db.example/app --dry-run | less

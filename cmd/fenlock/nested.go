@@ -6,14 +6,13 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
-	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/filenode"
 )
 
 // identify makes an identity of a lock: the nodes it is on, however they are spelled, and
@@ -33,10 +32,8 @@ func member(n fenlock.Node) string {
 	switch engine := n.Engine().(type) {
 	case interface{ Member() string }:
 		return engine.Member()
-	case *sqlnode.Node:
-		if path, err := filepath.EvalSymlinks(engine.String()); err == nil {
-			return path
-		}
+	case *filenode.Node:
+		return fmt.Sprint("file ", engine.Location()) // the same by any path
 	}
 	return n.String()
 }

@@ -37,7 +37,7 @@ func TestIdentity(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("x.db", filepath.Join(dir, "y.db")); err != nil {
+	if err := os.Symlink("x", filepath.Join(dir, "y")); err != nil {
 		t.Fatal(err)
 	}
 	identity := func(urls ...string) string {
@@ -49,6 +49,10 @@ func TestIdentity(t *testing.T) {
 		defer closeAll(nodes)
 		return identify(nodes, "p", "a")
 	}
+	identity("file://" + dir + "/x") // makes it
+	if err := os.Link(filepath.Join(dir, "x"), filepath.Join(dir, "w")); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		same, other []string
 		is          bool
@@ -58,12 +62,13 @@ func TestIdentity(t *testing.T) {
 		{[]string{"valkey://h?name=n"}, []string{"redis://i:7?name=n"}, true},
 		{[]string{"valkey://h", "valkey://i"}, []string{"redis://i", "rediss://h"}, true},
 		{[]string{"unix:///s"}, []string{"unix:///s?db=0"}, true},
-		{[]string{"sqlite://" + dir + "/x.db"}, []string{"sqlite://" + link + "/../" + filepath.Base(link) + "/x.db"}, true},
-		{[]string{"sqlite://" + dir + "/x.db"}, []string{"sqlite://" + link + "/y.db"}, true},
+		{[]string{"file://" + dir + "/x"}, []string{"file://" + link + "/../" + filepath.Base(link) + "/x"}, true},
+		{[]string{"file://" + dir + "/x"}, []string{"file://" + link + "/y"}, true},
+		{[]string{"file://" + dir + "/x"}, []string{"file://" + dir + "/w"}, true},
 		{[]string{"valkey://h"}, []string{"valkey://h/1"}, false},
 		{[]string{"valkey://h"}, []string{"valkey://h:6380"}, false},
 		{[]string{"valkey://h"}, []string{"valkey://h", "valkey://i"}, false},
-		{[]string{"sqlite://" + dir + "/x.db"}, []string{"sqlite://" + dir + "/z.db"}, false},
+		{[]string{"file://" + dir + "/x"}, []string{"file://" + dir + "/z"}, false},
 	} {
 		if is := identity(test.same...) == identity(test.other...); is != test.is {
 			t.Errorf("%q and %q: the same is %v", test.same, test.other, is)
@@ -86,7 +91,7 @@ func TestLocation(t *testing.T) {
 	seen := map[any]string{}
 	for _, url := range []string{
 		"valkey://h", "valkey://h/1", "valkey://i", "valkey://h?name=n", "valkey://i?name=n", "unix:///s",
-		"sqlite://" + dir + "/x.db", "sqlite://" + dir + "/y.db",
+		"file://" + dir + "/x", "file://" + dir + "/y",
 		"etcd://h", "etcd://i", "etcd://h/a", "etcd://h?name=n", "etcd://i?name=n",
 		"zk://h", "zk://i", "zk://h/a",
 		"postgres://u@h/d", "postgres://u@i/d", "postgres://u@h/e", "postgres://u@h/d?schema=s", "postgres://u@h/d?name=n", "postgres://u@i/d?name=n",

@@ -55,7 +55,7 @@ func TestNodesFile(t *testing.T) {
 		{name: "no URL", args: []string{"--nodes-file", file("words", "# one\nvalkey://a\n:secret@b\n", 0o600)}, said: "/words: line 3: it has no scheme"},
 		{name: "several on a line", args: []string{"--nodes-file", file("commas", "valkey://:secret@a:1,valkey://b:1\n", 0o600)}, said: "/commas: line 1: "},
 		{name: "a bad URL", args: []string{"--nodes-file", file("bad", "valkey://a\nvalkey://u:secret@b?x=1\n", 0o600)}, said: "/bad: line 2: the node's URL valkey://b:6379: there is no parameter"},
-		{name: "mixed", args: []string{"--nodes-file", file("mixed", "valkey://u:secret@b\nsqlite:///x\n", 0o600)}, said: "/mixed: line 2 is SQLite, and the first node is Valkey"},
+		{name: "mixed", args: []string{"--nodes-file", file("mixed", "valkey://u:secret@b\nfile:///x\n", 0o600)}, said: "/mixed: line 2 is a file: a file is of this machine only"},
 		{name: "long", args: []string{"--nodes-file", file("long", strings.Repeat("#secret\n", 1<<13+1), 0o600)}, said: "longer than"},
 		{name: "a URL as its name", variable: "valkey://u:secret@a:1", said: "FENLOCK_NODES_FILE is a URL"},
 	} {

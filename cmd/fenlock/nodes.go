@@ -23,7 +23,7 @@ All nodes are asked at once, and one that hangs is given up after two seconds. N
 is changed on them: a server is not admitted by being looked at.
 
 Exit status: 0, whatever the nodes do (fenlock doctor is for monitoring); 69 there is no such
-SQLite file; 64 wrong usage.`
+file; 64 wrong usage.`
 
 func nodesCommand() *cobra.Command {
 	var f lookFlags

@@ -206,11 +206,11 @@ func TestLookAtAFile(t *testing.T) {
 	}
 	h.start("fenlock", "run", "a", "--", "true").want(0)
 	r := h.start("fenlock", "nodes")
-	if text := r.rest(); !strings.Contains(text, "fenlock.db  votes") || !strings.Contains(text, "SQLite 3.") || !strings.Contains(text, "1 of 1 votes, 1 needed: locks can be taken.") {
+	if text := r.rest(); !strings.Contains(text, "locks  votes") || !strings.Contains(text, "file 1") || !strings.Contains(text, "\nLocks can be taken.") {
 		t.Error(text)
 	}
 	r.want(0)
-	if err := os.Chmod(filepath.Join(h.state, "fenlock", "fenlock.db"), 0o666); err != nil {
+	if err := os.Chmod(filepath.Join(h.state, "fenlock", "locks"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	r = h.start("fenlock", "doctor", "--ignore", "disk-space")
@@ -254,7 +254,7 @@ func TestNodesAreWatched(t *testing.T) {
 func TestChecksAreDocumented(t *testing.T) {
 	named := regexp.MustCompile(`(?:node\.Found|found)\("([a-z-]+)"|^\s*\{"([a-z-]+)", \[\]string\{"`)
 	inCode := map[string]bool{}
-	for _, folder := range []string{"internal/doctor", "../../node/respnode/internal/examine", "../../node/sqlnode"} {
+	for _, folder := range []string{"internal/doctor", "../../node/respnode/internal/examine", "../../node/filenode"} {
 		files, err := filepath.Glob(folder + "/*.go")
 		if err != nil || len(files) == 0 {
 			t.Fatal(folder, err)

@@ -7,13 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/filenode"
 )
 
 // open returns the nodes of --node or --nodes-file, else of FENLOCK_NODES or
-// FENLOCK_NODES_FILE, else the user's SQLite file. It sends nothing to a server. The
+// FENLOCK_NODES_FILE, else the user's own file. It sends nothing to a server. The
 // caller closes the nodes. The error says which node, by its place and without its
 // password.
 func (f nodeFlags) open() ([]fenlock.Node, error) {
@@ -30,8 +31,9 @@ func (f nodeFlags) open() ([]fenlock.Node, error) {
 		if err != nil {
 			return nil, exitf(exitUsage, "%s: %v", one.place, err)
 		}
-		if kinds = append(kinds, engine); (engine.name == sqliteEngine) != (kinds[0].name == sqliteEngine) {
-			return nil, exitf(exitUsage, "%s is %s, and the first node is %s: a SQLite file is of this machine only, and cannot be in a group with servers that other machines use", one.place, engine.name, kinds[0].name)
+		if kinds = append(kinds, engine); engine.name == fileEngine && len(all) > 1 {
+			return nil, exitf(exitUsage, "%s is a file: a file is of this machine only, and the only node; "+
+				"name it alone, or servers that all machines use", one.place)
 		}
 	}
 	if err := f.checkPrefix(kinds); err != nil {
@@ -55,35 +57,50 @@ func (f nodeFlags) open() ([]fenlock.Node, error) {
 
 // openDefault opens the file that the user's processes on this machine share.
 func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
-	sqlite, _ := engineOf("sqlite:")
-	if err := f.checkPrefix([]*engine{sqlite}); err != nil {
+	file, _ := engineOf("file:")
+	if err := f.checkPrefix([]*engine{file}); err != nil {
 		return nil, err
 	}
 	path, err := defaultFile()
 	if err != nil {
 		return nil, exitf(exitUsage, "no nodes: set %s (%v)", nodesVariable, err)
 	}
+	if err := earlier(path); err != nil {
+		return nil, err
+	}
 	say("no --node and no %s: the lock is in %s, among your processes on this machine only", nodesVariable, path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, exitf(exitNoQuorum, "the file's folder cannot be made: %v (set XDG_STATE_HOME to a folder that "+
+			"this user may write to, or name a file: --node file:PATH)", err)
+	}
+	node, err := filenode.OpenFile(path)
+	if err != nil {
 		return nil, exitf(exitNoQuorum, "%v", err)
 	}
-	node, err := sqlnode.OpenFile(path)
-	if err != nil {
-		return nil, exitf(exitNoQuorum, "%s: %v", path, err)
+	return []fenlock.Node{node}, nil
+}
+
+// nodeTimeout returns for how long a node has to answer, 0 for the library's default. A file is not on a
+// network that could hang: on a busy machine its answer comes late, and is as good.
+func nodeTimeout(nodes []fenlock.Node, ttl time.Duration) time.Duration {
+	if _, file := nodes[0].Engine().(*filenode.Node); file {
+		return ttl / 4 // the most that the library allows
 	}
-	return []fenlock.Node{leaving{node}}, nil
+	return 0
 }
 
-// leaving is a SQLite node of a program that ends soon, on a file that nobody else uses:
-// what it leaves beside the file belongs to this user.
-type leaving struct{ *sqlnode.Node }
-
-func (n leaving) Close() error {
-	n.Leave()
-	return nil
+// earlier refuses the default file at path while the SQLite database is beside it that earlier versions had as
+// theirs: locks of these versions are in that, so that both would have the same one.
+func earlier(path string) error {
+	old := filepath.Join(filepath.Dir(path), "fenlock.db")
+	if _, err := os.Lstat(old); err != nil {
+		return nil
+	}
+	return exitf(exitNoQuorum, "%s is there: earlier versions of fenlock keep their locks in it; end all of them "+
+		"that use it, then remove it (cd '%s' && rm -f fenlock.db fenlock.db-wal fenlock.db-shm)", old, filepath.Dir(path))
 }
 
-// defaultFile returns fenlock/fenlock.db in the state folder of the XDG base
+// defaultFile returns fenlock/locks in the state folder of the XDG base
 // directory specification, which says to ignore a variable that is not absolute.
 func defaultFile() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
@@ -94,7 +111,7 @@ func defaultFile() (string, error) {
 		}
 		state = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(state, "fenlock", "fenlock.db"), nil
+	return filepath.Join(state, "fenlock", "locks"), nil
 }
 
 // checkPrefix refuses a prefix that would have no effect: who gives one expects

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOpenNodes(t *testing.T) {
-	file := "sqlite://" + t.TempDir() + "/a.db"
+	file := "file://" + t.TempDir() + "/a"
 	for _, test := range []struct {
 		name     string
 		flags    nodeFlags
@@ -34,8 +35,12 @@ func TestOpenNodes(t *testing.T) {
 		{name: "unknown scheme", variable: "http://u:secret@a:1", status: 64, said: `unknown scheme "http"`},
 		{name: "a comma in a password", variable: "valkey://u:x,secret@a:1", status: 64, said: "%2C"},
 		{name: "port", variable: "valkey://u:secret@a:port", status: 64, said: "cannot be parsed"},
-		{name: "mixed", variable: file + ",valkey://u:secret@a:1", status: 64, said: "node 2 is Valkey, and the first node is SQLite"},
-		{name: "no such folder", flags: nodeFlags{urls: []string{"sqlite://" + t.TempDir() + "/typo/a.db"}}, status: 69, said: "/typo does not exist"},
+		{name: "mixed", variable: file + ",valkey://u:secret@a:1", status: 64, said: "node 1 is a file: a file is of this machine only, and the only node"},
+		{name: "two files", flags: nodeFlags{urls: []string{file, file + "2"}}, status: 64, said: "--node: node 1 is a file"},
+		{name: "an earlier version's URL", flags: nodeFlags{urls: []string{"sqlite:///x"}}, status: 64, said: "write file: instead of sqlite:"},
+		{name: "a folder", flags: nodeFlags{urls: []string{"file://" + t.TempDir()}}, status: 69, said: "is a directory"},
+		{name: "something else", flags: nodeFlags{urls: []string{"file:///dev/null"}}, status: 69, said: "not a regular file"},
+		{name: "no such folder", flags: nodeFlags{urls: []string{"file://" + t.TempDir() + "/typo/a"}}, status: 69, said: "/typo does not exist"},
 		{name: "prefix", flags: nodeFlags{urls: []string{file}, prefixSet: true}, status: 64, said: "--prefix"},
 		{name: "prefix with the default file", flags: nodeFlags{prefixSet: true}, status: 64, said: "--prefix"},
 	} {
@@ -65,11 +70,25 @@ func TestOpenNodes(t *testing.T) {
 	}
 }
 
+// A file has as long to answer as the library allows, servers as long as it proposes.
+func TestNodeTimeout(t *testing.T) {
+	for url, want := range map[string]time.Duration{"file://" + t.TempDir() + "/a": 10 * time.Second, "valkey://h": 0} {
+		nodes, err := nodeFlags{urls: []string{url}}.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closeAll(nodes)
+		if got := nodeTimeout(nodes, 40*time.Second); got != want {
+			t.Errorf("%s: %v, want %v", url, got, want)
+		}
+	}
+}
+
 func TestDefaultFile(t *testing.T) {
 	for _, test := range []struct{ state, home, want string }{
-		{"/s", "/h", "/s/fenlock/fenlock.db"},
-		{"", "/h", "/h/.local/state/fenlock/fenlock.db"},
-		{"relative", "/h", "/h/.local/state/fenlock/fenlock.db"},
+		{"/s", "/h", "/s/fenlock/locks"},
+		{"", "/h", "/h/.local/state/fenlock/locks"},
+		{"relative", "/h", "/h/.local/state/fenlock/locks"},
 		{"", "", ""},
 	} {
 		t.Setenv("XDG_STATE_HOME", test.state)
@@ -83,14 +102,14 @@ func TestDefaultFile(t *testing.T) {
 // A list is split at the commas between URLs: those between the hosts of one belong to it.
 func TestSplitURLs(t *testing.T) {
 	for list, want := range map[string][]string{
-		"valkey://a,valkey://b:1":             {"valkey://a", "valkey://b:1"},
-		"etcd://a:1,b:2,c:3":                  {"etcd://a:1,b:2,c:3"},
-		"etcd://a:1,b:2/x, zk://c,d,sqlite:e": {"etcd://a:1,b:2/x", " zk://c,d", "sqlite:e"},
-		"postgres://u:p@a,b/d,valkey://c":     {"postgres://u:p@a,b/d", "valkey://c"},
-		"valkey://u:a,b@c":                    {"valkey://u:a", "b@c"}, // a comma of a password: refused further on
-		"zk://a,":                             {"zk://a", ""},
-		"a,b":                                 {"a", "b"},
-		"":                                    {""},
+		"valkey://a,valkey://b:1":           {"valkey://a", "valkey://b:1"},
+		"etcd://a:1,b:2,c:3":                {"etcd://a:1,b:2,c:3"},
+		"etcd://a:1,b:2/x, zk://c,d,file:e": {"etcd://a:1,b:2/x", " zk://c,d", "file:e"},
+		"postgres://u:p@a,b/d,valkey://c":   {"postgres://u:p@a,b/d", "valkey://c"},
+		"valkey://u:a,b@c":                  {"valkey://u:a", "b@c"}, // a comma of a password: refused further on
+		"zk://a,":                           {"zk://a", ""},
+		"a,b":                               {"a", "b"},
+		"":                                  {""},
 	} {
 		if got := splitURLs(list); !slices.Equal(got, want) {
 			t.Errorf("%q: %q", list, got)

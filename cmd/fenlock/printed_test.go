@@ -15,7 +15,7 @@ import (
 	"unicode"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/filenode"
 )
 
 // wild has everything in a text that whoever writes to the nodes may choose.
@@ -28,7 +28,7 @@ func (h *home) store(holder string, names ...string) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		h.t.Fatal(err)
 	}
-	n, err := sqlnode.OpenFile(filepath.Join(folder, "fenlock.db"))
+	n, err := filenode.OpenFile(filepath.Join(folder, "locks"))
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -104,7 +104,8 @@ func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, 
 	}
 	locker, err := fenlock.New(fenlock.Config{
 		Nodes: nodes, TTL: o.ttl, MaxTTL: o.maxTTL, MaxHold: maxHold, Label: o.label, NewServers: o.newServers,
-		Logger: slog.New(lineHandler{said: new(sync.Map)}), Observer: fenlock.JoinObservers(o.observer(), also),
+		NodeTimeout: nodeTimeout(nodes, o.ttl),
+		Logger:      slog.New(lineHandler{said: new(sync.Map)}), Observer: fenlock.JoinObservers(o.observer(), also),
 	})
 	if err != nil {
 		closeAll(nodes)

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/filenode"
 )
 
 func TestExitStatus(t *testing.T) {
@@ -117,7 +117,7 @@ func TestHelpAndVersion(t *testing.T) {
 }
 
 func TestTheCommandsEnvironment(t *testing.T) {
-	h := newHome(t, "FENLOCK_NAME=outer", "FENLOCK_TOKEN=1", "OTHER=kept", "FENLOCK_NODES=sqlite://"+t.TempDir()+"/a.db")
+	h := newHome(t, "FENLOCK_NAME=outer", "FENLOCK_TOKEN=1", "OTHER=kept", "FENLOCK_NODES=file://"+t.TempDir()+"/a")
 	r := h.start("fenlock", "run", "--verbose", "a name", "--", "sh", "-c",
 		`echo "$FENLOCK_NAME|$OTHER|$FENLOCK_NODES"; echo $FENLOCK_TOKEN; read line; echo "$line" >&2`)
 	if got, want := r.line(), "a name|kept|"+h.env[len(h.env)-1][len("FENLOCK_NODES="):]; got != want {
@@ -140,7 +140,7 @@ func TestTheDefaultFile(t *testing.T) {
 	r.want(0)
 	folder := filepath.Join(h.state, "fenlock")
 	line, _, _ := strings.Cut(r.stderr.String(), "\n")
-	if !strings.Contains(line, filepath.Join(folder, "fenlock.db")) || !strings.Contains(line, "this machine only") {
+	if !strings.Contains(line, filepath.Join(folder, "locks")) || !strings.Contains(line, "this machine only") {
 		t.Errorf("the first line is %q", line)
 	}
 	info, err := os.Stat(folder)
@@ -150,28 +150,48 @@ func TestTheDefaultFile(t *testing.T) {
 	h.start("fenlock", "run", "--prefix", "", "x", "--", "true").want(64, "--prefix")
 }
 
-// fenlock leaves SQLite's log behind, which costs less than to put it away. It is read
-// by the next one, also if its index is gone, and does not grow for ever.
-func TestTheLogIsLeft(t *testing.T) {
+// A file that is deleted while a lock in it is held costs the lock, and its messages are of a file.
+func TestTheFileIsDeleted(t *testing.T) {
 	h := newHome(t)
-	file := filepath.Join(h.state, "fenlock", "fenlock.db")
-	last := int64(0)
-	for run := range 60 {
-		r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo $FENLOCK_TOKEN")
-		token, err := strconv.ParseInt(r.line(), 10, 64)
-		if r.want(0); err != nil || token <= last {
-			t.Fatalf("run %d: token %d, %v; want more than %d", run, token, err, last)
-		}
-		last = token
-		if log, err := os.Stat(file + "-wal"); err != nil || log.Size() == 0 || log.Size() > 1<<20 {
-			t.Fatalf("run %d: the log: %+v, %v", run, log, err)
-		}
-		if run%10 == 0 {
-			if err := os.Remove(file + "-shm"); err != nil {
-				t.Fatal(err)
-			}
+	file := filepath.Join(h.state, "fenlock", "locks")
+	r := h.start("fenlock", "run", "--verbose", "x", "--", "sh", "-c", "echo held; sleep 600")
+	r.line()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	r.want(76, "its lease is gone; "+file, "the file "+file+" is misconfigured: ")
+	for _, word := range []string{"quorum", "majority", "server", "fenlock: node"} {
+		if strings.Contains(r.stderr.String(), word) {
+			t.Errorf("%q is said of a file:\n%s", word, &r.stderr)
 		}
 	}
+}
+
+// An earlier version would go on locking in its own file. It is refused by all that would look elsewhere.
+func TestTheEarlierFile(t *testing.T) {
+	h := newHome(t)
+	old := filepath.Join(h.state, "fenlock", "fenlock.db")
+	if err := os.Mkdir(filepath.Dir(old), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, []byte("SQLite format 3\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for args, status := range map[string]int{"run x -- echo ran": 69, "ls": 69, "nodes": 69, "doctor": 2} {
+		r := h.start(append([]string{"fenlock"}, strings.Fields(args)...)...)
+		if out := r.rest(); out != "" {
+			t.Errorf("%s printed %q", args, out)
+		}
+		r.want(status, old+" is there", "end all of them", "rm -f fenlock.db fenlock.db-wal fenlock.db-shm")
+	}
+	h.start("fenlock", "run", "--node", "file://"+old, "x", "--", "true").want(69, "SQLite database", "choose another path")
+	if _, err := os.Stat(filepath.Join(h.state, "fenlock", "locks")); err == nil {
+		t.Error("the new file was made")
+	}
+	if err := os.Remove(old); err != nil {
+		t.Fatal(err)
+	}
+	h.start("fenlock", "run", "x", "--", "true").want(0)
 }
 
 func TestHeld(t *testing.T) {
@@ -436,7 +456,7 @@ func TestInterruptWhileWaiting(t *testing.T) {
 // leases returns what is locked in the home's default file.
 func (h *home) leases() (leases []node.Lease) {
 	h.t.Helper()
-	n, err := sqlnode.OpenFile(filepath.Join(h.state, "fenlock", "fenlock.db"))
+	n, err := filenode.OpenFile(filepath.Join(h.state, "fenlock", "locks"))
 	if err != nil {
 		h.t.Fatal(err)
 	}

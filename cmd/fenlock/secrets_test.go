@@ -14,7 +14,7 @@ func TestMayHavePassword(t *testing.T) {
 	for list, want := range map[string]bool{
 		"valkey://a:1,valkeys://b:1?ca=/etc/ca.pem, unix:///run/x": false,
 		"valkey://user@a?passwordfile=/etc/pw":                     false,
-		"sqlite:///var/a.db":                                       false,
+		"file:///var/a":                                            false,
 		"valkey://u:secret@a":                                      true,
 		"valkey://a,valkey://:secret@b":                            true,
 		"valkey://u:@a":                                            true,
@@ -41,7 +41,7 @@ func TestTheCommandGetsNoPassword(t *testing.T) {
 	outer := newHome(t)
 	// Its parent is the watchdog, whose environment is to be seen on Linux.
 	show := `echo "$FENLOCK_NODES|$FENLOCK_OLD_NODES|$FENLOCK_NODES_FILE"; test ! -e /proc/$PPID/environ || tr '\0' '\n' </proc/$PPID/environ`
-	nodes := "sqlite://" + t.TempDir() + "/a.db"
+	nodes := "file://" + t.TempDir() + "/a"
 	for _, test := range []struct{ env, args, want string }{
 		{env: "FENLOCK_NODES=" + list, want: withheld + "||"},
 		{env: "FENLOCK_NODES=" + list, args: "--pass-nodes", want: list + "||"},

@@ -140,7 +140,7 @@ func TestUIUsage(t *testing.T) {
 		{[]string{"--token-file", filepath.Join(dir, "none")}, 64, "does not exist"},
 		{[]string{"a", "b"}, 64, "accepts at most 1 arg"},
 		{[]string{"--node", "http://x"}, 64, "unknown scheme"},
-		{[]string{"--node", "sqlite://" + dir + "/none.db"}, 69, "there is no file"},
+		{[]string{"--node", "file://" + dir + "/none"}, 69, "there is no file"},
 	} {
 		r := h.start(append([]string{"fenlock", "ui", "--listen", "127.0.0.1:0"}, c.args...)...)
 		r.want(c.status, c.said)

@@ -271,7 +271,7 @@ func fill(t *testing.T, f *os.File) {
 // A job that waits for the lock that it runs under waits for ever.
 func TestALockInsideItself(t *testing.T) {
 	h := newHome(t)
-	file := "sqlite://" + filepath.Join(t.TempDir(), "other.db")
+	file := "file://" + filepath.Join(t.TempDir(), "other")
 	for _, test := range []struct {
 		status int
 		said   string
@@ -282,8 +282,8 @@ func TestALockInsideItself(t *testing.T) {
 		{75, "is held", "fenlock run --wait 100ms a -- true"},
 		{0, "is held", "fenlock run --no-wait -E 0 a -- true"},
 		{0, "", "fenlock run b -- true"},
-		{64, "around this command", "ln -s $XDG_STATE_HOME/fenlock $XDG_STATE_HOME/link; fenlock run --node sqlite://$XDG_STATE_HOME/link/fenlock.db a -- true"},
-		{64, "around this command", "cd $XDG_STATE_HOME/fenlock; fenlock run --node sqlite:./fenlock.db a -- true"},
+		{64, "around this command", "ln -s $XDG_STATE_HOME/fenlock $XDG_STATE_HOME/link; fenlock run --node file://$XDG_STATE_HOME/link/locks a -- true"},
+		{64, "around this command", "cd $XDG_STATE_HOME/fenlock; fenlock run --node file:./locks a -- true"},
 		{0, "", "fenlock run --node " + file + " a -- true"},
 	} {
 		h.start("fenlock", "run", "a", "--", "sh", "-c", test.script).want(test.status, test.said)

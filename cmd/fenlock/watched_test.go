@@ -14,7 +14,7 @@ import (
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/fenlock/fenlock/node/clock"
-	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/filenode"
 )
 
 // fakeWatchdog returns a watchdog that is a script, and its end of the link.
@@ -59,7 +59,7 @@ func (w *watched) run(t *testing.T, cmd *exec.Cmd) {
 // held returns a lock on a file.
 func held(t *testing.T, ttl time.Duration) *fenlock.Lock {
 	t.Helper()
-	n, err := sqlnode.OpenFile(t.TempDir() + "/x.db")
+	n, err := filenode.OpenFile(t.TempDir() + "/x")
 	if err != nil {
 		t.Fatal(err)
 	}

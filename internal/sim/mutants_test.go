@@ -34,7 +34,7 @@ func is(checks ...string) []string { return checks }
 // names that collide with other keys in node/valkeynode (TestNoLockHasTheKeyOfAQueue),
 // passwords in errors in node/valkeynode and cmd/fenlock (TestPasswordIsNeverInAnError,
 // FuzzNodes), goroutines, descriptors and subscriptions that are left in package
-// fenlock (TestTenThousandLocks), node/sqlnode (TestNotificationsLeakNoDescriptors) and
+// fenlock (TestTenThousandLocks), node/filenode (TestNotificationsLeakNoDescriptors) and
 // node/memnode (TestQueuesAndListenersAreFreed). Answers to an older confirm or
 // extension matter too seldom to be looked for here, see TestConfirm and TestExtend
 // of internal/core. A forced release that moves the register by too little and what

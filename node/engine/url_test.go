@@ -127,7 +127,7 @@ func TestParametersInDocuments(t *testing.T) {
 	names := map[string]string{"valkeynode": "Valkey, Redis", "pgnode": "PostgreSQL", "mysqlnode": "MySQL, MariaDB", "etcdnode": "etcd"}
 	var want []string
 	for _, p := range Parameters {
-		engines := "all but SQLite"
+		engines := "all but files"
 		for i, e := range p.Engines {
 			if i == 0 {
 				engines = names[e]

@@ -30,7 +30,7 @@ type scene struct {
 }
 
 var all = []engine{
-	{name: "SQLite", start: sqlite},
+	{name: "file", start: file},
 	{name: "Valkey", start: valkey},
 	{name: "PostgreSQL", start: postgres, campaign: true},
 	{name: "MariaDB", start: mariadb},
@@ -39,8 +39,8 @@ var all = []engine{
 	{name: "Valkey and PostgreSQL", start: mixed, campaign: true},
 }
 
-func sqlite(t *testing.T, _ string) scene {
-	return scene{urls: []string{"sqlite://" + filepath.Join(t.TempDir(), "locks.db")}, ttl: 4 * time.Second}
+func file(t *testing.T, _ string) scene {
+	return scene{urls: []string{"file://" + filepath.Join(t.TempDir(), "locks")}, ttl: 4 * time.Second}
 }
 
 // pause stops a server for a while.

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock"
-	"github.com/fenlock/fenlock/node/sqlnode"
+	"github.com/fenlock/fenlock/node/filenode"
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
@@ -70,10 +70,10 @@ func inFolder(play func() error) (err error) {
 }
 
 // Locker returns a process's locks: on the servers in FENLOCK_NODES, separated by commas, or, if there
-// are none, in a SQLite file in Folder. Whoever exits need not close it.
+// are none, in a file in Folder. Whoever exits need not close it.
 func Locker(label string) (*fenlock.Locker, error) {
-	config := fenlock.Config{TTL: TTL, NodeTimeout: TTL / 4, Label: label} // a file that many open at once is slow on a busy machine
-	urls := "sqlite://" + filepath.Join(Folder, "locks.db")
+	config := fenlock.Config{TTL: TTL, NodeTimeout: TTL / 4, Label: label} // a file needs none: on a busy machine its answer may come late
+	urls := "file://" + filepath.Join(Folder, "locks")
 	if given := os.Getenv("FENLOCK_NODES"); given != "" {
 		urls = given
 	}
@@ -88,8 +88,8 @@ func Locker(label string) (*fenlock.Locker, error) {
 }
 
 func open(url string) (fenlock.Node, error) {
-	if strings.HasPrefix(url, "sqlite:") {
-		return sqlnode.Open(url)
+	if strings.HasPrefix(url, "file:") {
+		return filenode.Open(url)
 	}
 	return valkeynode.Open(url)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/etcdnode"
+	"github.com/fenlock/fenlock/node/filenode"
 	"github.com/fenlock/fenlock/node/mysqlnode"
 	"github.com/fenlock/fenlock/node/pgnode"
 	"github.com/fenlock/fenlock/node/valkeynode"
@@ -24,6 +25,8 @@ func OpenNode(url string) (node.Node, error) {
 	switch scheme {
 	case "valkey", "redis":
 		return valkeynode.Open(url)
+	case "file":
+		return filenode.Open(url)
 	case "postgres":
 		return pgnode.Open(url)
 	case "mysql":
