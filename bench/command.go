@@ -21,35 +21,49 @@ const (
 	floorPackage   = "github.com/fenlock/fenlock/bench/starts"
 )
 
-func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, error) {
-	folder, err := os.MkdirTemp("", "fenlock-bench-")
-	if err != nil {
-		return nil, err
+// programs are what these figures start, in a folder of their own.
+type programs struct {
+	folder         string
+	fenlock, floor string
+	environment    []string // with the default file of fenlock in the folder, whatever the environment says
+}
+
+// buildPrograms builds them. The caller removes the folder, also after an error.
+func buildPrograms(ctx context.Context) (p programs, err error) {
+	if p.folder, err = os.MkdirTemp("", "fenlock-bench-"); err != nil {
+		return p, err
 	}
-	defer os.RemoveAll(folder)
-	program, floor := filepath.Join(folder, "fenlock"), filepath.Join(folder, "starts")
-	for output, source := range map[string]string{program: commandPackage, floor: floorPackage} {
+	p.fenlock, p.floor = filepath.Join(p.folder, "fenlock"), filepath.Join(p.folder, "starts")
+	for output, source := range map[string]string{p.fenlock: commandPackage, p.floor: floorPackage} {
 		build := exec.CommandContext(ctx, "go", "build", "-o", output, source)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build
 		if text, err := build.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("building %s: %w (this figure needs the source tree)\n%s", source, err, text)
+			return p, fmt.Errorf("building %s: %w (this figure needs the source tree)\n%s", source, err, text)
 		}
+	}
+	p.environment = []string{"XDG_STATE_HOME=" + filepath.Join(p.folder, "state")}
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "FENLOCK_") && !strings.HasPrefix(variable, "XDG_STATE_HOME=") {
+			p.environment = append(p.environment, variable)
+		}
+	}
+	return p, nil
+}
+
+func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, error) {
+	p, err := buildPrograms(ctx)
+	defer os.RemoveAll(p.folder)
+	if err != nil {
+		return nil, err
 	}
 	nothing, err := exec.LookPath("true")
 	if err != nil {
 		return nil, err
 	}
-	// Its default file in a state folder of its own, whatever the environment says.
-	environment := []string{"XDG_STATE_HOME=" + filepath.Join(folder, "state")}
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "FENLOCK_") && !strings.HasPrefix(variable, "XDG_STATE_HOME=") {
-			environment = append(environment, variable)
-		}
-	}
 	commands := [3][]string{
-		{program, "run", "bench", "--", "true"},
-		{"flock", filepath.Join(folder, "flock"), "true"},
-		{floor, nothing},
+		{p.fenlock, "run", "bench", "--", "true"},
+		{"flock", filepath.Join(p.folder, "flock"), "true"},
+		{p.floor, nothing},
 	}
 	r := &commandResult{}
 	samples := [len(commands)]*[]time.Duration{&r.fenlock, &r.flock, &r.floor}
@@ -57,7 +71,7 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 		for k := range commands {
 			which := (round + k) % len(commands)
 			cmd := exec.CommandContext(ctx, commands[which][0], commands[which][1:]...)
-			cmd.Env = environment
+			cmd.Env = p.environment
 			start := time.Now()
 			output, err := cmd.CombinedOutput()
 			d := time.Since(start)
@@ -75,7 +89,7 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 func (r *commandResult) report(b *bench) *table {
 	t := &table{
 		title:  "command: a lock around a command that does nothing, fenlock run NAME -- true and flock FILE true",
-		method: fmt.Sprintf("%d rounds, in turns; fenlock's lock is in a SQLite file, its default; the floor is a Go program that starts itself, which starts true, and takes no lock", len(r.fenlock)),
+		method: fmt.Sprintf("%d rounds, in turns; fenlock's lock is in its default file; the floor is a Go program that starts itself, which starts true, and takes no lock", len(r.fenlock)),
 		header: []string{"", "median", "p10", "p90", "÷ flock"},
 	}
 	var differences []time.Duration

@@ -119,6 +119,14 @@ func TestCosts(t *testing.T) {
 			t.Errorf("redsync, which waits for all servers, took %v with one that is %v late", slices.Min(s), lateBy)
 		}
 	})
+	t.Run("herd", func(t *testing.T) {
+		r, _ := measure(ctx, t, b, runHerd, ourselves, 2)
+		for _, all := range [][]herd{r.fenlock, r.flock} {
+			if len(all) != 2 || all[0].counted != 5 || all[0].failed != 0 || all[1].failed != 0 || min(all[0].wall, all[0].cpu, all[1].wall, all[1].cpu) <= 0 {
+				t.Errorf("%+v", all)
+			}
+		}
+	})
 	t.Run("command", func(t *testing.T) {
 		r, _ := measure(ctx, t, b, runCommand, ourselves, 4)
 		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts || len(r.floor) != b.size.starts ||

@@ -51,6 +51,7 @@ var figures = []measurement{
 	{"slow", []contender{fenlocks, redsyncs, floors}, figure(runSlow)},
 	{"network", []contender{fenlocks, redsyncs, redsyncs2, floors}, figure(runNetwork)},
 	{"command", ourselves, figure(runCommand)},
+	{"herd", ourselves, figure(runHerd)},
 	{"listeners", listeners, figure(runListeners)},
 	{"kinds", kindsOfLocks, figure(runKinds)},
 	{"readers", readersWho, figure(runReaders)},
