@@ -73,6 +73,8 @@ func engineOf(raw string) (*engine, error) {
 	case raw == "":
 		// Not left out: a group that is one node short has another majority.
 		return nil, errors.New("it is empty")
+	case raw == localOnly:
+		return nil, fmt.Errorf("%s is a lock of this machine only, and no node: say --local, or %s=%[1]s and nothing else", localOnly, nodesVariable)
 	case !ok:
 		return nil, fmt.Errorf("it has no scheme: %s (in %s, write a comma of a password as %%2C)", want, nodesVariable)
 	case strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+") != "":

@@ -89,7 +89,7 @@ func TestMistypedFlags(t *testing.T) {
 
 // Whoever reads a log wants to know why nothing happens; who does not says so.
 func TestAWaitIsTold(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t, "FENLOCK_NODES=local")
 	end := h.hold("x", "--label", "the holder")
 	r := h.start("fenlock", "run", "-w", "0.3", "--quiet", "x", "--", "true")
 	r.want(75)

@@ -68,6 +68,7 @@ func FuzzRunArguments(f *testing.F) {
 		{"x", "-c", "exit 3"}, {"x", "-c"}, {"x", "-c", "a", "b"}, {"x", "--command", ""}, {"-c", "true", "x"}, {"-w", "5", "x", "--", "true"}, {"-w.5", "x", "--", "true"}, {"--wait", "1e3", "x", "--", "true"},
 		{"-n", "x", "--", "true"}, {"-nw", "1", "x", "--", "true"}, {"-onxE3", "x", "--", "true"}, {"-s", "x", "--", "true"}, {"-q", "--verbose", "x", "--", "true"}, {"--quiet=0", "--verbose", "x", "--", "true"},
 		{"-wait", "5", "x", "--", "true"}, {"-n=false", "-w", "9999999999999999", "x", "--", "true"}, {"-q=1", "x", "--", "true"}, {"--pass-nodes", "--nodes-file", "f", "x", "--", "true"},
+		{"--local", "x", "--", "true"}, {"--local", "--node", "a", "x", "--", "true"}, {"--local", "--nodes-file", "", "x", "--", "true"}, {"--local=0", "--node", "a", "x", "--", "true"}, {"--node", "a", "--nodes-file", "f", "x", "--", "true"},
 	} {
 		f.Add(strings.Join(args, "\n"))
 	}
@@ -128,7 +129,7 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 			}
 		}
 		switch name {
-		case "--no-wait", "--verbose", "--shared", "--new-servers", "--quiet", "--exclusive", "--close", "--pass-nodes":
+		case "--no-wait", "--verbose", "--shared", "--new-servers", "--quiet", "--exclusive", "--close", "--pass-nodes", "--local":
 			if !has {
 				value = "true"
 			}
@@ -180,11 +181,16 @@ func nonsense(args []string, run *cobra.Command) (rest []string, problem string)
 	if value, set := values["--conflict-exit-code"]; set {
 		code, _ = strconv.ParseInt(value, 0, 64)
 	}
+	local, _ := strconv.ParseBool(values["--local"])
+	_, node := values["--node"]
+	_, file := values["--nodes-file"]
 	shared, _ := strconv.ParseBool(values["--shared"])
 	slots, _ := strconv.ParseInt(values["--slots"], 0, 64)
 	switch {
 	case slots < 0, slots > fenlock.MaxSlots, slots > 0 && shared:
 		return nil, "no such slots"
+	case local && (node || file), node && file:
+		return nil, "two places"
 	case waits && noWait:
 		return nil, "two ways to wait"
 	case quiet && verbose:

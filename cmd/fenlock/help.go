@@ -20,9 +20,12 @@ Where the lock is
   while a majority of them answers. All clients must name the same ones. A URL with
   a password belongs in a file that only you may read, one URL on a line: --nodes-file
   FILE or FENLOCK_NODES_FILE. Everybody can read the list of processes.
-  With neither, the lock is a file of yours, for your processes on this machine
-  (a FENLOCK_NODES that is set but empty is an error):
-  $XDG_STATE_HOME/fenlock/locks, or in ~/.local/state/fenlock.
+  With neither, and with --local, the lock is a file of yours, for your processes on this
+  machine: $XDG_STATE_HOME/fenlock/locks, or in ~/.local/state/fenlock. --local (and
+  FENLOCK_NODES=local) says that this is meant; as a flag it is stronger than the variables.
+  Otherwise fenlock tells of it, with --quiet too where stderr is no terminal: cron passes no
+  FENLOCK_NODES on, and each machine would have a lock of its own. A FENLOCK_NODES that is set
+  but empty is an error.
 
 What the command gets
   FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock, but no FENLOCK_NODES that
@@ -97,7 +100,7 @@ Exit status
   126  the command cannot be executed      127  there is no such command`
 
 const runExamples = `  fenlock run nightly-report -- ./report.sh
-  fenlock run --no-wait -E 0 backup -- backup /srv     # cron: once at a time, else skip
+  fenlock run --local -q -n -E 0 backup -- backup /srv # cron on one machine: else skip
   fenlock run --shared catalog -- ./report.sh          # beside others, not beside a rebuild
   fenlock run --slots 5 encode -- ./encode.sh          # five at a time
   fenlock run --lead scheduler -- ./scheduler          # on one machine, again and again

@@ -9,6 +9,8 @@ const (
 	// Which nodes: their URLs, separated by commas, or the file with them.
 	nodesVariable     = "FENLOCK_NODES"
 	nodesFileVariable = "FENLOCK_NODES_FILE"
+	// localOnly, in place of nodes, is a lock of this machine only, which is meant: --local.
+	localOnly = "local"
 
 	// What a command learns from the fenlock that runs it.
 	nameVariable  = "FENLOCK_NAME"

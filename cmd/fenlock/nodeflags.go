@@ -19,6 +19,7 @@ type nodeFlags struct {
 	urls      []string // of --node
 	file      string   // of --nodes-file
 	fileSet   bool     // --nodes-file was given
+	local     bool     // --local: a lock of this machine only is meant
 	prefix    string
 	prefixSet bool // --prefix was given
 }
@@ -29,6 +30,7 @@ func (f *nodeFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.urls, "node", nil, "`URL` of a node; repeat it for each node of the group")
 	flags.Var(given{&f.file, &f.fileSet}, "nodes-file", "`file` with the nodes' URLs, one on a line, which only its owner may read")
+	flags.BoolVar(&f.local, "local", false, "a lock of this machine only is meant, whatever "+nodesVariable+" says; "+nodesVariable+"="+localOnly+" means it as well")
 	flags.Var(given{&f.prefix, &f.prefixSet}, "prefix", "`text` before the name in Valkey and Redis keys; '' for what other Redlock clients use")
 }
 
@@ -59,10 +61,24 @@ func (given) Type() string { return "string" }
 // the URL in it.
 type placed struct{ url, place string }
 
-// list returns the nodes' URLs, nil if nobody has named any. What is given as a flag is
-// stronger than the environment; two of a kind are a mistake, since the one that is not
-// taken could be the one that was meant.
+// check refuses flags that exclude each other: the one that is not taken could be the one
+// that was meant.
+func (f nodeFlags) check() error {
+	switch named := len(f.urls) > 0; {
+	case f.local && (named || f.fileSet):
+		return exitf(exitUsage, "--local is a lock of this machine only: it excludes --node and --nodes-file")
+	case named && f.fileSet:
+		return exitf(exitUsage, "--node and --nodes-file exclude each other: name all nodes in the same way")
+	}
+	return nil
+}
+
+// list returns the nodes' URLs, nil for a lock of this machine only. What is given as a flag
+// is stronger than the environment; two of a kind are a mistake.
 func (f nodeFlags) list() ([]placed, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	list, listSet := os.LookupEnv(nodesVariable)
 	file, fileSet := os.LookupEnv(nodesFileVariable)
 	if fileSet && list == withheld {
@@ -72,25 +88,27 @@ func (f nodeFlags) list() ([]placed, error) {
 	// machine in.
 	const empty = "%s is set, but empty: name %s, or %s for a lock of this machine only"
 	switch {
-	case len(f.urls) > 0 && f.fileSet:
-		return nil, exitf(exitUsage, "--node and --nodes-file exclude each other: name all nodes in the same way")
+	case f.local:
+		return nil, nil
 	case len(f.urls) > 0:
 		if slices.ContainsFunc(f.urls, mayHavePassword) {
 			say("a password in --node can be read by everybody on this machine, in the list of processes: put the URLs into a file, and name that with --nodes-file")
 		}
 		return inOrder("--node", f.urls), nil
 	case f.fileSet && f.file == "":
-		return nil, exitf(exitUsage, empty, "--nodes-file", "the file with the nodes", "leave it out")
+		return nil, exitf(exitUsage, empty, "--nodes-file", "the file with the nodes", "say --local")
 	case f.fileSet:
 		return readNodes("--nodes-file", f.file)
 	case listSet && fileSet:
 		return nil, exitf(exitUsage, "%s and %s are both set: unset one", nodesVariable, nodesFileVariable)
 	case listSet && strings.TrimSpace(list) == "":
-		return nil, exitf(exitUsage, empty, nodesVariable, "the nodes", "unset it")
+		return nil, exitf(exitUsage, empty, nodesVariable, "the nodes", "say "+localOnly)
 	case fileSet && file == "":
-		return nil, exitf(exitUsage, empty, nodesFileVariable, "the file with the nodes", "unset it")
+		return nil, exitf(exitUsage, empty, nodesFileVariable, "the file with the nodes", "set "+nodesVariable+"="+localOnly+" instead")
 	case listSet && list == withheld:
 		return nil, exitf(exitUsage, "%s was withheld from this command by the fenlock run around it, because it has a password: name a file with the nodes (--nodes-file or %s), or run the outer one with --pass-nodes", nodesVariable, nodesFileVariable)
+	case listSet && strings.TrimSpace(list) == localOnly:
+		return nil, nil
 	case listSet:
 		return inOrder(nodesVariable, splitURLs(list)), nil
 	case fileSet:
@@ -98,6 +116,9 @@ func (f nodeFlags) list() ([]placed, error) {
 	}
 	return nil, nil
 }
+
+// meantLocal reports whether a lock of this machine only was asked for, where list has no nodes.
+func (f nodeFlags) meantLocal() bool { return f.local || os.Getenv(nodesVariable) != "" }
 
 func inOrder(source string, urls []string) (all []placed) {
 	for i, url := range urls {

@@ -11,10 +11,11 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node/filenode"
+	"golang.org/x/term"
 )
 
 // open returns the nodes of --node or --nodes-file, else of FENLOCK_NODES or
-// FENLOCK_NODES_FILE, else the user's own file. It sends nothing to a server. The
+// FENLOCK_NODES_FILE, else, and with --local, the user's own file. It sends nothing to a server. The
 // caller closes the nodes. The error says which node, by its place and without its
 // password.
 func (f nodeFlags) open() ([]fenlock.Node, error) {
@@ -68,7 +69,15 @@ func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
 	if err := earlier(path); err != nil {
 		return nil, err
 	}
-	say("no --node and no %s: the lock is in %s, among your processes on this machine only", nodesVariable, path)
+	if !f.meantLocal() {
+		tell := say
+		if !term.IsTerminal(int(os.Stderr.Fd())) {
+			// With --quiet too. Where nobody is there who knows what is meant (cron, which passes
+			// no variables on), each of several machines would have its own lock, and none a word of it.
+			tell = sayError
+		}
+		tell("no servers are named (--node, %s): locks are for your processes on this machine only, in %s; --local says that this is meant", nodesVariable, path)
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, exitf(exitNoQuorum, "the file's folder cannot be made: %v (set XDG_STATE_HOME to a folder that "+
 			"this user may write to, or name a file: --node file:PATH)", err)

@@ -141,7 +141,7 @@ func (o *runOptions) check(name string) error {
 	if err := fenlock.CheckName(name); err != nil {
 		return usageError(err)
 	}
-	return nil
+	return o.nodes.check()
 }
 
 // explain says something with --verbose only.

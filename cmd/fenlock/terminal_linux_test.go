@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -144,6 +145,24 @@ func TestCtrlC(t *testing.T) {
 	s.enter("\x03")
 	s.expect("status 130")
 	end()
+}
+
+// At a terminal --quiet leaves out that a lock is of this machine only. Where stderr is none, nothing does.
+func TestLocalAtATerminal(t *testing.T) {
+	h := newHome(t)
+	said := filepath.Join(t.TempDir(), "stderr")
+	s := h.session(`fenlock run x -- echo first; fenlock run -q x -- echo quiet; fenlock run --local x -- echo meant; fenlock run -q x -- true 2>` + said)
+	var lines []string
+	for s.lines.Scan() {
+		lines = append(lines, s.lines.Text())
+	}
+	s.cmd.Wait()
+	if len(lines) != 4 || !strings.Contains(lines[0], "no servers are named") || !slices.Equal(lines[1:], []string{"first", "quiet", "meant"}) {
+		t.Errorf("the terminal had %q", lines)
+	}
+	if text, err := os.ReadFile(said); err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "no servers are named") {
+		t.Errorf("a file had %q, %v", text, err)
+	}
 }
 
 // A command that is stopped would be a job that its shell does not know.

@@ -14,7 +14,7 @@ import (
 
 // Every flag of every subcommand has a variable, which sets it, but those that say why not.
 func TestEveryFlagHasAVariable(t *testing.T) {
-	without := []string{"help", "version", "node", "exclusive", "close"}
+	without := []string{"help", "version", "node", "local", "exclusive", "close"}
 	values := map[string]string{"bool": "true", "int": "7", "duration": "7s", "string": "seven", "stringArray": "seven"}
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -70,7 +70,7 @@ func TestVariables(t *testing.T) {
 		{env: []string{"FENLOCK_WAIT=1", "FENLOCK_NO_WAIT=1"}, status: 64, said: []string{"FENLOCK_WAIT and FENLOCK_NO_WAIT exclude each other"}},
 		{env: []string{"FENLOCK_WAIT=-1"}, args: []string{"-n"}},
 		{env: []string{"FENLOCK_NO_WAIT=1"}, args: []string{"--wait", "1"}},
-		{env: []string{"FENLOCK_QUIET=1"}, silent: "this machine only"},
+		{env: []string{"FENLOCK_QUIET=1", "FENLOCK_NODES=local"}, args: []string{"-n", "-E0"}, silent: "fenlock"},
 		{env: []string{"FENLOCK_QUIET=1"}, args: []string{"--verbose"}, said: []string{`"x" is taken`, "this machine only"}},
 		{env: []string{"FENLOCK_VERBOSE=1"}, args: []string{"-q"}, silent: "is taken"},
 		{env: []string{"FENLOCK_PREFIX=a"}, status: 64, said: []string{"FENLOCK_PREFIX is about the keys of Valkey"}},
@@ -82,6 +82,7 @@ func TestVariables(t *testing.T) {
 		{env: []string{"FENLOCK_FROBNICATE=secret", "FENLOCK_Z=1"}, said: []string{"FENLOCK_Z means nothing\n", "FENLOCK_FROBNICATE means nothing\n"}},
 		{env: []string{"FENLOCK_TLL=5"}, args: []string{"--quiet"}, silent: "FENLOCK_TLL"},
 		{env: []string{"FENLOCK_NEW_SERVERS=1"}, said: []string{"FENLOCK_NEW_SERVERS means nothing: --new-servers is said by hand"}},
+		{env: []string{"FENLOCK_LOCAL=1"}, said: []string{"FENLOCK_LOCAL means nothing: a lock of this machine only is FENLOCK_NODES=local\n", "no servers are named"}},
 		{env: []string{"FENLOCK_NAME=a", "FENLOCK_TOKEN=1", "FENLOCK_HELD=", "FENLOCKED=1", "XFENLOCK_TLL=1"}, silent: "means nothing"},
 	} {
 		h := &home{t: t, state: h.state, env: append(slices.Clone(h.env), test.env...)}

@@ -311,7 +311,7 @@ func TestALockInsideItself(t *testing.T) {
 	}
 	// What was started under a lock may take it later. A shell would give it /dev/null for
 	// stdin, so that it would not wait for the end of the fenlock around it.
-	r := h.start("fenlock", "run", "a", "--", "sh", "-c", "exec 3<&0; (read x; exec fenlock run -q a -- echo mine) <&3 2>&1 & exit 0")
+	r := h.start("fenlock", "run", "a", "--", "sh", "-c", "exec 3<&0; (read x; exec fenlock run -q --local a -- echo mine) <&3 2>&1 & exit 0")
 	r.want(0)
 	r.stdin.Close()
 	if out := r.rest(); out != "mine\n" {
