@@ -109,6 +109,39 @@ func TestUnitsAreConfined(t *testing.T) {
 	}
 }
 
+// The timer's moment is the same in each time zone, and no boot is one: a machine that was off would do what another
+// one has done. The leader's unit leads.
+func TestUnitsOfSeveralMachines(t *testing.T) {
+	timer := read(t, "systemd/example-job.timer")
+	if m := regexp.MustCompile(`(?m)^(Persistent=|OnBoot|OnStartup|OnActive|OnUnit).*`).FindString(timer); m != "" {
+		t.Errorf("the timer has %s", m)
+	}
+	calendar := regexp.MustCompile(`(?m)^OnCalendar=(.*)$`).FindStringSubmatch(timer)
+	if calendar == nil {
+		t.Fatal("the timer has no OnCalendar")
+	}
+	moments := map[string]bool{}
+	for _, zone := range []string{"UTC0", "JST-9", "EST5"} {
+		cmd := exec.Command("systemd-analyze", "calendar", "--base-time=2026-01-01 00:00:00 UTC", calendar[1])
+		cmd.Env = append(os.Environ(), "TZ="+zone, "LC_ALL=C")
+		said, err := cmd.CombinedOutput()
+		moment := regexp.MustCompile(`(?m)(?:\(in UTC\)|Next elapse): (.* UTC)$`).FindStringSubmatch(string(said))
+		if err != nil || moment == nil {
+			t.Fatalf("%s: %v: %s", zone, err, said)
+		}
+		moments[moment[1]] = true
+	}
+	if len(moments) != 1 {
+		t.Errorf("%s is at %v: machines in several time zones do it several times", calendar[0], moments)
+	}
+	if regexp.MustCompile(`(?m)^WantedBy=`).MatchString(read(t, "systemd/example-job.service")) {
+		t.Error("the job's service is started by more than its timer")
+	}
+	if !strings.Contains(unit(t, "systemd/example-leader.service").command, " --lead ") {
+		t.Error("the leader's service ends when it loses the lock")
+	}
+}
+
 // The unit's command line is one that the server understands, with several addresses.
 func TestCommandLineOfTheUnit(t *testing.T) {
 	line := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/valkey-server (.*)$`).FindStringSubmatch(read(t, "systemd/valkey-fenlock@.service"))

@@ -5,9 +5,10 @@
 //
 // Watch the machine whose clock is late: when it begins, the job is long done and nobody is at work. It
 // skips all the same, because the lock is kept for a minimum (WithMinHold) that is longer than the clocks
-// differ. In a crontab this is one line, without any program:
+// differ. In a crontab this is one line, without any program (on machines that have one time zone):
 //
-//	0 2 * * *  fenlock run --no-wait -E 0 --at-least 30s nightly -- ./report
+//	FENLOCK_NODES=valkey://10.0.0.1:6379,valkey://10.0.0.2:6379,valkey://10.0.0.3:6379
+//	0 2 * * *  /usr/bin/fenlock run -q --no-wait -E 0 --at-least 30s nightly -- ./report
 package main
 
 import (
