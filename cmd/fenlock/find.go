@@ -7,32 +7,40 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/execvp"
 )
 
-// find returns the path of the program that a shell would run, or an error with
-// the status that a shell would exit with.
-func find(command string) (string, error) {
-	path, err := exec.LookPath(command)
-	if err == nil || errors.Is(err, exec.ErrDot) {
-		// ErrDot: PATH has the working folder. That was the user's decision.
-		return path, nil
-	}
-	if errors.Is(err, exec.ErrNotFound) && command != "" && !strings.Contains(command, "/") {
-		for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
-			found := filepath.Join(folder, command)
-			if info, err := os.Stat(found); err == nil && info.Mode().IsRegular() {
-				return "", exitf(exitNotExecutable, "%s is not executable", found)
-			}
-		}
-		return "", exitf(exitNotFound, "%s: command not found", command)
-	}
+// find returns an error, with the status of a shell, if there is no such command. The watchdog
+// looks for it again when it starts it; this is before the lock is asked for, so that a mistyped
+// command does not wait, and a machine without the command does not take another one's turn.
+func find(command string) error {
 	if command == "" {
-		return "", exitf(exitNotFound, "the command is empty")
+		return exitf(exitNotFound, "the command is empty")
 	}
-	return "", startError(command, err)
+	environment := os.Environ()
+	var denied error
+	for _, file := range execvp.Files(command, execvp.Path(environment)) {
+		_, err := exec.LookPath(file)
+		if err == nil {
+			return nil
+		}
+		if denied == nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			denied = startError(file, err)
+		}
+	}
+	switch {
+	case denied != nil:
+		return denied
+	case strings.Contains(command, "/"):
+		return startError(command, fs.ErrNotExist)
+	case !slices.ContainsFunc(environment, func(entry string) bool { return strings.HasPrefix(entry, "PATH=") }):
+		return exitf(exitNotFound, "%s: command not found in %s: PATH is not set", command, execvp.DefaultPath)
+	}
+	return exitf(exitNotFound, "%s: command not found", command)
 }
 
 // startError turns the error of a program that cannot be run into one with the
@@ -40,10 +48,12 @@ func find(command string) (string, error) {
 func startError(command string, err error) error {
 	var errno syscall.Errno
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, exec.ErrNotFound):
+	case errors.Is(err, fs.ErrNotExist):
 		return exitf(exitNotFound, "%s: not found (if it is a script: the program of its first line)", command)
 	case errors.Is(err, syscall.ENOEXEC):
-		return exitf(exitNotExecutable, "%s: no program, and a script needs a first line such as #!/bin/sh", command)
+		return exitf(exitNotExecutable, "%s: no script, and no program for this kind of machine", command)
+	case errors.Is(err, fs.ErrPermission):
+		return exitf(exitNotExecutable, "%s is not executable: permission denied", command)
 	case errors.As(err, &errno):
 		return exitf(exitNotExecutable, "%s: %v", command, errno)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -59,11 +58,7 @@ const (
 
 // shellCommand returns how the user's shell is told to run a text, as flock does it.
 func shellCommand(text string) []string {
-	shell := os.Getenv("SHELL")
-	if !filepath.IsAbs(shell) {
-		shell = "/bin/sh"
-	}
-	return []string{shell, "-c", text}
+	return []string{cmp.Or(os.Getenv("SHELL"), "/bin/sh"), "-c", text}
 }
 
 // waitValue is the value of --wait: a time such as 1m30s or, as flock has it, a number of

@@ -16,7 +16,7 @@ import (
 )
 
 // runHeld runs the command to its end. The error has its status, if that is not 0.
-func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, signals <-chan os.Signal) error {
+func (o *runOptions) runHeld(lock *fenlock.Lock, command []string, signals <-chan os.Signal) error {
 	limit := o.limit(lock)
 	// fenlock may have been paused since the lock was taken. A command that would
 	// be stopped at once is not started.
@@ -43,7 +43,8 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, path string, command []string, 
 		env = append(env, fmt.Sprintf("%s=%d", slotVariable, o.slot))
 	}
 	env = (&exec.Cmd{Env: env}).Environ() // the last of each: a fenlock around this one has set the same
-	over, err := w.follow(lock, watchdog.Job{Path: path, Args: command, Env: env, TTL: o.ttl}, signals, func(r watchdog.Report) {
+	job := watchdog.Job{Args: command, Env: env, TTL: o.ttl}
+	over, err := w.follow(lock, job, signals, func(r watchdog.Report) {
 		left := max(r.Left, 0).Round(time.Millisecond)
 		why := func() string { return stopReason(lock, clock.Now()+r.Left, limit) }
 		switch r.Do {

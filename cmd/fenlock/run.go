@@ -40,8 +40,7 @@ func (o *runOptions) run(name string, command []string) error {
 	if err := o.check(name); err != nil {
 		return err
 	}
-	path, err := find(command[0])
-	if err != nil {
+	if err := find(command[0]); err != nil {
 		return err
 	}
 	served, err := o.metrics.serve(name)
@@ -63,7 +62,7 @@ func (o *runOptions) run(name string, command []string) error {
 
 	signals := make(chan os.Signal, 64)
 	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
-	turn := func() error { return o.turn(locker, name, path, command, signals) }
+	turn := func() error { return o.turn(locker, name, command, signals) }
 	if o.lead {
 		return o.leadAgain(turn)
 	}
@@ -71,7 +70,7 @@ func (o *runOptions) run(name string, command []string) error {
 }
 
 // turn waits for the lock, and runs the command under it.
-func (o *runOptions) turn(locker *fenlock.Locker, name, path string, command []string, signals chan os.Signal) error {
+func (o *runOptions) turn(locker *fenlock.Locker, name string, command []string, signals chan os.Signal) error {
 	lock, err := o.acquireOrSignal(locker, name, signals)
 	if err != nil {
 		return err
@@ -83,7 +82,7 @@ func (o *runOptions) turn(locker *fenlock.Locker, name, path string, command []s
 	}
 	// Only now: while fenlock waits, it can be stopped with Ctrl-Z and continued.
 	watchdog.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGWINCH)
-	err = o.runHeld(lock, path, command, signals)
+	err = o.runHeld(lock, command, signals)
 	return o.release(lock, err)
 }
 

@@ -49,7 +49,6 @@ func TestExitStatus(t *testing.T) {
 		{[]string{"x", "--", folder}, 126, "is a directory"},
 		{[]string{"x", "--", script("mode", "#!/bin/sh\n", 0o644)}, 126, "permission denied"},
 		{[]string{"x", "--", "notexecutable"}, 126, "not executable"},
-		{[]string{"x", "--", script("text", "echo no first line\n", 0o755)}, 126, "#!/bin/sh"},
 
 		{nil, 64, "no NAME"},
 		{[]string{"x"}, 64, "no COMMAND"},

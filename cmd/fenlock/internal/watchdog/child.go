@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/execvp"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
 )
 
@@ -19,7 +20,7 @@ type child struct {
 	say func(string)
 }
 
-// start runs the program with the watchdog's stdin, stdout and stderr, which are
+// start runs the command with the watchdog's stdin, stdout and stderr, which are
 // fenlock's. If fenlock has the terminal, the command gets it: a process of a background
 // group is stopped when it reads.
 func start(j *Job, say func(string)) (*child, error) {
@@ -27,7 +28,7 @@ func start(j *Job, say func(string)) (*child, error) {
 	dieWithParent(attr)
 	// Not by package os: that would first try, with a process of its own, what it would
 	// wait by. poll waits here: os.Process would not tell of a command that was stopped.
-	pid, err := syscall.ForkExec(j.Path, j.Args, &syscall.ProcAttr{Env: j.Env, Files: []uintptr{0, 1, 2}, Sys: attr})
+	pid, err := execvp.ForkExec(j.Args, &syscall.ProcAttr{Env: j.Env, Files: []uintptr{0, 1, 2}, Sys: attr})
 	if err != nil {
 		return nil, err
 	}

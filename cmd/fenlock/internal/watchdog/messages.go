@@ -11,7 +11,6 @@ import (
 
 // Job is what a watchdog is to run.
 type Job struct {
-	Path       string
 	Args, Env  []string // a variable once
 	Foreground bool     // fenlock has the terminal on its input, and gives it away
 	TTL        time.Duration
@@ -67,7 +66,6 @@ type Ended struct {
 
 func (o *Order) fields(c *coder) {
 	optional(c, &o.Job, func(j *Job) {
-		c.bytes(&j.Path)
 		list(c, &j.Args, c.bytes)
 		list(c, &j.Env, c.bytes)
 		c.flag(&j.Foreground)

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// beside runs the same command under flock(1) and under fenlock, each as the last arguments of a
+// caller, and returns what it printed and its status. fenlock's flags are before the name.
+func (h *home) beside(folder string, caller []string, flags []string, command ...string) (flock, fenlock string) {
+	h.t.Helper()
+	run := func(args ...string) string {
+		cmd := exec.CommandContext(h.t.Context(), caller[0], append(caller[1:len(caller):len(caller)], args...)...)
+		var said bytes.Buffer
+		cmd.Dir, cmd.Stderr = folder, &said
+		cmd.Env = append(h.env, "FENLOCK_QUIET=true")
+		out, err := cmd.Output()
+		if err != nil && cmd.ProcessState == nil {
+			h.t.Fatal(err)
+		}
+		return string(out) + "status " + strconv.Itoa(cmd.ProcessState.ExitCode())
+	}
+	file := filepath.Join(h.state, "flock")
+	if command[0] != "-c" {
+		fenlock = run(append(append(append([]string{program, "run"}, flags...), "x", "--"), command...)...)
+	} else {
+		fenlock = run(append(append(append([]string{program, "run"}, flags...), "x"), command...)...)
+	}
+	return run(append([]string{"/usr/bin/flock", file}, command...)...), fenlock
+}
+
+// Whatever execvp finds and runs, for flock, runs under fenlock, and prints the same.
+func TestRunsWhatFlockRuns(t *testing.T) {
+	h := newHome(t)
+	folder := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(folder, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	plain := write("plain", `echo "$# $2"; exit 3`+"\n", 0o755)
+	write("empty", "", 0o755)
+	write("first", "#!/bin/cat\nits own program\n", 0o755)
+	write("mode/both", "echo wrong\n", 0o644)
+	write("interpreter/both", "#!/no/such/shell\n", 0o755)
+	write("folder/both/x", "", 0o644)
+	write("good/both", "echo the right one\n", 0o755)
+	write("good/-e", "echo no option; false; exit 5\n", 0o755)
+	state := "XDG_STATE_HOME=" + h.state
+	for _, test := range []struct {
+		name    string
+		caller  []string
+		command []string
+		want    string
+	}{
+		{"a script without a first line", []string{"env"}, []string{plain, "a", "b c"}, "2 b c\nstatus 3"},
+		{"one by a path from here", []string{"env"}, []string{"./plain", "a", "b"}, "2 b\nstatus 3"},
+		{"an empty file", []string{"env"}, []string{"./empty"}, "status 0"},
+		{"a script with a first line", []string{"env"}, []string{"./first"}, "#!/bin/cat\nits own program\nstatus 0"},
+		{"no PATH", []string{"env", "-i", state, "FENLOCK_QUIET=1"}, []string{"sh", "-c", "echo here"}, "here\nstatus 0"},
+		{"no PATH, and a shell", []string{"env", "-i", state, "FENLOCK_QUIET=1"}, []string{"-c", "echo here"}, "here\nstatus 0"},
+		{"an empty PATH is the working folder", []string{"env", "PATH="}, []string{"plain", "a", "b"}, "2 b\nstatus 3"},
+		{"so is an empty folder in it", []string{"env", "PATH=/no/such:"}, []string{"plain", "a", "b"}, "2 b\nstatus 3"},
+		{"the next folder has it", []string{"env", "PATH=plain:/no/such:mode:folder:good"}, []string{"both"}, "the right one\nstatus 0"},
+		{"the next folder has its program", []string{"env", "PATH=interpreter:good"}, []string{"both"}, "the right one\nstatus 0"},
+		{"the shell of the user, by its name", []string{"env", "SHELL=bash"}, []string{"-c", "echo $0 $((1 + 1))"}, "bash 2\nstatus 0"},
+		{"the shell of the user is empty", []string{"env", "SHELL="}, []string{"-c", "echo $0"}, "/bin/sh\nstatus 0"},
+	} {
+		for _, flags := range [][]string{nil, {"--lead"}} {
+			flock, fenlock := h.beside(folder, test.caller, flags, test.command...)
+			if flock != test.want || fenlock != test.want {
+				t.Errorf("%s %q: under flock %q, under fenlock %q, want %q", test.name, flags, flock, fenlock, test.want)
+			}
+		}
+	}
+	// A script whose name flock takes for an option of its own.
+	_, fenlock := h.beside(filepath.Join(folder, "good"), []string{"env", "PATH="}, nil, "-e")
+	if fenlock != "no option\nstatus 5" {
+		t.Errorf("a script named -e: %q", fenlock)
+	}
+}
+
+// What cannot be run has the status that a shell gives it; flock has 69 for all of these.
+func TestDoesNotRunWhatFlockDoesNot(t *testing.T) {
+	h := newHome(t)
+	folder := t.TempDir()
+	for name, text := range map[string]string{"text": "", "program": "\x7fELF\x02\x00\n", "nowhere": "#!/no/such/shell\n"} {
+		mode := os.FileMode(0o755)
+		if name == "text" {
+			mode = 0o644
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		path    string
+		command string
+		status  int
+		said    string
+	}{
+		{folder, "text", 126, "text is not executable: permission denied"},
+		{folder, folder + "/text", 126, "not executable"},
+		{folder, folder, 126, "is a directory"},
+		{folder, "program", 126, "no program for this kind of machine"}, // and not run as a script
+		{folder, "nowhere", 127, "the program of its first line"},
+		{folder, "nothing", 127, "nothing: command not found"},
+		{folder, folder + "/nothing", 127, "/nothing: not found"},
+		{folder, folder + "/text/x", 127, "/text/x: not found"},
+		{"unset", "fenlock-no-such-command", 127, "command not found in /bin:/usr/bin: PATH is not set"},
+	} {
+		caller := []string{"env", "PATH=" + test.path}
+		if test.path == "unset" {
+			caller = []string{"env", "-u", "PATH"}
+		}
+		h.start(append(caller, program, "run", "x", "--", test.command)...).want(test.status, test.said)
+	}
+	// It is looked for before the lock is waited for.
+	end := h.hold("x")
+	h.start("fenlock", "run", "x", "--", "fenlock-no-such-command").want(127)
+	end()
+}
