@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -128,4 +130,45 @@ func TestDoesNotRunWhatFlockDoesNot(t *testing.T) {
 	end := h.hold("x")
 	h.start("fenlock", "run", "x", "--", "fenlock-no-such-command").want(127)
 	end()
+}
+
+// A signal that the caller ignores is ignored by the command, and all others are not, as under
+// flock: whatever fenlock and its watchdog do with them. Signals that Go's runtime catches are not passed on.
+func TestIgnoredSignalsAreFlocks(t *testing.T) {
+	h := newHome(t)
+	tell := []string{"sh", "-c", `grep -e SigIgn -e SigBlk /proc/self/status`}
+	callers := [][]string{{"env"}, {"nohup"}}
+	all := []string{"HUP", "INT", "TSTP", "TTIN", "TTOU", "CONT"}
+	for _, name := range append(all, strings.Join(all, " "), "CHLD") {
+		callers = append(callers, []string{"sh", "-c", `trap "" ` + name + `; exec "$@"`, "sh"})
+	}
+	for _, caller := range callers {
+		for _, flags := range [][]string{nil, {"--lead"}} {
+			flock, fenlock := h.beside(h.state, caller, flags, tell...)
+			if flock != fenlock || !strings.HasPrefix(flock, "SigBlk:") {
+				t.Errorf("%q %q: under flock %q, under fenlock %q", caller, flags, flock, fenlock)
+			}
+		}
+	}
+}
+
+// fenlock itself, and its watchdog, ignore them too.
+func TestIgnoredSignalsEndNothing(t *testing.T) {
+	h := newHome(t)
+	for name, sig := range map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT,
+	} {
+		end := h.hold("x")
+		r := h.start("sh", "-c", `trap "" `+name+`; exec fenlock run x -- sh -c 'echo ready; read x; exit 4' 2>&1`)
+		for !strings.Contains(r.line(), "waiting: ") {
+		}
+		r.signal(sig) // while it waits
+		end()
+		for r.line() != "ready" {
+		}
+		r.signal(sig)
+		syscall.Kill(watchdogOf(r), sig)
+		r.stdin.Close()
+		r.want(4)
+	}
 }

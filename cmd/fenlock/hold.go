@@ -24,9 +24,6 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, command []string, signals <-cha
 	if within <= 0 {
 		return lostf("the lock on %q could not be kept: the command was not started", lock.Name())
 	}
-	if o.lead {
-		defaultTTOU()
-	}
 	env := commandEnvironment(o.passNodes)
 	startBy := clock.Now() + within
 	w := o.spare.take()
@@ -43,7 +40,7 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, command []string, signals <-cha
 		env = append(env, fmt.Sprintf("%s=%d", slotVariable, o.slot))
 	}
 	env = (&exec.Cmd{Env: env}).Environ() // the last of each: a fenlock around this one has set the same
-	job := watchdog.Job{Args: command, Env: env, TTL: o.ttl}
+	job := watchdog.Job{Args: command, Env: env, Ignored: o.ignored, TTL: o.ttl}
 	over, err := w.follow(lock, job, signals, func(r watchdog.Report) {
 		left := max(r.Left, 0).Round(time.Millisecond)
 		why := func() string { return stopReason(lock, clock.Now()+r.Left, limit) }

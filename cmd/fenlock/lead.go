@@ -5,7 +5,6 @@ package main
 import (
 	"errors"
 	"os"
-	"os/signal"
 	"syscall"
 )
 
@@ -34,16 +33,4 @@ func withoutCommand(sig syscall.Signal) bool {
 		return false
 	}
 	return true
-}
-
-// ttouIgnored is whether SIGTTOU was ignored when this process began.
-var ttouIgnored = signal.Ignored(syscall.SIGTTOU)
-
-// defaultTTOU has the next command not inherit that SIGTTOU is ignored, as it is since the
-// terminal was taken back from the one before. Only in the foreground, where none comes: caught
-// in the background, each would have the write that it is about begun again, for ever.
-func defaultTTOU() {
-	if !ttouIgnored && ownTerminal() != nil {
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
-	}
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -31,7 +32,8 @@ type runOptions struct {
 	metrics    metricsOptions
 	broken     complaints
 	spare      *spare
-	slot       int // which of the slots was taken
+	slot       int              // which of the slots was taken
+	ignored    []syscall.Signal // when fenlock was started, and so by the command
 	identity   identities
 	kept       time.Time // until when the lock stays, whatever happens; a moment later
 	// What was said of this wait: that somebody has the lock, that nodes are missing.

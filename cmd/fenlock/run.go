@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/inherited"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/spf13/cobra"
 )
@@ -43,16 +44,16 @@ func (o *runOptions) run(name string, command []string) error {
 	if err := find(command[0]); err != nil {
 		return err
 	}
+	o.ignored = inherited.Ignored()
+	watchdog.Ignore(o.ignored)
 	served, err := o.metrics.serve(name)
 	if err != nil {
 		return err
 	}
 	defer served.close()
-	if !o.lead { // whose commands have other signals ignored than the first, each in its turn
-		// Before nodes are opened: what a watchdog has open, its command has.
-		o.spare = newSpare(commandEnvironment(o.passNodes), o.ttl)
-		defer o.spare.drop()
-	}
+	// Before nodes are opened: what a watchdog has open, its command has.
+	o.spare = newSpare(commandEnvironment(o.passNodes), o.ttl)
+	defer o.spare.drop()
 	locker, err := o.open(name, served.observer)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -66,6 +67,8 @@ func (h *home) session(script string) *session {
 	cmd.Env = h.env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	// Not ignored, as it is after a test in which this process has taken a terminal back.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}

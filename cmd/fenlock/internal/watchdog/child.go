@@ -22,10 +22,12 @@ type child struct {
 
 // start runs the command with the watchdog's stdin, stdout and stderr, which are
 // fenlock's. If fenlock has the terminal, the command gets it: a process of a background
-// group is stopped when it reads.
+// group is stopped when it reads. The command ignores the signals that it is said to, and
+// all others do what they do by default.
 func start(j *Job, say func(string)) (*child, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true, Foreground: j.Foreground}
 	dieWithParent(attr)
+	Ignore(j.Ignored)
 	// Not by package os: that would first try, with a process of its own, what it would
 	// wait by. poll waits here: os.Process would not tell of a command that was stopped.
 	pid, err := execvp.ForkExec(j.Args, &syscall.ProcAttr{Env: j.Env, Files: []uintptr{0, 1, 2}, Sys: attr})

@@ -11,8 +11,9 @@ import (
 
 // Job is what a watchdog is to run.
 type Job struct {
-	Args, Env  []string // a variable once
-	Foreground bool     // fenlock has the terminal on its input, and gives it away
+	Args, Env  []string         // a variable once
+	Ignored    []syscall.Signal // by the command, as by fenlock when that was started
+	Foreground bool             // fenlock has the terminal on its input, and gives it away
 	TTL        time.Duration
 }
 
@@ -68,6 +69,7 @@ func (o *Order) fields(c *coder) {
 	optional(c, &o.Job, func(j *Job) {
 		list(c, &j.Args, c.bytes)
 		list(c, &j.Env, c.bytes)
+		list(c, &j.Ignored, func(s *syscall.Signal) { number(c, s) })
 		c.flag(&j.Foreground)
 		number(c, &j.TTL)
 	})

@@ -59,8 +59,9 @@ func run(argument string) int {
 	}
 	processes.Rename(comm)
 	// Signals are for the command, which has them from fenlock, or from who takes its
-	// parent for that. Caught, not ignored: the command would inherit that.
-	Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE)
+	// parent for that. Caught, not ignored: the command would inherit that, as it would that
+	// fenlock ignores SIGTTOU since it took the terminal back from the command before.
+	Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE, syscall.SIGTTOU)
 	signals := make(chan os.Signal, 64)
 	Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
 	processes.AdoptOrphans()
@@ -104,5 +105,12 @@ func Notify(c chan<- os.Signal, signals ...os.Signal) {
 		if !signal.Ignored(sig) {
 			signal.Notify(c, sig)
 		}
+	}
+}
+
+// Ignore ignores signals, and so does what is started from now on.
+func Ignore(signals []syscall.Signal) {
+	for _, sig := range signals { // to signal.Ignore none would mean all
+		signal.Ignore(sig)
 	}
 }
