@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // beside runs the same command under flock(1) and under fenlock, each as the last arguments of a
@@ -170,5 +171,65 @@ func TestIgnoredSignalsEndNothing(t *testing.T) {
 		syscall.Kill(watchdogOf(r), sig)
 		r.stdin.Close()
 		r.want(4)
+	}
+}
+
+// untilStopped waits until a process, and all of it, is stopped.
+func untilStopped(t *testing.T, pid string) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		status, err := os.ReadFile("/proc/" + pid + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(status), "\nState:\tT") {
+			return
+		}
+	}
+	t.Fatal("it was not stopped")
+}
+
+// A job that is stopped is ended by what ends it otherwise, after it has done what it does then.
+func TestAStoppedJobIsEnded(t *testing.T) {
+	h := newHome(t)
+	for name, sig := range map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "TERM": syscall.SIGTERM,
+	} {
+		for script, want := range map[string]int{
+			"echo $$; kill -STOP $$; sleep 3600":                                        128 + int(sig),
+			"trap 'echo tidy; exit 7' " + name + "; echo $$; kill -STOP $$; sleep 3600": 7,
+		} {
+			for _, who := range []string{"fenlock", "its watchdog"} {
+				r := h.start("fenlock", "run", "x", "--", "sh", "-c", script)
+				untilStopped(t, r.line())
+				if who == "fenlock" {
+					r.signal(sig)
+				} else {
+					syscall.Kill(watchdogOf(r), sig)
+				}
+				r.want(want)
+				if out := r.rest(); (out == "tidy\n") != (want == 7) {
+					t.Errorf("%s to %s: it printed %q", name, who, out)
+				}
+			}
+		}
+	}
+}
+
+// A lock that is lost has a stopped job end, too: it may tidy up, and what does not is killed in time.
+func TestAStoppedJobIsEndedWithItsLock(t *testing.T) {
+	h := newHome(t)
+	for script, killed := range map[string]bool{
+		"trap 'echo tidy; exit 7' TERM; echo $$; kill -STOP $$; sleep 3600":                                       false,
+		"setsid sh -c \"trap 'echo tidy; exit 7' TERM; echo \\$\\$; kill -STOP \\$\\$; sleep 3600\" & sleep 3600": false,
+		"trap '' TERM; echo $$; while :; do kill -STOP $$; done":                                                  true,
+	} {
+		r := h.start("fenlock", "run", "--ttl", "2s", "--max-hold", "2s", "x", "--", "sh", "-c", script)
+		r.line()
+		r.want(76, "stopping the command (SIGTERM)")
+		said := strings.Contains(r.stderr.String(), "killing the command (SIGKILL)")
+		if out := r.rest(); (out != "tidy\n") != killed || said != killed {
+			t.Errorf("%s: it printed %q, and fenlock %q", script, out, &r.stderr)
+		}
 	}
 }

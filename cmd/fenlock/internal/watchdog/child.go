@@ -78,7 +78,19 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 }
 
 // signal sends a signal to the whole process group, if anybody is left of it.
-func (c *child) signal(sig syscall.Signal) error { return syscall.Kill(-c.pid, sig) }
+func (c *child) signal(sig syscall.Signal) error { return send(-c.pid, sig) }
+
+// send sends a signal to a process or a group. What is stopped has one that ends it only when it
+// goes on, so that it is told to: a job would keep its lock for ever otherwise, as the lock is
+// extended for it.
+func send(pid int, sig syscall.Signal) error {
+	err := syscall.Kill(pid, sig)
+	switch sig {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM:
+		syscall.Kill(pid, syscall.SIGCONT)
+	}
+	return err
+}
 
 // stop sends a signal to the process group, and to what the command has started that
 // moved elsewhere. An error says that the group has somebody who may not be signalled.
@@ -86,7 +98,7 @@ func (c *child) stop(sig syscall.Signal) error {
 	err := c.signal(sig)
 	for _, p := range processes.Descendants() {
 		if group, _ := syscall.Getpgid(p.Pid); group != c.pid {
-			syscall.Kill(p.Pid, sig)
+			send(p.Pid, sig)
 		}
 	}
 	if err == syscall.ESRCH {
