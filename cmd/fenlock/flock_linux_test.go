@@ -233,3 +233,31 @@ func TestAStoppedJobIsEndedWithItsLock(t *testing.T) {
 		}
 	}
 }
+
+// A background job that reads from the terminal is stopped, and said to be. It holds its lock
+// until it is killed, as any job, and has the terminal when it is put into the foreground.
+func TestAStoppedBackgroundJob(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`set -m; fenlock run x -- cat & pid=$!; read line; kill $pid; wait $pid; echo status $?
+		fenlock run -n x -- echo free; exit 0`)
+	s.expect("the command was stopped because it needs the terminal")
+	s.enter("go on\n")
+	s.expect("status 143")
+	s.expect("free")
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	s = h.session(`set -m; fenlock run x -- sh -c 'read a; echo command has $a; exit 3' & read line; fg; echo status $?
+		read b; echo caller has $b`)
+	s.expect("the command was stopped because it needs the terminal")
+	s.enter("go on\n")
+	s.expect("fenlock run x")
+	s.enter("one\n")
+	s.expect("command has one")
+	s.expect("status 3")
+	s.enter("two\n")
+	s.expect("caller has two")
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}

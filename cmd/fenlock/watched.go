@@ -34,6 +34,7 @@ type watched struct {
 	stopping bool                      // the watchdog has said that it stops the command
 	unwanted bool                      // a signal has asked the command to end
 	terminal *terminal
+	stopped  bool // the command, because it needs the terminal and fenlock does not have it
 }
 
 // groupPoll is how often it is looked whether those are gone that were killed.
@@ -170,6 +171,10 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 				tell(*n.Report)
 			case n.Say != "":
 				say("%s", n.Say)
+			case n.NeedsTerminal:
+				say("the command was stopped because it needs the terminal: " +
+					"it goes on when fenlock is in the foreground (fg), with the terminal as its input")
+				w.stopped = true
 			case n.Ended != nil:
 				w.finish(n.Ended.Stopped)
 				return n.Ended, nil
@@ -181,6 +186,9 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 			w.pass(sig.(syscall.Signal))
 		case <-timer.C:
 			now := clock.Now()
+			if w.stopped {
+				w.lend()
+			}
 			if w.pid == 0 && now > w.startBy {
 				if late {
 					return nil, w.giveUp(lock.Name())
@@ -224,6 +232,22 @@ func (w *watched) pass(sig syscall.Signal) {
 		}
 	}
 	w.tell(watchdog.Order{Signal: sig})
+}
+
+// lend gives the terminal to a command that was stopped because it needs it, once fenlock has it. A
+// shell that puts a job into the foreground tells nobody, unless the job itself was stopped.
+func (w *watched) lend() {
+	t := ownTerminal()
+	if t == nil {
+		return
+	}
+	w.stopped = false
+	if w.terminal == nil {
+		w.terminal = t
+		signal.Ignore(syscall.SIGTTOU) // as after the start
+	}
+	t.give(w.pid)
+	w.tell(watchdog.Order{Signal: syscall.SIGCONT})
 }
 
 // asksToEnd reports whether a signal to the command says that it is not wanted any more: who

@@ -16,15 +16,16 @@ import (
 // interactive shell). It belongs to one goroutine, which alone reaps it: so its id
 // cannot be somebody else's between a look and a signal.
 type child struct {
-	pid int // also the group's id
-	say func(string)
+	pid           int // also the group's id
+	say           func(string)
+	needsTerminal func() // it was stopped because it does
 }
 
 // start runs the command with the watchdog's stdin, stdout and stderr, which are
 // fenlock's. If fenlock has the terminal, the command gets it: a process of a background
 // group is stopped when it reads. The command ignores the signals that it is said to, and
 // all others do what they do by default.
-func start(j *Job, say func(string)) (*child, error) {
+func start(j *Job) (*child, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true, Foreground: j.Foreground}
 	dieWithParent(attr)
 	Ignore(j.Ignored)
@@ -34,7 +35,7 @@ func start(j *Job, say func(string)) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &child{pid: pid, say: say}, nil
+	return &child{pid: pid}, nil
 }
 
 // changes returns a channel that has a value when poll should be called.
@@ -72,7 +73,7 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 			c.say("the command goes on: nobody would extend the lock of a job that is stopped (Ctrl-Z)")
 			c.signal(syscall.SIGCONT)
 		case syscall.SIGTTIN, syscall.SIGTTOU:
-			c.say("the command was stopped because it needs the terminal: run fenlock in the foreground, with the terminal as its input")
+			c.needsTerminal()
 		}
 	}
 }

@@ -41,7 +41,10 @@ type News struct {
 	Failed  *Failed
 	Report  *Report
 	Say     string
-	Ended   *Ended
+	// NeedsTerminal is told when the command was stopped because it needs the terminal, and is not
+	// in its foreground.
+	NeedsTerminal bool
+	Ended         *Ended
 }
 
 // Failed is a command that was not started, because the lock would not have lasted, or for
@@ -94,6 +97,7 @@ func (n *News) fields(c *coder) {
 		c.flag(&r.Denied)
 	})
 	c.bytes(&n.Say)
+	c.flag(&n.NeedsTerminal)
 	optional(c, &n.Ended, func(e *Ended) {
 		number(c, &e.How)
 		c.flag(&e.Stopped)

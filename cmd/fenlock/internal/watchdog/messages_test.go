@@ -42,6 +42,7 @@ func TestMessages(t *testing.T) {
 		{Failed: &Failed{Errno: syscall.ENOEXEC}},
 		{Report: &Report{Do: Kill, Left: -1, Denied: true}},
 		{Say: bytes},
+		{NeedsTerminal: true},
 		{Ended: &Ended{How: 0x7f00, Stopped: true, Survivors: []processes.Process{{Pid: 1, Name: bytes, Born: "2"}, {}}}},
 	} {
 		if !b.Report(n) {

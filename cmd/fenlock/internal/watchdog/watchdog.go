@@ -79,13 +79,15 @@ func run(argument string) int {
 		l.Report(News{Failed: &Failed{Late: true}})
 		return 0
 	}
-	child, err := start(first.Job, func(text string) { l.Report(News{Say: text}) })
+	child, err := start(first.Job)
 	if err != nil {
 		var errno syscall.Errno
 		errors.As(err, &errno)
 		l.Report(News{Failed: &Failed{Errno: errno}})
 		return 0
 	}
+	child.say = func(text string) { l.Report(News{Say: text}) }
+	child.needsTerminal = func() { l.Report(News{NeedsTerminal: true}) }
 	l.Report(News{Started: child.pid})
 	prepareThreads() // not before: the command would wait for that
 	s := supervisor{ttl: ttl, child: child, watchdog: &w, end: end}
