@@ -101,7 +101,7 @@ func (f nodeFlags) existing() ([]fenlock.Node, error) {
 	}
 	if all == nil {
 		if path, err = defaultFile(); err != nil {
-			return nil, exitf(exitUsage, "no nodes: set %s (%v)", nodesVariable, err)
+			return nil, err
 		}
 		if err := earlier(path); err != nil {
 			return nil, err

@@ -4,9 +4,11 @@ package main
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/fenlock/fenlock"
@@ -64,10 +66,17 @@ func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
 	}
 	path, err := defaultFile()
 	if err != nil {
-		return nil, exitf(exitUsage, "no nodes: set %s (%v)", nodesVariable, err)
+		return nil, err
 	}
 	if err := earlier(path); err != nil {
 		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, unusable(path, err)
+	}
+	node, err := filenode.OpenFile(path)
+	if err != nil {
+		return nil, unusable(path, err)
 	}
 	if !f.meantLocal() {
 		tell := say
@@ -78,15 +87,19 @@ func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
 		}
 		tell("no servers are named (--node, %s): locks are for your processes on this machine only, in %s; --local says that this is meant", nodesVariable, path)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, exitf(exitNoQuorum, "the file's folder cannot be made: %v (set XDG_STATE_HOME to a folder that "+
-			"this user may write to, or name a file: --node file:PATH)", err)
-	}
-	node, err := filenode.OpenFile(path)
-	if err != nil {
-		return nil, exitf(exitNoQuorum, "%v", err)
-	}
 	return []fenlock.Node{node}, nil
+}
+
+// folderOfYours is what to do without a home that one may write to: users such as nobody have
+// none, and sudo may keep another one's.
+const folderOfYours = "set XDG_STATE_HOME to a folder that this user may write to, or " + nodesVariable
+
+// unusable is the error of a default file that cannot be opened.
+func unusable(path string, err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENOTDIR) {
+		return exitf(exitUsage, "the lock cannot be in %s: %s (%v)", path, folderOfYours, err)
+	}
+	return exitf(exitNoQuorum, "the lock cannot be in %s: %v", path, err)
 }
 
 // nodeTimeout returns for how long a node has to answer, 0 for the library's default. A file is not on a
@@ -116,7 +129,7 @@ func defaultFile() (string, error) {
 	if !filepath.IsAbs(state) {
 		home := os.Getenv("HOME")
 		if !filepath.IsAbs(home) {
-			return "", errors.New("neither XDG_STATE_HOME nor HOME is an absolute path")
+			return "", exitf(exitUsage, "no nodes, and neither XDG_STATE_HOME nor HOME is an absolute path: %s", folderOfYours)
 		}
 		state = filepath.Join(home, ".local", "state")
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -95,6 +96,34 @@ func TestDefaultFile(t *testing.T) {
 		t.Setenv("HOME", test.home)
 		if got, err := defaultFile(); got != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%+v: %q, %v", test, got, err)
+		}
+	}
+}
+
+// A user without a home, or with that of another one, hears what to set.
+func TestAnUnusableHome(t *testing.T) {
+	h := newHome(t)
+	const way = "set XDG_STATE_HOME to a folder that this user may write to, or FENLOCK_NODES"
+	for _, test := range []struct {
+		env  string
+		said string
+	}{
+		{"-u HOME", "no nodes, and neither XDG_STATE_HOME nor HOME is an absolute path: " + way},
+		{"HOME=/dev/null", "the lock cannot be in /dev/null/.local/state/fenlock/locks: " + way + " (mkdir /dev/null: not a directory)"},
+		{"XDG_STATE_HOME=/dev/null", "the lock cannot be in /dev/null/fenlock/locks: " + way},
+	} {
+		args := append([]string{"env", "-u", "XDG_STATE_HOME"}, strings.Fields(test.env)...)
+		r := h.start(append(args, program, "run", "x", "--", "true")...)
+		r.want(64, "fenlock: "+test.said)
+		if strings.Count(r.stderr.String(), "\n") != 1 {
+			t.Errorf("%s: more than that: %s", test.env, &r.stderr)
+		}
+	}
+	for err, status := range map[error]int{syscall.EACCES: 64, syscall.EPERM: 64, syscall.EROFS: 64, syscall.ENOSPC: 69, syscall.EIO: 69} {
+		var exit *exitError
+		err := unusable("/x/y", &os.PathError{Op: "mkdir", Path: "/x", Err: err})
+		if !errors.As(err, &exit) || exit.status != status || !strings.Contains(exit.message, "/x/y: ") {
+			t.Errorf("%v has the status %d", err, exit.status)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func TestTheDefaultFile(t *testing.T) {
 func TestTheFileIsDeleted(t *testing.T) {
 	h := newHome(t)
 	file := filepath.Join(h.state, "fenlock", "locks")
-	r := h.start("fenlock", "run", "--verbose", "x", "--", "sh", "-c", "echo held; sleep 600")
+	r := h.start("fenlock", "run", "--local", "--verbose", "x", "--", "sh", "-c", "echo held; sleep 600")
 	r.line()
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
