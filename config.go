@@ -111,7 +111,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.NodeTimeout = cmp.Or(c.NodeTimeout, min(max(c.TTL/20, 25*time.Millisecond), time.Second))
 	c.MaxHold = cmp.Or(c.MaxHold, DefaultMaxHold)
 	if c.Label == "" {
-		c.Label = defaultLabel()
+		c.Label = DefaultLabel()
 	}
 	if c.Clock == nil {
 		c.Clock = clock.ForTimers()
@@ -197,7 +197,9 @@ func checkText(what, s string, limit int) error {
 	return nil
 }
 
-func defaultLabel() string {
+// DefaultLabel returns the Label of a Config that has none: the host's name and the process id, as
+// in web-1/4711.
+func DefaultLabel() string {
 	host, err := os.Hostname()
 	if err != nil || checkText("host", host, MaxLabelLength-20) != nil {
 		host = "unknown-host"

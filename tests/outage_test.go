@@ -80,7 +80,7 @@ func TestStuckHolderInAnOutage(t *testing.T) {
 		says(0, []string{"nodes"}, hung.Addr()+" is down", refusing.Addr()+" is misconfigured", "password", "3 of 5 vote, 3 needed")
 		says(2, []string{"doctor", "--for", "0s"}, "[hangs]", "kill -CONT", "[password]", "Correct the user and the password")
 		says(75, []string{"run", "-n", "orders", "--", "echo", "mine"}, "host-a nightly")
-		says(0, []string{"release", "--force", "--yes", "orders"}, "broken: orders, held by host-a nightly for")
+		says(0, []string{"release", "--force", "--yes", "orders"}, "broken: orders, held by host-a nightly (")
 
 		// The job that hung is ended, and nobody has to wait for its lease.
 		var mine strings.Builder

@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -152,11 +154,13 @@ func TestLookingIsRefused(t *testing.T) {
 // A lock that is held, on the default file: it is shown, and broken, and its job ends.
 func TestLookingAndBreaking(t *testing.T) {
 	h := newHome(t)
-	holder := h.start("fenlock", "run", "--label", "host/42", "--ttl", "2s", "orders/42", "--", "sh", "-c", "echo held; exec sleep 100")
+	holder := h.start("fenlock", "run", "--label", "a report", "--ttl", "2s", "orders/42", "--", "sh", "-c", "echo held; exec sleep 100")
 	if line := holder.line(); line != "held" {
 		t.Fatal(line)
 	}
-	waiter := h.start("fenlock", "run", "--label", "host/43", "orders/42", "--", "echo", "next")
+	waiter := h.start("fenlock", "run", "--label", "another", "orders/42", "--", "echo", "next")
+	host, _ := os.Hostname()
+	label := func(text string, r *running) string { return fmt.Sprintf("%s (%s/%d)", text, host, r.cmd.Process.Pid) }
 	show := func(args ...string) (l lockDoc) {
 		t.Helper()
 		r := h.start(append([]string{"fenlock"}, args...)...)
@@ -178,16 +182,16 @@ func TestLookingAndBreaking(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	for _, l := range []lockDoc{show("inspect", "--json", "orders/42"), show("ls", "--json"), show("ls", "--json", "order?/*")} {
-		if l.Name != "orders/42" || l.State != "held" || l.Holder != "host/42" || l.Token == 0 || l.LeftMS <= 0 || l.LeftMS > 2000 || l.Waiting != 1 || l.VotesFor != 1 || l.Since == nil {
+		if l.Name != "orders/42" || l.State != "held" || l.Holder != label("a report", holder) || l.Token == 0 || l.LeftMS <= 0 || l.LeftMS > 2000 || l.Waiting != 1 || l.VotesFor != 1 || l.Since == nil {
 			t.Errorf("%+v", l)
 		}
 	}
-	if l := show("inspect", "--json", "orders/42"); len(l.Waiters) != 1 || l.Waiters[0].Label != "host/43" {
+	if l := show("inspect", "--json", "orders/42"); len(l.Waiters) != 1 || l.Waiters[0].Label != label("another", waiter) {
 		t.Errorf("%+v", l)
 	}
 	token := show("ls", "--json").Token
 	r := h.start("fenlock", "release", "--force", "--yes", "orders/42")
-	if text := r.rest(); !strings.Contains(text, "broken: orders/42, held by host/42 for ") || !strings.Contains(text, "1 waiting") {
+	if text := r.rest(); !strings.Contains(text, "broken: orders/42, held by "+label("a report", holder)+" for ") || !strings.Contains(text, "1 waiting") {
 		t.Error(text)
 	}
 	r.want(0)

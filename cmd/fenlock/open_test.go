@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fenlock/fenlock"
 )
 
 func TestOpenNodes(t *testing.T) {
@@ -124,6 +126,22 @@ func TestAnUnusableHome(t *testing.T) {
 		err := unusable("/x/y", &os.PathError{Op: "mkdir", Path: "/x", Err: err})
 		if !errors.As(err, &exit) || exit.status != status || !strings.Contains(exit.message, "/x/y: ") {
 			t.Errorf("%v has the status %d", err, exit.status)
+		}
+	}
+}
+
+// The text of --label stands before host and process id, and alone where there is no room.
+func TestLabel(t *testing.T) {
+	own := fenlock.DefaultLabel()
+	room := fenlock.MaxLabelLength - len(own) - len(" ()")
+	for text, want := range map[string]string{
+		"": "", "nightly": "nightly (" + own + ")", "a\nb": "a\nb",
+		strings.Repeat("x", room):     strings.Repeat("x", room) + " (" + own + ")",
+		strings.Repeat("x", room+1):   strings.Repeat("x", room+1),
+		strings.Repeat("x", room+999): strings.Repeat("x", room+999),
+	} {
+		if got := (&runOptions{label: text}).fullLabel(); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -59,7 +60,7 @@ func (o *runOptions) register(cmd *cobra.Command) {
 	f.IntVar(&o.slots, "slots", 0, "take one of this `number` of slots: so many commands run at a time (all clients say the same number)")
 	f.DurationVar(&o.maxTTL, "max-ttl", fenlock.DefaultMaxTTL, "longest --ttl of any client, and the `time` that a restarted server stays out; the same for all clients")
 	f.BoolVar(&o.newServers, "new-servers", false, "none of the servers was ever used: they need not wait for --max-ttl; say it once, by hand")
-	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock (default: host/process id)")
+	f.StringVar(&o.label, "label", "", "`text` that tells others who has the lock, beside host/process id")
 	f.BoolVar(&o.passNodes, "pass-nodes", false, "let the command have FENLOCK_NODES although there is a password in it")
 	f.BoolVar(&o.verbose, "verbose", false, "say on stderr what happens to the lock")
 	o.metrics.register(f)
@@ -151,4 +152,14 @@ func (o *runOptions) explain(format string, args ...any) {
 	if o.verbose {
 		say(format, args...)
 	}
+}
+
+// fullLabel returns what others see as the holder: the text of --label, and whose it is, as long
+// as there is room for both.
+func (o *runOptions) fullLabel() string {
+	full := fmt.Sprintf("%s (%s)", o.label, fenlock.DefaultLabel())
+	if o.label == "" || fenlock.CheckName(o.label) != nil || len(full) > fenlock.MaxLabelLength {
+		return o.label // what is no text, the library refuses
+	}
+	return full
 }

@@ -103,7 +103,7 @@ func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, 
 		maxHold = -1
 	}
 	locker, err := fenlock.New(fenlock.Config{
-		Nodes: nodes, TTL: o.ttl, MaxTTL: o.maxTTL, MaxHold: maxHold, Label: o.label, NewServers: o.newServers,
+		Nodes: nodes, TTL: o.ttl, MaxTTL: o.maxTTL, MaxHold: maxHold, Label: o.fullLabel(), NewServers: o.newServers,
 		NodeTimeout: nodeTimeout(nodes, o.ttl),
 		Logger:      slog.New(lineHandler{said: new(sync.Map)}), Observer: fenlock.JoinObservers(o.observer(), also),
 	})

@@ -224,7 +224,7 @@ func TestSharedRun(t *testing.T) {
 	if one, two := readers[0].line(), readers[1].line(); one == "" || one != two {
 		t.Errorf("the tokens are %q and %q", one, two)
 	}
-	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a reader and 1 more, who share it`)
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a reader (`, ") and 1 more, who share it")
 	writer := h.start("sh", "-c", `exec fenlock run --verbose x -- sh -c 'echo mine; read x; exit 0' 2>&1`)
 	for !strings.Contains(writer.line(), "waiting: ") {
 	}
@@ -266,8 +266,8 @@ func TestSlotsRun(t *testing.T) {
 	}
 	run("--no-wait").want(75, `none of the 2 slots of "x" is free: "x#`)
 	run("--wait", "100ms", "-E", "3").want(3, `gave up after 100ms: none of the 2 slots of "x" is free: "x#`)
-	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a worker and 1 more, who share it`)
-	h.start("fenlock", "run", "--slots", "3", "x", "--", "true").want(78, `"x" has 3 slots for the caller and 2 for a worker`, "--slots")
+	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a worker (`, ") and 1 more, who share it")
+	h.start("fenlock", "run", "--slots", "3", "x", "--", "true").want(78, `"x" has 3 slots for the caller and 2 for a worker (`, "--slots")
 	waits := run()
 	one.stdin.Close()
 	one.want(0)
