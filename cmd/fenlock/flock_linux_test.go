@@ -261,3 +261,71 @@ func TestAStoppedBackgroundJob(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The rows of the table in docs/migration.md that no other test is about, and what flock does there.
+func TestWhatDiffersFromFlock(t *testing.T) {
+	h := newHome(t)
+	folder := t.TempDir()
+	lock, made := filepath.Join(folder, "lock"), filepath.Join(folder, "made")
+	h.env = append(h.env, "MADE="+made)
+	const makes = `echo ready; read x; ln -s /bin/echo "$MADE"`
+
+	// The dashes, a conflict, and a command that is made while the lock is waited for.
+	h.start("flock", lock, "true").want(0)
+	h.start("fenlock", "run", "x", "true").want(64, "expected -- after NAME")
+	first := h.start("flock", lock, "sh", "-c", makes)
+	first.line()
+	h.start("flock", "-n", lock, "true").want(1)
+	second := h.start("flock", lock, made, "here")
+	first.stdin.Close()
+	if out := second.rest(); out != "here\n" {
+		t.Errorf("under flock it printed %q", out)
+	}
+	if err := os.Remove(made); err != nil {
+		t.Fatal(err)
+	}
+	first = h.start("fenlock", "run", "x", "--", "sh", "-c", makes)
+	first.line()
+	h.start("fenlock", "run", "-n", "x", "--", "true").want(75)
+	h.start("fenlock", "run", "-nE", "1", "x", "--", "true").want(1)
+	h.start("fenlock", "run", "x", "--", made, "here").want(127)
+	second = h.start("fenlock", "run", "x", "-c", `exec "$MADE" here`)
+	first.stdin.Close()
+	if out := second.rest(); out != "here\n" {
+		t.Errorf("under fenlock it printed %q", out)
+	}
+
+	// A signal to flock is not for its command, which keeps the lock.
+	r := h.start("flock", lock, "sh", "-c", "echo ready; read x; echo went on")
+	r.line()
+	r.signal(syscall.SIGTERM)
+	h.start("flock", "-n", lock, "true").want(1)
+	r.want(-1)
+	if out := r.rest(); out != "went on\n" {
+		t.Errorf("after flock had a signal: %q", out)
+	}
+
+	// Users have each their own locks, as far as they do not name a file.
+	end := h.hold("x")
+	newHome(t).start("fenlock", "run", "x", "--", "true").want(0) // does not wait for that one
+	end()
+}
+
+// A script can lock itself by its first line, as those do that take a lock with flock's descriptor.
+func TestAScriptThatLocksItself(t *testing.T) {
+	h := newHome(t)
+	script := filepath.Join(t.TempDir(), "script")
+	const text = `[ "$FENLOCK_NAME" = report ] || exec fenlock run --no-wait report -- "$0" "$@"
+echo "$2"; read x; exit 4
+`
+	if err := os.WriteFile(script, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := h.start("sh", script, "a", "b c")
+	if line := r.line(); line != "b c" {
+		t.Errorf("it printed %q", line)
+	}
+	h.start("sh", script, "a", "b").want(75)
+	r.stdin.Close()
+	r.want(4)
+}

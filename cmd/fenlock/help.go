@@ -25,20 +25,25 @@ Where the lock is
   FENLOCK_NODES=local) says that this is meant; as a flag it is stronger than the variables.
   Otherwise fenlock tells of it, with --quiet too where stderr is no terminal: cron passes no
   FENLOCK_NODES on, and each machine would have a lock of its own. A FENLOCK_NODES that is set
-  but empty is an error.
+  but empty is an error. A user without a home that can be written to (nobody,
+  _apt) sets XDG_STATE_HOME.
 
 What the command gets
   FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock, but no FENLOCK_NODES that
   has a password in it (--pass-nodes hands it on). The token grows with
   each holder: pass it along with every write, and let the other side refuse a token
   that is smaller than one it has seen. It stops even a holder that was paused.
+  It is found and run as by flock, env and nohup: a script needs no first line, and
+  without PATH it is looked for in /bin and /usr/bin. HUP, INT, TSTP, TTIN and TTOU stay
+  ignored if they were when fenlock was started (elsewhere than on Linux: HUP and INT).
   Signals to fenlock (HUP, INT, QUIT, TERM, USR1, USR2) go to the command and what
-  it started, all in one process group. What it leaves running in the background
+  it started, all in one process group. The first four have CONT after them, so that a
+  job that is stopped ends as well. What it leaves running in the background
   when it ends goes on, without the lock.
 
 If the lock cannot be extended
   When a third of the TTL is left, and likewise before --max-hold is over, the
-  process group has SIGTERM; when a tenth is left, SIGKILL. So it is gone before
+  process group has SIGTERM and SIGCONT; when a tenth is left, SIGKILL. So it is gone before
   anybody else can get the lock. A small process, fenlock-watchdog, sees to that: also
   if fenlock is killed, then at once, or stopped (SIGSTOP), or nobody reads what it
   prints. On Linux it also ends what has left the process group (daemons, jobs of an
