@@ -479,6 +479,7 @@ func rejoining(t *testing.T, n *Node) node.Absence {
 		cancel()
 		if err == nil && a.Status == node.Rejoining && (a.Absence.Cause == node.UnderWay || a.Absence.Cause == node.Failed) {
 			last = a.Absence.String()
+			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		if err == nil && a.Status == node.Rejoining {
