@@ -15,7 +15,7 @@ import (
 func TestEtcd(t *testing.T) {
 	ctx := bounded(t)
 	b := tiny(20 * time.Second)
-	b.started = make([]*testserver.Server, 1) // whom nobody asks
+	b.started = make([]*testserver.Server, 1) // no request reaches it
 	b.servers = b.started
 	if who := b.present(rivals); len(who) != len(rivals)-1 || slices.ContainsFunc(who, func(c contender) bool { return c.name == "etcd" }) {
 		t.Errorf("without etcd there are %d of %d rivals", len(who), len(rivals))

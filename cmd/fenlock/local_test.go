@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Where nobody has named nodes and stderr is no terminal, each subcommand says once that what it does is about
+// If no nodes are named and stderr is no terminal, each subcommand says once that what it does is about
 // this machine only, also with --quiet; unless that is meant.
 func TestLocalIsSaid(t *testing.T) {
 	h := newHome(t)

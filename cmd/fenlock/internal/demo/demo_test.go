@@ -135,7 +135,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// What "fenlock ui" is given to look on is read by nobody else, and names the servers.
+// Only the user can read the file that "fenlock ui" is given. It names the servers.
 func TestNodesFile(t *testing.T) {
 	testserver.Kinds(t)
 	s := Scene{Name: "look", play: func(st *stage) { st.newGroup(2, false, pausedTTL) }}
