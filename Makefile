@@ -13,8 +13,8 @@ help: ## list the targets
 
 # Without cgo, which only looks up names: hosts that only a plugin of nsswitch.conf knows need it. It
 # has each start, of fenlock and of its watchdog, load the C library and make a thread more.
-build: ## the command, as bin/fenlock
-	cd cmd/fenlock && CGO_ENABLED=0 go build -o $(CURDIR)/bin/fenlock .
+build: ## the command, as bin/fenlock and bin/fenlock-all, which it becomes for what is seldom wanted
+	cd cmd/fenlock && CGO_ENABLED=0 go build -ldflags="-s -w" -o $(CURDIR)/bin/ . ./fenlock-all
 
 man: ## the manual pages, in bin/man
 	mkdir -p bin/man && cd cmd/fenlock && go run . man $(CURDIR)/bin/man

@@ -14,18 +14,20 @@ import (
 type commandResult struct {
 	fenlock, flock []time.Duration // of each round
 	floor          []time.Duration // starting what fenlock has to start, and nothing else
+	version, hello []time.Duration // of fenlock version, and of a program that prints a line
 }
 
 const (
 	commandPackage = "github.com/fenlock/fenlock/cmd/fenlock"
 	floorPackage   = "github.com/fenlock/fenlock/bench/starts"
+	helloPackage   = "github.com/fenlock/fenlock/bench/hello"
 )
 
 // programs are what these figures start, in a folder of their own.
 type programs struct {
-	folder         string
-	fenlock, floor string
-	environment    []string // with the default file of fenlock in the folder, whatever the environment says
+	folder                string
+	fenlock, floor, hello string
+	environment           []string // with the default file of fenlock in the folder, whatever the environment says
 }
 
 // buildPrograms builds them. The caller removes the folder, also after an error.
@@ -33,9 +35,10 @@ func buildPrograms(ctx context.Context) (p programs, err error) {
 	if p.folder, err = os.MkdirTemp("", "fenlock-bench-"); err != nil {
 		return p, err
 	}
-	p.fenlock, p.floor = filepath.Join(p.folder, "fenlock"), filepath.Join(p.folder, "starts")
-	for output, source := range map[string]string{p.fenlock: commandPackage, p.floor: floorPackage} {
-		build := exec.CommandContext(ctx, "go", "build", "-o", output, source)
+	in := func(name string) string { return filepath.Join(p.folder, name) }
+	p.fenlock, p.floor, p.hello = in("fenlock"), in("starts"), in("hello")
+	for output, source := range map[string]string{p.fenlock: commandPackage, p.floor: floorPackage, p.hello: helloPackage} {
+		build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", output, source)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build
 		if text, err := build.CombinedOutput(); err != nil {
 			return p, fmt.Errorf("building %s: %w (this figure needs the source tree)\n%s", source, err, text)
@@ -60,13 +63,15 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 	if err != nil {
 		return nil, err
 	}
-	commands := [3][]string{
+	commands := [5][]string{
 		{p.fenlock, "run", "bench", "--", "true"},
 		{"flock", filepath.Join(p.folder, "flock"), "true"},
 		{p.floor, nothing},
+		{p.fenlock, "version"},
+		{p.hello},
 	}
 	r := &commandResult{}
-	samples := [len(commands)]*[]time.Duration{&r.fenlock, &r.flock, &r.floor}
+	samples := [len(commands)]*[]time.Duration{&r.fenlock, &r.flock, &r.floor, &r.version, &r.hello}
 	for round := range b.size.starts + 1 {
 		for k := range commands {
 			which := (round + k) % len(commands)
@@ -88,9 +93,10 @@ func runCommand(ctx context.Context, b *bench, _ []contender) (*commandResult, e
 
 func (r *commandResult) report(b *bench) *table {
 	t := &table{
-		title:  "command: a lock around a command that does nothing, fenlock run NAME -- true and flock FILE true",
-		method: fmt.Sprintf("%d rounds, in turns; fenlock's lock is in its default file; the floor is a Go program that starts itself, which starts true, and takes no lock", len(r.fenlock)),
-		header: []string{"", "median", "p10", "p90", "÷ flock"},
+		title: "command: a lock around a command that does nothing, fenlock run NAME -- true and flock FILE true",
+		method: fmt.Sprintf("%d rounds, in turns; fenlock's lock is in its default file; the floor is a Go program that "+
+			"starts itself, which starts true, and takes no lock; hello is a Go program that prints a line", len(r.fenlock)),
+		header: []string{"", "median", "p10", "p90", "÷ flock", "÷ hello"},
 	}
 	var differences []time.Duration
 	for i := range r.fenlock {
@@ -99,8 +105,12 @@ func (r *commandResult) report(b *bench) *table {
 	for _, row := range []struct {
 		name string
 		s    []time.Duration
-	}{{"fenlock run", r.fenlock}, {"flock", r.flock}, {"floor", r.floor}, {"fenlock run - flock", differences}} {
-		t.row(row.name, millis(median(row.s)), millis(percentile(row.s, 0.1)), millis(percentile(row.s, 0.9)), spread(ratios(row.s, r.flock)))
+	}{
+		{"fenlock run", r.fenlock}, {"flock", r.flock}, {"floor", r.floor}, {"fenlock run - flock", differences},
+		{"fenlock version", r.version}, {"hello", r.hello},
+	} {
+		t.row(row.name, millis(median(row.s)), millis(percentile(row.s, 0.1)), millis(percentile(row.s, 0.9)),
+			spread(ratios(row.s, r.flock)), spread(ratios(row.s, r.hello)))
 	}
 	return t
 }

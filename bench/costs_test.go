@@ -128,9 +128,10 @@ func TestCosts(t *testing.T) {
 		}
 	})
 	t.Run("command", func(t *testing.T) {
-		r, _ := measure(ctx, t, b, runCommand, ourselves, 4)
+		r, _ := measure(ctx, t, b, runCommand, ourselves, 6)
 		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts || len(r.floor) != b.size.starts ||
-			min(slices.Min(r.fenlock), slices.Min(r.flock), slices.Min(r.floor)) <= 0 {
+			len(r.version) != b.size.starts || len(r.hello) != b.size.starts ||
+			min(slices.Min(r.fenlock), slices.Min(r.flock), slices.Min(r.floor), slices.Min(r.version), slices.Min(r.hello)) <= 0 {
 			t.Errorf("%+v", r)
 		}
 	})

@@ -144,8 +144,11 @@ library() {
 }
 installs() {
 	cd "$home"
-	as_user go install "$1@$version"
+	as_user go install "$1@$version" # alone, and then with what it becomes
 	as_user "$home/bin/fenlock" version | grep " $version "
+	{ as_user "$home/bin/fenlock" ui 2>&1 || [ $? = 69 ]; } | grep "go install $1/...@$version"
+	as_user go install "$1/...@$version"
+	{ as_user "$home/bin/fenlock" ui --host : 2>&1 || [ $? = 64 ]; } | grep "is no name of a host"
 	as_user "$home/bin/fenlock" run hello -- echo "it holds" | grep "it holds"
 }
 readme() {
@@ -196,7 +199,7 @@ licenses() {
 	{
 		echo "Go $(go env GOVERSION)|$(go env GOROOT)"
 		for os in linux darwin freebsd; do
-			as_user env GOOS=$os go list -deps -f '{{with .Module}}{{.Path}} {{.Version}}|{{.Dir}}{{end}}' .
+			as_user env GOOS=$os go list -deps -f '{{with .Module}}{{.Path}} {{.Version}}|{{.Dir}}{{end}}' ./fenlock-all
 		done | sed "\#^${ours}[/ ]#d" | sort -u
 	} | while IFS='|' read -r name dir; do
 		[ -n "$name" ] || continue
@@ -217,7 +220,7 @@ publishes() { # FOLDER
 	as_user git clone -q --branch "$version" "https://$ours" "$tmp/clone"
 	cd "$tmp/clone/cmd/fenlock"
 	mkdir -p ../../bin/{man,completions,deb}
-	as_user go build -o ../../bin/fenlock .
+	as_user go build -o ../../bin/ . ./fenlock-all
 	licenses >../../bin/THIRD_PARTY_LICENSES
 	cd ../../bin
 	as_user ./fenlock man man

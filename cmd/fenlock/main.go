@@ -7,58 +7,11 @@
 // "fenlock run --help" explains the nodes, the exit statuses and the environment.
 // It runs on Linux, macOS and FreeBSD. Windows has neither process groups nor
 // signals, and so no way to stop a command in time when its lock is lost.
+//
+// It is small, because it starts with each command that is locked. What links large libraries and is seldom
+// wanted is in fenlock-all, beside it, which it becomes when that is asked for.
 package main
 
-import (
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
+import "github.com/fenlock/fenlock/cmd/fenlock/internal/command"
 
-	"github.com/spf13/cobra"
-)
-
-func main() {
-	// Caught, so that a write to a closed pipe is an error and not the end:
-	// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored:
-	// the command would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	root, out := rootCommand(), &printed{w: os.Stdout}
-	root.SetOut(out)
-	err := root.Execute()
-	if err == nil && out.err != nil {
-		err = cannotPrint(out.err)
-	}
-	code := status(err)
-	stderr.flush()
-	os.Exit(code)
-}
-
-func rootCommand() *cobra.Command {
-	var printVersion bool
-	root := &cobra.Command{
-		Use:   "fenlock",
-		Short: "A distributed lock, for the command line",
-		Long: `fenlock runs a command while it holds a lock that all machines agree on: by
-majority over independent servers (Valkey, Redis, PostgreSQL, MySQL, etcd, ZooKeeper),
-or, with nothing to set up, among the processes of one machine.
-
-Start with: fenlock run --help`,
-		// Not by cobra's Version, whose template brings a library that doubles the program.
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if printVersion {
-				fmt.Fprintln(cmd.OutOrStdout(), versionLine())
-				return nil
-			}
-			return cmd.Help()
-		},
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
-	root.SetFlagErrorFunc(flagError)
-	root.Flags().BoolVarP(&printVersion, "version", "V", false, "print the version")
-	root.PersistentFlags().BoolVarP(&quiet, "quiet", "q", false, "print nothing on stderr but errors")
-	root.AddCommand(runCommand(), lsCommand(), inspectCommand(), releaseCommand(), nodesCommand(), doctorCommand(), uiCommand(), aclCommand(), migrateCommand(), demoCommand(), manCommand(), versionCommand())
-	readVariables(root)
-	return root
-}
+func main() { command.Main(nil) }

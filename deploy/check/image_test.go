@@ -61,7 +61,7 @@ func TestImage(t *testing.T) {
 	}
 	for _, broken := range [][2]string{
 		{"FROM scratch", "FORM scratch"},
-		{"COPY --from=build /out/fenlock /fenlock", "COPY --form=build /out/fenlock /fenlock"},
+		{"COPY --from=build /out/fenlock /out/fenlock-all /", "COPY --form=build /out/fenlock /out/fenlock-all /"},
 		{"WORKDIR /src", "WORKDIR"},
 		{" AS build", " as build"},
 	} {

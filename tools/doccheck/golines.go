@@ -31,7 +31,7 @@ func (l *lines) asGo(args []string, part bool) string {
 			asked[strings.TrimPrefix(arg, "-")] = args[i]
 		}
 		if args[0] == "run" && len(packages) == 1 {
-			if packages[0] == "./cmd/fenlock" && i+1 < len(args) {
+			if slices.Contains([]string{"./cmd/fenlock", "./cmd/fenlock/fenlock-all"}, packages[0]) && i+1 < len(args) {
 				return l.asFenlock(args[i+1:], part)
 			}
 			break // what follows is the program's

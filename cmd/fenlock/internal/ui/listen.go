@@ -9,15 +9,11 @@ import (
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 )
 
-// DefaultAddress is where the page is, unless it is told otherwise. 5625 is how a
-// telephone spells LOCK.
-const DefaultAddress = "127.0.0.1:5625"
-
 // Listen listens at an address, host:port; port 0 is a free one. Without a token, only an
 // address of the loopback is taken: whoever reaches another one could look. The errors say
 // what to do.
 func Listen(address string, token bool) (net.Listener, error) {
-	p := listen.Purpose{Example: DefaultAddress, Others: "fenlock ui"}
+	p := listen.Purpose{Example: listen.PageAddress, Others: "fenlock ui"}
 	if !token {
 		p.Refusal = "look at the locks: say --make-token or --token-file"
 	}

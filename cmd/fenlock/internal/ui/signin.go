@@ -9,13 +9,6 @@ import (
 	"strings"
 )
 
-// MinToken is the length of the shortest token, in bytes: it is all that keeps others
-// out, and nothing keeps them from trying.
-const MinToken = 16
-
-// NewToken returns a token that nobody guesses.
-func NewToken() string { return rand.Text() }
-
 // signin lets those in who know the token. They have it from a URL or type it in; from then
 // on their browser has a cookie, which is worth nothing to another program and ends with
 // this one.

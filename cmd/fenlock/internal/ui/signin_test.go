@@ -107,10 +107,3 @@ func TestCookieEndsWithTheProgram(t *testing.T) {
 		second.get("/", "Cookie", first.header.Get("Cookie")).want(t, 403)
 	})
 }
-
-func TestNewToken(t *testing.T) {
-	a, b := NewToken(), NewToken()
-	if a == b || len(a) < MinToken || len(a) < 26 {
-		t.Errorf("%q, %q", a, b)
-	}
-}

@@ -1,0 +1,36 @@
+//go:build linux || darwin || freebsd
+
+package command
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// leadAgain takes one turn after the other, while each ends by the loss of the lock. A turn
+// lasts for a third of a TTL at least before that can be known, so this does not spin.
+func (o *runOptions) leadAgain(turn func() error) error {
+	for {
+		err := turn()
+		var exit *exitError
+		if !errors.As(err, &exit) || !exit.again || o.unwanted {
+			return err
+		}
+		say("not leading any more, and standing again: %s", exit.message)
+	}
+}
+
+// withoutCommand reports whether a signal is about a command that runs, so that it does not
+// end the wait of somebody who leads in turns. Ctrl-Z, which is caught since the turn
+// before, stops fenlock as it would have then.
+func withoutCommand(sig syscall.Signal) bool {
+	switch sig {
+	case syscall.SIGTSTP:
+		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	case syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2:
+	default:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,103 @@
+//go:build linux || darwin || freebsd
+
+package command
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/fenlock/fenlock/admin"
+)
+
+// printable is a text that others chose, as it can be printed: whoever may write to the nodes
+// must not be able to write to the terminal.
+func printable(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return r == '�' || !unicode.IsPrint(r) }) {
+		quoted := fmt.Sprintf("%+q", text)
+		return quoted[1 : len(quoted)-1]
+	}
+	return text
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// heldBy is who has the lock, or has most of it.
+func heldBy(l admin.LockInfo) string {
+	leases := 0
+	for _, v := range l.Votes {
+		switch {
+		case v.Holds:
+			leases++
+		case v.Reserved && l.State == admin.Free:
+			return v.Label
+		}
+	}
+	switch {
+	case l.Label != "":
+		return l.Label
+	case leases > 0:
+		return "(another program)"
+	}
+	return ""
+}
+
+func since(l admin.LockInfo, now time.Time) string {
+	if l.Since.IsZero() {
+		return "-"
+	}
+	return ago(now.Sub(l.Since))
+}
+
+func left(l admin.LockInfo) string {
+	switch {
+	case l.State != admin.Held:
+		return "-"
+	case l.Left == 0:
+		return "no end"
+	}
+	return l.Left.Round(100 * time.Millisecond).String()
+}
+
+func tokenText(l admin.LockInfo) string {
+	if l.Token == 0 {
+		return ""
+	}
+	return l.Token.String()
+}
+
+func votes(l admin.LockInfo) string {
+	n := 0
+	for _, v := range l.Votes {
+		if v.Holds {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d/%d", n, len(l.Votes))
+}
+
+// ago is a time that has passed, in two units at most.
+func ago(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}

@@ -1,0 +1,82 @@
+//go:build linux || darwin || freebsd
+
+package command
+
+import (
+	"net"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
+	"github.com/fenlock/fenlock/node/secretfile"
+	"github.com/spf13/pflag"
+)
+
+// metricsVariable is handed to no command: its address is in use as long as that runs.
+const metricsVariable = variablePrefix + "METRICS"
+
+// metricsOptions are the flags about metrics.
+type metricsOptions struct {
+	address   string
+	names     bool
+	tokenFile string
+	flags     *pflag.FlagSet
+}
+
+func (o *metricsOptions) register(f *pflag.FlagSet) {
+	o.flags = f
+	f.StringVar(&o.address, "metrics", "", "`address`, HOST:PORT, that Prometheus is answered at while this runs: /metrics")
+	f.BoolVar(&o.names, "metrics-names", false, "let metrics have the lock's name, as a label")
+	f.StringVar(&o.tokenFile, "metrics-token-file", "", "`file` with the token that Prometheus has to know, which only its owner may read; for an address that other machines reach")
+}
+
+// serving is what --metrics serves; its zero value serves nothing.
+type serving struct {
+	observer fenlock.Observer
+	end      func()
+}
+
+// serve listens, before anything else is begun.
+func (o *metricsOptions) serve(name string) (s serving, err error) {
+	if o.address == "" {
+		return s, nil
+	}
+	token := ""
+	p := listen.Purpose{Example: "127.0.0.1:5626", Others: "fenlock run"}
+	// A name that is empty, as that of a variable that is not set, is no leave to do without.
+	if !o.flags.Changed("metrics-token-file") {
+		p.Refusal = "read how the lock does: say --metrics-token-file"
+	} else if token, err = readToken("--metrics-token-file", o.tokenFile); err != nil {
+		return s, err
+	}
+	listener, err := listen.TCP(o.address, p)
+	if err != nil {
+		return s, exitf(exitUsage, "--metrics: %v", err)
+	}
+	if !o.names {
+		name = ""
+	}
+	s.observer, s.end = extras.Metrics(listener, token, name, func(err error) { say("the metrics have ended: %v", err) })
+	if _, port, _ := net.SplitHostPort(o.address); port == "0" || port == "" { // nobody else knows it
+		say("metrics are at http://%s/metrics", listener.Addr())
+	}
+	return s, nil
+}
+
+// close waits for nobody.
+func (s serving) close() {
+	if s.end != nil {
+		s.end()
+	}
+}
+
+// readToken reads the file that a flag names.
+func readToken(flag, path string) (string, error) {
+	token, err := secretfile.ReadPassword(path)
+	if err != nil {
+		return "", exitf(exitUsage, "%s: %v", flag, err)
+	}
+	if len(token) < listen.MinToken {
+		return "", exitf(exitUsage, "%s: the token has %d bytes, at least %d are needed: nothing else keeps others out", flag, len(token), listen.MinToken)
+	}
+	return token, nil
+}

@@ -1,0 +1,87 @@
+//go:build linux || darwin || freebsd
+
+package command
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// stderr is where fenlock speaks. Nobody may be reading: a pager that was stopped, a
+// full disk of a log driver. Nothing waits for it for long, and no message is worth
+// more than the lock: those that do not fit are counted.
+var stderr = newOutput(os.Stderr)
+
+const (
+	maxUnread = 256 // messages
+	// patience is how long a message may take to be written before the next ones are
+	// not waited for: where somebody reads, they are in order with what the command
+	// prints.
+	patience = 50 * time.Millisecond
+)
+
+type output struct {
+	messages chan message
+	stuck    atomic.Bool // the last one is not written yet
+	dropped  atomic.Int64
+}
+
+type message struct {
+	text    string
+	written chan struct{}
+}
+
+func newOutput(w io.Writer) *output {
+	o := &output{messages: make(chan message, maxUnread)}
+	go func() {
+		for m := range o.messages {
+			// One write, so that lines of several processes do not mix.
+			io.WriteString(w, m.text)
+			if n := o.dropped.Swap(0); n > 0 {
+				fmt.Fprintf(w, "fenlock: %d messages were not printed: nobody was reading\n", n)
+			}
+			o.stuck.Store(false)
+			close(m.written)
+		}
+	}()
+	return o
+}
+
+// print prints a text, soon. It is safe for concurrent use.
+func (o *output) print(text string) {
+	m := message{text, make(chan struct{})}
+	select {
+	case o.messages <- m:
+	default:
+		o.dropped.Add(1)
+		return
+	}
+	if o.stuck.Load() {
+		return
+	}
+	select {
+	case <-m.written:
+	case <-time.After(patience):
+		o.stuck.Store(true)
+	}
+}
+
+// flush waits until all is printed, as long as somebody reads.
+func (o *output) flush() {
+	if len(o.messages) == 0 && !o.stuck.Load() {
+		return
+	}
+	m := message{written: make(chan struct{})}
+	select {
+	case o.messages <- m:
+	default:
+		return
+	}
+	select {
+	case <-m.written:
+	case <-time.After(4 * patience):
+	}
+}

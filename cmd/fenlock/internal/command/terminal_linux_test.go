@@ -1,0 +1,235 @@
+package command
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/testserver"
+	"golang.org/x/sys/unix"
+)
+
+// A fenlock that is killed takes the command with it.
+func TestFenlockIsKilled(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; exec sleep 3600")
+	r.line()
+	r.signal(syscall.SIGKILL)
+	if out := r.rest(); out != "" { // until the command is gone
+		t.Errorf("stdout: %q", out)
+	}
+	r.want(-1)
+}
+
+// pty returns both ends of a new pseudo-terminal.
+func pty(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, slave
+}
+
+// session is a shell script whose controlling terminal is a pseudo-terminal.
+type session struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	master *os.File
+	lines  *bufio.Scanner
+}
+
+func (h *home) session(script string) *session {
+	h.t.Helper()
+	master, slave := pty(h.t)
+	defer slave.Close()
+	cmd := exec.CommandContext(h.t.Context(), "sh", "-c", script)
+	cmd.Env = h.env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	// Not ignored, as it is after a test in which this process has taken a terminal back.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGTTOU)
+	if err := cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	return &session{t: h.t, cmd: cmd, master: master, lines: bufio.NewScanner(master)}
+}
+
+// expect reads the terminal up to a line with the text.
+func (s *session) expect(text string) {
+	s.t.Helper()
+	// Who never prints it would be read from for ever; with the session's leader all have hung up.
+	defer time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() }).Stop()
+	var seen []string
+	for s.lines.Scan() {
+		seen = append(seen, s.lines.Text())
+		if strings.Contains(s.lines.Text(), text) {
+			return
+		}
+	}
+	s.t.Fatalf("no line with %q; the terminal had:\n%s", text, strings.Join(seen, "\n"))
+}
+
+func (s *session) enter(text string) {
+	s.t.Helper()
+	if _, err := s.master.WriteString(text); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// The command can read the terminal; afterwards its caller can.
+func TestTheTerminalIsLentAndGivenBack(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`fenlock run x -- sh -c 'echo asking; read a; echo command has $a; exit 3'; echo status $?; read b; echo caller has $b`)
+	s.expect("asking")
+	s.enter("one\n")
+	s.expect("command has one")
+	s.expect("status 3")
+	s.enter("two\n")
+	s.expect("caller has two")
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Each command of one that leads again has the terminal, as the first one had it, and may be
+// stopped when it writes to it from the background.
+func TestTheTerminalIsLentAgain(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`exec fenlock run --lead --ttl 1s x -- sh -c 'set -- $(grep SigIgn /proc/self/status); echo "ignores SIGTTOU: $(( 0x$2 >> 21 & 1 ))"; read line; echo "got $line"'`)
+	for range 2 {
+		s.expect("ignores SIGTTOU: 0")
+		s.cmd.Process.Signal(syscall.SIGSTOP)
+		time.Sleep(1500 * time.Millisecond) // the validity must end
+		s.cmd.Process.Signal(syscall.SIGCONT)
+		s.expect("standing again")
+	}
+	s.expect("ignores SIGTTOU: 0")
+	s.enter("it\n")
+	s.expect("got it")
+	if err := s.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCtrlC(t *testing.T) {
+	h := newHome(t)
+	// A shell that waits dies of the same Ctrl-C, if it gets it. It does not:
+	// the command's group has the terminal.
+	s := h.session(`trap "echo caller interrupted" INT; fenlock run x -- sh -c 'trap "echo interrupted; exit 9" INT; echo ready; while :; do sleep 0.1; done'; echo status $?`)
+	s.expect("ready")
+	s.enter("\x03")
+	s.expect("interrupted")
+	s.expect("status 9")
+	// While waiting it is fenlock's.
+	end := h.hold("x")
+	s = h.session(`trap : INT; fenlock run x -- true; echo status $?`)
+	s.expect("waiting: ")
+	s.enter("\x03")
+	s.expect("status 130")
+	end()
+}
+
+// At a terminal --quiet leaves out that a lock is of this machine only. Where stderr is none, nothing does.
+func TestLocalAtATerminal(t *testing.T) {
+	h := newHome(t)
+	said := filepath.Join(t.TempDir(), "stderr")
+	s := h.session(`fenlock run x -- echo first; fenlock run -q x -- echo quiet; fenlock run --local x -- echo meant; fenlock run -q x -- true 2>` + said)
+	var lines []string
+	for s.lines.Scan() {
+		lines = append(lines, s.lines.Text())
+	}
+	s.cmd.Wait()
+	if len(lines) != 4 || !strings.Contains(lines[0], "no servers are named") || !slices.Equal(lines[1:], []string{"first", "quiet", "meant"}) {
+		t.Errorf("the terminal had %q", lines)
+	}
+	if text, err := os.ReadFile(said); err != nil || strings.Count(string(text), "\n") != 1 || !strings.Contains(string(text), "no servers are named") {
+		t.Errorf("a file had %q, %v", text, err)
+	}
+}
+
+// A command that is stopped would be a job that its shell does not know.
+func TestCtrlZ(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'; echo status $?`)
+	s.expect("ready")
+	s.enter("\x1a")
+	s.expect("the command goes on")
+	s.enter("one\n")
+	s.expect("command has one")
+	s.expect("status 3")
+}
+
+// The modes that a killed editor set are undone.
+func TestTheTerminalsModesAreRestored(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`fenlock run --ttl 1s --max-hold 1s x -- sh -c 'trap "" TERM; stty raw -echo; sleep 60'; echo status $?; stty -a | tr ";" "\n" | grep -w -- "icanon\|echo"; echo done`)
+	s.expect("status 76")
+	s.expect(" icanon ")
+	s.expect("done")
+}
+
+// Who breaks a lock is shown what, and asked.
+func TestReleaseAsks(t *testing.T) {
+	h := newHome(t)
+	end := h.hold("x", "--label", "host/42", "--ttl", "30s") // it hears of it after this test
+	for _, c := range []struct{ answer, says, status string }{
+		{"", "nothing was broken", "status 75"},
+		{"no", "nothing was broken", "status 75"},
+		{"y", "broken: x, held by host/42", "status 0"},
+	} {
+		s := h.session("fenlock release --force x; echo status $?")
+		s.expect("x is held by host/42")
+		s.expect("nobody waits")
+		fmt.Fprintln(s.master, c.answer)
+		s.expect(c.says)
+		s.expect(c.status)
+	}
+	end()
+}
+
+// Where nobody is seen to have the lock, nobody is asked, and nothing is broken: not that of
+// somebody who has come meanwhile either.
+func TestNothingToBreak(t *testing.T) {
+	servers, h := three(t)
+	h.start("fenlock", "run", "b", "--", "true").want(0)
+	servers[2].Kill() // it might have something
+	registers := func() (all []string) {
+		for _, server := range servers[:2] {
+			all = append(all, server.Do("HGETALL", testserver.RegistersKey("fenlock:")))
+		}
+		return all
+	}
+	before := registers()
+	s := h.session("fenlock release --force a; echo status $?")
+	s.expect("a: nobody has it")
+	s.expect("status 0")
+	if after := registers(); !slices.Equal(before, after) {
+		t.Errorf("the registers were %q, and are %q", before, after)
+	}
+	r := h.start("fenlock", "release", "--force", "--yes", "a")
+	if text := r.rest(); !strings.HasPrefix(text, "broken: a, which nobody has as far as the nodes tell\n") {
+		t.Error(text)
+	}
+	r.want(0)
+}

@@ -1,0 +1,154 @@
+//go:build linux || darwin || freebsd
+
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
+	"github.com/spf13/cobra"
+)
+
+const uiHelp = `Show the nodes, the locks, who waits and what changes, live in a browser.
+
+It prints the address of the page and serves it until Ctrl-C. While nobody looks at the
+page, nobody looks at the nodes. With PREFIX, only locks whose names begin with it are
+shown; it is for groups with more than 2,000 locks.
+
+Who may look
+  By default the page is for this machine only, for all of its users. Another address
+  is listened at only with a token, which --make-token makes and prints once, as a part
+  of the page's address, or which is the one line of a --token-file. There is no TLS: put
+  a proxy in front or, better, come through ssh -L 5625:localhost:5625.
+  The page is asked for by address or as localhost. Where it has another name, --host
+  tells that: any web site could give a name of its own to this machine.
+
+Prometheus
+  /metrics has how nodes and locks do, without names of locks, for who sends the token, if
+  there is one, as Authorization: Bearer TOKEN.
+
+Who may break locks
+  Nobody, unless --allow-release is given; then everybody who looks, and there is a token on
+  the loopback as well.
+
+Exit status: 0 after Ctrl-C; 64 wrong usage, or the address cannot be listened at.`
+
+// uiOptions are the flags of ui.
+type uiOptions struct {
+	nodes        nodeFlags
+	listen       string
+	tokenFile    string
+	fromFile     bool // --token-file was given
+	makeToken    bool
+	hosts        []string
+	allowRelease bool
+}
+
+func uiCommand() *cobra.Command {
+	var o uiOptions
+	cmd := &cobra.Command{
+		Use:   "ui [flags] [PREFIX]",
+		Short: "Show nodes and locks live in a browser",
+		Long:  uiHelp,
+		Example: `  fenlock ui
+  fenlock ui --allow-release
+  fenlock ui --listen 0.0.0.0:5625 --token-file /etc/fenlock/ui-token`,
+		Args:                  cobra.MaximumNArgs(1),
+		Annotations:           onlyAll,
+		DisableFlagsInUseLine: true,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o.fromFile = cmd.Flags().Changed("token-file")
+		prefix := ""
+		if len(args) > 0 {
+			prefix = args[0]
+		}
+		return o.run(cmd, prefix)
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.nodes.register(cmd)
+	f.StringVar(&o.listen, "listen", listen.PageAddress, "`address` to listen at, HOST:PORT; port 0 is any that is free")
+	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the token, which only its owner may read")
+	f.BoolVar(&o.makeToken, "make-token", false, "make a token, and print it once as a part of the address")
+	f.StringArrayVar(&o.hosts, "host", nil, "`name` by which browsers ask for the page, beside localhost; repeat it for each")
+	f.BoolVar(&o.allowRelease, "allow-release", false, "let who looks break locks, too; this makes a token if none is given")
+	byHand(cmd, "allow-release")
+	return cmd
+}
+
+func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
+	for _, name := range o.hosts {
+		if strings.Trim(name, ".") == "" || strings.ContainsAny(name, ":/*[]@ ") {
+			return exitf(exitUsage, "--host: %q is no name of a host: it has no port, no scheme and no *; addresses need not be given", name)
+		}
+	}
+	token, err := o.token()
+	if err != nil {
+		return err
+	}
+	nodes, err := o.nodes.existing()
+	if err != nil {
+		return err
+	}
+	defer closeAll(nodes)
+	page := Page{
+		Nodes: nodes, Prefix: prefix, Listen: o.listen, Token: token, AllowRelease: o.allowRelease, Hosts: o.hosts, Log: sayError,
+		Secret: o.fromFile, // who may know it knows it
+	}
+	address, serve, err := extras.Page(page)
+	if err != nil {
+		return usageError(err)
+	}
+	ctx, stop := untilSignal()
+	defer stop()
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), address); err != nil {
+		stop()
+		serve(ctx)
+		return exitf(exitNoQuorum, "cannot print the address: %v", err)
+	}
+	err = serve(ctx)
+	if err != nil {
+		return exitf(exitNoQuorum, "the page has ended: %v", err)
+	}
+	return nil
+}
+
+// token returns what people have to know who look, "" for nothing.
+func (o *uiOptions) token() (string, error) {
+	switch {
+	case o.fromFile && o.makeToken:
+		return "", exitf(exitUsage, "--token-file and --make-token exclude each other")
+	case o.fromFile:
+		return readToken("--token-file", o.tokenFile)
+	case o.makeToken, o.allowRelease:
+		// Every user of this machine reaches the loopback, and none of them should be able
+		// to break a lock by that alone.
+		return listen.NewToken(), nil
+	}
+	return "", nil
+}
+
+// untilSignal returns a context that ends with the first signal that ends programs. The
+// second one does.
+func untilSignal() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			say("the page ends")
+		case <-ctx.Done():
+		}
+		signal.Stop(signals)
+		cancel()
+	}()
+	return ctx, cancel
+}
