@@ -24,6 +24,8 @@ type LockInfo struct {
 	// Left is for how long a majority still has the lease, unless it is extended; 0 if
 	// none has, or if it has no end. The holder itself counts a little less.
 	Left time.Duration
+	// Bound reports that the lease has no end by time, and ends with the processes of the holder.
+	Bound bool
 
 	Votes []Vote // one for each node, in the order of the configuration
 
@@ -133,7 +135,7 @@ func judge(name string, names []string, said []seen) LockInfo {
 		}
 		l.Label, l.Since, l.Token = v.Label, v.Since, max(l.Token, s.lease.Token)
 		origins[s.lease.Origin]++
-		left = append(left, v.Left)
+		left, l.Bound = append(left, v.Left), l.Bound || s.lease.Bound
 	}
 	for origin, n := range origins {
 		if l.Token == 0 && n >= quorum {

@@ -46,7 +46,9 @@ type Lease struct {
 	Token     fence.Token
 	Origin    fence.Token   // what R was when the lease was created; 0 if it is not fenlock's
 	Remaining time.Duration // 0 for a lease that has no end
-	Register  fence.Token   // R: of the name's stripe
+	// Bound reports that the lease ends with the processes that have it, and not by time (Binder).
+	Bound    bool
+	Register fence.Token // R: of the name's stripe
 	// Members are the nodes of the group as this one has them recorded, sorted, with spaces
 	// between; empty if it has not, or the lease is one of a list.
 	Members string

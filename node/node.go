@@ -79,6 +79,12 @@ type Sharer interface{ Shares() }
 // pointer, so that equal names are not taken for equal stores. Without it the place is the Engine.
 type Located interface{ Location() any }
 
+// Binder is an engine that may bind leases to the processes that have them, instead of to a time: a lease ends, at once, when the
+// last of these has ended, and never before. If Binds reports true, TTL in an Acquire or an Extend
+// means nothing: a Locker makes it long, and asks now and then whether the lease is there, as an operator may have removed
+// it. Such a node is the only one of its Locker.
+type Binder interface{ Binds() bool }
+
 // ForceRelease is the operation of an Admin: it removes the lease of Name, whoever
 // has it, and sets R to the larger of R + 1 and Token (the floor). Granted carries R.
 // It is repeated, with the largest number answered so far as the floor, at the nodes

@@ -15,7 +15,9 @@ func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	lease, err := in(ctx, n, roomOf(name), false, func() (l node.Lease, err error) {
 		r, err := readRoom(n, &n.header, roomOf(name))
 		if err == nil {
-			l = r.Lease(name, n.clock())
+			now := n.clock()
+			n.bury(r, now)
+			l = r.Lease(name, now)
 		}
 		return l, err
 	})
@@ -46,7 +48,9 @@ func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) b
 		some, err := in(ctx, n, number, false, func() (some []node.Lease, err error) {
 			r, err := readRoom(n, &n.header, number)
 			if err == nil {
-				some = r.All(prefix, n.clock())
+				now := n.clock()
+				n.bury(r, now)
+				some = r.All(prefix, now)
 			}
 			return some, err
 		})

@@ -5,6 +5,7 @@ package filenode
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -16,23 +17,40 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	if err := rule.CheckShared(r); err != nil {
 		return node.Answer{}, n.errorf(r.Op.String(), err)
 	}
-	a, err := in(ctx, n, roomOf(r.Name), r.Op == node.Release, func() (node.Answer, error) { return n.serve(r) })
+	o, err := in(ctx, n, roomOf(r.Name), r.Op == node.Release, func() (outcome, error) { return n.serve(r) })
+	a := o.Answer
 	if lost := (gone{}); r.Op == node.Extend && errors.As(err, &lost) {
 		// The lease is in no file that others find: somebody else may have the name.
 		return node.Answer{Status: node.Lost, Detail: lost.Error()}, nil
 	}
-	if a.Status == node.Held {
-		n.checkPipe(r.Place.Waiter)
+	switch waiter := r.Place.Waiter; {
+	case waiter == "":
+	case a.Status == node.Held:
+		n.checkPipe(waiter)
+		if a.Ahead == 0 {
+			n.ends.watch(o.bound, waiter, n.awaitEnd, n.event)
+		}
+	case a.Status == node.Granted && r.Op == node.Acquire:
+		n.ends.forget(waiter)
 	}
 	return a, n.errorf(r.Op.String(), err)
 }
 
+// awaitEnd returns when the processes of a holder have ended.
+func (n *Node) awaitEnd(h node.Holder) error { return n.locks.awaitDrop(n.real, holderByte(h)) }
+
+// outcome is what has come of a request.
+type outcome struct {
+	node.Answer
+	bound []node.Holder // to whose processes the name is bound now
+}
+
 // serve carries out a request under the lock of its room, and tells those that are notified: its caller may
 // have gone.
-func (n *Node) serve(r node.Request) (node.Answer, error) {
+func (n *Node) serve(r node.Request) (done outcome, err error) {
 	room, err := readRoom(n, &n.header, roomOf(r.Name))
 	if err != nil {
-		return node.Answer{}, err
+		return done, err
 	}
 	// Read under the lock, so that times in the file never go back.
 	now := n.clock()
@@ -50,20 +68,38 @@ func (n *Node) serve(r node.Request) (node.Answer, error) {
 		}
 		return pipes[waiter] != nil
 	})
+	before, first := o.BoundTo(now), o.Head()
+	o.Ended(now, n.bound.lives)
 	r.Next = 0 // waiters here look for reservations
 	answer, notified := rule.ServeShared(&o.Entry, renewing{o, now}, now, r)
-	register := o.Register
+	if granted := answer.Status == node.Granted; granted && n.Binds() && (r.Op == node.Acquire || r.Op == node.Extend) {
+		if err := n.bound.keep(r.Holder); err != nil {
+			return done, node.NotSent(err)
+		}
+		o.Bind(r.Holder, now)
+	}
+	done = outcome{answer, o.BoundTo(now)}
+	register, next := o.Register, o.Head()
 	o.Commit()
+	if r.Op == node.Acquire && answer.Status == node.Granted {
+		n.bury(room, now)
+	}
 	if err = n.raise(register); err == nil {
 		err = room.write(n, &n.header, now)
 	}
 	if err != nil {
-		return node.Answer{}, err
+		return outcome{}, err
+	}
+	if r.Op == node.Release {
+		n.bound.drop(r.Holder)
+	}
+	if next != "" && next != r.Place.Waiter && len(done.bound) > 0 && (next != first || !slices.Equal(before, done.bound)) {
+		n.reach(next).hint() // it is to watch whom it waits for
 	}
 	for _, waiter := range notified {
 		pipes[waiter].tell()
 	}
-	return answer, nil
+	return done, nil
 }
 
 // renewing is the queue of a name. Its end is written once a second, and not for each question of its

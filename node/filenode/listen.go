@@ -192,6 +192,21 @@ func (l *listener) close() {
 	l.running.Wait()
 }
 
+// event tells a waiter of this node something that comes by no pipe.
+func (n *Node) event(waiter string) {
+	client, _, _ := strings.Cut(waiter, ":")
+	n.mu.Lock()
+	l := n.listeners[client]
+	if l == nil || n.closed {
+		n.mu.Unlock()
+		return
+	}
+	l.running.Add(1) // close waits for it
+	n.mu.Unlock()
+	defer l.running.Done()
+	l.event(waiter)
+}
+
 // checkPipe is called when a waiter was refused and will wait. A pipe that was
 // deleted says nothing to its reader: a process that nobody can reach would only
 // learn of it by looking. Waiters ask every few seconds anyway, which saves a

@@ -28,10 +28,15 @@ func turnOf(room int) int { return room }
 // locks are the kernel's locks of one node.
 type locks struct{ fd int }
 
-func (l *locks) set(command, kind int16, which int) error {
+func (l *locks) set(command int, kind int16, which int) error {
+	return lockByte(l.fd, command, kind, locksAt+int64(which), 1)
+}
+
+// lockByte locks or unlocks a part of the file that is open as fd; to its end, if the length is 0.
+func lockByte(fd, command int, kind int16, at, length int64) error {
 	for {
-		lock := syscall.Flock_t{Type: kind, Whence: io.SeekStart, Start: locksAt + int64(which), Len: 1}
-		if err := syscall.FcntlFlock(uintptr(l.fd), int(command), &lock); err != syscall.EINTR {
+		lock := syscall.Flock_t{Type: kind, Whence: io.SeekStart, Start: at, Len: length}
+		if err := syscall.FcntlFlock(uintptr(fd), command, &lock); err != syscall.EINTR {
 			return err
 		}
 	}

@@ -26,7 +26,9 @@ type Node struct {
 	file
 	clock func() time.Duration // meaningful within a boot
 	turns engine.Turns         // the kernel's locks are between nodes
-	life  sync.RWMutex         // read by operations, until the file may be closed
+	bound bound
+	ends  ends
+	life  sync.RWMutex // read by operations, until the file may be closed
 
 	mu        sync.Mutex
 	closed    bool
@@ -114,7 +116,9 @@ func OpenFile(path string) (*Node, error) {
 
 // newIn returns a node that is not open.
 func newIn(path string) *Node {
-	return &Node{file: file{path: path}, listeners: make(map[string]*listener)}
+	n := &Node{file: file{path: path}, listeners: make(map[string]*listener), ends: ends{tell: make(map[node.Holder]string)}}
+	n.bound.locks = &n.locks
+	return n
 }
 
 // openIn opens the file in a boot, by whose clock it counts.
@@ -142,7 +146,7 @@ func (n *Node) Location() any { return n.place }
 // Shares implements node.Sharer.
 func (n *Node) Shares() {}
 
-// Close closes the file. Operations after it return an error; leases stay. Its waiters cannot be notified
+// Close closes the file. Operations after it return an error; leases stay, but for bound ones. Its waiters cannot be notified
 // any more, and there are no events after it. It is safe to call twice, but not from an event.
 func (n *Node) Close() error {
 	n.mu.Lock()
@@ -153,6 +157,7 @@ func (n *Node) Close() error {
 	if !first {
 		return nil
 	}
+	n.bound.end()
 	if n.life.TryLock() {
 		defer n.life.Unlock()
 		return n.errorf("close", n.File.Close())

@@ -38,6 +38,18 @@ type Entry struct {
 // Leased reports whether the name is leased to anybody at now.
 func (e *Entry) Leased(now time.Duration) bool { return e.Holder != "" && now < e.Expires }
 
+// Bound is the Expires of a lease that is bound to processes: it has no end but theirs, which the engine
+// sees, and no clock. It is later than the end of any other lease. See Entry.Bind.
+const Bound = time.Duration(1 << 62)
+
+// remaining returns what is left of a lease, 0 if it has no end.
+func (e *Entry) remaining(now time.Duration) time.Duration {
+	if e.Expires >= Bound {
+		return 0
+	}
+	return e.Expires - now
+}
+
 func (e *Entry) leasedTo(holder node.Holder, now time.Duration) bool {
 	return e.Leased(now) && e.Holder == holder
 }
@@ -48,7 +60,7 @@ func (e *Entry) Lease(name string, now time.Duration) node.Lease {
 		return node.Lease{Name: name, Register: e.Register}
 	}
 	l := node.LeaseOf(name, e.Holder)
-	l.Register, l.Remaining = e.Register, e.Expires-now
+	l.Register, l.Remaining, l.Bound = e.Register, e.remaining(now), e.Expires == Bound
 	if !l.Reserved && !l.Shared {
 		l.Token, l.Origin = e.Token, e.Origin
 	}
@@ -92,7 +104,7 @@ func ServeShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.A
 			}
 		case node.Held:
 			a.HeldBy, a.Slots = e.Holder.Label(), e.Holder.Slots()
-			a.Remaining, a.Clock = e.Expires-now, now
+			a.Remaining, a.Clock = e.remaining(now), now
 			if r.Place.Waiter != "" && e.Holder == node.Given(r.Place.Waiter, e.Origin) {
 				a.Given = e.Origin
 			}

@@ -1,0 +1,40 @@
+package filenode
+
+import (
+	"os"
+	"syscall"
+)
+
+const ofdGet = 36 // F_OFD_GETLK
+
+func canBind() error { return nil }
+
+// Holders lock their byte shared, which an open file that is only read can do, and who waits for the end of that
+// asks for it alone. So one that is locked alone is nobody's: somebody has just seen the end.
+
+// keep locks a holder's byte on an open file of its own.
+func (l *locks) keep(fd int, at int64) error { return lockByte(fd, ofdSet, syscall.F_RDLCK, at, 1) }
+
+func (l *locks) drop(fd int, at int64) { _ = lockByte(fd, ofdSet, syscall.F_UNLCK, at, 1) }
+
+// dropAll unlocks the bytes of all holders.
+func (l *locks) dropAll(fd int) { _ = lockByte(fd, ofdSet, syscall.F_UNLCK, holderBytes, 0) }
+
+// kept reports whether a holder's byte is locked. If that cannot be found out, it is.
+func (l *locks) kept(at int64) bool {
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: at, Len: 1}
+	if err := syscall.FcntlFlock(uintptr(l.fd), ofdGet, &lock); err != nil {
+		return true
+	}
+	return lock.Type == syscall.F_RDLCK
+}
+
+// awaitDrop returns when a holder's byte is not locked.
+func (l *locks) awaitDrop(path string, at int64) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return lockByte(int(f.Fd()), ofdWait, syscall.F_WRLCK, at, 1)
+}
