@@ -55,6 +55,9 @@ type Config struct {
 	// Shorter frees the locks of the dead sooner; longer survives longer pauses
 	// of the holder and outages of the nodes. 0 means DefaultTTL; at least
 	// MinTTL, at most MaxTTL, in whole milliseconds.
+	//
+	// On a node that binds its leases to this process (node.Binder, as filenode.Node.Bind) a lock is free as soon as
+	// the process has ended, and valid until then: it is only asked each third of the TTL whether somebody has broken it.
 	TTL time.Duration
 
 	// MaxTTL is the longest TTL of any client of the group, and so how long a node
@@ -71,7 +74,8 @@ type Config struct {
 
 	// NodeTimeout bounds each request to a node. A node that is slower counts as
 	// unknown. 0 means a twentieth of the TTL, but 25 ms to 1 s. At most a
-	// quarter of the TTL, so that a hung node cannot use up the validity.
+	// quarter of the TTL, so that a hung node cannot use up the validity. A node that binds its leases to this
+	// process has no such limit, and a minute by default.
 	NodeTimeout time.Duration
 
 	// MaxHold ends a tenure, however long its holder goes on extending: a
@@ -108,6 +112,10 @@ func (c Config) withDefaults() (Config, error) {
 	c.Nodes = slices.Clone(c.Nodes) // the caller may go on using its slice
 	c.TTL = cmp.Or(c.TTL, DefaultTTL)
 	c.MaxTTL = cmp.Or(c.MaxTTL, DefaultMaxTTL)
+	bound := binds(c.Nodes)
+	if bound {
+		c.NodeTimeout = cmp.Or(c.NodeTimeout, boundTimeout)
+	}
 	c.NodeTimeout = cmp.Or(c.NodeTimeout, min(max(c.TTL/20, 25*time.Millisecond), time.Second))
 	c.MaxHold = cmp.Or(c.MaxHold, DefaultMaxHold)
 	if c.Label == "" {
@@ -130,7 +138,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, invalidf("Config.MaxTTL is %v, at most 24h is possible: a node that lost its memory stays out for so long", c.MaxTTL)
 	case c.NodeTimeout < time.Millisecond:
 		return c, invalidf("Config.NodeTimeout is %v, at least 1ms is needed", c.NodeTimeout)
-	case c.NodeTimeout > c.TTL/4:
+	case c.NodeTimeout > c.TTL/4 && !bound:
 		return c, invalidf("Config.NodeTimeout is %v, at most a quarter of Config.TTL, %v, is possible: a hung node could use up the lease", c.NodeTimeout, c.TTL)
 	case c.MaxHold > 0 && c.MaxHold < c.TTL:
 		return c, invalidf("Config.MaxHold is %v, shorter than Config.TTL, %v", c.MaxHold, c.TTL)
@@ -171,6 +179,30 @@ func CheckNodes(nodes []Node) error {
 				return invalidf("Config.Nodes[%d] and [%d] are the same node, %s: it would vote twice", j, i, n)
 			}
 		}
+		if len(nodes) > 1 && binds(nodes[i:i+1]) {
+			return invalidf("Config.Nodes[%d], %s, binds its locks to this process, and so has to be the only node", i, n)
+		}
+	}
+	return nil
+}
+
+// boundTimeout is the NodeTimeout of a node that binds. Such a node is on no network, and a late answer of it costs
+// no validity: it only has to end some time.
+const boundTimeout = time.Minute
+
+// binds reports whether leases of the nodes end with this process, and not by time.
+func binds(nodes []Node) bool {
+	if len(nodes) != 1 || nodes[0] == nil {
+		return false
+	}
+	b, is := nodes[0].Engine().(node.Binder)
+	return is && b.Binds()
+}
+
+// unbound refuses what needs a lease that outlives this process.
+func (c *Config) unbound(what string) error {
+	if binds(c.Nodes) {
+		return invalidf("%s needs a lock that may outlive this process: %s binds its locks to the process", what, c.Nodes[0])
 	}
 	return nil
 }

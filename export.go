@@ -40,6 +40,9 @@ func (k *Lock) Export(ctx context.Context) (text string, err error) {
 	if k.with != nil {
 		return "", invalidf("%q is held with another lock, of which it is a slot, or on the group that its name leaves, and cannot be exported alone", k.name)
 	}
+	if err := k.locker.config.unbound("an export"); err != nil {
+		return "", err
+	}
 	lock := k.acquisition.Lock()
 	mark := lock.OfferExport()
 	x, err := k.startExtend(0)
@@ -120,8 +123,13 @@ func (c *Config) mayAdopt(e *exported) error {
 	if err := checkTTL("the TTL of the exported lock", e.TTL, c.MaxTTL); err != nil {
 		return err
 	}
+	if e.AtLeast > 0 {
+		if err := c.unbound("what is left of the minimum hold of the exported lock"); err != nil {
+			return err
+		}
+	}
 	switch {
-	case e.TTL < 4*c.NodeTimeout:
+	case e.TTL < 4*c.NodeTimeout && !binds(c.Nodes):
 		return invalidf("the TTL of the exported lock is %v, at least four times Config.NodeTimeout, %v, is needed: a hung node could use up the lease", e.TTL, c.NodeTimeout)
 	case e.AtLeast > c.MaxTTL:
 		return invalidf("the minimum hold of the exported lock is %v still, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", e.AtLeast, c.MaxTTL)

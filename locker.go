@@ -36,7 +36,7 @@ func New(config Config) (*Locker, error) {
 	began := time.Now()
 	stopwatch := func() time.Duration { return time.Since(began) }
 	l.events = events{observer: &l.config.Observer, clock: stopwatch, running: &l.running}
-	c := shell.Config{Env: world{config.Clock}, NodeTimeout: config.NodeTimeout,
+	c := shell.Config{Env: world{config.Clock}, NodeTimeout: config.NodeTimeout, Bound: binds(config.Nodes),
 		Terms: shell.Terms{TTL: config.TTL, MaxHold: config.MaxHold, Label: config.Label},
 		CannotNotify: func(i int, err error) {
 			config.Logger.Warn("fenlock: a node cannot notify waiters, so they poll it", "node", config.Nodes[i].String(), "error", err)

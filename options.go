@@ -110,8 +110,13 @@ func (c *Config) choose(o shell.Options, given []Option) (shell.Options, error) 
 			return o, err
 		}
 	}
+	if o.Terms.AtLeast > 0 {
+		if err := c.unbound("a minimum hold"); err != nil {
+			return o, err
+		}
+	}
 	switch {
-	case o.Terms.TTL < 4*c.NodeTimeout:
+	case o.Terms.TTL < 4*c.NodeTimeout && !binds(c.Nodes):
 		return o, invalidf("the TTL is %v, at least four times Config.NodeTimeout, %v, is needed: a hung node could use up the lease", o.Terms.TTL, c.NodeTimeout)
 	case o.Terms.AtLeast > c.MaxTTL:
 		return o, invalidf("the minimum hold is %v, longer than Config.MaxTTL, %v (all clients of the group must agree on MaxTTL)", o.Terms.AtLeast, c.MaxTTL)

@@ -38,6 +38,7 @@ const (
 type Params struct {
 	Nodes   int           // N, from 1 to MaxNodes
 	TTL     time.Duration // of every lease
+	Every   time.Duration // extensions keep pace as if leases were this long; 0: as long as they are
 	MaxHold time.Duration // longest tenure, counted from Start; 0 is unbounded
 	Start   time.Duration // read before the first request is sent
 	// Proposal is the number to propose, see the function of that name.
@@ -252,7 +253,7 @@ func (a *Attempt) hold(token fence.Token) {
 	a.votes = ballot{}
 	a.until = a.params.Start // not 0, which may be far ahead: the epoch is any
 	a.setUntil(Validity(a.params.Start, a.params.TTL))
-	a.due = a.params.Start + a.params.TTL/3
+	a.due = a.params.Start + a.every()/3
 }
 
 func (a *Attempt) setUntil(t time.Duration) {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -23,7 +24,7 @@ func (a *Attempt) ExtendDue() (time.Duration, bool) {
 	if a.phase != Holding {
 		return 0, false
 	}
-	if limit, bounded := a.limit(); bounded && a.until >= limit {
+	if limit, bounded := a.limit(); bounded && a.until >= limit && a.params.Every == 0 {
 		return 0, false
 	}
 	return a.due, true
@@ -121,13 +122,9 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 	return Action{}
 }
 
-// every returns for how long the leases are made: what extensions that fail are repeated in parts of.
-func (a *Attempt) every() time.Duration {
-	if a.pace > 0 {
-		return a.pace
-	}
-	return a.params.TTL
-}
+// every returns what the pace of extensions is a part of: for how long the leases are made, unless
+// the parameters say something else.
+func (a *Attempt) every() time.Duration { return cmp.Or(a.pace, a.params.Every, a.params.TTL) }
 
 // count sorts an answer to an extend, and reports whether it counts.
 func (a *Attempt) count(node int, r Reply) bool {
@@ -151,7 +148,7 @@ func (a *Attempt) carried(now time.Duration) Action {
 	if !a.extended {
 		a.extended, a.pace = true, 0
 		a.setUntil(Validity(a.roundStart, a.params.TTL))
-		a.due = a.roundStart + a.params.TTL/3
+		a.due = a.roundStart + a.every()/3
 	}
 	if a.votes.no != 0 {
 		a.hurry(now)
@@ -199,7 +196,7 @@ func (a *Attempt) Accepts(r Reply) bool { return r.Status == Granted && r.Regist
 // it, where the nodes are far, in one round after the other.
 func (a *Attempt) hurry(now time.Duration) {
 	if a.floor <= a.mark {
-		a.due = min(a.due, now+a.params.TTL/12)
+		a.due = min(a.due, now+cmp.Or(a.params.Every, a.params.TTL)/12)
 	}
 }
 
@@ -211,7 +208,7 @@ func (a *Attempt) raise(now time.Duration) Action {
 		return Action{}
 	}
 	a.floor, a.raised = a.highest, 0
-	a.due = now + a.params.TTL/4
+	a.due = now + cmp.Or(a.params.Every, a.params.TTL)/4
 	return a.raiseAt(a.votes.yes)
 }
 

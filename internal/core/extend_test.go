@@ -265,3 +265,30 @@ func TestExtendDue(t *testing.T) {
 		t.Error("due after the end")
 	}
 }
+
+// Where leases do not end by time, their holder asks all the same whether it has them, at another pace: also one
+// whose validity reaches to the maximum hold.
+func TestPaceOfItsOwn(t *testing.T) {
+	const every = 3 * time.Second
+	for _, maxHold := range []time.Duration{0, time.Hour} {
+		a, _ := core.NewAttempt(core.Params{Nodes: 1, TTL: 1000 * time.Hour, Every: every, MaxHold: maxHold, Start: start, Proposal: 7})
+		a.OnAcquire(0, granted(7), start)
+		for now := time.Duration(start); now < start+10*every; now += every / 3 {
+			due, is := a.ExtendDue()
+			if !is || due != now+every/3 {
+				t.Fatalf("maximum hold %v: due at %v (%t), want %v", maxHold, due, is, now+every/3)
+			}
+			round := a.StartExtend(due).Round
+			if due, _ := a.ExtendDue(); due != now+every/3+every/4 {
+				t.Fatalf("an extension without an answer is repeated at %v", due-now)
+			}
+			a.OnExtend(0, round, 0, granted(7), due)
+		}
+		a.OnExtend(0, a.StartExtend(start+10*every).Round, 0, unknown, start+10*every)
+		if due, _ := a.ExtendDue(); due != start+10*every+every/12 {
+			t.Errorf("a missed extension is repeated after %v", due-(start+10*every))
+		}
+		a.OnExtend(0, a.StartExtend(start+11*every).Round, 0, lost, start+11*every)
+		wantOver(t, &a, core.Taken)
+	}
+}

@@ -32,6 +32,9 @@ type Config struct {
 	// system call each time.
 	Stopwatch func() time.Duration
 	Rules     Rules // nil: Shipped
+	// Bound says that the only node binds leases to this process (node.Binder): TTL is only the pace at which it is asked
+	// whether a lease is there.
+	Bound bool
 }
 
 // Terms are what an acquisition may have otherwise than the next.
@@ -84,7 +87,7 @@ func newGroup(c Config) *group {
 	g.time = c.Rules.NodeTime(&g.clock)
 	g.health = health{env: c.Env, inflight: &g.inflight, tell: c.HealthChanged, peers: make([]peerHealth, len(c.Peers))}
 	g.deadlines.env, g.ticks.env = c.Env, c.Env
-	g.strays = strays{env: c.Env, ttl: c.TTL, peers: make([][]*stray, len(c.Peers))}
+	g.strays = strays{env: c.Env, ttl: c.TTL, bound: c.Bound, peers: make([][]*stray, len(c.Peers))}
 	for i, p := range c.Peers {
 		if p.InOrder() {
 			g.ordered = g.ordered.With(i)

@@ -175,11 +175,19 @@ func (l *Lock) init(g *group, of owner, name string, terms *Terms, values contex
 	l.peers = make([]peerState, len(g.Peers))
 }
 
+// boundTTL is longer than any process lives: a lease that is bound to one is believed in for as long.
+const boundTTL = 100 * 365 * 24 * time.Hour
+
 // params are those of an attempt.
 func (l *Lock) params(proposal fence.Token) core.Params {
+	ttl, every := l.terms.TTL, time.Duration(0)
+	if l.group.Bound {
+		ttl, every = boundTTL, ttl
+	}
 	return core.Params{
 		Nodes:    len(l.group.Peers),
-		TTL:      l.terms.TTL,
+		TTL:      ttl,
+		Every:    every,
 		MaxHold:  max(l.terms.MaxHold, 0),
 		Start:    l.start,
 		Proposal: proposal,

@@ -17,8 +17,9 @@ import (
 // a few times, when it does. The same for waiters that have gone, in the queue of a node that has
 // not heard of that.
 type strays struct {
-	env Env
-	ttl time.Duration
+	env   Env
+	ttl   time.Duration
+	bound bool // leases do not end by time: nothing is given up
 	// send sends a release, and says whether it was answered, and freed a lease.
 	send func(peer int, r node.Request, done func(heard, freed bool))
 
@@ -86,7 +87,7 @@ func (s *strays) wake() {
 	s.timer = nil
 	for peer, all := range s.peers {
 		all = slices.DeleteFunc(all, func(t *stray) bool {
-			return t.until != 0 && now >= t.until || now-t.since >= longestStray*s.ttl
+			return !s.bound && (t.until != 0 && now >= t.until || now-t.since >= longestStray*s.ttl)
 		})
 		s.peers[peer] = all
 		asked := false
