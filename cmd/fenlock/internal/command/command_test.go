@@ -73,6 +73,13 @@ func newHome(t *testing.T, env ...string) *home {
 	return &home{t: t, state: state, env: append(base, env...)}
 }
 
+// byTime has leases that do not end with their processes, so that commands have a watchdog, on a file too: a
+// minimum hold that is over at once sees to that.
+func (h *home) byTime() *home {
+	h.env = append(h.env, "FENLOCK_AT_LEAST=1ms")
+	return h
+}
+
 // running is a fenlock that was started.
 type running struct {
 	t      *testing.T

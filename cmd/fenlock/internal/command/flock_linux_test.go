@@ -155,7 +155,7 @@ func TestIgnoredSignalsAreFlocks(t *testing.T) {
 
 // fenlock itself, and its watchdog, ignore them too.
 func TestIgnoredSignalsEndNothing(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	for name, sig := range map[string]syscall.Signal{
 		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT,
 	} {
@@ -191,7 +191,6 @@ func untilStopped(t *testing.T, pid string) {
 
 // A job that is stopped is ended by what ends it otherwise, after it has done what it does then.
 func TestAStoppedJobIsEnded(t *testing.T) {
-	h := newHome(t)
 	for name, sig := range map[string]syscall.Signal{
 		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT, "TERM": syscall.SIGTERM,
 	} {
@@ -199,10 +198,14 @@ func TestAStoppedJobIsEnded(t *testing.T) {
 			"echo $$; kill -STOP $$; sleep 3600":                                        128 + int(sig),
 			"trap 'echo tidy; exit 7' " + name + "; echo $$; kill -STOP $$; sleep 3600": 7,
 		} {
-			for _, who := range []string{"fenlock", "its watchdog"} {
+			for _, who := range []string{"fenlock", "fenlock without a watchdog", "its watchdog"} {
+				h := newHome(t)
+				if who != "fenlock without a watchdog" {
+					h = h.byTime()
+				}
 				r := h.start("fenlock", "run", "x", "--", "sh", "-c", script)
 				untilStopped(t, r.line())
-				if who == "fenlock" {
+				if who != "its watchdog" {
 					r.signal(sig)
 				} else {
 					syscall.Kill(watchdogOf(r), sig)
@@ -218,7 +221,13 @@ func TestAStoppedJobIsEnded(t *testing.T) {
 
 // A lock that is lost has a stopped job end, too: it may tidy up, and what does not is killed in time.
 func TestAStoppedJobIsEndedWithItsLock(t *testing.T) {
-	h := newHome(t)
+	for _, h := range []*home{newHome(t), newHome(t).byTime()} {
+		aStoppedJobIsEndedWithItsLock(t, h)
+	}
+}
+
+func aStoppedJobIsEndedWithItsLock(t *testing.T, h *home) {
+	t.Helper()
 	for script, killed := range map[string]bool{
 		"trap 'echo tidy; exit 7' TERM; echo $$; kill -STOP $$; sleep 3600":                                       false,
 		"setsid sh -c \"trap 'echo tidy; exit 7' TERM; echo \\$\\$; kill -STOP \\$\\$; sleep 3600\" & sleep 3600": false,

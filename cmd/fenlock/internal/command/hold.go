@@ -26,12 +26,15 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, command []string, signals <-cha
 	}
 	env := commandEnvironment(o.passNodes)
 	startBy := clock.Now() + within
-	w := o.spare.take()
-	if w == nil {
-		var err error
-		if w, err = watch(min(within, startPatience), env); err != nil {
-			return exitf(exitNotExecutable, "the watchdog of the command cannot be started: %v", err)
-		}
+	w, err := o.spare.take(), error(nil)
+	switch {
+	case o.alive != nil:
+		w, err = watchHere(o.alive)
+	case w == nil:
+		w, err = watch(min(within, startPatience), env)
+	}
+	if err != nil {
+		return exitf(exitNotExecutable, "the watchdog of the command cannot be started: %v", err)
 	}
 	defer w.close()
 	w.startBy = startBy
@@ -42,17 +45,20 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, command []string, signals <-cha
 	env = (&exec.Cmd{Env: env}).Environ() // the last of each: a fenlock around this one has set the same
 	job := watchdog.Job{Args: command, Env: env, Ignored: o.ignored, TTL: o.ttl}
 	over, err := w.follow(lock, job, signals, func(r watchdog.Report) {
-		left := max(r.Left, 0).Round(time.Millisecond)
+		left := fmt.Sprintf(", %v are left", max(r.Left, 0).Round(time.Millisecond))
+		if o.alive != nil && r.Left > o.ttl {
+			left = "" // it would have lasted as long as the command
+		}
 		why := func() string { return stopReason(lock, clock.Now()+r.Left, limit) }
 		switch r.Do {
 		case watchdog.Leave:
 			if clock.Now()+r.Left < limit {
-				o.explain("the extension of %q is overdue: %v are left", lock.Name(), left)
+				o.explain("the extension of %q is overdue%s", lock.Name(), left)
 			}
 		case watchdog.Terminate:
-			say("stopping the command (SIGTERM): %s, %v are left", why(), left)
+			say("stopping the command (SIGTERM): %s%s", why(), left)
 		case watchdog.Kill:
-			say("killing the command (SIGKILL): %s, %v are left", why(), left)
+			say("killing the command (SIGKILL): %s%s", why(), left)
 		}
 		if r.Denied && r.Do != watchdog.Leave {
 			say("the command cannot be signalled: it runs as another user")
@@ -81,6 +87,9 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, command []string, signals <-cha
 func (o *runOptions) limit(lock *fenlock.Lock) time.Duration {
 	if o.maxHold == 0 {
 		return 1<<63 - 1
+	}
+	if o.alive != nil {
+		return clock.Now() + lock.Remaining() // it is valid as long
 	}
 	// What is left of the first TTL tells when it began.
 	return clock.Now() + lock.Remaining() - o.ttl + o.maxHold

@@ -85,6 +85,8 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 		fmt.Fprintf(table, "  token\t%s\n", l.Token)
 	}
 	switch {
+	case l.State == admin.Held && l.Bound:
+		fmt.Fprintf(table, "  ends\twith the processes that have it\n")
 	case l.State == admin.Held && l.Left == 0:
 		fmt.Fprintf(table, "  ends\tnever: its lease has no end\n")
 	case l.State == admin.Held:
@@ -96,7 +98,7 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 	table.Flush()
 	table = tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	for _, v := range l.Votes {
-		fmt.Fprintf(table, "    %s\t%s\n", v.Node, vote(v))
+		fmt.Fprintf(table, "    %s\t%s\n", v.Node, vote(v, l.Bound))
 	}
 	table.Flush()
 	if l.Waiting == 0 {
@@ -115,9 +117,12 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 }
 
 // vote is what one node says.
-func vote(v admin.Vote) string {
+func vote(v admin.Vote, bound bool) string {
 	lasts := ", which has no end"
-	if v.Left > 0 {
+	switch {
+	case bound:
+		lasts = ""
+	case v.Left > 0:
 		lasts = fmt.Sprintf(", %s left", v.Left.Round(100*time.Millisecond))
 	}
 	switch {

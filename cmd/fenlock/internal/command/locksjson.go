@@ -38,6 +38,7 @@ type lockDoc struct {
 	Token     uint64      `json:"token,omitempty"`
 	LeftMS    int64       `json:"left_ms,omitempty"`
 	Endless   bool        `json:"endless,omitempty"`
+	Bound     bool        `json:"bound,omitempty"`
 	VotesFor  int         `json:"votes_for"`
 	VotesNeed int         `json:"votes_needed"`
 	Votes     []voteDoc   `json:"votes"`
@@ -72,7 +73,7 @@ type brokenDoc struct {
 func lockOf(l admin.LockInfo, now time.Time) lockDoc {
 	d := lockDoc{
 		Name: l.Name, State: l.State.String(), Holder: l.Label, Token: uint64(l.Token), LeftMS: l.Left.Milliseconds(),
-		Endless: l.State == admin.Held && l.Left == 0, VotesNeed: len(l.Votes)/2 + 1, Votes: []voteDoc{}, Waiting: l.Waiting,
+		Endless: l.State == admin.Held && l.Left == 0, Bound: l.Bound, VotesNeed: len(l.Votes)/2 + 1, Votes: []voteDoc{}, Waiting: l.Waiting,
 	}
 	if !l.Since.IsZero() {
 		since := l.Since.UTC()

@@ -66,6 +66,8 @@ func left(l admin.LockInfo) string {
 	switch {
 	case l.State != admin.Held:
 		return "-"
+	case l.Bound:
+		return "process"
 	case l.Left == 0:
 		return "no end"
 	}

@@ -105,7 +105,7 @@ func unusable(path string, err error) error {
 // nodeTimeout returns for how long a node has to answer, 0 for the library's default. A file is not on a
 // network that could hang: on a busy machine its answer comes late, and is as good.
 func nodeTimeout(nodes []fenlock.Node, ttl time.Duration) time.Duration {
-	if _, file := nodes[0].Engine().(*filenode.Node); file {
+	if file, is := nodes[0].Engine().(*filenode.Node); is && !file.Binds() {
 		return ttl / 4 // the most that the library allows
 	}
 	return 0

@@ -4,6 +4,7 @@ package command
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +34,7 @@ type runOptions struct {
 	metrics    metricsOptions
 	broken     complaints
 	spare      *spare
+	alive      *os.File         // what the lock is bound to, nil if it is a lease by time
 	slot       int              // which of the slots was taken
 	ignored    []syscall.Signal // when fenlock was started, and so by the command
 	identity   identities

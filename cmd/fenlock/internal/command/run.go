@@ -52,8 +52,10 @@ func (o *runOptions) run(name string, command []string) error {
 	}
 	defer served.close()
 	// Before nodes are opened: what a watchdog has open, its command has.
-	o.spare = newSpare(commandEnvironment(o.passNodes), o.ttl)
-	defer o.spare.drop()
+	if !o.bindable() {
+		o.spare = newSpare(commandEnvironment(o.passNodes), o.ttl)
+		defer o.spare.drop()
+	}
 	locker, err := o.open(name, served.observer)
 	if err != nil {
 		return err
@@ -92,6 +94,10 @@ func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, 
 	nodes, err := o.nodes.open()
 	if err != nil {
 		return nil, err
+	}
+	if err := o.bind(nodes); err != nil {
+		closeAll(nodes)
+		return nil, exitf(exitNoQuorum, "%v", err)
 	}
 	o.identity = identifyAll(nodes, o.nodes.prefix, name, o.slots)
 	if pid := o.identity.around(); pid != 0 && !o.bounded {

@@ -524,7 +524,7 @@ func TestMaxHold(t *testing.T) {
 
 // A command that ended while the lock was somebody else's is no success.
 func TestPausedBeyondTheValidity(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "--ttl", "500ms", "x", "--", "sh", "-c", "echo ready; read x; exit 0")
 	r.line()
 	r.signal(syscall.SIGSTOP)

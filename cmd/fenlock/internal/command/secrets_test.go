@@ -38,7 +38,7 @@ func TestMayHavePassword(t *testing.T) {
 // what it gets for no nodes.
 func TestTheCommandGetsNoPassword(t *testing.T) {
 	list := "valkey://u:swordfish@127.0.0.1:1,valkey://127.0.0.1:2"
-	outer := newHome(t)
+	outer := newHome(t).byTime()
 	// Its parent is the watchdog, whose environment is to be seen on Linux.
 	show := `echo "$FENLOCK_NODES|$FENLOCK_OLD_NODES|$FENLOCK_NODES_FILE"; test ! -e /proc/$PPID/environ || tr '\0' '\n' </proc/$PPID/environ`
 	nodes := "file://" + t.TempDir() + "/a"

@@ -115,13 +115,11 @@ func TestTheTerminalIsLentAndGivenBack(t *testing.T) {
 // Each command of one that leads again has the terminal, as the first one had it, and may be
 // stopped when it writes to it from the background.
 func TestTheTerminalIsLentAgain(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t) // without a watchdog: who leads has one with servers
 	s := h.session(`exec fenlock run --lead --ttl 1s x -- sh -c 'set -- $(grep SigIgn /proc/self/status); echo "ignores SIGTTOU: $(( 0x$2 >> 21 & 1 ))"; read line; echo "got $line"'`)
 	for range 2 {
 		s.expect("ignores SIGTTOU: 0")
-		s.cmd.Process.Signal(syscall.SIGSTOP)
-		time.Sleep(1500 * time.Millisecond) // the validity must end
-		s.cmd.Process.Signal(syscall.SIGCONT)
+		h.start("fenlock", "release", "--force", "--yes", "x").want(0)
 		s.expect("standing again")
 	}
 	s.expect("ignores SIGTTOU: 0")
@@ -168,9 +166,23 @@ func TestLocalAtATerminal(t *testing.T) {
 	}
 }
 
-// A command that is stopped would be a job that its shell does not know.
+// A command that is stopped stops fenlock, which is the job that its shell knows. The lock stays.
 func TestCtrlZ(t *testing.T) {
 	h := newHome(t)
+	s := h.session(`set -m; fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'; echo stopped $?
+		fenlock run --no-wait x -- true; echo held $?; fg; echo status $?`)
+	s.expect("ready")
+	s.enter("\x1a")
+	s.expect("stopped 1")
+	s.expect("held 75")
+	s.enter("one\n")
+	s.expect("command has one")
+	s.expect("status 3")
+}
+
+// A command that is stopped goes on where somebody has to extend its lock.
+func TestCtrlZByTime(t *testing.T) {
+	h := newHome(t).byTime()
 	s := h.session(`fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'; echo status $?`)
 	s.expect("ready")
 	s.enter("\x1a")

@@ -57,7 +57,7 @@ func anyWatchdogOf(r *running) int {
 
 // Who waits for the lock waits without a watchdog, and has one when the command runs.
 func TestWhoWaitsHasNoWatchdog(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	first := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; read x; :")
 	first.line()
 	next := h.start("fenlock", "run", "--verbose", "x", "--", "sh", "-c", "echo mine; read x; :")
@@ -84,7 +84,7 @@ func TestTheJobEndsWithFenlock(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
 			for range 3 {
-				h := newHome(t)
+				h := newHome(t).byTime()
 				r := h.start("fenlock", "run", "--ttl", "2s", "x", "--", "sh", "-c", family)
 				r.line()
 				r.signal(sig)
@@ -156,7 +156,7 @@ func TestTheWatchdogByHand(t *testing.T) {
 // The kernel kills the command when the thread ends that has started it, so that has to be
 // one that lasts; and nothing of the watchdog's own is in the command's environment.
 func TestTheCommandsParentIsTheMainThread(t *testing.T) {
-	h := newHome(t, "GOMAXPROCS=7")
+	h := newHome(t, "GOMAXPROCS=7").byTime()
 	for range 5 {
 		r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo $$ $GOMAXPROCS; read x; exit 0")
 		pid, procs, _ := strings.Cut(r.line(), " ")
@@ -175,7 +175,7 @@ func TestTheCommandsParentIsTheMainThread(t *testing.T) {
 // Whoever kills or stops fenlock by its name reaches one of the two, and can see what the
 // other is.
 func TestTheWatchdogsName(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; read x; exit 0")
 	r.line()
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", watchdogOf(r)))
@@ -188,7 +188,7 @@ func TestTheWatchdogsName(t *testing.T) {
 
 // It does not wait for the end of a lease that nobody extends any more.
 func TestTheJobEndsWithFenlockAtOnce(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "--ttl", "1h", "--max-ttl", "1h", "x", "--", "sh", "-c", family)
 	r.line()
 	r.signal(syscall.SIGKILL)
@@ -200,7 +200,7 @@ func TestTheJobEndsWithFenlockAtOnce(t *testing.T) {
 
 // If the watchdog is killed, fenlock does its work; if it is stopped, it goes on.
 func TestTheWatchdogEnds(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "x", "--", "sh", "-c", family)
 	r.line()
 	syscall.Kill(watchdogOf(r), syscall.SIGKILL)
@@ -219,7 +219,7 @@ func TestTheWatchdogEnds(t *testing.T) {
 
 // A job may take many times the TTL.
 func TestTheJobIsLonger(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "--ttl", "3s", "x", "--", "sh", "-c", "echo ready; sleep 5; exit 4")
 	r.line()
 	r.want(4)
@@ -236,7 +236,7 @@ func TestStderrIsNotRead(t *testing.T) {
 	}
 	defer read.Close()
 	fill(t, write)
-	h := newHome(t)
+	h := newHome(t).byTime()
 	for _, flag := range []string{"--ttl=1s", "--verbose"} {
 		cmd := exec.CommandContext(t.Context(), program, "run", "--ttl", "1s", "--max-hold", "1s", flag, "x", "--", "sh", "-c", family+" 2>&-")
 		out, err := cmd.StdoutPipe()
@@ -272,7 +272,7 @@ func fill(t *testing.T, f *os.File) {
 
 // A job that waits for the lock that it runs under waits for ever.
 func TestALockInsideItself(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	file := "file://" + filepath.Join(t.TempDir(), "other")
 	for _, test := range []struct {
 		status int
@@ -328,7 +328,7 @@ func TestACommandOfAnotherUser(t *testing.T) {
 		t.Log("REDUCED: only root can become another user")
 		return
 	}
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("setpriv", "--bounding-set=-kill", program, "run", "--ttl", "1s", "--max-hold", "1s", "x", "--",
 		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", "echo ready; exec sleep 5")
 	r.line()
@@ -338,7 +338,7 @@ func TestACommandOfAnotherUser(t *testing.T) {
 
 // A signal that comes before the command has been started does not get in the way.
 func TestSignalsWhileTheWatchdogStarts(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	for i := range 20 {
 		r := h.start("fenlock", "run", "x", "--", "sh", "-c", "exit 3")
 		time.Sleep(time.Duration(5+2*i) * time.Millisecond)
@@ -349,7 +349,7 @@ func TestSignalsWhileTheWatchdogStarts(t *testing.T) {
 
 // Fenlock and its watchdog were stopped, and fenlock goes on first.
 func TestBothAreStopped(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "--ttl", "1s", "x", "--", "sh", "-c", family)
 	r.line()
 	syscall.Kill(watchdogOf(r), syscall.SIGSTOP)
@@ -365,7 +365,7 @@ func TestBothAreStopped(t *testing.T) {
 // The command has the descriptors that fenlock was started with, and nothing that fenlock
 // found when it was is ended.
 func TestWhatIsNotFenlocks(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("sh", "-c", `(sleep 3; echo still here) & exec fenlock run x -- sh -c 'echo ready >&3; exec sleep 60' 3>&1`)
 	r.line()
 	syscall.Kill(watchdogOf(r), syscall.SIGKILL)

@@ -23,8 +23,9 @@ import (
 type watched struct {
 	link     *watchdog.Link
 	news     <-chan watchdog.News
-	process  *os.Process
+	process  *os.Process               // nil: it is a part of fenlock, see watchHere
 	gone     chan struct{}             // closed when the watchdog has ended
+	shared   int                       // the descriptor of the lock that the command has too; 0: none
 	others   map[int]processes.Process // what fenlock had started before: nothing of the command's
 	early    []watchdog.Order          // what the watchdog is to be told when the command runs
 	pid      int                       // of the command, 0 before it was started
@@ -97,12 +98,26 @@ func watch(within time.Duration, environment []string) (*watched, error) {
 
 func (w *watched) close() {
 	w.link.Close()
+	if w.shared > 0 {
+		defer syscall.Close(w.shared)
+	}
 	select {
 	case <-w.gone:
 	case <-time.After(time.Second): // it was stopped
-		w.process.Kill()
-		<-w.gone
+		if w.process != nil {
+			w.process.Kill()
+			<-w.gone
+		}
 	}
+}
+
+// dismiss ends the watchdog, and the command with it.
+func (w *watched) dismiss() {
+	if w.process == nil {
+		w.link.Close()
+		return
+	}
+	w.process.Kill()
 }
 
 // tell tells the watchdog something about the command, when that runs.
@@ -134,7 +149,7 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 				if w.pid == 0 {
 					what = "the command was not started, or was stopped at once"
 				}
-				return nil, w.lost(lock.Name(), exitf(exitLost, "the watchdog of %q was killed (process %d): %s", lock.Name(), w.process.Pid, what))
+				return nil, w.lost(lock.Name(), exitf(exitLost, "the watchdog of %q was killed (process %d): %s", lock.Name(), w.processID(), what))
 			case n.Asks == 1 && w.ending != 0:
 				return nil, w.giveUp(lock.Name())
 			case n.Asks > 0:
@@ -146,7 +161,7 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 					o.Job, within = &j, max(o.Answer.Left-j.TTL/watchdog.TermShare, 0)
 				}
 				if !w.link.TellWithin(within, o) && w.pid == 0 {
-					w.process.Kill()
+					w.dismiss()
 					return nil, lostf("the lock on %q could not be kept: the command was not started", lock.Name())
 				}
 			case n.Started > 0:
@@ -175,6 +190,8 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 				say("the command was stopped because it needs the terminal: " +
 					"it goes on when fenlock is in the foreground (fg), with the terminal as its input")
 				w.stopped = true
+			case n.Suspended:
+				w.suspend()
 			case n.Ended != nil:
 				w.finish(n.Ended.Stopped)
 				return n.Ended, nil
@@ -204,7 +221,7 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 			if now > limit && w.pid != 0 {
 				w.kill()
 			}
-			if w.pid == 0 || now > min(limit, w.asked+j.TTL/watchdog.TermShare) {
+			if w.process != nil && (w.pid == 0 || now > min(limit, w.asked+j.TTL/watchdog.TermShare)) {
 				w.process.Signal(syscall.SIGCONT)
 			}
 		}
@@ -215,6 +232,9 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 func (w *watched) pass(sig syscall.Signal) {
 	switch sig {
 	case syscall.SIGTSTP:
+		if w.process == nil {
+			break // fenlock follows the command
+		}
 		say("not stopped (Ctrl-Z): nobody would extend the lock")
 		return
 	case syscall.SIGCONT:
@@ -232,6 +252,21 @@ func (w *watched) pass(sig syscall.Signal) {
 		}
 	}
 	w.tell(watchdog.Order{Signal: sig})
+}
+
+// processID is the watchdog's.
+func (w *watched) processID() int {
+	if w.process == nil {
+		return os.Getpid()
+	}
+	return w.process.Pid
+}
+
+// suspend stops fenlock after its command was stopped with Ctrl-Z: the shell, which knows fenlock
+// only, is to see that. Who continues it has the terminal given to it, and pass hands that on.
+func (w *watched) suspend() {
+	w.terminal.takeBack()
+	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 }
 
 // lend gives the terminal to a command that was stopped because it needs it, once fenlock has it. A
@@ -261,7 +296,7 @@ func (w *watched) kill() (left []processes.Process) {
 	if w.pid != 0 {
 		syscall.Kill(-w.pid, syscall.SIGKILL)
 	}
-	return killAll(w.others, w.process.Pid)
+	return killAll(w.others, w.processID())
 }
 
 // killAll kills all that this process has started, but those.
@@ -278,11 +313,11 @@ func killAll(others map[int]processes.Process, spare ...int) (left []processes.P
 // giveUp ends a watchdog that has not said whether the command runs. It may have been
 // stopped after it has started the command.
 func (w *watched) giveUp(name string) error {
-	w.process.Kill()
+	w.dismiss()
 	if w.ending != 0 {
 		return w.lost(name, &exitError{status: exitSignal + int(w.ending)})
 	}
-	return w.lost(name, lostf("the command was not started: the watchdog of %q (process %d) did not answer while the lock was valid for long enough; was it stopped, or is this machine overloaded?", name, w.process.Pid))
+	return w.lost(name, lostf("the command was not started: the watchdog of %q (process %d) did not answer while the lock was valid for long enough; was it stopped, or is this machine overloaded?", name, w.processID()))
 }
 
 // lost ends the command of a watchdog that was killed: nobody would end it in time. It
@@ -300,7 +335,7 @@ func (w *watched) lost(name string, err error) error {
 	}
 	w.finish(true)
 	if len(left) > 0 {
-		return &exitError{status: exitLost, keep: true, message: fmt.Sprintf("the watchdog of %q was killed (process %d), and these could not be stopped: %v; the lock is not released", name, w.process.Pid, left)}
+		return &exitError{status: exitLost, keep: true, message: fmt.Sprintf("the watchdog of %q was killed (process %d), and these could not be stopped: %v; the lock is not released", name, w.processID(), left)}
 	}
 	return err
 }

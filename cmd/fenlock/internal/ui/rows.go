@@ -84,6 +84,7 @@ type lockRow struct {
 	Until   until  `json:"-"` // none if At is 0
 	Width   int64  `json:"-"` // of its bar, in percent
 	Endless bool
+	Bound   bool
 	Late    bool
 	Votes   []voteRow
 	Count   string // of the votes
@@ -135,7 +136,7 @@ func lockRowOf(l lock, now time.Time, waiters int, mayBreak bool) lockRow {
 	}
 	switch {
 	case l.State == admin.Held && l.Left == 0:
-		row.Endless = true
+		row.Endless, row.Bound = true, l.Bound
 	case l.State == admin.Held:
 		row.Until = untilOf(l.at, l.Left, l.span)
 		row.Left, row.Width = leftAt(row.Until, now), row.Until.width(now)

@@ -5,6 +5,7 @@ package watchdog
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/execvp"
@@ -18,7 +19,10 @@ import (
 type child struct {
 	pid           int // also the group's id
 	say           func(string)
-	needsTerminal func() // it was stopped because it does
+	needsTerminal func()                    // it was stopped because it does
+	suspended     func()                    // it was stopped with Ctrl-Z, and stays so
+	suspends      bool                      // nobody has to extend its lock, so that it may stay so
+	others        map[int]processes.Process // what this process had started before the command
 }
 
 // start runs the command with the watchdog's stdin, stdout and stderr, which are
@@ -49,8 +53,8 @@ func (c *child) changes() <-chan os.Signal {
 // poll reaps the command if it has ended, and says how. After that it must not be
 // called again. It also reaps the orphans that the watchdog has adopted.
 //
-// A command that is stopped with Ctrl-Z is continued at once. The shell that
-// should be told to go on knows fenlock only; if fenlock were stopped as well,
+// A command that is stopped with Ctrl-Z is continued at once, where somebody has to extend its lock. The
+// shell that should be told to go on knows fenlock only; if fenlock were stopped as well,
 // nobody would extend the lock.
 func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 	for {
@@ -70,12 +74,21 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 		}
 		switch how.StopSignal() {
 		case syscall.SIGTSTP:
+			if c.suspends {
+				c.suspended()
+				continue
+			}
 			c.say("the command goes on: nobody would extend the lock of a job that is stopped (Ctrl-Z)")
 			c.signal(syscall.SIGCONT)
 		case syscall.SIGTTIN, syscall.SIGTTOU:
 			c.needsTerminal()
 		}
 	}
+}
+
+// descendants are the command, and what it has started.
+func (c *child) descendants() []processes.Process {
+	return slices.DeleteFunc(processes.Descendants(), func(p processes.Process) bool { return c.others[p.Pid] == p })
 }
 
 // signal sends a signal to the whole process group, if anybody is left of it.
@@ -97,7 +110,7 @@ func send(pid int, sig syscall.Signal) error {
 // moved elsewhere. An error says that the group has somebody who may not be signalled.
 func (c *child) stop(sig syscall.Signal) error {
 	err := c.signal(sig)
-	for _, p := range processes.Descendants() {
+	for _, p := range c.descendants() {
 		if group, _ := syscall.Getpgid(p.Pid); group != c.pid {
 			send(p.Pid, sig)
 		}
@@ -112,7 +125,11 @@ func (c *child) stop(sig syscall.Signal) error {
 // group could in theory be given to a new one; systems count all the way round
 // before they do, which takes longer than the short time in which this is called.
 func (c *child) alive() bool {
-	if left := processes.Reap(); processes.Adopts {
+	left := processes.Reap()
+	switch {
+	case processes.Adopts && len(c.others) > 0:
+		return len(c.descendants()) > 0
+	case processes.Adopts:
 		return left
 	}
 	return syscall.Kill(-c.pid, 0) != syscall.ESRCH
@@ -123,7 +140,7 @@ func (c *child) survivors() []processes.Process {
 	if !c.alive() {
 		return nil
 	}
-	if all := processes.Descendants(); len(all) > 0 {
+	if all := c.descendants(); len(all) > 0 {
 		return all
 	}
 	return []processes.Process{{Pid: c.pid, Name: "its group"}}

@@ -44,7 +44,10 @@ type News struct {
 	// NeedsTerminal is told when the command was stopped because it needs the terminal, and is not
 	// in its foreground.
 	NeedsTerminal bool
-	Ended         *Ended
+	// Suspended is told when the command was stopped with Ctrl-Z, and nobody has to extend its lock: fenlock is to
+	// be stopped as well.
+	Suspended bool
+	Ended     *Ended
 }
 
 // Failed is a command that was not started, because the lock would not have lasted, or for
@@ -98,6 +101,7 @@ func (n *News) fields(c *coder) {
 	})
 	c.bytes(&n.Say)
 	c.flag(&n.NeedsTerminal)
+	c.flag(&n.Suspended)
 	optional(c, &n.Ended, func(e *Ended) {
 		number(c, &e.How)
 		c.flag(&e.Stopped)

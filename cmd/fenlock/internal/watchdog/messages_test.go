@@ -43,6 +43,7 @@ func TestMessages(t *testing.T) {
 		{Report: &Report{Do: Kill, Left: -1, Denied: true}},
 		{Say: bytes},
 		{NeedsTerminal: true},
+		{Suspended: true},
 		{Ended: &Ended{How: 0x7f00, Stopped: true, Survivors: []processes.Process{{Pid: 1, Name: bytes, Born: "2"}, {}}}},
 	} {
 		if !b.Report(n) {

@@ -1,0 +1,91 @@
+//go:build linux || darwin || freebsd
+
+package command
+
+import (
+	"errors"
+	"os"
+	"syscall"
+
+	"github.com/fenlock/fenlock"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
+	"github.com/fenlock/fenlock/node/filenode"
+	"golang.org/x/sys/unix"
+)
+
+// onFile reports whether the lock is in a file of this machine. It opens nothing; whatever is wrong
+// with the nodes is for open to say.
+func (f nodeFlags) onFile() bool {
+	all, err := f.list()
+	if err != nil || len(all) > 1 {
+		return false
+	}
+	if all == nil {
+		return true
+	}
+	engine, err := engineOf(all[0].url)
+	return err == nil && engine.name == fileEngine
+}
+
+// bindable reports whether the lock may end with its processes: it is not to outlast them.
+func (o *runOptions) bindable() bool { return o.atLeast == 0 && o.nodes.onFile() }
+
+// bind has a lock in a file end with fenlock and its command, whatever ends them, and never before. So nobody has
+// to extend it, and the command needs no watchdog. Where that is not possible the lease is by time.
+func (o *runOptions) bind(nodes []fenlock.Node) error {
+	file, is := nodes[0].Engine().(*filenode.Node)
+	if !is || !o.bindable() {
+		return nil
+	}
+	alive, err := file.Bind()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	o.alive = alive
+	return err
+}
+
+// leastShared is the least descriptor that the command has for the lock: shell scripts use the first ten as they
+// like, and shells themselves those behind.
+const leastShared = 100
+
+// watchHere is watch for a bound lock, whose file is alive. The command has it open as well.
+func watchHere(alive *os.File) (*watched, error) {
+	processes.AdoptOrphans()
+	ours, theirs, err := watchdog.Pair()
+	if err != nil {
+		return nil, err
+	}
+	l, err := watchdog.NewLink(ours)
+	if err != nil {
+		syscall.Close(ours)
+		syscall.Close(theirs)
+		return nil, err
+	}
+	here, err := watchdog.NewLink(theirs)
+	if err != nil {
+		l.Close()
+		syscall.Close(theirs)
+		return nil, err
+	}
+	// From now on: fenlock starts nothing else.
+	shared, err := unix.FcntlInt(alive.Fd(), syscall.F_DUPFD, leastShared)
+	if err != nil { // the limit of open files is low
+		shared, err = unix.FcntlInt(alive.Fd(), syscall.F_DUPFD, 3)
+	}
+	if err != nil {
+		l.Close()
+		here.Close()
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	w := &watched{link: l, news: l.News(), gone: make(chan struct{}), others: make(map[int]processes.Process), shared: shared}
+	for _, p := range processes.Descendants() {
+		w.others[p.Pid] = p
+	}
+	go func() {
+		watchdog.Here(here, w.others)
+		close(w.gone)
+	}()
+	return w, nil
+}

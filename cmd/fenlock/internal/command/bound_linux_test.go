@@ -1,0 +1,160 @@
+package command
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A lock in a file ends with fenlock and its command, and with nothing else. No TTL here is short enough to end
+// it within a test.
+var bound = []string{"fenlock", "run", "--ttl", "1h", "--max-ttl", "1h"}
+
+// untilWaiting waits until somebody waits for x.
+func (h *home) untilWaiting() {
+	h.t.Helper()
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if r := h.start("fenlock", "inspect", "x"); strings.Contains(r.rest(), "1 waiting") {
+			r.want(0)
+			return
+		}
+	}
+	h.t.Fatal("nobody waits")
+}
+
+// isHeld reports whether somebody has x.
+func (h *home) isHeld() bool {
+	h.t.Helper()
+	r := h.start("fenlock", "inspect", "x")
+	held := strings.Contains(r.rest(), "x is held")
+	if r.want(0); held {
+		h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75)
+	}
+	return held
+}
+
+// When fenlock is killed its command is too, and the first in the queue has the lock.
+func TestNextAfterAKilledHolder(t *testing.T) {
+	h := newHome(t)
+	r := h.start(append(bound, "x", "--", "sh", "-c", "echo ready; exec sleep 3600")...)
+	r.line()
+	if anyWatchdogOf(r) != 0 {
+		t.Error("it has a watchdog")
+	}
+	next := h.start(append(bound, "x", "--", "echo", "mine")...)
+	h.untilWaiting()
+	r.signal(syscall.SIGKILL)
+	if line := next.line(); line != "mine" {
+		t.Error(line)
+	}
+	next.want(0)
+}
+
+// What a command has started keeps the lock if fenlock was killed, and keeps nothing if the command has ended.
+func TestTheLockOfWhatIsLeft(t *testing.T) {
+	h := newHome(t)
+	fifo := t.TempDir() + "/end"
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	end := func() {
+		if err := os.WriteFile(fifo, nil, 0); err != nil {
+			t.Error(err)
+		}
+	}
+	script := "sh -c 'echo ready; read x <" + fifo + "' & "
+	r := h.start(append(bound, "x", "--", "sh", "-c", script+"exec sleep 3600")...)
+	r.line()
+	r.signal(syscall.SIGKILL)
+	r.cmd.Wait()
+	if !h.isHeld() {
+		t.Error("free while a process of the command lives")
+	}
+	next := h.start(append(bound, "x", "--", "echo", "mine")...)
+	h.untilWaiting()
+	end()
+	if line := next.line(); line != "mine" {
+		t.Error(line)
+	}
+	next.want(0)
+
+	r = h.start(append(bound, "x", "--", "sh", "-c", script+"exit 3")...)
+	r.line()
+	r.want(3)
+	if h.isHeld() {
+		t.Error("held by what a command has left behind")
+	}
+	end()
+}
+
+// Whoever is stopped for longer than the TTL has the lock all the same.
+func TestAStoppedHolderLosesNothing(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "--ttl", "200ms", "--max-ttl", "200ms", "x", "--", "sh", "-c", "echo ready; read x; exit 4")
+	r.line()
+	r.signal(syscall.SIGSTOP)
+	time.Sleep(time.Second) // a TTL must be over
+	if !h.isHeld() {
+		t.Error("lost")
+	}
+	r.signal(syscall.SIGCONT)
+	r.stdin.Close()
+	r.want(4)
+}
+
+// A lock that was broken ends its command with all that this has started, and nothing that was there before.
+func TestABrokenLockEndsItsJob(t *testing.T) {
+	h := newHome(t)
+	r := h.start("sh", "-c", `(sleep 5; echo still here) & exec fenlock run --ttl 1s x -- sh -c "$1"`, "sh", family)
+	r.line()
+	h.start("fenlock", "release", "--force", "--yes", "x").want(0)
+	r.want(76, "stopping the command (SIGTERM)", "killing the command (SIGKILL)", "the command was stopped")
+	if out := r.rest(); out != "still here\n" {
+		t.Errorf("stdout: %q", out)
+	}
+	if text := r.stderr.String(); strings.Contains(text, "h59m") {
+		t.Errorf("it says %q", text)
+	}
+}
+
+// The command has the file of locks open once, to read it, behind what scripts and shells use; where that cannot
+// be, at any number.
+func TestTheCommandHasTheLockOpen(t *testing.T) {
+	h := newHome(t)
+	for limit, least := range map[string]int{"1024": leastShared, "32": 3} {
+		r := h.start("sh", "-c", "ulimit -n "+limit+`; exec fenlock run x -- sh -c 'cd /proc/$$/fd; for n in *; do echo $n $(readlink $n) $(grep flags ../fdinfo/$n); done'`)
+		var found []string
+		for line := range strings.Lines(r.rest()) {
+			if strings.Contains(line, h.state+"/fenlock/locks") {
+				found = append(found, line)
+			}
+		}
+		if len(found) != 1 {
+			t.Fatalf("with %s: %q", limit, found)
+		}
+		fields := strings.Fields(found[0])
+		if fd, _ := strconv.Atoi(fields[0]); fd < least || !strings.HasSuffix(fields[3], "0") { // O_RDONLY
+			t.Errorf("with %s: %q", limit, found)
+		}
+		r.want(0)
+	}
+}
+
+// A minimum hold is one by time: the lock outlasts its processes.
+func TestAMinimumHoldIsNotBound(t *testing.T) {
+	h := newHome(t)
+	r := h.start("fenlock", "run", "--at-least", "25s", "x", "--", "sh", "-c", "echo ready; exec sleep 3600")
+	r.line()
+	syscall.Kill(watchdogOf(r), syscall.SIGKILL)
+	r.signal(syscall.SIGKILL)
+	r.cmd.Wait()
+	if !h.isHeld() {
+		t.Error("free within the minimum hold")
+	}
+	if _, err := os.Stat(h.state + "/fenlock/locks"); err != nil {
+		t.Error(err)
+	}
+}
