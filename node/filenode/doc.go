@@ -9,6 +9,9 @@
 // reach; it waits for the disk once an hour, so that tokens go on growing after a power failure. All that is written has a
 // checksum and an older copy beside it.
 //
+// Leases end by time, or, after Node.Bind, with this process and those that it shares them with. Then nothing has to be extended,
+// a killed holder's lock is free at once, and that of a stopped one is not lost.
+//
 // A file has no use for a short node timeout: its answer comes late on a busy machine, and is as good. Set
 // fenlock.Config.NodeTimeout to a quarter of the TTL, the most there is, as fenlock run does. A release is
 // carried out even if its context ends while it waits for another process.

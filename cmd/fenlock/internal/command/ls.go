@@ -21,7 +21,7 @@ const lsHelp = `List the locks that somebody has, or tries to take.
 PATTERN is a name; * in it stands for any text, and ? for one character. Without it all
 are listed. A lock is held if a majority of the nodes has the lease of one holder; VOTES
 says how many have. FOR is since when, by the holder's clock; LEFT is how long it would go
-on if its holder died now. It looks at all keys of the servers, a few at a time.
+on if its holder died now, or "process" if it ends with its holder's processes. It looks at all keys of the servers, a few at a time.
 
 Exit status: 0; 69 if so few nodes answered that it cannot be said what is held; 64 wrong
 usage.`
