@@ -3,6 +3,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +123,10 @@ func TestNodesAreToldOf(t *testing.T) {
 	if rest := r.rest(); strings.Contains(rest, node) {
 		t.Errorf("and then: %s", rest)
 	}
-	if len(said) != 3 || !strings.HasPrefix(said[1], "is out: it was started a short time ago") {
+	// On a busy machine it may be out for more than one reason.
+	outs := len(said) - 2
+	if outs < 1 || !strings.HasPrefix(said[1], "is out: it was started a short time ago") ||
+		slices.ContainsFunc(said[1:1+outs], func(s string) bool { return !strings.HasPrefix(s, "is out: ") }) {
 		t.Errorf("of %s was said: %q; want that it is down, out, and works again", node, said)
 	}
 	// Without --verbose it is nobody's to mend.
