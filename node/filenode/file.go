@@ -61,15 +61,10 @@ func (f *file) open(boot string) (err error) {
 	if copy(name[:], boot) < len(boot) {
 		return fmt.Errorf("the name of this boot, %q, is too long", boot)
 	}
-	// Without a lock first, as nearly always the file is what this process needs.
+	// Without a lock first, as nearly always the file is what this process needs. If another boot takes it in
+	// between, the rooms are not those of this header, which each operation notices.
 	if f.header, err = readHeader(f); err == nil && f.here(name) && f.header.state != begun {
-		if err = f.locks.enter(); err != nil {
-			return err
-		}
-		if f.header, err = readHeader(f); err == nil && f.here(name) && f.header.state != begun {
-			return nil
-		}
-		f.locks.unlock(openByte)
+		return f.locks.enter()
 	}
 	if err = f.locks.lock(headerByte); err != nil {
 		return err
