@@ -15,6 +15,7 @@ import (
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // patience is how long a test waits for something that should come at once.
@@ -231,6 +232,47 @@ func TestReleaseGoesOnAlone(t *testing.T) {
 	}
 	close(slow)
 	heard.hears(t, clientA+":1")
+}
+
+// A node that is closed during an operation lets it end, and carries out no other one.
+func TestCloseDuringAnOperation(t *testing.T) {
+	n, path := newNode(t)
+	held := request("a", "", 0)
+	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
+	real, begun, slow := n.clock, make(chan struct{}), make(chan struct{})
+	n.clock = func() time.Duration { close(begun); <-slow; return real() }
+	answer := make(chan error)
+	go func() {
+		_, err := n.Do(context.Background(), as(node.Release, held))
+		answer <- err
+	}()
+	<-begun
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the end waits for the operation", func() bool {
+		ended := !n.life.TryRLock()
+		if !ended {
+			n.life.RUnlock()
+		}
+		return ended
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := n.Do(ctx, as(node.Acquire, request("of another room", "", 0)))
+	if problem(t, err, path, "closed"); !errors.Is(err, engine.ErrClosed) {
+		t.Error(err)
+	}
+	close(slow)
+	if err := <-answer; err != nil {
+		t.Errorf("the release: %v", err)
+	}
+	eventually(t, "the file is closed", func() bool { _, err := n.Stat(); return errors.Is(err, os.ErrClosed) })
+	_, err = n.Do(t.Context(), as(node.Acquire, request("a", "", 0)))
+	problem(t, err, path, "closed")
+	if l, err := open(t, path).Inspect(t.Context(), "a"); err != nil || l.Leased {
+		t.Errorf("%+v, %v", l, err)
+	}
 }
 
 // Somebody tidies up. The waiters are reachable again soon after one of them has

@@ -184,10 +184,9 @@ func (n *Node) locked(ctx context.Context, room int, f func() error) error {
 		return node.NotSent(err)
 	}
 	defer leave()
-	if n.isClosed() {
+	if !n.life.TryRLock() { // it is about to be closed
 		return node.NotSent(engine.ErrClosed)
 	}
-	n.life.RLock()
 	defer n.life.RUnlock()
 	if n.isClosed() {
 		return node.NotSent(engine.ErrClosed)
