@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -125,6 +126,34 @@ func TestOpenAtTheSameTime(t *testing.T) {
 		}
 		if granted != 1 {
 			t.Fatalf("%d have it", granted)
+		}
+	}
+}
+
+// Many raise the ceiling at the same time, in one node or from several: none takes back what another one has written.
+func TestRaisedAtTheSameTime(t *testing.T) {
+	for _, nodes := range []int{1, 8} {
+		path := filepath.Join(t.TempDir(), "locks")
+		var all []*Node
+		for range nodes {
+			all = append(all, open(t, path))
+		}
+		for round := range 30 {
+			var raised sync.WaitGroup
+			for i := range 8 {
+				token := fence.Token(8*round+(i*5)%8+1) * 2 * window
+				raised.Go(func() { // each in a room of its own
+					a, err := all[i%nodes].Do(t.Context(), as(node.Acquire, request(fmt.Sprint("name ", round, i), "", token)))
+					if err != nil || a.Register != token {
+						t.Errorf("%d nodes: %+v, %v; proposed %d", nodes, a, err, token)
+					}
+				})
+			}
+			raised.Wait()
+			largest := fence.Token(8*round+8) * 2 * window
+			if h, err := readHeader(all[0]); err != nil || h.ceiling < largest || h.state != settled {
+				t.Fatalf("%d nodes: %+v, %v; %d was granted", nodes, h, err, largest)
+			}
 		}
 	}
 }

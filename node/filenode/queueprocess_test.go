@@ -245,3 +245,37 @@ func TestDeadPipesAreSwept(t *testing.T) {
 		t.Errorf("after the sweep: %q", names)
 	}
 }
+
+// What has died is found among many that live, wherever it is in the folder, though a sweep looks at some only.
+func TestSweepFindsAllInTheEnd(t *testing.T) {
+	n, path := newNode(t)
+	folder := path + "-waiters"
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const live, dead = 200, 40 // more than one sweep looks at
+	for i := range live + dead {
+		pipe := filepath.Join(folder, fmt.Sprintf("%032x", i))
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if i%6 > 0 {
+			reader, err := openToRead(pipe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer reader.Close()
+		}
+	}
+	before := len(inFolder(t, path))
+	n.sweep()
+	if swept := before - len(inFolder(t, path)); before != live+dead || swept > sweepSize {
+		t.Errorf("one sweep removed %d of %d", swept, before)
+	}
+	for range 500 { // each finds one with at least 13 %
+		n.sweep()
+	}
+	if left := len(inFolder(t, path)); left != live {
+		t.Errorf("%d are left of %d that live", left, live)
+	}
+}

@@ -9,7 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -91,6 +93,52 @@ func TestWriteCutOff(t *testing.T) {
 	}
 	if len(levels) != len(sizes) {
 		t.Errorf("only the levels %v were written", levels)
+	}
+}
+
+// full is a disk without room.
+type full struct {
+	writes
+	asked []int64
+}
+
+func (f *full) reserve(at, size int64) error {
+	f.asked = []int64{at, size}
+	return syscall.ENOSPC
+}
+
+// A room that is new, or grows, has all of its place on the disk before anything is written, and is as it was if there is
+// none. After that it asks for no more.
+func TestRoomIsReservedFirst(t *testing.T) {
+	n, _ := newNode(t)
+	name, big := names(2)[0], names(2)[1]
+	do := func(d disk, change func(r *room)) error {
+		r := inFile(t, n, name)
+		change(r)
+		return r.write(d, &n.header, n.clock())
+	}
+	leases := func(size int) func(r *room) {
+		return func(r *room) {
+			r.Leases[name] = rule.Lease{Holder: "h", Expires: n.clock() + time.Hour}
+			r.Leases[big] = rule.Lease{Holder: node.Holder(strings.Repeat("h", size)), Expires: n.clock() + time.Hour}
+		}
+	}
+	for level, size := range []int{10, page, 16 * page} {
+		f := &full{}
+		if err := do(f, leases(size)); !errors.Is(err, syscall.ENOSPC) || !errors.Is(err, node.ErrNotSent) || f.at != nil {
+			t.Errorf("level %d: %v, written at %v", level, err, f.at)
+		}
+		if want := []int64{copyAt(level, 0, 0), 2 * sizes[level]}; !slices.Equal(f.asked, want) {
+			t.Errorf("level %d: reserved %v; want %v", level, f.asked, want)
+		}
+		for _, size := range []int{size, size + 1, size - 1} {
+			if err := do(n, leases(size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := do(&full{}, leases(size+2)); err != nil {
+			t.Errorf("level %d, again: %v", level, err)
+		}
 	}
 }
 
