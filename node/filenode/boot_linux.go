@@ -70,8 +70,8 @@ func born(f *os.File) uint64 {
 }
 
 // reserve has room on the disk for a part of the file, where the file system can tell.
-func reserve(f *os.File, at, size int64) error {
-	err := syscall.Fallocate(int(f.Fd()), 0, at, size)
+func reserve(fd uintptr, at, size int64) error {
+	err := syscall.Fallocate(int(fd), 0, at, size)
 	if errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS) {
 		return nil
 	}

@@ -5,6 +5,7 @@ package filenode
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,9 +20,10 @@ import (
 
 // file is what was opened.
 type file struct {
-	*os.File
-	path   string // absolute
-	real   string // without links: the folder of the pipes is beside it
+	medium
+	wrap   func(*os.File) medium // nil: the medium is the file itself
+	path   string                // absolute
+	real   string                // without links: the folder of the pipes is beside it
 	place  place
 	header header // as it was opened; rooms are of its epoch
 	locks  locks
@@ -30,18 +32,30 @@ type file struct {
 	ceiling atomic.Uint64 // that is on the disk, as far as this node knows
 }
 
+// medium is an *os.File, and in tests a disk that forgets what was not synced.
+type medium interface {
+	io.ReaderAt
+	headerFile
+	Stat() (os.FileInfo, error)
+	Fd() uintptr
+	Close() error
+}
+
 // open opens the file, makes it if it is missing, and begins it anew if it is of another boot or a copy.
-func (f *file) open(boot string) (err error) {
+func (f *file) open(boot string) error {
 	// The file of another user in a folder like /tmp may be opened, and not with O_CREATE.
-	f.File, err = os.OpenFile(f.path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	opened, err := os.OpenFile(f.path, os.O_RDWR|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		f.File, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
+		opened, err = os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("the folder %s does not exist; make it, or correct the path: %w", filepath.Dir(f.path), err)
 	}
 	if err != nil {
 		return err
+	}
+	if f.medium = opened; f.wrap != nil {
+		f.medium = f.wrap(opened)
 	}
 	if f.real, err = filepath.EvalSymlinks(f.path); err != nil {
 		return err
@@ -56,7 +70,7 @@ func (f *file) open(boot string) (err error) {
 	if kind, _, _ := filesystem(f.real); network[kind] {
 		return engine.Misconfiguredf("it is on a network file system (%s), where machines do not see each other's locks, or too late; use a file on a disk of this machine, or, for several machines, three Valkey servers", kind)
 	}
-	f.place, f.locks.fd = placeOf(info, f.File), int(f.Fd())
+	f.place, f.locks.fd = placeOf(info, opened), int(f.Fd())
 	var name [64]byte
 	if copy(name[:], boot) < len(boot) {
 		return fmt.Errorf("the name of this boot, %q, is too long", boot)
@@ -79,7 +93,7 @@ func (f *file) open(boot string) (err error) {
 	case !f.here(name):
 		err = f.begin(name)
 	case f.header.state == begun:
-		err = f.header.empty(f.File)
+		err = f.header.empty(f)
 	}
 	if err != nil {
 		return err
@@ -117,7 +131,7 @@ func (f *file) begin(boot [64]byte) error {
 	if !alone {
 		return engine.Misconfiguredf("a process has it open that lives in another boot, or finds it on another device (a container or a virtual machine of another kind?); they would not see each other's locks: end it, or use another file")
 	}
-	return f.header.begin(f.File, f.place, boot)
+	return f.header.begin(f, f.place, boot)
 }
 
 // raise has the ceiling of the registers at need at least. The caller has the lock of a room.
@@ -141,9 +155,9 @@ func (f *file) raise(need fence.Token) error {
 		err = gone{damaged("it was begun anew while it was open")}
 	case need > h.ceiling:
 		h.ceiling = min(need+window, max(need, node.MaxRegister))
-		err = h.settle(f.File)
+		err = h.settle(f)
 	case h.state != settled:
-		err = h.settle(f.File)
+		err = h.settle(f)
 	}
 	if err == nil {
 		f.ceiling.Store(uint64(h.ceiling))
@@ -181,4 +195,4 @@ func (p place) is(info os.FileInfo) bool {
 }
 
 // reserve implements disk.
-func (f *file) reserve(at, size int64) error { return reserve(f.File, at, size) }
+func (f *file) reserve(at, size int64) error { return reserve(f.Fd(), at, size) }

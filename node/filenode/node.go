@@ -128,8 +128,8 @@ func (n *Node) openIn(boot string, now func() time.Duration) error {
 	if n.header.state == settled { // else the first raise settles it
 		n.ceiling.Store(uint64(n.header.ceiling))
 	}
-	if err != nil && n.File != nil {
-		n.File.Close()
+	if err != nil && n.medium != nil {
+		n.medium.Close()
 	}
 	return n.errorf("open", err)
 }
@@ -160,13 +160,13 @@ func (n *Node) Close() error {
 	n.bound.end()
 	if n.life.TryLock() {
 		defer n.life.Unlock()
-		return n.errorf("close", n.File.Close())
+		return n.errorf("close", n.medium.Close())
 	}
 	// An operation may wait for a process that is stopped. It ends by itself, and so does this.
 	go func() {
 		n.life.Lock()
 		defer n.life.Unlock()
-		n.File.Close()
+		n.medium.Close()
 	}()
 	return nil
 }

@@ -1,0 +1,6 @@
+//go:build campaign
+
+package filenode
+
+// How many files are driven through failures of the power.
+const powerLives = 4000

@@ -1,0 +1,6 @@
+//go:build !campaign
+
+package filenode
+
+// powerLives is documented in campaign_test.go.
+const powerLives = 60
