@@ -10,6 +10,11 @@ type gone struct{ error }
 
 func (g gone) Unwrap() error { return g.error }
 
+// unreadable is the error of a file that has headers, and none that is complete.
+type unreadable struct{ error }
+
+func (u unreadable) Unwrap() error { return u.error }
+
 // foreign is the error of a file that is none of fenlock's.
 func foreign() error {
 	return engine.Misconfiguredf("it is something else than a file of fenlock's; choose another path")

@@ -84,7 +84,11 @@ func (f *file) open(boot string) error {
 		return err
 	}
 	defer f.locks.unlock(headerByte)
-	if f.header, err = readHeader(f); err != nil {
+	f.header, err = readHeader(f)
+	if cut := (unreadable{}); errors.As(err, &cut) && info.Size() <= roomsAt {
+		err = nil // the first header: rooms are made when it is on the disk
+	}
+	if err != nil {
 		return err
 	}
 	switch {

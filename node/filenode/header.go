@@ -99,7 +99,7 @@ func readHeader(f io.ReaderAt) (newest header, err error) {
 	if bytes.HasPrefix(both, sqlite) {
 		return header{}, engine.Misconfiguredf("it is a SQLite database, as earlier versions of fenlock made it; end all programs of these versions that use it, and choose another path or delete the file with its -wal and -shm")
 	}
-	ours := false
+	ours, known := false, false
 	for _, b := range [...][]byte{both[:page], both[page:]} {
 		if !bytes.HasPrefix(b, magic) {
 			continue
@@ -108,6 +108,7 @@ func readHeader(f io.ReaderAt) (newest header, err error) {
 		if v := binary.LittleEndian.Uint32(b[8:]); v > version {
 			return header{}, engine.Misconfiguredf("a newer fenlock made it (its format is %d, and this version of fenlock knows %d); upgrade this program, or choose another path", v, version)
 		}
+		known = known || binary.LittleEndian.Uint32(b[8:]) == version
 		if binary.LittleEndian.Uint32(b[12:]) != checksum(b) {
 			continue // a process was killed while it wrote this copy, or the power failed
 		}
@@ -123,6 +124,8 @@ func readHeader(f io.ReaderAt) (newest header, err error) {
 	switch {
 	case newest.seq > 0 && (newest.base > newest.ceiling || newest.ceiling > fence.MaxToken):
 		return header{}, damaged("the header has a number that is no token")
+	case newest.seq == 0 && known:
+		return header{}, unreadable{damaged("its header cannot be read")}
 	case newest.seq == 0 && ours:
 		return header{}, damaged("its header cannot be read")
 	case !ours && bytes.Count(both, []byte{0}) != len(both):
