@@ -97,7 +97,7 @@ func (c campaign) again(seed uint64) string {
 	if c.Group.Name != cluster.Groups[0].Name {
 		line += " -engine " + c.Group.Name
 	}
-	if c.Nodes != 5 {
+	if c.Nodes != c.Group.Usual() {
 		line += fmt.Sprint(" -nodes ", c.Nodes)
 	}
 	usual := kinds.On(c.Group)

@@ -3,11 +3,14 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/tests/faults/cluster"
 	"github.com/fenlock/fenlock/tests/faults/kinds"
 	"github.com/fenlock/fenlock/tests/faults/library"
@@ -96,6 +99,41 @@ func TestRivals(t *testing.T) {
 	}
 }
 
+// Processes that share a file are killed and stopped, its disk is full, and it is replaced.
+func TestFile(t *testing.T) {
+	if !testserver.Mounts(t) {
+		return
+	}
+	c := onEngine(t, "file", 1)
+	c.Seconds, c.histories, c.parallel = 8, 2, 2
+	s := c.make(t)
+	if err := s.verdict(); err != nil {
+		t.Error(err)
+	}
+	for _, o := range s.outcomes {
+		if r := o.Report; r.Acquired == 0 || r.Writes == 0 || len(r.Faults) < 3 {
+			t.Errorf("seed %d: %d acquisitions, %d writes, faults %v", o.Seed, r.Acquired, r.Writes, r.Faults)
+		}
+	}
+}
+
+// A file whose rooms are emptied again and again, and that says nothing of it, is caught.
+func TestFileThatForgets(t *testing.T) {
+	c := onEngine(t, "file", 1)
+	c.Kinds = []kinds.Kind{{Name: "unnoticed loss", Shortest: 3, Longest: 3, Inject: func(s *kinds.Scene) (kinds.Heal, error) {
+		return over(100*time.Millisecond, func() error {
+			path := s.Member().Server().Addr()
+			info, err := os.Stat(path)
+			if err != nil {
+				return err
+			}
+			const header = 8 << 10
+			return errors.Join(os.Truncate(path, header), os.Truncate(path, info.Size()))
+		}), nil
+	}}}
+	wantViolations(t, c, history.Validity)
+}
+
 // A lock that lets everybody in is caught, whatever it is used for.
 func TestNoLock(t *testing.T) {
 	for _, locks := range library.Locks {
@@ -170,4 +208,15 @@ func wantViolations(t *testing.T, c campaign, promises ...string) {
 			t.Errorf("the history that was kept: %v", err)
 		}
 	}
+}
+
+func onEngine(t *testing.T, name string, nodes int) campaign {
+	c := testCampaign(t)
+	group, ok := cluster.On(name)
+	if !ok {
+		t.Fatal(name)
+	}
+	c.Setup = plan.FullOn(group, 4)
+	c.Nodes = nodes
+	return c
 }

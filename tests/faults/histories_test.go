@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/tests/faults/cluster"
 	"github.com/fenlock/fenlock/tests/faults/kinds"
-	"github.com/fenlock/fenlock/tests/faults/plan"
 	"github.com/fenlock/fenlock/tests/history"
 )
 
@@ -61,7 +59,7 @@ func TestCampaignSteps(t *testing.T) {
 // A history on each of the other engines, of one server, as most people have them, or of
 // several.
 func TestCampaignEngines(t *testing.T) {
-	for name, nodes := range map[string]int{"postgres": 1, "mysql": 1, "etcd": 1, "zookeeper": 1, "mixed": 5} {
+	for name, nodes := range map[string]int{"postgres": 1, "mysql": 1, "etcd": 1, "zookeeper": 1, "mixed": 5, "file": 1} {
 		t.Run(name, func(t *testing.T) {
 			s := onEngine(t, name, nodes).make(t)
 			if err := s.verdict(); err != nil {
@@ -113,15 +111,4 @@ func TestCampaignDatabaseThatForgets(t *testing.T) {
 		}}}
 		wantViolations(t, c, history.Validity)
 	}
-}
-
-func onEngine(t *testing.T, name string, nodes int) campaign {
-	c := testCampaign(t)
-	group, ok := cluster.On(name)
-	if !ok {
-		t.Fatal(name)
-	}
-	c.Setup = plan.FullOn(group, 4)
-	c.Nodes = nodes
-	return c
 }

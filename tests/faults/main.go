@@ -70,7 +70,7 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	flags.StringVar(&c.Locks, "locks", library.Exclusive, "what they use locks for: "+strings.Join(library.Locks, ", "))
 	flags.StringVar(&c.Library, "library", library.Fenlock, "fenlock, redsync or redislock")
 	engine := flags.String("engine", cluster.Groups[0].Name, "what the servers are: "+strings.Join(engines(), ", ")+" (which is Valkey and PostgreSQL in turn)")
-	nodes := flags.Int("nodes", c.Nodes, "servers")
+	nodes := flags.Int("nodes", c.Nodes, "servers; of -engine file 1 if nothing is said")
 	some := flags.String("kinds", "", "faults to choose from, with commas (default: all)")
 	only := flags.String("only", "", "this kind of fault, or these two with a comma, or none, in all slots")
 	rolling := flags.Bool("rolling", false, "servers go and come back one after the other, or two of five at a time, while locks are held for long and other names move the registers")
@@ -83,6 +83,10 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 		c.Clients = usualClients(c.Locks)
 	}
 	group, known := cluster.On(*engine)
+	given := false
+	if flags.Visit(func(f *flag.Flag) { given = given || f.Name == "nodes" }); known && !given {
+		*nodes = group.Usual()
+	}
 	switch {
 	case !known:
 		return c, fmt.Errorf("what is -engine %q? There are %s", *engine, strings.Join(engines(), ", "))
@@ -123,6 +127,9 @@ func parse(args []string, usage io.Writer) (campaign, error) {
 	}
 	if len(c.Only) > 2 {
 		return c, errors.New("-only takes one kind of fault or two")
+	}
+	if len(c.Kinds) == 0 {
+		return c, fmt.Errorf("no server of -engine %s goes and comes back", group.Name)
 	}
 	if err := c.choose(*some); err != nil || !c.Steps || len(unseen(c.Kinds)) == len(c.Kinds) {
 		return c, err

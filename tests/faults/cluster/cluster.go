@@ -125,7 +125,13 @@ func (c *Cluster) Admit() error {
 func (c *Cluster) URLs(client int) []string {
 	var all []string
 	for i, m := range c.Members {
-		all = append(all, m.Engine.url(m.Server().Addr(), m.Proxy.Addr(client), i))
+		through := ""
+		if d, ok := m.Server().(*disk); ok {
+			through = d.Through(client)
+		} else {
+			through = m.Proxy.Addr(client)
+		}
+		all = append(all, m.Engine.url(m.Server().Addr(), through, i))
 	}
 	return all
 }

@@ -21,6 +21,7 @@ var Groups = []Group{
 	{"etcd", []*Engine{Etcd}},
 	{"zookeeper", []*Engine{ZooKeeper}},
 	{"mixed", []*Engine{Valkey, Postgres}},
+	{"file", []*Engine{File}},
 }
 
 // On returns the group of a name.
@@ -34,6 +35,14 @@ func On(name string) (Group, bool) {
 
 // At returns the engine of a server, from 0.
 func (g Group) At(i int) *Engine { return g.Engines[i%len(g.Engines)] }
+
+// Usual is how many servers a group has if nothing else is said.
+func (g Group) Usual() int {
+	if g.Engines[0].Local {
+		return 1
+	}
+	return 5
+}
 
 // TTL is the longest lease of the group. A server that lost its memory is out for a
 // little more than twice as long.

@@ -26,13 +26,19 @@ type operator interface {
 
 // look opens the harness's way to the node of a server.
 func (m *Member) look(t testing.TB) error {
-	n, err := library.OpenNode(m.Engine.url(m.server.Addr(), m.server.Addr(), m.number))
-	if err != nil {
-		return err
+	err := m.open()
+	if err == nil {
+		t.Cleanup(func() { m.operator.Close() })
 	}
-	t.Cleanup(func() { n.Close() })
-	m.operator = n.Engine().(operator)
-	return nil
+	return err
+}
+
+func (m *Member) open() error {
+	n, err := library.OpenNode(m.Engine.url(m.server.Addr(), m.server.Addr(), m.number))
+	if err == nil {
+		m.operator = n.Engine().(operator)
+	}
+	return err
 }
 
 // migrate makes the tables of a database.

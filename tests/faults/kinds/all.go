@@ -11,7 +11,7 @@ import (
 // Every kind there is: those of a campaign, and what is only compared.
 var Every = append(slices.Clip(All), RollingRestart)
 
-var known = slices.Concat(processKinds, clockKinds, networkKinds, memoryKinds, refusalKinds, databaseKinds)
+var known = slices.Concat(processKinds, clockKinds, networkKinds, memoryKinds, refusalKinds, databaseKinds, fileKinds)
 
 // All are the kinds of a campaign on Valkey.
 var All = On(cluster.Groups[0])

@@ -20,6 +20,7 @@ func TestOn(t *testing.T) {
 		"postgres":  "kill, stop server, starve, pause client, kill client, clock forward, clock back, NET, restart, replace, end sessions, crash backend, read only",
 		"mysql":     "kill, stop server, starve, pause client, kill client, clock forward, clock back, NET, restart, replace, end sessions, read only",
 		"etcd":      "kill, wipe, stop server, starve, pause client, kill client, NET, restart",
+		"file":      "pause client, kill client, kill clients, full disk, replace file, remove pipes",
 		"zookeeper": "kill, wipe, stop server, starve, pause client, kill client, clock forward, clock back, NET, restart",
 	} {
 		group, _ := cluster.On(name)

@@ -15,7 +15,7 @@ import (
 type Kind struct {
 	Name string
 
-	// On are the engines on whose servers it makes sense, by name. Empty: all.
+	// On are the engines on whose servers it makes sense, by name. Empty: all that have a server, or if OfClients all.
 	On []string
 
 	// Breaks is the declared assumption of the lock that the fault breaks, "" for
@@ -35,6 +35,9 @@ type Kind struct {
 
 	// Goes: the server is away for a while and comes back, with or without its memory.
 	Goes bool
+
+	// OfClients: it strikes clients, whatever the servers are.
+	OfClients bool
 
 	// Nodeless: it strikes several servers, or none, whichever the runner chose.
 	Nodeless bool
@@ -83,7 +86,12 @@ type Clients interface {
 func (s *Scene) Member() *cluster.Member { return s.Cluster.Members[s.Node] }
 
 // Suits reports whether it makes sense on servers of an engine.
-func (k Kind) Suits(e *cluster.Engine) bool { return len(k.On) == 0 || slices.Contains(k.On, e.Name) }
+func (k Kind) Suits(e *cluster.Engine) bool {
+	if len(k.On) == 0 {
+		return k.OfClients || !e.Local
+	}
+	return slices.Contains(k.On, e.Name)
+}
 
 // Costs returns what it can cost a server of an engine.
 func (k Kind) Costs(e *cluster.Engine, p cluster.Persistence) (loss cluster.Loss) {
@@ -129,6 +137,7 @@ func Index(list []Kind, name string) int {
 
 // The assumptions that faults break, as docs/promises.md declares them.
 const (
+	samePlace  = "the file is deleted or replaced only when no program uses it"
 	sameRate   = "clocks run at about the same rate"
 	noEviction = "maxmemory-policy is noeviction"
 )

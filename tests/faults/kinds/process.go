@@ -44,14 +44,14 @@ var processKinds = []Kind{
 	},
 	{
 		// Its lock ends before it goes on, so it must not write: redsync asks for that.
-		Name: "pause client", Nodeless: true, Shortest: 0.5, Longest: 5, Within: onlyFenlock,
+		Name: "pause client", OfClients: true, Nodeless: true, Shortest: 0.5, Longest: 5, Within: onlyFenlock,
 		Inject: client(func(s *Scene, i int) (Heal, error) {
 			resume, err := s.Clients.Pause(i)
 			return func() error { resume(); return nil }, err
 		}),
 	},
 	{
-		Name: "kill client", Nodeless: true, Within: everybody,
+		Name: "kill client", OfClients: true, Nodeless: true, Within: everybody,
 		Inject: client(func(s *Scene, i int) (Heal, error) { return over, s.Clients.Kill(i) }),
 	},
 }

@@ -5,6 +5,7 @@ package kinds
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ type stage struct {
 	t       *testing.T
 	c       *cluster.Cluster
 	clients *standIns
+	mu      sync.Mutex // guards noted
 	noted   []string
 }
 
@@ -30,6 +32,8 @@ func (st *stage) scene(node int, seed uint64) *Scene {
 	return &Scene{
 		RNG: rand.New(rand.NewPCG(seed, 0)), Cluster: st.c, Node: node, Clients: st.clients, TTL: 100 * time.Millisecond,
 		Note: func(fault string, node int, breaks string) {
+			st.mu.Lock()
+			defer st.mu.Unlock()
 			st.noted = append(st.noted, fmt.Sprintf("%s %d %s", fault, node, breaks))
 		},
 	}

@@ -28,6 +28,8 @@ type Group struct {
 	config Config // of all; the rest depends on the place
 	urls   func(place int) []string
 
+	killing sync.Mutex // held while one is killed and replaced: several faults may choose the same
+
 	mu      sync.Mutex
 	started int
 	members []*process
@@ -160,6 +162,8 @@ func (g *Group) Pause(i int) (resume func(), err error) {
 
 // Kill ends a process (SIGKILL), and starts one that takes its place.
 func (g *Group) Kill(i int) error {
+	g.killing.Lock()
+	defer g.killing.Unlock()
 	w := g.member(i)
 	select {
 	case <-w.done:

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fenlock/fenlock/tests/faults/library"
@@ -84,6 +85,10 @@ func run(text string) int {
 	}
 	before := runtime.NumGoroutine()
 	l, err := library.Open(config.Config)
+	for errors.Is(err, syscall.ENOSPC) { // the file was deleted, and its disk is full
+		time.Sleep(10 * time.Millisecond)
+		l, err = library.Open(config.Config)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
