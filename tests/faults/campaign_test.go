@@ -105,7 +105,7 @@ func TestFile(t *testing.T) {
 		return
 	}
 	c := onEngine(t, "file", 1)
-	c.Seconds, c.histories, c.parallel = 8, 2, 2
+	c.Seconds, c.histories, c.parallel = 6, 2, 2
 	s := c.make(t)
 	if err := s.verdict(); err != nil {
 		t.Error(err)
