@@ -67,7 +67,7 @@ func TestFile(t *testing.T) {
 	}
 
 	heal = st.inject("kill clients", 0, 1)
-	for end := time.Now().Add(cluster.Patience); len(st.noted) < 5 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(cluster.Patience); st.notes() < 5 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	heal()
 	if st.clients.killed < 5 {

@@ -39,6 +39,13 @@ func (st *stage) scene(node int, seed uint64) *Scene {
 	}
 }
 
+// notes returns how many there are.
+func (st *stage) notes() int {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return len(st.noted)
+}
+
 // seedFor returns a seed with which a fault draws what a test is about.
 func (st *stage) seedFor(suits func(rng *rand.Rand) bool) uint64 {
 	for seed := range uint64(1000) {
