@@ -160,6 +160,37 @@ func TestPageComesBack(t *testing.T) {
 	w.shows(row(w, "a new one"), "web-2")
 }
 
+// A program that hangs closes no connection. The page says soon that it is not live, stands still, and breaks nothing
+// of what it shows.
+func TestPageHearsNothing(t *testing.T) {
+	t.Parallel()
+	servers := newGroup(t, 3, longTTL)
+	acquire(t, newLocker(t, servers, "stuck", with(longTTL)), "orders/42")
+	s := serve(t, servers, "--allow-release")
+	w := newWindow(t)
+	w.open(s.url)
+	orders := row(w, "orders/42")
+	w.shows(orders, "3 of 3")
+	w.shows("#pulse", "live")
+	s.cmd.Process.Signal(syscall.SIGSTOP)
+	w.until(`document.body.classList.contains("stale")`)
+	w.looksRight("hears nothing")
+	before := w.text(orders)
+	eval[bool](w, `document.querySelector("a[href^='/break']").click() || true`)
+	w.tab("Break… orders/42")
+	w.press("\r")
+	time.Sleep(2 * time.Second) // in which the time that is left would go on
+	if now := w.text(orders); now != before {
+		t.Errorf("the row was %q, and is %q", before, now)
+	}
+	w.shows("#pulse", "Not live: nothing was heard since")
+	s.cmd.Process.Signal(syscall.SIGCONT)
+	w.until(`!document.body.classList.contains("stale")`)
+	w.tab("Break… orders/42")
+	w.press("\r")
+	w.shows("h1", "Break orders/42?")
+}
+
 // refuse answers what the page asks for as a proxy does that has lost what is behind it,
 // until the page has heard of it: a browser does not try by itself again after that.
 func refuse(t *testing.T, address string) {

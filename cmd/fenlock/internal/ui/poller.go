@@ -132,12 +132,15 @@ func (p *poller) loop() {
 		p.publish(next)
 		prev = next
 		select {
-		case <-time.After(min(max(every, (share-1)*next.took), rest)):
+		case <-time.After(next.rest()):
 		case <-p.hurry:
 		case <-p.ctx.Done():
 		}
 	}
 }
+
+// rest returns for how long nobody looks after it.
+func (p *picture) rest() time.Duration { return min(max(every, (share-1)*p.took), rest) }
 
 // stays reports whether somebody looks. If not, the loop has ended by that.
 func (p *poller) stays() bool {

@@ -18,7 +18,7 @@ const (
 	// not is let go, and comes back if it is still there.
 	patientFor = 5 * time.Second
 	// heartbeat is how often a silent stream is written to, so that a browser that is
-	// gone is noticed.
+	// gone is noticed. It is no news: the page must not take it for any.
 	heartbeat = 10 * time.Second
 )
 
@@ -93,7 +93,7 @@ func (s *streams) send(r *http.Request, out eventWriter, q query, name string, s
 			var events []event
 			events, seen = s.trail.after(seen)
 			u := page.news(now, about(events, name))
-			u.Instance = s.instance
+			u.Instance, u.Next = s.instance, picture.rest().Milliseconds()
 			text, err := json.Marshal(u)
 			if err != nil {
 				panic(err) // it is made of texts and numbers

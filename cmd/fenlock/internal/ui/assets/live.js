@@ -114,14 +114,25 @@
     while (trail.children.length > Number(trail.dataset.most)) trail.lastElementChild.remove();
   };
 
+  // Nobody breaks what may not be so any more.
+  const breaks = "a[href^='/break'], a[href^='break']";
+  addEventListener("click", (e) => {
+    if (body.classList.contains("stale") && e.target.closest(breaks)) e.preventDefault();
+  });
+
   // Whether what is shown is what is so.
   const pulse = byId("pulse");
   let heard = 0;
+  let patience = 5000; // for how long what was heard counts as what is so
   let title = document.title;
   const say = (live, text) => {
     pulse.hidden = false;
     pulse.classList.toggle("still", !live);
     body.classList.toggle("stale", !live);
+    for (const a of document.querySelectorAll(breaks)) {
+      if (live) a.removeAttribute("aria-disabled");
+      else a.setAttribute("aria-disabled", "true");
+    }
     write(pulse, text);
   };
   const lost = () => {
@@ -138,6 +149,7 @@
       return;
     }
     heard = Date.now();
+    patience = Math.max(5000, 2 * (news.next || 0));
     ahead = heard - news.at;
     last = m.lastEventId.split("-")[1] || last;
     document.title = title = news.title;
@@ -190,7 +202,7 @@
 
   setInterval(() => {
     if (document.hidden) return;
-    if (heard && Date.now() - heard > 35000) lost();
+    if (heard && Date.now() - heard > patience) lost();
     if (!body.classList.contains("stale")) tick(body);
   }, 1000);
   tick(body);
