@@ -48,6 +48,13 @@ type Params struct {
 	Ordered Set
 }
 
+func (p *Params) every() time.Duration {
+	if p.Every > 0 {
+		return p.Every
+	}
+	return p.TTL
+}
+
 // Attempt is one holder's life on a quorum group. Feed it every reply exactly
 // once, in the order in which they arrive, and carry out each Action returned.
 // It is a plain value: copying it copies the state. Not safe for concurrent use.

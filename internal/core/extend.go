@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -124,7 +123,12 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 
 // every returns what the pace of extensions is a part of: for how long the leases are made, unless
 // the parameters say something else.
-func (a *Attempt) every() time.Duration { return cmp.Or(a.pace, a.params.Every, a.params.TTL) }
+func (a *Attempt) every() time.Duration {
+	if a.pace > 0 {
+		return a.pace
+	}
+	return a.params.every()
+}
 
 // count sorts an answer to an extend, and reports whether it counts.
 func (a *Attempt) count(node int, r Reply) bool {
@@ -196,7 +200,7 @@ func (a *Attempt) Accepts(r Reply) bool { return r.Status == Granted && r.Regist
 // it, where the nodes are far, in one round after the other.
 func (a *Attempt) hurry(now time.Duration) {
 	if a.floor <= a.mark {
-		a.due = min(a.due, now+cmp.Or(a.params.Every, a.params.TTL)/12)
+		a.due = min(a.due, now+a.params.every()/12)
 	}
 }
 
@@ -208,7 +212,7 @@ func (a *Attempt) raise(now time.Duration) Action {
 		return Action{}
 	}
 	a.floor, a.raised = a.highest, 0
-	a.due = now + cmp.Or(a.params.Every, a.params.TTL)/4
+	a.due = now + a.params.every()/4
 	return a.raiseAt(a.votes.yes)
 }
 

@@ -54,6 +54,12 @@ func (b *bound) open(path string, at place) error {
 func (b *bound) end() {
 	if b.alive != nil {
 		b.locks.dropAll(int(b.alive.Fd()))
+	}
+}
+
+// close is end when no operation runs any more, which could have begun another one since.
+func (b *bound) close() {
+	if b.end(); b.alive != nil {
 		b.alive.Close()
 	}
 }

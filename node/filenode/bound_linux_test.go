@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -23,7 +25,8 @@ func binds(n *Node) {
 	if err != nil {
 		fatal(err)
 	}
-	r := asks("a", os.Getenv(waiterVariable), 1)
+	stamp, _ := strconv.ParseInt(os.Getenv(stampVariable), 10, 64)
+	r := asks("a", os.Getenv(waiterVariable), max(stamp, 1))
 	r.Shared = os.Getenv(sharedVariable) != ""
 	events := make(chan string, 100)
 	if r.Place.Waiter != "" {
@@ -147,6 +150,27 @@ func TestNextFirstHearsOfTheEnd(t *testing.T) {
 	syscall.Kill(next.child, syscall.SIGKILL)
 	events.hears(t, r.Place.Waiter)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
+}
+
+// Whoever comes to be the first because those before are dead hears of it, at the grant that shows.
+func TestDeadOnesAreNotTheFirst(t *testing.T) {
+	n, path := newNode(t)
+	client := strings.Repeat("c", 32)
+	events := listen(t, n, client)
+	r := asks("a", client+":1", 3)
+
+	h := startHolder(t, path)
+	next := startHolder(t, path, waiterVariable+"="+strings.Repeat("a", 32)+":1") // its stamp is 1
+	dead := startHolder(t, path, waiterVariable+"="+strings.Repeat("b", 32)+":1", stampVariable+"=2")
+	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, r)))
+	dead.die()
+	h.die()
+	syscall.Kill(h.child, syscall.SIGKILL)
+	next.holds(t, next.says(t, next.Cmd))
+	events.hears(t, r.Place.Waiter)
+	if a := want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, r))); a.Ahead != 0 {
+		t.Errorf("%d are before it, who are dead", a.Ahead)
+	}
 }
 
 // Of those who share a name each has its own end, and who wants it alone hears of all.
@@ -279,5 +303,41 @@ func TestBindIsRefused(t *testing.T) {
 	}
 	if other.Binds() {
 		t.Error("it binds after a refusal")
+	}
+}
+
+// A node that is closed while it grants leaves nothing behind, as its process may go on.
+func TestBoundNodeIsClosedWhileItGrants(t *testing.T) {
+	n, path := newNode(t)
+	for range 20 {
+		bound := open(t, path)
+		alive, err := bound.Bind()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := syscall.Dup(int(alive.Fd())) // what a process has that goes on
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for name := range 8 {
+			wg.Go(func() {
+				for {
+					r := request(fmt.Sprint(name), "", 0)
+					if _, err := bound.Do(t.Context(), as(node.Acquire, r)); err != nil {
+						return // it is closed
+					}
+					bound.Do(t.Context(), as(node.Release, r))
+				}
+			})
+		}
+		bound.Close()
+		wg.Wait()
+		eventually(t, "the end of what was granted at last", func() bool {
+			leased := 0
+			err := n.List(t.Context(), "", func(node.Lease) bool { leased++; return true })
+			return err == nil && leased == 0
+		})
+		syscall.Close(fd)
 	}
 }

@@ -36,6 +36,18 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	return a, n.errorf(r.Op.String(), err)
 }
 
+// firstAlive returns the pipe of the first in a queue, nil for nobody, and for the asker, who looks itself. Those before
+// whose processes have ended leave the queue: nobody would hear of the holder's end.
+func (n *Node) firstAlive(o *rule.Operation, asker string) *pipe {
+	for first := o.Head(); first != "" && first != asker; first = o.Head() {
+		if p := n.reach(first); p != nil {
+			return p
+		}
+		o.Remove(first)
+	}
+	return nil
+}
+
 // awaitEnd returns when the processes of a holder have ended.
 func (n *Node) awaitEnd(h node.Holder) error { return n.locks.awaitDrop(n.real, holderByte(h)) }
 
@@ -79,7 +91,12 @@ func (n *Node) serve(r node.Request) (done outcome, err error) {
 		o.Bind(r.Holder, now)
 	}
 	done = outcome{answer, o.BoundTo(now)}
-	register, next := o.Register, o.Head()
+	var p *pipe
+	if len(done.bound) > 0 && (o.Head() != first || !slices.Equal(before, done.bound)) {
+		p = n.firstAlive(o, r.Place.Waiter)
+	}
+	defer p.close()
+	register := o.Register
 	o.Commit()
 	if r.Op == node.Acquire && answer.Status == node.Granted {
 		n.bury(room, now)
@@ -93,9 +110,7 @@ func (n *Node) serve(r node.Request) (done outcome, err error) {
 	if r.Op == node.Release {
 		n.bound.drop(r.Holder)
 	}
-	if next != "" && next != r.Place.Waiter && len(done.bound) > 0 && (next != first || !slices.Equal(before, done.bound)) {
-		n.reach(next).hint() // it is to watch whom it waits for
-	}
+	p.tell() // it is to watch whom it waits for
 	for _, waiter := range notified {
 		pipes[waiter].tell()
 	}

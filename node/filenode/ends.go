@@ -15,8 +15,8 @@ type ends struct {
 	tell map[node.Holder]string // the waiter, or "" if none of this node wants to know it any more
 }
 
-// mostEnds bounds the threads that wait in the kernel.
-const mostEnds = 64
+// mostEnds bounds the threads that wait in the kernel: a name has up to rule.MaxReaders holders, as one of many slots.
+const mostEnds = 512
 
 // watch has a waiter told when a holder's processes have ended, or its lock: await returns then. Nothing can
 // interrupt that, and it may outlast the wait.

@@ -160,12 +160,14 @@ func (n *Node) Close() error {
 	n.bound.end()
 	if n.life.TryLock() {
 		defer n.life.Unlock()
+		n.bound.close()
 		return n.errorf("close", n.medium.Close())
 	}
 	// An operation may wait for a process that is stopped. It ends by itself, and so does this.
 	go func() {
 		n.life.Lock()
 		defer n.life.Unlock()
+		n.bound.close()
 		n.medium.Close()
 	}()
 	return nil
@@ -250,10 +252,11 @@ func (n *Node) errorf(op string, err error) error {
 	if of, is := err.(*fs.PathError); is && (of.Path == n.path || of.Path == n.real) {
 		err = of.Err // which file it is comes first
 	}
+	// What is as it is until somebody mends it ends a wait: nobody would hear of that.
 	advice, lasting := "", false
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		advice = "free some space"
+		advice, lasting = "free some space", op != "open"
 	case errors.Is(err, syscall.EROFS):
 		advice, lasting = "use a file on a disk that can be written to", true
 	case errors.Is(err, fs.ErrPermission):
@@ -261,5 +264,5 @@ func (n *Node) errorf(op string, err error) error {
 	case errors.Is(err, syscall.EIO):
 		advice = "look at the disk and the kernel's log"
 	}
-	return engine.Named("file "+n.path, op, engine.Explain(err, advice, lasting && op == "open"))
+	return engine.Named("file "+n.path, op, engine.Explain(err, advice, lasting && (op == "open" || op == node.Acquire.String())))
 }

@@ -72,12 +72,6 @@ func (p *pipe) tell() {
 	}
 }
 
-// hint is tell of a pipe that was opened for it alone.
-func (p *pipe) hint() {
-	p.tell()
-	p.close()
-}
-
 func (p *pipe) close() {
 	if p != nil && p.fd >= 0 {
 		syscall.Close(p.fd)

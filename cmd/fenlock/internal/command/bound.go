@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"syscall"
+	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
@@ -50,8 +51,33 @@ func (o *runOptions) bind(nodes []fenlock.Node) error {
 // like, and shells themselves those behind.
 const leastShared = 100
 
-// watchHere is watch for a bound lock, whose file is alive. The command has it open as well.
-func watchHere(alive *os.File) (*watched, error) {
+// watchBound is watch for a bound lock, whose file is alive. The command has it open as well.
+func watchBound(alive *os.File, within time.Duration, environment []string) (w *watched, err error) {
+	// From now on: fenlock starts nothing else.
+	shared, err := unix.FcntlInt(alive.Fd(), syscall.F_DUPFD, leastShared)
+	if err != nil { // the limit of open files is low
+		shared, err = unix.FcntlInt(alive.Fd(), syscall.F_DUPFD, 3)
+	}
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	if len(processes.Descendants()) == 0 {
+		w, err = watchHere()
+	} else {
+		// A shell that has become fenlock had started something: what that forks later could not be told from
+		// what the command does.
+		w, err = watch(within, environment)
+	}
+	if err != nil {
+		syscall.Close(shared)
+		return nil, err
+	}
+	w.shared = shared
+	return w, nil
+}
+
+// watchHere has fenlock do its watchdog's work itself.
+func watchHere() (*watched, error) {
 	processes.AdoptOrphans()
 	ours, theirs, err := watchdog.Pair()
 	if err != nil {
@@ -69,22 +95,9 @@ func watchHere(alive *os.File) (*watched, error) {
 		syscall.Close(theirs)
 		return nil, err
 	}
-	// From now on: fenlock starts nothing else.
-	shared, err := unix.FcntlInt(alive.Fd(), syscall.F_DUPFD, leastShared)
-	if err != nil { // the limit of open files is low
-		shared, err = unix.FcntlInt(alive.Fd(), syscall.F_DUPFD, 3)
-	}
-	if err != nil {
-		l.Close()
-		here.Close()
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	w := &watched{link: l, news: l.News(), gone: make(chan struct{}), others: make(map[int]processes.Process), shared: shared}
-	for _, p := range processes.Descendants() {
-		w.others[p.Pid] = p
-	}
+	w := &watched{link: l, news: l.News(), gone: make(chan struct{})}
 	go func() {
-		watchdog.Here(here, w.others)
+		watchdog.Here(here)
 		close(w.gone)
 	}()
 	return w, nil

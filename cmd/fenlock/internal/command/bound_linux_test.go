@@ -108,7 +108,7 @@ func TestAStoppedHolderLosesNothing(t *testing.T) {
 // A lock that was broken ends its command with all that this has started, and nothing that was there before.
 func TestABrokenLockEndsItsJob(t *testing.T) {
 	h := newHome(t)
-	r := h.start("sh", "-c", `(sleep 5; echo still here) & exec fenlock run --ttl 1s x -- sh -c "$1"`, "sh", family)
+	r := h.start("sh", "-c", `(for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5 || echo killed; done; echo still here) & exec fenlock run --ttl 1s x -- sh -c "$1"`, "sh", family)
 	r.line()
 	h.start("fenlock", "release", "--force", "--yes", "x").want(0)
 	r.want(76, "stopping the command (SIGTERM)", "killing the command (SIGKILL)", "the command was stopped")
@@ -118,6 +118,20 @@ func TestABrokenLockEndsItsJob(t *testing.T) {
 	if text := r.stderr.String(); strings.Contains(text, "h59m") {
 		t.Errorf("it says %q", text)
 	}
+}
+
+// Whoever cannot be ended is not waited for without end, as nothing of its lock is.
+func TestABrokenLockOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Log("REDUCED: only root can become another user")
+		return
+	}
+	h := newHome(t)
+	r := h.start("setpriv", "--bounding-set=-kill", program, "run", "--ttl", "1s", "x", "--",
+		"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "sh", "-c", "echo ready; exec sleep 60")
+	r.line()
+	h.start("fenlock", "release", "--force", "--yes", "x").want(0)
+	r.want(76, "cannot be signalled: it runs as another user", "could not be stopped: ", "(sleep)")
 }
 
 // The command has the file of locks open once, to read it, behind what scripts and shells use; where that cannot

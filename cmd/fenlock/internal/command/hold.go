@@ -29,7 +29,7 @@ func (o *runOptions) runHeld(lock *fenlock.Lock, command []string, signals <-cha
 	w, err := o.spare.take(), error(nil)
 	switch {
 	case o.alive != nil:
-		w, err = watchHere(o.alive)
+		w, err = watchBound(o.alive, min(within, startPatience), env)
 	case w == nil:
 		w, err = watch(min(within, startPatience), env)
 	}
@@ -123,6 +123,8 @@ func (o *runOptions) release(lock *fenlock.Lock, err error) error {
 		say("%q may be free before the end of --at-least: %v", lock.Name(), released)
 	case released == nil && o.kept.After(time.Now()):
 		o.explain("%q stays taken until the end of --at-least", lock.Name())
+	case released != nil && o.alive != nil:
+		o.explain("the end of %q was not written, but it ends with fenlock: %v", lock.Name(), released)
 	case released != nil:
 		say("not released everywhere: %q is free after %v at most: %v", lock.Name(), o.ttl, released)
 	default:

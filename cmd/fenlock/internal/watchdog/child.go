@@ -5,7 +5,6 @@ package watchdog
 import (
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/execvp"
@@ -19,10 +18,9 @@ import (
 type child struct {
 	pid           int // also the group's id
 	say           func(string)
-	needsTerminal func()                    // it was stopped because it does
-	suspended     func()                    // it was stopped with Ctrl-Z, and stays so
-	suspends      bool                      // nobody has to extend its lock, so that it may stay so
-	others        map[int]processes.Process // what this process had started before the command
+	needsTerminal func() // it was stopped because it does
+	suspended     func() // it was stopped with Ctrl-Z, and stays so
+	suspends      bool   // nobody has to extend its lock, so that it may stay so
 }
 
 // start runs the command with the watchdog's stdin, stdout and stderr, which are
@@ -86,11 +84,6 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 	}
 }
 
-// descendants are the command, and what it has started.
-func (c *child) descendants() []processes.Process {
-	return slices.DeleteFunc(processes.Descendants(), func(p processes.Process) bool { return c.others[p.Pid] == p })
-}
-
 // signal sends a signal to the whole process group, if anybody is left of it.
 func (c *child) signal(sig syscall.Signal) error { return send(-c.pid, sig) }
 
@@ -110,7 +103,7 @@ func send(pid int, sig syscall.Signal) error {
 // moved elsewhere. An error says that the group has somebody who may not be signalled.
 func (c *child) stop(sig syscall.Signal) error {
 	err := c.signal(sig)
-	for _, p := range c.descendants() {
+	for _, p := range processes.Descendants() {
 		if group, _ := syscall.Getpgid(p.Pid); group != c.pid {
 			send(p.Pid, sig)
 		}
@@ -125,11 +118,7 @@ func (c *child) stop(sig syscall.Signal) error {
 // group could in theory be given to a new one; systems count all the way round
 // before they do, which takes longer than the short time in which this is called.
 func (c *child) alive() bool {
-	left := processes.Reap()
-	switch {
-	case processes.Adopts && len(c.others) > 0:
-		return len(c.descendants()) > 0
-	case processes.Adopts:
+	if left := processes.Reap(); processes.Adopts {
 		return left
 	}
 	return syscall.Kill(-c.pid, 0) != syscall.ESRCH
@@ -140,7 +129,7 @@ func (c *child) survivors() []processes.Process {
 	if !c.alive() {
 		return nil
 	}
-	if all := c.descendants(); len(all) > 0 {
+	if all := processes.Descendants(); len(all) > 0 {
 		return all
 	}
 	return []processes.Process{{Pid: c.pid, Name: "its group"}}

@@ -67,7 +67,8 @@ func (s *supervisor) run() (how syscall.WaitStatus, stopped bool) {
 func (s *supervisor) take(o Order) {
 	switch {
 	case o.Gone:
-		s.gone = true
+		// Whoever cannot be ended is waited for no longer than a lease by time would last.
+		s.gone, s.end = true, min(s.end, clock.Now()+s.ttl)
 	case o.Signal != 0:
 		s.child.signal(o.Signal)
 	case o.Answer != nil:

@@ -66,23 +66,23 @@ func run(argument string) int {
 	signals := make(chan os.Signal, 64)
 	Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2)
 	processes.AdoptOrphans()
-	return serve(l, signals, child{})
+	return serve(l, signals, false)
 }
 
 // Here does in fenlock's own process what a watchdog does, for a lock that nobody has to extend: it ends with the processes
-// that have it, and so needs no process that outlives fenlock. Others had been started before: they are not the command's. It
+// that have it, and so needs no process that outlives fenlock. This process has no children but those of the command. It
 // returns when the command has ended, and closes its end of the link.
-func Here(l *Link, others map[int]processes.Process) {
+func Here(l *Link) {
 	runtime.LockOSThread() // to the end: see init
 	defer l.Close()
 	// Caught, for the same reason as in run; the signals themselves fenlock passes on.
 	signal.Reset(syscall.SIGTTOU)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGTTOU)
-	serve(l, nil, child{others: others, suspends: true})
+	serve(l, nil, true)
 }
 
-// serve runs the command that the link names. like has what is particular about it.
-func serve(l *Link, signals <-chan os.Signal, like child) int {
+// serve runs the command that the link names. One that suspends may be stopped with Ctrl-Z.
+func serve(l *Link, signals <-chan os.Signal, suspends bool) int {
 	w := watchdog{link: l, orders: l.Orders(), signals: signals}
 	w.ask()
 	first, more := <-w.orders
@@ -104,12 +104,12 @@ func serve(l *Link, signals <-chan os.Signal, like child) int {
 		l.Report(News{Failed: &Failed{Errno: errno}})
 		return 0
 	}
-	child.others, child.suspends = like.others, like.suspends
+	child.suspends = suspends
 	child.say = func(text string) { l.Report(News{Say: text}) }
 	child.needsTerminal = func() { l.Report(News{NeedsTerminal: true}) }
 	child.suspended = func() { l.Report(News{Suspended: true}) }
 	l.Report(News{Started: child.pid})
-	if !child.suspends { // else fenlock has threads enough
+	if !suspends { // else fenlock has threads enough
 		prepareThreads() // not before: the command would wait for that
 	}
 	s := supervisor{ttl: ttl, child: child, watchdog: &w, end: end}
