@@ -25,7 +25,7 @@ const fuzzCommand = "/nonexistent/fenlock-fuzz"
 // looking for it, without one it ends there, before a node is opened. It returns
 // the exit status, and what run was given after its flags.
 func fuzzRun(args []string) (exit int, given []string, run *cobra.Command) {
-	root := rootCommand()
+	root := rootCommand("")
 	root.SetOut(io.Discard)
 	root.SetErr(io.Discard)
 	run, _, err := root.Find([]string{"run"})

@@ -105,7 +105,7 @@ func TestHandOver(t *testing.T) {
 		"run": {"x", "--", "true"}, "inspect": {"x"}, "release": {"--force", "--yes", "x"},
 		"ls": nil, "nodes": nil, "doctor": {"--for", "0"}, "migrate": {"--dry-run"}, "ui": nil,
 	}
-	for _, cmd := range rootCommand().Commands() {
+	for _, cmd := range rootCommand("").Commands() {
 		if _, known := arguments[cmd.Name()]; cmd.Flags().Lookup("nodes-file") != nil && !known {
 			t.Errorf("fenlock %s has nodes, and is not tried", cmd.Name())
 		}

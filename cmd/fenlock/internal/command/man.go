@@ -13,11 +13,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
+const manPages = "man"
+
 // manCommand writes the manual pages, for who makes packages. cobra's own generator takes
 // help for Markdown, which runs the lines of ours together, and brings a library for it.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:    "man DIR",
+		Use:    manPages + " DIR",
 		Short:  "Write the manual pages into a folder",
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),

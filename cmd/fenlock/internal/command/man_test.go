@@ -15,7 +15,7 @@ func TestManualPages(t *testing.T) {
 	h := newHome(t)
 	dir := t.TempDir()
 	h.start("fenlock", "man", dir).want(0)
-	for _, cmd := range pages(rootCommand()) {
+	for _, cmd := range pages(rootCommand("")) {
 		text, err := os.ReadFile(filepath.Join(dir, manName(cmd)+".1"))
 		if err != nil {
 			t.Error(err)

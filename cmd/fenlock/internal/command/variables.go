@@ -59,14 +59,17 @@ func plainVariable(flag string) string {
 type variables struct {
 	known  []string
 	manual map[string]string // of flags that are said by hand: theirs would be the names
+	whole  func() *cobra.Command
 }
 
 // readVariables has all subcommands read the variables of their flags before they do
-// anything. A subcommand that is added later does not.
-func readVariables(root *cobra.Command) {
-	v := &variables{known: slices.Clone(fixed), manual: map[string]string{}}
+// anything. A subcommand that is added later does not. What is made by whole has all
+// subcommands, of which root may have one only.
+func readVariables(root *cobra.Command, whole func() *cobra.Command) *variables {
+	v := &variables{known: slices.Clone(fixed), manual: map[string]string{}, whole: whole}
 	root.PersistentFlags().VisitAll(v.add)
 	v.of(root)
+	return v
 }
 
 func (v *variables) of(cmd *cobra.Command) {
@@ -157,16 +160,27 @@ func namingVariables(err error, set map[string]string) error {
 	}))
 }
 
+// unknown returns each variable of the environment that looks like one of fenlock's and is none of these.
+func (v *variables) unknown() (all []string) {
+	for _, entry := range os.Environ() {
+		name, _, _ := strings.Cut(entry, "=")
+		if strings.HasPrefix(name, variablePrefix) && !slices.Contains(v.known, name) && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // tellUnknown tells of each variable that looks like one of fenlock's and is none: with
 // a letter wrong, a limit is no limit, and servers are a file on this machine.
 func (v *variables) tellUnknown() {
-	var unknown []string
-	for _, entry := range os.Environ() {
-		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, variablePrefix) && !slices.Contains(v.known, name) && !slices.Contains(unknown, name) {
-			unknown = append(unknown, name)
-		}
+	if len(v.unknown()) == 0 {
+		return
 	}
+	meant := quiet
+	v = readVariables(v.whole(), nil) // it may be another subcommand's
+	quiet = meant                     // what is made has its flag off
+	unknown := v.unknown()
 	slices.Sort(unknown)
 	for _, name := range unknown {
 		if name == plainVariable("local") {

@@ -42,7 +42,7 @@ func TestEveryFlagHasAVariable(t *testing.T) {
 			f.Changed = false
 		})
 	}
-	visit(rootCommand())
+	visit(rootCommand(""))
 	quiet = false
 }
 
@@ -96,5 +96,41 @@ func TestVariables(t *testing.T) {
 	r := h.start("fenlock", "run", "x", "--", "fenlock", "run", "y", "--", "true")
 	if r.want(0); strings.Contains(r.stderr.String(), "means nothing") {
 		t.Errorf("stderr: %s", &r.stderr)
+	}
+}
+
+// A subcommand that is made alone, as it is called, is the one that is made with all others, and knows their variables.
+func TestASubcommandAlone(t *testing.T) {
+	for _, s := range subcommands {
+		if needed([]string{s.name, "x"}) != s.name && s.name != manPages {
+			t.Errorf("fenlock %s makes all of them", s.name)
+		}
+		var help []string
+		for _, only := range []string{s.name, ""} {
+			cmd, _, err := rootCommand(only).Find([]string{s.name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			help = append(help, cmd.Long+cmd.UsageString())
+		}
+		if help[0] != help[1] {
+			t.Errorf("fenlock %s has, alone,\n%s\nand else\n%s", s.name, help[0], help[1])
+		}
+	}
+	for _, args := range [][]string{nil, {"man"}, {"help", "run"}, {"-q", "run"}, {"runn"}} {
+		if only := needed(args); only != "" {
+			t.Errorf("%q makes %s only", args, only)
+		}
+	}
+	h := newHome(t, "FENLOCK_LIMIT=3", "FENLOCK_LISTEM=x")
+	r := h.start("fenlock", "run", "--local", "a", "--", "true")
+	r.want(0, "FENLOCK_LISTEM means nothing; did you mean FENLOCK_LISTEN?")
+	if strings.Contains(r.stderr.String(), "FENLOCK_LIMIT") {
+		t.Errorf("that of another subcommand is told: %s", &r.stderr)
+	}
+	r = h.start("fenlock", "run", "--local", "--quiet", "a", "--", "true")
+	r.want(0)
+	if r.stderr.Len() > 0 {
+		t.Errorf("with --quiet: %s", &r.stderr)
 	}
 }
