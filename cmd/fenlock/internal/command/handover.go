@@ -75,8 +75,8 @@ func remedy(cmd *cobra.Command, version string) string {
 	if version != "" {
 		return "install both, with the package or the archive of " + version + ", or: go install " + module + "/...@" + version
 	}
-	return "in a clone \"make build\" makes both, and \"go run ./cmd/fenlock/" + allProgram +
-		strings.TrimPrefix(cmd.CommandPath(), "fenlock") + " ...\" does without fenlock"
+	return "in a clone, \"make build\" makes both, and instead of \"go run ./cmd/fenlock\" say \"go run ./cmd/fenlock/" +
+		allProgram + strings.TrimPrefix(cmd.CommandPath(), "fenlock") + " ...\""
 }
 
 // checkHandedOver has fenlock-all refuse another release than its own: flags, help and messages of a command
