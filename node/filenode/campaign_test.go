@@ -7,3 +7,6 @@ const powerLives = 4000
 
 // How many processes are killed.
 const killedProcesses = 5000
+
+// After how many calls to the disk a process is killed at the latest: that is more than it makes.
+const powerCalls = 24

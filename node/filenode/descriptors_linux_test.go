@@ -62,13 +62,15 @@ func TestNetworkFileSystem(t *testing.T) {
 	for kind := range network {
 		kinds[number] = kind
 		_, err := OpenFile(path)
-		if problem(t, err, path, "network file system ("+kind+")", "use a file on a disk of this machine"); !errors.Is(err, node.ErrMisconfigured) {
+		problem(t, err, path, "network file system ("+kind+")", "use a file on a disk of this machine")
+		if !errors.Is(err, node.ErrMisconfigured) {
 			t.Error(err)
 		}
 	}
 	// What may be this machine's own is found by fenlock doctor.
 	kinds[number] = "fuse"
-	if e, err := open(t, path).Examine(t.Context(), node.Look{}); err != nil || !strings.Contains(fmt.Sprint(e.Findings), "(fuse)") {
+	e, err := open(t, path).Examine(t.Context(), node.Look{})
+	if err != nil || !strings.Contains(fmt.Sprint(e.Findings), "(fuse)") {
 		t.Errorf("%+v, %v", e, err)
 	}
 }

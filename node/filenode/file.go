@@ -158,10 +158,9 @@ func (f *file) raise(need fence.Token) error {
 	case h.epoch != f.header.epoch:
 		err = gone{damaged("it was begun anew while it was open")}
 	case need > h.ceiling:
-		h.ceiling = min(need+window, max(need, node.MaxRegister))
-		err = h.settle(f)
+		err = h.settle(f, min(need+window, max(need, node.MaxRegister)))
 	case h.state != settled:
-		err = h.settle(f)
+		err = h.settle(f, h.ceiling)
 	}
 	if err == nil {
 		f.ceiling.Store(uint64(h.ceiling))

@@ -163,11 +163,12 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A process that is killed before the header is written, or a power failure, leaves a file without one, or with a part of
-// it. That is a new file, as rooms are made when there is a header.
+// A process that is killed before the header is written, or a power failure, leaves a file without one, or with a part
+// of it. That is a new file, as rooms are made when there is a header.
 func TestFirstOpenCutOff(t *testing.T) {
 	part := (&header{seq: 1, state: begun, epoch: 1}).bytes()[:cut]
-	for size, content := range map[int64][]byte{0: nil, 100: nil, roomsAt: nil, cut: part, roomsAt - 1: append(make([]byte, page), part...)} {
+	second := append(make([]byte, page), part...)
+	for size, content := range map[int64][]byte{0: nil, 100: nil, roomsAt: nil, cut: part, roomsAt - 1: second} {
 		path := filepath.Join(t.TempDir(), "locks")
 		if err := errors.Join(os.WriteFile(path, content, 0o600), os.Truncate(path, size)); err != nil {
 			t.Fatal(err)

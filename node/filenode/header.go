@@ -149,19 +149,37 @@ func (h *header) put(f headerFile, state uint64) error {
 	return err
 }
 
-// settle waits until the header is on the disk, and says so. A process that is killed before that leaves a ceiling
-// that nobody uses. The copy that stays has to be on the disk before the other one is written over.
-func (h *header) settle(f headerFile) error {
-	return inOrder(f.Sync, func() error { return h.put(f, written) }, f.Sync, func() error { return h.put(f, settled) })
+// sync waits until the header is on the disk as it is. It is written again first: what a sync could not write, the
+// kernel forgets, and the next sync succeeds.
+func (h *header) sync(f headerFile) error {
+	if h.seq > 0 {
+		if _, err := f.WriteAt(h.bytes(), int64(h.seq%2)*page); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// settle has a ceiling, and waits until it is on the disk, and says so. A process that is killed before that leaves a
+// ceiling that nobody uses. The copy that stays has to be on the disk before the other one is written over.
+func (h *header) settle(f headerFile, ceiling fence.Token) error {
+	if err := h.sync(f); err != nil {
+		return err
+	}
+	h.ceiling = ceiling
+	return inOrder(func() error { return h.put(f, written) }, f.Sync, func() error { return h.put(f, settled) })
 }
 
 // begin makes the file new for this boot and place: what is in the rooms is void, because its holders
 // ended with the boot, or because the file is a copy. Registers go on above the ceiling. The caller has
 // the lock of the header.
 func (h *header) begin(f headerFile, at place, boot [64]byte) error {
+	if err := h.sync(f); err != nil {
+		return err
+	}
 	h.base, h.place, h.boot, h.epoch = h.ceiling, at, boot, h.epoch+1
 	// The header first: a process of the boot before must not find its rooms empty.
-	return inOrder(f.Sync, func() error { return h.put(f, begun) }, func() error { return h.empty(f) })
+	return inOrder(func() error { return h.put(f, begun) }, func() error { return h.empty(f) })
 }
 
 // empty empties the rooms of a header that has begun.

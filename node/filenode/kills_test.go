@@ -47,7 +47,8 @@ func hurries(n *Node) {
 	for i := 1; ; i++ {
 		which := rand.IntN(len(contended))
 		name := contended[which]
-		r := node.Request{Name: name, Holder: holder, TTL: time.Hour, Place: node.Place{Waiter: fmt.Sprint(client, ":", i), Stamp: time.Now().UnixNano() % (1 << 50)}}
+		r := node.Request{Name: name, Holder: holder, TTL: time.Hour}
+		r.Place = node.Place{Waiter: fmt.Sprint(client, ":", i), Stamp: time.Now().UnixNano() % (1 << 50)}
 		a := do(node.Acquire, r)
 		for a.Status == node.Held {
 			select {
@@ -81,8 +82,8 @@ func hurries(n *Node) {
 	}
 }
 
-// Processes are killed at any moment, in the middle of a write too, which takes long as the room is large. The file is never damaged, no two hold a name, tokens
-// grow, and once what a killed one had is released by hand the others go on.
+// Processes are killed at any moment, in the middle of a write too, which takes long as the room is large. The file is
+// never damaged, no two hold a name, tokens grow, and once what a killed one had is released by hand the others go on.
 func TestKilledAnywhere(t *testing.T) {
 	n, path := newNode(t)
 	with(t, n, contended[0], func(r *room) {
@@ -128,7 +129,8 @@ func TestKilledAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range contended {
-			if l := r.Leases[name]; strings.Contains(string(l.Holder), fmt.Sprintf("%032x", killed.Process.Pid)) { // or reserved for it
+			l := r.Leases[name] // of it, or reserved for it
+			if strings.Contains(string(l.Holder), fmt.Sprintf("%032x", killed.Process.Pid)) {
 				held++
 				want(t, node.Granted)(n.Do(t.Context(), node.Request{Op: node.Release, Name: name, Holder: l.Holder}))
 			}
@@ -156,7 +158,10 @@ func torn(n *Node, number int) (count int, err error) {
 		if _, err := n.ReadAt(body, bodyAt(int(h[12]), number, which)); err != nil && err != io.EOF {
 			return 0, err
 		}
-		if binary.LittleEndian.Uint32(h) != crc32.Checksum(h[4:], castagnoli()) || binary.LittleEndian.Uint32(h[20:]) != crc32.Checksum(body, castagnoli()) {
+		sum := func(b []byte, of []byte) bool {
+			return binary.LittleEndian.Uint32(b) == crc32.Checksum(of, castagnoli())
+		}
+		if !sum(h, h[4:]) || !sum(h[20:], body) {
 			count++
 		}
 	}

@@ -122,7 +122,8 @@ func apart(t *testing.T, first, by, role, path string) (out string) {
 	}
 	one := func(id int) []syscall.SysProcIDMap { return []syscall.SysProcIDMap{{HostID: id, Size: 1}} }
 	for _, namespaces := range []*syscall.SysProcAttr{
-		{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: one(os.Getuid()), GidMappings: one(os.Getgid())},
+		{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+			UidMappings: one(os.Getuid()), GidMappings: one(os.Getgid())},
 		{Unshareflags: syscall.CLONE_NEWNS},
 	} {
 		cmd := exec.Command("sh", "-c", first+" || exit 99; exec "+by+` "$1"`, "sh", self)

@@ -25,15 +25,18 @@ const sectorSize = 512
 
 type sector [sectorSize]byte
 
-// power is what may be on the disk: of each sector, and of the size, what was synced last and all that was written since.
+// power is what may be on the disk: of each sector, and of the size, what was synced last and all that was written
+// since.
 type power struct {
 	sectors map[int64][]sector // by number, the oldest first
+	memory  map[int64]sector   // what the kernel has of those that it could not write, and does not write any more
 	sizes   []int64
 	failed  func(p *power) // called before each sync; may be nil
+	fails   int            // one sync in so many fails; 0: none
 }
 
 func newPower(synced map[int64]sector, size int64) *power {
-	p := &power{sectors: map[int64][]sector{}, sizes: []int64{size}}
+	p := &power{sectors: map[int64][]sector{}, memory: map[int64]sector{}, sizes: []int64{size}}
 	for at, s := range synced {
 		p.sectors[at] = []sector{s}
 	}
@@ -57,11 +60,15 @@ func (p *power) write(b []byte, at int64) {
 	for len(b) > 0 {
 		number, from := at/sectorSize, at%sectorSize
 		versions := p.of(number)
-		s := versions[len(versions)-1]
+		s, unwritten := p.memory[number]
+		if !unwritten {
+			s = versions[len(versions)-1]
+		}
 		n := copy(s[from:], b)
 		if s != versions[len(versions)-1] {
 			p.sectors[number] = append(versions, s)
 		}
+		delete(p.memory, number)
 		b, at = b[n:], at+int64(n)
 	}
 }
@@ -83,6 +90,16 @@ func (p *power) sync() {
 		p.sectors[number] = versions[len(versions)-1:]
 	}
 	p.sizes = p.sizes[len(p.sizes)-1:]
+}
+
+// failSync has a sync fail: of each sector it is not known what was written, and the kernel tries no more.
+func (p *power) failSync(random *rand.Rand) {
+	for _, number := range p.unsure() {
+		versions := p.sectors[number]
+		p.memory[number] = versions[len(versions)-1]
+		i := random.IntN(len(versions))
+		p.sectors[number] = versions[i : i+1]
+	}
 }
 
 // image is what one failure has left.
@@ -163,7 +180,7 @@ func (p *power) synced() map[int64]sector {
 
 // clone returns a copy that does not change.
 func (p *power) clone() *power {
-	c := &power{sectors: map[int64][]sector{}, sizes: slices.Clone(p.sizes)}
+	c := &power{sectors: map[int64][]sector{}, memory: maps.Clone(p.memory), sizes: slices.Clone(p.sizes)}
 	for at, versions := range p.sectors {
 		c.sectors[at] = slices.Clone(versions)
 	}
@@ -189,7 +206,8 @@ func (i image) restore(t *testing.T, path string) {
 	}
 }
 
-// fading is a file on such a disk, as a process has it that is killed after so many calls, in the middle of the last one.
+// fading is a file on such a disk, as a process has it that is killed after so many calls, in the middle of the last
+// one.
 type fading struct {
 	*os.File
 	p      *power
@@ -230,6 +248,10 @@ func (f *fading) Truncate(size int64) error {
 
 func (f *fading) Sync() error {
 	if _, before := f.ends(); before {
+		return syscall.EIO
+	}
+	if f.p.fails > 0 && f.partly.IntN(f.p.fails) == 0 {
+		f.p.failSync(f.partly)
 		return syscall.EIO
 	}
 	f.p.sync() // the real disk need not
@@ -314,21 +336,21 @@ func (l *life) ended(err error) bool {
 	return err != nil
 }
 
-// Two processes raise the ceiling, one after the other, each of which is killed after any number of calls, or is not; the
-// second may be in a container with a boot of its own. The power fails before any sync, or at the end, and leaves any image.
+// Two processes raise the ceiling, one after the other, each of which is killed after some calls, or is not; the
+// second may be in a container with a boot of its own. The power fails before any sync, or at the end, and leaves any
+// image.
 func TestEveryPowerFailure(t *testing.T) {
 	type moment struct {
 		*power
 		promised fence.Token
 	}
-	const most = 12 // a process does no more calls
 	checked := 0
 	try := func(first, second, boots int) {
 		l := newLife(t, 1)
 		var moments []moment
 		l.power.failed = func(p *power) { moments = append(moments, moment{p.clone(), l.promised}) }
 		for i, calls := range []int{first, second} {
-			if calls == most {
+			if calls == powerCalls {
 				calls = lives
 			}
 			n, err := l.starts(calls)
@@ -355,8 +377,8 @@ func TestEveryPowerFailure(t *testing.T) {
 			})
 		}
 	}
-	for first := range most + 1 {
-		for second := range most + 1 {
+	for first := range powerCalls + 1 {
+		for second := range powerCalls + 1 {
 			try(first, second, 0)
 			try(first, second, 1)
 		}
@@ -374,6 +396,7 @@ func TestPowerFailuresAtRandom(t *testing.T) {
 			fails := l.random.IntN(20)
 			var last *image
 			promised := l.promised
+			l.power.fails = []int{0, 10, 3}[l.random.IntN(3)]
 			l.power.failed = func(p *power) {
 				if fails--; fails == 0 {
 					i := p.any(l.random)
@@ -421,5 +444,5 @@ func TestPowerFailuresAtRandom(t *testing.T) {
 		}
 		l.ends()
 	}
-	t.Logf("%d failures, %d tokens far ahead, %d processes killed", failures, raised, killed)
+	t.Logf("%d failures, %d tokens far ahead, %d processes killed, or told that a sync failed", failures, raised, killed)
 }

@@ -107,8 +107,8 @@ func (f *full) reserve(at, size int64) error {
 	return syscall.ENOSPC
 }
 
-// A room that is new, or grows, has all of its place on the disk before anything is written, and is as it was if there is
-// none. After that it asks for no more.
+// A room that is new, or grows, has all of its place on the disk before anything is written, and is as it was if there
+// is none. After that it asks for no more.
 func TestRoomIsReservedFirst(t *testing.T) {
 	n, _ := newNode(t)
 	name, big := names(2)[0], names(2)[1]

@@ -12,8 +12,8 @@
 // does after a crash, is for the lock to bear.
 //
 // With -engine file the clients share a file, and there are no servers: clients are killed one after the other and
-// stopped, the file's disk is full, its pipes are removed, and it is deleted or replaced, which ends locks. The file is on a small disk of
-// its own, which takes root, or "unshare -Urm".
+// stopped, the file's disk is full, its pipes are removed, and it is deleted or replaced, which ends locks. The file
+// is on a small disk of its own, which takes root, or "unshare -Urm".
 //
 // The locks are plain ones, or with -locks names that are shared, several names at a time, slots, or a
 // lead with followers: package worker has a file for each.

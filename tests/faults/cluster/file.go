@@ -79,8 +79,8 @@ func (m *Member) Fill() (free func() error, err error) {
 	return free, nil
 }
 
-// Move has the file's path lead to no file any more, or to another one that is new. The harness opens what is there with
-// Reopen.
+// Move has the file's path lead to no file any more, or to another one that is new. The harness opens what is there
+// with Reopen.
 func (m *Member) Move(replaced bool) error {
 	path := m.Server().Addr()
 	if !replaced {
