@@ -184,7 +184,7 @@ func (h *header) begin(f headerFile, at place, boot [64]byte) error {
 
 // empty empties the rooms of a header that has begun.
 func (h *header) empty(f headerFile) error {
-	return inOrder(f.Sync, func() error { return f.Truncate(roomsAt) }, func() error { return f.Truncate(roomsEnd) },
+	return inOrder(func() error { return h.sync(f) }, func() error { return f.Truncate(roomsAt) }, func() error { return f.Truncate(roomsEnd) },
 		func() error { return h.put(f, settled) })
 }
 

@@ -45,7 +45,7 @@ func TestOrderOfAHeader(t *testing.T) {
 		"settle": {func(h *header, f headerFile) error { return h.settle(f, 10) },
 			[]string{"write 3 at 4096", "sync", "write 2 at 0", "sync", "write 3 at 4096"}},
 		"begin": {func(h *header, f headerFile) error { return h.begin(f, place{inode: 1}, [64]byte{1}) },
-			[]string{"write 3 at 4096", "sync", "write 1 at 0", "sync",
+			[]string{"write 3 at 4096", "sync", "write 1 at 0", "write 1 at 0", "sync",
 				fmt.Sprint("truncate ", roomsAt), fmt.Sprint("truncate ", roomsEnd), "write 3 at 4096"}},
 	} {
 		for fail := range len(c.want) + 1 {

@@ -33,6 +33,7 @@ type power struct {
 	sizes   []int64
 	failed  func(p *power) // called before each sync; may be nil
 	fails   int            // one sync in so many fails; 0: none
+	failing int            // the number of the next sync that fails; 0: none
 }
 
 func newPower(synced map[int64]sector, size int64) *power {
@@ -250,7 +251,8 @@ func (f *fading) Sync() error {
 	if _, before := f.ends(); before {
 		return syscall.EIO
 	}
-	if f.p.fails > 0 && f.partly.IntN(f.p.fails) == 0 {
+	f.p.failing--
+	if f.p.fails > 0 && f.partly.IntN(f.p.fails) == 0 || f.p.failing == 0 {
 		f.p.failSync(f.partly)
 		return syscall.EIO
 	}
@@ -337,7 +339,7 @@ func (l *life) ended(err error) bool {
 }
 
 // Two processes raise the ceiling, one after the other, each of which is killed after some calls, or is not; the
-// second may be in a container with a boot of its own. The power fails before any sync, or at the end, and leaves any
+// second may be in a container with a boot of its own. Or a sync fails in one of them. The power fails before any sync, or at the end, and leaves any
 // image.
 func TestEveryPowerFailure(t *testing.T) {
 	type moment struct {
@@ -345,8 +347,9 @@ func TestEveryPowerFailure(t *testing.T) {
 		promised fence.Token
 	}
 	checked := 0
-	try := func(first, second, boots int) {
-		l := newLife(t, 1)
+	try := func(first, second, boots, failing int, seed uint64) {
+		l := newLife(t, seed)
+		l.power.failing = failing
 		var moments []moment
 		l.power.failed = func(p *power) { moments = append(moments, moment{p.clone(), l.promised}) }
 		for i, calls := range []int{first, second} {
@@ -379,8 +382,13 @@ func TestEveryPowerFailure(t *testing.T) {
 	}
 	for first := range powerCalls + 1 {
 		for second := range powerCalls + 1 {
-			try(first, second, 0)
-			try(first, second, 1)
+			try(first, second, 0, 0, 1)
+			try(first, second, 1, 0, 1)
+		}
+	}
+	for failing := range 8 {
+		for seed := range uint64(8) { // which decides what was written
+			try(powerCalls, powerCalls, int(seed%2), failing+1, seed)
 		}
 	}
 	t.Logf("%d images", checked)
