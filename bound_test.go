@@ -65,6 +65,19 @@ func TestBoundLockIsBroken(t *testing.T) {
 	}
 }
 
+// A lease that does not end by time is released when its maximum hold is over.
+func TestBoundLockIsHeldTooLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &binder{Node: memnode.New("n")}
+		l := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{b}, MaxHold: time.Hour})
+		lock := take(t, l, name)
+		time.Sleep(time.Hour)
+		wantCause(t, lock.Context(), fenlock.ErrMaxHold)
+		wantErr(t, take(t, l, name).Release(t.Context()))
+		wantErr(t, lock.Release(t.Context()), fenlock.ErrMaxHold)
+	})
+}
+
 // What may outlive the process is refused where leases end with it, and so is another node beside it.
 func TestBoundLockEndsWithItsProcess(t *testing.T) {
 	b := &binder{Node: memnode.New("n")}

@@ -131,6 +131,9 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 			left = max(l.attempt.Until()-now, 0)
 		}
 		l.of.ended(l.lost, left)
+		if l.group.Bound && l.lost.Reason == core.HeldTooLong {
+			l.group.Env.Go(l.letGo) // nothing may be sent with the mutex held
+		}
 	}
 	if l.inRound {
 		l.settleExtension(now)
@@ -139,6 +142,15 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 		l.settleRelease()
 	}
 	return decided
+}
+
+// letGo releases a lock that has ended, and whose lease does not end by time.
+func (l *Lock) letGo() {
+	l.mu.Lock()
+	now := l.group.Env.Now()
+	action := l.attempt.StartRelease(now)
+	l.mu.Unlock()
+	l.send(action, now)
 }
 
 func (l *Lock) settleExtension(now time.Duration) {

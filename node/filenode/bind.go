@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
 
@@ -15,13 +16,17 @@ var _ node.Binder = (*Node)(nil)
 // Bind has what this node grants from now on last as long as this process, instead of by time: nothing has to be
 // extended, and nothing is lost by a process that is stopped or a machine that is suspended. A process that
 // is started with the file that Bind returns (exec.Cmd.ExtraFiles) keeps the leases too, until it ends or closes
-// that: give it to whatever must not go on without the lock. By that file nobody can write. It is the node's:
-// Close ends the leases, whoever has inherited it.
+// that: give it to whatever must not go on without the lock. By that file nobody can write. A release ends a lease whoever
+// has inherited it; Close does not, and leaves the file open then.
 //
 // It is called once, before the node is used. The error matches errors.ErrUnsupported where the kernel has no
 // such locks: on macOS and FreeBSD. After an error, leases are by time, as before.
 func (n *Node) Bind() (*os.File, error) {
-	if err := n.bound.open(n.real, n.place); err != nil {
+	err := engine.ErrClosed
+	if !n.isClosed() {
+		err = n.bound.open(n.real, n.place)
+	}
+	if err != nil {
 		return nil, n.errorf("bind", err)
 	}
 	return n.bound.alive, nil

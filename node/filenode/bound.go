@@ -4,6 +4,7 @@ package filenode
 
 import (
 	"os"
+	"sync"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/engine"
@@ -17,6 +18,16 @@ import (
 type bound struct {
 	locks *locks
 	alive *os.File // nil: leases are by time
+
+	mu   sync.Mutex
+	kept map[node.Holder]bool // who has a byte
+}
+
+// outlived are the files of nodes that were closed and whose leases stay, so that nothing closes these before
+// the process ends.
+var outlived struct {
+	sync.Mutex
+	files []*os.File
 }
 
 // holderBytes is where the bytes of holders begin, far behind all others.
@@ -46,31 +57,42 @@ func (b *bound) open(path string, at place) error {
 		f.Close()
 		return err
 	}
-	b.alive = f
+	b.alive, b.kept = f, make(map[node.Holder]bool)
 	return nil
 }
 
-// end ends the leases, also of processes that have inherited the file.
-func (b *bound) end() {
-	if b.alive != nil {
-		b.locks.dropAll(int(b.alive.Fd()))
-	}
-}
-
-// close is end when no operation runs any more, which could have begun another one since.
+// close closes the file, unless there are leases that were not released: they stay for as long as the process, as those
+// by time do for their time. No operation runs any more.
 func (b *bound) close() {
-	if b.end(); b.alive != nil {
+	switch {
+	case b.alive == nil:
+	case len(b.kept) == 0:
 		b.alive.Close()
+	default:
+		outlived.Lock()
+		defer outlived.Unlock()
+		outlived.files = append(outlived.files, b.alive)
 	}
 }
 
 // keep locks the byte of a holder who was granted something: before that is written down, so that nobody
 // takes it for one whose processes have ended.
-func (b *bound) keep(h node.Holder) error { return b.locks.keep(int(b.alive.Fd()), holderByte(h)) }
+func (b *bound) keep(h node.Holder) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	err := b.locks.keep(int(b.alive.Fd()), holderByte(h))
+	if err == nil {
+		b.kept[h] = true
+	}
+	return err
+}
 
-// drop unlocks the byte of a holder who has released.
+// drop unlocks the byte of a holder who has let go.
 func (b *bound) drop(h node.Holder) {
-	if b.alive != nil {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.kept[h] {
+		delete(b.kept, h)
 		b.locks.drop(int(b.alive.Fd()), holderByte(h))
 	}
 }

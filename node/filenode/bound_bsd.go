@@ -15,6 +15,5 @@ func canBind() error {
 
 func (l *locks) keep(int, int64) error         { return canBind() }
 func (l *locks) drop(int, int64)               {}
-func (l *locks) dropAll(int)                   {}
 func (l *locks) kept(int64) bool               { return true }
 func (l *locks) awaitDrop(string, int64) error { return canBind() }

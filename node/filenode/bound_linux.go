@@ -13,12 +13,9 @@ func canBind() error { return nil }
 // asks for it alone. So one that is locked alone is nobody's: somebody has just seen the end.
 
 // keep locks a holder's byte on an open file of its own.
-func (l *locks) keep(fd int, at int64) error { return lockByte(fd, ofdSet, syscall.F_RDLCK, at, 1) }
+func (l *locks) keep(fd int, at int64) error { return lockByte(fd, ofdSet, syscall.F_RDLCK, at) }
 
-func (l *locks) drop(fd int, at int64) { _ = lockByte(fd, ofdSet, syscall.F_UNLCK, at, 1) }
-
-// dropAll unlocks the bytes of all holders.
-func (l *locks) dropAll(fd int) { _ = lockByte(fd, ofdSet, syscall.F_UNLCK, holderBytes, 0) }
+func (l *locks) drop(fd int, at int64) { _ = lockByte(fd, ofdSet, syscall.F_UNLCK, at) }
 
 // kept reports whether a holder's byte is locked. If that cannot be found out, it is.
 func (l *locks) kept(at int64) bool {
@@ -36,5 +33,5 @@ func (l *locks) awaitDrop(path string, at int64) error {
 		return err
 	}
 	defer f.Close()
-	return lockByte(int(f.Fd()), ofdWait, syscall.F_WRLCK, at, 1)
+	return lockByte(int(f.Fd()), ofdWait, syscall.F_WRLCK, at)
 }

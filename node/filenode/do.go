@@ -60,6 +60,10 @@ type outcome struct {
 // serve carries out a request under the lock of its room, and tells those that are notified: its caller may
 // have gone.
 func (n *Node) serve(r node.Request) (done outcome, err error) {
+	if r.Op == node.Release {
+		// At the end: what is written says first that it was released. And also if that fails, as its holder has let go.
+		defer n.bound.drop(r.Holder)
+	}
 	room, err := readRoom(n, &n.header, roomOf(r.Name))
 	if err != nil {
 		return done, err
@@ -106,9 +110,6 @@ func (n *Node) serve(r node.Request) (done outcome, err error) {
 	}
 	if err != nil {
 		return outcome{}, err
-	}
-	if r.Op == node.Release {
-		n.bound.drop(r.Holder)
 	}
 	p.tell() // it is to watch whom it waits for
 	for _, waiter := range notified {

@@ -29,13 +29,13 @@ func turnOf(room int) int { return room }
 type locks struct{ fd int }
 
 func (l *locks) set(command int, kind int16, which int) error {
-	return lockByte(l.fd, command, kind, locksAt+int64(which), 1)
+	return lockByte(l.fd, command, kind, locksAt+int64(which))
 }
 
-// lockByte locks or unlocks a part of the file that is open as fd; to its end, if the length is 0.
-func lockByte(fd, command int, kind int16, at, length int64) error {
+// lockByte locks or unlocks a byte of the file that is open as fd.
+func lockByte(fd, command int, kind int16, at int64) error {
 	for {
-		lock := syscall.Flock_t{Type: kind, Whence: io.SeekStart, Start: at, Len: length}
+		lock := syscall.Flock_t{Type: kind, Whence: io.SeekStart, Start: at, Len: 1}
 		if err := syscall.FcntlFlock(uintptr(fd), command, &lock); err != syscall.EINTR {
 			return err
 		}

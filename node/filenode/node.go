@@ -146,7 +146,7 @@ func (n *Node) Location() any { return n.place }
 // Shares implements node.Sharer.
 func (n *Node) Shares() {}
 
-// Close closes the file. Operations after it return an error; leases stay, but for bound ones. Its waiters cannot be notified
+// Close closes the file. Operations after it return an error; leases stay. Its waiters cannot be notified
 // any more, and there are no events after it. It is safe to call twice, but not from an event.
 func (n *Node) Close() error {
 	n.mu.Lock()
@@ -157,7 +157,6 @@ func (n *Node) Close() error {
 	if !first {
 		return nil
 	}
-	n.bound.end()
 	if n.life.TryLock() {
 		defer n.life.Unlock()
 		n.bound.close()

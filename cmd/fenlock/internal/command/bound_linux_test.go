@@ -36,17 +36,21 @@ func (h *home) isHeld() bool {
 	return held
 }
 
-// When fenlock is killed its command is too, and the first in the queue has the lock.
+// When fenlock and its command are killed, the first in the queue has the lock.
 func TestNextAfterAKilledHolder(t *testing.T) {
 	h := newHome(t)
-	r := h.start(append(bound, "x", "--", "sh", "-c", "echo ready; exec sleep 3600")...)
-	r.line()
+	r := h.start(append(bound, "x", "--", "sh", "-c", "echo $$; exec sleep 3600")...)
+	command, _ := strconv.Atoi(r.line())
 	if anyWatchdogOf(r) != 0 {
 		t.Error("it has a watchdog")
 	}
 	next := h.start(append(bound, "x", "--", "echo", "mine")...)
 	h.untilWaiting()
 	r.signal(syscall.SIGKILL)
+	if !h.isHeld() {
+		t.Error("free while the command lives")
+	}
+	syscall.Kill(command, syscall.SIGKILL)
 	if line := next.line(); line != "mine" {
 		t.Error(line)
 	}
@@ -65,10 +69,11 @@ func TestTheLockOfWhatIsLeft(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	script := "sh -c 'echo ready; read x <" + fifo + "' & "
+	script := "sh -c 'echo $PPID; read x <" + fifo + "' & "
 	r := h.start(append(bound, "x", "--", "sh", "-c", script+"exec sleep 3600")...)
-	r.line()
+	command, _ := strconv.Atoi(r.line())
 	r.signal(syscall.SIGKILL)
+	syscall.Kill(command, syscall.SIGKILL)
 	r.cmd.Wait()
 	if !h.isHeld() {
 		t.Error("free while a process of the command lives")

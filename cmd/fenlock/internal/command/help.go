@@ -59,10 +59,10 @@ If the lock cannot be extended
 A lock in a file, on Linux
   It ends with fenlock and the command, at once and whatever ends them, and not before: no
   TTL, no watchdog. Whoever is stopped, by Ctrl-Z too, keeps it. If fenlock is killed, the
-  command is, and the lock stays while anything lives that the command has started and that
-  has not closed what it inherited (sudo and daemons do). A lock that is broken
-  (fenlock release --force), or whose file is deleted, ends the command as above, within a
-  third of the TTL. With --at-least a lock in a file is as one on servers.
+  command goes on, as with flock, and keeps the lock, unless it has closed what it inherited
+  (sudo and daemons do). A lock that is broken (fenlock release --force), or whose file is
+  deleted, ends the command as above, within a third of the TTL. With --at-least or
+  --max-hold a lock in a file is as one on servers.
   A command that waits, without a limit, for the lock that it runs under is refused (64).
 
 Once, on whichever machine comes first

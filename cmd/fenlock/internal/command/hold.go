@@ -88,9 +88,6 @@ func (o *runOptions) limit(lock *fenlock.Lock) time.Duration {
 	if o.maxHold == 0 {
 		return 1<<63 - 1
 	}
-	if o.alive != nil {
-		return clock.Now() + lock.Remaining() // it is valid as long
-	}
 	// What is left of the first TTL tells when it began.
 	return clock.Now() + lock.Remaining() - o.ttl + o.maxHold
 }

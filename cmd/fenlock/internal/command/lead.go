@@ -4,7 +4,6 @@ package command
 
 import (
 	"errors"
-	"os"
 	"syscall"
 )
 
@@ -27,7 +26,7 @@ func (o *runOptions) leadAgain(turn func() error) error {
 func withoutCommand(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGTSTP:
-		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		stopJob()
 	case syscall.SIGCONT, syscall.SIGWINCH, syscall.SIGUSR1, syscall.SIGUSR2:
 	default:
 		return false

@@ -180,6 +180,38 @@ func TestCtrlZ(t *testing.T) {
 	s.expect("status 3")
 }
 
+// Ctrl-Z stops the whole job: all of a pipeline, and a fenlock around this one.
+func TestCtrlZOfAJob(t *testing.T) {
+	h := newHome(t)
+	for _, job := range []string{
+		"fenlock run x -- sh -c 'echo ready; read a; echo command has $a' | cat",
+		"sh -c \"fenlock run x -- sh -c 'echo ready; read a; echo command has \\$a'; echo script\"",
+		"fenlock run y -- fenlock run x -- sh -c 'echo ready; read a; echo command has $a'",
+	} {
+		s := h.session("set -m; " + job + "; echo stopped $?; fg; echo ended $?")
+		s.expect("ready")
+		s.enter("\x1a")
+		s.expect("stopped 1")
+		s.enter("one\n")
+		s.expect("command has one")
+		s.expect("ended 0")
+	}
+}
+
+// Where no shell would continue it, nothing stops.
+func TestCtrlZWithoutAShell(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`exec fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'`)
+	s.expect("ready")
+	s.enter("\x1a")
+	s.enter("one\n")
+	s.expect("command has one")
+	s.cmd.Wait()
+	if got := s.cmd.ProcessState.ExitCode(); got != 3 {
+		t.Errorf("exit status %d", got)
+	}
+}
+
 // A command that is stopped goes on where somebody has to extend its lock.
 func TestCtrlZByTime(t *testing.T) {
 	h := newHome(t).byTime()

@@ -263,10 +263,12 @@ func (w *watched) processID() int {
 }
 
 // suspend stops fenlock after its command was stopped with Ctrl-Z: the shell, which knows fenlock
-// only, is to see that. Who continues it has the terminal given to it, and pass hands that on.
+// only, is to see that. When it goes on, or was not stopped, the command does.
 func (w *watched) suspend() {
 	w.terminal.takeBack()
-	syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	stopJob()
+	w.terminal.give(w.pid) // if fenlock is in the foreground
+	w.tell(watchdog.Order{Signal: syscall.SIGCONT})
 }
 
 // lend gives the terminal to a command that was stopped because it needs it, once fenlock has it. A

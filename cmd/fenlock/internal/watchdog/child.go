@@ -27,9 +27,11 @@ type child struct {
 // fenlock's. If fenlock has the terminal, the command gets it: a process of a background
 // group is stopped when it reads. The command ignores the signals that it is said to, and
 // all others do what they do by default.
-func start(j *Job) (*child, error) {
+func start(j *Job, dies bool) (*child, error) {
 	attr := &syscall.SysProcAttr{Setpgid: true, Foreground: j.Foreground}
-	dieWithParent(attr)
+	if dies {
+		dieWithParent(attr)
+	}
 	Ignore(j.Ignored)
 	// Not by package os: that would first try, with a process of its own, what it would
 	// wait by. poll waits here: os.Process would not tell of a command that was stopped.

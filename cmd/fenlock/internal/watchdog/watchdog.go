@@ -81,7 +81,8 @@ func Here(l *Link) {
 	serve(l, nil, true)
 }
 
-// serve runs the command that the link names. One that suspends may be stopped with Ctrl-Z.
+// serve runs the command that the link names. One that suspends may be stopped with Ctrl-Z, and goes on if this process
+// is killed, as it has the lock by itself.
 func serve(l *Link, signals <-chan os.Signal, suspends bool) int {
 	w := watchdog{link: l, orders: l.Orders(), signals: signals}
 	w.ask()
@@ -97,7 +98,7 @@ func serve(l *Link, signals <-chan os.Signal, suspends bool) int {
 		l.Report(News{Failed: &Failed{Late: true}})
 		return 0
 	}
-	child, err := start(first.Job)
+	child, err := start(first.Job, !suspends)
 	if err != nil {
 		var errno syscall.Errno
 		errors.As(err, &errno)
