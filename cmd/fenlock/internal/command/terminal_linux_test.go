@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A fenlock that is killed takes the command with it.
+// A fenlock that is killed takes the command with it, where the lock does not go on with that.
 func TestFenlockIsKilled(t *testing.T) {
-	h := newHome(t)
+	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; exec sleep 3600")
 	r.line()
 	r.signal(syscall.SIGKILL)
@@ -46,6 +46,15 @@ func pty(t *testing.T) (master, slave *os.File) {
 	}
 	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
+		t.Fatal(err)
+	}
+	// After Ctrl-C and Ctrl-Z the kernel throws away what was printed, which may be what comes of them already.
+	modes, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modes.Lflag |= unix.NOFLSH
+	if err := unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, modes); err != nil {
 		t.Fatal(err)
 	}
 	return master, slave
