@@ -67,8 +67,9 @@ func TestNoIdentityInTheBrowser(t *testing.T) {
 	w.open(s.url)
 	orders := row(w, "orders/42")
 	w.shows(orders+" .queue", "web-2")
+	w.shows(orders, "3 of 3") // the first server has it too
 	acquire(t, newLocker(t, servers, "web-3"), "another")
-	w.shows(row(w, "another"), "web-3")
+	w.shows(row(w, "another"), "web-3", "3 of 3")
 	secrets := []string{
 		servers[0].Do("GET", "fenlock:orders/42")[:32], servers[0].Do("GET", "fenlock:another")[:32],
 		strings.Trim(servers[0].Do("ZRANGE", "fenlock-line:fenlock:orders/42", "0", "-1"), "[]")[:32],
