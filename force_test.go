@@ -199,6 +199,7 @@ func TestForceReleaseInAnotherGroup(t *testing.T) {
 		refused bool
 	}) {
 		lock := take(t, c.locker(), name)
+		synctest.Wait() // until the third node has it as well
 		var nodes []node.Node
 		for i, m := range of.members {
 			nodes = append(nodes, recorded{shown{c.nodes[i]}, m})
