@@ -74,6 +74,7 @@ func (h *home) session(script string) *session {
 	defer slave.Close()
 	cmd := exec.CommandContext(h.t.Context(), "sh", "-c", script)
 	cmd.Env = h.env
+	cmd.Dir = h.t.TempDir()
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	// Not ignored, as it is after a test in which this process has taken a terminal back.
@@ -205,6 +206,20 @@ func TestCtrlZOfAJob(t *testing.T) {
 		s.expect("command has one")
 		s.expect("ended 0")
 	}
+}
+
+// A lock that was broken while its command was stopped has the command ended, before it does anything else.
+// The command forks nothing: a shell whose child is stopped between vfork and exec does not stop itself.
+func TestCtrlZOfABrokenLock(t *testing.T) {
+	h := newHome(t)
+	s := h.session(`set -m; fenlock run x -- sh -c 'echo ready; while :; do echo >>work; done'; echo stopped $?
+		fenlock release --force --yes x; before=$(wc -l <work); fg; echo status $?; echo did $(($(wc -l <work) - before)) more`)
+	s.expect("ready")
+	s.enter("\x1a")
+	s.expect("stopped 1")
+	s.expect("broken: x")
+	s.expect("status 76")
+	s.expect("did 0 more")
 }
 
 // Where no shell would continue it, nothing stops.

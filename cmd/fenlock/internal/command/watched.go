@@ -3,6 +3,8 @@
 package command
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -191,7 +193,7 @@ func (w *watched) follow(lock *fenlock.Lock, j watchdog.Job, signals <-chan os.S
 					"it goes on when fenlock is in the foreground (fg), with the terminal as its input")
 				w.stopped = true
 			case n.Suspended:
-				w.suspend()
+				w.suspend(lock)
 			case n.Ended != nil:
 				w.finish(n.Ended.Stopped)
 				return n.Ended, nil
@@ -235,6 +237,10 @@ func (w *watched) pass(sig syscall.Signal) {
 		if w.process == nil {
 			break // fenlock follows the command
 		}
+		if w.shared > 0 {
+			say("not stopped (Ctrl-Z): the shell that became fenlock has other processes")
+			return
+		}
 		say("not stopped (Ctrl-Z): nobody would extend the lock")
 		return
 	case syscall.SIGCONT:
@@ -263,10 +269,16 @@ func (w *watched) processID() int {
 }
 
 // suspend stops fenlock after its command was stopped with Ctrl-Z: the shell, which knows fenlock
-// only, is to see that. When it goes on, or was not stopped, the command does.
-func (w *watched) suspend() {
+// only, is to see that. When it goes on, or was not stopped, the command does, unless the lock was
+// broken meanwhile: another command may have it, and this one must not work beside that.
+func (w *watched) suspend(lock *fenlock.Lock) {
 	w.terminal.takeBack()
 	stopJob()
+	ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+	defer cancel()
+	if errors.Is(lock.Extend(ctx), fenlock.ErrLost) {
+		return // follow hears of it, and has the command ended
+	}
 	w.terminal.give(w.pid) // if fenlock is in the foreground
 	w.tell(watchdog.Order{Signal: syscall.SIGCONT})
 }
