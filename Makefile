@@ -92,7 +92,7 @@ verify-staticcheck: ## staticcheck, all modules
 verify-tidy: ## go.mod and go.sum of all modules are tidy
 	@scripts/tidy.sh --check
 
-verify-docs: ## documents whose code compiles, whose links lead somewhere and whose commands can be run, an API with comments and examples
+verify-docs: ## documents whose code compiles, whose links lead somewhere, whose commands can be run and whose English is plain, an API with comments and examples
 	@go run ./tools/doccheck .
 	@go run ./tools/apicheck .
 	@go run ./tools/site -llms /dev/stdout | diff -u llms.txt - || { echo "llms.txt is not what its sources say: run make fix-docs"; exit 1; }

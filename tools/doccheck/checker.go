@@ -12,7 +12,7 @@ type checker struct {
 	problems []string
 	found    map[string]*docs.Document // by path
 
-	links, blocks, commands, names int
+	links, blocks, commands, names, sentences int
 }
 
 func (c *checker) wrong(d *docs.Document, line int, format string, a ...any) {

@@ -6,12 +6,14 @@
 //     Go file that its document links to, word for word, and so is compiled and run;
 //   - the command lines in code blocks and in backticks can be run: fenlock's subcommands
 //     and flags by fenlock itself, make's targets, the packages and the tests of go;
-//   - tests named in backticks exist.
+//   - tests named in backticks exist;
+//   - sentences are in plain English (prose.go), but for the documents of notyet.go.
 package main
 
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/fenlock/fenlock/tools/internal/docs"
 )
@@ -32,7 +34,9 @@ func main() {
 	if len(c.problems) > 0 {
 		os.Exit(1)
 	}
-	fmt.Printf("doccheck: %d links, %d Go blocks, %d command lines and %d names of tests are right\n", c.links, c.blocks, c.commands, c.names)
+	fmt.Printf("doccheck: %d links, %d Go blocks, %d command lines, %d names of tests and %d sentences are right\n",
+		c.links, c.blocks, c.commands, c.names, c.sentences)
+	fmt.Printf("doccheck: the English of %d documents is not checked yet\n", len(notYet))
 }
 
 func (c *checker) check() error {
@@ -57,10 +61,19 @@ func (c *checker) check() error {
 			return err
 		}
 		c.checkLines(d, lines)
+		if !slices.Contains(notYet, d.Path) {
+			c.checkProse(d)
+		}
+	}
+	for _, name := range notYet {
+		if c.found[name] == nil {
+			c.problems = append(c.problems, "notyet.go: there is no "+name)
+		}
 	}
 	// A checker that finds nothing to check looks at the wrong folder, or is broken.
-	if c.links == 0 || c.blocks == 0 || c.commands == 0 || c.names == 0 {
-		return fmt.Errorf("%d links, %d Go blocks, %d command lines, %d names of tests found: is this the right folder?", c.links, c.blocks, c.commands, c.names)
+	if c.links == 0 || c.blocks == 0 || c.commands == 0 || c.names == 0 || c.sentences == 0 {
+		return fmt.Errorf("%d links, %d Go blocks, %d command lines, %d names of tests, %d sentences found: is this the right folder?",
+			c.links, c.blocks, c.commands, c.names, c.sentences)
 	}
 	return nil
 }
