@@ -65,7 +65,7 @@ func wrongWith(sentence string, running bool) (all []string) {
 		all = append(all, fmt.Sprintf("%d words are more than %d", len(words), mostWords))
 	}
 	whole := strings.TrimRight(sentence, ".;")
-	if running && len(words) < 3 && whole != sentence && whole != "Yes" && whole != "No" {
+	if running && len(words) < 3 && !strings.Contains(whole, "`") && whole != sentence && whole != "Yes" && whole != "No" {
 		all = append(all, "this is no sentence")
 	}
 	for _, p := range phrases {

@@ -17,7 +17,7 @@ type Prose struct {
 	Lines   []string
 }
 
-// Prose returns the headings, paragraphs, items of lists and cells of tables. A label in bold, such as
+// Prose returns the headings, paragraphs, items of lists and cells of tables. An emphasized label, such as
 // "**Not promised.**" before a paragraph, is a piece of its own.
 func (d *Document) Prose() []Prose {
 	var all []Prose
@@ -45,13 +45,13 @@ func (d *Document) Prose() []Prose {
 	return all
 }
 
-// words returns a node's text, and what is in bold at its beginning if that is a sentence.
+// words returns a node's text, and what is emphasized at its beginning if that ends like a sentence.
 func (d *Document) words(n ast.Node) (label, text string) {
 	var b strings.Builder
 	for inline := n.FirstChild(); inline != nil; inline = inline.NextSibling() {
 		d.inline(&b, inline)
-		bold, ok := inline.(*ast.Emphasis)
-		if said := strings.TrimSpace(b.String()); ok && bold.Level == 2 && label == "" && inline.PreviousSibling() == nil &&
+		_, ok := inline.(*ast.Emphasis)
+		if said := strings.TrimSpace(b.String()); ok && label == "" && inline.PreviousSibling() == nil &&
 			said != "" && strings.ContainsAny(said[len(said)-1:], ".?:!") {
 			label = said
 			b.Reset()
