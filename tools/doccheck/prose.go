@@ -28,6 +28,9 @@ func says(pattern, wrong string) phrase { return phrase{regexp.MustCompile(patte
 // linkTarget is what does not show of a link. It cannot be broken.
 var linkTarget = regexp.MustCompile(`\]\([^)]*\)`)
 
+// short is what is no sentence, or says nothing: "Bounds.", "It tells."
+var short = regexp.MustCompile(`^(\w+|(It|They|This|That) \w+)$`)
+
 var phrases = []phrase{
 	says(`^[Ww]ho .*[^?]$|(?i)\b(by|of|for|to|from|with|than|as|or|but) who\b`,
 		`"who" has no noun before it: name the client, the holder, the waiter`),
@@ -68,7 +71,7 @@ func wrongWith(sentence string, running bool) (all []string) {
 		all = append(all, fmt.Sprintf("%d words are more than %d", len(words), mostWords))
 	}
 	whole := strings.TrimRight(sentence, ".;")
-	if running && len(words) < 3 && !strings.Contains(whole, "`") && whole != sentence && whole != "Yes" && whole != "No" {
+	if running && whole != sentence && short.MatchString(whole) && whole != "Yes" && whole != "No" {
 		all = append(all, "this is no sentence")
 	}
 	for _, p := range phrases {
