@@ -48,7 +48,7 @@ var phrases = []phrase{
 func (c *checker) checkProse(d *docs.Document) {
 	for _, p := range d.Prose() {
 		for i, line := range p.Lines {
-			if len([]rune(linkTarget.ReplaceAllString(line, "]"))) > mostWide {
+			if !strings.HasPrefix(line, "![") && len([]rune(linkTarget.ReplaceAllString(line, "]"))) > mostWide {
 				c.wrong(d, p.Line+i, "a line of text has more than %d characters", mostWide)
 			}
 		}
