@@ -74,6 +74,8 @@ func engineOf(raw string) (*engine, error) {
 		return nil, fmt.Errorf("%s is a lock of this machine only, and no node: say --local, or %s=%[1]s and nothing else", localOnly, nodesVariable)
 	case !ok:
 		return nil, fmt.Errorf("it has no scheme: %s (in %s, write a comma of a password as %%2C)", want, nodesVariable)
+	case strings.Contains(scheme, "cluster"):
+		return nil, fmt.Errorf("a cluster cannot be a node: name a server without cluster mode (docs/valkey.md, “Cluster mode”); %s", want)
 	case strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+") != "":
 		return nil, errors.New(want)
 	}

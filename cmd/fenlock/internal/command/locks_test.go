@@ -19,6 +19,8 @@ func TestPatterns(t *testing.T) {
 		{"a", "a", "a", "ab"},
 		{"*", "", "anything/at\nall", ""},
 		{"orders/*", "orders/", "orders/4/2", "order/4"},
+		{"orders/", "orders/", "orders/4/2", "order/4"},
+		{"*/orders/", "", "a/orders/4", "a/orders"},
 		{"a?c", "a", "aéc", "ac"},
 		{"a.c*", "a.c", "a.c", "abc"},
 		{"*[x]", "", "y[x]", "yx"},

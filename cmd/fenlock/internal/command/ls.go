@@ -18,8 +18,9 @@ import (
 
 const lsHelp = `List the locks that somebody has, or tries to take.
 
-PATTERN is a name; * in it stands for any text, and ? for one character. Without it all
-are listed. A lock is held if a majority of the nodes has the lease of one holder; VOTES
+PATTERN is a name; * in it stands for any text, and ? for one character. A PATTERN that
+ends with / stands for all names that begin with it, as in fenlock ui. Without a PATTERN
+all locks are listed. A lock is held if a majority of the nodes has the lease of one holder; VOTES
 says how many have. FOR is since when, by the holder's clock; LEFT is how long it would go
 on if its holder died now, or "process" if it ends with its holder's processes. It looks at all keys of the servers, a few at a time.
 
@@ -99,8 +100,11 @@ func (f *lookFlags) list(ctx context.Context, a *admin.Admin, w io.Writer, patte
 }
 
 // compile returns what the names that a pattern matches begin with, and whether it
-// matches one.
+// matches one. A pattern that ends with / matches what begins with it.
 func compile(pattern string) (prefix string, matches func(string) bool) {
+	if strings.HasSuffix(pattern, "/") {
+		pattern += "*"
+	}
 	i := strings.IndexAny(pattern, "*?")
 	if i < 0 {
 		return pattern, func(name string) bool { return name == pattern }

@@ -37,7 +37,7 @@ func (v groupView) text() string {
 func (n nodeView) notVoting() string {
 	switch n.State {
 	case doctor.Ready:
-		return "does not vote yet"
+		return "votes from the next request on"
 	case doctor.Out:
 		if n.Wait > 0 {
 			return "does not vote for another " + doctor.Seconds(n.Wait)

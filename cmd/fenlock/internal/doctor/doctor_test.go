@@ -213,6 +213,7 @@ func TestExamine(t *testing.T) {
 		{"ready", node.Note, group(3).at(due, 0, 2), "a c", group(3), "nobody has asked it"},
 		{"rebuild", node.Error, group(3).at(due, 0).at(down, 1), "a", group(3).at(due, 0), "must be rebuilt from 2 other nodes"},
 		{"rebuild", node.Error, group(3).at(due, 0).at(belongs("x", "y", "z"), 1), "a", group(3).at(due, 0), "b belongs to another group"},
+		{"rebuild", node.Error, group(3).at(due, 0).at(belongs("x", "y", "z"), 1), "a", group(3).at(due, 0), "Start no empty server"},
 		{"rebuild", node.Error, group(3).at(waits(10*second), 0).at(down, 1), "a", group(3).at(waits(10*second), 0), "and when it has waited, its registers must be rebuilt from 2"},
 		{"down", node.Warning, group(3).at(down, 0), "a", group(3).at(down, 0).at(finding(node.Found("hangs", node.Warning, "It hangs.")), 0), "Connection refused."},
 		{"misconfigured", node.Error, group(3).at(misconfigured, 0), "a", group(3).at(misconfigured, 0).at(finding(node.Found("password", node.Error, "It is wrong.")), 0), "The password is wrong."},

@@ -34,6 +34,7 @@ type Standing struct {
 	blocked bool     // what it waits for does not come by itself
 	empty   []string // as in node.Registers, once it is admitted
 	pending bool     // its registers have to be rebuilt from the others', which cannot be yet
+	foreign bool     // it waits for a node that belongs to another group
 	weak    bool     // it would be admitted without the registers of a majority
 	terms   bool     // its record of the group refuses it: the findings about terms say so
 }
@@ -46,7 +47,8 @@ func (g Group) Standings() []Standing {
 	now, later := g.standings(), g.later().standings()
 	for i := range now {
 		if now[i].State == Out && later[i].pending {
-			now[i].blocked = true
+			now[i].blocked, now[i].foreign = true, later[i].foreign
+
 			if now[i].Wait > 0 {
 				now[i].Why += "; and when it has waited, " + later[i].Why
 			}
@@ -133,7 +135,7 @@ func (g Group) foreign(i int) int {
 // far as those are admitted now. It asks the rule that engines ask.
 func (g Group) rebuilt(i int, all []Standing) Standing {
 	if j := g.foreign(i); j >= 0 {
-		return Standing{State: Out, Why: "its registers must be rebuilt from the others', and " + g.Nodes[j].Node + " belongs to another group", pending: true}
+		return Standing{State: Out, Why: "its registers must be rebuilt from the others', and " + g.Nodes[j].Node + " belongs to another group", pending: true, foreign: true}
 	}
 	var others []*node.Registers
 	for j, other := range g.Nodes {
@@ -164,11 +166,14 @@ func (s Standing) findings(info admin.NodeInfo, of report) {
 		of(node.Found("misconfigured", node.Error, "%s", sentence).Do("Change it: waiting does not help."), info.Node)
 	case s.State == Down && !said:
 		of(node.Found("down", node.Warning, "%s", sentence).Do("Look at the node."), info.Node)
+	case s.blocked && s.foreign:
+		of(node.Found("rebuild", node.Error, "It does not vote: %s.", s.Why).
+			Do("Start no empty server: two clients could hold a lock. First name the same servers at all clients (docs/operations.md, “What all clients agree on”)."), info.Node)
 	case s.blocked:
 		of(node.Found("rebuild", node.Error, "It does not vote: %s.", s.Why).
-			Do("Mend the other servers first. If one of them is lost for good, start an empty one at its address (docs/operations.md, “The loss of one server while another restarts”)."), info.Node)
+			Do("Mend the other servers first. If they are lost for good: docs/operations.md, “A majority is lost for good”."), info.Node)
 	case s.State == Ready:
-		of(node.Found("ready", node.Note, "It does not vote yet: %s.", s.Why), info.Node)
+		of(node.Found("ready", node.Note, "Its vote counts from the next request on: %s.", s.Why), info.Node)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestFindings(t *testing.T) {
 		{"stray-key", node.Warning, closely(Close{Entries: []command.Entry{{Key: "fenlock:a", Other: true}}}), closely(Close{Entries: []command.Entry{{Key: "fenlock:a"}}}), "not fenlock's"},
 		{"registers", node.Error, closely(Close{Damage: command.Damage{Bad: []int{1, 2, 3, 4, 5}}}), closely(Close{}), "(1, 2, 3 and 2 more)"},
 		{"registers-large", node.Error, closely(Close{Damage: command.Damage{Large: []int{7}}}), closely(Close{}), "(7)"},
-		{"known-holes", node.Warning, info("valkey_version", "8.0.9"), info("valkey_version", "8.0.10"), "8.0.10 or later"},
+		{"known-holes", node.Note, info("valkey_version", "8.0.9"), info("valkey_version", "8.0.10"), "8.0.10 or later"},
 	} {
 		found := change(c.with).server(t).Examination().Findings
 		f := find(t, found, c.check)

@@ -86,9 +86,10 @@ func knownHoles(product, version string, tls bool) (found []node.Finding) {
 	if ids == nil {
 		return nil
 	}
-	return []node.Finding{node.Found("known-holes", node.Warning, "%s %s has known holes (%s): %s.",
+	// A note, because a distribution mends holes without another version number: a warning would never go away.
+	return []node.Finding{node.Found("known-holes", node.Note, "%s %s has known holes (%s): %s.",
 		product, version, strings.Join(ids, ", "), worst).
-		Do("Upgrade it to %d.%d.%d or later, and then the next server, when this one votes again. What is known here is of %s; a distribution may have mended them without another version number.",
+		Do("Upgrade it to %d.%d.%d or later, and then the next server, when this one votes again. This list is of %s; a distribution may have mended them without another version number.",
 			mendedIn[0], mendedIn[1], mendedIn[2], holesAsOf)}
 }
 
