@@ -35,8 +35,8 @@ func TestPagesNameWhatTheModelsHave(t *testing.T) {
 			}
 		}
 	}
-	for _, page := range []string{"proof.md", "redlock.md"} {
-		text, err := os.ReadFile("../docs/" + page)
+	for _, page := range []string{"../docs/proof.md", "README.md"} {
+		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestPagesNameWhatTheModelsHave(t *testing.T) {
 			}
 		}
 		for _, name := range promises {
-			if page == "proof.md" && !strings.Contains(string(text), name) {
+			if page == "../docs/proof.md" && !strings.Contains(string(text), name) {
 				t.Errorf("%s does not name the promise %s", page, name)
 			}
 		}

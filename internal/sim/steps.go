@@ -400,7 +400,7 @@ func (s *proofSteps) asks(t *try) {
 
 // early says why the quarantine of a store that has voted is not over, "" if it is.
 func (s *proofSteps) early(n *server) string {
-	out, quarantine := n.local()-n.unmarked, s.w.maxTTL+s.w.maxTTL/100+2*time.Millisecond // docs/proof.md, "Time"
+	out, quarantine := n.local()-n.unmarked, s.w.maxTTL+s.w.maxTTL/100+2*time.Millisecond // proof/README.md, "Time"
 	if !n.used || n.mark == 0 && out >= quarantine {
 		return ""
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // WriteEDN writes the history to a file in the form that Jepsen's checkers read: a map a line,
-// for each operation one when it is invoked and one when it completes. docs/campaigns.md
+// for each operation one when it is invoked and one when it completes. tests/README.md
 // lists the functions (:f) and how to load the file. A history whose events do not fit together
 // is an error, and no file is written.
 //

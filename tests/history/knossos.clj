@@ -1,4 +1,4 @@
-;; Checks a history that "go run ./history/check -edn OUT FILE" wrote, with Knossos: docs/campaigns.md.
+;; Checks a history that "go run ./history/check -edn OUT FILE" wrote, with Knossos: tests/README.md.
 (require '[clojure.edn :as edn] '[clojure.java.io :as io]
          '[knossos.history :as history] '[knossos.model :as model] '[knossos.wgl :as wgl])
 

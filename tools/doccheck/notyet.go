@@ -29,5 +29,4 @@ var notYet = []string{
 	"node/pgnode/CHANGELOG.md",
 	"node/valkeynode/CHANGELOG.md",
 	"node/zknode/CHANGELOG.md",
-	"proof/README.md",
 }

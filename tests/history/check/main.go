@@ -5,7 +5,7 @@
 //
 // It prints a report for each file. The exit status is 1 if a promise was broken
 // or a file cannot be read. With -edn it also writes the history to OUT, as Jepsen's
-// checkers read it: see docs/campaigns.md.
+// checkers read it: see tests/README.md.
 package main
 
 import (
