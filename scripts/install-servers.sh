@@ -3,7 +3,8 @@
 # packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL, MariaDB; a C compiler, for the library
 # that sets the clocks of running servers; systemd-analyze, which checks the units of
 # deploy/systemd; Chromium, for the page of "fenlock ui"; Prometheus with promtool, for
-# deploy/prometheus and deploy/grafana; and ZooKeeper's jars with a Java to run them. As root or through sudo.
+# deploy/prometheus and deploy/grafana; ZooKeeper's jars with a Java to run them; and Python and
+# Node.js, for the clients of "fenlock hold". As root or through sudo.
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -42,7 +43,7 @@ report() {
 }
 
 missing=()
-for server in redis-server valkey-server postgresql pgbouncer mariadb cc systemd-analyze chromium prometheus zookeeper; do
+for server in redis-server valkey-server postgresql pgbouncer mariadb cc systemd-analyze chromium prometheus zookeeper python3 node; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
@@ -157,6 +158,12 @@ for server in "${missing[@]}"; do
 		;;
 	pgbouncer)
 		install pgbouncer
+		;;
+	python3)
+		install python3
+		;;
+	node)
+		install nodejs
 		;;
 	prometheus)
 		install prometheus

@@ -31,7 +31,9 @@ func (f nodeFlags) onFile() bool {
 
 // bindable reports whether the lock may end with its processes: it is not to outlast them, nor to end before a process that
 // may be stopped.
-func (o *runOptions) bindable() bool { return o.atLeast == 0 && o.maxHold == 0 && o.nodes.onFile() }
+func (o *runOptions) bindable() bool {
+	return !o.byTime && o.atLeast == 0 && o.maxHold == 0 && o.nodes.onFile()
+}
 
 // bind has a lock in a file end with fenlock and its command, whatever ends them, and never before. So nobody has
 // to extend it, and the command needs no watchdog. Where that is not possible the lease is by time.

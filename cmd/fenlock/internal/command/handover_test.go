@@ -102,7 +102,7 @@ func TestHandOver(t *testing.T) {
 
 	// Each subcommand that has nodes, as it is called without them.
 	arguments := map[string][]string{
-		"run": {"x", "--", "true"}, "inspect": {"x"}, "release": {"--force", "--yes", "x"},
+		"run": {"x", "--", "true"}, "hold": {"x"}, "inspect": {"x"}, "release": {"--force", "--yes", "x"},
 		"ls": nil, "nodes": nil, "doctor": {"--for", "0"}, "migrate": {"--dry-run"}, "ui": nil,
 	}
 	for _, cmd := range rootCommand("").Commands() {

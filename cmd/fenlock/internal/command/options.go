@@ -34,6 +34,7 @@ type runOptions struct {
 	metrics    metricsOptions
 	broken     complaints
 	spare      *spare
+	byTime     bool             // the lease ends by time, whatever the nodes could do
 	alive      *os.File         // what the lock is bound to, nil if it is a lease by time
 	slot       int              // which of the slots was taken
 	ignored    []syscall.Signal // when fenlock was started, and so by the command
