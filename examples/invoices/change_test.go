@@ -161,8 +161,8 @@ func (s *service) serve(kinds ...string) {
 	}
 }
 
-// page is docs/migration.md: its diff of a service on redsync, and the commands above it.
-func page(t *testing.T) (commands, diff string) {
+// page returns the commands of docs/migration.md for a service on redsync.
+func page(t *testing.T) (commands string) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/migration.md")
 	if err != nil {
@@ -175,9 +175,7 @@ func page(t *testing.T) (commands, diff string) {
 			commands += command
 		}
 	}
-	_, diff, _ = strings.Cut(section, "```diff\n")
-	diff, _, _ = strings.Cut(diff, "```")
-	return commands, diff
+	return commands
 }
 
 func run(t *testing.T, folder string, environment []string, name string, args ...string) string {
@@ -189,26 +187,6 @@ func run(t *testing.T, folder string, environment []string, name string, args ..
 		t.Fatalf("%s %s: %v\n%s", name, args, err, output)
 	}
 	return string(output)
-}
-
-// The diff of the page makes what is in after of what is in before.
-func TestPageChangesTheService(t *testing.T) {
-	folder := t.TempDir()
-	source, err := os.ReadFile("before/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, diff := page(t)
-	for name, text := range map[string]string{"main.go": string(source), "page.diff": diff} {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run(t, folder, []string{"GIT_CEILING_DIRECTORIES=" + filepath.Dir(folder)}, "git", "apply", "-p0", "page.diff")
-	got, _ := os.ReadFile(filepath.Join(folder, "main.go"))
-	if want, err := os.ReadFile("after/main.go"); err != nil || string(got) != string(want) {
-		t.Errorf("docs/migration.md's diff makes this of before/main.go, which is not after/main.go (%v):\n%s", err, got)
-	}
 }
 
 // Three instances on three servers are replaced one after the other, from redsync to fenlock and back, while
@@ -242,8 +220,7 @@ func TestPageIsFollowed(t *testing.T) {
 	}
 	s.serve("before")
 
-	commands, _ := page(t)
-	_, commands, found := strings.Cut(commands, "\n") // but the first line, which says where the servers are
+	_, commands, found := strings.Cut(page(t), "\n") // but the first line, which says where the servers are
 	if !found {
 		t.Fatal("the page has no commands")
 	}
