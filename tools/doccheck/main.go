@@ -65,6 +65,12 @@ func (c *checker) check() error {
 			c.checkProse(d)
 		}
 	}
+	// It has the text of doc.go, whose lines are as long as they come.
+	llms, err := docs.Read(c.root, "llms.txt")
+	if err != nil {
+		return err
+	}
+	c.checkSentences(llms)
 	for _, name := range notYet {
 		if c.found[name] == nil {
 			c.problems = append(c.problems, "notyet.go: there is no "+name)

@@ -52,6 +52,12 @@ func (c *checker) checkProse(d *docs.Document) {
 				c.wrong(d, p.Line+i, "a line of text has more than %d characters", mostWide)
 			}
 		}
+	}
+	c.checkSentences(d)
+}
+
+func (c *checker) checkSentences(d *docs.Document) {
+	for _, p := range d.Prose() {
 		for _, sentence := range docs.Sentences(p.Text) {
 			c.sentences++
 			for _, wrong := range wrongWith(sentence, p.Running) {
