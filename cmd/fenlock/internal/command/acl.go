@@ -15,23 +15,23 @@ import (
 
 const aclHelp = `Print the least permissions of a Valkey or Redis user, as a line for the server.
 
-The line gives the user what fenlock needs for the locks with a prefix, and takes away
-what it was allowed before. It keeps the passwords that the user has: to apply it again
-after an upgrade changes nothing else. Each server of the group gets it:
+The line gives the user what fenlock needs for the locks with a prefix, and removes its
+other permissions. It keeps the user's passwords, so you can apply it again after an
+upgrade. Send it to each server of the group:
 
   fenlock acl --password-file /etc/fenlock/password | valkey-cli -h 10.0.0.1
 
 valkey-cli prints OK. "ACL SAVE" or "CONFIG REWRITE" keeps the user for the next start,
-or the line itself does, in the server's configuration, with "user" for "ACL SETUSER".
+or put the line into the server's configuration, with "user" for "ACL SETUSER".
 
-With --password-file the line has a hash of the password, in place of all that the user
-has. Without it a new user cannot log in before it gets one, with
+With --password-file the line has a hash of the password, which replaces all passwords of
+the user. Without it a new user cannot log in before it gets a password, with
 ACL SETUSER NAME >PASSWORD.
 
-Nothing is sent to any server. A word can be left out, with what it is for: without
-+config|get a server with "appendfsync always" is not believed to be durable, and waits
-after a restart like any other. With it, who has the password can read others in the
-server's configuration, if there are any (requirepass, masterauth).`
+fenlock acl sends nothing to any server. You may remove a permission together with its
+purpose: without +config|get fenlock does not believe that a server with "appendfsync
+always" is durable, and the server waits after a restart like any other. With it, the
+user can read the passwords in the server's configuration (requirepass, masterauth).`
 
 // aclOptions are the flags of acl.
 type aclOptions struct {

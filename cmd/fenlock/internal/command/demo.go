@@ -67,14 +67,12 @@ func demoCommand() *cobra.Command {
 	return cmd
 }
 
-const demoHelp = `Play the scenes that people argue about when they argue about distributed locks,
-all of them or one.
+const demoHelp = `Play the scenes that arguments about distributed locks are about, all or one.
 
-The demo starts everything itself, on the loopback address and in a temporary
-folder: Valkey or Redis servers, and client processes, which it kills and stops.
-All of it has ended and is removed when the demo is over, also after Ctrl-C. It
-touches nothing else: no lock of yours, and no FENLOCK_NODES. While a scene is
-played, "fenlock ui" in another terminal shows its servers: each scene prints the
+The demo starts its own Valkey or Redis servers and client processes, on the loopback
+address and in a temporary folder, and kills and stops them. When it ends, also after
+Ctrl-C, it removes all of them. It uses neither your locks nor FENLOCK_NODES. While a
+scene runs, "fenlock ui" in another terminal shows its servers: each scene prints the
 command.
 
 It needs valkey-server, or redis-server from version 7 on, in the PATH.
@@ -84,8 +82,8 @@ Scenes
 
 const demoExit = `
 Exit status
-  0   each scene went as told: the demo checks what it claims
-  1   one did not, or there is no server
+  0   each scene showed what it claims, which the demo checks
+  1   a scene went another way, or there is no server
   64  wrong usage; 128 plus the number of the signal that ended it`
 
 // playDemo plays scenes in the terminal, all of them without a name.

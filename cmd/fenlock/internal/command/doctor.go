@@ -16,17 +16,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const doctorHelp = `Look for what is wrong with the nodes of the group, or will be: each finding with its
-reason, and what to do.
+const doctorHelp = `Examine the nodes of the group, and print what is wrong or will go wrong, with the reason
+and what to do.
 
-  error    it does not work, or is not safe, until somebody mends it
-  warning  it works, and will not, or not safely, when something else happens
-  note     good to know; nothing has to be done
+  error    it does not work, or is not safe, until it is repaired
+  warning  it works until something else happens
+  note     no action is needed
 
-Nothing is changed on the servers: looking admits no server, and takes no lock. What
-doctor cannot know it does not guess: it looks from this machine, as this user, at this
-moment. It looks at no more than 5000 keys of a server, and reads all clocks twice, some
-seconds apart (--for).
+doctor changes nothing on the servers: it admits no server, and takes no lock. It sees
+what this machine and this user can see now. It looks at no more than 5000 keys of a
+server, and reads all clocks twice, some seconds apart (--for).
 
 Run it where the clients run: round trips and permissions are theirs.
 

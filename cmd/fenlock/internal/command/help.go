@@ -4,11 +4,10 @@ package command
 
 const runHelp = `Run a command while holding the lock NAME, and stop it if the lock is lost.
 
-fenlock takes the lock, runs the command, extends the lock for as long as the
-command runs, and releases it when the command has ended. If somebody else has the
-lock, fenlock waits in a queue for it: first come, first served, among all machines.
-It says so once; with --verbose it says who has the lock, how many are ahead, and which
-nodes do not work, with --quiet nothing but errors.
+fenlock acquires the lock, runs the command, extends the lock while the command runs,
+and releases it when the command has ended. If the lock is held, fenlock waits in a FIFO
+queue of all machines, and reports the wait once. --verbose also reports the holder, the
+number of waiters ahead and the nodes that fail; --quiet reports errors only.
 
 Where the lock is
   --node URL, once for each node, or FENLOCK_NODES, their URLs separated by commas:
@@ -16,101 +15,102 @@ Where the lock is
     unix:///run/valkey.sock  file:///var/lib/app/locks
     postgres://app@db/app    mysql://app@db/app    after "fenlock migrate"
     etcd://h1,h2,h3          zk://h1,h2,h3         one node each, however many hosts
-  Three or five servers that know nothing of each other are usual: the lock works
-  while a majority of them answers. All clients must name the same ones. A URL with
-  a password belongs in a file that only you may read, one URL on a line: --nodes-file
-  FILE or FENLOCK_NODES_FILE. Everybody can read the list of processes.
-  With neither, and with --local, the lock is a file of yours, for your processes on this
-  machine: $XDG_STATE_HOME/fenlock/locks, or in ~/.local/state/fenlock. --local (and
-  FENLOCK_NODES=local) says that this is meant; as a flag it is stronger than the variables.
-  Otherwise fenlock tells of it, with --quiet too where stderr is no terminal: cron passes no
-  FENLOCK_NODES on, and each machine would have a lock of its own. A FENLOCK_NODES that is set
-  but empty is an error. A user without a home that can be written to (nobody,
-  _apt) sets XDG_STATE_HOME.
+  Three or five servers that do not communicate are usual: the lock works while a
+  majority of them answers. All clients must name the same servers. Put a URL with a
+  password into a file that only you may read, one URL on a line: --nodes-file FILE or
+  FENLOCK_NODES_FILE. Every user can read the list of processes.
+  Without nodes, and with --local, the lock is a file of yours, for your processes on this
+  machine: $XDG_STATE_HOME/fenlock/locks, or in ~/.local/state/fenlock. Without --local
+  (or FENLOCK_NODES=local) fenlock prints a warning, with --quiet too unless stderr is a
+  terminal: cron passes no FENLOCK_NODES on, and each machine would have a lock of its
+  own. The flag overrides the variables. A FENLOCK_NODES that is set but empty is an error.
+  A user without a writable home must set XDG_STATE_HOME.
 
 What the command gets
-  FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock, but no FENLOCK_NODES that
-  has a password in it (--pass-nodes hands it on). The token grows with
-  each holder: pass it along with every write, and let the other side refuse a token
-  that is smaller than one it has seen. It stops even a holder that was paused.
-  It is found and run as by flock, env and nohup: a script needs no first line, and
-  without PATH it is looked for in /bin and /usr/bin. HUP, INT, TSTP, TTIN and TTOU stay
-  ignored if they were when fenlock was started (elsewhere than on Linux: HUP and INT).
-  Signals to fenlock (HUP, INT, QUIT, TERM, USR1, USR2) go to the command and what
-  it started, all in one process group. The first four have CONT after them, so that a
-  job that is stopped ends as well. What it leaves running in the background
-  when it ends goes on, without the lock.
+  FENLOCK_NAME, FENLOCK_TOKEN and the environment of fenlock, without a FENLOCK_NODES
+  that has a password in it (--pass-nodes passes it on). The token grows with each
+  holder. Send it with every write, and let the resource refuse a smaller token than it
+  has seen: that stops even a holder that was paused.
+  fenlock finds and runs the command as flock, env and nohup do: a script needs no first
+  line, and without PATH fenlock looks in /bin and /usr/bin. If HUP, INT, TSTP, TTIN or
+  TTOU was ignored when fenlock started, the command ignores it (elsewhere than on Linux:
+  HUP and INT).
+  Signals to fenlock (HUP, INT, QUIT, TERM, USR1, USR2) go to the command and its
+  children, all in one process group. CONT follows the first four, so that a stopped job
+  ends as well. What the command leaves running in the background goes on, without the
+  lock.
 
 If the lock cannot be extended
-  When a third of the TTL is left, and likewise before --max-hold is over, the
-  process group has SIGTERM and SIGCONT; when a tenth is left, SIGKILL. So it is gone before
-  anybody else can get the lock. A small process, fenlock-watchdog, sees to that: also
-  if fenlock is killed, then at once, or stopped (SIGSTOP), or nobody reads what it
-  prints. On Linux it also ends what has left the process group (daemons, jobs of an
-  interactive shell); elsewhere that is out of reach. Three cases are left. A command
-  that becomes another user can only be ended by a fenlock that runs as root (sudo
-  fenlock run, not fenlock run sudo). If fenlock and the watchdog are killed at the
-  same moment, the command itself ends on Linux, and what it started goes on. If both
-  are stopped (SIGSTOP), and the command is not, it goes on beside the next holder
-  until one of them is continued. On Linux "pkill fenlock" reaches fenlock only, whose
-  watchdog is lock-watchdog there; "pkill -f fenlock" reaches both.
-  Ctrl-Z does not stop the command: nobody would extend the lock.
+  When a third of the TTL is left, and likewise before --max-hold is over, fenlock sends
+  SIGTERM and SIGCONT to the process group; when a tenth is left, SIGKILL. The command has
+  ended before another client can hold the lock. A small process, fenlock-watchdog, does
+  the same if fenlock is killed or stopped (SIGSTOP), or if its output is not read. On
+  Linux it also ends processes that have left the group (daemons, jobs of an interactive
+  shell). Three cases are left. Only a fenlock that runs as root can end a command that
+  becomes another user (sudo fenlock run, not fenlock run sudo). If fenlock and the
+  watchdog are killed at the same moment, the command itself ends on Linux, and its
+  children go on. If both are stopped (SIGSTOP) and the command is not, it goes on beside
+  the next holder until one of them is continued. On Linux "pkill fenlock" kills fenlock
+  only, because the watchdog is called lock-watchdog; "pkill -f fenlock" kills both.
+  Ctrl-Z does not stop the command, because a stopped fenlock could not extend the lock.
 
 A lock in a file, on Linux
-  It ends with fenlock and the command, at once and whatever ends them, and not before: no
-  TTL, no watchdog. Whoever is stopped, by Ctrl-Z too, keeps it. If fenlock is killed, the
-  command goes on, as with flock, and keeps the lock, unless it has closed what it inherited
-  (sudo and daemons do). A lock that is broken (fenlock release --force), or whose file is
-  deleted, ends the command as above, within a third of the TTL. With --at-least or
-  --max-hold a lock in a file is as one on servers.
-  A command that waits, without a limit, for the lock that it runs under is refused (64).
+  It lasts exactly as long as fenlock and the command, whatever ends them: it has no TTL
+  and no watchdog. A stopped process keeps it, after Ctrl-Z too. If fenlock is killed, the
+  command goes on with the lock, as with flock, unless it has closed the descriptor that
+  it inherited (sudo and daemons do). If the lock is broken (fenlock release --force) or
+  its file is deleted, the command is ended as above, within a third of the TTL. With
+  --at-least or --max-hold a lock in a file works like one on servers.
+  fenlock refuses (64) to wait, without a limit, for the lock that it runs under.
 
 Once, on whichever machine comes first
-  With --at-least 25s the lock stays for 25 seconds from when it was taken, though the
-  command may have ended before, or fenlock may have been killed. A short job that five
-  machines start at about the same time, whose clocks differ by a few seconds, runs once:
+  With --at-least 25s the lock stays taken for 25 seconds from its acquisition, even if the
+  command has ended or fenlock was killed. A short job that five machines start at about
+  the same time runs once, although their clocks differ by a few seconds:
   fenlock run --no-wait -E 0 --at-least 25s NAME -- COMMAND. It is at most --max-ttl. On
   ZooKeeper it ends with the session, some seconds after that time.
 
 Readers and writers
-  Those who say --shared run at the same time; who does not has the lock alone. All wait in
-  one line: who wants it alone stops those who come later to share it. A file, Valkey,
-  Redis, PostgreSQL, MySQL and MariaDB can; with other servers it is refused (64).
+  Commands with --shared run at the same time. Without --shared the lock is exclusive. All
+  wait in one FIFO queue, so a waiting exclusive command holds up the shared ones behind
+  it. A file, Valkey, Redis, PostgreSQL, MySQL and MariaDB support it; with other servers
+  fenlock refuses it (64).
 
 Slots
-  With --slots 5 five commands run at a time, and no more. Each has a slot of its own, a lock
-  NAME#0 to NAME#4, with its own token: FENLOCK_NAME and FENLOCK_TOKEN are those, and
-  FENLOCK_SLOT is the slot's number, by which work can be shared out. All wait in one line. All
-  have to say the same number: who says another one while others have slots is refused (78).
-  Who runs with NAME alone waits until nobody has a slot. Not on ZooKeeper and etcd, as --shared.
+  With --slots 5 at most five commands run at a time. Each has a slot, which is a lock of
+  its own, NAME#0 to NAME#4: FENLOCK_NAME and FENLOCK_TOKEN are the slot's, and
+  FENLOCK_SLOT is its number, by which work can be shared out. All wait in one FIFO queue.
+  All must use the same number: another number is refused while slots are held (78). A
+  command that locks NAME itself waits until all slots are free. --slots is supported
+  where --shared is.
 
 A leader
-  With --lead the command runs while this process leads. If the lock is lost, the command is
-  stopped as below; then fenlock waits for its turn again, and starts the command again with a
-  new FENLOCK_TOKEN, the term. It says when it begins to lead, and when it stands again. A
-  command that ends by itself is not started again: that is the end, and its status the
-  exit status. So is a signal: while it waits any of those above but USR1 and USR2, and
-  in case of a loss INT, QUIT or TERM, if the command had it. --wait, --no-wait,
-  --max-hold, --at-least, --shared and --slots exclude --lead.
+  With --lead the command runs while this process leads. If the lock is lost, fenlock stops
+  the command as above, re-enters the election, and starts the command again with a new
+  FENLOCK_TOKEN, the term. It logs when it becomes the leader and when it re-enters the
+  election. If the command ends by itself, fenlock ends with its status. A signal ends
+  fenlock too: while it waits, any of the above but USR1 and USR2; after a loss, INT, QUIT
+  or TERM, if the command got it. --wait, --no-wait, --max-hold, --at-least, --shared and
+  --slots exclude --lead.
 
 Metrics
-  --metrics 127.0.0.1:5626 answers Prometheus there at /metrics, from before the lock is
-  asked for until it is released. An address that other machines reach needs a
-  --metrics-token-file. The command is never waited for, or held up, by who asks.
+  --metrics 127.0.0.1:5626 serves Prometheus there at /metrics, from before the
+  acquisition until after the release. An address that other machines reach needs a
+  --metrics-token-file. Scrapes never block the command.
 
 Flags and variables
-  Each flag has a variable of the environment, which it is stronger than: --max-hold has
-  FENLOCK_MAX_HOLD. As with flock(1): -n, -w SECONDS, -E STATUS, and -c 'COMMAND' after
-  NAME, which $SHELL runs, and -s. -x and -o say what is so anyway.
+  Each flag has an environment variable, which the flag overrides: --max-hold has
+  FENLOCK_MAX_HOLD. flock's flags work too: -n, -w SECONDS, -E STATUS, -s, and -c 'COMMAND'
+  after NAME, which $SHELL runs. -x and -o are accepted and ignored.
 
 Exit status
   that of the command; 128 plus the number of the signal that ended it
   64   wrong usage; nothing was sent to any node
   69   too few nodes answer, or the file cannot be used; or fenlock-all is missing, which
        has PostgreSQL, MySQL, etcd, ZooKeeper and --metrics
-  75   somebody else has the lock, or the wait ran out (-E changes it)
+  75   the lock is held, or the wait ran out (-E changes it)
   76   the lock was lost or held for --max-hold, and the command was stopped (not by --lead)
-  78   others have another number of slots than --slots says
+  78   other commands use another number of slots
   126  the command cannot be executed      127  there is no such command`
 
 const runExamples = `  fenlock run nightly-report -- ./report.sh

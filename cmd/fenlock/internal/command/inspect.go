@@ -14,16 +14,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const inspectHelp = `Show one lock: who has it, since when, with which token, what each node says, who waits.
+const inspectHelp = `Show one lock: its holder, age, token and waiters, and the answer of each node.
 
-To look changes nothing. Exit status: 0; 69 if so few nodes answer and vote that it
-cannot be said who has the lock; 64 wrong usage.`
+This changes nothing. Exit status: 0; 69 if so few nodes answer and vote that the holder
+is unknown; 64 wrong usage.`
 
 func inspectCommand() *cobra.Command {
 	var f lookFlags
 	cmd := &cobra.Command{
 		Use:                   "inspect [flags] NAME",
-		Short:                 "Show one lock, node by node, and who waits",
+		Short:                 "Show one lock, node by node, and its waiters",
 		Long:                  inspectHelp,
 		Args:                  oneName("inspect"),
 		ValidArgsFunction:     completeNames(&f.nodes),

@@ -16,7 +16,7 @@ func (o *runOptions) leadAgain(turn func() error) error {
 		if !errors.As(err, &exit) || !exit.again || o.unwanted {
 			return err
 		}
-		say("not leading any more, and standing again: %s", exit.message)
+		say("no longer the leader, and in the election again: %s", exit.message)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestTheLeaderIsKilled(t *testing.T) {
 		t.Errorf("the second one printed %q", out)
 	}
 	second.want(3, `leading "x", with term `)
-	if said := second.stderr.String(); strings.Contains(said, "standing again") {
+	if said := second.stderr.String(); strings.Contains(said, "in the election again") {
 		t.Errorf("it said:\n%s", said)
 	}
 }
@@ -84,7 +84,7 @@ func TestALeaderStandsAgain(t *testing.T) {
 			said := r.stderr.String()
 			for text, n := range map[string]int{
 				`leading "x", with term `: 3, "stopping the command (SIGTERM): the lock on \"x\" cannot be extended": 2,
-				"not leading any more, and standing again: the lock on \"x\" could not be kept: the command was stopped\n": 2,
+				"no longer the leader, and in the election again: the lock on \"x\" could not be kept: the command was stopped\n": 2,
 			} {
 				if strings.Count(said, text) != n {
 					t.Errorf("%q was not said %d times:\n%s", text, n, said)
@@ -104,7 +104,7 @@ func TestALeaderIsAskedToEnd(t *testing.T) {
 	servers[0].Kill()
 	servers[1].Kill()
 	r.want(76, "could not be kept: the command was stopped")
-	if said := r.stderr.String(); strings.Contains(said, "standing again") {
+	if said := r.stderr.String(); strings.Contains(said, "in the election again") {
 		t.Errorf("it said:\n%s", said)
 	}
 

@@ -16,15 +16,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const lsHelp = `List the locks that somebody has, or tries to take.
+const lsHelp = `List the locks that are held, or that a client tries to acquire.
 
 PATTERN is a name; * in it stands for any text, and ? for one character. A PATTERN that
 ends with / stands for all names that begin with it, as in fenlock ui. Without a PATTERN
-all locks are listed. A lock is held if a majority of the nodes has the lease of one holder; VOTES
-says how many have. FOR is since when, by the holder's clock; LEFT is how long it would go
-on if its holder died now, or "process" if it ends with its holder's processes. It looks at all keys of the servers, a few at a time.
+all locks are listed. A lock is held if a majority of the nodes has its lease; VOTES is
+how many have. FOR is its age, by the holder's clock; LEFT is how long it would last if
+its holder died now, or "process" if it ends with its holder's processes. fenlock reads
+all keys of the servers, a few at a time.
 
-Exit status: 0; 69 if so few nodes answered that it cannot be said what is held; 64 wrong
+Exit status: 0; 69 if so few nodes answered that the held locks are unknown; 64 wrong
 usage.`
 
 func lsCommand() *cobra.Command {
@@ -32,7 +33,7 @@ func lsCommand() *cobra.Command {
 	limit := 1000
 	cmd := &cobra.Command{
 		Use:   "ls [flags] [PATTERN]",
-		Short: "List the locks, who has them and who waits",
+		Short: "List the locks, their holders and waiters",
 		Long:  lsHelp,
 		Example: `  fenlock ls 'orders/*'
   fenlock ls --json | jq -r '.locks[] | select(.held_ms > 3600000) | .name'

@@ -11,10 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const migrateHelp = `Make the tables that a database needs for locks.
+const migrateHelp = `Create the tables that a database needs for locks.
 
-A database gets tables for fenlock by this command and never silently. It can be
-repeated: what is there stays as it is, and what is there and is not fenlock's is an error.
+Only this command creates tables, and it can be repeated: existing tables of fenlock stay
+as they are, and other objects of the same name are an error.
 Valkey, Redis, etcd, ZooKeeper and files need no set-up.
 
   fenlock migrate --node postgres://owner@db.example/app

@@ -14,13 +14,13 @@ import (
 const nodesHelp = `Show the nodes of the group: which of them vote, and why the others do not.
 
   votes          it answers, and its vote counts
-  ready          it votes as soon as somebody asks it for a lock
+  ready          it votes from the next request for a lock on
   out            it has lost its memory, or may have, and has to wait
   down           no answer, or an error that may pass
-  misconfigured  somebody has to change something: see fenlock doctor
+  misconfigured  waiting does not help: see fenlock doctor
 
-All nodes are asked at once, and one that hangs is given up after two seconds. Nothing
-is changed on them: a server is not admitted by being looked at.
+fenlock asks all nodes at once, and waits two seconds for a node that hangs. It changes
+nothing on them, and admits no server.
 
 Exit status: 0, whatever the nodes do (fenlock doctor is for monitoring); 69 there is no such
 file; 64 wrong usage.`
@@ -29,7 +29,7 @@ func nodesCommand() *cobra.Command {
 	var f lookFlags
 	cmd := &cobra.Command{
 		Use:   "nodes [flags]",
-		Short: "Show the nodes: who votes, and why not",
+		Short: "Show the nodes: which of them vote, and why the others do not",
 		Long:  nodesHelp,
 		Example: `  fenlock nodes
   fenlock nodes --watch

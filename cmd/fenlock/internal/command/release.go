@@ -17,27 +17,27 @@ import (
 	"golang.org/x/term"
 )
 
-const releaseHelp = `Break a lock: take it from whoever has it.
+const releaseHelp = `Break a lock: take it from its holder.
 
-A lock is released by its holder. This is for one that cannot: it hangs, or its machine is
-cut off, and nobody wants to wait until its lease has ended. The holder cannot extend it
-any more, hears of that within a third of its TTL, and ends its job; the next in the queue
-has the lock at once. Until the old holder has heard of it, both work: only a token that
-the resource checks protects against that. So look first (fenlock inspect NAME), and stop
-the old job if you can.
+Only the holder releases a lock. Break it if the holder cannot: it hangs, or its machine
+is cut off, and you cannot wait until its lease expires. From then on the holder cannot
+extend the lock. It finds out within a third of its TTL, and stops its job; the next
+waiter holds the lock at once. Until then both work, and only a token that the resource
+checks protects the data. So look first (fenlock inspect NAME), and stop the old job if
+you can.
 
-It shows what it will break and asks, unless --yes is given. It is refused, and nothing is
-broken, if fewer than a majority of the nodes answer and vote.
+fenlock shows what it will break and asks for confirmation, unless --yes is given. If
+less than a majority of the nodes answers and votes, nothing is broken.
 
-Exit status: 0, also if nobody has the lock; 69 too few nodes; 64 wrong usage; 75 if the
-answer was no, or the lock has changed its holder meanwhile.`
+Exit status: 0, also if the lock is free; 69 too few nodes; 64 wrong usage; 75 if the
+answer was no, or the lock has another holder by now.`
 
 func releaseCommand() *cobra.Command {
 	var f lookFlags
 	var force, yes bool
 	cmd := &cobra.Command{
 		Use:                   "release --force [flags] NAME",
-		Short:                 "Break a lock: take it from whoever has it",
+		Short:                 "Break a lock: take it from its holder",
 		Long:                  releaseHelp,
 		Example:               `  fenlock release --force nightly-report`,
 		Args:                  oneName("release --force"),

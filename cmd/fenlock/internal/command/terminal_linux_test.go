@@ -130,7 +130,7 @@ func TestTheTerminalIsLentAgain(t *testing.T) {
 	for range 2 {
 		s.expect("ignores SIGTTOU: 0")
 		h.start("fenlock", "release", "--force", "--yes", "x").want(0)
-		s.expect("standing again")
+		s.expect("in the election again")
 	}
 	s.expect("ignores SIGTTOU: 0")
 	s.enter("it\n")

@@ -15,29 +15,29 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const uiHelp = `Show the nodes, the locks, who waits and what changes, live in a browser.
+const uiHelp = `Show the nodes, the locks, the waiters and what changes, live in a browser.
 
-It prints the address of the page and serves it until Ctrl-C. While nobody looks at the
-page, nobody looks at the nodes. With PREFIX, only locks whose names begin with it are
-shown; it is for groups with more than 2,000 locks.
+It prints the address of the page and serves it until Ctrl-C. While no browser shows the
+page, it does not ask the nodes. With PREFIX, it shows only locks whose names begin with
+PREFIX; this is for groups with more than 2,000 locks.
 
-Who may look
-  By default the page is for this machine only, for all of its users. Another address
-  is listened at only with a token, which --make-token makes and prints once, as a part
-  of the page's address, or which is the one line of a --token-file. There is no TLS: put
-  a proxy in front or, better, come through ssh -L 5625:localhost:5625.
-  The page is asked for by address or as localhost. Where it has another name, --host
-  tells that: any web site could give a name of its own to this machine.
+Access
+  By default the page is for all users of this machine, and for no other machine. Another
+  address needs a token: --make-token makes a token and prints it once, as a part of the
+  page's address, and --token-file reads one from the one line of a file. There is no TLS:
+  put a proxy in front or, better, use ssh -L 5625:localhost:5625.
+  The page answers to its address and to localhost. Name any other host name with --host,
+  because any web site could give this machine a name of its own.
 
 Prometheus
-  /metrics has how nodes and locks do, without names of locks, for who sends the token, if
-  there is one, as Authorization: Bearer TOKEN.
+  /metrics has the state of nodes and locks, without names of locks. If there is a token,
+  the scraper must send it as Authorization: Bearer TOKEN.
 
-Who may break locks
-  Nobody, unless --allow-release is given; then everybody who looks, and there is a token on
-  the loopback as well.
+Breaking locks
+  The page breaks locks only with --allow-release. Then every viewer can break them, and
+  there is a token on the loopback interface as well.
 
-Exit status: 0 after Ctrl-C; 64 wrong usage, or the address cannot be listened at.`
+Exit status: 0 after Ctrl-C; 64 wrong usage, or the address is in use or not of this machine.`
 
 // uiOptions are the flags of ui.
 type uiOptions struct {
