@@ -20,7 +20,6 @@ var notYet = []string{
 	"integration/migrate/CHANGELOG.md",
 	"integration/otel/CHANGELOG.md",
 	"internal/core/README.md",
-	"node/admit/README.md",
 	"node/etcdnode/CHANGELOG.md",
 	"node/goredisnode/CHANGELOG.md",
 	"node/mysqlnode/CHANGELOG.md",
