@@ -34,8 +34,9 @@ export class LostError extends FenlockError {}
 /** A later holder has written: this holder must not. */
 export class StaleError extends FenlockError {}
 
-// The clock of the deadlines, CLOCK_BOOTTIME. The file cuts it to hundredths of a second: the next one is meant.
-const bootClock = () => parseFloat(readFileSync('/proc/uptime', 'ascii')) * 1000 + 10
+// The clock of the deadlines, CLOCK_BOOTTIME, or later. The file cuts it to hundredths of a second. In some containers the
+// file shows something else: the other clock is not ahead of CLOCK_BOOTTIME either.
+const bootClock = () => Math.max(parseFloat(readFileSync('/proc/uptime', 'ascii')) * 1000 + 10, Number(globalThis.process.hrtime.bigint()) / 1e6)
 
 /** A lock that is or was held. hold makes it. */
 export class Lock {
@@ -60,7 +61,7 @@ export class Lock {
   get signal () { return this.#lost.signal }
 
   /** How long the lock is held even if the command is killed now. 0: it is not held. */
-  remaining () { return this.#reason ? 0 : Math.max(0, this.#deadline - bootClock()) }
+  remaining () { return this.#reason ? 0 : Math.max(0, this.#deadline - bootClock()) || 0 }
 
   /** Throws LostError unless the lock is held at this moment. */
   check () {
@@ -75,15 +76,17 @@ export class Lock {
   }
 
   #told (line) {
-    if (line.event !== 'held' && line.event !== 'extended') return this.#end(line.reason ?? 'it was released')
+    if (line.event === 'lost' || line.event === 'released') return this.#end(line.reason ?? 'it was released')
+    if (!(bootClock() > line.deadline_ms - line.left_ms)) return this.#end('/proc/uptime does not show the boot clock here')
     this.#deadline = line.deadline_ms
     this.#watch()
   }
 
-  #watch () {
+  // The clock decides. After a pause of this program, lines that came meanwhile are read first.
+  #watch (read = false) {
     clearTimeout(this.#timer)
     const left = this.remaining()
-    if (left === 0) return this.#end('its time is up')
+    if (left === 0) return read ? this.#end('its time is up') : setImmediate(() => this.#watch(true))
     this.#timer = setTimeout(() => this.#watch(), Math.min(left + 1, 2 ** 31 - 1)).unref()
   }
 
@@ -111,7 +114,7 @@ export class Lock {
 
 // end has the command release the lock. One that was stopped is killed: its lease ends by itself.
 async function end (process, exited) {
-  process.stdin.destroy()
+  process.stdin?.destroy()
   process.ref()
   const timer = setTimeout(() => process.kill('SIGKILL'), patience)
   try { return await exited } finally { clearTimeout(timer) }
@@ -124,12 +127,12 @@ async function end (process, exited) {
 export async function hold (name, flags = [], program = 'fenlock') {
   // A session of its own: Ctrl-C at the terminal is for this program, which then releases the lock.
   const process = spawn(program, ['hold', ...flags, '--', name], { stdio: ['pipe', 'pipe', 'inherit'], detached: true })
-  const exited = new Promise((resolve, reject) => {
-    process.on('error', reject)
+  const exited = new Promise(resolve => {
+    process.on('error', error => resolve(error.message))
     process.on('close', (status, signal) => resolve(status ?? signal))
   })
-  process.stdin.on('error', () => {})
-  const lock = await Promise.race([Lock.take(process, exited), exited.then(() => undefined)])
+  process.stdin?.on('error', () => {})
+  const lock = await Promise.race([process.stdout && Lock.take(process, exited), exited.then(() => undefined)])
   if (lock) return lock
   const status = await end(process, exited)
   throw new (status === exitHeld ? HeldError : FenlockError)(`the lock on '${name}' was not taken (exit status ${status}): see standard error`, status)

@@ -6,17 +6,21 @@
         fenlock.guard(cursor, "orders/42", lock.token)   # in the transaction that writes
         lock.check()                                     # raises Lost; before each other write
 
-Times are in seconds. A Lock is safe for use by several threads.
+Times are in seconds. A Lock is safe for use by several threads. A forked process does not hold it.
 """
 
 import json
+import os
 import subprocess
+import sys
 import threading
 import time
+import weakref
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-_EXIT_HELD = 75
+_CLOCK = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONIC
 _PATIENCE = 10
+_locks = weakref.WeakSet()
+os.register_at_fork(after_in_child=lambda: [lock._forked() for lock in list(_locks)])
 
 
 class Error(Exception):
@@ -27,57 +31,51 @@ class Error(Exception):
         self.status = status
 
 
-class Held(Error):
-    """Another client has the lock, or had it until the wait ran out."""
-
-
-class Lost(Error):
-    """The lock is not held any more: another client may have it."""
-
-
-class Stale(Error):
-    """A later holder has written: this holder must not."""
+class Held(Error): """Another client has the lock, or had it until the wait ran out."""
+class Lost(Error): """The lock is not held any more: another client may have it."""
+class Stale(Error): """A later holder has written: this holder must not."""
 
 
 class Lock:
     """A lock that is or was held. hold makes it."""
 
     def __init__(self, process):
-        self._process = process
-        self._deadline_ms = 0
-        self._reason = None
-        self._news = threading.Condition()
+        self._process, self._news = process, threading.Condition()
+        self._deadline_ms, self._reason, self._released, self._ended = 0, None, False, False
         self.name = self.token = self.slot = None
+        _locks.add(self)
         threading.Thread(target=self._read, daemon=True).start()
         with self._news:
-            while self.token is None and self._reason is None:
-                self._news.wait()
+            self._news.wait_for(lambda: self.token or self._ended)
 
     def _read(self):
-        try:
-            for line in self._process.stdout:
+        with self._process.stdout as lines:
+            for line in lines:
                 try:
                     told = json.loads(line)
                 except ValueError:  # cut off: the command was killed
-                    return
+                    break
                 with self._news:
                     if told["event"] == "held":
                         self.name, self.token, self.slot = told["name"], told["token"], told.get("slot")
-                    if told["event"] in ("held", "extended"):
-                        self._deadline_ms = told["deadline_ms"]
-                    else:
-                        self._reason = told.get("reason", "it was released")
+                    self._deadline_ms = told.get("deadline_ms", self._deadline_ms)
+                    if told["event"] in ("lost", "released"):
+                        self._released = told["event"] == "released"
+                        self._reason = self._reason or told.get("reason", "it was released")
                     self._news.notify_all()
-        finally:
-            with self._news:
-                self._reason = self._reason or "the fenlock command has ended"
-                self._news.notify_all()
+        with self._news:
+            self._ended, self._reason = True, self._reason or "the fenlock command has ended"
+            self._news.notify_all()
+
+    def _forked(self):
+        self._news = threading.Condition()  # another thread may have had it
+        self._ended, self._reason = True, "this process was forked from the one that holds it"
+        self._process.stdin.close()
 
     def remaining(self):
         """How long the lock is held even if the command is killed now. 0: it is not held."""
         with self._news:
-            left = self._deadline_ms / 1e3 - time.clock_gettime(_CLOCK)
-            return 0.0 if self._reason else max(0.0, left)
+            return 0.0 if self._reason else max(0.0, self._deadline_ms / 1e3 - time.clock_gettime(_CLOCK))
 
     def check(self):
         """Raises Lost unless the lock is held at this moment."""
@@ -96,8 +94,13 @@ class Lock:
         """Releases the lock. It may be called again. Raises Lost if the lock was lost before."""
         with self._news:
             self._reason = self._reason or "it was released"
-        if (status := _end(self._process)) != 0:
-            raise Lost(f"the lock on {self.name!r} was lost before its release", status)
+            self._news.notify_all()
+        if not self._ended:
+            _end(self._process)
+        with self._news:
+            self._news.wait_for(lambda: self._ended, _PATIENCE)
+            if not self._released:
+                raise Lost(f"the lock on {self.name!r} was lost before its release")
 
     def __enter__(self):
         return self
@@ -120,10 +123,7 @@ def _end(process):
 
 
 def hold(name, *flags, program="fenlock"):
-    """Takes the lock, and returns it. flags are those of fenlock hold: "--no-wait", "--ttl=30s", "--node=valkey://...".
-
-    Raises Held or Error. Which servers have the lock is said by flags or by FENLOCK_NODES.
-    """
+    """Takes the lock, or raises Held or Error. flags are those of fenlock hold: "--no-wait", "--node=valkey://..."."""
     # A session of its own: Ctrl-C at the terminal is for this program, which then releases the lock.
     process = subprocess.Popen([program, "hold", *flags, "--", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                start_new_session=True)
@@ -134,13 +134,12 @@ def hold(name, *flags, program="fenlock"):
         raise
     if lock.token is None:
         status = _end(process)
-        raise (Held if status == _EXIT_HELD else Error)(f"the lock on {name!r} was not taken (exit status {status}): see standard error", status)
+        raise (Held if status == 75 else Error)(f"the lock on {name!r} was not taken (exit status {status})", status)
     return lock
 
 
 def guard(cursor, resource, token, table="fenlock_fence", mark="?"):
     """Refuses the writes of this transaction if a later holder has written: raises Stale.
-
     Call it first in each transaction that writes. The cursor is of sqlite3, or with mark="%s" of a PostgreSQL driver.
     The table is that of Go's package fencesql: resource TEXT PRIMARY KEY, token BIGINT NOT NULL.
     """

@@ -15,6 +15,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 )
 
 const holdHelp = `Take a lock for a program in any language, and hold it until standard input ends.
@@ -58,7 +59,7 @@ func holdCommand() *cobra.Command {
 	h.register(&run)
 	h.nodes.register(cmd)
 	cmd.Flags().SortFlags = false
-	for _, name := range []string{"wait", "no-wait", "conflict-exit-code", "ttl", "max-hold", "shared", "slots", "max-ttl", "new-servers", "label", "verbose"} {
+	for _, name := range []string{"wait", "no-wait", "ttl", "max-hold", "shared", "slots", "max-ttl", "new-servers", "label", "verbose"} {
 		cmd.Flags().AddFlag(run.Flags().Lookup(name))
 	}
 	cmd.Flags().Lookup("max-hold").Usage = "the lock is lost after this `time` (default: no limit)"
@@ -84,6 +85,13 @@ func (h *hold) run(name string) error {
 		return err
 	}
 	watchdog.Notify(h.signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
+	if !inputOpen() {
+		return noInput(name)
+	}
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		h.signals <- inputEnded
+	}()
 	locker, err := h.open(name, fenlock.Observer{Extend: func(context.Context, fenlock.ExtendEvent) {
 		select {
 		case h.extended <- struct{}{}:
@@ -94,19 +102,35 @@ func (h *hold) run(name string) error {
 		return err
 	}
 	defer locker.Close()
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		h.signals <- inputEnded
-	}()
 	lock, err := h.acquireOrSignal(locker, name, h.signals)
 	var exit *exitError
 	if errors.As(err, &exit) && exit.status == exitSignal+int(inputEnded) {
-		return exitf(exitHeld, "%q was not taken before standard input ended: a program keeps it open for as long as it wants the lock", name)
+		return noInput(name)
 	}
 	if err != nil {
 		return err
 	}
 	return h.follow(lock)
+}
+
+func noInput(name string) error {
+	return exitf(exitHeld, "%q was not taken: standard input ended before (a program keeps it open for as long as it wants the lock)", name)
+}
+
+// inputOpen reports whether standard input has an end that is not there yet. That of /dev/null is, so that whether
+// a lock is taken does not depend on who is faster.
+func inputOpen() bool {
+	var buffer [4096]byte
+	for range 16 {
+		ready, err := unix.Poll([]unix.PollFd{{Events: unix.POLLIN}}, 0)
+		if ready == 0 || err != nil {
+			return true
+		}
+		if n, _ := unix.Read(0, buffer[:]); n <= 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // follow tells what happens to the lock until it ends.

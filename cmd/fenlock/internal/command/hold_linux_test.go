@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,6 +94,7 @@ func TestHoldGivesUp(t *testing.T) {
 	w := h.start("fenlock", "hold", "x")
 	w.stdin.Close()
 	w.want(75, "standard input ended")
+	h.start("sh", "-c", "exec fenlock hold free </dev/null").want(75, "standard input ended")
 	h.start("fenlock", "hold", "--no-wait", "x").want(75, "is held by")
 	h.start("fenlock", "hold", "--no-wait", "--wait", "3", "x").want(64, "exclude each other")
 	r.signal(syscall.SIGTERM)
@@ -159,6 +161,34 @@ await lock.release().catch(() => {})
 		}
 		r.want(0)
 	}
+}
+
+// A forked process does not hold the lock, and does not keep it. Whether it was released is what the command says,
+// and not its exit status, which a program may throw away.
+func TestHoldForkedPython(t *testing.T) {
+	h := clientsHome(t)
+	r := h.start("python3", "-c", `
+import fenlock, os, signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+lock = fenlock.hold("x", "--local")
+read, write = os.pipe()
+if os.fork() == 0:
+    for act in (lock.check, lock.release):
+        try: act(); print("it holds", flush=True)
+        except fenlock.Lost as lost: print(lost, flush=True)
+    os.read(read, 1)
+    os._exit(0)
+lock.check()
+lock.release()
+with fenlock.hold("x", "--local", "--no-wait") as lock: print("again", flush=True)
+os.write(write, b"x")
+`)
+	got := strings.Split(strings.TrimSpace(r.rest()), "\n")
+	slices.Sort(got)
+	if want := []string{"again", "the lock on 'x' is lost: this process was forked from the one that holds it", "the lock on 'x' was lost before its release"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	r.want(0)
 }
 
 // Clients in other languages never believe in a lock that a later one has, whatever is killed or stopped: they, or the
