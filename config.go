@@ -67,9 +67,10 @@ type Config struct {
 
 	// NewServers is the word of whoever starts a group that none of its servers was ever
 	// used, so that they need not wait for MaxTTL until they vote. It has an effect only
-	// where all servers answer and have nothing of fenlock's recorded. If that is because all
-	// of them have just lost their memory, a lock that is still held can be taken: so
-	// it is to be said once, by hand (docs/operations.md).
+	// where all servers answer and have nothing of fenlock's recorded, and where this Locker
+	// has not seen them in use. If that is because all of them have just lost their memory, a
+	// lock that another client still holds can be taken: so it is to be said once, by hand
+	// (docs/operations.md).
 	NewServers bool
 
 	// NodeTimeout bounds each request to a node. A node that is slower counts as

@@ -35,6 +35,7 @@ type Admission struct {
 
 	joined atomic.Pointer[membership] // nil until Join
 	server atomic.Pointer[string]     // as it was seen last
+	used   atomic.Bool                // see Used
 
 	life   context.Context
 	finish context.CancelFunc
@@ -106,10 +107,21 @@ func (a *Admission) Terms() Terms {
 // Check returns nil if this client may use a store that has these terms recorded. A client that is in
 // no group may use any.
 func (a *Admission) Check(recorded Terms) error {
+	if recorded != (Terms{}) {
+		a.Used()
+	}
 	if to := a.joined.Load(); to != nil {
 		return recorded.Check(to.terms)
 	}
 	return nil
+}
+
+// Used notes that the store was seen to be in use. If it has nothing recorded later, it has lost that: Group.New is
+// not believed of it any more. For engines that call neither Check nor Admit as long as the store votes.
+func (a *Admission) Used() {
+	if !a.used.Load() { // which all operations share
+		a.used.Store(true)
+	}
 }
 
 // Serves notes which server the node leads to, as node.Registers.Server, and refuses one that is
@@ -194,7 +206,7 @@ func (a *Admission) try(r *run, to *membership) {
 	defer a.tries.Done()
 	ctx, cancel := context.WithTimeout(a.life, tryTimeout)
 	defer cancel()
-	t := Begin(Client{Terms: to.terms, Nodes: len(to.Nodes), New: to.New})
+	t := Begin(Client{Terms: to.terms, Nodes: len(to.Nodes), New: to.New && !a.used.Load()})
 	for t.Step != StepEnd {
 		if err := a.step(ctx, t, to); err != nil {
 			t.Failed(err)
@@ -204,6 +216,9 @@ func (a *Admission) try(r *run, to *membership) {
 		a.Warn(t.Warning)
 	}
 	r.why, r.err = t.Absence, t.Err
+	if t.Facts.Recorded || r.why == (node.Absence{}) && r.err == nil {
+		a.Used()
+	}
 	if a.life.Err() != nil {
 		r.why, r.err = node.Absence{}, context.Canceled
 	}

@@ -262,3 +262,36 @@ func TestAdmissionNotes(t *testing.T) {
 		t.Errorf("the second: %+v, %v", f, err)
 	}
 }
+
+// That all servers are new is believed until the store was seen to be in use, by this client's own admission or by what
+// was recorded. What has nothing recorded after that has lost it.
+func TestAdmissionBelievesInNewOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for what, see := range map[string]func(j *joined) error{
+			"own admission": func(j *joined) error {
+				why, err := j.Admit(t.Context())
+				if why != (node.Absence{}) {
+					t.Fatalf("a new store: %+v", why)
+				}
+				return err
+			},
+			"recorded terms": func(j *joined) error { return j.Check(j.Terms()) },
+			"Used":           func(j *joined) error { j.Used(); return nil },
+		} {
+			j := join(0)
+			defer j.Close()
+			g := j.group()
+			g.Nodes, g.New = g.Nodes[2:], true
+			if err := j.Join(g); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(j.Check(admit.Terms{}), see(j)); err != nil {
+				t.Fatal(what, err)
+			}
+			j.store.become(0, admit.Terms{})
+			if why, err := j.Admit(t.Context()); why.Wait != admit.Quarantine(maxTTL) || err != nil {
+				t.Errorf("after %s: %+v, %v", what, why, err)
+			}
+		}
+	})
+}

@@ -220,6 +220,23 @@ func TestStrayLeaseIsGoneAfterTheAdmission(t *testing.T) {
 	})
 }
 
+// Clients that have seen a group in use do not take it for new when all of it was flushed: what they hold, they hold.
+func TestNewServersThatWereAllFlushed(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		servers := testserver.Group(t, kind, 1)
+		isNew := func(c *fenlock.Config) { c.NewServers = true }
+		one, other := client(t, time.Hour, isNew, urls(servers...)...), client(t, time.Hour, isNew, urls(servers...)...)
+		lock := takes(t, one, "a")
+		takes(t, other, "b")
+		servers[0].Do("FLUSHALL")
+		for _, l := range []*fenlock.Locker{one, other} {
+			if stolen, err := l.TryAcquire(t.Context(), "a"); !errors.Is(err, fenlock.ErrNoQuorum) {
+				t.Fatalf("a lock that is held, with token %d, was taken with %v: %v", lock.Token(), stolen, err)
+			}
+		}
+	})
+}
+
 // A group that was admitted as new, was used, and was flushed since, is not new.
 func TestNewServersThatWereFlushed(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
