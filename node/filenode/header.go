@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -86,7 +85,7 @@ func (h *header) numbers() [fields]*uint64 {
 
 // checksum is that of a copy, without the place of the checksum.
 func checksum(b []byte) uint32 {
-	return crc32.Update(crc32.Checksum(b[:12], castagnoli()), castagnoli(), b[16:headerSize])
+	return sum(b[:12], b[16:headerSize])
 }
 
 // readHeader returns the newer copy of the header; its seq is 0 if the file is new. It refuses a file

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -159,7 +158,7 @@ func torn(n *Node, number int) (count int, err error) {
 			return 0, err
 		}
 		sum := func(b []byte, of []byte) bool {
-			return binary.LittleEndian.Uint32(b) == crc32.Checksum(of, castagnoli())
+			return binary.LittleEndian.Uint32(b) == sum(of)
 		}
 		if !sum(h, h[4:]) || !sum(h[20:], body) {
 			count++

@@ -2,12 +2,7 @@
 
 package filenode
 
-import (
-	"hash/crc32"
-	"sync"
-
-	"github.com/fenlock/fenlock/node"
-)
+import "github.com/fenlock/fenlock/node"
 
 // Where things are in the file: two copies of the header, a page each, and then, for each level, two copies of
 // each room.
@@ -48,6 +43,3 @@ func bodyAt(level, room, which int) int64 {
 
 // roomOf returns the room of a name.
 func roomOf(name string) int { return node.Stripe(name) % rooms }
-
-// castagnoli is the table of the checksums. A program that locks elsewhere does not make it.
-var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })

@@ -5,7 +5,6 @@ package filenode
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
 	"slices"
@@ -46,7 +45,7 @@ func readRoom(f io.ReaderAt, h *header, number int) (*room, error) {
 		switch {
 		case r.seq == 0 && binary.LittleEndian.Uint32(b) == 0:
 			continue // it was never written
-		case binary.LittleEndian.Uint32(b) != crc32.Checksum(b[4:head], castagnoli()):
+		case binary.LittleEndian.Uint32(b) != sum(b[4:head]):
 			torn++ // a process was killed while it wrote this
 			continue
 		case r.level >= len(sizes) || length > sizes[r.level]-head || binary.LittleEndian.Uint64(b[24:]) != h.epoch:
@@ -62,7 +61,7 @@ func readRoom(f io.ReaderAt, h *header, number int) (*room, error) {
 				return nil, err
 			}
 		}
-		if binary.LittleEndian.Uint32(b[20:]) == crc32.Checksum(r.body, castagnoli()) {
+		if binary.LittleEndian.Uint32(b[20:]) == sum(r.body) {
 			newest = r
 		} else if torn++; binary.LittleEndian.Uint64(both[(1-which)*page+4:]) < r.seq {
 			// The body is complete before its head is written, and only an older copy is written over.
@@ -113,9 +112,9 @@ func (r *room) write(d disk, h *header, now time.Duration) error {
 	binary.LittleEndian.PutUint64(b[4:], r.seq+1)
 	b[12] = byte(level)
 	binary.LittleEndian.PutUint32(b[16:], uint32(len(body)))
-	binary.LittleEndian.PutUint32(b[20:], crc32.Checksum(body, castagnoli()))
+	binary.LittleEndian.PutUint32(b[20:], sum(body))
 	binary.LittleEndian.PutUint64(b[24:], h.epoch)
-	binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli()))
+	binary.LittleEndian.PutUint32(b, sum(b[4:]))
 	if _, err := d.WriteAt(body, bodyAt(level, r.number, which)); err != nil {
 		return err
 	}
