@@ -14,7 +14,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"runtime"
 	"strconv"
 	"syscall"
 
@@ -71,9 +70,9 @@ func run(argument string) int {
 
 // Here does in fenlock's own process what a watchdog does, for a lock that nobody has to extend: it ends with the processes
 // that have it, and so needs no process that outlives fenlock. This process has no children but those of the command. It
-// returns when the command has ended, and closes its end of the link.
+// returns when the command has ended, and closes its end of the link. The command does not die with the thread that has started
+// it, as in run, so that any thread will do.
 func Here(l *Link) {
-	runtime.LockOSThread() // to the end: see init
 	defer l.Close()
 	// Caught, for the same reason as in run; the signals themselves fenlock passes on.
 	signal.Reset(syscall.SIGTTOU)
