@@ -161,6 +161,9 @@ type Answer struct {
 	// Ahead is how many waiters are before the one that was refused, all of them if
 	// it is not in the queue itself. 0 if the node keeps no queues.
 	Ahead int
+	// Watching is, in an answer Held, that the waiter hears also if what it waits for ends without a release, so that
+	// it need not ask whether those before it live.
+	Watching bool
 	// Clock is what the node's clock shows, from any epoch, in an answer Held of
 	// a Queuer. Waiters are put in order by it.
 	Clock time.Duration

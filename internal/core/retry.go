@@ -15,6 +15,11 @@ const (
 	// quarter: whatever messages were lost, it looks again by then.
 	Backstop = 3 * time.Second
 
+	// NearBackstop and FarBackstop are the longest that waiters stay silent whose node tells them that those before
+	// them have died: the first of them, which has the queue remembered, and the others.
+	NearBackstop = 10 * time.Second
+	FarBackstop  = 30 * time.Second
+
 	// PollInterval is the time between attempts, more or less by a half at
 	// random, while too few nodes answer or where they keep no queues.
 	PollInterval = 100 * time.Millisecond
@@ -49,6 +54,7 @@ type Refusal struct {
 	// known or it has no end. Ahead is how many waiters are before this one.
 	Remaining time.Duration
 	Ahead     int
+	Watching  bool // the node tells also of the end of a process, see node.Answer
 }
 
 // Begin tells that an attempt starts. The notifications up to now are what it is for.
@@ -106,7 +112,7 @@ func (t *Retry) patience() time.Duration {
 func (t *Retry) Refused(now time.Duration, said []Refusal, random float64) {
 	t.refused = true
 	defer t.hurry(now)
-	answered := 0
+	answered, watching := 0, 0
 	ends := make([]time.Duration, 0, MaxNodes)
 	ahead := make([]int, 0, MaxNodes)
 	for _, r := range said {
@@ -117,18 +123,26 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, random float64) {
 		case Held:
 			answered++
 			ahead = append(ahead, max(r.Ahead, 0))
+			if r.Watching {
+				watching++
+			}
 			if r.Remaining > 0 {
 				ends = append(ends, min(r.Remaining, 2*Backstop)) // no need to know more
 			}
 		}
 	}
-	backstop := time.Duration((0.75 + random/2) * float64(Backstop))
-	t.due = now + backstop
-	place := Ahead(ahead)
+	place, backstop, hung := Ahead(ahead), Backstop, Backstop
+	if watching >= Quorum(t.nodes) {
+		backstop, hung = NearBackstop, FarBackstop
+		if place > 0 {
+			backstop, ends = FarBackstop, nil // a reservation that has an end is not for this one
+		}
+	}
+	t.due = now + time.Duration((0.75+random/2)*float64(backstop))
 	if place > 0 {
 		// Whoever is before this one may be hung. That shows only when
 		// somebody asks.
-		t.due = min(t.due, now+time.Duration(min(place, int(Backstop/rule.ReservationTTL)))*rule.ReservationTTL)
+		t.due = min(t.due, now+time.Duration(min(place, int(hung/rule.ReservationTTL)))*rule.ReservationTTL)
 	}
 	if answered < Quorum(t.nodes) {
 		t.due = min(t.due, now+PollDelay(said, random))

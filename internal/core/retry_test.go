@@ -60,6 +60,9 @@ func TestRetryIsDue(t *testing.T) {
 		}
 		return said
 	}
+	watching := func(remaining time.Duration, ahead int) []core.Refusal {
+		return []core.Refusal{{Status: core.Held, Remaining: remaining, Ahead: ahead, Watching: true}}
+	}
 	rows := []row{
 		// "Backstop is the longest that a waiter stays silent, give or take a quarter".
 		{"the backstop, early", 0, endless(3, 0), 2250 * ms},
@@ -76,6 +79,17 @@ func TestRetryIsDue(t *testing.T) {
 		{"four ahead", 0.5, endless(3, 4), 3000 * ms},
 		{"many ahead", 0.5, endless(3, 9_999), 3000 * ms},
 		{"the backstop is earlier than the third of those ahead", 0, endless(3, 3), 2250 * ms},
+		// Where the end of a process is heard of, the first looks so often that the queue is remembered, and the others for
+		// those before them who may be hung.
+		{"watching, the first", 0.5, watching(0, 0), 10_000 * ms},
+		{"watching, the first, late", 1 - 1e-12, watching(0, 0), 12_500*ms - 1},
+		{"watching, the first, behind a reservation", 0.5, watching(1000*ms, 0), 1001 * ms},
+		{"watching, one ahead", 0.5, watching(0, 1), 1000 * ms},
+		{"watching, 29 ahead", 0.5, watching(0, 29), 29_000 * ms},
+		{"watching, many ahead", 0.5, watching(0, 9_999), 30_000 * ms},
+		{"watching, many ahead, early", 0, watching(0, 9_999), 22_500 * ms},
+		{"watching, behind others a reservation does not count", 0.5, watching(1000*ms, 7), 7000 * ms},
+		{"one of three nodes watches", 0.5, append(watching(0, 0), endless(2, 0)...), 3000 * ms},
 		// The place is what most nodes say, see Ahead.
 		{"the median place", 0.5, []core.Refusal{heldFor(0, 0), heldFor(0, 7), heldFor(0, 1)}, 1000 * ms},
 		{"a node that did not refuse does not count as nobody ahead", 0.5, []core.Refusal{free, unknown, heldFor(0, 1)}, 1000 * ms},
@@ -116,6 +130,13 @@ func TestRetryIsDue(t *testing.T) {
 	}
 	for _, c := range rows {
 		t.Run(c.name, func(t *testing.T) { due(t, refusedWith(c.random, c.said...), refusedAt+c.want) })
+	}
+}
+
+// The first of a queue has it remembered also if nobody else asks.
+func TestQueueIsRememberedByItsFirst(t *testing.T) {
+	if latest := core.NearBackstop * 5 / 4; latest > rule.QueueExpiry-2*time.Second {
+		t.Errorf("it asks after %v, and the queue is forgotten after %v", latest, rule.QueueExpiry)
 	}
 }
 

@@ -33,7 +33,7 @@ func (n *Node) Bind() (*os.File, error) {
 }
 
 // Binds implements node.Binder.
-func (n *Node) Binds() bool { return n.bound.alive != nil }
+func (n *Node) Binds() bool { return n.bound.binds() }
 
 // bury takes what is bound to processes that have ended from all names of a room. Some are never asked for
 // again, as those with a date in them.

@@ -19,8 +19,10 @@ type bound struct {
 	locks *locks
 	alive *os.File // nil: leases are by time
 
-	mu   sync.Mutex
-	kept map[node.Holder]bool // who has a byte
+	mu    sync.Mutex
+	kept  map[node.Holder]string // who has a byte, and as which waiter it came
+	chain map[string]bool        // the waiters that have a byte; see chain.go
+	loose bool                   // no waiter gets one any more
 }
 
 // outlived are the files of nodes that were closed and whose leases stay, so that nothing closes these before
@@ -57,7 +59,7 @@ func (b *bound) open(path string, at place) error {
 		f.Close()
 		return err
 	}
-	b.alive, b.kept = f, make(map[node.Holder]bool)
+	b.alive, b.kept, b.chain = f, make(map[node.Holder]string), make(map[string]bool)
 	return nil
 }
 
@@ -76,26 +78,91 @@ func (b *bound) close() {
 }
 
 // keep locks the byte of a holder who was granted something: before that is written down, so that nobody
-// takes it for one whose processes have ended.
-func (b *bound) keep(h node.Holder) error {
+// takes it for one whose processes have ended. It may have been a waiter.
+func (b *bound) keep(h node.Holder, waiter string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if _, has := b.kept[h]; has {
+		return nil
+	}
 	err := b.locks.keep(int(b.alive.Fd()), holderByte(h))
 	if err == nil {
-		b.kept[h] = true
+		b.kept[h] = waiter
 	}
 	return err
 }
 
-// drop unlocks the byte of a holder who has let go.
+// drop unlocks the byte of a holder who has let go, and the one that it had as a waiter.
 func (b *bound) drop(h node.Holder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.kept[h] {
+	if waiter, has := b.kept[h]; has {
 		delete(b.kept, h)
 		b.locks.drop(int(b.alive.Fd()), holderByte(h))
+		b.part(waiter)
 	}
+}
+
+// keeps reports whether this node has locked the byte of a holder.
+func (b *bound) keeps(h node.Holder) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, has := b.kept[h]
+	return has
 }
 
 // lives reports whether a process of the holder of a bound lease lives.
 func (b *bound) lives(h node.Holder) bool { return b.locks.kept(holderByte(h)) }
+
+// holderOf returns whose byte a waiter has: of the holder that the name is leased to while it is reserved for the waiter.
+func holderOf(waiter string) node.Holder { return node.Reserved(waiter) }
+
+// join locks the byte of a waiter of this node, and reports whether it is locked.
+func (b *bound) join(waiter string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.chain[waiter] || b.loose {
+		return b.chain[waiter]
+	}
+	if b.locks.keep(b.locks.fd, holderByte(holderOf(waiter))) != nil {
+		return false
+	}
+	b.chain[waiter] = true
+	return true
+}
+
+// part unlocks the byte of a waiter, with the mutex held.
+func (b *bound) part(waiter string) {
+	if b.chain[waiter] {
+		delete(b.chain, waiter)
+		b.locks.drop(b.locks.fd, holderByte(holderOf(waiter)))
+	}
+}
+
+// leave has a waiter leave the chain.
+func (b *bound) leave(waiter string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.part(waiter)
+}
+
+// loosen is for a link that does not hold: the kernel fails to tell of an end. The waiter leaves the chain, and no other one
+// of this node enters it. It reports whether the waiter was in it.
+func (b *bound) loosen(waiter string) (was bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	was, b.loose = b.chain[waiter], true
+	b.part(waiter)
+	return was
+}
+
+// chained reports whether a waiter has its byte: it lives, and hears of the end of what is before it.
+func (b *bound) chained(waiter string) bool {
+	b.mu.Lock()
+	own := b.chain[waiter]
+	b.mu.Unlock()
+	return own || canBind() == nil && b.locks.kept(holderByte(holderOf(waiter))) // of what it has locked itself, a file says nothing
+}
+
+// binds reports whether leases are bound.
+func (b *bound) binds() bool { return b.alive != nil }

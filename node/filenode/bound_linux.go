@@ -1,9 +1,6 @@
 package filenode
 
-import (
-	"os"
-	"syscall"
-)
+import "syscall"
 
 const ofdGet = 36 // F_OFD_GETLK
 
@@ -28,10 +25,13 @@ func (l *locks) kept(at int64) bool {
 
 // awaitDrop returns when a holder's byte is not locked.
 func (l *locks) awaitDrop(path string, at int64) error {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	for err == syscall.EINTR {
+		fd, err = syscall.Open(path, syscall.O_RDWR|syscall.O_CLOEXEC, 0)
+	}
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	return lockByte(int(f.Fd()), ofdWait, syscall.F_WRLCK, at)
+	defer syscall.Close(fd)
+	return lockByte(fd, ofdWait, syscall.F_WRLCK, at)
 }

@@ -10,3 +10,6 @@ const killedProcesses = 5000
 
 // After how many calls to the disk a process is killed at the latest: that is more than it makes.
 const powerCalls = 24
+
+// How many waiters come to each of some places in the chain.
+const chainRounds = 400

@@ -26,20 +26,23 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	switch waiter := r.Place.Waiter; {
 	case waiter == "":
 	case a.Status == node.Held:
-		n.checkPipe(waiter)
-		if a.Ahead == 0 {
-			n.ends.watch(o.bound, waiter, n.awaitEnd, n.event)
+		n.checkPipe(waiter, a.Watching)
+		if a.Ahead == 0 && !a.Watching {
+			n.ends.watch(o.bound, waiter, n.awaitEnd, n.heard)
 		}
-	case a.Status == node.Granted && r.Op == node.Acquire:
+	case a.Status == node.Granted && r.Op == node.Acquire, r.Op == node.Release && r.Place.Stamp == 0:
 		n.ends.forget(waiter)
 	}
 	return a, n.errorf(r.Op.String(), err)
 }
 
 // firstAlive returns the pipe of the first in a queue, nil for nobody, and for the asker, who looks itself. Those before
-// whose processes have ended leave the queue: nobody would hear of the holder's end.
+// whose processes have ended leave the queue: nobody would hear of the holder's end. One in a chain hears by that.
 func (n *Node) firstAlive(o *rule.Operation, asker string) *pipe {
 	for first := o.Head(); first != "" && first != asker; first = o.Head() {
+		if n.bound.chained(first) {
+			return nil
+		}
 		if p := n.reach(first); p != nil {
 			return p
 		}
@@ -47,9 +50,6 @@ func (n *Node) firstAlive(o *rule.Operation, asker string) *pipe {
 	}
 	return nil
 }
-
-// awaitEnd returns when the processes of a holder have ended.
-func (n *Node) awaitEnd(h node.Holder) error { return n.locks.awaitDrop(n.real, holderByte(h)) }
 
 // outcome is what has come of a request.
 type outcome struct {
@@ -62,7 +62,12 @@ type outcome struct {
 func (n *Node) serve(r node.Request) (done outcome, err error) {
 	if r.Op == node.Release {
 		// At the end: what is written says first that it was released. And also if that fails, as its holder has let go.
-		defer n.bound.drop(r.Holder)
+		defer func() {
+			n.bound.drop(r.Holder)
+			if r.Place.Stamp == 0 {
+				n.bound.leave(r.Place.Waiter)
+			}
+		}()
 	}
 	room, err := readRoom(n, &n.header, roomOf(r.Name))
 	if err != nil {
@@ -76,7 +81,11 @@ func (n *Node) serve(r node.Request) (done outcome, err error) {
 			p.close()
 		}
 	}()
+	lets := false // the holder lets go of the name, which the first in a chain hears by that
 	o := room.Begin(r.Name, now, func(waiter string) bool {
+		if lets && n.bound.chained(waiter) {
+			return true
+		}
 		if pipes[waiter] == nil {
 			if p := n.reach(waiter); p != nil {
 				pipes[waiter] = p
@@ -86,13 +95,17 @@ func (n *Node) serve(r node.Request) (done outcome, err error) {
 	})
 	before, first := o.BoundTo(now), o.Head()
 	o.Ended(now, n.bound.lives)
+	lets = r.Op == node.Release && o.Holder == r.Holder && n.bound.keeps(r.Holder)
 	r.Next = 0 // waiters here look for reservations
 	answer, notified := rule.ServeShared(&o.Entry, renewing{o, now}, now, r)
 	if granted := answer.Status == node.Granted; granted && n.Binds() && (r.Op == node.Acquire || r.Op == node.Extend) {
-		if err := n.bound.keep(r.Holder); err != nil {
+		if err := n.bound.keep(r.Holder, r.Place.Waiter); err != nil {
 			return done, node.NotSent(err)
 		}
 		o.Bind(r.Holder, now)
+	}
+	if _, in := o.Ahead(r.Place.Waiter); in && answer.Status == node.Held && n.Binds() {
+		answer.Watching = n.link(o, &answer, r)
 	}
 	done = outcome{answer, o.BoundTo(now)}
 	var p *pipe

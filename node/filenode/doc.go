@@ -35,5 +35,7 @@
 // beside the file; it stays, empty, when nobody waits. A pipe has a reader only while its process lives, so a
 // release sees at once which waiters are gone. It works between containers that share the file's folder; a
 // process that comes to the file by another folder, and is not found there, asks again and again. Unix sockets would need a
-// short path, or a network namespace in common; a watch on a file cannot tell whether a process still watches.
+// short path, or a network namespace in common; a watch on a file cannot tell whether a process still watches. Where leases are
+// bound (Node.Bind), a waiter waits in the kernel for the one before it. Its process has a pipe after five seconds, or at once if
+// a waiter or a holder before it is not of this kind.
 package filenode

@@ -8,8 +8,7 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// ends are those whose processes are waited for, by the first in a queue: the kernel tells that one, as it
-// knows of no queue. Whoever is behind asks now and then, as the first may be gone as well.
+// ends are those whose processes are waited for: the kernel tells of their end. See chain.go.
 type ends struct {
 	mu   sync.Mutex
 	tell map[node.Holder]string // the waiter, or "" if none of this node wants to know it any more
@@ -19,14 +18,16 @@ type ends struct {
 const mostEnds = 512
 
 // watch has a waiter told when a holder's processes have ended, or its lock: await returns then. Nothing can
-// interrupt that, and it may outlast the wait.
-func (e *ends) watch(holders []node.Holder, waiter string, await func(node.Holder) error, tell func(waiter string)) {
+// interrupt that, and it may outlast the wait. What the waiter was to be told before, it is not told any more. It reports
+// whether all are watched.
+func (e *ends) watch(holders []node.Holder, waiter string, await func(node.Holder) error, tell func(waiter string, err error)) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.drop(waiter)
 	for _, h := range holders {
 		_, watched := e.tell[h]
 		if !watched && len(e.tell) >= mostEnds {
-			return
+			return false
 		}
 		if e.tell[h] = waiter; watched {
 			continue
@@ -37,17 +38,23 @@ func (e *ends) watch(holders []node.Holder, waiter string, await func(node.Holde
 			waiter := e.tell[h]
 			delete(e.tell, h)
 			e.mu.Unlock()
-			if err == nil && waiter != "" {
-				tell(waiter)
+			if waiter != "" {
+				tell(waiter, err)
 			}
 		}()
 	}
+	return true
 }
 
-// forget has a waiter told nothing any more: it has the name.
+// forget has a waiter told nothing any more: it has the name, or has left.
 func (e *ends) forget(waiter string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.drop(waiter)
+}
+
+// drop is forget with the mutex held.
+func (e *ends) drop(waiter string) {
 	for h, w := range e.tell {
 		if w == waiter {
 			e.tell[h] = "" // its thread goes on

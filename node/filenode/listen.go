@@ -29,13 +29,18 @@ const (
 // beside the file. If the first attempt to make it fails, Listen returns why
 // at once; the error matches fenlock.ErrMisconfigured if that is for somebody to
 // mend, and fenlock.ErrInvalid if the client is none or listens already. Where
-// there are no named pipes (Windows), it matches errors.ErrUnsupported.
+// there are no named pipes (Windows), it matches errors.ErrUnsupported. After Bind the pipe is made when it is
+// needed, and Listen returns why it could not be.
 func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
 	if err := rule.CheckClient(client); err != nil {
 		return n.errorf("listen", engine.Invalidf("filenode: %q is no client", client))
 	}
 	l := &listener{node: n, client: client, event: event, lstat: os.Lstat,
-		first: make(chan error, 1), asked: make(chan struct{}, 1), closing: make(chan struct{})}
+		first: make(chan error, 1), asked: make(chan struct{}, 1), wanted: make(chan struct{}), closing: make(chan struct{})}
+	if n.bound.binds() && n.canPipe() == nil {
+		l.late.Store(true)
+		l.answer(nil)
+	}
 	n.mu.Lock()
 	switch {
 	case n.closed:
@@ -68,6 +73,9 @@ type listener struct {
 	answered atomic.Bool   // Listen has its answer: from now on there are events
 	first    chan error    // what Listen returns
 	asked    chan struct{} // a waiter was refused; see watch
+	late     atomic.Bool   // the pipe is not made before it is wanted: see want
+	wanted   chan struct{} // closed when it is
+	waits    atomic.Bool   // for that to be late enough
 	closing  chan struct{}
 	running  sync.WaitGroup // whatever makes events
 
@@ -78,6 +86,13 @@ type listener struct {
 
 // run makes the pipe and reads it, again whenever it is gone, until close.
 func (l *listener) run() {
+	if l.late.Load() {
+		select {
+		case <-l.wanted:
+		case <-l.closing:
+			return
+		}
+	}
 	for wait := minRelisten; ; wait = min(2*wait, maxRelisten) {
 		file, err := l.open()
 		if !l.answer(err) && err == nil {
@@ -136,6 +151,23 @@ func (l *listener) read(file *os.File) {
 			l.event(waiter)
 		}
 		skip = false
+	}
+}
+
+// lateness is when a waiter in a chain has a pipe. Before that it has mostly got the name, and a pipe costs as much as a third
+// of what a waiter costs besides. What it has not heard until then it asks when it has the pipe.
+const lateness = 5 * time.Second
+
+// want has a pipe made that is late. A waiter in a chain wants it after some time only.
+func (l *listener) want(chained bool) {
+	switch {
+	case !l.late.Load():
+	case !chained:
+		if l.late.CompareAndSwap(true, false) {
+			close(l.wanted)
+		}
+	case l.waits.CompareAndSwap(false, true):
+		time.AfterFunc(lateness, func() { l.want(false) })
 	}
 }
 
@@ -211,12 +243,13 @@ func (n *Node) event(waiter string) {
 // deleted says nothing to its reader: a process that nobody can reach would only
 // learn of it by looking. Waiters ask every few seconds anyway, which saves a
 // process that does not wait from looking. It does not wait for the answer.
-func (n *Node) checkPipe(waiter string) {
+func (n *Node) checkPipe(waiter string, chained bool) {
 	client, _, _ := strings.Cut(waiter, ":")
 	n.mu.Lock()
 	l := n.listeners[client]
 	n.mu.Unlock()
 	if l != nil {
+		l.want(chained)
 		select {
 		case l.asked <- struct{}{}:
 		default: // it is about to look

@@ -52,6 +52,9 @@ func (n *Node) reach(waiter string) *pipe {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM) {
 		return &pipe{fd: -1} // it says nothing about the waiter, which asks again when its turn does not come
 	}
+	if err != nil && n.bound.chained(waiter) {
+		return &pipe{fd: -1} // it has no pipe yet, see listener.late
+	}
 	if err != nil {
 		return nil
 	}
@@ -95,6 +98,18 @@ func openToWrite(path string) (fd int, err error) {
 		return -1, err
 	}
 	return fd, nil
+}
+
+// canPipe reports whether the folder of the pipes is there, and pipes can be made in it.
+func (n *Node) canPipe() error {
+	like, err := os.Stat(n.real)
+	if err == nil {
+		err = makeFolder(n.pipes(), like)
+	}
+	if err == nil {
+		err = syscall.Access(n.pipes(), 3) // W_OK | X_OK
+	}
+	return err
 }
 
 // makePipe makes the pipe of a client and opens it. It gets its name when it is

@@ -10,3 +10,5 @@ const killedProcesses = 100
 
 // powerCalls is documented in campaign_test.go. Here it is opening, and a raise.
 const powerCalls = 12
+
+const chainRounds = 40
