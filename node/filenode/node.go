@@ -46,12 +46,15 @@ var (
 // Open opens the node that a URL names: file:///absolute/path or file:relative/path, with %41 and the
 // like decoded. It takes no parameters, and refuses unknown ones: a setting that is silently ignored is not
 // set. See OpenFile for the rest.
-func Open(rawURL string) (*Node, error) {
+func Open(rawURL string) (*Node, error) { return OpenContext(context.Background(), rawURL) }
+
+// OpenContext is Open for a caller that does not wait longer than the context lasts, see OpenFileContext.
+func OpenContext(ctx context.Context, rawURL string) (*Node, error) {
 	path, err := parse(rawURL)
 	if err != nil {
 		return nil, err
 	}
-	return OpenFile(path)
+	return OpenFileContext(ctx, path)
 }
 
 func parse(rawURL string) (path string, err error) {
@@ -95,7 +98,12 @@ func parse(rawURL string) (path string, err error) {
 //
 // The error matches node.ErrMisconfigured if the file is something else, is damaged, was made by a
 // newer fenlock, is on a network file system, or is open in another boot (see the package).
-func OpenFile(path string) (*Node, error) {
+func OpenFile(path string) (*Node, error) { return OpenFileContext(context.Background(), path) }
+
+// OpenFileContext is OpenFile for a caller that does not wait longer than the context lasts: a process that makes the file, or
+// begins it anew after a boot, has it locked meanwhile, for ever if it is stopped. The error matches that of ctx then, and
+// the file is closed when it has been opened.
+func OpenFileContext(ctx context.Context, path string) (*Node, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil, engine.Invalidf("filenode: %q is not the path of a file", path)
 	}
@@ -108,7 +116,24 @@ func OpenFile(path string) (*Node, error) {
 	if err != nil {
 		return nil, n.errorf("open", err)
 	}
-	if err := n.openIn(boot, now); err != nil {
+	opened := make(chan error, 1)
+	if ctx.Done() == nil {
+		opened <- n.openIn(boot, now)
+	} else {
+		go func() { opened <- n.openIn(boot, now) }() // the kernel cannot be interrupted
+	}
+	select {
+	case err = <-opened:
+	case <-ctx.Done():
+		go func() {
+			if <-opened == nil {
+				n.Close()
+			}
+		}()
+		err = fmt.Errorf("another process has not finished opening the file, and has it locked (is it stopped?): %w", ctx.Err())
+		err = newIn(absolute).errorf("open", err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return n, nil

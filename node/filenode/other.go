@@ -3,6 +3,7 @@
 package filenode
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -14,6 +15,12 @@ type Node struct{ node.Node }
 
 // Open returns an error that matches errors.ErrUnsupported.
 func Open(string) (*Node, error) { return OpenFile("") }
+
+// OpenContext returns an error that matches errors.ErrUnsupported.
+func OpenContext(context.Context, string) (*Node, error) { return OpenFile("") }
+
+// OpenFileContext returns an error that matches errors.ErrUnsupported.
+func OpenFileContext(context.Context, string) (*Node, error) { return OpenFile("") }
 
 // OpenFile returns an error that matches errors.ErrUnsupported.
 func OpenFile(string) (*Node, error) {

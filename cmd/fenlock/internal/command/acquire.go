@@ -56,8 +56,9 @@ func (o *runOptions) acquireOrSignal(locker *fenlock.Locker, name string, signal
 func (o *runOptions) acquire(ctx context.Context, locker *fenlock.Locker, name string) (*fenlock.Lock, error) {
 	if o.wait > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, o.wait)
+		ctx, cancel = context.WithTimeout(ctx, o.wait-o.waited)
 		defer cancel()
+		o.waited = 0
 	}
 	var terms []fenlock.Option
 	if o.atLeast > 0 {

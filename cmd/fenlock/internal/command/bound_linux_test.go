@@ -2,11 +2,14 @@ package command
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A lock in a file ends with fenlock and its command, and with nothing else. No TTL here is short enough to end
@@ -176,4 +179,25 @@ func TestAMinimumHoldIsNotBound(t *testing.T) {
 	if _, err := os.Stat(h.state + "/fenlock/locks"); err != nil {
 		t.Error(err)
 	}
+}
+
+// Another process that is stopped while it makes the file holds fenlock up for no longer than it wants to wait.
+func TestWaitCoversOpening(t *testing.T) {
+	h := newHome(t)
+	path := filepath.Join(h.state, "locks")
+	making, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer making.Close()
+	const header = 1<<40 + 256 // of the file's locks, the byte of who writes its header
+	if err := unix.FcntlFlock(making.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: header, Len: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"--wait", "300ms"}, {"--no-wait", "--ttl", "1s"}} {
+		run := append(append([]string{"fenlock", "run", "--node", "file://" + path}, flags...), "x", "--", "true")
+		h.start(run...).want(75, "gave up", path, "stopped?")
+	}
+	making.Close()
+	h.start("fenlock", "run", "--node", "file://"+path, "--wait", "1m", "x", "--", "true").want(0)
 }

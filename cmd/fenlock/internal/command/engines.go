@@ -3,6 +3,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,7 +20,7 @@ type engine struct {
 	schemes []string
 	several bool // a URL may name several hosts, with commas between: one node all the same
 	// open is nil for what only fenlock-all has (Extras).
-	open func(raw, prefix string) (fenlock.Node, error)
+	open func(ctx context.Context, raw, prefix string) (fenlock.Node, error)
 }
 
 // Names of engines that the command treats in a way of their own.
@@ -29,12 +30,12 @@ const (
 )
 
 var engines = []engine{
-	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, func(raw, prefix string) (fenlock.Node, error) {
+	{valkeyEngine, []string{"valkey", "valkeys", "redis", "rediss", "unix"}, false, func(_ context.Context, raw, prefix string) (fenlock.Node, error) {
 		return valkeynode.Open(raw, valkeynode.WithPrefix(prefix))
 	}},
 	// sqlite: is no scheme any more: filenode says what to write instead.
-	{fileEngine, []string{"file", "sqlite"}, false, func(raw, _ string) (fenlock.Node, error) {
-		return filenode.Open(raw)
+	{fileEngine, []string{"file", "sqlite"}, false, func(ctx context.Context, raw, _ string) (fenlock.Node, error) {
+		return filenode.OpenContext(ctx, raw)
 	}},
 	{"PostgreSQL", []string{"postgres", "postgresql"}, true, nil},
 	{"MySQL", []string{"mysql", "mariadb"}, false, nil},

@@ -57,7 +57,7 @@ func link(linked *Extras) {
 	extras = linked
 	for i := range engines {
 		if e := &engines[i]; linked != nil && linked.Engines[e.name] != nil {
-			e.open = func(raw, _ string) (fenlock.Node, error) { return linked.Engines[e.name](raw) }
+			e.open = func(_ context.Context, raw, _ string) (fenlock.Node, error) { return linked.Engines[e.name](raw) }
 		}
 	}
 }

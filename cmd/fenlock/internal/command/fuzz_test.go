@@ -291,7 +291,7 @@ func FuzzNodes(f *testing.F) {
 		}
 		t.Setenv(nodesVariable, list)
 		t.Setenv("XDG_STATE_HOME", filepath.Join(t.TempDir(), "none"))
-		nodes, err := nodeFlags{}.open()
+		nodes, err := nodeFlags{}.open(t.Context())
 		defer closeAll(nodes)
 		if _, made := os.Stat(os.Getenv("XDG_STATE_HOME")); made == nil {
 			t.Errorf("%q: the default file was made", list)

@@ -84,6 +84,9 @@ func (f nodeFlags) admin() (a *admin.Admin, done func(), err error) {
 	return a, func() { closeAll(nodes) }, nil
 }
 
+// openPatience is for how long somebody who looks waits for a process that has the file locked while it opens it.
+const openPatience = 5 * time.Second
+
 // existing is open for somebody who looks. It makes no file: one that is not there has no
 // locks.
 func (f nodeFlags) existing() ([]fenlock.Node, error) {
@@ -110,7 +113,9 @@ func (f nodeFlags) existing() ([]fenlock.Node, error) {
 	if _, err := os.Stat(path); path != "" && errors.Is(err, os.ErrNotExist) {
 		return nil, exitf(exitNoQuorum, "there is no file %s: nobody has locked anything in it (--node or %s name other nodes)", path, nodesVariable)
 	}
-	return f.open()
+	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
+	defer cancel()
+	return f.open(ctx)
 }
 
 // lookError is the error of a look, with its status. What was seen all the same has been

@@ -53,7 +53,7 @@ func migrate(cmd *cobra.Command, f nodeFlags, dryRun bool) error {
 	if all, err := f.list(); err != nil || all == nil {
 		return errors.Join(err, exitf(exitUsage, "no nodes: name databases by --node or %s", nodesVariable))
 	}
-	nodes, err := f.open()
+	nodes, err := f.open(cmd.Context())
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func TestIdentity(t *testing.T) {
 	}
 	identity := func(urls ...string) string {
 		t.Helper()
-		nodes, err := nodeFlags{urls: urls, prefix: "p"}.open()
+		nodes, err := nodeFlags{urls: urls, prefix: "p"}.open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +81,7 @@ func TestLocation(t *testing.T) {
 	dir := t.TempDir()
 	at := func(url, prefix string) any {
 		t.Helper()
-		nodes, err := nodeFlags{urls: []string{url}, prefix: prefix}.open()
+		nodes, err := nodeFlags{urls: []string{url}, prefix: prefix}.open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

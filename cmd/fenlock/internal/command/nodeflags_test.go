@@ -90,7 +90,7 @@ func TestNodesFile(t *testing.T) {
 			if err := cmd.ParseFlags(test.args); err != nil {
 				t.Fatal(err)
 			}
-			nodes, err := flags.open()
+			nodes, err := flags.open(t.Context())
 			closeAll(nodes)
 			var exit *exitError
 			errors.As(err, &exit)

@@ -3,6 +3,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -19,14 +20,14 @@ import (
 // open returns the nodes of --node or --nodes-file, else of FENLOCK_NODES or
 // FENLOCK_NODES_FILE, else, and with --local, the user's own file. It sends nothing to a server. The
 // caller closes the nodes. The error says which node, by its place and without its
-// password.
-func (f nodeFlags) open() ([]fenlock.Node, error) {
+// password. A file is opened as long as the context lasts, as another process may have it locked.
+func (f nodeFlags) open(ctx context.Context) ([]fenlock.Node, error) {
 	all, err := f.list()
 	if err != nil {
 		return nil, err
 	}
 	if all == nil {
-		return f.openDefault()
+		return f.openDefault(ctx)
 	}
 	var kinds []*engine
 	for _, one := range all {
@@ -44,7 +45,7 @@ func (f nodeFlags) open() ([]fenlock.Node, error) {
 	}
 	var nodes []fenlock.Node
 	for i, one := range all {
-		node, err := kinds[i].open(one.url, f.prefix)
+		node, err := kinds[i].open(ctx, one.url, f.prefix)
 		if err != nil {
 			closeAll(nodes)
 			status := exitNoQuorum
@@ -59,7 +60,7 @@ func (f nodeFlags) open() ([]fenlock.Node, error) {
 }
 
 // openDefault opens the file that the user's processes on this machine share.
-func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
+func (f nodeFlags) openDefault(ctx context.Context) ([]fenlock.Node, error) {
 	file, _ := engineOf("file:")
 	if err := f.checkPrefix([]*engine{file}); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (f nodeFlags) openDefault() ([]fenlock.Node, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, unusable(path, err)
 	}
-	node, err := filenode.OpenFile(path)
+	node, err := filenode.OpenFileContext(ctx, path)
 	if err != nil {
 		return nil, unusable(path, err)
 	}

@@ -54,7 +54,7 @@ func TestOpenNodes(t *testing.T) {
 				os.Unsetenv(nodesVariable)
 			}
 			t.Setenv("XDG_STATE_HOME", t.TempDir())
-			nodes, err := test.flags.open()
+			nodes, err := test.flags.open(t.Context())
 			defer closeAll(nodes)
 			var exit *exitError
 			errors.As(err, &exit)
@@ -77,7 +77,7 @@ func TestOpenNodes(t *testing.T) {
 // A file has as long to answer as the library allows, servers as long as it proposes.
 func TestNodeTimeout(t *testing.T) {
 	for url, want := range map[string]time.Duration{"file://" + t.TempDir() + "/a": 10 * time.Second, "valkey://h": 0} {
-		nodes, err := nodeFlags{urls: []string{url}}.open()
+		nodes, err := nodeFlags{urls: []string{url}}.open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestSplitURLs(t *testing.T) {
 // Servers of several engines are a group; the passwords of none of them are shown.
 func TestMixedGroup(t *testing.T) {
 	t.Setenv(nodesVariable, "valkey://u:secret@a,postgres://u:secret@b/d,etcd://u:secret@c:1,d:2,zk://e,mysql://u:secret@f/d")
-	nodes, err := nodeFlags{prefix: "fenlock:"}.open()
+	nodes, err := nodeFlags{prefix: "fenlock:"}.open(t.Context())
 	defer closeAll(nodes)
 	if err != nil || len(nodes) != 5 {
 		t.Fatalf("%d nodes, %v", len(nodes), err)
@@ -178,7 +178,7 @@ func TestMixedGroup(t *testing.T) {
 			t.Errorf("the password is in %s", n)
 		}
 	}
-	_, err = nodeFlags{urls: []string{"zk://e"}, prefix: "x", prefixSet: true}.open()
+	_, err = nodeFlags{urls: []string{"zk://e"}, prefix: "x", prefixSet: true}.open(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "ZooKeeper") {
 		t.Errorf("a prefix for ZooKeeper: %v", err)
 	}

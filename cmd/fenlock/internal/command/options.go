@@ -39,7 +39,8 @@ type runOptions struct {
 	slot       int              // which of the slots was taken
 	ignored    []syscall.Signal // when fenlock was started, and so by the command
 	identity   identities
-	kept       time.Time // until when the lock stays, whatever happens; a moment later
+	kept       time.Time     // until when the lock stays, whatever happens; a moment later
+	waited     time.Duration // of the time of --wait, while the nodes were opened
 	// What was said of this wait: that somebody has the lock, that nodes are missing.
 	waitSaid, nodesSaid bool
 	unwanted            bool // a signal has asked the command to end

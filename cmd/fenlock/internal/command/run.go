@@ -3,10 +3,13 @@
 package command
 
 import (
+	"cmp"
+	"context"
 	"log/slog"
 	"os"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/inherited"
@@ -91,7 +94,7 @@ func (o *runOptions) turn(locker *fenlock.Locker, name string, command []string,
 
 // open makes the Locker, which owns the nodes. Whoever else wants to hear of it is also.
 func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, error) {
-	nodes, err := o.nodes.open()
+	nodes, err := o.openNodes()
 	if err != nil {
 		return nil, err
 	}
@@ -118,4 +121,20 @@ func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, 
 		return nil, usageError(err)
 	}
 	return locker, nil
+}
+
+// openNodes opens the nodes within the time of --wait, or of a lease where nothing is waited for.
+func (o *runOptions) openNodes() ([]fenlock.Node, error) {
+	begun, ctx := time.Now(), context.Background()
+	if o.bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, cmp.Or(o.wait, o.ttl))
+		defer cancel()
+	}
+	nodes, err := o.nodes.open(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil, o.conflict("gave up: %v", err)
+	}
+	o.waited = time.Since(begun)
+	return nodes, err
 }
