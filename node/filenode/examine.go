@@ -90,10 +90,10 @@ func (s surroundings) findings() (found []node.Finding) {
 	}
 	switch {
 	case s.spaceKnown && s.space < leastSpace:
-		found = append(found, node.Found("disk-space", node.Error, "The disk is full (%d KiB are left): no lock can be taken.", s.space>>10).
+		found = append(found, node.Found("disk-space", node.Error, "The disk is full (%d KiB are left). Names can be locked where the file has room for them, as for most that were locked before, and others not.", s.space>>10).
 			Do("Free some space."))
 	case s.spaceKnown && s.space < fewSpace:
-		found = append(found, node.Found("disk-space", node.Warning, "The disk is nearly full (%d MiB are left). When it is, no lock can be taken.", s.space>>20).
+		found = append(found, node.Found("disk-space", node.Warning, "The disk is nearly full (%d MiB are left). When it is, names that were never locked before can mostly not be locked.", s.space>>20).
 			Do("Free some space."))
 	}
 	if s.wallClock {

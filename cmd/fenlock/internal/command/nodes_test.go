@@ -220,6 +220,19 @@ func TestLookAtAFile(t *testing.T) {
 	r.want(1)
 }
 
+// Of a full disk one thing is said.
+func TestFullDiskIsNoContradiction(t *testing.T) {
+	v := groupView{nodes: make([]nodeView, 1), need: 1, usable: 1}
+	full := doctor.Finding{Finding: node.Found("disk-space", node.Error, "The disk is full.")}
+	if text := v.findings([]doctor.Finding{full}); strings.Contains(text, "Locks can be taken") || !strings.Contains(text, "Some names can be locked, and others not") {
+		t.Error(text)
+	}
+	full.Severity = node.Warning
+	if text := v.findings([]doctor.Finding{full}); !strings.Contains(text, "\nLocks can be taken.") {
+		t.Error(text)
+	}
+}
+
 // Watched nodes are printed again and again, until somebody ends it.
 func TestNodesAreWatched(t *testing.T) {
 	servers, h := three(t)

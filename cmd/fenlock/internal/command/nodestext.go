@@ -5,6 +5,7 @@ package command
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -128,7 +129,11 @@ func (v groupView) findings(found []doctor.Finding) string {
 			b.WriteString(wrap(clean(f.Advice), "  -> ", "     "))
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n%s, %s, %s.\n", v.summary(), counted(counts[node.Error], "error"), counted(counts[node.Warning], "warning"), counted(counts[node.Note], "note"))
+	summary := v.summary()
+	if slices.ContainsFunc(found, func(f doctor.Finding) bool { return f.Check == "disk-space" && f.Severity == node.Error }) {
+		summary = "Some names can be locked, and others not: the disk is full."
+	}
+	fmt.Fprintf(&b, "\n%s\n%s, %s, %s.\n", summary, counted(counts[node.Error], "error"), counted(counts[node.Warning], "warning"), counted(counts[node.Note], "note"))
 	return b.String()
 }
 
