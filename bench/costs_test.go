@@ -121,10 +121,23 @@ func TestCosts(t *testing.T) {
 	})
 	t.Run("herd", func(t *testing.T) {
 		r, _ := measure(ctx, t, b, runHerd, ourselves, 2)
-		for _, all := range [][]herd{r.fenlock, r.flock} {
-			if len(all) != 2 || all[0].counted != 5 || all[0].failed != 0 || all[1].failed != 0 || min(all[0].wall, all[0].cpu, all[1].wall, all[1].cpu) <= 0 {
+		for _, all := range [][][]herd{r.fenlock, r.flock} {
+			for i, rounds := range all {
+				for _, h := range rounds {
+					if h.failed != 0 || i == 0 && h.counted != 5 || min(h.wall, h.cpu) <= 0 {
+						t.Errorf("%+v", h)
+					}
+				}
+			}
+			if len(all) != 2 || len(all[0]) != b.size.stampedes || len(all[1]) != b.size.stampedes {
 				t.Errorf("%+v", all)
 			}
+		}
+	})
+	t.Run("killed", func(t *testing.T) {
+		r, _ := measure(ctx, t, b, runKilled, ourselves, 2)
+		if len(r.fenlock) != b.size.starts || len(r.flock) != b.size.starts || min(slices.Min(r.fenlock), slices.Min(r.flock)) <= 0 {
+			t.Errorf("%+v", r)
 		}
 	})
 	t.Run("command", func(t *testing.T) {

@@ -76,7 +76,7 @@ func tiny(giveUp time.Duration) *bench {
 		lockers: 3, perLocker: 2, settle: 300 * time.Millisecond, idle: time.Second,
 		loads: 2, load: 30 * time.Millisecond, crowds: []int{1, 64}, crowd: 4, nodes: []int{1, 6},
 		trips: 60, tripNames: 10, held: 30, hold: 300 * time.Millisecond, names: 100,
-		delay: 60 * time.Millisecond, slows: 2, slow: 2, networks: 2, network: 3, starts: 2, herds: []int{5}, herd: 4, changes: 3,
+		delay: 60 * time.Millisecond, slows: 2, slow: 2, networks: 2, network: 3, starts: 2, herds: []int{5}, herd: 4, stampedes: 2, changes: 3,
 	}}
 }
 

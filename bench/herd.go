@@ -14,7 +14,7 @@ import (
 // herd is how long many commands take that begin at the same moment, as in a crontab, each under a lock: of
 // one name, where each counts in a file that nothing else protects, or of names of their own.
 type herdResult struct {
-	fenlock, flock []herd // of each setting
+	fenlock, flock [][]herd // of each setting, its rounds
 }
 
 // herd is what came of some commands.
@@ -36,20 +36,23 @@ func runHerd(ctx context.Context, b *bench, _ []contender) (*herdResult, error) 
 	p.environment = append(p.environment, "FENLOCK_NODES=local")
 	r := &herdResult{}
 	for i, processes := range append(b.size.herds, b.size.herd) {
-		names := i == len(b.size.herds)
-		for _, c := range []struct {
-			into *[]herd
-			lock func(name string) []string
-		}{
-			{&r.flock, func(name string) []string { return []string{"flock", filepath.Join(p.folder, name)} }},
-			{&r.fenlock, func(name string) []string { return []string{p.fenlock, "run", name, "--"} }},
-		} {
-			h, err := p.herd(ctx, processes, names, c.lock)
-			if err != nil {
-				return nil, err
+		var fenlock, flock []herd
+		for range b.size.stampedes {
+			for _, c := range []struct {
+				into *[]herd
+				lock func(name string) []string
+			}{
+				{&flock, func(name string) []string { return []string{"flock", filepath.Join(p.folder, name)} }},
+				{&fenlock, func(name string) []string { return []string{p.fenlock, "run", name, "--"} }},
+			} {
+				h, err := p.herd(ctx, processes, i == len(b.size.herds), c.lock)
+				if err != nil {
+					return nil, err
+				}
+				*c.into = append(*c.into, h)
 			}
-			*c.into = append(*c.into, h)
 		}
+		r.fenlock, r.flock = append(r.fenlock, fenlock), append(r.flock, flock)
 	}
 	return r, nil
 }
@@ -94,22 +97,33 @@ func (p programs) herd(ctx context.Context, processes int, names bool, lock func
 	return h, err
 }
 
-func (r *herdResult) report(*bench) *table {
+func (r *herdResult) report(b *bench) *table {
 	t := &table{
-		title:  "herd: so many commands at once, each under a lock of this machine, beside flock",
-		method: "one after the other; with one name each adds 1 to a file; CPU is that of all processes",
-		header: []string{"", "fenlock", "flock", "÷ flock", "CPU", "of flock", "÷ flock", "failed, counted"},
+		title: "herd: so many commands at once, each under a lock of this machine, beside flock",
+		method: fmt.Sprintf("medians of %d rounds, in turns; with one name each adds 1 to a file; CPU is that of all processes",
+			b.size.stampedes),
+		header: []string{"", "fenlock", "flock", "÷ flock", "CPU", "of flock", "÷ flock", "failed", "not counted"},
 	}
-	for i, f := range r.fenlock {
-		o, what, counted := r.flock[i], "one name", fmt.Sprintf("%d, %d", f.failed, f.counted)
-		if f.names {
-			what, counted = "a name each", fmt.Sprint(f.failed)
+	for i, rounds := range r.fenlock {
+		var wall, cpu, flockWall, flockCPU []time.Duration
+		failed, lost, last := 0, 0, ""
+		for k, f := range rounds {
+			o := r.flock[i][k]
+			wall, cpu, flockWall, flockCPU = append(wall, f.wall), append(cpu, f.cpu), append(flockWall, o.wall), append(flockCPU, o.cpu)
+			if failed += f.failed; f.failed > 0 {
+				last = " (" + strings.TrimSpace(f.last) + ")"
+			}
+			if !f.names {
+				lost += f.processes - f.counted
+			}
 		}
-		if f.failed > 0 {
-			counted += " (" + strings.TrimSpace(f.last) + ")"
+		what := "one name"
+		if rounds[0].names {
+			what = "a name each"
 		}
-		seconds := func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-		t.row(fmt.Sprintf("%d, %s", f.processes, what), seconds(f.wall), seconds(o.wall), ratio(f.wall, o.wall), seconds(f.cpu), seconds(o.cpu), ratio(f.cpu, o.cpu), counted)
+		seconds := func(d []time.Duration) string { return fmt.Sprintf("%.2f s", median(d).Seconds()) }
+		t.row(fmt.Sprintf("%d, %s", rounds[0].processes, what), seconds(wall), seconds(flockWall), spread(ratios(wall, flockWall)),
+			seconds(cpu), seconds(flockCPU), spread(ratios(cpu, flockCPU)), fmt.Sprint(failed)+last, fmt.Sprint(lost))
 	}
 	return t
 }

@@ -52,6 +52,7 @@ var figures = []measurement{
 	{"network", []contender{fenlocks, redsyncs, redsyncs2, floors}, figure(runNetwork)},
 	{"command", ourselves, figure(runCommand)},
 	{"herd", ourselves, figure(runHerd)},
+	{"killed", ourselves, figure(runKilled)},
 	{"listeners", listeners, figure(runListeners)},
 	{"kinds", kindsOfLocks, figure(runKinds)},
 	{"readers", readersWho, figure(runReaders)},
@@ -114,7 +115,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	which := flags.String("figures", strings.Join(known, ","), "what to measure")
 	with := flags.String("with", strings.Join(contenders, ","), "whom to measure")
-	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, groups, slow, command, listeners, kinds and leader, or of -old and -new (default: by the size)")
+	rounds := flags.Int("rounds", 0, "rounds of cycle, handover, load, single, nodes, groups, slow, command, killed, listeners, kinds and leader, or of -old and -new (default: by the size)")
 	quick := flags.Bool("quick", false, "measure less of everything: to see whether it works, not for figures")
 	withEtcd := flags.Bool("etcd", false, "measure etcd too, which is built for that: its members cost the others a tenth of a core")
 	plot := flags.String("plot", "", "write what load and nodes measured to this SVG `file`")
