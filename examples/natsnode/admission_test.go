@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/nodetest"
 )
 
@@ -32,7 +31,7 @@ func TestAdmission(t *testing.T) {
 func remake(t *testing.T, s *server, c Config) {
 	t.Helper()
 	n := openUnjoined(t, s.addr, c)
-	if err := n.js.DeleteStream(t.Context(), c.stream()); err != nil {
+	if err := n.keys.js.DeleteStream(t.Context(), c.stream()); err != nil {
 		t.Fatal(err)
 	}
 	if err := Create(t.Context(), connect(t, s.addr), c); err != nil {
@@ -64,85 +63,22 @@ func TestLateWriteFailsOnANewBucket(t *testing.T) {
 	c := bucket(t, s)
 	n := open(t, s.addr, c)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("written", "", 7))))
-	type late struct {
-		*record
-		now
+	names := []string{cas.StripeKey(node.Stripe("written")), cas.StripeKey(node.Stripe("never written")), cas.MarkKey}
+	at, err := n.keys.Look(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	var all []late
-	for _, name := range []string{"written", "never written"} {
-		r, at, _, err := n.load(t.Context(), node.Stripe(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, late{r, at})
-	}
-	f, err := store{n}.Facts(t.Context())
+	all, err := n.keys.Get(t.Context(), names...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	remake(t, s, c)
 	// The same writes as the first bucket has had.
 	want(t, node.Granted)(open(t, s.addr, c).Do(t.Context(), as(node.Acquire, request("written", "", 7))))
-	for _, l := range all {
-		if err := n.write(t.Context(), l.record, l.now); !errors.Is(err, errChanged) {
-			t.Errorf("revision %d: %v; want %v", l.revision, err, errChanged)
+	for i, v := range all {
+		if _, err := n.keys.Put(t.Context(), names[i], v.Data, v, at, all[2].Version); !errors.Is(err, cas.ErrConflict) {
+			t.Errorf("%s of revision %d: %v; want %v", names[i], v.Version, err, cas.ErrConflict)
 		}
-	}
-	if done, err := (store{n}).Mark(t.Context(), f, f.Terms, nil); done || err != nil {
-		t.Errorf("marked: %v, %v", done, err)
-	}
-}
-
-// Where the mark alone is lost, registers stay, and leases do not. A client that has read an older
-// mark does nothing to a record of a later one.
-func TestLeasesOfAnEarlierMarkDoNotCount(t *testing.T) {
-	s := startServer(t, "always")
-	n := open(t, s.addr, bucket(t, s))
-	r := request("a", "me", 70)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
-	old, err := n.mark(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	facts := func() admit.Facts {
-		f, err := store{n}.Facts(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
-	}
-	if done, err := (store{n}).Note(t.Context(), facts()); !done || err != nil {
-		t.Fatal(done, err)
-	}
-	if f := facts(); f.Votes || f.Marked || !f.Counted || !f.Recorded || f.Out > time.Minute {
-		t.Errorf("after the note: %+v", f)
-	}
-	if a := want(t, node.Rejoining)(n.Do(t.Context(), as(node.Extend, with(r, 0)))); a.Absence.Wait <= 0 {
-		t.Errorf("%+v; want that it waits", a)
-	}
-	if err := (store{n}).Raise(t.Context(), facts(), map[int]fence.Token{node.Stripe("a"): 60, node.Stripe("b"): 90}); err != nil {
-		t.Fatal(err)
-	}
-	if done, err := (store{n}).Mark(t.Context(), facts(), admit.Terms{}, nil); !done || err != nil {
-		t.Fatal(done, err)
-	}
-	n.admission.Close() // what it believes
-	n.admission = admit.New(n, store{n}, 0)
-	join(t, n)
-	if l, err := n.Inspect(t.Context(), "a"); err != nil || l.Leased {
-		t.Errorf("%+v, %v; want that it is free", l, err)
-	}
-	for name, register := range map[string]fence.Token{"a": 71, "b": 91} {
-		if a := want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request(name, "", 0)))); a.Register != register {
-			t.Errorf("%s: granted %d; want %d", name, a.Register, register)
-		}
-	}
-	later, err := n.read(t.Context(), node.Stripe("a"))
-	if err != nil || later.under(old, now{created: old.Created}) || len(later.Leases) != 1 {
-		t.Errorf("under the old mark: %+v, %v", later, err)
-	}
-	if !later.under(mark{}, now{}) || !later.Out || len(later.Leases) != 0 {
-		t.Errorf("without a mark: %+v", later)
 	}
 }
 
@@ -166,24 +102,4 @@ func TestNewBucketWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, node.Granted)(fresh.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
-}
-
-// A mark that was copied with all else to a bucket of another time of creation is not that one's.
-func TestCopiedMarkDoesNotCount(t *testing.T) {
-	s := startServer(t, "always")
-	n := open(t, s.addr, bucket(t, s))
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
-	f, err := store{n}.Facts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	was := f.State.(looked)
-	was.at.created = was.at.created.Add(-time.Hour)
-	f.State = was
-	if done, err := (store{n}).Mark(t.Context(), f, f.Terms, nil); !done || err != nil {
-		t.Fatal(done, err)
-	}
-	if a := want(t, node.Rejoining)(n.Do(t.Context(), as(node.Acquire, request("b", "", 0)))); a.Absence.Cause != node.Replaced || a.Absence.Wait <= 0 {
-		t.Errorf("%+v; want that it is another bucket, and waits", a)
-	}
 }

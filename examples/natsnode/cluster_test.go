@@ -54,14 +54,14 @@ func TestLeaderIsKilled(t *testing.T) {
 	for range 20 {
 		eventually(t, grow)
 	}
-	leader := n.stream.CachedInfo().Cluster.Leader
+	leader := n.keys.stream.CachedInfo().Cluster.Leader
 	for k, s := range servers {
 		if fmt.Sprint("s", k) == leader {
 			s.kill()
 		}
 	}
 	eventually(t, grow)
-	if now := n.stream.CachedInfo().Cluster.Leader; now == leader {
+	if now := n.keys.stream.CachedInfo().Cluster.Leader; now == leader {
 		t.Errorf("%s still leads", now)
 	}
 	for range 20 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -49,12 +48,6 @@ func (c Config) stream() string { return "KV_" + c.Bucket }
 
 // subject is what the records are stored under, and all of them with ">".
 func (c Config) subject(key string) string { return "$KV." + c.Bucket + "." + key }
-
-// stripe returns the stripe whose record has this subject, and whether there is one.
-func (c Config) stripe(subject string) (int, bool) {
-	stripe, err := strconv.Atoi(strings.TrimPrefix(subject, c.subject("")))
-	return stripe, err == nil
-}
 
 // Create makes the bucket. It is called once, by hand or by what sets up the servers, and
 // does nothing if there is the same bucket already. One with another configuration is an

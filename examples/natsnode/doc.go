@@ -1,16 +1,14 @@
-// Package natsnode is an example of an engine that was written by the guide of package
-// nodetest: a node in a JetStream key-value bucket of NATS, one server or a cluster. It
-// shows how much an engine needs, and is no part of a release.
+// Package natsnode is an example of an engine on package cas, written by
+// docs/adding-an-engine.md: a node in a JetStream key-value bucket of NATS, one server or a
+// cluster. It shows how much a store with compare-and-swap needs, and is no part of a release.
 //
-// The names of a stripe, with its register, are one record under one key: a rule.Store.
-// An operation reads the time, the record and the mark of admission, decides, and writes the
-// record if no client has written it since: the write carries the revision that was read. A
-// write that was refused for its revision did nothing, so it is begun again. What becomes of
-// a write without an answer is unknown, and it is never sent again. A refusal is not
-// written, and may be as old as what a server answers that does not know yet that it is not
-// the leader any more: it costs the asker some time. A grant is always a write. So is a
-// release, even if there is nothing to release: a late write of the acquire that it undoes
-// is refused then, and leaves no lease behind.
+// The names of a stripe, with its register, are one record under one key. Package cas reads
+// and writes it, and decides; here is what it asks of a bucket (keys.go): the time, values
+// with their revisions, and a write that carries the revision that was read. A write that was
+// refused for its revision did nothing, so it is begun again. What becomes of a write
+// without an answer is unknown, and it is never sent again. A refusal is not written, and may
+// be as old as what a server answers that does not know yet that it is not the leader any
+// more: it costs the asker some time. A grant is always a write.
 //
 // # Time
 //

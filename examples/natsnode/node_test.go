@@ -146,42 +146,6 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// What a client has given up must not come after its release and leave a lease behind.
-func TestReleaseOvertakesAWrite(t *testing.T) {
-	s := startServer(t, "always")
-	n := open(t, s.addr, bucket(t, s))
-	r := request("a", "me", 7)
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("other name", "", 0))))
-	// The acquire up to its write, which is on its way for long.
-	late, at, _, err := n.load(t.Context(), node.Stripe("a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, node.Lost)(n.Do(t.Context(), as(node.Release, r)))
-	if err := n.write(t.Context(), late, at); !errors.Is(err, errChanged) {
-		t.Errorf("the late write: %v; want %v", err, errChanged)
-	}
-}
-
-// What has expired is not kept.
-func TestExpiredLeasesAreForgotten(t *testing.T) {
-	s := startServer(t, "always")
-	n := open(t, s.addr, bucket(t, s))
-	for i, found := 0, 0; found < 5; i++ {
-		if name := fmt.Sprint("name ", i); node.Stripe(name) == node.Stripe("a") {
-			r := request(name, "", 0)
-			r.TTL = time.Millisecond
-			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
-			found++
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
-	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))
-	if r, err := n.read(t.Context(), node.Stripe("a")); err != nil || len(r.Leases) != 1 {
-		t.Errorf("%d leases, %v; want 1", len(r.Leases), err)
-	}
-}
-
 func TestUnfitBucketIsRefused(t *testing.T) {
 	s := startServer(t, "always")
 	bucket(t, s) // stays: a server that deletes its last stream removes the folder of all of them beside the next create
@@ -245,7 +209,7 @@ func TestUnfitBucketIsRefused(t *testing.T) {
 	t.Run("changed while it is open", func(t *testing.T) {
 		c := bucket(t, s)
 		n := open(t, s.addr, c)
-		stream := n.stream.CachedInfo().Config
+		stream := n.keys.stream.CachedInfo().Config
 		stream.AllowDirect = true
 		if _, err := js.UpdateStream(t.Context(), stream); err != nil {
 			t.Fatal(err)
@@ -319,14 +283,14 @@ func TestForgottenRecordsAreFound(t *testing.T) {
 		"deleted":            {Subject: c.subject(fmt.Sprint(node.Stripe("a"))), Header: nats.Header{"KV-Operation": {"DEL"}}},
 		"written by another": {Subject: c.subject(fmt.Sprint(node.Stripe("a"))), Data: []byte("{}")},
 	} {
-		if _, err := n.js.PublishMsg(t.Context(), marker); err != nil {
+		if _, err := n.keys.js.PublishMsg(t.Context(), marker); err != nil {
 			t.Fatal(err)
 		}
 		if a, err := n.Do(t.Context(), as(node.Extend, r)); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "is lost") {
 			t.Errorf("%s: %+v, %v; want ErrMisconfigured", what, a, err)
 		}
 	}
-	if err := n.js.DeleteStream(t.Context(), c.stream()); err != nil {
+	if err := n.keys.js.DeleteStream(t.Context(), c.stream()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := n.Do(t.Context(), as(node.Extend, r)); !errors.Is(err, node.ErrMisconfigured) {

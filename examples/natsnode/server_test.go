@@ -190,7 +190,7 @@ func openUnjoined(t testing.TB, addr string, c Config) *Node {
 // join says that a node is a new group of its own.
 func join(t testing.TB, n *Node) {
 	t.Helper()
-	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Minute, New: true}); err != nil {
+	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: time.Hour, New: true}); err != nil {
 		t.Fatal(err)
 	}
 }
