@@ -2,6 +2,7 @@ package cas
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fenlock/fenlock/node"
 )
@@ -48,17 +49,21 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 
 // see loads the record of a name for somebody who looks at it.
 func (n *Node) see(ctx context.Context, name string, look func(Loaded) error) error {
-	l, err := n.store.Load(ctx, node.Stripe(name))
-	if err != nil {
-		return err
+	for try := 0; ; try++ {
+		l, err := n.store.Load(ctx, node.Stripe(name))
+		if err == nil {
+			if l.Close != nil {
+				l.Close()
+			}
+			err = n.permits(l, node.Request{Op: node.Confirm})
+		}
+		switch {
+		case err == nil:
+			return look(l)
+		case try >= mostAgain || !errors.Is(err, ErrConflict) && !errors.Is(err, ErrAgain):
+			return err
+		}
 	}
-	if l.Close != nil {
-		defer l.Close()
-	}
-	if err := n.permits(l, node.Request{Op: node.Confirm}); err != nil {
-		return err
-	}
-	return look(l)
 }
 
 // List implements node.Admin.

@@ -13,9 +13,9 @@ import (
 // after ctx is done. Their errors match node.ErrMisconfigured if waiting does not help, say what a person can
 // do, and contain no password; the Node puts the node's name before them.
 type Store interface {
-	// Load reads the record of a stripe as it is now, and what has to be known to promise something by it,
-	// each no earlier than what stands before it in Loaded: first the clock. It changes nothing, so what fails
-	// may be tried again. An error that matches ErrConflict or ErrAgain says that it is worth it.
+	// Load reads the record of a stripe as it is now, and what has to be known to promise something by it. It
+	// promises nothing, so what fails may be tried again. An error that matches ErrConflict or ErrAgain says that
+	// it is worth it.
 	Load(ctx context.Context, stripe int) (Loaded, error)
 
 	// Save writes a record if the store's is still the one that was loaded or saved, and returns what it is now,
@@ -37,8 +37,8 @@ type Store interface {
 
 // Loaded is a record as a store has it.
 type Loaded struct {
-	// Clock is what the store's clock shows: read after Load was called and no later than all else. From Save
-	// it is 0 if the store does not say; otherwise from after Save was called.
+	// Clock is what the store's clock shows, read after Load was called; where Exact is false, before all else. From
+	// Save it is 0 if the store does not say; otherwise from after Save was called.
 	Clock time.Duration
 	Record
 	Server string      // as in node.Registers
@@ -64,9 +64,23 @@ var (
 	// ErrConflict matches the error of what did nothing since another client was first.
 	ErrConflict = errors.New("another client has changed the record meanwhile")
 	// ErrAgain matches the error of what did nothing for a reason that may be gone at once: a connection that
-	// turned out to be broken. It is tried a few times.
+	// turned out to be broken. It is tried a few times. See Again.
 	ErrAgain = errors.New("nothing was done")
 )
+
+// Again marks an error with ErrAgain and node.ErrNotSent. Its text stays. Again(nil) is nil.
+func Again(err error) error {
+	if err == nil {
+		return nil
+	}
+	return again{node.NotSent(err)}
+}
+
+type again struct{ error }
+
+func (e again) Unwrap() error { return e.error }
+
+func (e again) Is(target error) bool { return target == ErrAgain }
 
 // Teller is a Store that can tell clients something: see Queued.
 type Teller interface {
