@@ -83,7 +83,7 @@ func (h *Hearing) Floor() time.Duration { return h.floor }
 // to ask again.
 func (h *Hearing) Stripes() []int { return h.line.stripes() }
 
-// Pause waits, for a store that is asked, until it is worth asking again: after three milliseconds if a waiter may be
+// Pause waits, for a store that is asked, until it is worth asking again: after a millisecond if a waiter may be
 // next, after seconds if none is. It waits no longer than most, and ends with ctx, whose error it returns.
 func (h *Hearing) Pause(ctx context.Context, most time.Duration) error {
 	timer := time.NewTimer(min(h.line.pause(), most))

@@ -13,7 +13,7 @@ import (
 // has to within rule.ReservationTTL; one that is not need not ask at all before those ahead of it have had
 // their turns, each of which takes two writes.
 const (
-	shortestPause = 3 * time.Millisecond
+	shortestPause = time.Millisecond
 	longestPause  = 800 * time.Millisecond // of one that is next, or the one after that
 	idlePause     = 2500 * time.Millisecond
 	patientPart   = 8 // an eighth of what it has waited already is lost by asking late

@@ -23,8 +23,8 @@ func NewQueued(self node.Node, t Teller, c Config) Queued {
 const (
 	// How long an Attend that failed is not tried again: twice as long after each failure, give or take a
 	// quarter.
-	minRetry = 50 * time.Millisecond
-	maxRetry = 2 * time.Second
+	minRelisten = 50 * time.Millisecond
+	maxRelisten = 2 * time.Second
 )
 
 // Listen implements node.Queuer.
@@ -46,16 +46,16 @@ func (n Queued) Listen(ctx context.Context, client string, notify func(waiter st
 
 // attend listens, again and again, until the node is closed.
 func (n Queued) attend(h *Hearing) {
-	wait := minRetry
+	wait := minRelisten
 	for n.life.Err() == nil {
 		h.attends = false
 		err := n.teller.Attend(n.life, h)
 		if h.attends {
-			wait = minRetry
+			wait = minRelisten
 		}
 		h.answer(err)
 		engine.Pause(n.life, time.Duration((0.75+rand.Float64()/2)*float64(wait)))
-		wait = min(2*wait, maxRetry)
+		wait = min(2*wait, maxRelisten)
 	}
 	h.answer(engine.ErrClosed)
 }

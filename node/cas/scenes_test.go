@@ -114,6 +114,39 @@ func TestEstimatedClock(t *testing.T) {
 	}
 }
 
+// A lease lasts for its TTL, and those of others do not end early, also on a clock that is not read, and that goes
+// faster or slower by a hundredth than this machine's.
+func TestLeasesOnAnEstimatedClock(t *testing.T) {
+	for _, percent := range []time.Duration{99, 101} {
+		store, here := new(fakeClock), new(fakeClock)
+		m := newMemory(store.Now, true)
+		n, other := join(t, openPolled(m)), join(t, openPolled(m))
+		defer n.Close()
+		defer other.Close()
+		n.now = here.Now
+		short := request(node.Acquire, sibling("a"))
+		short.TTL = 9 * time.Second
+		want(t, node.Granted)(other.Do(t.Context(), short))
+		take(t, n, "a")
+		here.Advance(9 * time.Second)
+		store.Advance(9 * time.Second * percent / 100)
+		looks, own := m.looks, request(node.Acquire, sibling(sibling("a")))
+		own.TTL = time.Second
+		want(t, node.Granted)(n.Do(t.Context(), own))
+		if m.looks != looks {
+			t.Fatal("the clock was read")
+		}
+		if l, err := other.Inspect(t.Context(), own.Name); err != nil || l.Remaining < own.TTL-time.Millisecond {
+			t.Errorf("%d%%: %v remain of %v, %v", percent, l.Remaining, own.TTL, err)
+		}
+		l, err := n.store.Load(t.Context(), node.Stripe("a"))
+		leases, bad := decodeLeases(l.Leases)
+		if _, there := leases[short.Name]; err != nil || bad != nil || !there && percent < 100 {
+			t.Errorf("%d%%: the lease of 9 s is there: %v, %v, %v", percent, there, err, bad)
+		}
+	}
+}
+
 // A write whose answer was lost may still be on its way. The release that follows is written, also where there
 // is nothing to release: so the late write fails, and leaves no lease behind.
 func TestReleaseOvertakesAWrite(t *testing.T) {
@@ -213,13 +246,14 @@ func TestLeasesOfAnEarlierMarkDoNotCount(t *testing.T) {
 
 // What must not be promised is refused before anything is written, with what to do about it.
 func TestRefused(t *testing.T) {
-	m := newMemory(new(fakeClock).Now, false)
+	m := newMemory(new(fakeClock).Now, true)
 	n := join(t, openPolled(m))
 	defer n.Close()
 	held := take(t, n, "a")
 	puts := m.puts
 	for says, r := range map[string]node.Request{
 		"longest lease is 1h0m0s": {Op: node.Acquire, Name: "b", Holder: "h", TTL: 2 * time.Hour},
+		"one, of 3h0m0s":          {Op: node.Acquire, Name: sibling("a"), Holder: "h", TTL: 3 * time.Hour}, // on what is remembered
 		"invalid argument":        {Op: node.Acquire, Name: "b", TTL: time.Minute},
 	} {
 		a, err := n.Do(t.Context(), r)
