@@ -289,7 +289,7 @@ const most = 3
 var larger = map[string]int{
 	"internal/sim":   19,
 	"node/etcdnode":  17,
-	"node/mysqlnode": 10,
+	"node/mysqlnode": 7,
 	"node/pgnode":    9,
 	"node/zknode":    13,
 }

@@ -13,24 +13,12 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/engine"
 )
 
-// Join implements node.Rejoiner.
-func (n *Node) Join(g node.Group) error { return n.fail("join", n.admission.Join(g)) }
-
-// Admission returns what has the server admitted, for the other nodes of its group.
-func (n *Node) Admission() *admit.Admission { return n.admission }
-
-// Registers implements node.Rejoiner.
-func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
-	// From its note on, what the server remembers has a name that stays. Without one, what it has is as good.
-	n.admission.Noted(ctx)
-	r, err := n.registers(ctx)
-	return r, n.fail("registers", engine.Contextual(err, ctx, n.life))
-}
-
-func (n *Node) registers(ctx context.Context) (r node.Registers, err error) {
+// Registers implements cas.Store.
+func (n store) Registers(ctx context.Context) (r node.Registers, err error) {
 	conn, s, err := n.freshConn(ctx)
 	if err != nil {
 		return r, err
@@ -63,7 +51,7 @@ func (n *Node) registers(ctx context.Context) (r node.Registers, err error) {
 			return r, err
 		}
 		if stripe < 0 || stripe >= node.Stripes || token < 0 || token > int64(fence.MaxToken) {
-			return r, fmt.Errorf("%w: stripe %d has the register %d", errDamaged, stripe, token)
+			return r, fmt.Errorf("%w: stripe %d has the register %d", cas.ErrDamaged, stripe, token)
 		}
 		if token > 0 {
 			r.Tokens[stripe] = fence.Token(token)
@@ -77,7 +65,7 @@ func (n *Node) registers(ctx context.Context) (r node.Registers, err error) {
 		if _, err := usedStripes(ctx, conn); err != nil {
 			return r, err
 		}
-		return r, errConflict
+		return r, cas.ErrConflict
 	}
 	return r, missing(read)
 }
@@ -99,8 +87,7 @@ func usedStripes(ctx context.Context, conn *sql.Conn) (used int, err error) {
 	return used, missing(rows)
 }
 
-// admitted reports whether the server that a row was read from may vote, and refuses one
-// whose group is another one than this client's.
+// admitted reports whether the server that a row was read from may vote.
 func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) (bool, error) {
 	if !r.here {
 		conn.Raw(func(any) error { return driver.ErrBadConn }) // has the pool close it
@@ -109,7 +96,7 @@ func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) 
 	if r.flushing != s.flushing {
 		// The settings were changed under it. What they mean is looked up anew.
 		n.sessions.forget(conn)
-		return false, errConflict
+		return false, cas.ErrConflict
 	}
 	m := n.facts.Load()
 	if m == nil || m.version != r.meta {
@@ -118,12 +105,6 @@ func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) 
 			return false, err
 		}
 		n.facts.Store(m)
-	}
-	if err := n.admission.Check(m.terms()); err != nil {
-		return false, err
-	}
-	if err := n.admission.Serves(s.identity); err != nil {
-		return false, err
 	}
 	if f := m.facts(s, r.now); !f.Votes || f.Memory == "" || m.version != r.meta {
 		n.sessions.forget(conn) // what is known of the server may be old
@@ -134,20 +115,17 @@ func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) 
 		return false, errShared
 	}
 	// A client that only looks may have no right to write.
-	if after, differs := m.corrected(s); differs && n.admission.Joined() {
+	if after, differs := m.corrected(s); differs && n.Admission().Joined() {
 		if _, err := m.write(ctx, conn, s, after, sameOut, false); err != nil {
 			return false, err
 		}
-		return false, errConflict
+		return false, cas.ErrConflict
 	}
 	return true, nil
 }
 
-// store is what package admit asks of a server.
-type store struct{ *Node }
-
-// state is what facts were made of.
-type state struct {
+// looked is what facts were made of.
+type looked struct {
 	version int64
 	place   string
 }
@@ -176,7 +154,7 @@ func factsOf(ctx context.Context, conn *sql.Conn, s *session) (f admit.Facts, er
 		return f, err
 	}
 	f = m.facts(s, now)
-	f.Recorded, f.State = f.Recorded || used > 0, state{m.version, s.place()}
+	f.Recorded, f.State = f.Recorded || used > 0, looked{m.version, s.place()}
 	return f, nil
 }
 
@@ -200,7 +178,7 @@ func (n store) change(ctx context.Context, f admit.Facts, forget bool, to func(m
 	}
 	defer conn.Close()
 	m, now, err := readMeta(ctx, conn, s)
-	if err != nil || f.State != (state{m.version, s.place()}) {
+	if err != nil || f.State != (looked{m.version, s.place()}) {
 		return false, explained(err)
 	}
 	after, out := to(m, s, now)

@@ -1,11 +1,12 @@
 // Package mysqlnode makes a MySQL (8.0 or later) or MariaDB (10.6 or later) primary a node
 // of fenlock.
 //
-// Three tables hold all of it. fenlock_stripes has one row for each register, made by
-// Migrate and never deleted: the register, the leases of the names that share it, and
-// their waiters. So an operation is one row that is read, and one statement that writes
-// it if its version is still the one that was read (stripe.go). Both are statements of
-// their own:
+// It is an adapter of package cas. Three tables hold all of it. fenlock_stripes has one row for
+// each register, made by Migrate and never deleted: the register, the leases of the names
+// that share it, and their waiters: a cas.Record in its parts. So an operation is one row that
+// is read, and one statement that writes it if its version is still the one that was read
+// (store.go); or that statement alone, where this process has written the row last. Both are
+// statements of their own:
 //
 //   - No lock is held while the client decides. One that is stopped in the middle, or cut
 //     off, keeps nobody waiting; with SELECT ... FOR UPDATE it would keep its stripe for as
@@ -16,15 +17,15 @@
 // The time is the server's, read with the row. A client that writes has read before, so a clock
 // that is read too early makes leases shorter, and none longer.
 //
-// Every answer that grants something was written, also where nothing had to change: that
-// the version was still the same proves that what was read was not an old copy.
+// A write on a row that was not read just before has in its condition what the read would have
+// looked at: the connection, and the server's settings.
 //
 // fenlock_meta has what the clients of a group agree on, and the mark: which run of which server is
 // admitted, and with which tables (meta.go). Package admit decides with it (admission.go). An operation
 // compares the mark with what the server is. Its write compares two things more: that it is
 // the same server, and that no note or mark came in between, since each of them gives every stripe another
 // version. fenlock_listeners has who can be notified: a
-// process that waits keeps a connection, on which it asks (listen.go).
+// process that waits keeps a connection, on which it asks (attend.go).
 //
 // GET_LOCK is not used: it is not replicated in a Galera cluster, and needs a connection
 // for each lock.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/engine"
 )
 
@@ -40,7 +41,7 @@ func number(err error) uint16 {
 func unwritten(err error) error {
 	switch number(err) {
 	case 1213, 1020: // somebody else's write was certified before (Galera), or is newer than a snapshot
-		return node.NotSent(fmt.Errorf("%w: %w", errConflict, err))
+		return node.NotSent(fmt.Errorf("%w: %w", cas.ErrConflict, err))
 	case 1205, 1969, 3024, 1290, 1792, 1836, 1874, 1142, 1143, 1044, 1146, 1049, 1046, 1047, 1114, 1153, 1406, 1054, 1064, 1021, 1030, 1040, 1041, 1226:
 		return node.NotSent(err)
 	}
@@ -121,12 +122,4 @@ func explained(err error) error {
 		text = ""
 	}
 	return engine.Explain(err, text, permanent)
-}
-
-// fail names the node in an error, and says what can be done about it.
-func (n *Node) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return engine.Named("mysql "+n.name, op, explained(err))
 }

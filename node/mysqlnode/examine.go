@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/engine"
+	"github.com/fenlock/fenlock/node/cas"
 )
 
 // examineReads is how often the server is asked, to find the shortest round trip.
@@ -17,9 +18,9 @@ const examineReads = 3
 
 // Examine implements node.Examiner.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
-	e := node.Examination{Product: "MySQL", Member: n.name}
+	e := node.Examination{Product: "MySQL", Member: n.String()}
 	err := n.examine(ctx, look, &e)
-	return e, n.fail("examine", engine.Contextual(err, ctx, n.life))
+	return e, n.Fail("examine", err, ctx, n.Life())
 }
 
 func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) error {
@@ -36,7 +37,7 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 		e.Product = "MariaDB"
 	}
 	e.Version, e.Uptime = s.version, s.now-time.Duration(s.started)*time.Second
-	if host, _, err := net.SplitHostPort(n.name); err == nil {
+	if host, _, err := net.SplitHostPort(n.String()); err == nil {
 		e.Address = host
 	}
 	set, err := pairs(ctx, conn, `SHOW GLOBAL VARIABLES WHERE Variable_name IN ('read_only', 'max_connections')`)
@@ -86,7 +87,7 @@ func damaged(ctx context.Context, conn *sql.Conn) (bad int, err error) {
 }
 
 func damagedIn(ctx context.Context, conn *sql.Conn, from int) (bad int, err error) {
-	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT token, leases FROM fenlock_stripes
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT token, leases, waiters FROM fenlock_stripes
 		WHERE stripe >= %d AND stripe < %d AND (token <> 0 OR LENGTH(leases) > 0) LIMIT %d`, from, from+pageSize, pageSize))
 	if err != nil {
 		return 0, err
@@ -94,11 +95,11 @@ func damagedIn(ctx context.Context, conn *sql.Conn, from int) (bad int, err erro
 	defer rows.Close()
 	for rows.Next() {
 		var token int64
-		var leases []byte
-		if err := rows.Scan(&token, &leases); err != nil {
+		var r cas.Record
+		if err := rows.Scan(&token, &r.Leases, &r.Queues); err != nil {
 			return bad, err
 		}
-		if _, err := decodeLeases(leases); err != nil || token < 0 || token > int64(node.MaxRegister) {
+		if r.Register = fence.Token(token); token < 0 || r.Check() != nil {
 			bad++
 		}
 	}

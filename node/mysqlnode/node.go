@@ -12,7 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/engine"
 )
 
@@ -20,23 +20,19 @@ import (
 // node.Rejoiner, node.Admin, node.Examiner and node.Finisher, and is safe for concurrent use.
 // Make one with Open or New; the zero Node is not usable.
 type Node struct {
-	name string // for people, and what the clients of its group call it
-	db   *sql.DB
-	own  bool // Close closes db
+	cas.Queued
+	db  *sql.DB
+	own bool // Close closes db
 
 	location location
 
-	sessions  sessions
-	facts     atomic.Pointer[meta] // as read last
-	admission *admit.Admission
-	turns     engine.Turns
-	recent    recent
+	sessions sessions
+	facts    atomic.Pointer[meta] // as read last
 
-	life     *engine.Lifetime
 	patience context.Context // until Finish
 	finish   context.CancelFunc
-	mu       sync.Mutex       // for what follows
-	lines    map[string]*line // by client: who listens here
+	mu       sync.Mutex         // for what follows
+	steady   map[string]*steady // by client that listens here
 
 	beforeWrite func()        // for tests: nil
 	silence     time.Duration // for tests: 0
@@ -113,21 +109,15 @@ func New(db *sql.DB, name string) (*Node, error) {
 }
 
 func newNode(name string, db *sql.DB) *Node {
-	n := &Node{name: name, db: db, location: location{db: db}}
-	n.admission = admit.New(n, store{n}, admit.Pause)
-	n.life = engine.NewLifetime()
-	n.patience, n.finish = context.WithCancel(n.life)
+	n := &Node{db: db, location: location{db: db}, steady: make(map[string]*steady)}
+	n.Queued = cas.NewQueued(n, store{n}, cas.Config{Kind: "mysql", Name: name, Explain: explained, MaxRecord: maxStripe})
+	n.patience, n.finish = context.WithCancel(n.Life())
 	return n
 }
 
-// String returns host:port/database, or the name that the node was given. No password.
-func (n *Node) String() string { return n.name }
-
-// Member returns what all clients of the node's group call it, which is String.
-func (n *Node) Member() string { return n.name }
-
-// Engine returns n.
-func (n *Node) Engine() any { return n }
+// maxStripe bounds what is written to a row, in bytes, as a statement that is longer than
+// the server's max_allowed_packet is refused: 16 MiB, by default, of hexadecimal digits.
+const maxStripe = 4 << 20
 
 // location is where a node's leases are, for all that a process knows.
 type location struct {
@@ -141,7 +131,7 @@ func (n *Node) Location() any { return n.location }
 // Finish implements node.Finisher: no operation waits any more for a connection, or for the
 // server to be admitted. What was sent goes on.
 func (n *Node) Finish() {
-	n.admission.Finish()
+	n.Queued.Finish()
 	if n.sessions.none() {
 		n.finish()
 		return
@@ -159,11 +149,9 @@ const idleConnection = 5 * time.Minute
 // Close ends the listeners, and closes the connections that Open made. Requests under way
 // fail, with an unknown outcome; leases stay. A second Close does nothing.
 func (n *Node) Close() error {
-	first := n.life.End()
-	n.admission.Close()
-	n.life.Wait()
-	if first && n.own {
-		return n.fail("close", n.db.Close())
+	n.Queued.Close()
+	if n.own {
+		return n.Fail("close", n.db.Close())
 	}
 	return nil
 }

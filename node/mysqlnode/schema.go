@@ -83,7 +83,7 @@ func (n *Node) Schema() string { return strings.Join(statements(), ";\n\n") + ";
 // that were there before. The same is done where some of the 4,096 rows of fenlock_stripes
 // had been deleted, and are made anew.
 func (n *Node) Migrate(ctx context.Context) error {
-	return n.fail("migrate", engine.Contextual(n.migrate(ctx), ctx, n.life))
+	return n.Fail("migrate", n.migrate(ctx), ctx, n.Life())
 }
 
 func (n *Node) migrate(ctx context.Context) error {

@@ -240,6 +240,13 @@ func (s *session) here(m *meta) string {
 	return fmt.Sprintf("%s AND CONNECTION_ID() = %d", s.same, s.number)
 }
 
+// unchanged returns more of a condition, for a write on a connection on which nothing was read before: what read
+// refuses, and the settings on which it depends whether a crash loses something.
+func (s *session) unchanged() string {
+	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') AND %s = %s`,
+		s.inTransaction(), flushing, literal([]byte(s.flushing)))
+}
+
 // errMoved is the error for a connection that leads to another server, or database, than it did.
 var errMoved = errors.New("the connection leads to another server than when it was made, or to another database: a proxy moves it between servers, or sends reads to replicas (name the primary itself), or USE was executed on it")
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
-	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/engine"
 )
 
@@ -47,7 +47,8 @@ func (r reading) time() (now time.Duration, ok bool) {
 
 // row is what an operation reads.
 type row struct {
-	stripe
+	cas.Record
+	version  int64 // random: another one after each write, so that none comes back
 	meta     int64 // the version of fenlock_meta
 	now      time.Duration
 	here     bool   // it is the server that was looked at
@@ -70,7 +71,7 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 		var at reading
 		var readOnly string
 		var autocommit, transaction int
-		err := conn.QueryRowContext(ctx, query).Scan(&r.meta, &version, &token, &r.leases, &r.waiters, &r.notices, &turns,
+		err := conn.QueryRowContext(ctx, query).Scan(&r.meta, &version, &token, &r.Leases, &r.Queues, &r.Notices, &turns,
 			&at.began, &at.since, &readOnly, &autocommit, &transaction, &r.here, &r.session, &r.flushing)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -82,12 +83,12 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 		case readOnly != "0" && readOnly != "OFF": // a word since MariaDB 12
 			return r, engine.Misconfiguredf("the server is read-only (read_only): it is a replica, or a primary that is being replaced; name the primary")
 		case token.Int64 < 0 || token.Int64 > int64(fence.MaxToken):
-			return r, fmt.Errorf("%w: %w: its register is %d", node.ErrMisconfigured, errDamaged, token.Int64)
+			return r, engine.Misconfiguredf("%w: its register is %d", cas.ErrDamaged, token.Int64)
 		}
 		if err := committing(autocommit, transaction); err != nil {
 			return r, err
 		}
-		r.stripe.number, r.version, r.register, r.turns = number, version.Int64, fence.Token(token.Int64), turns.Int64
+		r.version, r.Register, r.Told = version.Int64, fence.Token(token.Int64), time.Duration(turns.Int64)*time.Microsecond
 		var ok bool
 		if r.now, ok = at.time(); ok {
 			return r, nil
@@ -99,18 +100,18 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 	return row{}, errRetimed
 }
 
-// write writes a row if its version is still the one that was read, and if here says so: see session.here. It
+// write writes a row if its version is still the one that was read, and if a condition says so: see session.here. It
 // reports whether it was.
-func (s stripe) write(ctx context.Context, conn *sql.Conn, after stripe, here string) (is bool, err error) {
-	set := fmt.Sprintf(`UPDATE fenlock_stripes SET version = %d, token = %d, leases = %s`, after.version, uint64(after.register), literal(after.leases))
+func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, was int64, after cas.Record, version int64, condition string) (is bool, err error) {
+	set := fmt.Sprintf(`UPDATE fenlock_stripes SET version = %d, token = %d, leases = %s`, version, uint64(after.Register), literal(after.Leases))
 	// What has not changed is not sent: a queue may be long.
-	if string(after.waiters) != string(s.waiters) {
-		set += `, waiters = ` + literal(after.waiters)
+	if string(after.Queues) != string(before.Queues) {
+		set += `, waiters = ` + literal(after.Queues)
 	}
-	if string(after.notices) != string(s.notices) {
-		set += fmt.Sprintf(`, notices = %s, turns = %d`, literal(after.notices), after.turns)
+	if string(after.Notices) != string(before.Notices) {
+		set += fmt.Sprintf(`, notices = %s, turns = %d`, literal(after.Notices), after.Told.Microseconds())
 	}
-	result, err := conn.ExecContext(ctx, fmt.Sprintf(`%s WHERE stripe = %d AND version = %d AND %s`, set, s.number, s.version, here))
+	result, err := conn.ExecContext(ctx, fmt.Sprintf(`%s WHERE stripe = %d AND version = %d AND %s`, set, stripe, was, condition))
 	if err != nil {
 		return false, err
 	}

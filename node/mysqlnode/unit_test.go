@@ -8,14 +8,12 @@ import (
 	"io"
 	"maps"
 	"net"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
-	"github.com/fenlock/fenlock/node/rule"
 )
 
 // What a URL says is what the driver is told; what cannot be is refused, without the
@@ -167,35 +165,6 @@ func TestNotDurable(t *testing.T) {
 	}
 }
 
-// A row of any bytes is read as what was written, or refused.
-func FuzzRow(f *testing.F) {
-	leases := map[string]rule.Lease{"a": {Holder: "h", Expires: time.Hour, Origin: 7, Token: 9}, "\x00": {Holder: "\xff"}}
-	queues := map[string]rule.QueueRecord{"q": {Expires: time.Hour, Waiters: rule.Waiters{{Waiter: "w", Stamp: 5}, {Waiter: "x", Stamp: 1 << 53}}}}
-	f.Add(encodeLeases(leases), encodeQueues(queues))
-	f.Add([]byte{}, []byte{1, 'a', 0, 0xff, 0xff, 0xff, 0xff, 0x0f})
-	f.Fuzz(func(t *testing.T, l, q []byte) {
-		if leases, err := decodeLeases(l); err == nil {
-			if again, err := decodeLeases(encodeLeases(leases)); err != nil || !reflect.DeepEqual(leases, again) {
-				t.Errorf("%v, %v, %v", leases, again, err)
-			}
-		} else if !errors.Is(err, node.ErrMisconfigured) {
-			t.Error(err)
-		}
-		if queues, err := decodeQueues(q); err == nil {
-			if again, err := decodeQueues(encodeQueues(queues)); err != nil || !reflect.DeepEqual(queues, again) {
-				t.Errorf("%v, %v, %v", queues, again, err)
-			}
-		}
-		decodeNotices(q)
-		s := stripe{number: node.Stripe("a"), leases: l, waiters: q, notices: q}
-		if after, a, err := s.serve(node.Request{Op: node.Acquire, Name: "a", Holder: "h", TTL: time.Second}, time.Hour, func(string) bool { return true }); err == nil && a.Status == node.Granted {
-			if l, err := decodeLeases(after.leases); err != nil || l["a"].Holder != "h" || after.register != 1 {
-				t.Errorf("%v, %v, %v", after, l, err)
-			}
-		}
-	})
-}
-
 // greeting is how a server begins.
 var greeting = append([]byte("\x0a10.11.0-MariaDB\x00"+"\x01\x00\x00\x00"+"12345678\x00"+"\xff\xf7\x21\x02\x00\xff\x81\x15\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"+"123456789012\x00"), "mysql_native_password\x00"...)
 
@@ -300,44 +269,5 @@ func TestSteady(t *testing.T) {
 		if got := s.said(c.now*time.Second, 20*time.Second); got != c.want*time.Second {
 			t.Errorf("number %d: %v; want %v s", i, got, c.want)
 		}
-	}
-}
-
-// How often a listener asks: often for who is next, seldom for who is not, or has waited
-// long, and never more than a statement a second for a thousand.
-func TestPauses(t *testing.T) {
-	l := line{changed: make(chan struct{}, 1)}
-	if got := l.pause(); got != idlePause {
-		t.Errorf("with nobody: %v", got)
-	}
-	for _, c := range []struct {
-		ahead    int
-		waited   time.Duration
-		min, max time.Duration
-	}{
-		{0, 0, shortestPause, shortestPause}, {0, time.Second, 100 * time.Millisecond, 200 * time.Millisecond}, {0, time.Minute, longestPause, longestPause},
-		{1, time.Minute, longestPause, longestPause}, {2, time.Minute, idlePause, idlePause}, {1000, 0, 2 * time.Second, idlePause}, {100, 0, 200 * time.Millisecond, 200 * time.Millisecond},
-	} {
-		l.waiters = nil
-		l.waits("w", 7, c.ahead)
-		l.waiters["w"].moved = time.Now().Add(-c.waited)
-		if got := l.pause(); got < c.min || got > c.max {
-			t.Errorf("%d ahead, for %v: %v", c.ahead, c.waited, got)
-		}
-	}
-	l.waits("w", 7, 3)
-	l.moved(8)
-	l.moved(7)
-	if l.waiters["w"].ahead != 2 || l.stripes() != "7" {
-		t.Errorf("%+v, %q", l.waiters["w"], l.stripes())
-	}
-	l.waiters["w"].asked = time.Now().Add(-time.Minute)
-	if l.pause(); len(l.waiters) != 0 {
-		t.Error("one that asks no more is still waited for")
-	}
-	l.waits("w", 7, 3)
-	l.leaves("w")
-	if l.stripes() != "" {
-		t.Error(l.stripes())
 	}
 }

@@ -1,0 +1,209 @@
+package mysqlnode
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
+)
+
+// A server cannot tell a client anything without being asked, so that a client that listens asks. It
+// does so on a connection of its own, in one statement for all waiters of the process.
+// That connection is also how others see that it is there: it ends with the process, and
+// is gone from the list of processes at once.
+//
+// (KILL QUERY could end a statement that sleeps on the server. But two of them at once that
+// mean one sleeper keep MariaDB 10.11 from answering anybody for two seconds or more.)
+
+// rewrite is how often a listener says that it is there, and removes those that are gone.
+const rewrite = 20 * time.Second
+
+// longestSilence is how long a server may take to answer a listener. A connection whose
+// other end is gone without a word is silent for a quarter of an hour otherwise.
+const longestSilence = 10 * time.Second
+
+// kept counts the connections of each pool that listeners keep: Nodes may share one.
+var kept struct {
+	mu sync.Mutex
+	of map[*sql.DB]int
+}
+
+// keep makes room for one listener more, until leave is called. One connection is left for
+// what is not a listener, or nobody would have any.
+func (n *Node) keep() (leave func(), err error) {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.of == nil {
+		kept.of = make(map[*sql.DB]int)
+	}
+	if most := n.db.Stats().MaxOpenConnections; !n.own && most > 0 && kept.of[n.db]+1 >= most {
+		return nil, fmt.Errorf("all but one of the pool's %d connections are kept by others who wait for locks: raise SetMaxOpenConns", most)
+	}
+	n.kept(1)
+	return func() {
+		kept.mu.Lock()
+		defer kept.mu.Unlock()
+		n.kept(-1)
+	}, nil
+}
+
+// kept counts. A pool of the Node's own grows with it. Called with kept.mu held.
+func (n *Node) kept(more int) {
+	if kept.of[n.db] += more; n.own {
+		n.db.SetMaxOpenConns(mostConnections + kept.of[n.db])
+	}
+	if kept.of[n.db] == 0 {
+		delete(kept.of, n.db)
+	}
+}
+
+// Attend implements cas.Teller: it listens on one connection until that fails.
+func (n store) Attend(ctx context.Context, h *cas.Hearing) error {
+	leave, err := n.keep()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	begin, cancel := context.WithTimeout(ctx, n.longestSilence())
+	defer cancel()
+	conn, err := n.db.Conn(begin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s, err := n.session(begin, conn)
+	if err != nil {
+		return err
+	}
+	l := &listener{node: n.Node, Hearing: h, conn: conn, server: s}
+	var autocommit, transaction int
+	err = conn.QueryRowContext(begin, `SELECT CONNECTION_ID(), @@autocommit, `+s.inTransaction()).Scan(&l.number, &autocommit, &transaction)
+	if err = cmp.Or(err, committing(autocommit, transaction)); err != nil {
+		return err
+	}
+	now, err := l.register(begin)
+	if err != nil {
+		return err
+	}
+	defer l.unregister()
+	h.Begun(now)
+	for said := time.Now(); ; {
+		if err := l.look(ctx); err != nil {
+			return err
+		}
+		if err := h.Pause(ctx, n.rewriteEvery()); err != nil {
+			return err
+		}
+		if time.Since(said) > n.rewriteEvery() {
+			if _, err := l.register(ctx); err != nil {
+				return err
+			}
+			said = time.Now()
+		}
+	}
+}
+
+func (n *Node) longestSilence() time.Duration { return cmp.Or(n.silence, longestSilence) }
+
+func (n *Node) rewriteEvery() time.Duration { return cmp.Or(n.rewrite, rewrite) }
+
+// listener looks for the notifications of a client's waiters.
+type listener struct {
+	*cas.Hearing
+	node   *Node
+	conn   *sql.Conn
+	server *session
+	number int64 // of the connection
+}
+
+// register records that the waiters of the client can be told, removes the records of clients
+// that are gone, and returns the time.
+func (l *listener) register(ctx context.Context) (now time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.node.longestSilence())
+	defer cancel()
+	var at reading
+	if err := l.conn.QueryRowContext(ctx, `SELECT `+clock).Scan(&at.began, &at.since); err != nil {
+		return 0, err
+	}
+	now, _ = at.time()
+	_, err = l.conn.ExecContext(ctx, fmt.Sprintf(`INSERT INTO fenlock_listeners (client, connection, server, started, account, seen)
+		VALUES (%s, %d, %s, %d, CURRENT_USER(), %d) ON DUPLICATE KEY UPDATE connection = VALUES(connection), server = VALUES(server),
+		started = VALUES(started), account = VALUES(account), seen = VALUES(seen)`,
+		literal([]byte(l.Client())), l.number, literal([]byte(l.server.identity)), l.server.started, now.Microseconds()))
+	if err != nil {
+		return 0, err
+	}
+	silent, every := mostSilent, l.node.rewriteEvery()
+	if l.node.saidInTime(l.Client(), now, every) > missed*every {
+		silent = missed * every
+	}
+	return now, l.server.forget(ctx, l.conn, now, silent)
+}
+
+// saidInTime notes that a client says that it is there, and returns for how long it has said so in time, over all
+// of its connections.
+func (n *Node) saidInTime(client string, now, every time.Duration) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.steady[client] == nil {
+		n.steady[client] = new(steady)
+	}
+	return n.steady[client].said(now, every)
+}
+
+// unregisterTimeout bounds the good-bye of a listener.
+const unregisterTimeout = time.Second
+
+// unregister says that the client has gone. Others would find out all the same.
+func (l *listener) unregister() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.node.Life()), unregisterTimeout)
+	defer cancel()
+	conn, err := l.node.db.Conn(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	conn.ExecContext(ctx, fmt.Sprintf(`DELETE FROM fenlock_listeners WHERE client = %s AND connection = %d`, literal([]byte(l.Client())), l.number))
+}
+
+// look reads the notices that are new: those for this client, and those that say which queues move.
+func (l *listener) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.node.longestSilence())
+	defer cancel()
+	where := fmt.Sprintf(`INSTR(notices, '%s') > 0`, l.Client())
+	if stripes := strings.Trim(strings.ReplaceAll(fmt.Sprint(l.Stripes()), " ", ","), "[]"); stripes != "" {
+		where += ` OR stripe IN (` + stripes + `)`
+	}
+	// The first row is the clock.
+	rows, err := l.conn.QueryContext(ctx, fmt.Sprintf(`SELECT -1, %s + %s, x'' UNION ALL SELECT stripe, turns, notices FROM fenlock_stripes WHERE turns > %d AND (%s) LIMIT %d`,
+		clockBegan, clockSince, l.Floor().Microseconds(), where, node.Stripes+1))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var now time.Duration
+	for rows.Next() {
+		var stripe int
+		var turns int64
+		var notices []byte
+		if err := rows.Scan(&stripe, &turns, &notices); err != nil {
+			return err
+		}
+		if stripe < 0 {
+			now = time.Duration(turns) * time.Microsecond
+			continue
+		}
+		l.Heard(stripe, notices)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	l.Looked(now)
+	return nil
+}

@@ -1,0 +1,202 @@
+package mysqlnode
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/cas"
+)
+
+// store is what package cas asks of a server.
+type store struct{ *Node }
+
+// state is what a Save compares, and the facts of an admission.
+type state struct {
+	version int64 // of the row
+	place   string
+	conn    *sql.Conn // on which it was read, until the operation is over; nil: a later one
+	server  *session  // at the other end of it
+}
+
+// conn returns a connection and what is known of its server.
+func (n *Node) conn(ctx context.Context) (*sql.Conn, *session, error) { return n.connect(ctx, false) }
+
+// freshConn is conn, after a new look at the server.
+func (n *Node) freshConn(ctx context.Context) (*sql.Conn, *session, error) {
+	return n.connect(ctx, true)
+}
+
+func (n *Node) connect(ctx context.Context, fresh bool) (*sql.Conn, *session, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.patience, cancel)()
+	conn, err := n.db.Conn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if fresh {
+		n.sessions.forget(conn)
+	}
+	s, err := n.session(ctx, conn)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return conn, s, nil
+}
+
+// Load implements cas.Store. The connection is kept for the write: that it is in no transaction was seen on it.
+func (n store) Load(ctx context.Context, stripe int) (cas.Loaded, error) {
+	conn, s, err := n.conn(ctx)
+	if err != nil {
+		return cas.Loaded{}, again(err)
+	}
+	l, err := n.load(ctx, conn, s, stripe)
+	if err != nil {
+		conn.Close()
+		return l, again(err)
+	}
+	l.Close = func() { conn.Close() }
+	return l, nil
+}
+
+func (n store) load(ctx context.Context, conn *sql.Conn, s *session, stripe int) (cas.Loaded, error) {
+	r, err := s.read(ctx, conn, stripe)
+	if err != nil {
+		if _, permanent := advice(err); permanent || errors.Is(err, node.ErrMisconfigured) {
+			n.sessions.forgetAll() // what a person mends may be other tables, or another server's
+		}
+		return cas.Loaded{}, err
+	}
+	votes, err := n.admitted(ctx, conn, s, r)
+	if errors.Is(err, errMoved) || errors.Is(err, errShared) { // not even for a release, which a server that is out may carry out
+		return cas.Loaded{}, err
+	}
+	l := cas.Loaded{Clock: r.now, Record: r.Record, Server: s.identity, Votes: votes, Unfit: err, State: state{r.version, s.place(), conn, s}}
+	// A note or a mark has each row have another version, and a write that compares the run of the server is of that
+	// run. Members of a cluster are one; where a crash of all of them may lose something, each promise looks.
+	l.Exact = !s.galera || s.volatile == ""
+	if m := n.facts.Load(); m != nil {
+		l.Terms = m.terms()
+	}
+	return l, nil
+}
+
+// Save implements cas.Store. A write on a connection of its own has what Load looks at in its conditions.
+func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Loaded) (cas.Loaded, error) {
+	if n.beforeWrite != nil {
+		n.beforeWrite()
+	}
+	was := over.State.(state)
+	conn, s, where := was.conn, was.server, ""
+	if conn == nil {
+		var err error
+		if conn, s, err = n.conn(ctx); err != nil {
+			return over, node.NotSent(err)
+		}
+		defer conn.Close()
+		if _, differs := n.facts.Load().corrected(s); differs || s.place() != was.place {
+			return over, cas.ErrConflict // it is to be looked at
+		}
+		where = s.unchanged()
+	}
+	version := random()
+	is, err := write(ctx, conn, stripe, over.Record, was.version, r, version, s.here(n.facts.Load())+where)
+	if err = unwritten(err); errors.Is(err, node.ErrNotSent) {
+		return over, again(err)
+	}
+	if err != nil {
+		return over, err
+	}
+	if !is {
+		return over, cas.ErrConflict
+	}
+	over.Record, over.Clock, over.Close, over.State = r, 0, nil, state{version: version, place: was.place, server: s}
+	return over, nil
+}
+
+// Reachable implements cas.Teller.
+func (n store) Reachable(ctx context.Context, over cas.Loaded, client string) (bool, error) {
+	was := over.State.(state)
+	conn, s := was.conn, was.server
+	if conn == nil {
+		var err error
+		if conn, s, err = n.conn(ctx); err != nil {
+			return false, err
+		}
+		defer conn.Close()
+	}
+	return s.reach(ctx, conn, client)
+}
+
+// again marks the error of a connection that turned out to be broken before anything was written on it.
+func again(err error) error {
+	if isBroken(err) && !errors.Is(err, cas.ErrConflict) {
+		return cas.Again(err)
+	}
+	return err
+}
+
+// isBroken reports whether an error is one of the connection.
+func isBroken(err error) bool {
+	var refused *mysqlError
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, errInvalidConn) || !errors.As(err, &refused) && isNetwork(err)
+}
+
+// pageSize is how many stripes List reads with one statement.
+const pageSize = 256
+
+// listed is a row that was read.
+type listed struct {
+	stripe int
+	cas.Loaded
+}
+
+// List implements cas.Store, in the order of the stripes.
+func (n store) List(ctx context.Context, yield func(stripe int, l cas.Loaded) bool) error {
+	for from := 0; from < node.Stripes; from += pageSize {
+		page, err := n.page(ctx, from)
+		if err != nil {
+			return err
+		}
+		for _, row := range page {
+			if !yield(row.stripe, row.Loaded) {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+func (n store) page(ctx context.Context, from int) (page []listed, err error) {
+	conn, s, err := n.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	now, err := s.read(ctx, conn, from) // checks what has to be checked, and has the time
+	if err != nil {
+		return nil, err
+	}
+	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, token, leases FROM fenlock_stripes
+		WHERE stripe >= %d AND stripe < %d AND LENGTH(leases) > 0 ORDER BY stripe LIMIT %d`, from, from+pageSize, pageSize))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		l := listed{Loaded: cas.Loaded{Clock: now.now}}
+		var token int64
+		if err := rows.Scan(&l.stripe, &token, &l.Leases); err != nil {
+			return nil, err
+		}
+		l.Register = fence.Token(token)
+		page = append(page, l)
+	}
+	return page, rows.Err()
+}
