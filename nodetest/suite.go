@@ -145,7 +145,7 @@ func (s *suite) leased(name, label string, remaining bool, register fence.Token)
 // a little longer, so that it lasts long enough.
 func (s *suite) plausible(remaining time.Duration) {
 	s.Helper()
-	if remaining <= long/60 || remaining > long+long/200 {
+	if remaining <= long/60 || remaining > long+long/400 {
 		s.Fatalf("%v remain of a lease of %v", remaining, long)
 	}
 }

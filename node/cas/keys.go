@@ -42,7 +42,9 @@ type Now struct {
 	Memory string
 	// Exact is as in Loaded: Put compares the mark, and that the store is the same, in the step in which it writes.
 	Exact bool
-	State any // the adapter's own, for Put
+	// Latest is for Put, as in Loaded for Save.
+	Latest time.Duration
+	State  any // the adapter's own, for Put
 }
 
 // Value is what a key has. The zero Value is that of a key that was never written.
@@ -124,6 +126,7 @@ func (k marked) loaded(v Value, at Now, m mark) (Loaded, error) {
 // Save implements Store.
 func (k marked) Save(ctx context.Context, stripe int, r Record, over Loaded) (Loaded, error) {
 	u := over.State.(under)
+	u.at.Latest = over.Latest
 	version, err := k.keys.Put(ctx, StripeKey(stripe), r.Bytes(), u.value, u.at, u.mark)
 	if err != nil {
 		return Loaded{}, err

@@ -125,6 +125,7 @@ func (m *memory) Put(ctx context.Context, key string, data []byte, over Value, a
 	write := func() (uint64, error) {
 		is := m.values[key].Version == over.Version && (over.Version != 0 || m.exact || m.last == at.State)
 		if m.exact {
+			is = is && (at.Latest == 0 || m.clock() <= at.Latest)
 			is = is && m.values[MarkKey].Version == mark && at.Memory == strconv.FormatUint(m.born, 10)
 		}
 		if !is || born != m.born && over.Version == 0 && !m.exact {

@@ -39,8 +39,7 @@ type Node struct {
 	recent    recent
 	life      *engine.Lifetime
 
-	now        func() time.Duration // this machine's clock
-	beforeSave func()               // for tests: nil
+	now func() time.Duration // this machine's clock
 }
 
 // New returns the engine of a node, which has a Store. It sends nothing. The node's waiters poll: see NewQueued.
@@ -174,6 +173,7 @@ func (n *Node) atOnce(ctx context.Context, stripe int, r node.Request) (a node.A
 	if !m.serves(node.Confirm, at) {
 		r.Next = 0
 	}
+	m.Latest = latest + mostTravel
 	a, err = n.save(ctx, stripe, r, m, earliest, latest-earliest, true)
 	switch {
 	case err == nil && a.Status == node.Granted:
@@ -242,7 +242,8 @@ func (n *Node) permits(l Loaded, r node.Request) error {
 
 // save decides on a record at now, and writes what came out. An own lease lasts for longer by late. With only, what is
 // no grant is not written.
-func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembered, now, late time.Duration, only bool) (node.Answer, error) {
+func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembered, now, late time.Duration,
+	only bool) (node.Answer, error) {
 	var failed error
 	var reachable func(waiter string) bool
 	if n.teller != nil {
@@ -266,9 +267,6 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 	if err := d.after.fits(n.config.MaxRecord); err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
-	if n.beforeSave != nil {
-		n.beforeSave()
-	}
 	sent := n.now()
 	saved, err := n.store.Save(ctx, stripe, d.after, m.Loaded)
 	switch {
@@ -287,7 +285,7 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 		saved.Clock = m.Clock
 	}
 	m.Loaded = saved
-	m.Fresh = nil
+	m.Fresh, m.Latest = nil, 0
 	n.recent.saved(stripe, m)
 	return d.answer, nil
 }

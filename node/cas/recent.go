@@ -13,7 +13,9 @@ import (
 // The store's clock is not read for it. It is estimated from when it was read last, twice: at its earliest, by
 // which the leases of others end late, and at its latest, from which an own lease counts. Between them are
 // the round trip of that reading, and what clocks may differ in rate. A clock that steps does no more
-// harm than where it is read: the leases in the record were made before the estimate began.
+// harm than where it is read: the leases in the record were made before the estimate began. That this machine's
+// clock stood still, as that of a virtual machine which was paused may, is noticed by the store, if that can compare
+// its own one (Loaded.Latest). Otherwise a lease could have ended when it begins.
 type recent struct {
 	mu      sync.Mutex
 	records map[int]remembered
@@ -27,12 +29,17 @@ type remembered struct {
 	sent, got time.Duration
 }
 
+// MostLate is by how much a lease may outlive its TTL, by the store's clock, where Loaded.Exact: the estimates of that
+// clock are apart by no more. That is so for some ten seconds after the clock was read.
+const MostLate = 200 * time.Millisecond
+
 const (
 	mostRecent  = 1024
-	largeRecent = 4 << 10          // bytes: such a record has other names, or waiters, and changes all the time
-	recentLife  = time.Minute      // for a release, which promises nothing
-	exactLife   = 10 * time.Second // for all else; the estimates are 0.2 s apart by then
-	rate        = 100              // a hundredth is what clocks may differ in rate, as in rule.Drift
+	largeRecent = 4 << 10     // bytes: such a record has other names, or waiters, and changes all the time
+	recentLife  = time.Minute // for a release, which promises nothing
+	rate        = 100         // a hundredth is what clocks may differ in rate, as in rule.Drift
+	// mostTravel is how long a write may travel that goes by an estimate, before a store that can tell refuses it.
+	mostTravel = 100 * time.Millisecond
 )
 
 // now estimates the store's clock at a time of this machine's.
@@ -46,7 +53,8 @@ func (r remembered) serves(op node.Op, at time.Duration) bool {
 	if op == node.Release {
 		return at-r.sent < recentLife
 	}
-	return r.Exact && r.Votes && at-r.sent < exactLife
+	earliest, latest := r.now(at)
+	return r.Exact && r.Votes && latest-earliest <= MostLate
 }
 
 // take returns the record of a stripe, which is forgotten here.

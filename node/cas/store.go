@@ -53,6 +53,10 @@ type Loaded struct {
 	// usual operation is one Save. Without it each promise is a Load and a Save.
 	Exact bool
 
+	// Latest is set for a Save that goes by an estimate of the clock, and is 0 for another one. If the store's clock
+	// shows more by then, Save fails with ErrConflict, where the store can compare it in the same step.
+	Latest time.Duration
+
 	// State is the adapter's own: the version that Save compares, for example.
 	State any
 	// Close, unless nil, is called once for what Load has returned, when no Save over it will follow, or
@@ -86,8 +90,9 @@ func (e again) Is(target error) bool { return target == ErrAgain }
 type Teller interface {
 	Store
 	// Attend makes a client one that Reachable finds, calls h.Begun, and tells h what it hears, until ctx is
-	// done or it fails. It is called again after a while then. When it returns, or the process has ended,
-	// Reachable finds the client no more; it need not notice the latter at once.
+	// done or it fails. It is called again after a while then. It tells of what was saved, and never of a Save that
+	// was refused: a notice may say that a waiter has the name. When it returns, or the process has ended, Reachable
+	// finds the client no more; it need not notice the latter at once.
 	Attend(ctx context.Context, h *Hearing) error
 	// Reachable reports whether a client is attended to somewhere. It is believed where that is not known.
 	Reachable(ctx context.Context, over Loaded, client string) (bool, error)

@@ -38,7 +38,7 @@ func (n store) Registers(ctx context.Context) (r node.Registers, err error) {
 		MaxTTL: f.Terms.MaxTTL, Members: f.Terms.Members, Tokens: map[int]fence.Token{}}
 	// With the condition, the registers are those of the facts, or none.
 	rows, err := conn.QueryContext(ctx, fmt.Sprintf(`SELECT stripe, token FROM fenlock_stripes
-		WHERE (SELECT version FROM fenlock_meta WHERE id = 1) = %d AND %s LIMIT %d`, m.version, s.here(m), node.Stripes+1))
+		WHERE (SELECT version FROM fenlock_meta WHERE id = 1) = %d AND %s LIMIT %d`, m.version, s.here(m.Volatile != ""), node.Stripes+1))
 	if err != nil {
 		return r, err
 	}
@@ -88,7 +88,7 @@ func usedStripes(ctx context.Context, conn *sql.Conn) (used int, err error) {
 }
 
 // admitted reports whether the server that a row was read from may vote.
-func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) (bool, error) {
+func (n store) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) (bool, error) {
 	if !r.here {
 		conn.Raw(func(any) error { return driver.ErrBadConn }) // has the pool close it
 		return false, errMoved
@@ -110,12 +110,12 @@ func (n *Node) admitted(ctx context.Context, conn *sql.Conn, s *session, r row) 
 		n.sessions.forget(conn) // what is known of the server may be old
 		return false, nil
 	}
-	if r.session != s.number && s.here(m) != s.same {
+	if r.session != s.number && s.here(m.Volatile != "") != s.same {
 		n.sessions.forget(conn)
 		return false, errShared
 	}
 	// A client that only looks may have no right to write.
-	if after, differs := m.corrected(s); differs && n.Admission().Joined() {
+	if after, differs := m.corrected(s); differs && n.joined() {
 		if _, err := m.write(ctx, conn, s, after, sameOut, false); err != nil {
 			return false, err
 		}

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -28,41 +27,6 @@ const rewrite = 20 * time.Second
 // other end is gone without a word is silent for a quarter of an hour otherwise.
 const longestSilence = 10 * time.Second
 
-// kept counts the connections of each pool that listeners keep: Nodes may share one.
-var kept struct {
-	mu sync.Mutex
-	of map[*sql.DB]int
-}
-
-// keep makes room for one listener more, until leave is called. One connection is left for
-// what is not a listener, or nobody would have any.
-func (n *Node) keep() (leave func(), err error) {
-	kept.mu.Lock()
-	defer kept.mu.Unlock()
-	if kept.of == nil {
-		kept.of = make(map[*sql.DB]int)
-	}
-	if most := n.db.Stats().MaxOpenConnections; !n.own && most > 0 && kept.of[n.db]+1 >= most {
-		return nil, fmt.Errorf("all but one of the pool's %d connections are kept by others who wait for locks: raise SetMaxOpenConns", most)
-	}
-	n.kept(1)
-	return func() {
-		kept.mu.Lock()
-		defer kept.mu.Unlock()
-		n.kept(-1)
-	}, nil
-}
-
-// kept counts. A pool of the Node's own grows with it. Called with kept.mu held.
-func (n *Node) kept(more int) {
-	if kept.of[n.db] += more; n.own {
-		n.db.SetMaxOpenConns(mostConnections + kept.of[n.db])
-	}
-	if kept.of[n.db] == 0 {
-		delete(kept.of, n.db)
-	}
-}
-
 // Attend implements cas.Teller: it listens on one connection until that fails.
 func (n store) Attend(ctx context.Context, h *cas.Hearing) error {
 	leave, err := n.keep()
@@ -81,7 +45,7 @@ func (n store) Attend(ctx context.Context, h *cas.Hearing) error {
 	if err != nil {
 		return err
 	}
-	l := &listener{node: n.Node, Hearing: h, conn: conn, server: s}
+	l := &listener{node: n.pool, Hearing: h, conn: conn, server: s}
 	var autocommit, transaction int
 	err = conn.QueryRowContext(begin, `SELECT CONNECTION_ID(), @@autocommit, `+s.inTransaction()).Scan(&l.number, &autocommit, &transaction)
 	if err = cmp.Or(err, committing(autocommit, transaction)); err != nil {
@@ -109,14 +73,14 @@ func (n store) Attend(ctx context.Context, h *cas.Hearing) error {
 	}
 }
 
-func (n *Node) longestSilence() time.Duration { return cmp.Or(n.silence, longestSilence) }
+func (n *pool) longestSilence() time.Duration { return cmp.Or(n.silence, longestSilence) }
 
-func (n *Node) rewriteEvery() time.Duration { return cmp.Or(n.rewrite, rewrite) }
+func (n *pool) rewriteEvery() time.Duration { return cmp.Or(n.rewrite, rewrite) }
 
 // listener looks for the notifications of a client's waiters.
 type listener struct {
 	*cas.Hearing
-	node   *Node
+	node   *pool
 	conn   *sql.Conn
 	server *session
 	number int64 // of the connection
@@ -146,23 +110,12 @@ func (l *listener) register(ctx context.Context) (now time.Duration, err error) 
 	return now, l.server.forget(ctx, l.conn, now, silent)
 }
 
-// saidInTime notes that a client says that it is there, and returns for how long it has said so in time, over all
-// of its connections.
-func (n *Node) saidInTime(client string, now, every time.Duration) time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.steady[client] == nil {
-		n.steady[client] = new(steady)
-	}
-	return n.steady[client].said(now, every)
-}
-
 // unregisterTimeout bounds the good-bye of a listener.
 const unregisterTimeout = time.Second
 
 // unregister says that the client has gone. Others would find out all the same.
 func (l *listener) unregister() {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.node.Life()), unregisterTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), unregisterTimeout)
 	defer cancel()
 	conn, err := l.node.db.Conn(ctx)
 	if err != nil {

@@ -16,4 +16,4 @@ func (n *Node) LongestSilence(d time.Duration) { n.silence = d }
 func (n *Node) Rewrite(d time.Duration) { n.rewrite = d }
 
 // Store is what package admit asks the node for.
-func (n *Node) Store() admit.Store { return store{n} }
+func (n *Node) Store() admit.Store { return store{n.pool} }

@@ -2,11 +2,7 @@ package mysqlnode
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
-	"encoding/binary"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -21,22 +17,8 @@ import (
 // Make one with Open or New; the zero Node is not usable.
 type Node struct {
 	cas.Queued
-	db  *sql.DB
-	own bool // Close closes db
-
+	*pool
 	location location
-
-	sessions sessions
-	facts    atomic.Pointer[meta] // as read last
-
-	patience context.Context // until Finish
-	finish   context.CancelFunc
-	mu       sync.Mutex         // for what follows
-	steady   map[string]*steady // by client that listens here
-
-	beforeWrite func()        // for tests: nil
-	silence     time.Duration // for tests: 0
-	rewrite     time.Duration // for tests: 0
 }
 
 var (
@@ -48,10 +30,6 @@ var (
 	_ node.Located  = (*Node)(nil)
 	_ node.Finisher = (*Node)(nil)
 )
-
-// mostConnections bounds the connections of a Node that Open made, beside those that its
-// listeners keep. An operation keeps one for two statements.
-const mostConnections = 16
 
 // Open returns the node at a URL:
 //
@@ -109,9 +87,11 @@ func New(db *sql.DB, name string) (*Node, error) {
 }
 
 func newNode(name string, db *sql.DB) *Node {
-	n := &Node{db: db, location: location{db: db}, steady: make(map[string]*steady)}
-	n.Queued = cas.NewQueued(n, store{n}, cas.Config{Kind: "mysql", Name: name, Explain: explained, MaxRecord: maxStripe})
-	n.patience, n.finish = context.WithCancel(n.Life())
+	p := &pool{db: db, steady: make(map[string]*steady)}
+	n := &Node{pool: p, location: location{db: db}}
+	n.Queued = cas.NewQueued(n, store{p}, cas.Config{Kind: "mysql", Name: name, Explain: explained, MaxRecord: maxStripe})
+	p.patience, p.finish = context.WithCancel(n.Life())
+	p.joined = n.Admission().Joined
 	return n
 }
 
@@ -154,11 +134,4 @@ func (n *Node) Close() error {
 		return n.Fail("close", n.db.Close())
 	}
 	return nil
-}
-
-// random returns a version that no row has had.
-func random() int64 {
-	var b [8]byte
-	rand.Read(b[:])
-	return int64(binary.BigEndian.Uint64(b[:]) >> 1)
 }

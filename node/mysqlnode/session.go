@@ -112,25 +112,6 @@ func (s *sessions) put(key weak.Pointer[byte], found *session) {
 	s.seen[key] = found
 }
 
-// session returns what is known of the server that a connection leads to, after looking
-// at it if nobody has.
-func (n *Node) session(ctx context.Context, conn *sql.Conn) (*session, error) {
-	key, is := n.sessions.of(conn)
-	if is {
-		if s := n.sessions.get(key); s != nil {
-			return s, nil
-		}
-	}
-	s, err := look(ctx, conn)
-	if err == nil {
-		err = n.sessions.in(s.database)
-	}
-	if err == nil && is {
-		n.sessions.put(key, s)
-	}
-	return s, err
-}
-
 // look asks a server what it is, and how it keeps what is committed.
 func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	s := &session{}
@@ -233,18 +214,19 @@ func (s *session) begun() time.Duration { return time.Duration(s.started)*time.S
 // here returns a condition for a statement that writes: that it is executed by the server that was looked
 // at. A proxy may have moved the connection since the row was read. Where a run of a server may have lost
 // what the one before had, it has to be the same connection.
-func (s *session) here(m *meta) string {
-	if s.volatile == "" && (m == nil || m.Volatile == "") {
+func (s *session) here(volatile bool) string {
+	if s.volatile == "" && !volatile {
 		return s.same
 	}
 	return fmt.Sprintf("%s AND CONNECTION_ID() = %d", s.same, s.number)
 }
 
 // unchanged returns more of a condition, for a write on a connection on which nothing was read before: what read
-// refuses, and the settings on which it depends whether a crash loses something.
-func (s *session) unchanged() string {
-	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') AND %s = %s`,
-		s.inTransaction(), flushing, literal([]byte(s.flushing)))
+// refuses, the settings on which it depends whether a crash loses something, and that the clock does not show more
+// than the latest.
+func (s *session) unchanged(latest time.Duration) string {
+	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') AND %s = %s AND %s + %s <= %d`,
+		s.inTransaction(), flushing, literal([]byte(s.flushing)), clockBegan, clockSince, latest.Microseconds())
 }
 
 // errMoved is the error for a connection that leads to another server, or database, than it did.

@@ -13,7 +13,7 @@ import (
 )
 
 // store is what package cas asks of a server.
-type store struct{ *Node }
+type store struct{ *pool }
 
 // state is what a Save compares, and the facts of an admission.
 type state struct {
@@ -21,33 +21,6 @@ type state struct {
 	place   string
 	conn    *sql.Conn // on which it was read, until the operation is over; nil: a later one
 	server  *session  // at the other end of it
-}
-
-// conn returns a connection and what is known of its server.
-func (n *Node) conn(ctx context.Context) (*sql.Conn, *session, error) { return n.connect(ctx, false) }
-
-// freshConn is conn, after a new look at the server.
-func (n *Node) freshConn(ctx context.Context) (*sql.Conn, *session, error) {
-	return n.connect(ctx, true)
-}
-
-func (n *Node) connect(ctx context.Context, fresh bool) (*sql.Conn, *session, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(n.patience, cancel)()
-	conn, err := n.db.Conn(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	if fresh {
-		n.sessions.forget(conn)
-	}
-	s, err := n.session(ctx, conn)
-	if err != nil {
-		conn.Close()
-		return nil, nil, err
-	}
-	return conn, s, nil
 }
 
 // Load implements cas.Store. The connection is kept for the write: that it is in no transaction was seen on it.
@@ -103,10 +76,10 @@ func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 		if _, differs := n.facts.Load().corrected(s); differs || s.place() != was.place {
 			return over, cas.ErrConflict // it is to be looked at
 		}
-		where = s.unchanged()
+		where = s.unchanged(over.Latest)
 	}
 	version := random()
-	is, err := write(ctx, conn, stripe, over.Record, was.version, r, version, s.here(n.facts.Load())+where)
+	is, err := write(ctx, conn, stripe, over.Record, was.version, r, version, s.here(n.facts.Load().Volatile != "")+where)
 	if err = unwritten(err); errors.Is(err, node.ErrNotSent) {
 		return over, again(err)
 	}
