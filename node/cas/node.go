@@ -254,8 +254,7 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 			return is
 		}
 	}
-	r.TTL += (late + time.Millisecond - 1).Truncate(time.Millisecond) // whole ones count
-	d, err := m.decide(stripe, r, now, reachable)
+	d, err := m.decide(stripe, r, now, late, reachable)
 	if err = errors.Join(err, failed); err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}

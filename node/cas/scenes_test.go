@@ -11,6 +11,7 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
+	"github.com/fenlock/fenlock/node/rule"
 )
 
 var holders int
@@ -144,6 +145,30 @@ func TestLeasesOnAnEstimatedClock(t *testing.T) {
 		if _, there := leases[short.Name]; err != nil || bad != nil || !there && percent < 100 {
 			t.Errorf("%d%%: the lease of 9 s is there: %v, %v, %v", percent, there, err, bad)
 		}
+	}
+}
+
+// What is given by an estimate of the clock lasts as long as the waiter believes: a second from what it is told.
+func TestGivenOnAnEstimatedClock(t *testing.T) {
+	const now, late = time.Hour, 150 * time.Millisecond
+	stripe := node.Stripe("a")
+	all := func(string) bool { return true }
+	d, err := Loaded{Votes: true}.decide(stripe, node.Request{Op: node.Acquire, Name: "a", Holder: "h", TTL: time.Minute}, now, 0, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wait := node.Request{Op: node.Acquire, Name: "a", Holder: "i", TTL: time.Minute, Place: node.Place{Waiter: waiter, Stamp: 1}}
+	if d, err = (Loaded{Votes: true, Record: d.after}).decide(stripe, wait, now, 0, all); err != nil || !d.write {
+		t.Fatal(d, err)
+	}
+	d, err = Loaded{Votes: true, Record: d.after}.decide(stripe, node.Request{Op: node.Release, Name: "a", Holder: "h", Next: 7}, now, late, all)
+	leases, bad := decodeLeases(d.after.Leases)
+	if err != nil || bad != nil || len(d.after.Fresh) != 1 {
+		t.Fatalf("%+v, %v, %v", d, err, bad)
+	}
+	n, _ := node.ParseNotice(d.after.Fresh[0])
+	if n.Number != 7 || n.Clock != now+late || leases["a"].Expires != n.Clock+rule.ReservationTTL || leases["a"].Holder != node.Given(waiter, 7) {
+		t.Errorf("told %+v, and leased %+v", n, leases["a"])
 	}
 }
 
