@@ -141,11 +141,10 @@ func (s *suite) leased(name, label string, remaining bool, register fence.Token)
 }
 
 // plausible checks the time that a lease of ttl long has left. The lower bound
-// catches a wrong unit, not a slow machine. A node that estimates its store's clock may have a lease last
-// a little longer, so that it lasts long enough.
+// catches a wrong unit, not a slow machine.
 func (s *suite) plausible(remaining time.Duration) {
 	s.Helper()
-	if remaining <= long/60 || remaining > long+long/400 {
+	if remaining <= long/60 || remaining > long {
 		s.Fatalf("%v remain of a lease of %v", remaining, long)
 	}
 }

@@ -5,7 +5,7 @@
 //   - Record is what a node remembers of the names of one stripe, as bytes.
 //   - Node carries out the operations: it loads a record, has package rule decide, saves what was
 //     decided, and begins anew if another client was first. What this process has saved last is remembered,
-//     so that the usual operation is one request.
+//     so that the usual release is one request.
 //   - Queued is a Node whose store can tell a client something: its waiters queue.
 //   - Package admit decides whether the store may vote.
 //
@@ -33,7 +33,6 @@
 // it comes late.
 //
 // A lease ends by the store's clock. Load reads that clock after the operation has begun: so a lease lasts
-// for at least its TTL from there. What is decided on a remembered record goes by an estimate of that clock,
-// early for the leases of others and late for the lease that is asked for. Both rest on what all of fenlock
-// rests on: that clocks run at nearly the same rate (recent.go).
+// for at least its TTL from there. Nothing is promised on a record that is only remembered: whether the mark of
+// admission is still there, and what the clock shows, is read for each promise.
 package cas

@@ -23,7 +23,7 @@ type Keys interface {
 
 	// Put writes a value, if the one that the key has is still the one that was read, and the store the one that
 	// was looked at. It returns the new version. Where the store can compare it in the same step, so must the mark
-	// be of the version that is given, 0 if there was none; then Now.Exact says so.
+	// be of the version that is given, 0 if there was none.
 	Put(ctx context.Context, key string, data []byte, over Value, at Now, mark uint64) (version uint64, err error)
 
 	// Stripes returns the stripes that have a record, roughly: for those who look.
@@ -40,10 +40,6 @@ type Now struct {
 	// Memory identifies what the store remembers, as far as it knows by itself: it is another one if the store
 	// was made anew. The mark is of one of them.
 	Memory string
-	// Exact is as in Loaded: Put compares the mark, and that the store is the same, in the step in which it writes.
-	Exact bool
-	// Latest is for Put, as in Loaded for Save.
-	Latest time.Duration
 	State  any // the adapter's own, for Put
 }
 
@@ -106,7 +102,7 @@ func (k marked) Load(ctx context.Context, stripe int) (Loaded, error) {
 
 // loaded makes a record what it is worth under a mark.
 func (k marked) loaded(v Value, at Now, m mark) (Loaded, error) {
-	l := Loaded{Clock: at.Clock, Server: at.Server, Terms: m.Terms, Votes: m.votes(at), Exact: at.Exact, State: under{at, v, m.version}}
+	l := Loaded{Clock: at.Clock, Server: at.Server, Terms: m.Terms, Votes: m.votes(at), State: under{at, v, m.version}}
 	if v.Version != 0 {
 		var err error
 		if l.Record, err = ParseRecord(v.Data); err != nil {
@@ -126,7 +122,6 @@ func (k marked) loaded(v Value, at Now, m mark) (Loaded, error) {
 // Save implements Store.
 func (k marked) Save(ctx context.Context, stripe int, r Record, over Loaded) (Loaded, error) {
 	u := over.State.(under)
-	u.at.Latest = over.Latest
 	version, err := k.keys.Put(ctx, StripeKey(stripe), r.Bytes(), u.value, u.at, u.mark)
 	if err != nil {
 		return Loaded{}, err

@@ -102,7 +102,7 @@ func (m *memory) Look(ctx context.Context) (Now, error) {
 	}
 	defer m.mu.Unlock()
 	m.looks++
-	return Now{Clock: m.clock(), Server: "memory", Memory: strconv.FormatUint(m.born, 10), Exact: m.exact, State: m.last}, nil
+	return Now{Clock: m.clock(), Server: "memory", Memory: strconv.FormatUint(m.born, 10), State: m.last}, nil
 }
 
 func (m *memory) Get(ctx context.Context, keys ...string) (values []Value, err error) {
@@ -125,7 +125,6 @@ func (m *memory) Put(ctx context.Context, key string, data []byte, over Value, a
 	write := func() (uint64, error) {
 		is := m.values[key].Version == over.Version && (over.Version != 0 || m.exact || m.last == at.State)
 		if m.exact {
-			is = is && (at.Latest == 0 || m.clock() <= at.Latest)
 			is = is && m.values[MarkKey].Version == mark && at.Memory == strconv.FormatUint(m.born, 10)
 		}
 		if !is || born != m.born && over.Version == 0 && !m.exact {

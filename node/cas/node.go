@@ -161,20 +161,14 @@ func (n *Node) serve(ctx context.Context, r node.Request) (node.Answer, error) {
 // errAdmitted is of an operation that did nothing but have the store admitted.
 var errAdmitted = errors.New("the store was admitted meanwhile")
 
-// atOnce carries out a request on what this process has saved last, with one Save. What is no grant on that may be
-// old, and is not done.
+// atOnce carries out a release on what this process has saved last, with one Save. What is no grant on that may be
+// old, and is not done. Where others wait the record is looked at, since the name may be given to them.
 func (n *Node) atOnce(ctx context.Context, stripe int, r node.Request) (a node.Answer, done bool, err error) {
 	m, ok := n.recent.take(stripe)
-	at := n.now()
-	if !ok || !m.serves(r.Op, at) || n.recent.doubted(stripe) || n.permits(m.Loaded, r) != nil {
+	if !ok || r.Op != node.Release || n.now()-m.at >= recentLife || len(m.Queues) > 0 {
 		return a, false, nil
 	}
-	earliest, latest := m.now(at)
-	if !m.serves(node.Confirm, at) {
-		r.Next = 0
-	}
-	m.Latest = latest + mostTravel
-	a, err = n.save(ctx, stripe, r, m, earliest, latest-earliest, true)
+	a, err = n.save(ctx, stripe, r, m, m.Clock+max(n.now()-m.at, 0), true)
 	switch {
 	case err == nil && a.Status == node.Granted:
 		return a, true, nil
@@ -186,27 +180,26 @@ func (n *Node) atOnce(ctx context.Context, stripe int, r node.Request) (a node.A
 
 // try carries out a request, unless another client changes the record meanwhile. Until it writes, nothing is done.
 func (n *Node) try(ctx context.Context, stripe int, r node.Request) (node.Answer, error) {
-	m := remembered{sent: n.now()}
-	var err error
-	if m.Loaded, err = n.store.Load(ctx, stripe); err != nil {
+	l, err := n.store.Load(ctx, stripe)
+	if err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
-	m.got = n.now()
-	close := m.Close
-	m.Close = nil
+	at := n.now()
+	close := l.Close
+	l.Close = nil
 	defer func() {
 		if close != nil {
 			close()
 		}
 	}()
-	if err := n.permits(m.Loaded, r); err != nil {
+	if err := n.permits(l, r); err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
-	if r.Next > 0 && n.permits(m.Loaded, node.Request{Op: node.Confirm}) != nil {
+	if r.Next > 0 && n.permits(l, node.Request{Op: node.Confirm}) != nil {
 		r.Next = 0 // to give the name to a waiter is a promise
 	}
-	if m.Votes || r.Op == node.Release {
-		return n.save(ctx, stripe, r, m, m.Clock, 0, false)
+	if l.Votes || r.Op == node.Release {
+		return n.save(ctx, stripe, r, remembered{l, at}, l.Clock, false)
 	}
 	if close != nil {
 		close() // others are asked without it
@@ -240,10 +233,8 @@ func (n *Node) permits(l Loaded, r node.Request) error {
 	return n.admission.Serves(l.Server)
 }
 
-// save decides on a record at now, and writes what came out. An own lease lasts for longer by late. With only, what is
-// no grant is not written.
-func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembered, now, late time.Duration,
-	only bool) (node.Answer, error) {
+// save decides on a record at now, and writes what came out. With only, what is no grant is not written.
+func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembered, now time.Duration, only bool) (node.Answer, error) {
 	var failed error
 	var reachable func(waiter string) bool
 	if n.teller != nil {
@@ -254,7 +245,7 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 			return is
 		}
 	}
-	d, err := m.decide(stripe, r, now, late, reachable)
+	d, err := m.decide(stripe, r, now, reachable)
 	if err = errors.Join(err, failed); err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
@@ -266,7 +257,6 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 	if err := d.after.fits(n.config.MaxRecord); err != nil {
 		return node.Answer{}, node.NotSent(err)
 	}
-	sent := n.now()
 	saved, err := n.store.Save(ctx, stripe, d.after, m.Loaded)
 	switch {
 	case err == nil:
@@ -278,13 +268,7 @@ func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembere
 		}
 		return node.Answer{}, err
 	}
-	if saved.Clock != 0 {
-		m.sent, m.got = sent, n.now()
-	} else {
-		saved.Clock = m.Clock
-	}
-	m.Loaded = saved
-	m.Fresh, m.Latest = nil, 0
-	n.recent.saved(stripe, m)
+	saved.Clock, saved.Fresh = m.Clock, nil
+	n.recent.saved(stripe, remembered{saved, m.at})
 	return d.answer, nil
 }

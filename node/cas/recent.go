@@ -3,59 +3,28 @@ package cas
 import (
 	"sync"
 	"time"
-
-	"github.com/fenlock/fenlock/node"
 )
 
-// recent has the records that this process has saved last. What is decided on one of them is a single Save:
-// if another client has changed the record, that fails.
-//
-// The store's clock is not read for it. It is estimated from when it was read last, twice: at its earliest, by
-// which the leases of others end late, and at its latest, from which an own lease counts. Between them are
-// the round trip of that reading, and what clocks may differ in rate. A clock that steps does no more
-// harm than where it is read: the leases in the record were made before the estimate began. That this machine's
-// clock stood still, as that of a virtual machine which was paused may, is noticed by the store, if that can compare
-// its own one (Loaded.Latest). Otherwise a lease could have ended when it begins.
+// recent has the records that this process has saved last. A release is decided on one of them and is a single Save:
+// if another client has changed the record, that fails. A promise is never made so, since it takes the store's clock and
+// its mark of admission as they are.
 type recent struct {
 	mu      sync.Mutex
 	records map[int]remembered
 	doubts  map[int]bool // stripes with a write that may still be on its way
 }
 
-// remembered is a record, and when the store's clock was read for it: after sent and before got on this
-// machine's clock.
+// remembered is a record, and when the store's clock was read for it.
 type remembered struct {
 	Loaded
-	sent, got time.Duration
+	at time.Duration // by this machine's clock
 }
-
-// MostLate is by how much a lease may outlive its TTL, by the store's clock, where Loaded.Exact: the estimates of that
-// clock are apart by no more. That is so for some ten seconds after the clock was read.
-const MostLate = 200 * time.Millisecond
 
 const (
 	mostRecent  = 1024
-	largeRecent = 4 << 10     // bytes: such a record has other names, or waiters, and changes all the time
-	recentLife  = time.Minute // for a release, which promises nothing
-	rate        = 100         // a hundredth is what clocks may differ in rate, as in rule.Drift
-	// mostTravel is how long a write may travel that goes by an estimate, before a store that can tell refuses it.
-	mostTravel = 100 * time.Millisecond
+	largeRecent = 4 << 10 // bytes: such a record has other names, or waiters, and changes all the time
+	recentLife  = time.Minute
 )
-
-// now estimates the store's clock at a time of this machine's.
-func (r remembered) now(at time.Duration) (earliest, latest time.Duration) {
-	since, longest := max(at-r.got, 0), max(at-r.sent, 0)
-	return r.Clock + since - since/rate, r.Clock + longest + longest/rate
-}
-
-// serves reports whether an operation may be carried out on the record at a time of this machine's.
-func (r remembered) serves(op node.Op, at time.Duration) bool {
-	if op == node.Release {
-		return at-r.sent < recentLife
-	}
-	earliest, latest := r.now(at)
-	return r.Exact && r.Votes && latest-earliest <= MostLate
-}
 
 // take returns the record of a stripe, which is forgotten here.
 func (r *recent) take(stripe int) (m remembered, ok bool) {

@@ -83,7 +83,7 @@ func FuzzRecord(f *testing.F) {
 		}
 		loaded := Loaded{Record: Record{Leases: l, Queues: q, Notices: q}, Votes: true}
 		request := node.Request{Op: node.Acquire, Name: "a", Holder: "h", TTL: time.Second}
-		d, err := loaded.decide(node.Stripe("a"), request, time.Hour, 0, func(string) bool { return true })
+		d, err := loaded.decide(node.Stripe("a"), request, time.Hour, func(string) bool { return true })
 		if err != nil || d.answer.Status != node.Granted {
 			return
 		}

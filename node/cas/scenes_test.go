@@ -11,7 +11,6 @@ import (
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/admit"
-	"github.com/fenlock/fenlock/node/rule"
 )
 
 var holders int
@@ -52,33 +51,21 @@ func sibling(name string) string {
 	}
 }
 
-// On a store that compares the mark, an operation is one request once the record is known; on another one only a
-// release is. A reading of the clock that is old is not used for a promise.
-func TestUsualOperationIsOneSave(t *testing.T) {
-	for _, exact := range []bool{true, false} {
-		clock := new(fakeClock)
-		m := newMemory(clock.Now, exact)
-		n := join(t, openPolled(m))
-		defer n.Close()
-		r := take(t, n, "a")
-		count := func(what string, looks int, r node.Request) {
-			t.Helper()
-			hadLooks, hadPuts := m.looks, m.puts
-			want(t, node.Granted)(n.Do(t.Context(), r))
-			if m.looks-hadLooks != looks || m.puts-hadPuts != 1 {
-				t.Errorf("%s, exact %v: the store was looked at %d times, and written to %d times; want %d, 1", what, exact, m.looks-hadLooks, m.puts-hadPuts, looks)
-			}
+// A release of what this process has saved last is one request. A promise reads the store's clock and its mark.
+func TestReleaseIsOneSave(t *testing.T) {
+	m := newMemory(new(fakeClock).Now, false)
+	n := join(t, openPolled(m))
+	defer n.Close()
+	r := take(t, n, "a")
+	for _, c := range []struct {
+		looks int
+		r     node.Request
+	}{{1, as(node.Extend, r)}, {1, as(node.Confirm, r)}, {0, as(node.Release, r)}, {1, request(node.Acquire, sibling("a"))}} {
+		looks, puts := m.looks, m.puts
+		want(t, node.Granted)(n.Do(t.Context(), c.r))
+		if m.looks-looks != c.looks || m.puts-puts != 1 {
+			t.Errorf("%v: the store was looked at %d times, and written to %d times; want %d, 1", c.r.Op, m.looks-looks, m.puts-puts, c.looks)
 		}
-		promise := 1
-		if exact {
-			promise = 0
-		}
-		count("extend", promise, as(node.Extend, r))
-		count("confirm", promise, as(node.Confirm, r))
-		count("release", 0, as(node.Release, r))
-		count("acquire", promise, request(node.Acquire, sibling("a")))
-		clock.Advance(50 * MostLate)
-		count("after a while", 1, request(node.Acquire, "a"))
 	}
 }
 
@@ -97,95 +84,6 @@ func TestRememberedRecordIsNotBelieved(t *testing.T) {
 	want(t, node.Granted)(other.Do(t.Context(), as(node.Release, held)))
 	if got := take(t, n, "a").Token; got <= b.Token { // taken, as n remembers
 		t.Errorf("token %d after %d", got, b.Token)
-	}
-}
-
-// The estimate of a clock never ends another's lease early, nor an own one.
-func TestEstimatedClock(t *testing.T) {
-	r := remembered{Loaded: Loaded{Clock: time.Hour}, sent: 10 * time.Second, got: 11 * time.Second}
-	for at, want := range map[time.Duration][2]time.Duration{
-		11 * time.Second:  {time.Hour, time.Hour + time.Second + 10*time.Millisecond},
-		20 * time.Second:  {time.Hour + 9*time.Second - 90*time.Millisecond, time.Hour + 10*time.Second + 100*time.Millisecond},
-		111 * time.Second: {time.Hour + 99*time.Second, time.Hour + 102*time.Second + 10*time.Millisecond},
-		5 * time.Second:   {time.Hour, time.Hour}, // a clock that goes back
-	} {
-		if earliest, latest := r.now(at); earliest != want[0] || latest != want[1] {
-			t.Errorf("at %v: %v, %v; want %v", at, earliest, latest, want)
-		}
-	}
-}
-
-// A lease lasts for its TTL, and those of others do not end early, also on a clock that is not read, and that goes
-// faster or slower by a hundredth than this machine's.
-func TestLeasesOnAnEstimatedClock(t *testing.T) {
-	for _, percent := range []time.Duration{99, 101} {
-		store, here := new(fakeClock), new(fakeClock)
-		m := newMemory(store.Now, true)
-		n, other := join(t, openPolled(m)), join(t, openPolled(m))
-		defer n.Close()
-		defer other.Close()
-		n.now = here.Now
-		short := request(node.Acquire, sibling("a"))
-		short.TTL = 9 * time.Second
-		want(t, node.Granted)(other.Do(t.Context(), short))
-		take(t, n, "a")
-		here.Advance(9 * time.Second)
-		store.Advance(9 * time.Second * percent / 100)
-		looks, own := m.looks, request(node.Acquire, sibling(sibling("a")))
-		own.TTL = time.Second
-		want(t, node.Granted)(n.Do(t.Context(), own))
-		if m.looks != looks {
-			t.Fatal("the clock was read")
-		}
-		if l, err := other.Inspect(t.Context(), own.Name); err != nil || l.Remaining < own.TTL-time.Millisecond {
-			t.Errorf("%d%%: %v remain of %v, %v", percent, l.Remaining, own.TTL, err)
-		}
-		l, err := n.store.Load(t.Context(), node.Stripe("a"))
-		leases, bad := decodeLeases(l.Leases)
-		if _, there := leases[short.Name]; err != nil || bad != nil || !there && percent < 100 {
-			t.Errorf("%d%%: the lease of 9 s is there: %v, %v, %v", percent, there, err, bad)
-		}
-	}
-}
-
-// What is given by an estimate of the clock lasts as long as the waiter believes: a second from what it is told.
-func TestGivenOnAnEstimatedClock(t *testing.T) {
-	const now, late = time.Hour, 150 * time.Millisecond
-	stripe := node.Stripe("a")
-	all := func(string) bool { return true }
-	d, err := Loaded{Votes: true}.decide(stripe, node.Request{Op: node.Acquire, Name: "a", Holder: "h", TTL: time.Minute}, now, 0, all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wait := node.Request{Op: node.Acquire, Name: "a", Holder: "i", TTL: time.Minute, Place: node.Place{Waiter: waiter, Stamp: 1}}
-	if d, err = (Loaded{Votes: true, Record: d.after}).decide(stripe, wait, now, 0, all); err != nil || !d.write {
-		t.Fatal(d, err)
-	}
-	d, err = Loaded{Votes: true, Record: d.after}.decide(stripe, node.Request{Op: node.Release, Name: "a", Holder: "h", Next: 7}, now, late, all)
-	leases, bad := decodeLeases(d.after.Leases)
-	if err != nil || bad != nil || len(d.after.Fresh) != 1 {
-		t.Fatalf("%+v, %v, %v", d, err, bad)
-	}
-	n, _ := node.ParseNotice(d.after.Fresh[0])
-	if n.Number != 7 || n.Clock != now+late || leases["a"].Expires != n.Clock+rule.ReservationTTL || leases["a"].Holder != node.Given(waiter, 7) {
-		t.Errorf("told %+v, and leased %+v", n, leases["a"])
-	}
-}
-
-// This machine's clock has stood still for a minute, as that of a virtual machine that was paused may. The store notices.
-func TestPausedMachine(t *testing.T) {
-	store, here := new(fakeClock), new(fakeClock)
-	m := newMemory(store.Now, true)
-	n := join(t, openPolled(m))
-	defer n.Close()
-	n.now = here.Now
-	take(t, n, "a")
-	store.Advance(time.Minute)
-	r := request(node.Acquire, sibling("a"))
-	r.TTL = time.Second
-	want(t, node.Granted)(n.Do(t.Context(), r))
-	if l, err := n.Inspect(t.Context(), r.Name); err != nil || l.Remaining < r.TTL-time.Millisecond {
-		t.Errorf("%+v, %v: the lease has ended when it begins", l, err)
 	}
 }
 

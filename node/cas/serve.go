@@ -17,30 +17,19 @@ type decision struct {
 	write  bool // it is worth nothing unless the record is written
 }
 
-// decide carries out a request on the record of its stripe at now, by a clock that may be late by so much. Reachable
-// is nil where waiters poll.
-func (l Loaded) decide(stripe int, r node.Request, now, late time.Duration,
-	reachable func(waiter string) bool) (d decision, err error) {
+// decide carries out a request on the record of its stripe at now. Reachable is nil where waiters poll.
+func (l Loaded) decide(stripe int, r node.Request, now time.Duration, reachable func(waiter string) bool) (d decision, err error) {
 	store, err := l.store(stripe)
 	if err != nil {
 		return d, err
 	}
 	store.Out = !l.Votes
 	o := store.Begin(r.Name, now, reachable)
-	r.TTL += (late + time.Millisecond - 1).Truncate(time.Millisecond) // whole ones count
 	var notify []string
 	if reachable != nil {
 		d.answer, notify = rule.ServeShared(&o.Entry, &queue{o}, now, r)
 	} else {
 		d.answer, _ = rule.ServeShared(&o.Entry, nil, now, r)
-	}
-	for i, text := range notify {
-		// As of an own lease, and so that it does not seem to have been given before the waiter was refused.
-		if given, is := node.ParseNotice(text); is && given.Number > 0 {
-			given.Clock += late
-			o.Entry.Expires += late
-			notify[i] = given.String()
-		}
 	}
 	o.Commit()
 	d.after = l.Record

@@ -37,8 +37,8 @@ type Store interface {
 
 // Loaded is a record as a store has it.
 type Loaded struct {
-	// Clock is what the store's clock shows, read after Load was called; where Exact is false, before all else. From
-	// Save it is 0 if the store does not say; otherwise from after Save was called.
+	// Clock is what the store's clock shows, read after Load was called and before all else. From Save it counts for
+	// nothing.
 	Clock time.Duration
 	Record
 	Server string      // as in node.Registers
@@ -48,15 +48,6 @@ type Loaded struct {
 	Votes bool
 	// Unfit is why nothing may be promised all the same, nil for no reason. A release does not mind it.
 	Unfit error
-	// Exact: a Save over this fails if the mark, or what it is of, is not any more what it was; and so it
-	// does where the store has lost anything since. Then the record may serve for later promises: the
-	// usual operation is one Save. Without it each promise is a Load and a Save.
-	Exact bool
-
-	// Latest is set for a Save that goes by an estimate of the clock, and is 0 for another one. If the store's clock
-	// shows more by then, Save fails with ErrConflict, where the store can compare it in the same step.
-	Latest time.Duration
-
 	// State is the adapter's own: the version that Save compares, for example.
 	State any
 	// Close, unless nil, is called once for what Load has returned, when no Save over it will follow, or

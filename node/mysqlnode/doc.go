@@ -5,7 +5,7 @@
 // each register, made by Migrate and never deleted: the register, the leases of the names
 // that share it, and their waiters: a cas.Record in its parts. So an operation is one row that
 // is read, and one statement that writes it if its version is still the one that was read
-// (store.go); or that statement alone, where this process has written the row last. Both are
+// (store.go); or a release is that statement alone, where this process has written the row last. Both are
 // statements of their own:
 //
 //   - No lock is held while the client decides. One that is stopped in the middle, or cut

@@ -64,7 +64,7 @@ func readMeta(ctx context.Context, conn *sql.Conn, s *session) (m *meta, now tim
 		case err != nil:
 			return nil, 0, err
 		case found != format:
-			return nil, 0, engine.Misconfiguredf("the tables have the format %d, and this program knows format %d: use one version of fenlock", found, format)
+			return nil, 0, engine.Misconfiguredf("%w", formatError(found))
 		case !here:
 			return nil, 0, errMoved
 		}
@@ -81,6 +81,13 @@ func readMeta(ctx context.Context, conn *sql.Conn, s *session) (m *meta, now tim
 		}
 	}
 	return nil, 0, errRetimed
+}
+
+// formatError is the error of tables that another version of fenlock has made. Nothing may be written there.
+type formatError int
+
+func (e formatError) Error() string {
+	return fmt.Sprintf("the tables have the format %d, and this program knows format %d: use one version of fenlock", int(e), format)
 }
 
 // write writes the facts if nobody else has since they were read, and reports whether it

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fenlock/fenlock/internal/testserver"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/cas"
 	"github.com/fenlock/fenlock/node/mysqlnode"
 	"github.com/fenlock/fenlock/nodetest"
 )
@@ -25,12 +24,9 @@ func TestConformance(t *testing.T) {
 		// New tables for each rule would take most of its time.
 		run(t, s, `UPDATE fenlock_stripes SET version = version + 1, token = 0, leases = '', waiters = '', notices = '', turns = 0`,
 			`DELETE FROM fenlock_listeners`)
-		return nodetest.Harness{Node: ready(t, s), Other: ready(t, s), Wait: sleep}
+		return nodetest.Harness{Node: ready(t, s), Other: ready(t, s), Wait: time.Sleep}
 	})
 }
-
-// sleep waits for the ends of leases that may outlive their TTL.
-func sleep(d time.Duration) { time.Sleep(d + cas.MostLate) }
 
 // maxTTL is the longest lease of the groups of one that tests make.
 const maxTTL = 200 * 365 * 24 * time.Hour

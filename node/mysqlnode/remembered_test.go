@@ -16,8 +16,8 @@ func statements(t testing.TB, s *testserver.MariaDB) (selects, updates int) {
 	return selects, updates
 }
 
-// An operation on a row that this process has written last is one statement.
-func TestUsualOperationIsOneStatement(t *testing.T) {
+// A release of what this process has written last is one statement, a promise two: it reads the row and the clock first.
+func TestReleaseIsOneStatement(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := ready(t, s)
 	lock := take(t, n, "a")
@@ -26,8 +26,35 @@ func TestUsualOperationIsOneStatement(t *testing.T) {
 		want(t, node.Granted)(n.Do(t.Context(), r))
 	}
 	selectsAfter, updatesAfter := statements(t, s)
-	if own := 2; selectsAfter-selects != own || updatesAfter-updates != 4 { // those of the counting itself
+	if own := 2; selectsAfter-selects != own+3 || updatesAfter-updates != 4 { // own are those of the counting itself
 		t.Errorf("%d SELECT and %d UPDATE statements", selectsAfter-selects-own, updatesAfter-updates)
+	}
+}
+
+// A release is carried out whatever was recorded, and before anything was read, but not in tables of another version.
+func TestReleaseBeforeAnything(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	lock := take(t, ready(t, s), "a")
+	one, other := ready(t, s), ready(t, s)
+	run(t, s, `UPDATE fenlock_meta SET facts = 'x', version = version + 1`)
+	want(t, node.Granted)(one.Do(t.Context(), as(node.Release, lock)))
+	run(t, s, `UPDATE fenlock_meta SET format = 99, version = version + 1`)
+	if a, err := other.Do(t.Context(), as(node.Release, lock)); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// Where the mark of admission is gone, and the tables' other rows are not, no promise is made.
+func TestMarkIsMadeAnew(t *testing.T) {
+	s := testserver.StartMariaDB(t)
+	n := ready(t, s)
+	lock := take(t, n, "a")
+	run(t, s, `DELETE FROM fenlock_meta`)
+	if err := n.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []node.Request{as(node.Extend, lock), request(node.Acquire, "b")} {
+		want(t, node.Rejoining)(n.Do(t.Context(), r))
 	}
 }
 

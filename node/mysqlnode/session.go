@@ -222,11 +222,9 @@ func (s *session) here(volatile bool) string {
 }
 
 // unchanged returns more of a condition, for a write on a connection on which nothing was read before: what read
-// refuses, the settings on which it depends whether a crash loses something, and that the clock does not show more
-// than the latest.
-func (s *session) unchanged(latest time.Duration) string {
-	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF') AND %s = %s AND %s + %s <= %d`,
-		s.inTransaction(), flushing, literal([]byte(s.flushing)), clockBegan, clockSince, latest.Microseconds())
+// refuses.
+func (s *session) unchanged() string {
+	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF')`, s.inTransaction())
 }
 
 // errMoved is the error for a connection that leads to another server, or database, than it did.

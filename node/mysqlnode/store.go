@@ -47,20 +47,19 @@ func (n store) load(ctx context.Context, conn *sql.Conn, s *session, stripe int)
 		return cas.Loaded{}, err
 	}
 	votes, err := n.admitted(ctx, conn, s, r)
-	if errors.Is(err, errMoved) || errors.Is(err, errShared) { // not even for a release, which a server that is out may carry out
+	var format formatError
+	if errors.Is(err, errMoved) || errors.Is(err, errShared) || errors.As(err, &format) { // not even for a release, which a server that is out may carry out
 		return cas.Loaded{}, err
 	}
 	l := cas.Loaded{Clock: r.now, Record: r.Record, Server: s.identity, Votes: votes, Unfit: err, State: state{r.version, s.place(), conn, s}}
-	// A note or a mark has each row have another version, and a write that compares the run of the server is of that
-	// run. Members of a cluster are one; where a crash of all of them may lose something, each promise looks.
-	l.Exact = !s.galera || s.volatile == ""
 	if m := n.facts.Load(); m != nil {
 		l.Terms = m.terms()
 	}
 	return l, nil
 }
 
-// Save implements cas.Store. A write on a connection of its own has what Load looks at in its conditions.
+// Save implements cas.Store. A release may come without a Load, on a connection of its own. What decides whether it can be
+// carried out there is in its conditions.
 func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Loaded) (cas.Loaded, error) {
 	if n.beforeWrite != nil {
 		n.beforeWrite()
@@ -73,13 +72,13 @@ func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 			return over, node.NotSent(err)
 		}
 		defer conn.Close()
-		if _, differs := n.facts.Load().corrected(s); differs || s.place() != was.place {
+		if s.place() != was.place {
 			return over, cas.ErrConflict // it is to be looked at
 		}
-		where = s.unchanged(over.Latest)
+		where = s.unchanged()
 	}
 	version := random()
-	is, err := write(ctx, conn, stripe, over.Record, was.version, r, version, s.here(n.facts.Load().Volatile != "")+where)
+	is, err := write(ctx, conn, stripe, over.Record, was.version, r, version, s.here(n.volatile())+where)
 	if err = unwritten(err); errors.Is(err, node.ErrNotSent) {
 		return over, again(err)
 	}
@@ -91,6 +90,12 @@ func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 	}
 	over.Record, over.Clock, over.Close, over.State = r, 0, nil, state{version: version, place: was.place, server: s}
 	return over, nil
+}
+
+// volatile reports whether the row of fenlock_meta says that a crash may lose something, or was never read.
+func (n store) volatile() bool {
+	m := n.facts.Load()
+	return m == nil || m.Volatile != ""
 }
 
 // Reachable implements cas.Teller.
