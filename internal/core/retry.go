@@ -15,10 +15,9 @@ const (
 	// quarter: whatever messages were lost, it looks again by then.
 	Backstop = 3 * time.Second
 
-	// NearBackstop and FarBackstop are the longest that waiters stay silent whose node tells them that those before
-	// them have died: the first of them, which has the queue remembered, and the others.
-	NearBackstop = 10 * time.Second
-	FarBackstop  = 30 * time.Second
+	// WatchedBackstop is the same for waiters whose node tells them that those before them have died. It is
+	// shorter than rule.QueueExpiry: each of them has the queue remembered, also where those before it are stopped.
+	WatchedBackstop = 10 * time.Second
 
 	// PollInterval is the time between attempts, more or less by a half at
 	// random, while too few nodes answer or where they keep no queues.
@@ -133,9 +132,12 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, random float64) {
 	}
 	place, backstop, hung := Ahead(ahead), Backstop, Backstop
 	if watching >= Quorum(t.nodes) {
-		backstop, hung = NearBackstop, FarBackstop
+		backstop, hung = WatchedBackstop, WatchedBackstop
 		if place > 0 {
-			backstop, ends = FarBackstop, nil // a reservation that has an end is not for this one
+			if len(ends) > 0 {
+				hung = Backstop // it is reserved, perhaps for one that is stopped: the node passes over one at a time
+			}
+			ends = nil // a reservation that has an end is not for this one
 		}
 	}
 	t.due = now + time.Duration((0.75+random/2)*float64(backstop))

@@ -16,7 +16,7 @@ import (
 // queue, see serve: the first waits for one of the holder's bytes, or is about to ask because what it has waited for has
 // ended. A waiter that has come between two others changes nothing about that: its turn comes after the end of
 // what was before both. That wakes both, and the later one then waits for the one that has come. One case is left: what was
-// before both is stopped, and has been passed over. Then the later one hears of nothing, and asks in time (core.FarBackstop).
+// before both is stopped, and has been passed over. Then the later one hears of nothing, and asks in time (core.WatchedBackstop).
 //
 // Waiters of other nodes, waiters that want to share the name, and all behind these or behind a lease by time
 // are no part of a chain. They are told by their pipes, and so are waiters in a chain by everybody but the holder
