@@ -74,7 +74,7 @@ type Config struct {
 	NewServers bool
 
 	// NodeTimeout bounds each request to a node. A node that is slower counts as
-	// unknown. 0 means a twentieth of the TTL, but 25 ms to 1 s. At most a
+	// unknown; if it accepts an extension later than that, within three tenths of the TTL, that counts all the same. 0 means a twentieth of the TTL, but 25 ms to 1 s. At most a
 	// quarter of the TTL, so that a hung node cannot use up the validity. A node that binds its leases to this
 	// process has no such limit, and a minute by default.
 	NodeTimeout time.Duration

@@ -21,6 +21,7 @@ type Locker struct {
 	events  events
 	adopted sync.Map // the holders of locks that are, or are being, adopted
 	places  *places  // of the nodes
+	close   func()   // ends what may come late
 }
 
 // New makes a Locker. It sends nothing: a node that is down now is no reason to
@@ -33,6 +34,7 @@ func New(config Config) (*Locker, error) {
 		return nil, err
 	}
 	l := &Locker{config: config, places: placesOf(config.Nodes)}
+	l.running.closed, l.close = context.WithCancel(context.Background())
 	began := time.Now()
 	stopwatch := func() time.Duration { return time.Since(began) }
 	l.events = events{observer: &l.config.Observer, clock: stopwatch, running: &l.running}
@@ -259,6 +261,7 @@ func (l *Locker) Close() error {
 		}
 	}
 	<-idle
+	l.close()
 	l.running.Wait()
 	var errs []error
 	for _, n := range l.config.Nodes {

@@ -60,8 +60,13 @@ func (p *peer) Start(values context.Context, r node.Request, timeout time.Durati
 		return
 	}
 	ctx, cancel := context.WithTimeout(values, timeout) // from now on, however late the goroutine runs
+	stop := func() bool { return true }
+	if r.Op == node.Extend && p.running.closed != nil { // it may take longer than Close waits
+		stop = context.AfterFunc(p.running.closed, cancel)
+	}
 	p.running.Go(func() {
 		defer cancel()
+		defer stop()
 		if call.Wanted() {
 			call.Done(p.node.Do(ctx, r))
 		}
@@ -79,6 +84,8 @@ func (p *peer) Listen(client string, timeout time.Duration, notify func(string),
 // running counts goroutines. A sync.WaitGroup must not be added to while somebody
 // waits for none to be left: whoever holds a lock may release it during Close.
 type running struct {
+	closed context.Context // ends when nothing is waited for any more; nil: never
+
 	mu   sync.Mutex
 	n    int
 	none sync.Cond // on mu

@@ -47,8 +47,9 @@ func (a *Attempt) Export(mark fence.Token, now time.Duration) bool {
 // adopts the lock by the same text again: any other majority has one of them.
 func NewAdoption(p Params, token, mark fence.Token) (Attempt, Action) {
 	a := Attempt{params: p, phase: Adopting, token: token, mark: mark, spent: mark + 1,
-		until: p.Start, round: 1, roundStart: p.Start, waiting: allOf(p.Nodes)}
-	return a, Action{Op: Extend, To: a.waiting, Floor: a.spent, Round: a.round}
+		until: p.Start}
+	a.rounds.shares = p.Shared
+	return a, a.begin(p.Start, allOf(p.Nodes))
 }
 
 // onAdopt takes an answer to the extension that decides.

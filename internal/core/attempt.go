@@ -46,6 +46,7 @@ type Params struct {
 	// Ordered are the nodes that carry out requests about one name in the order in
 	// which they were sent, as long as the connection lasts.
 	Ordered Set
+	Shared  bool // others may share the name, from the beginning: see Share
 }
 
 func (p *Params) every() time.Duration {
@@ -92,7 +93,8 @@ type Attempt struct {
 	extended   bool        // the current extension was carried
 	floor      fence.Token // what the current extension raises the mark to; 0: it does not (yet)
 	raised     Set         // the nodes that have agreed to that
-	waiting    Set         // the nodes that have not answered the latest extend
+	waiting    Set         // the nodes that have not answered the latest extend, and whose time is not up
+	rounds     rounds      // and the rounds before
 
 	// spent is a number that makes leases count for nothing to whoever adopts the lock again by the same text:
 	// one past the mark in it, 0 if the lock was not adopted. spentAt are the nodes that are known to have it.
@@ -114,6 +116,7 @@ func (b ballot) answered() Set { return b.yes | b.no | b.unknown }
 // NewAttempt starts an acquisition: the Action asks all nodes for the lease.
 func NewAttempt(p Params) (Attempt, Action) {
 	a := Attempt{params: p}
+	a.rounds.shares = p.Shared
 	return a, Action{Op: Acquire, To: allOf(p.Nodes), Token: p.Proposal}
 }
 
@@ -401,10 +404,11 @@ func (a *Attempt) OnRelease(node int, r Reply) {
 }
 
 // Settled reports whether the node has answered what could make a lease there: the
-// acquire, and the latest extend. No lease turns up later, then.
+// acquire, and the latest extend; where requests may overtake each other, every extend. No lease turns up
+// later, then.
 func (a *Attempt) Settled(node int) bool {
 	if a.round > 0 {
-		return !a.waiting.Has(node)
+		return !a.waiting.Has(node) && (a.params.Ordered.Has(node) || a.rounds.unheard[node] == 0)
 	}
 	return (a.acquire.yes | a.acquire.no).Has(node)
 }

@@ -73,13 +73,20 @@ func TestStatesKnowEveryField(t *testing.T) {
 	// lease that vanishes where it is released again. The answers decide only what the caller is told. So does
 	// spentAt, for which TestAdoptedOnce is. Spent is the same for all who adopt a lock by one text.
 	const known = "params phase reason token until due pace granted acquire leaseless unsent mark wanted " +
-		"round roundStart votes highest extended floor raised waiting abandoned releasing keeping spent spentAt"
+		"round roundStart votes highest extended floor raised waiting abandoned releasing keeping spent spentAt rounds"
 	attempt := reflect.TypeFor[core.Attempt]()
 	for i := range attempt.NumField() {
 		field := attempt.Field(i).Name
 		if !strings.Contains(" "+known+" ", " "+field+" ") {
 			t.Errorf("Attempt has a new field %s: teach AppendState or AppendNode about it "+
 				"if the future depends on it, and add it here", field)
+		}
+	}
+	rounds, _ := attempt.FieldByName("rounds")
+	for i := range rounds.Type.NumField() {
+		field := rounds.Type.Field(i).Name
+		if !strings.Contains(" begun last first asked open patience unheard misses shares ", " "+field+" ") {
+			t.Errorf("rounds has a new field %s: teach AppendRounds about it, and add it here", field)
 		}
 	}
 	// Given is made again for each notice, of the numbers that were heard and given back: with a clock that

@@ -62,6 +62,41 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 	return b
 }
 
+// AppendRounds appends what belongs to one node and matters to answers that come late, and to rounds that go on.
+func (a *Attempt) AppendRounds(b []byte, node int) []byte {
+	r := &a.rounds
+	return append(b, byte(r.last[node]), byte(r.first), Flags(r.open.Has(node), r.asked.Has(node)))
+}
+
+// Sure returns the latest round from whose start the validity may be counted, 0 if none.
+func (a *Attempt) Sure() uint32 {
+	if a.round == 0 {
+		return 0
+	}
+	if sure := a.rounds.sure(a.params.Nodes, a.quorum()); sure >= a.rounds.first {
+		return sure
+	}
+	return 0
+}
+
+// Open returns the nodes that have not answered the latest extend.
+func (a *Attempt) Open() Set { return a.rounds.open }
+
+// Matters reports whether it matters that a node accepts a round, or an earlier one, that was not the latest.
+func (a *Attempt) Matters(node int, round uint32) bool {
+	return round >= a.rounds.first && round > a.rounds.last[node]
+}
+
+// StartNow is for the variant that counts a validity from when an answer comes.
+func (a *Attempt) StartNow(round uint32, now time.Duration) {
+	if a.rounds.begun[round%remembered] = now; round == a.round {
+		a.roundStart = now
+	}
+}
+
+// CountAll is for the variants that count late answers whatever has been since.
+func (a *Attempt) CountAll() { a.rounds.first, a.rounds.shares = 0, false }
+
 // Flags packs bits into a byte, the first one lowest.
 func Flags(bits ...bool) byte {
 	var b byte
@@ -83,6 +118,7 @@ func (a *Attempt) SetMark(mark fence.Token) { a.mark = mark }
 // messages of both can be told apart in one state. The numbers do nothing else.
 func (a *Attempt) Renumber(action Action, exporters uint32) Action {
 	a.round += exporters
+	a.rounds.begun[a.round%remembered] = a.roundStart
 	action.Round += exporters
 	return action
 }

@@ -29,18 +29,103 @@ func (a *Attempt) ExtendDue() (time.Duration, bool) {
 	return a.due, true
 }
 
-// StartExtend begins an extension and forgets the one before. It returns the
-// zero Action when the lock is not held (any more).
+// StartExtend begins an extension that a caller asks for, at all nodes: what is under way proves nothing about what
+// has happened since it began. It returns the zero Action when the lock is not held (any more).
 func (a *Attempt) StartExtend(now time.Duration) Action {
 	a.Tick(now)
 	if a.phase != Holding {
 		return Action{}
 	}
+	return a.begin(now, allOf(a.params.Nodes))
+}
+
+// Renew extends when ExtendDue says so. A round that was not carried, but that some nodes have accepted, goes on: it asks
+// the others. Otherwise another one begins, whose validity is longer. Neither asks a node that has an extend to answer, unless its time is up (see
+// Patience): so the Action can be zero.
+func (a *Attempt) Renew(now time.Duration) Action {
+	a.Tick(now)
+	if a.phase != Holding {
+		return Action{}
+	}
+	free := a.rounds.free(allOf(a.params.Nodes), now+a.every()/64) // a tick may be early
+	if free == 0 || !a.extended && a.votes.yes != 0 && a.round >= a.rounds.first {
+		return a.goOn(now, free)
+	}
+	misses := a.rounds.misses
+	if a.round > 0 && !a.extended {
+		misses = min(misses+1, 2)
+	}
+	action := a.begin(now, free)
+	a.rounds.misses = misses
+	return action
+}
+
+// begin begins a round that asks some nodes. The others have not answered an earlier one.
+func (a *Attempt) begin(now time.Duration, to Set) Action {
 	a.round++
-	a.roundStart, a.votes, a.extended = now, ballot{}, false
-	a.highest, a.floor, a.raised, a.waiting = a.wanted, 0, 0, allOf(a.params.Nodes)
+	a.roundStart, a.extended = now, false
+	a.votes = ballot{unknown: allOf(a.params.Nodes) &^ to}
+	a.highest, a.floor, a.raised = a.wanted, 0, 0
+	a.rounds.begin(a.round, now)
+	return a.ask(to, now)
+}
+
+// goOn asks the nodes once more that have not accepted the round that is under way: it is as old as before, but what
+// was accepted is not asked for again.
+func (a *Attempt) goOn(now time.Duration, free Set) Action {
+	to := free &^ a.votes.yes
+	if to == 0 { // there is nobody to be asked before one of them has answered, or its time is up
+		a.due = max(a.rounds.next(allOf(a.params.Nodes), now+a.every()/4), now+a.every()/24)
+		return Action{}
+	}
+	a.rounds.misses = min(a.rounds.misses+1, 2)
+	a.votes.no &^= to
+	a.votes.unknown &^= to
+	return a.ask(to, now)
+}
+
+// ask sends an extend of this round to nodes.
+func (a *Attempt) ask(to Set, now time.Duration) Action {
 	a.due = now + a.every()/4
-	return Action{Op: Extend, To: allOf(a.params.Nodes), Floor: a.spent, Round: a.round}
+	// Towards the end of the validity, extends that are lost have to be noticed sooner.
+	a.rounds.ask(to, now+max(min(Patience(a.every()), (a.until-now)/2), a.every()/24))
+	a.await(to)
+	return Action{Op: Extend, To: to, Floor: a.spent, Round: a.round}
+}
+
+// await notes that an extend is under way to nodes.
+func (a *Attempt) await(to Set) {
+	a.waiting |= to
+	a.rounds.await(to)
+}
+
+// missed has the round go on in a while: a little later each time, and not all at the same moment, but in time for
+// what is left of the validity.
+func (a *Attempt) missed(now time.Duration) {
+	wait := a.every() / 12 << a.rounds.misses
+	wait = max(min(wait, (a.until-now)/4), a.every()/16)
+	a.due = min(a.due, now+a.rounds.jitter(wait, a.params.Start, a.round),
+		max(now, a.rounds.next(allOf(a.params.Nodes)&^a.votes.yes, a.due)))
+}
+
+// accepted counts what a node has accepted: see rounds.
+func (a *Attempt) accepted(node int, round uint32) {
+	before := a.until
+	if begun, ok := a.rounds.accepted(node, round, a.round, a.params.Nodes, a.quorum()); ok {
+		a.setUntil(Validity(begun, a.params.TTL))
+		if a.until > before {
+			a.pace = 0
+			a.due = max(a.due, begun+a.every()/3)
+		}
+	}
+}
+
+// Share has the extensions from now on let others share the name. An acceptance of such an extension says nothing
+// of an earlier round: a holder that had the name alone then may have lost it to one that shares it since.
+func (a *Attempt) Share() {
+	if !a.rounds.shares {
+		a.rounds.shares, a.rounds.first = true, a.round+1
+	}
 }
 
 // Want has the extensions from now on raise the mark to a number at least, and be carried only
@@ -64,50 +149,58 @@ func (a *Attempt) Extension() (round uint32, state RoundState) {
 func (a *Attempt) Counts(node int) bool { return a.votes.yes.Has(node) }
 
 // OnExtend takes a node's answer to an extend of a round. Asked is the floor of
-// that extend: 0 for the first, the action's Token for one that raises the mark.
+// that extend: 0 for the first, the action's Token for one that raises the mark. An answer
+// that was given up, and taken for unknown and silent, may come once more, however late.
 //
 // An acceptance counts only if it proves that nobody with a larger token was
 // granted the name at that node since the lock was acquired: if the lease began
 // with the register, its origin, not past the mark. "Leased to the holder" alone
 // does not prove it: an acquire or an extend that was delayed, and an extend of a
 // node that lost the lease, create it long after somebody else came and went.
+//
+// One that comes late proves as much of its own round, and of the rounds before: see accepted. It proves nothing
+// once the lock was released, or the mark was raised since, and nothing of a round before others could share the name.
 func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, now time.Duration) Action {
 	a.Tick(now)
-	first := round == a.round && a.waiting.Has(node)
+	first := a.rounds.heard(node, round == a.round, r) && a.waiting.Has(node) // and not answered yet, by the end of its time neither
 	if first {
-		a.waiting &^= Set(0).With(node)
+		a.waiting = a.waiting.Without(node)
 	}
-	if r.Status == Granted && a.spent > 0 {
-		a.spentAt = a.spentAt.With(node)
+	if r.Status == Granted && a.spent > 0 && (first || !a.releasing || a.params.Ordered.Has(node)) {
+		a.spentAt = a.spentAt.With(node) // otherwise a release may have come there before
 	}
 	switch {
 	case a.keeping:
-		return a.keep(node, first, r)
+		return a.keep(node, first && round == a.round, r)
 	case first && a.releasing && !a.params.Ordered.Has(node): // StartRelease has left it out
 		if r.Status != Lost {
 			return Action{Op: Release, To: Set(0).With(node)}
 		}
 		a.votes.yes = a.votes.yes.With(node) // there is nothing to release
 		return Action{}
+	case a.phase == Over && !first && r.Status != Granted:
+		return Action{} // it was taken for unknown before
 	case a.phase == Over:
 		return a.releaseLate(node, r)
 	case a.phase == Adopting:
 		return a.onAdopt(node, r, now)
 	}
-	if a.phase != Holding || round != a.round {
+	switch {
+	case a.phase != Holding:
 		return Action{}
-	}
-	if asked != 0 {
-		if a.onRaise(node, asked, r) {
-			a.hurry(now)
-			return a.raise(now) // what was heard of meanwhile
-		}
-		if a.floor > a.mark && (a.raised|a.waiting&a.votes.yes).Len() < a.quorum() {
-			a.due = min(a.due, now+a.every()/12) // too few are left to agree
+	case round != a.round:
+		if asked == 0 && a.Accepts(r) {
+			a.accepted(node, round)
 		}
 		return Action{}
+	case asked != 0:
+		return a.onRaised(node, asked, r, now)
 	}
-	if a.count(node, r) && a.floor > a.mark {
+	counts := a.count(node, r)
+	if counts {
+		a.accepted(node, round)
+	}
+	if counts && a.floor > a.mark {
 		return a.raiseAt(Set(0).With(node)) // the others may be too few: an answer can be lost
 	}
 	switch {
@@ -116,7 +209,19 @@ func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, n
 	case a.params.Nodes-a.votes.no.Len() < a.quorum():
 		return a.taken()
 	case a.hopeless(a.votes):
-		a.due = now + a.every()/12
+		a.missed(now)
+	}
+	return Action{}
+}
+
+// onRaised takes a node's answer to an extend that raises the mark, in the round that asked.
+func (a *Attempt) onRaised(node int, asked fence.Token, r Reply, now time.Duration) Action {
+	if a.onRaise(node, asked, r) {
+		a.hurry(now)
+		return a.raise(now) // what was heard of meanwhile
+	}
+	if a.floor > a.mark && (a.raised|a.waiting&a.votes.yes).Len() < a.quorum() {
+		a.due = min(a.due, now+a.every()/12) // too few are left to agree
 	}
 	return Action{}
 }
@@ -130,8 +235,16 @@ func (a *Attempt) every() time.Duration {
 	return a.params.every()
 }
 
-// count sorts an answer to an extend, and reports whether it counts.
+// count sorts an answer to an extend of this round, and reports whether it is one that counts and is new. Of what a
+// node has answered, an acceptance stays; otherwise the latest answer is its vote.
 func (a *Attempt) count(node int, r Reply) bool {
+	if a.votes.yes.Has(node) {
+		return false
+	}
+	if r.Status != Unknown {
+		a.votes.unknown = a.votes.unknown.Without(node)
+		a.votes.no = a.votes.no.Without(node)
+	}
 	switch {
 	case a.Accepts(r):
 		a.votes.yes = a.votes.yes.With(node)
@@ -141,7 +254,7 @@ func (a *Attempt) count(node int, r Reply) bool {
 		a.highest = max(a.highest, r.Register)
 	case r.Status == Lost:
 		a.votes.no = a.votes.no.With(node)
-	default:
+	case !a.votes.no.Has(node):
 		a.votes.unknown = a.votes.unknown.With(node)
 	}
 	return false
@@ -150,7 +263,7 @@ func (a *Attempt) count(node int, r Reply) bool {
 // carried is called with each answer once a majority's count.
 func (a *Attempt) carried(now time.Duration) Action {
 	if !a.extended {
-		a.extended, a.pace = true, 0
+		a.extended, a.pace, a.rounds.misses = true, 0, 0
 		a.setUntil(Validity(a.roundStart, a.params.TTL))
 		a.due = a.roundStart + a.every()/3
 	}
@@ -178,15 +291,14 @@ func (a *Attempt) keep(node int, first bool, r Reply) Action {
 	switch {
 	case a.abandoned: // it was lost before
 		return a.releaseLate(node, r)
-	case !first:
-		return Action{}
+	case first:
+		a.count(node, r)
 	}
-	counts := a.count(node, r)
 	switch {
 	case a.reason == LetGo && a.params.Nodes-a.votes.no.Len() < a.quorum():
 		a.keeping, a.reason = false, Taken
 		return a.release()
-	case r.Status == Granted && !counts:
+	case r.Status == Granted && !a.Accepts(r):
 		return Action{Op: Release, To: Set(0).With(node)}
 	}
 	return Action{}
@@ -218,7 +330,7 @@ func (a *Attempt) raise(now time.Duration) Action {
 
 // raiseAt asks nodes whose leases count to raise their registers.
 func (a *Attempt) raiseAt(nodes Set) Action {
-	a.waiting |= nodes
+	a.await(nodes) // if it is lost, the next round asks them all the same
 	return Action{Op: Extend, To: nodes, Token: a.floor, Round: a.round}
 }
 
@@ -233,6 +345,6 @@ func (a *Attempt) onRaise(node int, asked fence.Token, r Reply) bool {
 	if a.raised = a.raised.With(node); a.raised.Len() < a.quorum() {
 		return false
 	}
-	a.mark = a.floor
+	a.mark, a.rounds.first = a.floor, a.round+1
 	return true
 }

@@ -156,6 +156,7 @@ func (g *Given) Taken() fence.Token {
 // moment costs none, and another one is soon valid for a TTL. MaxHold counts from Start.
 func NewGiven(p Params, number fence.Token, until time.Duration) Attempt {
 	a := Attempt{params: p, phase: Holding, token: number, mark: number, until: p.Start}
+	a.rounds.shares = p.Shared
 	// A TTL may be shorter than what was given: then an extension shortens the leases.
 	a.setUntil(min(until, Validity(p.Start, p.TTL)))
 	a.pace = a.until - p.Start

@@ -30,6 +30,11 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		violation = m.hear(s, mv, t)
 	case hearExtend:
 		violation = cmp.Or(m.hearExtend(s, i, n, t), m.outrun(s))
+	case hearLate:
+		violation = m.hearLate(s, i, n, mv.arg, t)
+	case goOn:
+		m.carryOut(s, i, a.core.Renew(now))
+		t.say("%s goes on with its extension", name(i))
 	case hearRaise:
 		m.hearRaise(s, i, n, t)
 		violation = m.outrun(s)
@@ -40,6 +45,7 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 		} else if n == 1 {
 			round, _ := a.core.Extension()
 			a.shared = uint8(round) + 1
+			a.core.Share()
 			t.say("%s lets others share the name from its next extension on", name(i))
 		}
 		if n == 2 {
@@ -52,6 +58,9 @@ func (m *model) apply(s *state, mv move, t *trace) (violation string) {
 			t.say("%s wants its mark to be %d", name(i), a.core.Token()+fence.Token(mv.arg))
 		}
 		m.carryOut(s, i, a.core.StartExtend(now))
+		if round, _ := a.core.Extension(); a.tainted {
+			a.taints |= 1 << round
+		}
 		if t != nil {
 			round, _ := a.core.Extension()
 			t.say("%s starts extension %d", name(i), round)
@@ -180,7 +189,7 @@ func (m *model) prelude(s *state, mv move, t *trace) {
 
 func (m *model) begin(s *state, i int, proposal uint8, how int, t *trace) {
 	a, shared := &s.attempts[i], how == 1
-	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Proposal: fence.Token(proposal)})
+	attempt, action := core.NewAttempt(core.Params{Nodes: nNodes, TTL: ttl, Proposal: fence.Token(proposal), Shared: shared})
 	a.core, a.begun, a.proposal, a.shared = attempt, true, proposal, maxRounds+1
 	if shared {
 		a.shared = 0
@@ -231,6 +240,7 @@ func (m *model) carryOut(s *state, i int, action core.Action) {
 				continue
 			}
 			x.requests |= 1 << action.Round
+			m.overtake(x, action.Round)
 			if !m.broken.roundsMixed {
 				x.reply = message{}
 			}
@@ -302,6 +312,9 @@ func (m *model) run(s *state, mv move, t *trace) {
 			x.reply = said
 		case mv.kind == runRaise && (current || m.broken.raisesByOld):
 			x.agreed = said
+		case mv.kind == runExtend && m.late && mv.arg > 0 && a.core.Phase() == core.Holding:
+			said.asked = 0
+			x.lates[mv.arg] = said
 		}
 	}
 	if m.tie != nil {
@@ -427,6 +440,7 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 	if !raising && !m.broken.raisesByOld {
 		x.agreed = message{}
 	}
+	m.forgetLates(a, n, alive)
 	if m.downgrade && a.shared > 0 && a.shared <= maxRounds {
 		return // which round it is of makes a difference
 	}
@@ -434,6 +448,7 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 	if floor != 0 {
 		old = x.requests
 	}
+	old &^= m.counting(a, n, alive)
 	for r := range uint8(maxRounds + 1) {
 		if floor := small(a.extendFloor(r)); alive && floor > 0 && (falls || floor > at.register) {
 			old &^= 1 << r // it may raise the register

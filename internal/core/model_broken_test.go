@@ -38,6 +38,8 @@ type broken struct {
 	raisesLate       bool // a raise outlives the validity
 	raisesNothing    bool // a node agrees to a raise, and its register stays as it is
 	roundsMixed      bool // an answer to an earlier extension counts for the latest one
+	latesAsNew       bool // a late answer to an extension counts for the latest one
+	latesForAll      bool // it counts whatever has been since: the mark was raised, or others share the name
 	noFloor          bool // a force release asks each node once, and moves its register by one
 	onePass          bool // it asks each node once, with one more than the largest register of a quorum
 	keepsEpoch       bool // an acquire to share a name gets the number of the epoch, also where a floor has passed it

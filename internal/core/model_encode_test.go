@@ -75,11 +75,17 @@ func (e *encoder) key(s *state, i int, b []byte) []byte {
 	if e.m.gives > 0 {
 		b = append(b, core.Flags(a.waits))
 	}
+	if e.m.first {
+		b = append(b, byte(e.m.roundsOf(i)))
+	}
 	round, _ := a.core.Extension()
 	switch {
 	case e.m.alive(s, i):
 		b = a.core.AppendState(append(b, 1), e.m.rounds)
 		b = append(b, core.Flags(a.old, a.tainted, a.ordered, a.stale, a.void))
+		if e.m.late {
+			b = append(b, a.taints)
+		}
 	case a.wasHeld():
 		b = append(b, 2, byte(a.core.Phase()), byte(a.core.Token()), byte(round))
 	default:
@@ -129,6 +135,12 @@ func (e *encoder) part(s *state, i, n int, b []byte) []byte {
 			b = append(b, x.agreed.asked)
 		}
 		b = append(b, x.raises[1:e.m.rounds+1]...)
+		if e.m.late && e.m.alive(s, i) {
+			b = a.core.AppendRounds(b, n)
+			for _, late := range x.lates[1 : e.m.rounds+1] {
+				b = late.append(b)
+			}
+		}
 	}
 	return b
 }

@@ -151,7 +151,7 @@ func (m *model) hearExtend(s *state, i, n int, t *trace) (violation string) {
 		}
 		return fmt.Sprintf("%s's extension %d is carried, but when it started the lock was no longer %s's", name(i), round, name(i))
 	}
-	return ""
+	return m.uncertain(a, i)
 }
 
 // hearRaise delivers the reply to an extend that raises the mark.

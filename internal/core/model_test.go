@@ -42,6 +42,7 @@ type model struct {
 	timeouts  bool            // a confirm may time out, whatever becomes of it
 	losses    int             // how often a node loses its memory, one at a time
 	rounds    int             // extensions per attempt
+	first     bool            // only the first attempt extends
 	wants     []uint8         // an extension wants the mark to be its token and any of these; nil is none
 	force     bool            // an operator may force the release, once
 	jumps     int             // how often it may ask any node for one more than the largest answer
@@ -53,6 +54,8 @@ type model struct {
 	shares    bool            // an attempt may want to share the name
 	downgrade bool            // one that has it alone may let others share it, when it extends
 	exports   bool            // a process may export its lock, and another adopt it: see handoverMoves
+	late      bool            // answers to earlier extensions are heard: see model_late_test.go
+	goesOn    bool            // extensions that some nodes have refused go on
 	gives     int             // an attempt may wait, and each node gives it the name so often at most: see giveMoves
 	broken    broken
 	tied      bool // each move is steps of a model that is proved
@@ -100,6 +103,7 @@ type attempt struct {
 	stale   bool  // the current extension did
 	void    bool  // ... and its validity is over: no raise can succeed any more
 	tainted bool  // the current extension began when it was too late: it must not be carried
+	taints  uint8 // the extensions that did, a bit for each
 	ordered bool  // held before the operator looked at the registers
 	handover
 	gifts
@@ -131,8 +135,9 @@ func (m message) reply() core.Reply {
 type extends struct {
 	requests uint8 // a bit for each round
 	reply    message
-	raises   [maxRounds + 1]uint8 // the floor of the request that raises the mark, for each round
-	agreed   message              // the reply to that of the latest round
+	raises   [maxRounds + 1]uint8   // the floor of the request that raises the mark, for each round
+	agreed   message                // the reply to that of the latest round
+	lates    [maxRounds + 1]message // replies of the rounds before
 }
 
 // move is one step: something happens at one place.
@@ -156,6 +161,8 @@ const (
 	hearConfirm
 	hearExtend
 	hearRaise
+	hearLate
+	goOn
 	timeoutConfirm
 	startExtend
 	exportLock
@@ -251,7 +258,7 @@ func (m *model) moves(s *state, moves []move) []move {
 		for n := range nNodes {
 			moves = m.messageMoves(s, i, n, moves)
 		}
-		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.rounds && (!m.exports || a.adopted) {
+		if round, _ := a.core.Extension(); a.core.Phase() == core.Holding && int(round) < m.roundsOf(i) && (!m.exports || a.adopted) {
 			moves = append(moves, at(startExtend, i, 0, 0))
 			if m.downgrade && a.shared > maxRounds {
 				for _, w := range append([]uint8{0}, m.wants...) {
@@ -265,6 +272,7 @@ func (m *model) moves(s *state, moves []move) []move {
 				moves = append(moves, at(startExtend, i, 0, int(w)))
 			}
 		}
+		moves = m.lateMoves(a, i, moves)
 		moves = m.handoverMoves(s, i, moves)
 		moves = m.giveMoves(s, i, moves)
 	}
@@ -510,8 +518,8 @@ func (m *model) alive(s *state, i int) bool {
 	if a.core.Phase() == core.Holding && m.exports && s.others(i, func(b *attempt) bool { return b.offered != 0 }) {
 		return false
 	}
-	if a.core.Phase() == core.Holding && int(round) == m.rounds {
-		return a.tainted && state != core.Carried
+	if a.core.Phase() == core.Holding && int(round) == m.roundsOf(i) {
+		return a.tainted && state != core.Carried || m.late && a.mayTaint()
 	}
 	for j := range m.attempts {
 		b := &s.attempts[j]

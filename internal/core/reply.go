@@ -37,6 +37,8 @@ type Reply struct {
 	// Unsent is Unknown about a request that was certainly not carried out and never
 	// will be.
 	Unsent bool
+	// Silent is Unknown of a node that has not answered in time, and still may.
+	Silent bool
 	// Register is the register of the name's stripe after the operation. For
 	// a granted acquire it is the number granted, for a granted extend the
 	// lease's origin. Zero where the answer carries none.

@@ -100,7 +100,7 @@ func givenID(i int, number uint64) uint64 { return uint64(firstGiven+i*numbers) 
 func (a *attempt) held(i int) (h prooftrace.Held) {
 	round, state := a.core.Extension()
 	h.Holding, h.Adopting = a.core.WasHeld(), a.core.Phase() == core.Adopting
-	h.Token, h.Round, h.Carried = uint64(a.core.Token()), roundID(i, round), state == core.Carried
+	h.Token, h.Round, h.Carried, h.Sure = uint64(a.core.Token()), roundID(i, round), state == core.Carried, roundID(i, a.core.Sure())
 	if h.Holding || h.Adopting {
 		mark, _ := a.core.Mark()
 		h.Mark = uint64(mark)

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -71,21 +72,50 @@ func (l *Lock) answered(f *fanout, i int, a node.Answer, err error) {
 // replyOf is an answer as the core sees it.
 func replyOf(a node.Answer, err error) core.Reply {
 	if err != nil {
-		return core.Reply{Unsent: errors.Is(err, node.ErrNotSent)}
+		_, silent := err.(noAnswer)
+		return core.Reply{Unsent: errors.Is(err, node.ErrNotSent), Silent: silent}
 	}
 	return core.Reply{Status: core.Status(a.Status), Register: a.Register}
 }
 
 // late implements answerer: a lease that was made all the same is released, if it is of
-// no use any more.
+// no use any more. An extension that was accepted counts.
 func (l *Lock) late(f *fanout, i int, a node.Answer, err error) {
-	if f.action.Op != core.Acquire {
-		return
+	switch f.action.Op {
+	case core.Acquire:
+		l.mu.Lock()
+		action := l.attempt.OnLateAcquire(i, replyOf(a, err))
+		l.mu.Unlock()
+		l.send(action, l.group.Env.Now())
+	case core.Extend:
+		if err == nil && a.Register > node.MaxRegister || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			return // it tells nothing new
+		}
+		l.lateExtend(f, i, a, err)
 	}
+}
+
+// lateExtend takes an answer to an extend whose time was up.
+func (l *Lock) lateExtend(f *fanout, i int, a node.Answer, err error) {
+	if err == nil {
+		l.group.observe(a.Register)
+	}
+	now := l.group.Env.Now()
 	l.mu.Lock()
-	action := l.attempt.OnLateAcquire(i, replyOf(a, err))
+	if s := &l.peers[i].said; f.action.Token == 0 && s.op == core.Extend && s.round == f.action.Round {
+		s.answer, s.err = a, err
+	}
+	due, _ := l.attempt.ExtendDue()
+	action := l.attempt.OnExtend(i, f.action.Round, f.action.Token, replyOf(a, err), now)
+	decided := l.settle(now)
+	if sooner, ok := l.attempt.ExtendDue(); ok && sooner < due {
+		l.setTick(now)
+	}
 	l.mu.Unlock()
-	l.send(action, l.group.Env.Now())
+	l.send(action, now)
+	if decided { // an adoption, some of whose nodes have time left
+		l.of.decided(l)
+	}
 }
 
 // timely reports whether it matters when an answer comes: not of a release, and not
@@ -125,6 +155,7 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 	}
 	if phase == core.Over && !l.over {
 		l.lost, l.over = l.end(), true
+		l.ended.Store(true)
 		l.group.ticks.remove(&l.ticking)
 		left := time.Duration(0)
 		if l.lost.Reason == core.LetGo || l.lost.Reason == core.Exported {
@@ -135,8 +166,14 @@ func (l *Lock) settle(now time.Duration) (decided bool) {
 			l.group.Env.Go(l.letGo) // nothing may be sent with the mutex held
 		}
 	}
-	if l.inRound {
+	switch {
+	case l.inRound:
 		l.settleExtension(now)
+	case phase == core.Holding && l.attempt.Until() > l.told: // by an answer that came late
+		l.told = l.attempt.Until()
+		if !decided {
+			l.of.extended(l.told-now, Failure{})
+		}
 	}
 	if l.isReleased && !l.wasFreed {
 		l.settleRelease()
@@ -168,6 +205,7 @@ func (l *Lock) settleExtension(now time.Duration) {
 	if l.attempt.Phase() != core.Holding {
 		left = 0
 	}
+	l.told = l.attempt.Until()
 	l.of.extended(left, f)
 	l.extending.end(f)
 	if l.attempt.Phase() != core.Holding {
@@ -219,7 +257,7 @@ func (l *Lock) tick(now time.Duration) {
 	var action core.Action
 	l.attempt.Tick(now)
 	if due, ok := l.attempt.ExtendDue(); ok && now+l.ticking.early >= due && !l.group.inflight.isClosed() {
-		action = l.startExtend(now)
+		action = l.renew(now)
 	}
 	l.settle(now)
 	if l.attempt.Phase() == core.Holding {

@@ -22,9 +22,12 @@ type fanout struct {
 	sent    time.Duration
 	stamp   time.Duration // the same by the stopwatch, if somebody wants to hear
 	timeout time.Duration
-	left    atomic.Int32 // calls that are not over; the last one ends the fanout
-	calls   calls
-	limit   deadline
+	// patience is for how long an answer is of use, if that is longer than it is waited for.
+	patience time.Duration
+	useless  *atomic.Bool // if it has a patience: an answer is of no use by now
+	left     atomic.Int32 // calls that are not over; the last one ends the fanout
+	calls    calls
+	limit    deadline
 }
 
 // answerer takes the answers of a fanout, one for each node, in any order and from
@@ -91,13 +94,19 @@ func (f *fanout) send(values context.Context, now time.Duration) {
 	g.deadlines.add(&f.limit, f, now, now+f.timeout)
 	for i, p := range g.Peers {
 		if f.action.To.Has(i) {
-			p.Start(values, f.request, f.timeout, f.calls.of(i))
+			p.Start(values, f.request, max(f.timeout, f.patience), f.calls.of(i))
 		}
 	}
 }
 
 // Wanted implements node.Call.
-func (c *call) Wanted() bool { return !c.over.Load() }
+func (c *call) Wanted() bool {
+	f := c.fanout
+	if !c.over.Load() {
+		return true
+	}
+	return f.patience > f.timeout && !f.useless.Load() && !f.group.inflight.isClosed() && f.group.Env.Now() < f.sent+f.patience
+}
 
 // Done implements node.Call.
 func (c *call) Done(a node.Answer, err error) {

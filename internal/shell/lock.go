@@ -28,6 +28,7 @@ type Lock struct {
 
 	acquiring, releasing fanout
 	released             atomic.Bool // releasing is in use
+	ended                atomic.Bool // it is not held any more: an extension that was not sent is of no use
 	ticking              tick
 	peers                []peerState // said is guarded by mu
 
@@ -42,10 +43,11 @@ type Lock struct {
 	extending  extensions // the round that is under way
 	next       extensions // and the one after it
 	inRound    bool
-	cancelled  bool // before it began
-	isReleased bool // it is being released
-	isKept     bool // by its leases, which stay
-	keeps      bool // the terms' AtLeast counts, from a time on
+	told       time.Duration // the validity that the owner was told last
+	cancelled  bool          // before it began
+	isReleased bool          // it is being released
+	isKept     bool          // by its leases, which stay
+	keeps      bool          // the terms' AtLeast counts, from a time on
 	keepsFrom  time.Duration
 	shares     bool // others may share the name, from the next extension on
 	adopts     bool // it was another process's before
@@ -192,6 +194,7 @@ func (l *Lock) params(proposal fence.Token) core.Params {
 		Start:    l.start,
 		Proposal: proposal,
 		Ordered:  l.group.ordered,
+		Shared:   l.terms.Shared,
 	}
 }
 
@@ -271,6 +274,17 @@ func (l *Lock) startExtend(now time.Duration) core.Action {
 	return action
 }
 
+// renew extends because it is time, with the mutex held. Callers that wait for an extension get one of their own.
+func (l *Lock) renew(now time.Duration) core.Action {
+	if l.next.first != nil || l.inRound && l.extending.first != nil {
+		return l.startExtend(now)
+	}
+	action := l.attempt.Renew(now)
+	_, state := l.attempt.Extension()
+	l.inRound = l.inRound || action.To != 0 && state == core.Pending
+	return action
+}
+
 // Release gives the lock back or, with keep, leaves it for as long as its terms say; the owner is told what comes of it. It reports why
 // the lock was not held any more, and whether it was released, or exported, before: then it does
 // nothing.
@@ -327,6 +341,7 @@ func (l *Lock) Share() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shares = true
+	l.attempt.Share()
 }
 
 // Shared reports whether others may share the name.
@@ -388,6 +403,9 @@ func (l *Lock) send(action core.Action, now time.Duration) {
 		f.request.OwnToken, f.request.TTL = l.extendWith(now)
 		f.request.Shared = l.Shared()
 		f.request.Token = max(action.Token, action.Floor)
+		if !l.ended.Load() {
+			f.patience, f.useless = core.Patience(l.terms.TTL), &l.ended
+		}
 	}
 	f.send(l.values, now)
 }

@@ -45,6 +45,8 @@ type Attempt interface {
 	OfferExport() (mark fence.Token)
 	Export(mark fence.Token, now time.Duration) bool
 	StartExtend(now time.Duration) core.Action
+	Renew(now time.Duration) core.Action
+	Share()
 	Extension() (round uint32, state core.RoundState)
 	Counts(node int) bool
 	Accepts(r core.Reply) bool

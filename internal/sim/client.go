@@ -195,11 +195,50 @@ type lock struct {
 	decided    bool
 	ended      bool // what the lock's context says
 	extendedAt time.Duration
+	ttl        time.Duration
+	rounds     []extending // the latest
 	until      time.Duration
 	carried    uint32   // the newest extension that was
 	round      uint32   // of the newest extension that a node refused
 	refusers   core.Set // in that round
 	released   bool
+}
+
+// extending is an extension.
+type extending struct {
+	round     uint32
+	at, local time.Duration // when it began, in true time and on the client's clock
+}
+
+// extends begins an extension, or goes on with one.
+func (l *lock) extends(now time.Duration, begin func(time.Duration) core.Action) core.Action {
+	before, _ := l.attempt.Extension()
+	action := begin(now)
+	if round, _ := l.attempt.Extension(); round != before {
+		l.extend(round, now)
+	}
+	return action
+}
+
+const remembered = 8 // extensions
+
+// extend notes that an extension has begun.
+func (l *lock) extend(round uint32, now time.Duration) {
+	l.extendedAt = l.c.w.now
+	if len(l.rounds) == remembered {
+		l.rounds = slices.Delete(l.rounds, 0, 1)
+	}
+	l.rounds = append(l.rounds, extending{round, l.extendedAt, now})
+}
+
+// countsFrom returns the extension from whose start a validity is counted, false if it is none of those before the latest.
+func (l *lock) countsFrom(until time.Duration) (x extending, late bool) {
+	for i, x := range l.rounds {
+		if core.Validity(x.local, l.ttl) >= until { // it may be bounded by the maximum hold
+			return x, i < len(l.rounds)-1
+		}
+	}
+	return extending{}, false
 }
 
 func (l *lock) token() fence.Token { return l.attempt.Token() }

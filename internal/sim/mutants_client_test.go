@@ -76,12 +76,12 @@ var validityMutants = []mutant{
 	{name: "the lease ends at a time of the client's wall clock", seen: "rueidislock", checks: is("validity"), seeds: 20, broken: asking(func(c *client, q *node.Request) { q.TTL = c.ttl + c.wall - 1000*time.Hour })},
 	{name: "a context outlives the lease by the interval of extensions", seen: "rueidislock", checks: is("tenure"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
 		b.tick = func(now time.Duration) { b.Attempt.Tick(now - b.p.TTL/3) }
-		b.startExtend = func(now time.Duration) core.Action {
+		b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action {
 			if now >= b.Until() {
 				return core.Action{}
 			}
-			return b.Attempt.StartExtend(now)
-		}
+			return extend(now)
+		})
 	})},
 	{name: "a lock that has run out goes on", checks: is("validity", "extension", "tenure"), seeds: 20, broken: breaking(func(l *lock, b *broken) {
 		// For a quarter of the TTL, since it has to end at some time.
@@ -92,7 +92,7 @@ var validityMutants = []mutant{
 			return now
 		}
 		b.tick = func(now time.Duration) { b.Attempt.Tick(still(now)) }
-		b.startExtend = func(now time.Duration) core.Action { return b.Attempt.StartExtend(still(now)) }
+		b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action { return extend(still(now)) })
 		b.onExtend = func(node int, round uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 			return b.Attempt.OnExtend(node, round, asked, reply, still(now))
 		}
@@ -145,12 +145,12 @@ var extensionMutants = []mutant{
 				b.Attempt.Tick(now)
 			}
 		}
-		b.startExtend = func(now time.Duration) core.Action {
+		b.extends(func(now time.Duration, extend func(time.Duration) core.Action) core.Action {
 			if dead {
 				return core.Action{}
 			}
-			return b.Attempt.StartExtend(now)
-		}
+			return extend(now)
+		})
 	})},
 	{name: "a renewal goes on after the release", seen: "redisson #7272", checks: is("left over", "progress"), seeds: 20, broken: requesting(func(c *client, to int, q node.Request, done func(node.Answer)) {
 		c.request(to, q, done)
@@ -227,6 +227,7 @@ func extendedFromTheReply(l *lock, b *broken) {
 		before, all = b.copied(), nil
 		return b.Attempt.StartExtend(now)
 	}
+	b.renew = b.startExtend
 	b.onExtend = func(node int, number uint32, asked fence.Token, reply core.Reply, now time.Duration) core.Action {
 		latest, state := b.Extension()
 		b.Attempt.Tick(now)

@@ -211,8 +211,16 @@ type broken struct {
 	onExtend     func(node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action
 	tick         func(now time.Duration)
 	startExtend  func(now time.Duration) core.Action
+	renew        func(now time.Duration) core.Action
 	startRelease func(now time.Duration) core.Action
 	cancel       func() core.Action
+}
+
+// extends breaks the beginning of extensions, those that go on too.
+func (b *broken) extends(f func(now time.Duration, extend func(time.Duration) core.Action) core.Action) {
+	honest := b.Attempt
+	b.startExtend = func(now time.Duration) core.Action { return f(now, honest.StartExtend) }
+	b.renew = func(now time.Duration) core.Action { return f(now, honest.Renew) }
 }
 
 // heard is an answer that is given to an attempt again.
@@ -226,7 +234,7 @@ func breaking(f func(l *lock, b *broken)) func(r *rules) {
 	return func(r *rules) {
 		r.attempt = func(l *lock, a shell.Attempt, p core.Params) shell.Attempt {
 			b := &broken{Attempt: a, p: p, onAcquire: a.OnAcquire, onConfirm: a.OnConfirm, onExtend: a.OnExtend,
-				tick: a.Tick, startExtend: a.StartExtend, startRelease: a.StartRelease, cancel: a.Cancel}
+				tick: a.Tick, startExtend: a.StartExtend, renew: a.Renew, startRelease: a.StartRelease, cancel: a.Cancel}
 			f(l, b)
 			return b
 		}
@@ -251,6 +259,7 @@ func (b *broken) OnExtend(node int, round uint32, asked fence.Token, r core.Repl
 
 func (b *broken) Tick(now time.Duration)                     { b.tick(now) }
 func (b *broken) StartExtend(now time.Duration) core.Action  { return b.startExtend(now) }
+func (b *broken) Renew(now time.Duration) core.Action        { return b.renew(now) }
 func (b *broken) StartRelease(now time.Duration) core.Action { return b.startRelease(now) }
 func (b *broken) Cancel() core.Action                        { return b.cancel() }
 

@@ -101,6 +101,7 @@ func (r clientRules) Attempt(own *core.Attempt, values context.Context, holder n
 	c, w := r.c, r.c.w
 	w.rules.params(&p)
 	l := r.newLock(values, holder)
+	l.ttl = p.TTL
 	honest, action := r.Shipped.Attempt(own, values, holder, p)
 	l.attempt = w.rules.attempt(l, honest, p)
 	w.steps.begins(l, 0, 0)
@@ -123,7 +124,8 @@ func (r clientRules) Adoption(own *core.Attempt, values context.Context, holder 
 	w := r.c.w
 	w.rules.params(&p)
 	l := r.newLock(values, holder)
-	l.extendedAt = w.now
+	l.ttl = p.TTL
+	l.extend(1, p.Start)
 	honest, action := r.Shipped.Adoption(own, values, holder, p, token, mark)
 	l.attempt = w.rules.adoption(l, honest, p)
 	w.steps.begins(l, token, mark)
@@ -138,6 +140,7 @@ func (r clientRules) Given(own *core.Attempt, values context.Context, holder nod
 	w.rules.params(&p)
 	before := values.Value(acquisitionKey{}).(*acquisition).lock
 	l := r.newLock(values, holder)
+	l.ttl = p.TTL
 	l.asked = before.asked
 	if a := l.a; !w.rests(steadyClocks) {
 		l.asked = a.came // its age goes by the node's clock: it may be of an attempt before the last one
@@ -197,8 +200,11 @@ func (t watched) Tick(now time.Duration) {
 }
 
 func (t watched) StartExtend(now time.Duration) core.Action {
-	t.l.extendedAt = t.l.c.w.now
-	return t.look(t.Attempt.StartExtend(now))
+	return t.look(t.l.extends(now, t.Attempt.StartExtend))
+}
+
+func (t watched) Renew(now time.Duration) core.Action {
+	return t.look(t.l.extends(now, t.Attempt.Renew))
 }
 
 func (t watched) StartRelease(now time.Duration) core.Action {
@@ -256,6 +262,11 @@ func (l *lock) look() {
 		w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
 		w.check(steadyClocks|nothingForced, "validity", w.validity.Extended(l.name, l.id, w.now, until))
 		w.check(always, "tenure", l.tooLong())
+		if x, late := l.countsFrom(l.until); late {
+			w.result.Late++
+			w.note("attempt %[1]d has extended late, round %[2]d", l.id, int(x.round), 0, 0)
+			w.check(registersSurvive, "extension", w.tokens.Extended(l.name, l.id, l.token(), x.at))
+		}
 	}
 	if round, state := l.attempt.Extension(); state == core.Carried && round > l.carried {
 		l.carried = round

@@ -35,6 +35,7 @@ type Result struct {
 	Simulated time.Duration
 	Acquired  int // locks
 	Extended  int // extensions that were carried
+	Late      int // of them by answers that came when the next one had begun
 	Given     int // locks that nodes gave to waiters
 	Steps     int // of the models
 	Untied    int // 1: from some moment on the steps were not looked at

@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +43,13 @@ type watch struct {
 	raised  uint64 // not 0: an extend of that lets others share the name, and is one of its own to the model
 	offered uint64
 	round   uint32
+	kept    []kept // the latest extensions
+}
+
+// kept is an extension on which something may be decided.
+type kept struct {
+	round uint32
+	id    uint64
 }
 
 var (
@@ -216,8 +224,8 @@ func (s *proofSteps) begins(l *lock, token, mark fence.Token) {
 		s.took(l.name, g.Begin(l.watch.holder))
 		return
 	}
-	l.watch.seen = trace.Held{Adopting: true, Token: uint64(token), Mark: uint64(mark), Round: s.round(l)}
 	l.watch.round = 1
+	l.watch.seen = trace.Held{Adopting: true, Token: uint64(token), Mark: uint64(mark), Round: s.round(l)}
 	s.took(l.name, g.Starts(l.watch.seen.Round))
 }
 
@@ -245,14 +253,15 @@ func (s *proofSteps) round(l *lock) uint64 {
 	s.rounds++
 	g := s.groups[l.name]
 	w := l.watch
-	if w.seen.Round != 0 && w.seen.Round != w.alone {
-		g.DropRound(w.seen.Round)
+	if len(w.kept) == remembered {
+		if old := w.kept[0].id; old != w.alone {
+			g.DropRound(old)
+		}
+		w.kept = slices.Delete(w.kept, 0, 1)
 	}
+	w.kept = append(w.kept, kept{w.round, s.rounds})
 	w.raised = 0
 	if w.shares = l.a.shared; !w.shares {
-		if w.alone != 0 {
-			g.DropRound(w.alone)
-		}
 		w.alone = s.rounds
 	}
 	g.NewRound(s.rounds, w.holder, w.shares)
@@ -281,14 +290,22 @@ func (s *proofSteps) told(l *lock, a shell.Attempt) {
 	}
 	round, state := a.Extension()
 	if round != w.round {
-		w.round, now.Round = round, s.round(l)
+		w.round = round
+		now.Round = s.round(l)
 		w.seen.Carried = false
 	}
 	if phase == core.Holding {
 		now.Until = int64(a.Until())
 	}
 	// It is carried when the validity is longer; where a mark is wanted, the core calls it carried later.
-	now.Carried = w.seen.Carried || state == core.Carried || w.seen.Holding && now.Until > w.seen.Until
+	longer := w.seen.Holding && now.Until > w.seen.Until
+	x, late := l.countsFrom(time.Duration(now.Until))
+	for _, k := range w.kept {
+		if longer && late && k.round == x.round {
+			now.Sure = k.id
+		}
+	}
+	now.Carried = w.seen.Carried || state == core.Carried || longer && !late
 	before := w.seen
 	w.seen = now
 	if before.Holding != now.Holding {

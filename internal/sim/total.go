@@ -11,6 +11,7 @@ type Total struct {
 	Runs, Failed       int
 	Events             int
 	Acquired, Extended int
+	Late               int
 	Shared, Downgraded int
 	Exported, Adopted  int
 	Given              int
@@ -31,6 +32,7 @@ func (t *Total) Add(r Result) {
 	t.Events += r.Events
 	t.Acquired += r.Acquired
 	t.Extended += r.Extended
+	t.Late += r.Late
 	t.Shared += r.Shared
 	t.Downgraded += r.Downgraded
 	t.Exported += r.Exported
@@ -67,8 +69,8 @@ func (t *Total) Missing() (missing []string) {
 // String is a report of several lines.
 func (t Total) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d seeds, %d failed; %d events in %v; %d locks, %d of them shared and %d shared later, %d exported and %d adopted, %d given, %d extensions\n", t.Runs, t.Failed, t.Events,
-		t.Simulated.Round(time.Second), t.Acquired, t.Shared, t.Downgraded, t.Exported, t.Adopted, t.Given, t.Extended)
+	fmt.Fprintf(&b, "%d seeds, %d failed; %d events in %v; %d locks, %d of them shared and %d shared later, %d exported and %d adopted, %d given, %d extensions, %d of them late\n", t.Runs, t.Failed, t.Events,
+		t.Simulated.Round(time.Second), t.Acquired, t.Shared, t.Downgraded, t.Exported, t.Adopted, t.Given, t.Extended, t.Late)
 	if t.Steps > 0 {
 		fmt.Fprintf(&b, "%d steps of the models; %d seeds were not looked at to their end\n", t.Steps, t.Untied)
 		fmt.Fprintf(&b, "admissions of stores: %d by enough registers, %d new, %d weak, %d on the list; %d seeds were not looked at to their end\n",

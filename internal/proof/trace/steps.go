@@ -18,8 +18,8 @@ import (
 //	  confirm of t granted                             confirm n H t
 //	  extend with floor s granted, origin x            renew n k x s if the lease was there, otherwise create n k x s.
 //	                                                   s is x without a floor. k: the latest extension of each
-//	                                                   process that has the lock. An answer to an earlier one
-//	                                                   counts for no extension that the code decides on. If it lets
+//	                                                   process that has the lock, whichever was asked for: it
+//	                                                   counts for the earlier ones too. If it lets
 //	                                                   others share the name, and k does not: start k' with that first
 //	  forced release answered with r                   force n O r, O is the operator
 //	  a lease is gone after a release                  vanish n
@@ -35,7 +35,7 @@ import (
 //	  it is new                                        begin H
 //	  it begins to hold with t                         finish H _ t
 //	  an extension begins                              start k
-//	  an extension is carried, the validity is longer  carry k _
+//	  an extension is carried, the validity is longer  carry k _, by its latest extension or, late, by an earlier one
 //	  its mark is larger                               raise H _ s, or export H _ r s if r was offered for a text
 //	  it holds what was exported with r                adopt k _ r s, with a text that has r
 //	a forced release is done with r                    finish O _ r
@@ -95,6 +95,7 @@ type Held struct {
 	Round    uint64 // the latest extension; 0: none
 	Carried  bool   // it was carried
 	Until    int64  // the end of the validity
+	Sure     uint64 // the extension from whose start that is counted, if an answer that came late carried it; 0: none was
 }
 
 // Group is one name on a group of nodes, as the model sees it.
@@ -479,7 +480,12 @@ func (g *Group) Told(holder uint64, before, after *Held, offered uint64) error {
 		}
 		return g.Do("finish", holder, Any, after.Token)
 	}
-	if after.Round == before.Round && (after.Carried && !before.Carried || after.Until > before.Until && before.Holding) {
+	if after.Sure > before.Sure {
+		if err := g.Do("carry", after.Sure, Any); err != nil {
+			return err
+		}
+	}
+	if after.Round == before.Round && (after.Carried && !before.Carried || after.Until > before.Until && before.Holding && after.Sure == before.Sure) {
 		if err := g.Do("carry", after.Round, Any); err != nil {
 			return err
 		}

@@ -1,0 +1,55 @@
+package shell
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+)
+
+// byHand is a node whose answers a test gives.
+type byHand struct{ calls []node.Call }
+
+func (p *byHand) InOrder() bool { return false }
+func (p *byHand) Queues() bool  { return false }
+func (p *byHand) Start(_ context.Context, _ node.Request, _ time.Duration, call node.Call) {
+	p.calls = append(p.calls, call)
+}
+func (p *byHand) Listen(string, time.Duration, func(string), func(error)) {}
+
+// An answer of a node whose time is up comes just before the time of another one is, and decides an adoption.
+func TestLateAnswerDecidesAnAdoption(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := []*byHand{{}, {}, {}}
+		var peers []Peer
+		for _, n := range nodes {
+			peers = append(peers, n)
+		}
+		accepts := func(n int) { nodes[n].calls[0].Done(node.Answer{Status: node.Granted, Register: 7}, nil) }
+		began := time.Now()
+		late := false
+		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: 8 * time.Second}, NodeTimeout: time.Second,
+			Stopwatch: func() time.Duration { return time.Since(began) },
+			Answered: func(peer int, op node.Op, _ node.Answer, err error, _ time.Duration) {
+				if peer == 1 && op == core.Extend && err != nil && !late {
+					late = true
+					accepts(0)
+				}
+			}})
+		o := newOnceOwner(t)
+		var a Acquisition
+		c.Adopt(&a, context.Background(), "orders", &Exported{Holder: "holder", Token: 7, Mark: 7, Terms: c.Terms()}, o)
+		accepts(2)
+		if f := <-o.over; f.Failed() || !late {
+			t.Errorf("late %v: %+v", late, f)
+		}
+		if left := a.Lock().Remaining(); left != core.Validity(0, 8*time.Second)-time.Second {
+			t.Errorf("%v are left", left)
+		}
+		a.Lock().Release(false)
+		time.Sleep(time.Hour)
+	})
+}
