@@ -1,0 +1,190 @@
+//go:build !race
+
+// The race detector crashes in a bubble of a million goroutines, one after the other. TestStress is for it.
+
+package shell
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fenlock/fenlock/fence"
+	"github.com/fenlock/fenlock/internal/core"
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/memnode"
+)
+
+// serial is a server that carries out one request after the other, each in a fixed time. A client that has given
+// up does not hear of its answer, and the server does the work all the same.
+type serial struct {
+	node *memnode.Node
+	cost time.Duration
+
+	mu     sync.Mutex
+	busy   time.Time // until then
+	served int
+}
+
+const wayThere = 300 * time.Microsecond
+
+func (s *serial) InOrder() bool { return false }
+func (s *serial) Queues() bool  { return false }
+
+func (s *serial) Listen(string, time.Duration, func(string), func(error)) {}
+
+func (s *serial) Start(_ context.Context, r node.Request, timeout time.Duration, call node.Call) {
+	var once sync.Once
+	gaveUp := time.AfterFunc(timeout, func() { once.Do(func() { call.Done(node.Answer{}, context.DeadlineExceeded) }) })
+	time.AfterFunc(wayThere, func() {
+		time.AfterFunc(s.turn(), func() {
+			a, err := s.node.Do(context.Background(), r)
+			time.AfterFunc(wayThere, func() {
+				gaveUp.Stop()
+				once.Do(func() { call.Done(a, err) })
+			})
+		})
+	})
+}
+
+// turn takes a place behind the others, and returns how long it takes until the request is carried out.
+func (s *serial) turn() time.Duration {
+	s.mu.Lock()
+	s.served++
+	cost := s.cost
+	s.mu.Unlock()
+	return s.stall(cost)
+}
+
+// stall has nothing else carried out for so long, and returns in which time that is over.
+func (s *serial) stall(d time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := time.Now(); s.busy.Before(now) {
+		s.busy = now
+	}
+	s.busy = s.busy.Add(d)
+	return time.Until(s.busy)
+}
+
+// load are servers and the locks that are held by them, of one client each.
+type load struct {
+	servers []*serial
+	owners  []*loadOwner
+}
+
+type loadOwner struct {
+	a    Acquisition
+	lost atomic.Bool
+	done chan Failure
+}
+
+func (o *loadOwner) Waiting(*Failure)                   {}
+func (o *loadOwner) Held(fence.Token, bool)             {}
+func (o *loadOwner) Extended(time.Duration, Failure)    {}
+func (o *loadOwner) Done(f Failure)                     { o.done <- f }
+func (o *loadOwner) Ended(why Failure, _ time.Duration) { o.lost.Store(why.Reason != core.LetGo) }
+func (o *loadOwner) Freed(Failure)                      {}
+
+// newLoad has so many locks acquired, over a TTL.
+func newLoad(t *testing.T, locks int, ttl time.Duration) *load {
+	l := &load{}
+	var peers []Peer
+	for i := range 5 {
+		s := &serial{node: memnode.New(fmt.Sprint(i))}
+		l.servers, peers = append(l.servers, s), append(peers, s)
+	}
+	began := time.Now()
+	for i := range locks {
+		time.Sleep(time.Until(began.Add(ttl * time.Duration(i) / time.Duration(locks))))
+		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: ttl}, NodeTimeout: ttl / 20})
+		o := &loadOwner{done: make(chan Failure, 1)}
+		c.Acquire(&o.a, context.Background(), fmt.Sprint("name ", i), c.Terms(), o)
+		if f := <-o.done; f.Failed() {
+			t.Fatal(f)
+		}
+		l.owners = append(l.owners, o)
+	}
+	return l
+}
+
+func (l *load) lost() (n int) {
+	for _, o := range l.owners {
+		if o.lost.Load() {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *load) served() (n int) {
+	for _, s := range l.servers {
+		s.mu.Lock()
+		n += s.served
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// costs sets what a request takes.
+func (l *load) costs(d time.Duration) {
+	for _, s := range l.servers {
+		s.mu.Lock()
+		s.cost = d
+		s.mu.Unlock()
+	}
+}
+
+// end releases all locks, and waits until nothing is under way.
+func (l *load) end() {
+	l.costs(0)
+	for _, o := range l.owners {
+		o.a.Lock().Release(false)
+	}
+	time.Sleep(time.Minute)
+}
+
+// No held lock is lost by a stall of the servers of a quarter of the TTL, however busy they are with extensions, and nothing
+// collapses after it: what is asked for does not grow while answers are late.
+func TestStallsLoseNoLock(t *testing.T) {
+	const locks, ttl = 1000, 10 * time.Second
+	for _, scene := range []struct {
+		use     float64 // of each server, by extensions
+		stall   time.Duration
+		servers int
+	}{
+		{0.45, 2 * time.Second, 3}, {0.75, 2500 * time.Millisecond, 5}, {0.9, 2500 * time.Millisecond, 3}, {0.9, 2500 * time.Millisecond, 5},
+	} {
+		t.Run(fmt.Sprintf("%v%%, %v of %d", scene.use*100, scene.stall, scene.servers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLoad(t, locks, ttl)
+				l.costs(time.Duration(scene.use * float64(ttl) / 3 / locks))
+				time.Sleep(ttl)
+				before := l.served()
+				time.Sleep(ttl)
+				calm := l.served() - before
+				for _, s := range l.servers[:scene.servers] {
+					s.stall(scene.stall)
+				}
+				before = l.served()
+				time.Sleep(3 * ttl)
+				stalled := float64(l.served()-before) / 3
+				t.Logf("lost %d; %d requests in a TTL when calm, %.0f after the stall (%.2f)", l.lost(), calm, stalled, stalled/float64(calm))
+				if l.lost() > 0 {
+					t.Errorf("%d of %d locks are lost", l.lost(), locks)
+				}
+				if most := 3 * locks * len(l.servers) * 102 / 100; calm > most {
+					t.Errorf("%d requests in a TTL when nothing is wrong, at most %d are needed", calm, most)
+				}
+				if stalled > 1.1*float64(calm) {
+					t.Errorf("%.0f requests in a TTL after the stall, %d before", stalled, calm)
+				}
+				l.end()
+			})
+		})
+	}
+}
