@@ -40,14 +40,14 @@ func is(checks ...string) []string { return checks }
 // of internal/core. A forced release that moves the register by too little and what
 // makes a node sound: see TestRefutedVariants there.
 func mutants() []mutant {
-	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, admissionMutants, queueMutants, sharedMutants, handoverMutants)
+	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, admissionMutants, queueMutants, sharedMutants, handoverMutants, lateMutants)
 }
 
 // worlds are made for the mutants.
 var worlds = map[string]func(p *profile){"steps": steps, "returns": returns, "pauses": pauses, "losses": losses, "losses unheard": lossesUnheard,
 	"one by one": oneByOne, "cuts": cuts, "idle": idle, "calm": calm, "calm waits": calmWaits, "queueing": queueing, "crowd": crowd,
 	"rush": rush, "busy": busy, "strangers": strangers, "restores": restores, "wipes": wipes, "twice lost": twiceLost, "alone": alone, "late cuts": lateCuts, "paused trying": pausedTrying,
-	"paused in the queue": pausedInQueue, "sharing": shares,
+	"paused in the queue": pausedInQueue, "sharing": shares, "late answers": tardy, "late answers, sharing": tardySharing, "late answers, alone": tardyAlone,
 	"sharing, steps": sharedSteps, "sharing, all requests twice": downgrading, "handing over": handing, "handing over, steps": handingSteps, "handing over, losses": handingLosses}
 
 // steps is a world of leases that vanish, and of registers that differ.

@@ -176,7 +176,7 @@ var alsoByStep = []string{
 
 // TestStepMutants has the steps find each change of a rule of the models: by the step that is wrong.
 func TestStepMutants(t *testing.T) {
-	all := slices.Clone(stepMutants)
+	all := slices.Concat(stepMutants, lateStepMutants)
 	for _, name := range alsoByStep {
 		i := slices.IndexFunc(mutants(), func(m mutant) bool { return m.name == name })
 		if i < 0 {
