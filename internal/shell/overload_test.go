@@ -6,6 +6,7 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -71,7 +72,77 @@ func (s *serial) stall(d time.Duration) time.Duration {
 	return time.Until(s.busy)
 }
 
-// load are servers and the locks that are held by them, of one client each.
+// piped is a serial server as a client with a pipeline sees it: one batch is under way, the rest waits in the client, and
+// what is not wanted by then is not sent.
+type piped struct {
+	*serial
+	mu      sync.Mutex
+	waiting []pipedCall
+	running bool
+}
+
+type pipedCall struct {
+	r    node.Request
+	call node.Call
+}
+
+func (p *piped) InOrder() bool { return true }
+
+func (p *piped) Start(_ context.Context, r node.Request, _ time.Duration, call node.Call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting = append(p.waiting, pipedCall{r, call})
+	if !p.running {
+		p.running = true
+		time.AfterFunc(wayThere, p.send)
+	}
+}
+
+func (p *piped) send() {
+	p.mu.Lock()
+	batch := p.waiting[:min(len(p.waiting), 64)]
+	p.waiting = p.waiting[len(batch):]
+	p.running = len(batch) > 0
+	p.mu.Unlock()
+	var done time.Duration
+	var wanted []pipedCall
+	for _, c := range batch {
+		if c.call.Wanted() {
+			done, wanted = p.turn(), append(wanted, c)
+		} else {
+			c.call.Done(node.Answer{}, node.NotSent(context.DeadlineExceeded))
+		}
+	}
+	if len(batch) == 0 {
+		return
+	}
+	time.AfterFunc(done+wayThere, func() {
+		for _, c := range wanted {
+			c.call.Done(p.node.Do(context.Background(), c.r))
+		}
+		p.send()
+	})
+}
+
+// parted is a server that nothing reaches for a while: there is no answer, or an error at once.
+type parted struct {
+	*serial
+	fails    bool
+	from, to time.Time
+}
+
+func (p *parted) Start(values context.Context, r node.Request, timeout time.Duration, call node.Call) {
+	switch now := time.Now(); {
+	case now.Before(p.from) || !now.Before(p.to):
+		p.serial.Start(values, r, timeout, call)
+	case p.fails:
+		time.AfterFunc(wayThere, func() { call.Done(node.Answer{}, errors.New("connection refused")) })
+	default:
+		time.AfterFunc(timeout, func() { call.Done(node.Answer{}, context.DeadlineExceeded) })
+	}
+}
+
+// load are servers and the locks that are held by them, of one client each, or of one for all.
 type load struct {
 	servers []*serial
 	owners  []*loadOwner
@@ -91,17 +162,20 @@ func (o *loadOwner) Ended(why Failure, _ time.Duration) { o.lost.Store(why.Reaso
 func (o *loadOwner) Freed(Failure)                      {}
 
 // newLoad has so many locks acquired, over a TTL.
-func newLoad(t *testing.T, locks int, ttl time.Duration) *load {
+func newLoad(t *testing.T, locks int, ttl time.Duration, as func(*serial) Peer, clients int) *load {
 	l := &load{}
 	var peers []Peer
 	for i := range 5 {
 		s := &serial{node: memnode.New(fmt.Sprint(i))}
-		l.servers, peers = append(l.servers, s), append(peers, s)
+		l.servers, peers = append(l.servers, s), append(peers, as(s))
 	}
 	began := time.Now()
+	var c *Client
 	for i := range locks {
 		time.Sleep(time.Until(began.Add(ttl * time.Duration(i) / time.Duration(locks))))
-		c := NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: ttl}, NodeTimeout: ttl / 20})
+		if i < clients {
+			c = NewClient(Config{Env: &bubbleEnv{began, time.Hour}, Peers: peers, Terms: Terms{TTL: ttl}, NodeTimeout: ttl / 20})
+		}
 		o := &loadOwner{done: make(chan Failure, 1)}
 		c.Acquire(&o.a, context.Background(), fmt.Sprint("name ", i), c.Terms(), o)
 		if f := <-o.done; f.Failed() {
@@ -156,12 +230,18 @@ func TestStallsLoseNoLock(t *testing.T) {
 		use     float64 // of each server, by extensions
 		stall   time.Duration
 		servers int
+		clients int
 	}{
-		{0.45, 2 * time.Second, 3}, {0.75, 2500 * time.Millisecond, 5}, {0.9, 2500 * time.Millisecond, 3}, {0.9, 2500 * time.Millisecond, 5},
+		{0.45, 2 * time.Second, 3, locks}, {0.75, 2500 * time.Millisecond, 5, locks}, {0.9, 2500 * time.Millisecond, 3, locks}, {0.9, 2500 * time.Millisecond, 5, locks},
+		{0.75, 2500 * time.Millisecond, 3, 1}, {0.9, 2500 * time.Millisecond, 5, 1},
 	} {
-		t.Run(fmt.Sprintf("%v%%, %v of %d", scene.use*100, scene.stall, scene.servers), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%v%%, %v of %d, %d clients", scene.use*100, scene.stall, scene.servers, scene.clients), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := newLoad(t, locks, ttl)
+				as := func(s *serial) Peer { return s }
+				if scene.clients == 1 {
+					as = func(s *serial) Peer { return &piped{serial: s} }
+				}
+				l := newLoad(t, locks, ttl, as, scene.clients)
 				l.costs(time.Duration(scene.use * float64(ttl) / 3 / locks))
 				time.Sleep(ttl)
 				before := l.served()
@@ -182,6 +262,32 @@ func TestStallsLoseNoLock(t *testing.T) {
 				}
 				if stalled > 1.1*float64(calm) {
 					t.Errorf("%.0f requests in a TTL after the stall, %d before", stalled, calm)
+				}
+				l.end()
+			})
+		})
+	}
+}
+
+// A majority that nothing reaches for six tenths of the TTL costs no lock, at whatever moment that begins.
+func TestPartitionsLoseNoLock(t *testing.T) {
+	const locks, ttl = 40, 10 * time.Second
+	for _, fails := range []bool{false, true} {
+		t.Run(fmt.Sprintf("errors %v", fails), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var parts []*parted
+				l := newLoad(t, locks, ttl, func(s *serial) Peer {
+					parts = append(parts, &parted{serial: s, fails: fails})
+					return parts[len(parts)-1]
+				}, locks) // over a TTL: a part of them at each moment between two extensions
+				time.Sleep(ttl)
+				for _, p := range parts[:3] {
+					p.from = time.Now()
+					p.to = p.from.Add(6 * ttl / 10)
+				}
+				time.Sleep(3 * ttl)
+				if lost := l.lost(); lost > 0 {
+					t.Errorf("%d of %d locks are lost", lost, locks)
 				}
 				l.end()
 			})

@@ -150,7 +150,7 @@ var admissionMutants = []mutant{
 	{name: "a node that forgot its locks goes on at once", seen: "redlock-rb #27", checks: is("tokens", "validity"), seeds: 400, where: losses, broken: func(r *rules) {
 		r.believes = func(*server, int) bool { return true }
 	}},
-	{name: "the quarantine ends early", checks: is("validity", "tokens"), seeds: 1000, broken: finding(func(t *try, f *admit.Facts) {
+	{name: "the quarantine ends early", checks: is("validity", "tokens"), seeds: 4000, broken: finding(func(t *try, f *admit.Facts) {
 		f.Out *= 4
 	}), where: func(p *profile) {
 		losses(p)
