@@ -232,9 +232,15 @@ func (l *lock) extend(round uint32, now time.Duration) {
 }
 
 // countsFrom returns the extension from whose start a validity is counted, false if it is none of those before the latest.
+// Of a validity that the maximum hold bounds, it is the latest that it may be.
 func (l *lock) countsFrom(until time.Duration) (x extending, late bool) {
-	for i, x := range l.rounds {
-		if core.Validity(x.local, l.ttl) >= until { // it may be bounded by the maximum hold
+	for i, x := range slices.Backward(l.rounds) {
+		if core.Validity(x.local, l.ttl) == until {
+			return x, i < len(l.rounds)-1
+		}
+	}
+	for i, x := range slices.Backward(l.rounds) {
+		if core.Validity(x.local, l.ttl) > until {
 			return x, i < len(l.rounds)-1
 		}
 	}
