@@ -85,7 +85,9 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 		return node.Answer{}, fmt.Errorf("the schema answered the status %d and the register %d, which are none: it was changed by hand", status, register)
 	}
 	if node.Status(status) != node.Rejoining && store.Valid {
-		n.admission.Used()
+		if r.Op != node.Release { // which a store that is out carries out as well
+			n.admission.Used()
+		}
 		if err := n.admission.Serves(n.serverOf(store.String)); err != nil {
 			return node.Answer{}, err
 		}
