@@ -231,20 +231,18 @@ func (l *lock) extend(round uint32, now time.Duration) {
 	l.rounds = append(l.rounds, extending{round, l.extendedAt, now})
 }
 
-// countsFrom returns the extension from whose start a validity is counted, false if it is none of those before the latest.
-// Of a validity that the maximum hold bounds, it is the latest that it may be.
-func (l *lock) countsFrom(until time.Duration) (x extending, late bool) {
-	for i, x := range slices.Backward(l.rounds) {
-		if core.Validity(x.local, l.ttl) == until {
-			return x, i < len(l.rounds)-1
+// countsFrom returns the extension from whose start a validity is counted. Of a validity that the maximum hold bounds it
+// returns all from which it may be.
+func (l *lock) countsFrom(until time.Duration) (could []extending) {
+	for _, x := range l.rounds {
+		switch end := core.Validity(x.local, l.ttl); {
+		case end == until:
+			return []extending{x}
+		case end > until:
+			could = append(could, x)
 		}
 	}
-	for i, x := range slices.Backward(l.rounds) {
-		if core.Validity(x.local, l.ttl) > until {
-			return x, i < len(l.rounds)-1
-		}
-	}
-	return extending{}, false
+	return could
 }
 
 func (l *lock) token() fence.Token { return l.attempt.Token() }

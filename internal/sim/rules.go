@@ -262,7 +262,8 @@ func (l *lock) look() {
 		w.note("attempt %[1]d holds name %[2]d until %[4]d", l.id, l.name, 0, uint64(until))
 		w.check(steadyClocks|nothingForced, "validity", w.validity.Extended(l.name, l.id, w.now, until))
 		w.check(always, "tenure", l.tooLong())
-		if x, late := l.countsFrom(l.until); late {
+		if could := l.countsFrom(l.until); len(could) > 0 && could[0] != l.rounds[len(l.rounds)-1] {
+			x := could[0]
 			w.result.Late++
 			w.note("attempt %[1]d has extended late, round %[2]d", l.id, int(x.round), 0, 0)
 			w.check(registersSurvive, "extension", w.tokens.Extended(l.name, l.id, l.token(), x.at))

@@ -299,14 +299,33 @@ func (s *proofSteps) told(l *lock, a shell.Attempt) {
 	}
 	// It is carried when the validity is longer; where a mark is wanted, the core calls it carried later.
 	longer := w.seen.Holding && now.Until > w.seen.Until
-	x, late := l.countsFrom(time.Duration(now.Until))
-	for _, k := range w.kept {
-		if longer && late && k.round == x.round {
-			now.Sure = k.id
+	before := w.seen
+	var could []uint64
+	for _, x := range l.countsFrom(time.Duration(now.Until)) {
+		for _, k := range w.kept {
+			if longer && k.round == x.round {
+				could = append(could, k.id)
+			}
 		}
 	}
-	now.Carried = w.seen.Carried || state == core.Carried || longer && !late
-	before := w.seen
+	switch latest := now.Round; {
+	case len(could) > 1: // one of them is carried
+		var err error
+		for _, id := range could {
+			if err = s.groups[l.name].Do("carry", id, trace.Any); err == nil {
+				now.Carried = now.Carried || id == latest
+				break
+			}
+		}
+		s.took(l.name, err)
+		before.Until, before.Carried = now.Until, now.Carried
+		now.Carried = now.Carried || state == core.Carried
+	case len(could) == 1 && could[0] != latest:
+		now.Sure = could[0]
+		now.Carried = now.Carried || state == core.Carried
+	default:
+		now.Carried = now.Carried || state == core.Carried || longer
+	}
 	w.seen = now
 	if before.Holding != now.Holding {
 		before.Until = now.Until
