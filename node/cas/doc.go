@@ -35,4 +35,6 @@
 // A lease ends by the store's clock. Load reads that clock after the operation has begun: so a lease lasts
 // for at least its TTL from there. Nothing is promised on a record that is only remembered: whether the mark of
 // admission is still there, and what the clock shows, is read for each promise.
+// An experiment promised by an estimate of the clock instead. It had two holders when the table of
+// the mark was made anew.
 package cas
