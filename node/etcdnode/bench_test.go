@@ -18,7 +18,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// The figures of docs/etcd.md: fenlock beside etcd's own recipe, concurrency.Mutex on one
+// The figures of docs/performance.md: fenlock beside etcd's own recipe, concurrency.Mutex on one
 // session, one cluster of three, in one run.
 //
 //	go test -run '^$' -bench . -benchtime 2s -count 3 ./...
