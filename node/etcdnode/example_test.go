@@ -24,7 +24,7 @@ func pay(ctx context.Context, client *clientv3.Client, token fence.Token) error 
 	if err != nil {
 		return err
 	}
-	// Shuts out who was before: then it can be read what is to be written.
+	// Shuts out earlier holders, so that data may be read before the write.
 	if _, err := guard.Do(ctx, "orders/42", token); err != nil {
 		return err
 	}
