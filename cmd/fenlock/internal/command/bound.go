@@ -65,7 +65,7 @@ func watchBound(alive *os.File, within time.Duration, environment []string) (w *
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	if len(processes.Descendants()) == 0 {
-		w, err = watchHere()
+		w = watchHere()
 	} else {
 		// A shell that has become fenlock had started something: what that forks later could not be told from
 		// what the command does.
@@ -80,28 +80,13 @@ func watchBound(alive *os.File, within time.Duration, environment []string) (w *
 }
 
 // watchHere has fenlock do its watchdog's work itself.
-func watchHere() (*watched, error) {
+func watchHere() *watched {
 	processes.AdoptOrphans()
-	ours, theirs, err := watchdog.Pair()
-	if err != nil {
-		return nil, err
-	}
-	l, err := watchdog.NewLink(ours)
-	if err != nil {
-		syscall.Close(ours)
-		syscall.Close(theirs)
-		return nil, err
-	}
-	here, err := watchdog.NewLink(theirs)
-	if err != nil {
-		l.Close()
-		syscall.Close(theirs)
-		return nil, err
-	}
+	l, here := watchdog.Local()
 	w := &watched{link: l, news: l.News(), gone: make(chan struct{})}
 	go func() {
 		watchdog.Here(here)
 		close(w.gone)
 	}()
-	return w, nil
+	return w
 }

@@ -23,7 +23,7 @@ import (
 
 // watched is a command with its watchdog, as fenlock sees them.
 type watched struct {
-	link     *watchdog.Link
+	link     watchdog.Link
 	news     <-chan watchdog.News
 	process  *os.Process               // nil: it is a part of fenlock, see watchHere
 	gone     chan struct{}             // closed when the watchdog has ended

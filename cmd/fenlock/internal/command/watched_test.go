@@ -18,7 +18,7 @@ import (
 )
 
 // fakeWatchdog returns a watchdog that is a script, and its end of the link.
-func fakeWatchdog(t *testing.T, within time.Duration, script string) (w *watched, theirs *watchdog.Link, cmd *exec.Cmd) {
+func fakeWatchdog(t *testing.T, within time.Duration, script string) (w *watched, theirs watchdog.Link, cmd *exec.Cmd) {
 	t.Helper()
 	w = &watched{gone: make(chan struct{}), others: make(map[int]processes.Process), startBy: clock.Now() + within}
 	for _, p := range processes.Descendants() {
@@ -28,7 +28,7 @@ func fakeWatchdog(t *testing.T, within time.Duration, script string) (w *watched
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end, descriptor := range map[**watchdog.Link]int{&w.link: a, &theirs: b} {
+	for end, descriptor := range map[*watchdog.Link]int{&w.link: a, &theirs: b} {
 		if *end, err = watchdog.NewLink(descriptor); err != nil {
 			t.Fatal(err)
 		}

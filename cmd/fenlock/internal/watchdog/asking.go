@@ -11,7 +11,7 @@ import (
 
 // watchdog is the side of the link that asks.
 type watchdog struct {
-	link    *Link
+	link    Link
 	orders  <-chan Order
 	signals <-chan os.Signal
 

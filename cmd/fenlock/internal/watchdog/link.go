@@ -10,9 +10,25 @@ import (
 	"time"
 )
 
-// Link is one end of the connection between fenlock and its watchdog. Its methods may
+// Link is one end of the connection between fenlock and its watchdog: see NewLink and Local. Its methods may
 // be called at the same time; what comes is read once, by Orders or by News.
-type Link struct {
+type Link interface {
+	// Tell sends an order, and Report news. They report whether that was sent, and never block
+	// for long: the other end may have been stopped. After a failure nothing is sent any more.
+	Tell(Order) bool
+	Report(News) bool
+	// TellWithin is Tell with a limit of its own, instead of PatientTimeout.
+	TellWithin(time.Duration, Order) bool
+	// Orders returns a channel of what fenlock tells, which is closed when its end is.
+	Orders() <-chan Order
+	// News returns a channel of what the watchdog reports, which is closed when its end is.
+	News() <-chan News
+	// Close closes the end. The other one's channel is closed then, as this one's.
+	Close()
+}
+
+// socket is one end of a link between two processes.
+type socket struct {
 	file   *os.File
 	raw    syscall.RawConn
 	mu     sync.Mutex
@@ -20,7 +36,7 @@ type Link struct {
 }
 
 // NewLink returns the link of a descriptor, which is the link's from now on.
-func NewLink(descriptor int) (*Link, error) {
+func NewLink(descriptor int) (Link, error) {
 	if _, err := syscall.Getsockname(descriptor); err != nil {
 		return nil, os.NewSyscallError("getsockname", err)
 	}
@@ -29,7 +45,7 @@ func NewLink(descriptor int) (*Link, error) {
 	if err := syscall.SetNonblock(descriptor, true); err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
-	l := &Link{file: os.NewFile(uintptr(descriptor), "watchdog")}
+	l := &socket{file: os.NewFile(uintptr(descriptor), "watchdog")}
 	var err error
 	if l.raw, err = l.file.SyscallConn(); err != nil {
 		l.file.Close()
@@ -52,25 +68,20 @@ func Pair() (ours, theirs int, err error) {
 	return fds[0], fds[1], nil
 }
 
-// Close closes the end. The other one's channel is closed then, as this one's.
-func (l *Link) Close() { l.file.Close() }
+func (l *socket) Close() { l.file.Close() }
 
 // PatientTimeout is far longer than it takes to send where there is room. There is,
 // unless the other end was stopped for a long time.
 const PatientTimeout = 100 * time.Millisecond
 
-// Tell sends an order, and Report news. They report whether that was sent, and never block
-// for long: the other end may have been stopped. After a failure nothing is sent any more.
-func (l *Link) Tell(o Order) bool { return l.TellWithin(PatientTimeout, o) }
+func (l *socket) Tell(o Order) bool { return l.TellWithin(PatientTimeout, o) }
 
-// TellWithin is Tell with another limit.
-func (l *Link) TellWithin(d time.Duration, o Order) bool { return l.send(d, o.fields) }
+func (l *socket) TellWithin(d time.Duration, o Order) bool { return l.send(d, o.fields) }
 
-// Report sends news.
-func (l *Link) Report(n News) bool { return l.send(PatientTimeout, n.fields) }
+func (l *socket) Report(n News) bool { return l.send(PatientTimeout, n.fields) }
 
 // send sends a message, after its length.
-func (l *Link) send(d time.Duration, fields func(*coder)) bool {
+func (l *socket) send(d time.Duration, fields func(*coder)) bool {
 	var length, message coder
 	fields(&message)
 	n := len(message.text)
@@ -86,7 +97,7 @@ func (l *Link) send(d time.Duration, fields func(*coder)) bool {
 // write first writes what there is room for, without a deadline: one that has passed
 // before the first byte, because this process was stopped meanwhile, would lose a message
 // that nobody says again.
-func (l *Link) write(d time.Duration, text []byte) bool {
+func (l *socket) write(d time.Duration, text []byte) bool {
 	l.file.SetWriteDeadline(time.Time{})
 	l.raw.Write(func(fd uintptr) bool {
 		if n, err := syscall.Write(int(fd), text); err == nil {
@@ -102,20 +113,18 @@ func (l *Link) write(d time.Duration, text []byte) bool {
 	return err == nil
 }
 
-// Orders returns a channel of what fenlock tells, which is closed when its end is.
-func (l *Link) Orders() <-chan Order {
+func (l *socket) Orders() <-chan Order {
 	return receive(l, func(o *Order) func(*coder) { return o.fields })
 }
 
-// News returns a channel of what the watchdog reports, which is closed when its end is.
-func (l *Link) News() <-chan News {
+func (l *socket) News() <-chan News {
 	return receive(l, func(n *News) func(*coder) { return n.fields })
 }
 
 // maxMessage is more than a command's arguments and environment can be.
 const maxMessage = 1 << 30
 
-func receive[T any](l *Link, fields func(*T) func(*coder)) <-chan T {
+func receive[T any](l *socket, fields func(*T) func(*coder)) <-chan T {
 	values := make(chan T, 16)
 	go func() {
 		defer close(values)

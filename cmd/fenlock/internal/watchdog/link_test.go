@@ -8,13 +8,13 @@ import (
 )
 
 // links returns both ends of a link.
-func links(t *testing.T) (ours, theirs *Link) {
+func links(t *testing.T) (ours, theirs Link) {
 	t.Helper()
 	a, b, err := Pair()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end, descriptor := range map[**Link]int{&ours: a, &theirs: b} {
+	for end, descriptor := range map[*Link]int{&ours: a, &theirs: b} {
 		if *end, err = NewLink(descriptor); err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestAStoppedProcessLosesNoMessage(t *testing.T) {
 	got := b.News()
 	for n := range uint64(3) {
 		message := News{Asks: n + 1}
-		if !a.send(-time.Second, message.fields) {
+		if !a.(*socket).send(-time.Second, message.fields) {
 			t.Fatalf("message %d was not sent", n+1)
 		}
 		if m := <-got; m.Asks != n+1 {

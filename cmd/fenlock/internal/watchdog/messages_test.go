@@ -69,7 +69,7 @@ func TestHalfAMessageIsNone(t *testing.T) {
 		}
 	}
 	// A message of another kind, after which there is more to read.
-	if !a.send(time.Second, func(c *coder) { o.fields(c); o.fields(c) }) {
+	if !a.(*socket).send(time.Second, func(c *coder) { o.fields(c); o.fields(c) }) {
 		t.Fatal("not sent")
 	}
 	if got, more := <-b.Orders(); more {

@@ -46,7 +46,7 @@ const exitUsage = 64 // EX_USAGE
 // run returns the exit status, which nobody looks at: what there is to say goes over the link.
 func run(argument string) int {
 	descriptor, err := strconv.Atoi(argument)
-	var l *Link
+	var l Link
 	if err == nil && descriptor <= 2 {
 		err = syscall.EBADF // the command's stdin, stdout or stderr, and no link if it is a socket
 	}
@@ -72,17 +72,19 @@ func run(argument string) int {
 // that have it, and so needs no process that outlives fenlock. This process has no children but those of the command. It
 // returns when the command has ended, and closes its end of the link. The command does not die with the thread that has started
 // it, as in run, so that any thread will do.
-func Here(l *Link) {
+func Here(l Link) {
 	defer l.Close()
 	// Caught, for the same reason as in run; the signals themselves fenlock passes on.
-	signal.Reset(syscall.SIGTTOU)
+	if signal.Ignored(syscall.SIGTTOU) {
+		signal.Reset(syscall.SIGTTOU)
+	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGTTOU)
 	serve(l, nil, true)
 }
 
 // serve runs the command that the link names. One that suspends may be stopped with Ctrl-Z, and goes on if this process
 // is killed, as it has the lock by itself.
-func serve(l *Link, signals <-chan os.Signal, suspends bool) int {
+func serve(l Link, signals <-chan os.Signal, suspends bool) int {
 	w := watchdog{link: l, orders: l.Orders(), signals: signals}
 	w.ask()
 	first, more := <-w.orders
