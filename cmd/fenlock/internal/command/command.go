@@ -16,6 +16,10 @@ import (
 
 // Main runs the program with its arguments, and exits. It is fenlock without extras, and fenlock-all with them.
 func Main(linked *Extras) {
+	only := needed(os.Args[1:])
+	if only == "run" {
+		startLight()
+	}
 	link(linked)
 	if err := checkHandedOver(); err != nil {
 		os.Exit(status(err))
@@ -24,7 +28,7 @@ func Main(linked *Extras) {
 	// "fenlock run ... 2>&1 | head" must still release the lock. Not ignored:
 	// the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	root, out := rootCommand(needed(os.Args[1:])), &printed{w: os.Stdout}
+	root, out := rootCommand(only), &printed{w: os.Stdout}
 	root.SetOut(out)
 	err := root.Execute()
 	if err == nil && out.err != nil {

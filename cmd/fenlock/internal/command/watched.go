@@ -84,7 +84,7 @@ func watch(within time.Duration, environment []string) (*watched, error) {
 	// Start returns when the process has become the program: never, if it was stopped
 	// before. Whoever is killed here is found to be gone, as later.
 	stuck := time.AfterFunc(within, func() { killAll(others) })
-	err = cmd.Start()
+	err = processes.Aside(cmd.Start)
 	stuck.Stop()
 	if err != nil {
 		l.Close()

@@ -35,11 +35,15 @@ func start(j *Job, dies bool) (*child, error) {
 	Ignore(j.Ignored)
 	// Not by package os: that would first try, with a process of its own, what it would
 	// wait by. poll waits here: os.Process would not tell of a command that was stopped.
-	pid, err := execvp.ForkExec(j.Args, &syscall.ProcAttr{Env: j.Env, Files: []uintptr{0, 1, 2}, Sys: attr})
-	if err != nil {
-		return nil, err
+	c := &child{}
+	fork := func() (err error) {
+		c.pid, err = execvp.ForkExec(j.Args, &syscall.ProcAttr{Env: j.Env, Files: []uintptr{0, 1, 2}, Sys: attr})
+		return err
 	}
-	return &child{pid: pid}, nil
+	if dies {
+		return c, fork() // fenlock, another process, ends a watchdog that stands still here
+	}
+	return c, processes.Aside(fork)
 }
 
 // changes returns a channel that has a value when poll should be called.
