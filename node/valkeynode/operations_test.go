@@ -95,6 +95,58 @@ func TestLossOfOneWhileAnotherRestarts(t *testing.T) {
 	})
 }
 
+// Two of three are lost for good, three times: there are empty servers at their addresses, then at other
+// addresses, and then none.
+func TestMajorityIsLostForGood(t *testing.T) {
+	each(t, func(t *testing.T, kind testserver.Kind) {
+		servers := testserver.Group(t, kind, 3)
+		l := client(t, groupTTL, nil, urls(servers...)...)
+		held := takes(t, l, "a")
+		// after takes the lock, and reports if it was held, or the token is not the larger one.
+		after := func(l *fenlock.Locker) {
+			t.Helper()
+			next := takes(t, l, "a")
+			if held.Remaining() > 0 || next.Token() <= held.Token() {
+				t.Errorf("held for another %v with token %d, and taken with %d", held.Remaining(), held.Token(), next.Token())
+			}
+			held = next
+		}
+		lose := func() {
+			servers[1].Kill()
+			servers[2].Kill()
+		}
+		record := func() {
+			var members []string
+			for _, s := range servers {
+				members = append(members, s.Addr())
+			}
+			servers[0].Do("HSET", registersKey, "members", strings.Join(members, " "))
+		}
+
+		lose()
+		servers[1].Restart() // what it had was in memory
+		servers[2].Restart()
+		after(l)
+
+		l.Close()
+		lose()
+		servers = []*testserver.Server{servers[0], testserver.Start(t, kind), testserver.Start(t, kind)}
+		lose() // their addresses are known now
+		record()
+		servers[1].Restart()
+		servers[2].Restart()
+		l = client(t, groupTTL, nil, urls(servers...)...)
+		after(l)
+
+		l.Close()
+		lose()
+		servers = servers[:1]
+		time.Sleep(groupTTL)
+		record()
+		after(client(t, groupTTL, nil, urls(servers...)...))
+	})
+}
+
 // Three servers become five while no client is there.
 func TestThreeServersBecomeFive(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
