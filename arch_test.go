@@ -48,7 +48,7 @@ var only = []struct {
 	{"cmd/fenlock/internal/watchdog", []string{"errors", "io", "os", "os/signal", "runtime", "strconv", "sync", "syscall", "time",
 		module + "/cmd/fenlock/internal/execvp", module + "/cmd/fenlock/internal/processes", module + "/node/clock"},
 		"what it imports is initialised before it runs, and so is all that is ready by then, in the order of paths: with net, fmt or strings that is most of the program"},
-	{"cmd/fenlock/internal/processes", []string{"os", "slices", "strconv", "syscall"},
+	{"cmd/fenlock/internal/processes", []string{"os", "runtime", "slices", "strconv", "syscall"},
 		"the watchdog imports it"},
 	{"cmd/fenlock/internal/execvp", []string{"syscall"},
 		"the watchdog imports it"},
