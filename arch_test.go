@@ -37,7 +37,7 @@ var only = []struct {
 		"engines outside of this repository use it"},
 	{"node/admit", []string{"context", "errors", "fmt", "slices", "strings", "sync", "sync/atomic", "time", module + "/fence", module + "/node", module + "/node/rebuild", module + "/node/rule"},
 		"the one decision whether a store may vote: engines outside of this repository use it, and the simulator runs it"},
-	{"node/engine", []string{"cmp", "context", "crypto/tls", "crypto/x509", "errors", "fmt", "net", "net/url", "os", "slices", "strconv", "strings", "sync", "time", module + "/node", module + "/node/admit", module + "/node/secretfile"},
+	{"node/engine", []string{"cmp", "context", "crypto/tls", "crypto/x509", "errors", "fmt", "math/rand/v2", "net", "net/url", "os", "slices", "strconv", "strings", "sync", "sync/atomic", "time", module + "/node", module + "/node/admit", module + "/node/rule", module + "/node/secretfile"},
 		"what engines share, those outside of this repository too: it knows no store, and no engine"},
 	{"node/cas", []string{"bytes", "context", "crypto/rand", "encoding/binary", "encoding/json", "errors", "fmt", "maps", "math/rand/v2", "slices", "strconv", "strings", "sync", "time", module + "/fence", module + "/node", module + "/node/admit", module + "/node/clock", module + "/node/engine", module + "/node/rule"},
 		"the engine of stores with compare-and-swap has no I/O: adapters have it, those outside of this repository too"},

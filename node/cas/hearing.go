@@ -3,6 +3,8 @@ package cas
 import (
 	"context"
 	"time"
+
+	"github.com/fenlock/fenlock/node/engine"
 )
 
 // overlap is by how much notices may be late: they carry a time from before their record was written.
@@ -11,39 +13,23 @@ const overlap = time.Second
 // Hearing is a client that listens, to a Store that attends to it. Its methods are called from one goroutine at a time,
 // while Attend runs.
 type Hearing struct {
-	client string
-	notify func(waiter string)
-	line   *line
-	first  chan error // how the first try went
+	listener *engine.Listener
+	line     *line
 
-	answered bool // it went
-	attends  bool // Begun was called
-	told     map[notice]bool
-	newest   time.Duration // of the notices that were heard
-	floor    time.Duration // what is not newer was heard
-}
-
-// answer gives Listen its answer, unless it has one.
-func (h *Hearing) answer(err error) (first bool) {
-	if !h.answered {
-		h.answered, first = true, true
-		h.first <- err
-	}
-	return first
+	told   map[notice]bool
+	newest time.Duration // of the notices that were heard
+	floor  time.Duration // what is not newer was heard
 }
 
 // Client returns the identity with which the names of the client's waiters begin: see node.Place.
-func (h *Hearing) Client() string { return h.client }
+func (h *Hearing) Client() string { return h.listener.Client }
 
 // Begun says that the client is one that Reachable finds, and that the store's clock shows now, or did a
 // moment ago. What is written to a record from then on has to be heard.
 func (h *Hearing) Begun(now time.Duration) {
-	h.attends = true
 	h.newest = max(h.newest, now-overlap)
 	h.floor = h.newest - overlap
-	if !h.answer(nil) {
-		h.notify("") // notifications may have been missed
-	}
+	h.listener.Begun()
 }
 
 // Heard takes the notices of a record, new ones and old ones: the Notices of the stripe's Record. It may be given
@@ -56,8 +42,8 @@ func (h *Hearing) Heard(stripe int, notices []byte) {
 		h.told[n] = true
 		h.newest = max(h.newest, n.at)
 		h.line.moved(stripe)
-		if clientOf(n.text) == h.client {
-			h.notify(n.text)
+		if clientOf(n.text) == h.listener.Client {
+			h.listener.Tell(n.text)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,93 +35,47 @@ const (
 // Listen implements node.Queuer. It tries to be notified on a connection of its own. Where
 // that does not work, the client asks again and again.
 func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
-	if err := rule.CheckClient(client); err != nil {
-		return n.errorf("listen", err)
-	}
-	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1), asked: make(chan struct{}, 1)}
+	own := &listener{node: n, asked: make(chan struct{}, 1)}
 	n.mu.Lock()
-	switch {
-	case n.closing.Err() != nil:
-		n.mu.Unlock()
-		return n.errorf("listen", engine.ErrClosed)
-	case n.listeners[client] != nil:
+	if n.listeners[client] != nil {
 		n.mu.Unlock()
 		return n.errorf("listen", engine.Invalidf("pgnode: this client listens already"))
 	}
-	n.listeners[client] = l
-	n.closing.Spawn(l.run)
+	n.listeners[client] = own
 	n.mu.Unlock()
-	select {
-	case err := <-l.first:
-		return n.errorf("listen", err)
-	case <-ctx.Done():
-		l.answered.Store(true)
-		return n.errorf("listen", ctx.Err())
-	}
+	return n.errorf("listen", engine.Listen(ctx, n.closing, client, notify, own.attend))
 }
 
 // listener is a client whose waiters can be notified.
 type listener struct {
-	node   *Node
-	client string
-	notify func(waiter string)
-	asked  chan struct{} // somebody waits: ask soon
-
-	answered atomic.Bool // Listen has its answer: from now on there are events
-	first    chan error
+	*engine.Listener
+	node  *Node
+	asked chan struct{} // somebody waits: ask soon
 }
 
-// reachable is called when the waiters of the client have become so.
-func (l *listener) reachable() {
-	if l.answered.CompareAndSwap(false, true) {
-		l.first <- nil
-		return
-	}
-	l.notify("")
-}
-
-func (l *listener) failed(err error) {
-	if l.answered.CompareAndSwap(false, true) {
-		l.first <- err
-	}
-}
-
-// run keeps the client reachable until the node is closed.
-func (l *listener) run() {
-	n := l.node
-	defer l.leave()
-	for n.closing.Err() == nil {
-		err := l.push()
-		if n.closing.Err() != nil {
-			return
+// attend keeps the client reachable until that fails in both ways, or the node is closed.
+func (l *listener) attend(life context.Context, of *engine.Listener) (err error) {
+	l.Listener = of
+	for err == nil && life.Err() == nil {
+		again := relisten
+		if err = l.push(); errors.Is(err, errNoPush) {
+			again = neverPushed
 		}
-		if again := relisten; err != nil {
-			if errors.Is(err, errNoPush) {
-				again = neverPushed
-			}
+		if err != nil && life.Err() == nil {
 			err = l.pull(again)
 		}
-		if err != nil {
-			l.failed(err)
-			pause(n.closing, maxAsk)
-		}
 	}
+	if life.Err() != nil {
+		l.leave()
+	}
+	return err
 }
 
-// pause returns after a while, or when ctx is done.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
-}
-
-// leave takes the client off the list, so that nobody reserves anything for it.
+// leave takes the client off the list, so that nobody reserves anything for it. It is swept otherwise.
 func (l *listener) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.node.closing), time.Second)
 	defer cancel()
-	var none any
-	_ = l.node.query(ctx, l.node.sql.leave, []any{[]byte(l.client)}, &none) // it is swept otherwise
+	_, _ = l.node.db.ExecContext(ctx, l.node.sql.leave, []byte(l.Client))
 }
 
 // errNoPush says that the client cannot be notified.
@@ -141,7 +94,7 @@ func (l *listener) push() error {
 	}
 	defer done()
 	probe := "probe-" + rand.Text()
-	channel := "fenlock_" + l.client
+	channel := "fenlock_" + l.Client
 	ctx, cancel := context.WithTimeout(n.closing, listenTimeout)
 	defer cancel()
 	if _, err := conn.Exec(ctx, `LISTEN "`+channel+`"`); err != nil {
@@ -163,16 +116,16 @@ func (l *listener) push() error {
 			break
 		}
 	}
-	if _, err := conn.Exec(ctx, n.sql.listen, []byte(l.client), false); err != nil {
+	if _, err := conn.Exec(ctx, n.sql.listen, []byte(l.Client), false); err != nil {
 		return err
 	}
-	l.reachable()
+	l.Begun()
 	for {
 		told, err := conn.WaitForNotification(n.closing)
 		if err != nil {
 			return nil // broken: it is made again at once
 		}
-		l.tell(l.client + ":" + told.Payload)
+		l.tell(l.Client + ":" + told.Payload)
 	}
 }
 
@@ -228,10 +181,10 @@ func (l *listener) pull(long time.Duration) error {
 	n := l.node
 	until := time.Now().Add(long)
 	var none any
-	if err := n.query(n.closing, n.sql.listen, []any{[]byte(l.client), true}, &none); err != nil {
+	if err := n.query(n.closing, n.sql.listen, []any{[]byte(l.Client), true}, &none); err != nil {
 		return err
 	}
-	l.reachable()
+	l.Begun()
 	for wait := minAsk; time.Now().Before(until); {
 		select {
 		case <-n.closing.Done():
@@ -242,7 +195,7 @@ func (l *listener) pull(long time.Duration) error {
 		}
 		var told []string
 		ctx, cancel := context.WithTimeout(n.closing, listenTimeout)
-		err := n.each(ctx, n.sql.poll, []any{[]byte(l.client)}, func(scan func(...any) error) error {
+		err := n.each(ctx, n.sql.poll, []any{[]byte(l.Client)}, func(scan func(...any) error) error {
 			var waiter []byte
 			err := scan(&waiter)
 			told = append(told, string(waiter))
@@ -264,8 +217,8 @@ func (l *listener) pull(long time.Duration) error {
 
 // tell passes on who was notified. What a database says is not trusted.
 func (l *listener) tell(waiter string) {
-	if strings.HasPrefix(waiter, l.client+":") && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
-		l.notify(waiter)
+	if strings.HasPrefix(waiter, l.Client+":") && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
+		l.Tell(waiter)
 	}
 }
 

@@ -122,6 +122,18 @@ func TestNotified(t *testing.T) {
 				t.Errorf("on a connection of its own: %v, want %v", got, c.pushed)
 			}
 			waits.Close()
+			left := true
+			for deadline := time.Now().Add(patience); left && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+				// A connection's own end is seen by its process being gone.
+				err := db.QueryRow(inSchema(`SELECT EXISTS (SELECT FROM fenlock.listeners WHERE client = $1 AND
+					(pid IS NULL OR EXISTS (SELECT FROM pg_stat_get_activity(pid))))`, schema), []byte(client)).Scan(&left)
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left {
+				t.Error("it is closed, and its waiters can still be notified")
+			}
 		})
 	}
 }
