@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,46 +18,32 @@ import (
 
 const (
 	// listenSeconds is the length of a listener's etcd lease: after so long, and a second
-	// or so, the waiters of a process that was killed are gone.
+	// or so, the waiters of a process that was killed are gone. etcd's library renews it.
 	listenSeconds = 5
-	// listenPause is between two renewals, and listenTimeout bounds one.
-	listenPause   = 1500 * time.Millisecond
-	listenTimeout = time.Second
-	// relisten is the pause after something has failed.
-	relisten = 200 * time.Millisecond
+	// renewTimeout is after how long without a renewal, of which there is one every two
+	// seconds, another member is asked.
+	renewTimeout = 3 * time.Second
+	// leaveTimeout bounds what Close does to make waiters unreachable.
+	leaveTimeout = time.Second
+	// rewatch is the pause after a watch has failed.
+	rewatch = 200 * time.Millisecond
 )
 
 // Listen implements node.Queuer. The client has a key, which is there as long as its
 // process is, and which whoever notifies one of its waiters writes to. An error of the
 // first attempt is returned at once.
 func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
-	if err := rule.CheckClient(client); err != nil {
-		return n.errorf("listen", err)
-	}
-	l := &listener{node: n, client: client, notify: notify, first: make(chan error, 1), poke: make(chan struct{}, 1)}
+	own := &listener{node: n}
 	n.mu.Lock()
-	if n.listeners == nil {
-		n.mu.Unlock()
-		return n.errorf("listen", engine.ErrClosed)
-	}
-	n.listeners[client] = l
-	n.life.Spawn(l.run)
+	n.listeners[client] = own
 	n.mu.Unlock()
-	select {
-	case err := <-l.first:
-		return n.errorf("listen", err)
-	case <-ctx.Done():
-		return n.errorf("listen", ctx.Err())
-	}
+	return n.errorf("listen", engine.Listen(ctx, n.life, client, notify, own.attend))
 }
 
 // listener is a client that can be notified.
 type listener struct {
-	node   *Node
-	client string
-	notify func(waiter string)
-	first  chan error    // the answer to Listen
-	poke   chan struct{} // its lease may be gone
+	*engine.Listener
+	node *Node
 
 	mu    sync.Mutex
 	lease clientv3.LeaseID // 0 if it has none, or may have none
@@ -74,16 +62,12 @@ func (n *Node) listening(client string) clientv3.LeaseID {
 	return l.lease
 }
 
-// doubtListeners has all listeners look whether their leases are there.
+// doubtListeners has nothing attached to the leases of listeners until they were renewed.
 func (n *Node) doubtListeners() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, l := range n.listeners {
 		l.set(clientv3.NoLease)
-		select {
-		case l.poke <- struct{}{}:
-		default:
-		}
 	}
 }
 
@@ -93,27 +77,16 @@ func (l *listener) set(id clientv3.LeaseID) {
 	l.lease = id
 }
 
-// run has a registration, and a watch on it, until the node is closed. What was missed in
-// between is told by an empty waiter.
-func (l *listener) run() {
-	ctx := l.node.life
-	again := false
-	for ctx.Err() == nil {
-		r, err := l.register(ctx)
-		if !again {
-			l.first <- err
-		}
-		if err == nil {
-			err = l.serve(ctx, r, again)
-			l.set(clientv3.NoLease)
-		}
-		again = true
-		_ = err // requests are told the same
-		select {
-		case <-time.After(relisten):
-		case <-ctx.Done():
-		}
+// attend has a registration, and a watch on it.
+func (l *listener) attend(life context.Context, of *engine.Listener) error {
+	l.Listener = of
+	r, err := l.register(life)
+	if err != nil {
+		return err // requests are told the same
 	}
+	l.Begun()
+	defer l.set(clientv3.NoLease)
+	return l.serve(life, r)
 }
 
 // registration is a listener's key.
@@ -134,7 +107,7 @@ func (l *listener) register(ctx context.Context) (r registration, err error) {
 	if err != nil {
 		return r, describe(ctx, err)
 	}
-	a, err := n.commit(ctx, txn{Then: []clientv3.Op{clientv3.OpPut(n.keys.wake(l.client), "", clientv3.WithLease(r.lease))}})
+	a, err := n.commit(ctx, txn{Then: []clientv3.Op{clientv3.OpPut(n.keys.wake(l.Client), "", clientv3.WithLease(r.lease))}})
 	if err != nil {
 		return r, err
 	}
@@ -146,40 +119,46 @@ func (l *listener) register(ctx context.Context) (r registration, err error) {
 var errUnregistered = errors.New("the registration has ended")
 
 // serve watches the key and keeps it, over one member after the other, until it is gone.
-func (l *listener) serve(ctx context.Context, r registration, missed bool) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	var work sync.WaitGroup
-	defer work.Wait()
-	work.Go(func() { end(l.keep(ctx, r)) })
+func (l *listener) serve(ctx context.Context, r registration) error {
 	from := r.revision + 1
-	for {
+	for first := true; ctx.Err() == nil; first = false {
 		m, moved := l.node.pool.now()
-		c, err := m.open(ctx)
-		if err == nil {
-			over, stop := context.WithCancel(ctx)
-			go func() {
-				select {
-				case <-moved:
-				case <-over.Done():
-				}
-				stop()
-			}()
-			from, err = l.watch(over, c, from, missed)
-			stop()
-			missed = true
+		if c, err := m.open(ctx); err == nil {
+			over, stop := context.WithCancelCause(ctx)
+			lessor := clientv3.NewLease(c)
+			go func() { stop(l.keep(over, lessor, r.lease, m, moved)) }()
+			from, err = l.watch(over, c, from, !first)
+			gone := errors.Is(err, errUnregistered) || errors.Is(context.Cause(over), errUnregistered)
+			stop(nil)
+			lessor.Close()
+			if gone {
+				return errUnregistered
+			}
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if errors.Is(err, errUnregistered) {
-			end(err)
-			return err
-		}
+		engine.Pause(ctx, rewatch)
+	}
+	return ctx.Err()
+}
+
+// keep has etcd's library renew the lease, until that is gone or another member is asked.
+func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.LeaseID, m *member, moved <-chan struct{}) error {
+	renewed, err := lessor.KeepAlive(ctx, id)
+	if err != nil {
+		return errUnregistered
+	}
+	for {
 		select {
-		case <-time.After(relisten):
+		case _, is := <-renewed:
+			if !is {
+				return errUnregistered
+			}
+			l.set(id)
+		case <-time.After(renewTimeout):
+			l.node.pool.leave(m)
+		case <-moved:
+			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil
 		}
 	}
 }
@@ -189,7 +168,7 @@ func (l *listener) serve(ctx context.Context, r registration, missed bool) error
 func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, missed bool) (int64, error) {
 	watcher := clientv3.NewWatcher(c)
 	defer watcher.Close()
-	for a := range watcher.Watch(clientv3.WithRequireLeader(ctx), l.node.keys.wake(l.client), clientv3.WithRev(from), clientv3.WithCreatedNotify()) {
+	for a := range watcher.Watch(clientv3.WithRequireLeader(ctx), l.node.keys.wake(l.Client), clientv3.WithRev(from), clientv3.WithCreatedNotify()) {
 		if a.CompactRevision > 0 {
 			// What was written in between is gone; so is the need for it.
 			return max(from, a.CompactRevision), a.Err()
@@ -198,7 +177,7 @@ func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, mi
 			return from, err
 		}
 		if a.Created && missed {
-			l.notify("")
+			l.Tell("")
 			missed = false
 		}
 		for _, e := range a.Events {
@@ -207,50 +186,24 @@ func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, mi
 				return from, errUnregistered
 			}
 			waiter := string(e.Kv.Value)
-			if clientOf(waiter) == l.client && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
+			if clientOf(waiter) == l.Client && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
 				l.node.places.tell(waiter, e.Kv.ModRevision)
-				l.notify(waiter)
+				l.Tell(waiter)
 			}
 		}
 	}
 	return from, fmt.Errorf("the watch has ended: %w", context.Cause(ctx))
 }
 
-// keep renews the etcd lease until it is gone.
-func (l *listener) keep(ctx context.Context, r registration) error {
-	for {
-		select {
-		case <-time.After(listenPause):
-		case <-l.poke:
-		case <-ctx.Done():
-			return nil
-		}
-		try, cancel := context.WithTimeout(ctx, listenTimeout)
-		m, err := l.node.pool.ready(try)
-		if err == nil {
-			a, failed := m.keepAlive(try, r.lease)
-			switch err = failed; {
-			case err != nil && ctx.Err() == nil && hangs(err):
-				l.node.pool.leave(m)
-			case err == nil && a.TTL <= 0:
-				cancel()
-				return errUnregistered
-			case err == nil:
-				l.set(r.lease)
-			}
-		}
-		cancel()
-	}
-}
-
-// leaveAll makes the waiters of listeners unreachable, as far as that can be done soon.
-func leaveAll(n *Node, listeners map[string]*listener) {
-	ctx, cancel := context.WithTimeout(n.life, listenTimeout)
+// leaveAll makes the waiters of all listeners unreachable, as far as that can be done soon.
+func (n *Node) leaveAll() {
+	ctx, cancel := context.WithTimeout(n.life, leaveTimeout)
 	defer cancel()
-	for _, l := range listeners {
-		l.mu.Lock()
-		id := l.lease
-		l.mu.Unlock()
+	n.mu.Lock()
+	clients := slices.Collect(maps.Keys(n.listeners))
+	n.mu.Unlock()
+	for _, client := range clients {
+		id := n.listening(client)
 		if id == clientv3.NoLease {
 			continue
 		}

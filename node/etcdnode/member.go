@@ -2,8 +2,6 @@ package etcdnode
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -22,7 +20,6 @@ type member struct {
 	mu      sync.Mutex
 	client  *clientv3.Client
 	opening *opening
-	stream  *aliveStream
 }
 
 // opening is an attempt to make the client, which outlives the request that began it.
@@ -111,147 +108,4 @@ func (m *member) close(given bool) {
 	if client != nil && !given {
 		client.Close()
 	}
-}
-
-// aliveStream keeps etcd leases alive over one stream. etcd's own KeepAliveOnce makes
-// one for each call, and with a user each of them costs a hash of the password.
-type aliveStream struct {
-	pb.Lease_LeaseKeepAliveClient
-	end     context.CancelFunc
-	sending sync.Mutex
-
-	mu      sync.Mutex
-	waiting map[int64][]chan *pb.LeaseKeepAliveResponse
-	err     error
-}
-
-// keepAlive has a lease begin anew. The answer's TTL is 0 if there is no such lease.
-func (m *member) keepAlive(ctx context.Context, id clientv3.LeaseID) (*pb.LeaseKeepAliveResponse, error) {
-	s, err := m.aliveStream(ctx)
-	if err != nil {
-		return nil, err
-	}
-	answer := make(chan *pb.LeaseKeepAliveResponse, 1)
-	s.mu.Lock()
-	if s.err != nil {
-		defer s.mu.Unlock()
-		return nil, s.err
-	}
-	s.waiting[int64(id)] = append(s.waiting[int64(id)], answer)
-	s.mu.Unlock()
-	s.sending.Lock()
-	err = s.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)})
-	s.sending.Unlock()
-	if err != nil {
-		m.drop(s, err)
-		return nil, err
-	}
-	select {
-	case a, ok := <-answer:
-		if !ok {
-			return nil, s.err
-		}
-		return a, nil
-	case <-ctx.Done():
-		// A member carries out one at a time: those behind would wait as well.
-		m.drop(s, ctx.Err())
-		return nil, ctx.Err()
-	}
-}
-
-func (m *member) aliveStream(ctx context.Context) (*aliveStream, error) {
-	c, err := m.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	s := m.stream
-	m.mu.Unlock()
-	if s != nil {
-		return s, nil
-	}
-	// It lives longer than ctx, and with a user it begins with a request for a token.
-	life, end := context.WithCancel(m.life)
-	s = &aliveStream{end: end, waiting: map[int64][]chan *pb.LeaseKeepAliveResponse{}}
-	made := make(chan error, 1)
-	go func() {
-		stream, err := pb.NewLeaseClient(c.ActiveConnection()).LeaseKeepAlive(life)
-		s.Lease_LeaseKeepAliveClient = stream
-		made <- err
-		if err == nil {
-			m.drop(s, s.receive())
-		}
-	}()
-	select {
-	case err = <-made:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	if err != nil {
-		end()
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stream != nil { // somebody else was faster
-		end()
-		return m.stream, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil { // it has ended already
-		return nil, s.err
-	}
-	m.stream = s
-	return s, nil
-}
-
-// receive hands out the answers until the stream ends.
-func (s *aliveStream) receive() error {
-	for {
-		a, err := s.Recv()
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		all := s.waiting[a.ID]
-		if len(all) > 0 {
-			all[0] <- a
-			s.waiting[a.ID] = all[1:]
-		}
-		if len(all) <= 1 {
-			delete(s.waiting, a.ID)
-		}
-		s.mu.Unlock()
-	}
-}
-
-// drop ends a stream, and has the next one made.
-func (m *member) drop(s *aliveStream, err error) {
-	if err == nil {
-		err = errors.New("the stream has ended")
-	}
-	s.fail(fmt.Errorf("keeping a lease alive: %w", err))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.stream == s { // one that was not taken yet is not any more: it has failed
-		m.stream = nil
-	}
-}
-
-// fail ends it, for all who wait for its answers.
-func (s *aliveStream) fail(err error) {
-	s.end()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return
-	}
-	s.err = err
-	for _, all := range s.waiting {
-		for _, answer := range all {
-			close(answer)
-		}
-	}
-	s.waiting = nil
 }

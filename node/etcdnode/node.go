@@ -37,10 +37,11 @@ type Node struct {
 
 	dials atomic.Int64 // connections that were made: who is behind a new one is looked at
 
-	life *engine.Lifetime
+	life    *engine.Lifetime
+	closing sync.Once
 
 	mu        sync.Mutex
-	listeners map[string]*listener // nil after Close
+	listeners map[string]*listener
 }
 
 var (
@@ -191,22 +192,15 @@ func (n *Node) Location() any { return location{n.name, n.member, n.keys, n.clie
 // lease that is not released stays until etcd ends it: its holder may rely on it. The
 // client that New was given goes on. A second Close does nothing.
 func (n *Node) Close() error {
-	n.mu.Lock()
-	listeners := n.listeners
-	n.listeners = nil
-	n.mu.Unlock()
-	if listeners == nil {
-		return nil
-	}
-	n.held.stop()
-	n.places.stop()
-	leaveAll(n, listeners)
-	n.voting.admission.Close()
-	n.life.End()
-	for _, m := range n.pool.members {
-		m.close(n.given)
-	}
-	n.life.Wait()
+	n.closing.Do(func() {
+		n.leaveAll()
+		n.voting.admission.Close()
+		n.life.End()
+		for _, m := range n.pool.members {
+			m.close(n.given)
+		}
+		n.life.Wait()
+	})
 	return nil
 }
 

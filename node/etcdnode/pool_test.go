@@ -9,8 +9,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
-
-	"github.com/fenlock/fenlock/internal/testserver"
 )
 
 // A cluster that refuses as fast as it is asked, because nobody leads, is asked on, each time
@@ -42,42 +40,5 @@ func TestRefusedManyTimes(t *testing.T) {
 	})
 	if err != nil || asked != 100 {
 		t.Errorf("after %d questions: %v", asked, err)
-	}
-}
-
-// Those who begin at the same time share one stream, and one that has ended is not taken.
-func TestStreamIsShared(t *testing.T) {
-	n, err := Open("etcd://" + testserver.StartEtcd(t, 1).Addrs())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { n.Close() })
-	m := n.pool.members[0]
-	for range 5 {
-		streams := make(chan *aliveStream, 20)
-		for range cap(streams) {
-			go func() {
-				s, err := m.aliveStream(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
-				streams <- s
-			}()
-		}
-		first := <-streams
-		for range cap(streams) - 1 {
-			if s := <-streams; s != first {
-				t.Error("there are two streams")
-			}
-		}
-		m.drop(first, nil)
-	}
-	s, err := m.aliveStream(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.drop(s, nil)
-	if next, err := m.aliveStream(t.Context()); err != nil || next == s {
-		t.Errorf("%v, %v; want another one", next == s, err)
 	}
 }
