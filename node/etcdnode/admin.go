@@ -11,40 +11,33 @@ import (
 )
 
 // Inspect implements node.Admin. It reads in one transaction.
-func (n *Node) Inspect(ctx context.Context, name string) (node.Lease, error) {
-	l, err := n.inspect(ctx, name)
-	return l, n.errorf("inspect", err)
-}
-
-func (n *Node) inspect(ctx context.Context, name string) (l node.Lease, err error) {
-	ctx, leave, err := n.life.Request(ctx)
-	if err != nil {
-		return l, err
-	}
-	defer leave()
-	s := n.voting.now()
-	if s == nil {
-		if _, err := n.voting.Facts(ctx); err != nil {
-			return l, err
+func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err error) {
+	err = n.run(ctx, "inspect", func(ctx context.Context) error {
+		s := n.voting.now()
+		if s == nil {
+			if _, err := n.voting.Facts(ctx); err != nil {
+				return err
+			}
+			s = n.voting.now()
 		}
-		s = n.voting.now()
-	}
-	q := question{keys: n.keys, name: name, heads: 1}
-	a, err := n.read(ctx, append([]clientv3.Op{clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)...)
-	if err != nil {
-		return l, err
-	}
-	all := responses(a.TxnResponse, 0)
-	b, err := n.believe(q, all[1:])
-	if err != nil {
-		return l, err
-	}
-	l = n.shown(name, &b)
-	l.Out = s == nil || len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != s.mod
-	if s != nil && len(strings.Fields(s.terms.Members)) > 1 { // otherwise it is all of its group
-		l.Members = s.terms.Members
-	}
-	return l, nil
+		q := question{keys: n.keys, name: name, heads: 1}
+		a, err := n.read(ctx, append([]clientv3.Op{clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly())}, q.ops()...)...)
+		if err != nil {
+			return err
+		}
+		all := responses(a.TxnResponse, 0)
+		b, err := n.believe(q, all[1:])
+		if err != nil {
+			return err
+		}
+		l = n.shown(name, &b)
+		l.Out = s == nil || len(all[0].Kvs) == 0 || all[0].Kvs[0].ModRevision != s.mod
+		if s != nil && len(strings.Fields(s.terms.Members)) > 1 { // otherwise it is all of its group
+			l.Members = s.terms.Members
+		}
+		return nil
+	})
+	return l, err
 }
 
 // shown is what an operator sees of a belief that was read.
@@ -58,30 +51,24 @@ func (n *Node) shown(name string, b *belief) node.Lease {
 
 // Waiting implements node.Admin. It reads in one transaction.
 func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
-	first, all, err = n.waiting(ctx, name, limit)
-	return first, all, n.errorf("waiting", err)
-}
-
-func (n *Node) waiting(ctx context.Context, name string, limit int) (first []node.Waiter, all int, err error) {
-	ctx, leave, err := n.life.Request(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer leave()
-	q := question{keys: n.keys, name: name, heads: max(limit, 1)}
-	a, err := n.read(ctx, q.ops()...)
-	if err != nil {
-		return nil, 0, err
-	}
-	b, err := n.believe(q, responses(a.TxnResponse, 0))
-	if err != nil {
-		return nil, 0, err
-	}
-	now := n.clock.now()
-	for _, w := range b.queue.first[:min(max(limit, 0), len(b.queue.first))] {
-		first = append(first, node.WaiterOf(w.Place, now))
-	}
-	return first, b.queue.all, nil
+	err = n.run(ctx, "waiting", func(ctx context.Context) error {
+		q := question{keys: n.keys, name: name, heads: max(limit, 1)}
+		a, err := n.read(ctx, q.ops()...)
+		if err != nil {
+			return err
+		}
+		b, err := n.believe(q, responses(a.TxnResponse, 0))
+		if err != nil {
+			return err
+		}
+		now := n.clock.now()
+		for _, w := range b.queue.first[:min(max(limit, 0), len(b.queue.first))] {
+			first = append(first, node.WaiterOf(w.Place, now))
+		}
+		all = b.queue.all
+		return nil
+	})
+	return first, all, err
 }
 
 // pageSize is how many leases List reads at a time.
@@ -90,15 +77,10 @@ const pageSize = 256
 // List implements node.Admin, in the order of the escaped names. Registers are those of
 // when it began.
 func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
-	return n.errorf("list", n.list(ctx, prefix, yield))
+	return n.run(ctx, "list", func(ctx context.Context) error { return n.list(ctx, prefix, yield) })
 }
 
 func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
-	ctx, leave, err := n.life.Request(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	a, err := n.read(ctx, clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
 	if err != nil {
 		return err

@@ -44,9 +44,6 @@ type looked struct {
 // Facts implements admit.Store.
 func (v *voting) Facts(ctx context.Context) (admit.Facts, error) {
 	l, f, err := v.look(ctx)
-	v.mu.Lock()
-	v.failed = err
-	v.mu.Unlock()
 	if err == nil && f.Votes && v.admission.Check(f.Terms) == nil {
 		v.votes(&standing{l.meta.mod, f.Server, f.Memory, f.Terms, l.dials, l.lives})
 		v.see(l)
@@ -356,31 +353,24 @@ func (n *Node) registers(a *clientv3.GetResponse) (tokens map[int]fence.Token, m
 }
 
 // Registers implements node.Rejoiner.
-func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
-	r, err := n.readRegisters(ctx)
-	return r, n.errorf("registers", err)
-}
-
-func (n *Node) readRegisters(ctx context.Context) (r node.Registers, err error) {
-	ctx, leave, err := n.life.Request(ctx)
-	if err != nil {
-		return r, err
-	}
-	defer leave()
-	f, err := n.voting.admission.Noted(ctx) // a memory has a name from when its loss was noted
-	if err != nil {
-		return r, err
-	}
-	a, err := n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly()), clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
-	if err != nil {
-		return r, err
-	}
-	all := responses(a.TxnResponse, 0)
-	if r.Tokens, _, err = n.registers(all[1]); err != nil {
-		return r, err
-	}
-	r.Server, r.Memory, r.Empty, r.MaxTTL, r.Members = f.Server, f.Memory, f.Empty, f.Terms.MaxTTL, f.Terms.Members
-	l := f.State.(*looked)
-	r.Admitted = f.Votes && len(all[0].Kvs) > 0 && all[0].Kvs[0].ModRevision == l.meta.mod
-	return r, n.voting.stands(ctx, &standing{mod: l.meta.mod, memory: f.Memory, dials: l.dials, lives: l.lives})
+func (n *Node) Registers(ctx context.Context) (r node.Registers, err error) {
+	err = n.run(ctx, "registers", func(ctx context.Context) error {
+		f, err := n.voting.admission.Noted(ctx) // a memory has a name from when its loss was noted
+		if err != nil {
+			return err
+		}
+		a, err := n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly()), clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
+		if err != nil {
+			return err
+		}
+		all := responses(a.TxnResponse, 0)
+		if r.Tokens, _, err = n.registers(all[1]); err != nil {
+			return err
+		}
+		r.Server, r.Memory, r.Empty, r.MaxTTL, r.Members = f.Server, f.Memory, f.Empty, f.Terms.MaxTTL, f.Terms.Members
+		l := f.State.(*looked)
+		r.Admitted = f.Votes && len(all[0].Kvs) > 0 && all[0].Kvs[0].ModRevision == l.meta.mod
+		return n.voting.stands(ctx, &standing{mod: l.meta.mod, memory: f.Memory, dials: l.dials, lives: l.lives})
+	})
+	return r, err
 }

@@ -13,20 +13,28 @@ import (
 )
 
 // Do implements node.Node.
-func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
+func (n *Node) Do(ctx context.Context, r node.Request) (a node.Answer, err error) {
 	if err := rule.Check(r); err != nil {
-		return node.Answer{}, n.errorf(r.Op.String(), err)
+		return a, n.errorf(r.Op.String(), err)
 	}
-	a, err := n.do(ctx, r)
-	return a, n.errorf(r.Op.String(), err)
+	err = n.run(ctx, r.Op.String(), func(ctx context.Context) error {
+		a, err = n.do(ctx, r)
+		return err
+	})
+	return a, err
 }
 
-func (n *Node) do(ctx context.Context, r node.Request) (node.Answer, error) {
+// run does something until it is done or the node is closed, and names the node in its error.
+func (n *Node) run(ctx context.Context, op string, do func(ctx context.Context) error) error {
 	ctx, over, err := n.life.Request(ctx)
-	if err != nil {
-		return node.Answer{}, err
+	if err == nil {
+		err = do(ctx)
+		over()
 	}
-	defer over()
+	return n.errorf(op, err)
+}
+
+func (n *Node) do(ctx context.Context, r node.Request) (_ node.Answer, err error) {
 	r.TTL = r.TTL.Truncate(time.Millisecond)
 	for {
 		var s *standing
@@ -82,7 +90,7 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 	if err := o.attach(ctx); err != nil {
 		return node.Answer{}, node.NotSent(describe(ctx, err))
 	}
-	b, guessed := o.guess(ctx)
+	b, guessed := o.guess()
 	if !guessed {
 		var err error
 		if b, err = o.look(ctx); err != nil {
@@ -190,7 +198,7 @@ func (o *operation) learn(a *outcome, skip int) (belief, error) {
 }
 
 // guess returns what is probably there, so that one round trip is enough.
-func (o *operation) guess(ctx context.Context) (b belief, ok bool) {
+func (o *operation) guess() (b belief, ok bool) {
 	switch o.r.Op {
 	case node.Acquire:
 		b.below = o.r.Token
@@ -215,29 +223,10 @@ func (o *operation) guess(ctx context.Context) (b belief, ok bool) {
 	if o.r.Op == node.Release {
 		b.queue.first, b.queue.more = h.first, h.more
 		if len(h.first) == 0 && o.held.isContended(o.r.Name) {
-			o.peek(ctx, &b)
+			return b, false
 		}
 	}
 	return b, true
-}
-
-// peek asks the member alone, without the others, who waits: it may be wrong about the
-// last moment, and it is quick.
-func (o *operation) peek(ctx context.Context, b *belief) {
-	m, err := o.pool.ready(ctx)
-	if err != nil {
-		return
-	}
-	c, err := m.open(ctx)
-	if err != nil {
-		return
-	}
-	q := o.question()
-	a, err := clientv3.NewKV(c).Get(ctx, o.keys.queue(o.r.Name), clientv3.WithRange(o.keys.queueEnd(o.r.Name)),
-		clientv3.WithSort(clientv3.SortByKey, clientv3.SortAscend), clientv3.WithLimit(headsAtOnce), clientv3.WithKeysOnly(), clientv3.WithSerializable())
-	if err == nil {
-		b.queue.first, b.queue.more = q.waiters(a.Kvs), a.More
-	}
 }
 
 // served is what the rules have made of a belief.

@@ -31,9 +31,7 @@ type heldLeases struct {
 	node *Node
 
 	mu        sync.Mutex
-	stopped   bool
 	byName    map[string]*held
-	timers    map[*time.Timer]bool     // of others
 	removing  int                      // keys, in the background
 	seen      map[int64]time.Duration  // when a reservation with this revision was seen first
 	contended map[string]time.Duration // when somebody waited for a name that was released
@@ -62,7 +60,7 @@ func (l *heldLeases) keep(name string, h *held, anew bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.byName[name]
-	if old != nil && old.mod > h.mod || l.stopped {
+	if old != nil && old.mod > h.mod {
 		return // answers may come in another order
 	}
 	if old != nil && !anew {
@@ -105,26 +103,7 @@ func (l *heldLeases) drop(name string, holder node.Holder) {
 // doubt ends a lease that may have been written, or may be still, or a reservation.
 func (l *heldLeases) doubt(name, value string, ttl time.Duration) {
 	key := l.node.keys.lease(name)
-	l.after(ttl, func() { l.remove(key, clientv3.Compare(clientv3.Value(key), "=", value)) })
-}
-
-func (l *heldLeases) after(d time.Duration, f func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stopped {
-		return
-	}
-	if l.timers == nil {
-		l.timers = map[*time.Timer]bool{}
-	}
-	var t *time.Timer
-	t = time.AfterFunc(d, func() {
-		l.mu.Lock()
-		delete(l.timers, t)
-		l.mu.Unlock()
-		f()
-	})
-	l.timers[t] = true
+	time.AfterFunc(ttl, func() { l.remove(key, clientv3.Compare(clientv3.Value(key), "=", value)) })
 }
 
 // removeTimeout bounds one try to remove a key, and removePause is between two. What is
@@ -136,8 +115,8 @@ const (
 	mostRemoved   = 1024
 )
 
-// remove deletes a key if it is as it was, however long that takes. Should the process
-// end before, etcd does it.
+// remove deletes a key if it is as it was, however long that takes. Should the node be closed or the
+// process end before, etcd does it.
 func (l *heldLeases) remove(key string, as clientv3.Cmp) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,19 +178,6 @@ func (l *heldLeases) isContended(name string) bool {
 	return ok && clock.Now() < at+contendedFor
 }
 
-// stop leaves all leases to etcd.
-func (l *heldLeases) stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stopped = true
-	for _, h := range l.byName {
-		h.timer.Stop()
-	}
-	for t := range l.timers {
-		t.Stop()
-	}
-}
-
 // placeKey is a waiter, without its label, and what it waits for.
 type placeKey struct{ name, waiter string }
 
@@ -232,10 +198,9 @@ type told struct {
 type places struct {
 	node *Node
 
-	mu      sync.Mutex
-	stopped bool
-	all     map[placeKey]*ownPlace
-	told    map[string]told // waiters that were notified
+	mu   sync.Mutex
+	all  map[placeKey]*ownPlace
+	told map[string]told // waiters that were notified
 }
 
 // known returns where a waiter is, or will be if it comes now. A waiter that comes again
@@ -256,9 +221,6 @@ func (p *places) keep(name string, place node.Place) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stopped {
-		return
-	}
 	key := placeKey{name, place.Waiter}
 	if own := p.all[key]; own != nil {
 		own.Place = place
@@ -306,13 +268,4 @@ func (p *places) wasTold(waiter string) int64 {
 		return 0
 	}
 	return t.revision
-}
-
-func (p *places) stop() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stopped = true
-	for _, own := range p.all {
-		own.timer.Stop()
-	}
 }

@@ -2,6 +2,7 @@ package etcdnode
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/rule"
@@ -44,10 +45,7 @@ func (q *queue) Head() string {
 
 // Ahead implements rule.Queue. It is asked about the asker only.
 func (q *queue) Ahead(waiter string) (count int, in bool) {
-	if waiter == "" {
-		return q.b.all, false
-	}
-	if !q.b.in {
+	if waiter == "" || !q.b.in {
 		return q.b.all, false
 	}
 	return q.b.ahead, true
@@ -58,22 +56,12 @@ func (q *queue) Insert(p node.Place) {
 	q.asker, q.insert, q.b.in = p, true, true
 	own := queued{Place: p}
 	at, _ := slices.BinarySearchFunc(q.b.first, own, func(a, b queued) int {
-		return compare(q.keys.waiter(q.name, a.Place), q.keys.waiter(q.name, b.Place))
+		return strings.Compare(q.keys.waiter(q.name, a.Place), q.keys.waiter(q.name, b.Place))
 	})
 	if at < len(q.b.first) || !q.b.more {
 		q.b.first = slices.Insert(slices.Clone(q.b.first), at, own)
 	}
 	q.b.all++
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Remove implements rule.Queue.
