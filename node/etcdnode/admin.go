@@ -6,9 +6,39 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/admit"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
+
+// Join implements node.Rejoiner.
+func (n *Node) Join(g node.Group) error { return n.errorf("join", n.voting.admission.Join(g)) }
+
+// Admission returns what has the node admitted, for the other nodes of its group.
+func (n *Node) Admission() *admit.Admission { return n.voting.admission }
+
+// Registers implements node.Rejoiner.
+func (n *Node) Registers(ctx context.Context) (r node.Registers, err error) {
+	err = n.run(ctx, "registers", func(ctx context.Context) error {
+		f, err := n.voting.admission.Noted(ctx) // a memory has a name from when its loss was noted
+		if err != nil {
+			return err
+		}
+		a, err := n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly()), clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
+		if err != nil {
+			return err
+		}
+		all := responses(a.TxnResponse, 0)
+		if r.Tokens, _, err = n.keys.readRegisters(all[1]); err != nil {
+			return err
+		}
+		r.Server, r.Memory, r.Empty, r.MaxTTL, r.Members = f.Server, f.Memory, f.Empty, f.Terms.MaxTTL, f.Terms.Members
+		l := f.State.(*looked)
+		r.Admitted = f.Votes && len(all[0].Kvs) > 0 && all[0].Kvs[0].ModRevision == l.meta.mod
+		return n.voting.stands(ctx, &standing{mod: l.meta.mod, memory: f.Memory, dials: l.dials, lives: l.lives})
+	})
+	return r, err
+}
 
 // Inspect implements node.Admin. It reads in one transaction.
 func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err error) {
@@ -26,7 +56,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 			return err
 		}
 		all := responses(a.TxnResponse, 0)
-		b, err := n.believe(q, all[1:])
+		b, err := q.believe(&n.clock, all[1:])
 		if err != nil {
 			return err
 		}
@@ -43,7 +73,7 @@ func (n *Node) Inspect(ctx context.Context, name string) (l node.Lease, err erro
 // shown is what an operator sees of a belief that was read.
 func (n *Node) shown(name string, b *belief) node.Lease {
 	now := n.clock.now()
-	e := n.entry(b, now)
+	e := b.entry(now, n.held.seenFor)
 	l := e.Lease(name, now)
 	l.Remaining = l.Remaining.Truncate(time.Millisecond)
 	return l
@@ -57,7 +87,7 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 		if err != nil {
 			return err
 		}
-		b, err := n.believe(q, responses(a.TxnResponse, 0))
+		b, err := q.believe(&n.clock, responses(a.TxnResponse, 0))
 		if err != nil {
 			return err
 		}
@@ -85,7 +115,7 @@ func (n *Node) list(ctx context.Context, prefix string, yield func(node.Lease) b
 	if err != nil {
 		return err
 	}
-	registers, _, err := n.registers(responses(a.TxnResponse, 0)[0])
+	registers, _, err := n.keys.readRegisters(responses(a.TxnResponse, 0)[0])
 	if err != nil {
 		return err
 	}

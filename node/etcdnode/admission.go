@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/fence"
@@ -59,7 +57,7 @@ const statusTries = 30
 // comes after the rest, so it is not less than what was written there. It must be the same member:
 // another one may lag behind.
 func (v *voting) look(ctx context.Context) (l *looked, f admit.Facts, err error) {
-	n := v.node
+	n := v.cluster
 	l = new(looked)
 	var a outcome
 	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
@@ -162,7 +160,7 @@ func (v *voting) judge(ctx context.Context, l *looked, f *admit.Facts) error {
 	}
 	f.Counted = true
 	var a *clientv3.LeaseTimeToLiveResponse
-	err := v.node.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
+	err := v.cluster.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
 		a, err = c.TimeToLive(ctx, clientv3.LeaseID(l.quarantine.Lease))
 		return err
 	})
@@ -203,7 +201,7 @@ func (v *voting) see(l *looked) {
 	if l.index < l.seen.Index+seenEvery && l.term <= l.seen.Term {
 		return
 	}
-	n := v.node
+	n := v.cluster
 	n.life.Spawn(func() {
 		ctx, cancel := context.WithTimeout(n.life, lookTimeout)
 		defer cancel()
@@ -223,7 +221,7 @@ func (v *voting) Note(ctx context.Context, f admit.Facts) (bool, error) {
 	if l.meta.mark == nil && f.Memory != "" {
 		return v.quarantine(ctx, f, l)
 	}
-	n := v.node
+	n := v.cluster
 	lost := mark{Format: format, Cluster: l.cluster, Memory: rand.Text(), Index: l.index, Term: l.term, Stamped: true,
 		Fresh: !f.Recorded, Cause: causes[f.Cause]}
 	lost.record(f.Terms)
@@ -235,7 +233,7 @@ func (v *voting) Note(ctx context.Context, f admit.Facts) (bool, error) {
 
 // quarantine begins to count. The etcd lease is asked for when the mark is gone for certain.
 func (v *voting) quarantine(ctx context.Context, f admit.Facts, l *looked) (bool, error) {
-	n := v.node
+	n := v.cluster
 	m, err := n.pool.ready(ctx)
 	if err != nil {
 		return false, err
@@ -261,7 +259,7 @@ func (v *voting) quarantine(ctx context.Context, f admit.Facts, l *looked) (bool
 // mark is one of a memory that is lost.
 func (v *voting) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
 	l := f.State.(*looked)
-	n := v.node
+	n := v.cluster
 	if err := v.oneCluster(ctx, l.cluster); err != nil {
 		return false, err
 	}
@@ -290,7 +288,7 @@ func (v *voting) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty
 // change writes a mark, and does more in the same step, if the marks are as they were read. It returns
 // the revision of that, or 0.
 func (v *voting) change(ctx context.Context, l *looked, key string, to mark, more ...clientv3.Op) (int64, error) {
-	n := v.node
+	n := v.cluster
 	a, err := n.commit(ctx, txn{
 		If:   append(l.meta.unchanged(), l.notice.unchanged()...),
 		Then: append(more, clientv3.OpPut(key, encode(to)), clientv3.OpPut(n.keys.stamp(), "")),
@@ -308,13 +306,13 @@ const raiseAtOnce = 100
 
 // Raise implements admit.Store.
 func (v *voting) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.Token) error {
-	n := v.node
+	n := v.cluster
 	for {
 		a, err := n.read(ctx, clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
 		if err != nil {
 			return err
 		}
-		own, mods, err := n.registers(responses(a.TxnResponse, 0)[0])
+		own, mods, err := n.keys.readRegisters(responses(a.TxnResponse, 0)[0])
 		if err != nil {
 			return err
 		}
@@ -333,44 +331,4 @@ func (v *voting) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.
 			return err
 		}
 	}
-}
-
-// registers reads registers, with the revisions of their keys.
-func (n *Node) registers(a *clientv3.GetResponse) (tokens map[int]fence.Token, mods map[int]int64, err error) {
-	tokens, mods = map[int]fence.Token{}, map[int]int64{}
-	for _, kv := range a.Kvs {
-		var stripe int
-		text := strings.TrimPrefix(string(kv.Key), n.keys.registers())
-		if _, err := fmt.Sscanf(text, "%03x", &stripe); err != nil || stripe < 0 || stripe >= node.Stripes || string(kv.Key) != n.keys.register(stripe) {
-			return nil, nil, fmt.Errorf("%w: %s", errForeign, kv.Key)
-		}
-		if tokens[stripe], err = parseRegister(kv.Value); err != nil {
-			return nil, nil, err
-		}
-		mods[stripe] = kv.ModRevision
-	}
-	return tokens, mods, nil
-}
-
-// Registers implements node.Rejoiner.
-func (n *Node) Registers(ctx context.Context) (r node.Registers, err error) {
-	err = n.run(ctx, "registers", func(ctx context.Context) error {
-		f, err := n.voting.admission.Noted(ctx) // a memory has a name from when its loss was noted
-		if err != nil {
-			return err
-		}
-		a, err := n.read(ctx, clientv3.OpGet(n.keys.meta(), clientv3.WithKeysOnly()), clientv3.OpGet(n.keys.registers(), clientv3.WithPrefix()))
-		if err != nil {
-			return err
-		}
-		all := responses(a.TxnResponse, 0)
-		if r.Tokens, _, err = n.registers(all[1]); err != nil {
-			return err
-		}
-		r.Server, r.Memory, r.Empty, r.MaxTTL, r.Members = f.Server, f.Memory, f.Empty, f.Terms.MaxTTL, f.Terms.Members
-		l := f.State.(*looked)
-		r.Admitted = f.Votes && len(all[0].Kvs) > 0 && all[0].Kvs[0].ModRevision == l.meta.mod
-		return n.voting.stands(ctx, &standing{mod: l.meta.mod, memory: f.Memory, dials: l.dials, lives: l.lives})
-	})
-	return r, err
 }

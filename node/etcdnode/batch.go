@@ -20,7 +20,7 @@ import (
 // writes anything. So parts that write the same keys, or compare what another writes,
 // must not travel together: a batch has each name and each register once.
 type batcher struct {
-	node *Node
+	cluster *cluster
 
 	mu     sync.Mutex
 	flying int
@@ -46,14 +46,14 @@ type part struct {
 	err    error
 }
 
-// commit is Node.commit for a transaction that is about one name.
+// commit is cluster.commit for a transaction that is about one name.
 func (b *batcher) commit(ctx context.Context, name string, t txn) (outcome, error) {
 	b.mu.Lock()
 	if b.flying < mostFlying {
 		b.flying++
 		b.mu.Unlock()
 		defer b.next()
-		return b.node.commit(ctx, t)
+		return b.cluster.commit(ctx, t)
 	}
 	p := &part{txn: t, ctx: ctx, name: name, stripe: node.Stripe(name), done: make(chan struct{})}
 	b.queue = append(b.queue, p)
@@ -81,7 +81,7 @@ func (b *batcher) next() {
 		b.flying--
 		return
 	}
-	err := b.node.life.Spawn(func() {
+	err := b.cluster.life.Spawn(func() {
 		defer b.next()
 		b.send(batch)
 	})
@@ -123,13 +123,13 @@ func (b *batcher) send(batch []*part) {
 			until = deadline
 		}
 	}
-	ctx, cancel := context.WithDeadline(b.node.life, until)
+	ctx, cancel := context.WithDeadline(b.cluster.life, until)
 	defer cancel()
 	var all txn
 	for _, p := range batch {
 		all.Then = append(all.Then, clientv3.OpTxn(p.If, p.Then, p.Else))
 	}
-	o, err := b.node.commit(ctx, all)
+	o, err := b.cluster.commit(ctx, all)
 	for i, p := range batch {
 		if p.err = err; err == nil {
 			answer := o.Responses[i].GetResponseTxn()

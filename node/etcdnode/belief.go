@@ -92,14 +92,14 @@ func (q question) headsOp() clientv3.Op {
 }
 
 // believe reads the answers to the question.
-func (n *Node) believe(q question, answers []*clientv3.GetResponse) (b belief, err error) {
+func (q question) believe(clock *sharedClock, answers []*clientv3.GetResponse) (b belief, err error) {
 	b.read = true
 	if kvs := answers[0].Kvs; len(kvs) > 0 {
 		b.leased, b.leaseMod, b.value = true, kvs[0].ModRevision, string(kvs[0].Value)
 		if b.lease, err = parseRecord(kvs[0].Value); err != nil {
 			return b, err
 		}
-		n.clock.read(b.lease.written)
+		clock.read(b.lease.written)
 	}
 	if kvs := answers[1].Kvs; len(kvs) > 0 {
 		b.registerMod = kvs[0].ModRevision
@@ -116,7 +116,7 @@ func (n *Node) believe(q question, answers []*clientv3.GetResponse) (b belief, e
 	b.queue.all = int(answers[3].Count)
 	if kvs := answers[4].Kvs; len(kvs) > 0 {
 		if last, ok := q.keys.place(q.name, string(kvs[0].Key)); ok {
-			n.clock.read(time.Duration(last.Stamp) * time.Microsecond)
+			clock.read(time.Duration(last.Stamp) * time.Microsecond)
 		}
 	}
 	next := answers[5:]
@@ -141,8 +141,9 @@ func (q question) waiters(kvs []*mvccpb.KeyValue) (first []queued) {
 	return first
 }
 
-// entry is the belief as the rules have it, when the node's clock shows now.
-func (n *Node) entry(b *belief, now time.Duration) rule.Entry {
+// entry is the belief as the rules have it, when the node's clock shows now. SeenFor returns for how
+// long this process has seen a reservation.
+func (b *belief) entry(now time.Duration, seenFor func(mod int64) time.Duration) rule.Entry {
 	e := rule.Entry{Register: b.register}
 	if b.below > 0 {
 		e.Register = b.below - 1
@@ -154,7 +155,7 @@ func (n *Node) entry(b *belief, now time.Duration) rule.Entry {
 	e.Expires = now + b.lease.remaining(now)
 	if e.Holder.Reserves() {
 		// No clock of somebody else's decides, but how long this process has seen it.
-		e.Expires = now + rule.ReservationTTL - n.held.seenFor(b.leaseMod)
+		e.Expires = now + rule.ReservationTTL - seenFor(b.leaseMod)
 	}
 	return e
 }

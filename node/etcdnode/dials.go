@@ -29,10 +29,10 @@ func (dialed) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
 // HandleRPC implements stats.Handler.
 func (dialed) HandleRPC(context.Context, stats.RPCStats) {}
 
-// watchDials counts for a client that was given, until Close: each change of its connection, as soon as it is
+// watch counts for a client that was given, until the end of its node's life: each change of its connection, as soon as it is
 // told. A cluster that is set back has no member up for a moment, so there is one.
-func (n *Node) watchDials(conn *grpc.ClientConn) {
-	for was := conn.GetState(); conn.WaitForStateChange(n.life, was); was = conn.GetState() {
-		n.dials.Add(1)
+func (d dialed) watch(life context.Context, conn *grpc.ClientConn) {
+	for was := conn.GetState(); conn.WaitForStateChange(life, was); was = conn.GetState() {
+		d.count.Add(1)
 	}
 }

@@ -24,16 +24,6 @@ func (n *Node) Do(ctx context.Context, r node.Request) (a node.Answer, err error
 	return a, err
 }
 
-// run does something until it is done or the node is closed, and names the node in its error.
-func (n *Node) run(ctx context.Context, op string, do func(ctx context.Context) error) error {
-	ctx, over, err := n.life.Request(ctx)
-	if err == nil {
-		err = do(ctx)
-		over()
-	}
-	return n.errorf(op, err)
-}
-
 func (n *Node) do(ctx context.Context, r node.Request) (_ node.Answer, err error) {
 	r.TTL = r.TTL.Truncate(time.Millisecond)
 	for {
@@ -173,7 +163,7 @@ func (o *operation) detach(ctx context.Context) error {
 			l.dead.Store(true)
 		}
 	}
-	o.doubtListeners()
+	o.listeners.doubt()
 	return o.attach(ctx)
 }
 
@@ -194,7 +184,7 @@ func (o *operation) learn(a *outcome, skip int) (belief, error) {
 		o.voting.forget(o.standing)
 		return belief{}, errNotAdmitted
 	}
-	return o.believe(o.question(), all[1:])
+	return o.question().believe(&o.clock, all[1:])
 }
 
 // guess returns what is probably there, so that one round trip is enough.
@@ -245,7 +235,7 @@ type served struct {
 // serve has the rules decide.
 func (o *operation) serve(ctx context.Context, b belief) (*served, error) {
 	now := o.clock.now()
-	s := &served{before: o.entry(&b, now), queue: &queue{keys: o.keys, name: o.r.Name, asker: o.asker, b: b.queue}}
+	s := &served{before: b.entry(now, o.held.seenFor), queue: &queue{keys: o.keys, name: o.r.Name, asker: o.asker, b: b.queue}}
 	s.after = s.before
 	s.answer, s.waiter = rule.Serve(&s.after, s.queue, now, o.r)
 	s.answer.Remaining = s.answer.Remaining.Truncate(time.Millisecond)
@@ -312,7 +302,7 @@ func (o *operation) enqueue(ctx context.Context, s *served) error {
 	if !s.queue.insert {
 		return nil
 	}
-	lease := o.listening(clientOf(s.queue.asker.Waiter))
+	lease := o.listeners.lease(clientOf(s.queue.asker.Waiter))
 	if lease == clientv3.NoLease {
 		var err error
 		if o.spare, err = o.leases.get(ctx, rule.QueueExpiry); err != nil {

@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	errNoLease = errors.New("the etcd lease has ended") // nothing was carried out
-	errForeign = errors.New("a key below the prefix has a value that no fenlock wrote: it was changed by hand, or another program uses the prefix")
+	errNoLease  = errors.New("the etcd lease has ended")     // nothing was carried out
+	errNonsense = errors.New("the answer is none of etcd's") // so whether anything was carried out is not known
+	errForeign  = errors.New("a key below the prefix has a value that no fenlock wrote: it was changed by hand, or another program uses the prefix")
 )
 
 // verdict is what is known of an error of etcd's, and what to do about it.
@@ -125,6 +126,3 @@ func hangs(err error) bool {
 	}
 	return code == codes.Unavailable || code == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
 }
-
-// errorf names the node in an error.
-func (n *Node) errorf(op string, err error) error { return engine.Named("etcd "+n.name, op, err) }

@@ -14,12 +14,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// examineReads is how often the cluster is read, to find the shortest time that takes, and
-// memberPatience how long each member may take to say how it does.
-const (
-	examineReads   = 3
-	memberPatience = time.Second
-)
+// examineReads is how often the cluster is read, to find the shortest time that takes.
+const examineReads = 3
 
 // Examine implements node.Examiner. It reads, asks each member of the URL how it does, and
 // writes nothing. The cluster has no clock that it tells.
@@ -132,23 +128,6 @@ func (n *Node) memberFindings(ctx context.Context, s *clientv3.StatusResponse) (
 	return found
 }
 
-func (m *member) answers(ctx context.Context) (*clientv3.StatusResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, memberPatience)
-	defer cancel()
-	var err error
-	for err = m.connected(ctx); errors.Is(err, errConnecting) && ctx.Err() == nil; {
-		err = m.connected(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := m.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return askStatus(ctx, c)
-}
-
 // countFindings are about how many members there are.
 func countFindings(members []*pb.Member) (found []node.Finding) {
 	voting := 0
@@ -176,7 +155,7 @@ func (n *Node) thoroughly(ctx context.Context, e *node.Examination) error {
 		e.Findings = append(e.Findings, node.Found("damage", node.Error, "%s: %v.", what, err).
 			Do("When nobody holds a lock, delete all keys below %s; tokens begin at the clients' clocks then.", string(n.keys)))
 	}
-	tokens, _, err := n.registers(responses(a.TxnResponse, 0)[0])
+	tokens, _, err := n.keys.readRegisters(responses(a.TxnResponse, 0)[0])
 	if err != nil {
 		damaged("The registers are damaged", err)
 	}

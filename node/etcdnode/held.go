@@ -28,7 +28,7 @@ type held struct {
 // etcd leases are longer, and shared. By the value, so that nothing is removed but what was
 // meant, also in a cluster that was made anew and counts its revisions anew.
 type heldLeases struct {
-	node *Node
+	cluster *cluster
 
 	mu        sync.Mutex
 	byName    map[string]*held
@@ -86,7 +86,7 @@ func (l *heldLeases) over(name string, until time.Duration) {
 	}
 	delete(l.byName, name)
 	l.mu.Unlock()
-	key := l.node.keys.lease(name)
+	key := l.cluster.keys.lease(name)
 	l.remove(key, clientv3.Compare(clientv3.Value(key), "=", h.value))
 }
 
@@ -102,7 +102,7 @@ func (l *heldLeases) drop(name string, holder node.Holder) {
 
 // doubt ends a lease that may have been written, or may be still, or a reservation.
 func (l *heldLeases) doubt(name, value string, ttl time.Duration) {
-	key := l.node.keys.lease(name)
+	key := l.cluster.keys.lease(name)
 	time.AfterFunc(ttl, func() { l.remove(key, clientv3.Compare(clientv3.Value(key), "=", value)) })
 }
 
@@ -123,16 +123,16 @@ func (l *heldLeases) remove(key string, as clientv3.Cmp) {
 	if l.removing >= mostRemoved {
 		return
 	}
-	err := l.node.life.Spawn(func() {
+	err := l.cluster.life.Spawn(func() {
 		defer l.removed()
-		for l.node.life.Err() == nil {
-			ctx, cancel := context.WithTimeout(l.node.life, removeTimeout)
-			_, err := l.node.commit(ctx, txn{If: []clientv3.Cmp{as}, Then: []clientv3.Op{clientv3.OpDelete(key)}})
+		for l.cluster.life.Err() == nil {
+			ctx, cancel := context.WithTimeout(l.cluster.life, removeTimeout)
+			_, err := l.cluster.commit(ctx, txn{If: []clientv3.Cmp{as}, Then: []clientv3.Op{clientv3.OpDelete(key)}})
 			cancel()
 			if err == nil {
 				return
 			}
-			engine.Pause(l.node.life, removePause)
+			engine.Pause(l.cluster.life, removePause)
 		}
 	})
 	if err == nil {
@@ -196,7 +196,7 @@ type told struct {
 // places are those of the waiters of a process. A waiter that has not asked for
 // rule.QueueExpiry is taken out: its wait is over, and the word of it was lost.
 type places struct {
-	node *Node
+	held *heldLeases
 
 	mu   sync.Mutex
 	all  map[placeKey]*ownPlace
@@ -228,9 +228,9 @@ func (p *places) keep(name string, place node.Place) {
 		return
 	}
 	p.all[key] = &ownPlace{place, time.AfterFunc(rule.QueueExpiry, func() {
-		waiter := p.node.keys.waiter(name, p.known(name, place))
+		waiter := p.held.cluster.keys.waiter(name, p.known(name, place))
 		p.drop(name, place)
-		p.node.held.remove(waiter, clientv3.Compare(clientv3.CreateRevision(waiter), ">", 0))
+		p.held.remove(waiter, clientv3.Compare(clientv3.CreateRevision(waiter), ">", 0))
 	})}
 }
 

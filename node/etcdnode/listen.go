@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -29,52 +30,49 @@ const (
 	rewatch = 200 * time.Millisecond
 )
 
-// Listen implements node.Queuer. The client has a key, which is there as long as its
-// process is, and which whoever notifies one of its waiters writes to. An error of the
-// first attempt is returned at once.
-func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
-	own := &listener{node: n}
-	n.mu.Lock()
-	n.listeners[client] = own
-	n.mu.Unlock()
-	return n.errorf("listen", engine.Listen(ctx, n.life, client, notify, own.attend))
+// listeners are the clients that listen here.
+type listeners struct {
+	cluster *cluster
+	places  *places
+
+	mu  sync.Mutex
+	all map[string]*listener
+}
+
+// listen has a client listen. It has a key, which is there as long as its
+// process is, and which whoever notifies one of its waiters writes to.
+func (l *listeners) listen(ctx context.Context, client string, notify func(waiter string)) error {
+	own := &listener{listeners: l}
+	l.mu.Lock()
+	l.all[client] = own
+	l.mu.Unlock()
+	return engine.Listen(ctx, l.cluster.life, client, notify, own.attend)
 }
 
 // listener is a client that can be notified.
 type listener struct {
 	*engine.Listener
-	node *Node
-
-	mu    sync.Mutex
-	lease clientv3.LeaseID // 0 if it has none, or may have none
+	*listeners
+	id atomic.Int64 // of its etcd lease, 0 if it has none, or may have none
 }
 
-// listening returns the etcd lease of a client that listens here.
-func (n *Node) listening(client string) clientv3.LeaseID {
-	n.mu.Lock()
-	l := n.listeners[client]
-	n.mu.Unlock()
-	if l == nil {
-		return clientv3.NoLease
-	}
+// lease returns the etcd lease of a client that listens here, or clientv3.NoLease.
+func (l *listeners) lease(client string) clientv3.LeaseID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lease
-}
-
-// doubtListeners has nothing attached to the leases of listeners until they were renewed.
-func (n *Node) doubtListeners() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, l := range n.listeners {
-		l.set(clientv3.NoLease)
+	if own := l.all[client]; own != nil {
+		return clientv3.LeaseID(own.id.Load())
 	}
+	return clientv3.NoLease
 }
 
-func (l *listener) set(id clientv3.LeaseID) {
+// doubt has nothing attached to the leases of listeners until they were renewed.
+func (l *listeners) doubt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lease = id
+	for _, own := range l.all {
+		own.id.Store(int64(clientv3.NoLease))
+	}
 }
 
 // attend has a registration, and a watch on it.
@@ -85,7 +83,7 @@ func (l *listener) attend(life context.Context, of *engine.Listener) error {
 		return err // requests are told the same
 	}
 	l.Begun()
-	defer l.set(clientv3.NoLease)
+	defer l.id.Store(int64(clientv3.NoLease))
 	return l.serve(life, r)
 }
 
@@ -99,7 +97,7 @@ type registration struct {
 func (l *listener) register(ctx context.Context) (r registration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
-	n := l.node
+	n := l.cluster
 	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
 		r.lease, err = grant(ctx, c, listenSeconds)
 		return err
@@ -112,7 +110,7 @@ func (l *listener) register(ctx context.Context) (r registration, err error) {
 		return r, err
 	}
 	r.revision = a.Header.Revision
-	l.set(r.lease)
+	l.id.Store(int64(r.lease))
 	return r, nil
 }
 
@@ -122,7 +120,7 @@ var errUnregistered = errors.New("the registration has ended")
 func (l *listener) serve(ctx context.Context, r registration) error {
 	from := r.revision + 1
 	for first := true; ctx.Err() == nil; first = false {
-		m, moved := l.node.pool.now()
+		m, moved := l.cluster.pool.now()
 		if c, err := m.open(ctx); err == nil {
 			over, stop := context.WithCancelCause(ctx)
 			lessor := clientv3.NewLease(c)
@@ -152,9 +150,9 @@ func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.
 			if !is {
 				return errUnregistered
 			}
-			l.set(id)
+			l.id.Store(int64(id))
 		case <-time.After(renewTimeout):
-			l.node.pool.leave(m)
+			l.cluster.pool.leave(m)
 		case <-moved:
 			return nil
 		case <-ctx.Done():
@@ -168,7 +166,7 @@ func (l *listener) keep(ctx context.Context, lessor clientv3.Lease, id clientv3.
 func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, missed bool) (int64, error) {
 	watcher := clientv3.NewWatcher(c)
 	defer watcher.Close()
-	for a := range watcher.Watch(clientv3.WithRequireLeader(ctx), l.node.keys.wake(l.Client), clientv3.WithRev(from), clientv3.WithCreatedNotify()) {
+	for a := range watcher.Watch(clientv3.WithRequireLeader(ctx), l.cluster.keys.wake(l.Client), clientv3.WithRev(from), clientv3.WithCreatedNotify()) {
 		if a.CompactRevision > 0 {
 			// What was written in between is gone; so is the need for it.
 			return max(from, a.CompactRevision), a.Err()
@@ -187,7 +185,7 @@ func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, mi
 			}
 			waiter := string(e.Kv.Value)
 			if clientOf(waiter) == l.Client && rule.CheckPlace(node.Place{Waiter: waiter}) == nil {
-				l.node.places.tell(waiter, e.Kv.ModRevision)
+				l.places.tell(waiter, e.Kv.ModRevision)
 				l.Tell(waiter)
 			}
 		}
@@ -195,19 +193,19 @@ func (l *listener) watch(ctx context.Context, c *clientv3.Client, from int64, mi
 	return from, fmt.Errorf("the watch has ended: %w", context.Cause(ctx))
 }
 
-// leaveAll makes the waiters of all listeners unreachable, as far as that can be done soon.
-func (n *Node) leaveAll() {
-	ctx, cancel := context.WithTimeout(n.life, leaveTimeout)
+// leave makes the waiters of all listeners unreachable, as far as that can be done soon.
+func (l *listeners) leave() {
+	ctx, cancel := context.WithTimeout(l.cluster.life, leaveTimeout)
 	defer cancel()
-	n.mu.Lock()
-	clients := slices.Collect(maps.Keys(n.listeners))
-	n.mu.Unlock()
-	for _, client := range clients {
-		id := n.listening(client)
+	l.mu.Lock()
+	all := slices.Collect(maps.Values(l.all))
+	l.mu.Unlock()
+	for _, own := range all {
+		id := clientv3.LeaseID(own.id.Load())
 		if id == clientv3.NoLease {
 			continue
 		}
-		if m, err := n.pool.ready(ctx); err == nil {
+		if m, err := l.cluster.pool.ready(ctx); err == nil {
 			if c, err := m.open(ctx); err == nil {
 				c.Revoke(ctx, id)
 			}

@@ -2,11 +2,14 @@ package etcdnode
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/fenlock/fenlock/node/engine"
 )
@@ -27,6 +30,9 @@ type opening struct {
 	done chan struct{}
 	err  error
 }
+
+// patience is how long a member may take to be connected to before another one is tried.
+const patience = 150 * time.Millisecond
 
 // openTimeout bounds the making of a client, which asks for a token if there is a user.
 const openTimeout = 5 * time.Second
@@ -74,6 +80,37 @@ func (m *member) open(ctx context.Context) (*clientv3.Client, error) {
 	}
 }
 
+// errConnecting is of a member that is being connected to.
+var errConnecting = errors.New("it does not answer")
+
+// connected returns nil if a request can be sent to the member at once, or as soon as it
+// can, and an error after patience, or if it cannot be connected to.
+func (m *member) connected(ctx context.Context) error {
+	c, err := m.open(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.address, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn := c.ActiveConnection()
+	for {
+		state := conn.GetState()
+		switch state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.Idle:
+			conn.Connect()
+		case connectivity.TransientFailure:
+			return fmt.Errorf("%s: %w", m.address, describe(context.Background(), m.why(ctx, c)))
+		case connectivity.Shutdown:
+			return engine.ErrClosed
+		}
+		if !conn.WaitForStateChange(ctx, state) {
+			return fmt.Errorf("%s: %w", m.address, errConnecting)
+		}
+	}
+}
+
 // why returns why a member that was not connected to is not: a request to it says so.
 func (m *member) why(ctx context.Context, c *clientv3.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -92,6 +129,27 @@ func askStatus(ctx context.Context, c *clientv3.Client) (*clientv3.StatusRespons
 		return nil, errNonsense
 	}
 	return (*clientv3.StatusResponse)(a), err
+}
+
+// memberPatience is how long a member may take to say how it does.
+const memberPatience = time.Second
+
+// answers returns how a member does that is connected to, or can be soon.
+func (m *member) answers(ctx context.Context) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, memberPatience)
+	defer cancel()
+	var err error
+	for err = m.connected(ctx); errors.Is(err, errConnecting) && ctx.Err() == nil; {
+		err = m.connected(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return askStatus(ctx, c)
 }
 
 // close ends the client, unless it was given.

@@ -19,29 +19,20 @@ import (
 // node.Admin and node.Examiner, and is safe for concurrent use. Make one with Open or
 // New; the zero Node is not usable.
 type Node struct {
+	*cluster
 	name   string // for people
 	member string // what clients of its group call it
-	keys   keys
 	user   string
 	tls    bool
+	client *clientv3.Client // the caller's, otherwise nil
 
-	given   bool             // the client is the caller's
-	client  *clientv3.Client // that one, otherwise nil
-	pool    *pool
-	clock   sharedClock
-	leases  sharedLeases
-	voting  *voting
-	held    heldLeases
-	places  places
-	batcher batcher
-
-	dials atomic.Int64 // connections that were made: who is behind a new one is looked at
-
-	life    *engine.Lifetime
-	closing sync.Once
-
-	mu        sync.Mutex
-	listeners map[string]*listener
+	clock     sharedClock
+	leases    sharedLeases
+	held      heldLeases
+	places    places
+	listeners listeners
+	batcher   batcher
+	closing   sync.Once
 }
 
 var (
@@ -151,22 +142,23 @@ func New(client *clientv3.Client, prefix string) (*Node, error) {
 	// The KV of the library itself: what the caller has put into the client's fields may
 	// answer from a cache or put something before the keys.
 	n.use([]*member{{address: client.Endpoints()[0], life: n.life, client: client}})
-	n.life.Spawn(func() { n.watchDials(client.ActiveConnection()) })
+	n.life.Spawn(func() { dialed{&n.dials}.watch(n.life, client.ActiveConnection()) })
 	return n, nil
 }
 
 func newNode(prefix keys) *Node {
-	return &Node{keys: prefix, listeners: map[string]*listener{}, life: engine.NewLifetime()}
+	return &Node{cluster: &cluster{keys: prefix, life: engine.NewLifetime()}}
 }
 
 // use puts the parts together.
 func (n *Node) use(members []*member) {
 	n.pool = newPool(members)
+	n.voting = newVoting(n, n.cluster)
 	n.leases = sharedLeases{pool: n.pool, life: n.life, current: map[int64]*sharedLease{}, granting: map[int64]*granting{}}
-	n.held = heldLeases{node: n, byName: map[string]*held{}, contended: map[string]time.Duration{}}
-	n.places = places{node: n, all: map[placeKey]*ownPlace{}, told: map[string]told{}}
-	n.voting = newVoting(n)
-	n.batcher = batcher{node: n}
+	n.held = heldLeases{cluster: n.cluster, byName: map[string]*held{}, contended: map[string]time.Duration{}}
+	n.places = places{held: &n.held, all: map[placeKey]*ownPlace{}, told: map[string]told{}}
+	n.listeners = listeners{cluster: n.cluster, places: &n.places, all: map[string]*listener{}}
+	n.batcher = batcher{cluster: n.cluster}
 }
 
 // String returns the node's addresses and prefix, without user and password.
@@ -188,12 +180,30 @@ type location struct {
 // Location implements node.Located.
 func (n *Node) Location() any { return location{n.name, n.member, n.keys, n.client} }
 
+// Listen implements node.Queuer. An error of the first attempt is returned at once.
+func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
+	return n.errorf("listen", n.listeners.listen(ctx, client, notify))
+}
+
+// run does something until it is done or the node is closed, and names the node in its error.
+func (n *Node) run(ctx context.Context, op string, do func(ctx context.Context) error) error {
+	ctx, over, err := n.life.Request(ctx)
+	if err == nil {
+		err = do(ctx)
+		over()
+	}
+	return n.errorf(op, err)
+}
+
+// errorf names the node in an error.
+func (n *Node) errorf(op string, err error) error { return engine.Named("etcd "+n.name, op, err) }
+
 // Close ends all requests, with an unknown outcome, and makes the waiters unreachable. A
 // lease that is not released stays until etcd ends it: its holder may rely on it. The
 // client that New was given goes on. A second Close does nothing.
 func (n *Node) Close() error {
 	n.closing.Do(func() {
-		n.leaveAll()
+		n.listeners.leave()
 		n.voting.admission.Close()
 		n.life.End()
 		for _, m := range n.pool.members {

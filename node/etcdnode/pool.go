@@ -13,7 +13,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/connectivity"
 )
 
 // pool is the members of the cluster that a client may ask, of which it asks one until
@@ -63,9 +62,6 @@ func (p *pool) prefer(leader, m *member) {
 	}
 }
 
-// patience is how long a member may take to be connected to before another one is tried.
-const patience = 150 * time.Millisecond
-
 // ready returns a member that is connected. Its error is of a request that was not sent.
 func (p *pool) ready(ctx context.Context) (*member, error) {
 	var last error
@@ -87,37 +83,6 @@ func (p *pool) ready(ctx context.Context) (*member, error) {
 		p.leave(m)
 		if !errors.Is(err, errConnecting) {
 			engine.Pause(ctx, refusal)
-		}
-	}
-}
-
-// errConnecting is of a member that is being connected to.
-var errConnecting = errors.New("it does not answer")
-
-// connected returns nil if a request can be sent to the member at once, or as soon as it
-// can, and an error after patience, or if it cannot be connected to.
-func (m *member) connected(ctx context.Context) error {
-	c, err := m.open(ctx)
-	if err != nil {
-		return fmt.Errorf("%s: %w", m.address, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	conn := c.ActiveConnection()
-	for {
-		state := conn.GetState()
-		switch state {
-		case connectivity.Ready:
-			return nil
-		case connectivity.Idle:
-			conn.Connect()
-		case connectivity.TransientFailure:
-			return fmt.Errorf("%s: %w", m.address, describe(context.Background(), m.why(ctx, c)))
-		case connectivity.Shutdown:
-			return engine.ErrClosed
-		}
-		if !conn.WaitForStateChange(ctx, state) {
-			return fmt.Errorf("%s: %w", m.address, errConnecting)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // record is the value of a lease's key: five words, of which the last, the holder, may
@@ -65,4 +67,21 @@ func parseRegister(value []byte) (fence.Token, error) {
 		return 0, fmt.Errorf("%w: a register is %.40q", errForeign, value)
 	}
 	return fence.Token(n), nil
+}
+
+// readRegisters reads registers, with the revisions of their keys.
+func (k keys) readRegisters(a *clientv3.GetResponse) (tokens map[int]fence.Token, mods map[int]int64, err error) {
+	tokens, mods = map[int]fence.Token{}, map[int]int64{}
+	for _, kv := range a.Kvs {
+		var stripe int
+		text := strings.TrimPrefix(string(kv.Key), k.registers())
+		if _, err := fmt.Sscanf(text, "%03x", &stripe); err != nil || stripe < 0 || stripe >= node.Stripes || string(kv.Key) != k.register(stripe) {
+			return nil, nil, fmt.Errorf("%w: %s", errForeign, kv.Key)
+		}
+		if tokens[stripe], err = parseRegister(kv.Value); err != nil {
+			return nil, nil, err
+		}
+		mods[stripe] = kv.ModRevision
+	}
+	return tokens, mods, nil
 }

@@ -2,11 +2,9 @@ package etcdnode
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -28,10 +26,6 @@ func (t txn) send(ctx context.Context, kv clientv3.KV) (outcome, error) {
 	}
 	return outcome{a}, err
 }
-
-// errNonsense is of a server that is broken, or none of etcd's: whether it has carried
-// anything out is not known.
-var errNonsense = errors.New("the answer is none of etcd's")
 
 // fits reports whether an answer has one for each operation, of its kind. Who reads it
 // need not ask, then.
@@ -72,42 +66,4 @@ func wrote(a *pb.TxnResponse) bool {
 		inner := r.GetResponseTxn()
 		return r.GetResponsePut() != nil || r.GetResponseDeleteRange().GetDeleted() > 0 || inner != nil && wrote(inner)
 	})
-}
-
-// commit sends a transaction, once, to a member that is connected. An error that does not
-// match node.ErrNotSent leaves it open whether it was carried out.
-func (n *Node) commit(ctx context.Context, t txn) (outcome, error) {
-	for renewed := false; ; renewed = true {
-		m, err := n.pool.ready(ctx)
-		if err != nil {
-			return outcome{}, describe(ctx, err)
-		}
-		c, err := m.open(ctx)
-		if err != nil {
-			return outcome{}, describe(ctx, err)
-		}
-		floor := n.voting.floor()
-		o, err := t.send(ctx, clientv3.NewKV(c))
-		if err == nil {
-			if o.wrote() {
-				floor++ // what it has written is later than all that was heard of before
-			}
-			return o, n.voting.hear(o.Header, floor)
-		}
-		if hangs(err) || is(err, rpctypes.ErrGRPCNotSupportedForLearner) {
-			n.pool.leave(m)
-		}
-		if !renewed && tokenGone(err) {
-			continue
-		}
-		if is(err, rpctypes.ErrGRPCLeaseNotFound) {
-			return o, errNoLease
-		}
-		return o, describe(ctx, err)
-	}
-}
-
-// read carries out reads in one transaction, of what the majority has.
-func (n *Node) read(ctx context.Context, ops ...clientv3.Op) (outcome, error) {
-	return n.commit(ctx, txn{Then: ops})
 }

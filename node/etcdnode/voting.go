@@ -27,12 +27,12 @@ type standing struct {
 
 // voting is what a node knows of its store: whether it votes, and how far it was.
 type voting struct {
-	node      *Node
+	cluster   *cluster
 	admission *admit.Admission
 
 	mu       sync.Mutex
 	current  *standing
-	cluster  uint64           // that answers; 0 if any may
+	answers  uint64           // the cluster that does; 0 if any may
 	revision int64            // the largest that it has answered
 	others   map[uint64]int64 // the same of clusters that answered before
 	memories map[string]bool  // that were read here; true: known not to be whole any more
@@ -40,9 +40,9 @@ type voting struct {
 	used     bool             // it voted before, whatever its operator says
 }
 
-func newVoting(n *Node) *voting {
-	v := &voting{node: n, memories: map[string]bool{}, others: map[uint64]int64{}}
-	v.admission = admit.New(n, v, admit.Pause)
+func newVoting(self node.Node, c *cluster) *voting {
+	v := &voting{cluster: c, memories: map[string]bool{}, others: map[uint64]int64{}}
+	v.admission = admit.New(self, v, admit.Pause)
 	return v
 }
 
@@ -87,8 +87,8 @@ func (v *voting) votes(s *standing) {
 	if v.memories[s.memory] { // something was heard meanwhile
 		return
 	}
-	if v.current == nil && len(v.node.pool.members) > 1 {
-		v.node.life.Spawn(v.preferLeader)
+	if v.current == nil && len(v.cluster.pool.members) > 1 {
+		v.cluster.life.Spawn(v.preferLeader)
 	}
 	v.current, v.used = s, true
 }
@@ -106,10 +106,10 @@ func (v *voting) forget(s *standing) {
 // heard meanwhile that the store was set back; what it heard of revisions before does not count any more
 // then. And a new connection may lead to a store that was: the store is looked at behind the promise.
 func (v *voting) stands(ctx context.Context, s *standing) error {
-	if v.node.dials.Load() != s.dials {
+	if v.cluster.dials.Load() != s.dials {
 		v.forget(s)
 		now := v.now()
-		if now == nil || v.node.dials.Load() != now.dials {
+		if now == nil || v.cluster.dials.Load() != now.dials {
 			if _, err := v.Facts(ctx); err != nil {
 				return fmt.Errorf("it is connected to anew, and was not found to be what it was: %v", err) // the promise was sent, whatever that error is
 			}
@@ -138,7 +138,7 @@ func (v *voting) meet(l *looked, cluster uint64, lives int) error {
 		v.lose()
 		return setBack(floor, l.revision)
 	}
-	v.cluster, v.revision = cluster, max(v.revision, l.revision)
+	v.answers, v.revision = cluster, max(v.revision, l.revision)
 	for _, k := range []*kept{&l.meta, &l.notice} {
 		if k.mark != nil {
 			k.lost = v.memories[k.Memory]
@@ -160,9 +160,9 @@ func (v *voting) floor() int64 {
 func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	other := v.cluster != 0 && h.ClusterId != v.cluster
+	other := v.answers != 0 && h.ClusterId != v.answers
 	if !other && h.Revision >= floor {
-		if v.cluster != 0 { // else it may be late, of another than the next look finds
+		if v.answers != 0 { // else it may be late, of another than the next look finds
 			v.revision = max(v.revision, h.Revision)
 		}
 		return nil
@@ -170,7 +170,7 @@ func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
 	heard := floor > v.revision+1 // when it had been sent
 	switch {
 	case other && !heard: // the one that answered before has lost nothing by that
-		v.others[v.cluster] = v.revision
+		v.others[v.answers] = v.revision
 		v.begin()
 	case !heard:
 		v.lose()
@@ -195,12 +195,12 @@ func (v *voting) lose() {
 }
 
 // begin has it looked at who answers. The caller has locked mu.
-func (v *voting) begin() { v.current, v.cluster, v.revision, v.lives = nil, 0, 0, v.lives+1 }
+func (v *voting) begin() { v.current, v.answers, v.revision, v.lives = nil, 0, 0, v.lives+1 }
 
 // oneCluster makes sure, before a store is written to that does not vote, that no member leads to another
 // cluster: clients that come to that one would not meet those who come to this one.
 func (v *voting) oneCluster(ctx context.Context, cluster string) error {
-	n := v.node
+	n := v.cluster
 	if n.given {
 		return nil
 	}
@@ -223,7 +223,7 @@ func clusterID(h *etcdserverpb.ResponseHeader) string { return strconv.FormatUin
 // preferLeader has the member asked that leads the others: they would pass on to it what
 // they are asked. No request waits for it.
 func (v *voting) preferLeader() {
-	n := v.node
+	n := v.cluster
 	ctx, cancel := context.WithTimeout(n.life, lookTimeout)
 	defer cancel()
 	asked, _ := n.pool.now()
@@ -248,9 +248,3 @@ func (v *voting) preferLeader() {
 		}
 	}
 }
-
-// Join implements node.Rejoiner.
-func (n *Node) Join(g node.Group) error { return n.errorf("join", n.voting.admission.Join(g)) }
-
-// Admission returns what has the node admitted, for the other nodes of its group.
-func (n *Node) Admission() *admit.Admission { return n.voting.admission }

@@ -1,0 +1,59 @@
+package etcdnode
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/fenlock/fenlock/node/engine"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// cluster is what transactions are sent to.
+type cluster struct {
+	keys   keys
+	given  bool // the client is the caller's
+	pool   *pool
+	dials  atomic.Int64 // connections that were made: who is behind a new one is looked at
+	voting *voting
+	life   *engine.Lifetime
+}
+
+// commit sends a transaction, once, to a member that is connected. An error that does not
+// match node.ErrNotSent leaves it open whether it was carried out.
+func (c *cluster) commit(ctx context.Context, t txn) (outcome, error) {
+	for renewed := false; ; renewed = true {
+		m, err := c.pool.ready(ctx)
+		if err != nil {
+			return outcome{}, describe(ctx, err)
+		}
+		client, err := m.open(ctx)
+		if err != nil {
+			return outcome{}, describe(ctx, err)
+		}
+		floor := c.voting.floor()
+		o, err := t.send(ctx, clientv3.NewKV(client))
+		if err == nil {
+			if o.wrote() {
+				floor++ // what it has written is later than all that was heard of before
+			}
+			return o, c.voting.hear(o.Header, floor)
+		}
+		if hangs(err) || is(err, rpctypes.ErrGRPCNotSupportedForLearner) {
+			c.pool.leave(m)
+		}
+		if !renewed && tokenGone(err) {
+			continue
+		}
+		if is(err, rpctypes.ErrGRPCLeaseNotFound) {
+			return o, errNoLease
+		}
+		return o, describe(ctx, err)
+	}
+}
+
+// read carries out reads in one transaction, of what the majority has.
+func (c *cluster) read(ctx context.Context, ops ...clientv3.Op) (outcome, error) {
+	return c.commit(ctx, txn{Then: ops})
+}
