@@ -288,7 +288,6 @@ const most = 3
 // larger are the packages that have a larger circle still, and of how many files. None is added, and none grows.
 var larger = map[string]int{
 	"internal/sim": 19,
-	"node/pgnode":  9,
 	"node/zknode":  13,
 }
 

@@ -129,16 +129,6 @@ func (n *Node) addRegisters(ctx context.Context, page []node.Lease) error {
 	return nil
 }
 
-// look runs what reads, until Close.
-func (n *Node) look(ctx context.Context, what string, f func(context.Context) error) error {
-	ctx, over, err := n.closing.Begin(ctx)
-	if err != nil {
-		return n.errorf(what, err)
-	}
-	defer over()
-	return n.errorf(what, n.explain(ctx, contextual(ctx, f(ctx))))
-}
-
 // examineReads is how often the server is asked, to find the shortest round trip.
 const examineReads = 3
 

@@ -83,7 +83,7 @@ func (r *row) columns() []any {
 // facts is what a row says.
 func (n *Node) facts(r row) (f admit.Facts, err error) {
 	if r.format != format {
-		return f, n.formatError(r.format)
+		return f, formatError(n.schema, r.format)
 	}
 	if !r.kind {
 		return f, fmt.Errorf("%w: the table memory has to be unlogged, and meta and registers logged: after a crash it would not be known what was forgotten (ALTER TABLE … SET UNLOGGED for memory, SET LOGGED for meta and registers)", node.ErrMisconfigured)
@@ -212,33 +212,6 @@ func (n *Node) registers(ctx context.Context) (node.Registers, error) {
 		return node.Registers{}, err
 	}
 	return r, nil
-}
-
-// explain returns, for an error that the tables or functions of another format can have caused,
-// which format is there.
-func (n *Node) explain(ctx context.Context, err error) error {
-	if !hasCode(err, undefinedTable) && !hasCode(err, undefinedFunction) && !hasCode(err, undefinedColumn) && !hasCode(err, undefinedSchema) {
-		return err
-	}
-	var found string
-	if n.query(ctx, n.sql.formatOf, nil, &found) != nil || found == format {
-		return err
-	}
-	return node.NotSent(n.formatError(found))
-}
-
-// formatError is about a schema that is of another format than this program's.
-func (n *Node) formatError(found string) error {
-	const anew = "stop all clients, wait for the longest lease, DROP SCHEMA %q CASCADE, and run \"fenlock migrate\""
-	what := "a newer fenlock made it: update this program"
-	if found == "" {
-		return fmt.Errorf("%w: the schema %q was restored without its rows: "+anew, node.ErrMisconfigured, n.schema, n.schema)
-	}
-	own, _ := strconv.Atoi(format)
-	if number, err := strconv.Atoi(found); err == nil && number < own {
-		what = fmt.Sprintf(anew, n.schema)
-	}
-	return fmt.Errorf("%w: the schema %q has the format %.20q, and this program knows %s: %s", node.ErrMisconfigured, n.schema, found, format, what)
 }
 
 var _ admit.Store = admission{}

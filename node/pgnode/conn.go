@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/fenlock/fenlock/node"
 )
 
 // A request that is given up leaves its connection alive. The server starts a process for each connection, which
@@ -26,15 +28,12 @@ const (
 	finishTimeout  = 2 * time.Second  // for how long a statement goes on after that
 )
 
-// callersMost is how many connections of a caller's pool are asked for at a time.
-const callersMost = 256
-
-// errUnsent is the error of a request that was given up before its statement was sent.
-var errUnsent = errors.New("there was no connection in time")
+// tries bounds how often an operation that lost to another transaction is begun.
+const tries = 4
 
 // statement is a statement on its way to the server, for one request.
 type statement struct {
-	n    *Node
+	n    *database
 	text string
 	args []any
 	read func(*sql.Rows) error // what it writes must not be read where run has failed
@@ -171,7 +170,7 @@ func (s *statement) prepare(ctx context.Context, conn *sql.Conn) (text string, e
 }
 
 // lasting returns a context that ends a while after ctx, and at once where the node is closed too.
-func (n *Node) lasting(ctx context.Context, while time.Duration) (context.Context, func()) {
+func (n *database) lasting(ctx context.Context, while time.Duration) (context.Context, func()) {
 	late, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		defer end()
@@ -191,7 +190,7 @@ func (n *Node) lasting(ctx context.Context, while time.Duration) (context.Contex
 // of the server's time. Behind pgbouncer, which gives each transaction any connection, they
 // may not be there, or be there already: nothing was executed then, and from now on they
 // are sent whole. If it fails, nobody may read what it scans to.
-func (n *Node) query(ctx context.Context, text string, args []any, to ...any) error {
+func (n *database) query(ctx context.Context, text string, args []any, to ...any) error {
 	return n.send(ctx, text, args, func(rows *sql.Rows) error {
 		if !rows.Next() {
 			return cmp.Or(rows.Err(), sql.ErrNoRows)
@@ -205,7 +204,7 @@ func (n *Node) query(ctx context.Context, text string, args []any, to ...any) er
 }
 
 // each reads all rows of a query, as query reads one.
-func (n *Node) each(ctx context.Context, text string, args []any, row func(scan func(...any) error) error) error {
+func (n *database) each(ctx context.Context, text string, args []any, row func(scan func(...any) error) error) error {
 	return n.send(ctx, text, args, func(rows *sql.Rows) error {
 		for rows.Next() {
 			if err := row(rows.Scan); err != nil {
@@ -216,7 +215,7 @@ func (n *Node) each(ctx context.Context, text string, args []any, row func(scan 
 	})
 }
 
-func (n *Node) send(ctx context.Context, text string, args []any, read func(*sql.Rows) error) error {
+func (n *database) send(ctx context.Context, text string, args []any, read func(*sql.Rows) error) error {
 	if !n.unnamed.Load() {
 		err := (&statement{n: n, text: text, args: args, read: read}).run(ctx)
 		if !hasCode(err, undefinedStatement) && !hasCode(err, duplicateStatement) {
@@ -226,4 +225,17 @@ func (n *Node) send(ctx context.Context, text string, args []any, read func(*sql
 	}
 	args = append([]any{pgx.QueryExecModeExec}, args...)
 	return (&statement{n: n, text: text, args: args, read: read, whole: true}).run(ctx)
+}
+
+// explain returns, for an error that the tables or functions of another format can have caused,
+// which format is there.
+func (n *database) explain(ctx context.Context, err error) error {
+	if !hasCode(err, undefinedTable) && !hasCode(err, undefinedFunction) && !hasCode(err, undefinedColumn) && !hasCode(err, undefinedSchema) {
+		return err
+	}
+	var found string
+	if n.query(ctx, n.sql.formatOf, nil, &found) != nil || found == format {
+		return err
+	}
+	return node.NotSent(formatError(n.schema, found))
 }

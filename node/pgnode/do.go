@@ -8,12 +8,8 @@ import (
 
 	"github.com/fenlock/fenlock/fence"
 	"github.com/fenlock/fenlock/node"
-	"github.com/fenlock/fenlock/node/engine"
 	"github.com/fenlock/fenlock/node/rule"
 )
-
-// tries bounds how often an operation that lost to another transaction is begun.
-const tries = 4
 
 // Do implements node.Node.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
@@ -98,15 +94,6 @@ func (n *Node) call(ctx context.Context, r node.Request) (a node.Answer, err err
 		a.Remaining, a.Clock = time.Duration(remaining)*time.Millisecond, time.Duration(clock)*time.Microsecond
 	}
 	return a, nil
-}
-
-// contextual makes the error of a done context match ctx.Err(), whatever the driver made
-// of it.
-func contextual(ctx context.Context, err error) error {
-	if reply(err) != nil {
-		return err
-	}
-	return engine.Contextual(err, ctx)
 }
 
 const (

@@ -1,13 +1,15 @@
 package pgnode
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/engine"
 )
 
@@ -36,6 +38,9 @@ const (
 	isolationOfOurs       = "FL001"
 )
 
+// errUnsent is the error of a request that was given up before its statement was sent.
+var errUnsent = errors.New("there was no connection in time")
+
 // reply returns what the server said, nil if an error is not from it.
 func reply(err error) *pgconn.PgError {
 	var said *pgconn.PgError
@@ -46,20 +51,6 @@ func reply(err error) *pgconn.PgError {
 func hasCode(err error, code string) bool {
 	said := reply(err)
 	return said != nil && said.Code == code
-}
-
-// errorf names the node in an error, says what can be done about it, and marks those that
-// waiting does not mend, and those of requests that were certainly not carried out.
-func (n *Node) errorf(op string, err error) error {
-	if err == nil || errors.As(err, new(redacted)) { // it is named already
-		return err
-	}
-	advice, lasting := n.advice(err)
-	named := engine.Explain(engine.Named("postgres "+n.name, op, redacted{err}), advice, lasting)
-	if undone(err) {
-		return node.NotSent(named)
-	}
-	return named
 }
 
 // undone reports whether an operation was certainly not carried out, and never will be. A
@@ -89,16 +80,16 @@ func again(err error) bool {
 }
 
 // advice says what a person can do about an error, and whether waiting does not help.
-func (n *Node) advice(err error) (text string, lasting bool) {
+func advice(schema string, err error) (text string, lasting bool) {
 	said := reply(err)
 	if said == nil {
 		return "", false
 	}
 	switch said.Code {
 	case undefinedTable, undefinedFunction, undefinedSchema, undefinedColumn:
-		return fmt.Sprintf("fenlock's schema %q is not there, or is another version's: run \"fenlock migrate\" once, as a user who may create it", n.schema), true
+		return fmt.Sprintf("fenlock's schema %q is not there, or is another version's: run \"fenlock migrate\" once, as a user who may create it", schema), true
 	case insufficientPrivilege:
-		return fmt.Sprintf("the user lacks a right: GRANT USAGE ON SCHEMA %[1]s TO …; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO …; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA %[1]s TO …", n.schema), true
+		return fmt.Sprintf("the user lacks a right: GRANT USAGE ON SCHEMA %[1]s TO …; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %[1]s TO …; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA %[1]s TO …", schema), true
 	case undefinedDatabase:
 		return "create the database, or name another one in the URL", true
 	case badPassword, badAuthorization:
@@ -129,3 +120,18 @@ var secrets = lazily(`(?i)(password|user)=\S+|//[^/@\s]*@`)
 func (e redacted) Error() string { return secrets().ReplaceAllString(e.error.Error(), "…") }
 
 func (e redacted) Unwrap() error { return e.error }
+
+// contextual makes the error of a done context match ctx.Err(), whatever the driver made
+// of it.
+func contextual(ctx context.Context, err error) error {
+	if reply(err) != nil {
+		return err
+	}
+	return engine.Contextual(err, ctx)
+}
+
+// lazily compiles an expression when it is first asked for: a program that has this engine
+// may use another.
+func lazily(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}

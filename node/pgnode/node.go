@@ -1,7 +1,6 @@
 package pgnode
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"strings"
@@ -21,25 +20,12 @@ import (
 // PostgreSQL database. It is safe for concurrent use. Make one with Open or New; the zero
 // Node is not usable.
 type Node struct {
-	db     *sql.DB
-	own    *pgx.ConnConfig // nil: the pool is the caller's
-	name   string          // for people
+	*database
 	member string
-	schema string
-	sql    statements
-
-	password func() (string, error) // of the URL's file, nil: none
-
-	slots    chan struct{} // one for each connection that is asked for
-	poolSays sync.Once     // whether it prepares statements
-	prepares bool
-	unnamed  atomic.Bool // prepared statements do not outlive a transaction here
 
 	admission *admit.Admission
 	terms     atomic.Pointer[string] // what operations take the group's terms to be, nil until Join
-
-	closing *engine.Lifetime // until Close
-	swept   atomic.Int64     // when this client swept last, in Unix milliseconds
+	swept     atomic.Int64           // when this client swept last, in Unix milliseconds
 
 	mu        sync.Mutex
 	listeners map[string]*listener // by client
@@ -53,9 +39,6 @@ var (
 	_ node.Examiner = (*Node)(nil)
 	_ node.Located  = (*Node)(nil)
 )
-
-// DefaultSchema is the schema where a URL or a call names none.
-const DefaultSchema = "fenlock"
 
 // maxConnections is how many connections a node opens, beside the one of its waiters.
 // Operations are short: more would only queue up in the server.
@@ -149,10 +132,8 @@ func newNode(db *sql.DB, schema string) (*Node, error) {
 	if !identifier().MatchString(schema) || strings.HasPrefix(schema, "pg_") {
 		return nil, engine.Invalidf("pgnode: the schema %.70q is not 1 to 63 of a-z, 0-9 and _, a letter first, and not pg_", schema)
 	}
-	n := &Node{db: db, schema: schema, sql: statementsIn(schema), listeners: make(map[string]*listener)}
-	n.slots = make(chan struct{}, cmp.Or(db.Stats().MaxOpenConnections, callersMost))
+	n := &Node{database: newDatabase(db, schema), listeners: make(map[string]*listener)}
 	n.admission = admit.New(n, admission{n}, admit.Pause)
-	n.closing = engine.NewLifetime()
 	return n, nil
 }
 
@@ -195,4 +176,14 @@ func (n *Node) Close() error {
 		return nil
 	}
 	return n.errorf("close", n.db.Close())
+}
+
+// look runs what reads, until Close.
+func (n *Node) look(ctx context.Context, what string, f func(context.Context) error) error {
+	ctx, over, err := n.closing.Begin(ctx)
+	if err != nil {
+		return n.errorf(what, err)
+	}
+	defer over()
+	return n.errorf(what, n.explain(ctx, contextual(ctx, f(ctx))))
 }

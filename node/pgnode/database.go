@@ -1,0 +1,54 @@
+package pgnode
+
+import (
+	"cmp"
+	"database/sql"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/fenlock/fenlock/node"
+	"github.com/fenlock/fenlock/node/engine"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// database is what statements are sent to.
+type database struct {
+	db     *sql.DB
+	own    *pgx.ConnConfig // nil: the pool is the caller's
+	name   string          // for people
+	schema string
+	sql    statements
+
+	password func() (string, error) // of the URL's file, nil: none
+
+	slots    chan struct{} // one for each connection that is asked for
+	poolSays sync.Once     // whether it prepares statements
+	prepares bool
+	unnamed  atomic.Bool // prepared statements do not outlive a transaction here
+
+	closing *engine.Lifetime // until Close
+}
+
+// callersMost is how many connections of a caller's pool are asked for at a time.
+const callersMost = 256
+
+func newDatabase(db *sql.DB, schema string) *database {
+	return &database{db: db, schema: schema, sql: statementsIn(schema), closing: engine.NewLifetime(),
+		slots: make(chan struct{}, cmp.Or(db.Stats().MaxOpenConnections, callersMost))}
+}
+
+// errorf names the node in an error, says what can be done about it, and marks those that
+// waiting does not mend, and those of requests that were certainly not carried out.
+func (n *database) errorf(op string, err error) error {
+	if err == nil || errors.As(err, new(redacted)) { // it is named already
+		return err
+	}
+	advice, lasting := advice(n.schema, err)
+	named := engine.Explain(engine.Named("postgres "+n.name, op, redacted{err}), advice, lasting)
+	if undone(err) {
+		return node.NotSent(named)
+	}
+	return named
+}
