@@ -3,7 +3,6 @@ package goredisnode
 import (
 	"cmp"
 
-	"github.com/fenlock/fenlock/node"
 	"github.com/fenlock/fenlock/node/respnode"
 	"github.com/fenlock/fenlock/node/respnode/resp"
 	"github.com/redis/go-redis/v9"
@@ -16,16 +15,6 @@ type Node struct{ *common }
 
 // common is the engine over any client library: what a Node can do is there.
 type common = respnode.Node
-
-var (
-	_ node.Ordered  = (*Node)(nil)
-	_ node.Queuer   = (*Node)(nil)
-	_ node.Sharer   = (*Node)(nil)
-	_ node.Rejoiner = (*Node)(nil)
-	_ node.Admin    = (*Node)(nil)
-	_ node.Finisher = (*Node)(nil)
-	_ node.Examiner = (*Node)(nil)
-)
 
 // Option changes how New sets up a node.
 type Option func(*options)

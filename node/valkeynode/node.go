@@ -18,16 +18,6 @@ type Node struct{ *common }
 // common is the engine over any client library: what a Node can do is there.
 type common = respnode.Node
 
-var (
-	_ node.Ordered  = (*Node)(nil)
-	_ node.Queuer   = (*Node)(nil)
-	_ node.Sharer   = (*Node)(nil)
-	_ node.Rejoiner = (*Node)(nil)
-	_ node.Admin    = (*Node)(nil)
-	_ node.Finisher = (*Node)(nil)
-	_ node.Examiner = (*Node)(nil)
-)
-
 // Open returns the node at a URL:
 //
 //	valkey://[user:password@]host[:6379][/db]    also redis://
