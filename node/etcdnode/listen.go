@@ -39,8 +39,8 @@ type listeners struct {
 	all map[string]*listener
 }
 
-// listen has a client listen. It has a key, which is there as long as its
-// process is, and which whoever notifies one of its waiters writes to.
+// listen has a client listen. The client has a key, which is there as long as its process is.
+// A client that notifies one of its waiters writes there.
 func (l *listeners) listen(ctx context.Context, client string, notify func(waiter string)) error {
 	own := &listener{listeners: l}
 	l.mu.Lock()
