@@ -40,7 +40,7 @@ func (n *Node) do(ctx context.Context, r node.Request) (_ node.Answer, err error
 				return node.Answer{}, node.NotSent(err)
 			}
 		}
-		o := n.newOperation(r, s)
+		o := &operation{Node: n, r: r, standing: s, asker: n.places.known(r.Name, r.Place), heads: headsAtOnce}
 		a, err := o.run(ctx)
 		if !errors.Is(err, errNotAdmitted) {
 			return a, err
@@ -64,10 +64,6 @@ type operation struct {
 	heads    int
 	wakes    []string
 	tried    map[string]bool // what transactions of this operation would have written
-}
-
-func (n *Node) newOperation(r node.Request, standing *standing) *operation {
-	return &operation{Node: n, r: r, standing: standing, asker: n.places.known(r.Name, r.Place), heads: headsAtOnce}
 }
 
 func (o *operation) question() question {

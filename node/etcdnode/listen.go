@@ -78,53 +78,44 @@ func (l *listeners) doubt() {
 // attend has a registration, and a watch on it.
 func (l *listener) attend(life context.Context, of *engine.Listener) error {
 	l.Listener = of
-	r, err := l.register(life)
+	lease, revision, err := l.register(life)
 	if err != nil {
 		return err // requests are told the same
 	}
-	l.Begun()
+	l.id.Store(int64(lease))
 	defer l.id.Store(int64(clientv3.NoLease))
-	return l.serve(life, r)
+	l.Begun()
+	return l.serve(life, lease, revision+1)
 }
 
-// registration is a listener's key.
-type registration struct {
-	lease    clientv3.LeaseID
-	revision int64
-}
-
-// register writes the key, attached to a new etcd lease.
-func (l *listener) register(ctx context.Context) (r registration, err error) {
+// register writes the key, attached to a new etcd lease, and returns the revision of that.
+func (l *listener) register(ctx context.Context) (lease clientv3.LeaseID, revision int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, grantTimeout)
 	defer cancel()
-	n := l.cluster
-	err = n.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
-		r.lease, err = grant(ctx, c, listenSeconds)
+	err = l.cluster.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) (err error) {
+		lease, err = grant(ctx, c, listenSeconds)
 		return err
 	})
 	if err != nil {
-		return r, describe(ctx, err)
+		return lease, 0, describe(ctx, err)
 	}
-	a, err := n.commit(ctx, txn{Then: []clientv3.Op{clientv3.OpPut(n.keys.wake(l.Client), "", clientv3.WithLease(r.lease))}})
+	a, err := l.cluster.commit(ctx, txn{Then: []clientv3.Op{clientv3.OpPut(l.cluster.keys.wake(l.Client), "", clientv3.WithLease(lease))}})
 	if err != nil {
-		return r, err
+		return lease, 0, err
 	}
-	r.revision = a.Header.Revision
-	l.id.Store(int64(r.lease))
-	return r, nil
+	return lease, a.Header.Revision, nil
 }
 
 var errUnregistered = errors.New("the registration has ended")
 
-// serve watches the key and keeps it, over one member after the other, until it is gone.
-func (l *listener) serve(ctx context.Context, r registration) error {
-	from := r.revision + 1
+// serve watches the key from a revision on, and keeps it, over one member after the other, until it is gone.
+func (l *listener) serve(ctx context.Context, lease clientv3.LeaseID, from int64) error {
 	for first := true; ctx.Err() == nil; first = false {
 		m, moved := l.cluster.pool.now()
 		if c, err := m.open(ctx); err == nil {
 			over, stop := context.WithCancelCause(ctx)
 			lessor := clientv3.NewLease(c)
-			go func() { stop(l.keep(over, lessor, r.lease, m, moved)) }()
+			go func() { stop(l.keep(over, lessor, lease, m, moved)) }()
 			from, err = l.watch(over, c, from, !first)
 			gone := errors.Is(err, errUnregistered) || errors.Is(context.Cause(over), errUnregistered)
 			stop(nil)
