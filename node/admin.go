@@ -37,8 +37,11 @@ type Lease struct {
 	// second. Label is NextInQueue then.
 	Reserved bool
 	// Shared reports that several can share the name, or do: Holder and Label are of all of them,
-	// and Token and Origin of none.
+	// and Token and Origin of none. Shares has each of them.
 	Shared bool
+	shares string
+	// Slots is how many slots the name has, of which its holders have one each; 0: none.
+	Slots int
 	// Since is when its attempt began, on its own wall clock; zero if that is not known.
 	Since time.Time
 	// Token is the holder's, 0 as long as the node has not been told. Then, if a quorum has
@@ -66,9 +69,10 @@ type Waiter struct {
 }
 
 // LeaseOf returns what an operator sees of the lease of a holder, who may be nobody, for
-// engines. Label, Holder, Reserved and Since come from the holder.
+// engines. Label, Holder, Reserved, Since, Shared, Slots and Shares come from the holder. The times in
+// the lines of one that is Shared are nanoseconds.
 func LeaseOf(name string, h Holder) Lease {
-	l := Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(), Since: h.Since(), Shared: h.Shared()}
+	l := Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(), Since: h.Since(), Shared: h.Shared(), Slots: h.Slots(), shares: sharesOf(h)}
 	l.Reserved = l.Reserved || l.Shared && l.Label == NextInQueue
 	return l
 }

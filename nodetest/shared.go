@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fenlock/fenlock/node"
@@ -11,7 +12,7 @@ import (
 
 var sharedCases = []func(*suite){
 	sharedNameIsGrantedToMany, sharedEpochEndsAtAFloor, sharedLeasesEndOneByOne, sharedNameRefusesWhoWantsItAlone,
-	extendSharesTheName, extendSharesItAgain, confirmMakesNoEpoch, slotsAreAgreedOn,
+	extendSharesTheName, extendSharesItAgain, confirmMakesNoEpoch, slotsAreAgreedOn, sharesAreShown,
 }
 
 var sharedQueueCases = []func(*queueSuite){
@@ -116,6 +117,62 @@ func slotsAreAgreedOn(s *suite) {
 	s.want(node.Granted)(s.node.Release(s.ctx, reader))
 	s.want(node.Granted)(s.node.Acquire(s.ctx, of(4)))
 	refused(three, 4, "of 4")
+}
+
+// An operator sees each of those who share a name, and none whose lease has ended. A list may have fewer of them.
+func sharesAreShown(s *suite) {
+	begun := time.Now().Truncate(time.Millisecond)
+	of := func(label string, ttl time.Duration) node.Request {
+		r := lasting(shared(request("a", "", 7)), ttl)
+		r.Holder = node.NewHolder([node.IDLength]byte([]byte(identity())), begun, 3, label)
+		return r
+	}
+	var want []node.Request
+	for i := range 20 {
+		want = append(want, of(fmt.Sprintf("host %d/%d %s", i, i, strings.Repeat("x", 100)), long))
+	}
+	brief := of("brief", short)
+	for _, r := range append(want, brief) {
+		s.want(node.Granted)(s.node.Acquire(s.ctx, r))
+	}
+	s.want(node.Granted)(s.node.Confirm(s.ctx, with(want[1], 20)))
+	s.outwait()
+	l := s.inspect(s.other, "a")
+	all, more := l.Shares()
+	if len(all) != len(want) || more || l.Slots != 3 || !l.Shared {
+		s.Fatalf("%d of %d shares are shown, with one of %d slots (more: %v): %+v", len(all), len(want), l.Slots, more, l)
+	}
+	byHolder := map[uint64]node.Share{}
+	for _, one := range all {
+		byHolder[one.Holder] = one
+		s.plausible(one.Remaining)
+	}
+	for i, r := range want {
+		one, found := byHolder[r.Holder.Fingerprint()]
+		if !found || one.Label != r.Holder.Label() || !one.Since.Equal(begun) || one.Origin != 7 || (one.Token == 20) != (i == 1) {
+			s.Errorf("shown as %+v; want %q since %v", one, r.Holder.Label(), begun)
+		}
+	}
+	if !s.other.admin() {
+		return
+	}
+	listed := s.list()["a"]
+	some, more := listed.Shares()
+	if len(some) == 0 || len(some) < len(want) && !more || listed.Slots != 3 {
+		s.Errorf("%d of %d shares are listed, with one of %d slots (more: %v)", len(some), len(want), listed.Slots, more)
+	}
+	for _, one := range some {
+		if known, found := byHolder[one.Holder]; !found || known.Label != one.Label {
+			s.Errorf("listed as %+v", one)
+		}
+	}
+	if all, more := s.inspect(s.other, "nobody's").Shares(); len(all) > 0 || more {
+		s.Errorf("%+v share a name that nobody has", all)
+	}
+	alone := s.takes("alone", "host", 0)
+	if all, _ := s.inspect(s.other, "alone").Shares(); len(all) > 0 {
+		s.Errorf("%+v share a name that %v has alone", all, alone.Holder)
+	}
 }
 
 // A holder that goes on as one of several never leaves the name free, and keeps its origin.

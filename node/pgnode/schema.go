@@ -47,6 +47,12 @@ const facts = `SELECT fenlock.clock(), coalesce((SELECT t.value FROM fenlock.met
 	coalesce(m.fresh, false), coalesce(m.admitted, false) AS admitted, coalesce(m.since, 0), coalesce(m.terms, ''), coalesce(m.empty, '')
 	FROM (VALUES (true)) AS k (one) LEFT JOIN fenlock.memory AS m ON true`
 
+// shownHolder is the holder of a lease l as package rule has it. Those who share it are lines, with their
+// times in nanoseconds. (fenlock.sharers has the same for an answer, with one label.)
+const shownHolder = `CASE WHEN l.holder = 'shared:'::bytea THEN 'shared:0'::bytea || coalesce((SELECT
+			string_agg(convert_to(chr(10) || x.expires * 1000000 || ' ' || x.origin || ' ' || x.token || ' ', 'UTF8') || x.holder, ''::bytea ORDER BY x.holder)
+			FROM fenlock.readers AS x WHERE x.name = l.name AND x.expires > fenlock.clock() / 1000), ''::bytea) ELSE l.holder END`
+
 // statements are what the node asks, for its schema.
 type statements struct {
 	serve, facts, note, raise, mark, registers, listen, poll, leave, sweep, clock         string
@@ -68,12 +74,12 @@ func statementsIn(name string) statements {
 		leave:  in(`SELECT fenlock.leave($1)`),
 		sweep:  in(`SELECT fenlock.sweep($1)`),
 		clock:  in(`SELECT fenlock.clock()`),
-		inspect: in(`SELECT fenlock.clock(), CASE WHEN l.holder = 'shared:'::bytea THEN fenlock.sharers(l.name, fenlock.clock() / 1000) ELSE l.holder END, coalesce(l.expires, 0), coalesce(l.origin, 0), coalesce(l.token, 0),
+		inspect: in(`SELECT fenlock.clock(), ` + shownHolder + `, coalesce(l.expires, 0), coalesce(l.origin, 0), coalesce(l.token, 0),
 			coalesce((SELECT c.register FROM fenlock.current AS c WHERE c.stripe = $2), (SELECT r.reserved FROM fenlock.registers AS r WHERE r.stripe = $2), 0),
 			coalesce((SELECT m.value FROM fenlock.meta AS m WHERE m.key = 'terms'), ''),
 			coalesce((SELECT m.admitted AND m.xmin::text::bigint = m.made AND m.home = fenlock.home() AND m.server = m.here FROM fenlock.memory AS m), false)
 			FROM (VALUES ($1::bytea)) AS k (name) LEFT JOIN fenlock.leases AS l ON l.name = k.name`),
-		page: in(`SELECT l.name, CASE WHEN l.holder = 'shared:'::bytea THEN fenlock.sharers(l.name, fenlock.clock() / 1000) ELSE l.holder END, l.expires, l.origin, l.token, fenlock.clock()
+		page: in(`SELECT l.name, ` + shownHolder + `, l.expires, l.origin, l.token, fenlock.clock()
 			FROM fenlock.leases AS l WHERE l.name >= $1 AND l.name > $2 AND substr(l.name, 1, length($1::bytea)) = $1
 				AND l.holder IS NOT NULL AND l.expires > fenlock.clock() / 1000 ORDER BY l.name LIMIT $3`),
 		registersOf: in(`SELECT c.stripe, c.register FROM fenlock.current AS c WHERE c.stripe = ANY ($1::text::integer[])`),

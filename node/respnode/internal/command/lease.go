@@ -20,7 +20,7 @@ func (k *Keys) Inspect(name string) ([]resp.Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	commands := append([]resp.Command{resp.Command{"MULTI"}}, k.leaseOf(key, name, "members", "admitted")...)
+	commands := append([]resp.Command{resp.Command{"MULTI"}}, k.leaseOf(key, name, lastOfShared, "members", "admitted")...)
 	return append(commands, resp.Command{"EXEC"}), nil
 }
 
@@ -31,7 +31,7 @@ func ParseInspect(name string, replies []resp.Reply, marked func(mark string) bo
 	if err != nil {
 		return node.Lease{}, err
 	}
-	lease, err := parseLease(name, values)
+	lease, err := parseLease(name, values, maxShared)
 	if err != nil {
 		return lease, err
 	}
@@ -55,7 +55,7 @@ func (k *Keys) Listed(key string) (name string, commands []resp.Command) {
 		return "", nil
 	}
 	name = strings.TrimPrefix(key, k.prefix)
-	return name, k.leaseOf(key, name)
+	return name, k.leaseOf(key, name, lastOfHolder)
 }
 
 // ParseListed reads the replies to Listed, and reports whether it is a lease. With
@@ -71,7 +71,7 @@ func (k *Keys) ParseListed(name string, replies []resp.Reply) (lease node.Lease,
 			return lease, false, err
 		}
 	}
-	lease, err = parseLease(name, values)
+	lease, err = parseLease(name, values, maxHolder)
 	// One damaged register is not to hide all locks of the server: who asks about that lock
 	// is told (Inspect), and so is who asks what is wrong (Damage).
 	if err != nil && !errors.Is(err, errRegister) {
@@ -88,23 +88,30 @@ const missing = -2
 // have any length. The scripts have it too.
 const maxHolder = 1024
 
-// lastOfHolder is the index of the last byte that is read.
-var lastOfHolder = strconv.Itoa(maxHolder - 1)
+// maxShared is more than the length of any lease that package rule lets so many share (MaxReaders), each with
+// the longest label. A list reads no more than maxHolder: it has many keys.
+const maxShared = 128 << 10
+
+// These are the indices of the last bytes that are read.
+var (
+	lastOfHolder = strconv.Itoa(maxHolder - 1)
+	lastOfShared = strconv.Itoa(maxShared - 1)
+)
 
 // errRegister is the error of a register that is no number.
 var errRegister = errors.New("the register of this stripe is no number: it was changed by hand")
 
-// leaseOf reads a lease, its register, and more fields of the registers.
-func (k *Keys) leaseOf(key, name string, more ...string) []resp.Command {
+// leaseOf reads a lease up to a byte, its register, and more fields of the registers.
+func (k *Keys) leaseOf(key, name, last string, more ...string) []resp.Command {
 	return []resp.Command{
-		resp.Command{"GETRANGE", key, "0", lastOfHolder},
+		resp.Command{"GETRANGE", key, "0", last},
 		resp.Command{"PTTL", key},
 		append(resp.Command{"HMGET", k.registers, strconv.Itoa(node.Stripe(name)), formatField}, more...),
 	}
 }
 
-// parseLease reads the replies to leaseOf.
-func parseLease(name string, values []resp.Reply) (lease node.Lease, err error) {
+// parseLease reads the replies to leaseOf, which has read at most so many bytes.
+func parseLease(name string, values []resp.Reply, most int) (lease node.Lease, err error) {
 	value, err := values[0].ToString()
 	if err != nil && err != resp.ErrNil {
 		return lease, err
@@ -114,8 +121,8 @@ func parseLease(name string, values []resp.Reply) (lease node.Lease, err error) 
 		return lease, err
 	}
 	if lease = (node.Lease{Name: name}); left != missing {
-		holder, origin, token := splitValue(value)
-		lease = node.LeaseOf(name, holder)
+		holder, origin, token := splitValue(value, most)
+		lease = node.LeaseOf(name, inNanoseconds(holder))
 		lease.Leased, lease.Origin, lease.Token = true, origin, token
 		lease.Remaining = time.Duration(bound(left, mostRemaining.Milliseconds())) * time.Millisecond
 	}
@@ -143,11 +150,11 @@ func parseLease(name string, values []resp.Reply) (lease node.Lease, err error) 
 
 // splitValue splits the value of a lease: the holder, a space, the origin and, if it is
 // known, a slash and the token. What somebody else wrote is all holder, and so is the lease
-// that several share.
-func splitValue(value string) (h node.Holder, origin, token fence.Token) {
+// that several share. At most so many bytes of it were read.
+func splitValue(value string, most int) (h node.Holder, origin, token fence.Token) {
 	h = node.Holder(value)
 	if h.Shared() {
-		return several(value), 0, 0
+		return several(value, most), 0, 0
 	}
 	end := strings.LastIndexByte(value, ' ')
 	if end <= 0 || h.Reserves() || h.Shared() {
@@ -169,9 +176,9 @@ var severalLines = lazily(`^shared:[0-9]+(\n[0-9]{1,15} [0-9]+ [0-9]+ [^\n]+)+\n
 
 // several returns those for whom the value of a lease stands; where it was not read whole, whole
 // lines, and a sign that there are more (node.Holder). Somebody else wrote what only begins like it.
-func several(value string) node.Holder {
+func several(value string, most int) node.Holder {
 	whole := value
-	if len(value) >= maxHolder {
+	if len(value) >= most {
 		whole = value[:strings.LastIndexByte(value, '\n')+1]
 	}
 	if !severalLines().MatchString(whole) {
@@ -179,6 +186,18 @@ func several(value string) node.Holder {
 	}
 	return node.Holder(whole)
 }
+
+// inNanoseconds has the times of those who share a name, which the server keeps in milliseconds, as
+// node.LeaseOf wants them.
+func inNanoseconds(h node.Holder) node.Holder {
+	if !h.Shared() {
+		return h
+	}
+	return node.Holder(expiresInMS().ReplaceAllString(string(h), "${1}000000"))
+}
+
+// expiresInMS is the first number of each line but the first one.
+var expiresInMS = lazily(`(\n[0-9]+)`)
 
 // number reads an origin, which may be 0, or a token.
 func number(text string) (fence.Token, bool) {
@@ -191,7 +210,7 @@ func number(text string) (fence.Token, bool) {
 
 // label returns the label of a lease's holder.
 func label(value string) string {
-	holder, _, _ := splitValue(value)
+	holder, _, _ := splitValue(value, maxHolder)
 	return holder.Label()
 }
 

@@ -66,7 +66,7 @@ func parseRefusal(r *node.Request, message resp.Reply) (answer node.Answer, notA
 		return answer, false, fmt.Errorf("unexpected reply of %d values", len(values))
 	}
 	value, _ := values[0].ToString()
-	holder, origin, _ := splitValue(value)
+	holder, origin, _ := splitValue(value, maxHolder)
 	var numbers [3]int64
 	for i := range numbers {
 		if numbers[i], err = values[i+1].AsInt64(); err != nil {

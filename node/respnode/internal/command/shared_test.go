@@ -33,7 +33,7 @@ func TestValueOfSeveral(t *testing.T) {
 	if got := label("shared:7" + strings.Repeat("x", maxHolder)); got != "" {
 		t.Errorf("the label of one long line, which is a stranger's, is %q", got)
 	}
-	if h, origin, token := splitValue(value); string(h) != value || origin != 0 || token != 0 {
+	if h, origin, token := splitValue(value, maxHolder); string(h) != value || origin != 0 || token != 0 {
 		t.Errorf("it has the origin %d and the token %d", origin, token)
 	}
 	for value, want := range map[string]bool{value: true, "shared:7": false, "shared:": false, "shared": false, "x\nshared:7": false} {
