@@ -136,6 +136,56 @@ func TestInspect(t *testing.T) {
 	})
 }
 
+// Each holder that shares a name is shown, by the majority's word.
+func TestInspectedShares(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		a := c.admin()
+		var locks []*fenlock.Lock
+		for i := range 3 {
+			lock, err := c.lockerOn((*faulty).queuer, label(fmt.Sprint("reader/", i))).AcquireShared(t.Context(), name)
+			wantErr(t, err)
+			locks = append(locks, lock)
+			time.Sleep(time.Second)
+		}
+		slots, err := c.lockerOn((*faulty).queuer, label("worker")).Slots("slots", 5)
+		wantErr(t, err)
+		slot, err := slots.Acquire(t.Context())
+		wantErr(t, err)
+		time.Sleep(time.Millisecond)
+		look := func(name string) admin.LockInfo {
+			t.Helper()
+			l, err := a.Inspect(t.Context(), name)
+			wantErr(t, err)
+			page, err := a.List(t.Context(), name, "", 1)
+			wantErr(t, err)
+			if len(page.Locks) != 1 || fmt.Sprint(page.Locks[0].Shares) != fmt.Sprint(l.Shares) || page.Locks[0].Slots != l.Slots {
+				t.Errorf("listed as %+v; inspected as %+v", page.Locks, l)
+			}
+			return l
+		}
+		l := look(name)
+		if len(l.Shares) != 3 || l.MoreShares || l.Slots != 0 || l.State != admin.Held {
+			t.Fatalf("%+v", l)
+		}
+		for i, s := range l.Shares {
+			if s.Label != fmt.Sprint("reader/", i) || s.Nodes != 3 || s.Token != locks[i].Token() || time.Since(s.Since) < time.Duration(3-i)*time.Second || s.Left < locks[i].Remaining() || s.Left > ttl {
+				t.Errorf("reader %d: %+v; its token is %d", i, s, locks[i].Token())
+			}
+		}
+		wantErr(t, locks[1].Release(t.Context()))
+		time.Sleep(time.Millisecond)
+		if l := look(name); len(l.Shares) != 2 || l.Shares[1].Label != "reader/2" {
+			t.Errorf("after a release: %+v", l.Shares)
+		}
+		if l := look("slots"); l.Slots != 5 || len(l.Shares) != 1 || l.Shares[0].Label != "worker" {
+			t.Errorf("slots: %+v", l)
+		}
+		if l := look(fmt.Sprint("slots#", slot.Number())); l.Slots != 0 || len(l.Shares) != 0 || l.Label != "worker" {
+			t.Errorf("a slot: %+v", l)
+		}
+	})
+}
+
 // The nodes tell the token also where they had to be told, and where every lease was lost
 // and made again.
 func TestInspectedTokenIsTheHolders(t *testing.T) {

@@ -27,6 +27,15 @@ type LockInfo struct {
 	// Bound reports that the lease has no end by time, and ends with the processes of the holder.
 	Bound bool
 
+	// Shares are the holders that share the name, in the order in which they came; none if one
+	// holder has it alone. MoreShares reports that there may be more than the nodes have told:
+	// a list has fewer than Inspect where many share. Label has one of them, and their number.
+	Shares     []Share
+	MoreShares bool
+	// Slots is how many slots the name has, of which each of the Shares is one; 0: none. The
+	// lock of each slot has the name with # and the slot's number.
+	Slots int
+
 	Votes []Vote // one for each node, in the order of the configuration
 
 	// Waiters are the first in the queue, in order, as far as they were asked for, and
@@ -75,6 +84,17 @@ type Vote struct {
 	// has the reason.
 	Out bool
 	Err error // why the node has not told; nil if it has
+}
+
+// Share is one holder of a name that several share.
+type Share struct {
+	Label string    // empty if it is not known
+	Since time.Time // when its attempt began, on its own wall clock; zero if that is not known
+	Token fence.Token
+	// Left is for how long a majority still has its lease, unless it is extended; 0 if none
+	// has, or if it has no end.
+	Left  time.Duration
+	Nodes int // that have its lease: fewer than a majority while it tries to take it
 }
 
 // WaiterInfo is one who waits.
@@ -143,13 +163,16 @@ func judge(name string, names []string, said []seen) LockInfo {
 		}
 	}
 	if l.State == Held {
-		endless := func(d time.Duration) int { return min(int(d), 1) } // 0 has no end
-		slices.SortFunc(left, func(a, b time.Duration) int {
-			return cmp.Or(cmp.Compare(endless(a), endless(b)), cmp.Compare(b, a))
-		})
-		l.Left = left[quorum-1]
+		l.Left = lasting(left, quorum)
 	}
 	l.Waiters, l.Waiting = queued(said)
+	var holding []seen
+	for i, s := range said {
+		if l.Votes[i].Holds {
+			l.Slots, holding = max(l.Slots, s.lease.Slots), append(holding, s)
+		}
+	}
+	l.Shares, l.MoreShares = shared(holding, quorum)
 	return l
 }
 

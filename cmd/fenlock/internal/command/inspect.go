@@ -101,6 +101,7 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 		fmt.Fprintf(table, "    %s\t%s\n", v.Node, vote(v, l.Bound))
 	}
 	table.Flush()
+	describeShares(w, l, now)
 	if l.Waiting == 0 {
 		fmt.Fprintln(w, "  nobody waits in the queue")
 		return
@@ -114,6 +115,43 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 	if n := l.Waiting - len(l.Waiters); n > 0 {
 		fmt.Fprintf(w, "    and %d more\n", n)
 	}
+}
+
+// describeShares prints who shares a lock, in the order in which they came.
+func describeShares(w io.Writer, l admin.LockInfo, now time.Time) {
+	if len(l.Shares) == 0 {
+		return
+	}
+	count := fmt.Sprint(len(sharing(l)))
+	if l.MoreShares {
+		count = "at least " + count
+	}
+	fmt.Fprintf(w, "  shared by %s", count)
+	if l.Slots > 0 {
+		fmt.Fprintf(w, " of %d slots (%s#0 to %s#%d)", l.Slots, printable(l.Name), printable(l.Name), l.Slots-1)
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, s := range l.Shares {
+		held, token, ends := "-", "-", "no end"
+		if !s.Since.IsZero() {
+			held = ago(now.Sub(s.Since))
+		}
+		if s.Token != 0 {
+			token = s.Token.String()
+		}
+		if s.Left > 0 {
+			ends = s.Left.Round(100*time.Millisecond).String() + " left"
+		}
+		if l.Bound {
+			ends = "ends with its processes"
+		}
+		if s.Nodes <= len(l.Votes)/2 {
+			ends = "on too few nodes"
+		}
+		fmt.Fprintf(table, "    %s\tfor %s\ttoken %s\t%s\n", printable(orUnknown(s.Label)), held, token, ends)
+	}
+	table.Flush()
 }
 
 // vote is what one node says.

@@ -41,9 +41,21 @@ type lockDoc struct {
 	Bound     bool        `json:"bound,omitempty"`
 	VotesFor  int         `json:"votes_for"`
 	VotesNeed int         `json:"votes_needed"`
+	SharedBy  []shareDoc  `json:"shared_by,omitempty"`
+	MoreShare bool        `json:"shared_by_more,omitempty"`
+	Slots     int         `json:"slots,omitempty"`
 	Votes     []voteDoc   `json:"votes"`
 	Waiting   int         `json:"waiting"`
 	Waiters   []waiterDoc `json:"waiters,omitempty"`
+}
+
+type shareDoc struct {
+	Label  string     `json:"label,omitempty"`
+	Since  *time.Time `json:"since,omitempty"`
+	HeldMS int64      `json:"held_ms,omitempty"`
+	Token  uint64     `json:"token,omitempty"`
+	LeftMS int64      `json:"left_ms,omitempty"`
+	Nodes  int        `json:"nodes"`
 }
 
 type voteDoc struct {
@@ -74,10 +86,13 @@ func lockOf(l admin.LockInfo, now time.Time) lockDoc {
 	d := lockDoc{
 		Name: l.Name, State: l.State.String(), Holder: l.Label, Token: uint64(l.Token), LeftMS: l.Left.Milliseconds(),
 		Endless: l.State == admin.Held && l.Left == 0, Bound: l.Bound, VotesNeed: len(l.Votes)/2 + 1, Votes: []voteDoc{}, Waiting: l.Waiting,
+		MoreShare: l.MoreShares, Slots: l.Slots,
 	}
-	if !l.Since.IsZero() {
-		since := l.Since.UTC()
-		d.Since, d.HeldMS = &since, max(now.Sub(since).Milliseconds(), 0)
+	d.Since, d.HeldMS = sinceOf(l.Since, now)
+	for _, s := range l.Shares {
+		one := shareDoc{Label: s.Label, Token: uint64(s.Token), LeftMS: s.Left.Milliseconds(), Nodes: s.Nodes}
+		one.Since, one.HeldMS = sinceOf(s.Since, now)
+		d.SharedBy = append(d.SharedBy, one)
 	}
 	for _, v := range l.Votes {
 		vote := voteDoc{Node: v.Node, Holds: v.Holds, Leased: v.Leased, Reserved: v.Reserved, Label: v.Label, LeftMS: v.Left.Milliseconds(), Out: v.Out}
@@ -93,6 +108,15 @@ func lockOf(l admin.LockInfo, now time.Time) lockDoc {
 		d.Waiters = append(d.Waiters, waiterDoc{w.Label, w.Waited.Milliseconds(), w.Nodes})
 	}
 	return d
+}
+
+// sinceOf is nothing for a time that is not known.
+func sinceOf(at, now time.Time) (since *time.Time, held int64) {
+	if at.IsZero() {
+		return nil, 0
+	}
+	at = at.UTC()
+	return &at, max(now.Sub(at).Milliseconds(), 0)
 }
 
 func nodeErrors(errs []fenlock.NodeError) []nodeErrorDoc {

@@ -47,12 +47,50 @@ func heldBy(l admin.LockInfo) string {
 		}
 	}
 	switch {
+	case len(sharing(l)) > 1:
+		return together(l)
 	case l.Label != "":
 		return l.Label
 	case leases > 0:
-		return "(another program)"
+		return orUnknown("")
 	}
 	return ""
+}
+
+// sharing are the holders that share the name, less those that only try to.
+func sharing(l admin.LockInfo) (all []admin.Share) {
+	for _, s := range l.Shares {
+		if s.Nodes > len(l.Votes)/2 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// fewShares is how many of those who share a name are listed on one line.
+const fewShares = 3
+
+// together names the first holders that share the name, and counts the others.
+func together(l admin.LockInfo) string {
+	all := sharing(l)
+	var names []string
+	for _, s := range all[:min(len(all), fewShares)] {
+		names = append(names, orUnknown(s.Label))
+	}
+	switch more := len(all) - len(names); {
+	case l.MoreShares:
+		return strings.Join(names, ", ") + fmt.Sprintf(" and at least %d more", max(more, 1))
+	case more > 0:
+		return strings.Join(names, ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}
+
+func orUnknown(label string) string {
+	if label == "" {
+		return "(another program)"
+	}
+	return label
 }
 
 func since(l admin.LockInfo, now time.Time) string {

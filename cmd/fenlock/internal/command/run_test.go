@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -225,6 +226,18 @@ func TestSharedRun(t *testing.T) {
 		t.Errorf("the tokens are %q and %q", one, two)
 	}
 	h.start("fenlock", "run", "--no-wait", "x", "--", "true").want(75, `"x" is held by a reader (`, ") and 1 more, who share it")
+	// Each of them is shown, with its process, and nothing that a terminal obeys.
+	labels := regexp.MustCompile(`a reader \(\S+/\d+\) and a reader \(\S+/\d+\)`)
+	ls := h.start("fenlock", "ls")
+	if text := ls.rest(); !labels.MatchString(text) {
+		t.Errorf("listed as\n%s", text)
+	}
+	ls.want(0)
+	inspect := h.start("fenlock", "inspect", "x")
+	if text := inspect.rest(); !labels.MatchString(text) || !strings.Contains(text, "  shared by 2\n    a reader (") || strings.Count(text, "token ") != 2 {
+		t.Errorf("inspected as\n%s", text)
+	}
+	inspect.want(0)
 	writer := h.start("sh", "-c", `exec fenlock run --verbose x -- sh -c 'echo mine; read x; exit 0' 2>&1`)
 	for !strings.Contains(writer.line(), "waiting: ") {
 	}
