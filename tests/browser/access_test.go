@@ -1,6 +1,9 @@
 package browser_test
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -51,6 +54,51 @@ func TestSignIn(t *testing.T) {
 	other.open(page + "?token=" + url.QueryEscape(token))
 	other.shows("#locks", "orders/42", "web-1")
 	if at := eval[string](other, `location.href`); at != page {
+		t.Errorf("the address is %s", at)
+	}
+}
+
+// A proxy has the page below a path: it is signed in to, live, and breaks locks there.
+func TestBelowAPath(t *testing.T) {
+	t.Parallel()
+	servers := newGroup(t, 3, ttl)
+	acquire(t, newLocker(t, servers, "web-1"), "orders/42")
+	s := serve(t, servers, "--allow-release")
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: at.Host})
+	proxy.FlushInterval = -1
+	mux := http.NewServeMux()
+	mux.Handle("/tools/locks/", http.StripPrefix("/tools/locks", proxy))
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	w := newWindow(t)
+	w.open(server.URL + "/tools/locks/?" + at.RawQuery)
+	orders := row(w, "orders/42")
+	w.shows("#pulse", "live")
+	w.mark()
+	if at := eval[string](w, `location.pathname + location.search`); at != "/tools/locks/" {
+		t.Errorf("the address is %s", at)
+	}
+	wait(t, newLocker(t, servers, "web-2"), "orders/42")
+	w.shows(orders+" .queue", "web-2")
+	w.marked()
+	w.tab("orders/42")
+	w.press("\r")
+	w.shows("#facts", "Held by web-1")
+	w.shows("#pulse", "live")
+	w.tab("Break this lock…")
+	w.press("\r")
+	w.shows("h1", "Break orders/42?")
+	w.tab("Break orders/42")
+	w.press("\r")
+	w.shows("h1", "orders/42 is broken")
+	w.tab("See who has it now")
+	w.press("\r")
+	w.shows("#facts", "Held by web-2")
+	if at := eval[string](w, `location.pathname`); at != "/tools/locks/lock" {
 		t.Errorf("the address is %s", at)
 	}
 }

@@ -176,7 +176,7 @@ func TestPageHearsNothing(t *testing.T) {
 	w.until(`document.body.classList.contains("stale")`)
 	w.looksRight("hears nothing")
 	before := w.text(orders)
-	eval[bool](w, `document.querySelector("a[href^='/break']").click() || true`)
+	eval[bool](w, `document.querySelector("a[href^='break']").click() || true`)
 	w.tab("Break… orders/42")
 	w.press("\r")
 	time.Sleep(2 * time.Second) // in which the time that is left would go on

@@ -128,6 +128,21 @@ func crowded(t *testing.T) []*testserver.Server {
 	for i := range 5 {
 		wait(t, newLocker(t, servers, fmt.Sprintf("waiter-%d.%s", i, strings.Repeat("x", 50)), long), "orders/42")
 	}
+	for i := range 5 {
+		if _, err := newLocker(t, servers, fmt.Sprintf("web-%d.example.com/%d", i, 4000+i), long).AcquireShared(t.Context(), "catalog"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		slots, err := newLocker(t, servers, fmt.Sprintf("encoder-%d/17", i), long).Slots("encode", 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := slots.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acquire(t, newLocker(t, servers, `<b onclick="alert(1)">bold</b>`, long), `"><img src=x onerror=alert(1)>`)
 	servers[3].Kill()
 	servers[4].Kill()
 	return servers
@@ -159,7 +174,7 @@ func TestPagesLookRight(t *testing.T) {
 	w.looksRight("all locks")
 	at := eval[string](w, `location.origin`)
 	for what, path := range map[string]string{
-		"a lock": "/lock?name=orders/42", "a free lock": "/lock?name=nobody", "breaking": "/break?name=orders/42",
+		"a lock": "/lock?name=orders/42", "a shared lock": "/lock?name=catalog", "slots": "/lock?name=encode", "a free lock": "/lock?name=nobody", "breaking": "/break?name=orders/42",
 		"nothing is like that": "/?filter=zzz&waiting=1", "no such page": "/nothing",
 	} {
 		w.open(at + path)

@@ -3,6 +3,7 @@ package browser_test
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"sync"
 	"testing"
 )
@@ -39,9 +40,46 @@ func TestNamesAreText(t *testing.T) {
 	}
 	w.until(clean)
 	for _, name := range evil {
-		w.open(eval[string](w, `location.origin`) + paths[name])
+		w.open(eval[string](w, `location.origin`) + "/" + paths[name])
 		w.until(fmt.Sprintf(`document.querySelector("h1") !== null && document.querySelector("h1").textContent === %s`, quote(name)))
 		w.until(clean)
+	}
+}
+
+// The name of a lock and the address of its page are copied, by the keyboard, also where the browser has no clipboard for
+// a page without TLS.
+func TestCopy(t *testing.T) {
+	t.Parallel()
+	servers := newGroup(t, 3, ttl)
+	acquire(t, newLocker(t, servers, "web-1"), `<i>orders</i> "42"`)
+	s := serve(t, servers, "--host", "elsewhere.example")
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"127.0.0.1", "elsewhere.example"} {
+		w := newWindow(t)
+		w.open("http://" + host + ":" + at.Port() + "/")
+		w.shows("#pulse", "live")
+		row(w, `<i>orders</i> "42"`)
+		// What is copied is what is told to those who listen.
+		eval[bool](w, `(() => {
+		  window.copied = [];
+		  document.addEventListener("copy", () => copied.push(String(getSelection()) || document.activeElement.value));
+		  if (navigator.clipboard) navigator.clipboard.writeText = async (text) => { copied.push(text); };
+		  return true;
+		})()`)
+		w.tab(`Copy <i>orders</i> "42"`)
+		w.press("\r")
+		w.until(`document.querySelector("#locks .copy.done") !== null && copied[0] === '<i>orders</i> "42"'`)
+		if got := w.focused(); got != `Copy <i>orders</i> "42"` {
+			t.Errorf("the focus is at %q", got)
+		}
+		w.open(eval[string](w, `document.querySelector("#locks th a").href`))
+		w.shows("#pulse", "live")
+		w.tab("Copy the link")
+		w.press("\r")
+		w.until(`document.querySelector("[data-copy-link].done") !== null`)
 	}
 }
 

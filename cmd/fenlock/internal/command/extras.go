@@ -30,11 +30,12 @@ type Extras struct {
 // Page is what fenlock ui shows, and to whom.
 type Page struct {
 	Nodes        []fenlock.Node
-	Prefix       string // of the names of the locks that are shown
-	Listen       string // the address
-	Token        string // what people have to know who look, "" for nothing
-	Secret       bool   // the token is no part of the address
-	AllowRelease bool   // they may break locks
+	Prefix       string        // of the names of the locks that are shown
+	Listen       string        // the address
+	Token        string        // what people have to know who look, "" for nothing
+	Secret       bool          // the token is no part of the address
+	AllowRelease bool          // they may break locks
+	History      time.Duration // for how long it is kept what was seen
 	Hosts        []string
 	Log          func(format string, args ...any)
 }

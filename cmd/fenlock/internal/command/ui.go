@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/watchdog"
@@ -17,8 +18,9 @@ import (
 
 const uiHelp = `Show the nodes, the locks, the waiters and what changes, live in a browser.
 
-It prints the address of the page and serves it until Ctrl-C. While no browser shows the
-page, it does not ask the nodes. With PREFIX, it shows only locks whose names begin with
+It prints the address of the page and serves it until Ctrl-C. It asks the nodes once a
+second, and every five seconds while no browser shows the page: it keeps for an hour what
+it sees (--history). With --history 0 it asks nothing then. With PREFIX, it shows only locks whose names begin with
 PREFIX; this is for groups with more than 2,000 locks.
 
 Access
@@ -39,6 +41,12 @@ Breaking locks
 
 Exit status: 0 after Ctrl-C; 64 wrong usage, or the address is in use or not of this machine.`
 
+// What --history can be: a slice of the shortest one has a look in it, and a week is enough to find out what happened.
+const (
+	minHistory = 10 * time.Minute
+	maxHistory = 7 * 24 * time.Hour
+)
+
 // uiOptions are the flags of ui.
 type uiOptions struct {
 	nodes        nodeFlags
@@ -48,6 +56,7 @@ type uiOptions struct {
 	makeToken    bool
 	hosts        []string
 	allowRelease bool
+	history      time.Duration
 }
 
 func uiCommand() *cobra.Command {
@@ -74,6 +83,7 @@ func uiCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	o.nodes.register(cmd)
+	f.DurationVar(&o.history, "history", time.Hour, "keep what is seen for this `time`, also while no browser looks; 0 keeps nothing")
 	f.StringVar(&o.listen, "listen", listen.PageAddress, "`address` to listen at, HOST:PORT; port 0 is any that is free")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the token, which only its owner may read")
 	f.BoolVar(&o.makeToken, "make-token", false, "make a token, and print it once as a part of the address")
@@ -89,6 +99,9 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 			return exitf(exitUsage, "--host: %q is no name of a host: it has no port, no scheme and no *; addresses need not be given", name)
 		}
 	}
+	if o.history != 0 && (o.history < minHistory || o.history > maxHistory) {
+		return exitf(exitUsage, "--history is %v, it must be 0 or %v to %v", o.history, minHistory, maxHistory)
+	}
 	token, err := o.token()
 	if err != nil {
 		return err
@@ -99,7 +112,7 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	}
 	defer closeAll(nodes)
 	page := Page{
-		Nodes: nodes, Prefix: prefix, Listen: o.listen, Token: token, AllowRelease: o.allowRelease, Hosts: o.hosts, Log: sayError,
+		Nodes: nodes, Prefix: prefix, Listen: o.listen, Token: token, AllowRelease: o.allowRelease, History: o.history, Hosts: o.hosts, Log: sayError,
 		Secret: o.fromFile, // who may know it knows it
 	}
 	address, serve, err := extras.Page(page)

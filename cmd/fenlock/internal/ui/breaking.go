@@ -66,7 +66,7 @@ func (b *breaking) answer(w http.ResponseWriter, r *http.Request, status int, na
 	if !ok {
 		return
 	}
-	row := lockRowOf(l, time.Now(), fewWaiters, true)
+	row := lockRowOf(entry{lock: l}, time.Now(), false, true)
 	if untaken(l.LockInfo) {
 		say(w, status, message{
 			Class: "good", Head: fmt.Sprintf("Nobody has %s", visible(name)), Text: []string{again, "There is nothing to break."},
@@ -185,6 +185,10 @@ func untaken(l admin.LockInfo) bool {
 
 // fingerprint stands for the holder that a page has shown.
 func fingerprint(l admin.LockInfo) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q %d", l.State, l.Label, l.Since.UnixNano()))
+	text := fmt.Appendf(nil, "%d %q %d", l.State, l.Label, l.Since.UnixNano())
+	for _, s := range l.Shares {
+		text = fmt.Appendf(text, " %q %d", s.Label, s.Since.UnixNano())
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
 }

@@ -33,7 +33,7 @@ func TestBreak(t *testing.T) {
 		f.hold("a", "host-a", 10, "w1", "w2")
 		var logged []string
 		a := browse(t, Config{Source: f, AllowRelease: true, Log: func(format string, args ...any) { logged = append(logged, fmt.Sprintf(format, args...)) }})
-		a.get("/").want(t, 200, `href="/break?name=a"`)
+		a.get("/").want(t, 200, `href="break?name=a"`)
 		r := a.get("/break?name=a")
 		r.want(t, 200, "Break a?", "host-a", "10", "3 of 3", "w1, w2", "<b>w1</b> is the next in the queue", `<button type="submit" class="danger">Break a</button>`)
 		if len(f.broken) > 0 {
@@ -109,11 +109,11 @@ func TestReadOnly(t *testing.T) {
 		f := newFake(3)
 		f.hold("a", "host-a", 10)
 		a := browse(t, Config{Source: f})
-		a.get("/").want(t, 200, "not", "/break", "Break")
-		a.get("/lock?name=a").want(t, 200, "not", "/break", "Break")
+		a.get("/").want(t, 200, "not", "break?", "Break")
+		a.get("/lock?name=a").want(t, 200, "not", "break?", "Break")
 		a.get("/break?name=a").want(t, 403, "without --allow-release")
 		a.do("POST", "/break", url.Values{"name": {"a"}, "seen": {fingerprint(f.locks["a"])}}).want(t, 403, "without --allow-release")
-		if s := a.stream("/events").next(); strings.Contains(fmt.Sprint(s), "/break") {
+		if s := a.stream("/events").next(); strings.Contains(fmt.Sprint(s), "break?") {
 			t.Error("the news have a way to break")
 		}
 		if len(f.broken) > 0 {
@@ -137,7 +137,7 @@ func TestBreakWithoutAMajority(t *testing.T) {
 		for _, r := range []answer{a.get("/break?name=a"), a.do("POST", "/break", form)} {
 			r.want(t, 503, "a was not broken", "Nothing was sent", "10.0.0.1:6379: connection refused")
 		}
-		a.get("/lock?name=a").want(t, 200, "not", "/break")
+		a.get("/lock?name=a").want(t, 200, "not", "break?")
 		if len(f.broken) > 0 || logs != 2 {
 			t.Errorf("broke %q, %d logs", f.broken, logs)
 		}

@@ -76,19 +76,6 @@ func nodeChanges(prev, next *picture) (all []event) {
 	return all
 }
 
-// stateText is how a node does, after its name.
-func stateText(s doctor.State) string {
-	switch s {
-	case doctor.Votes:
-		return "votes"
-	case doctor.Ready:
-		return "is ready"
-	case doctor.Out:
-		return "does not vote"
-	}
-	return "is " + string(s)
-}
-
 func quorumChanges(prev, next *picture) []event {
 	mute := func(p *picture) bool { return !p.works() || errors.Is(p.err, fenlock.ErrNoQuorum) }
 	switch before, now := mute(prev), mute(next); {
@@ -104,20 +91,48 @@ func holderChanges(prev, next *picture) (all []event) {
 	for _, name := range sorted(next.held) {
 		now, before := next.held[name], prev.held[name]
 		switch _, was := prev.held[name]; {
+		case now.slots > 0: // its slots are locks of their own, and tell it
 		case !was && prev.beyond(name): // it was there perhaps
 		case !was:
 			all = append(all, event{kind: taken, lock: name, text: "taken by " + who(now.label) + withToken(now)})
 		case !now.same(before):
 			all = append(all, event{kind: moved, lock: name, text: fmt.Sprintf("went from %s to %s%s", who(before.label), who(now.label), withToken(now))})
+		case len(now.shares)+len(before.shares) > 0:
+			all = append(all, shareChanges(name, before, now)...)
 		}
 	}
 	for _, name := range sorted(prev.held) {
-		if _, is := next.held[name]; !is && !next.beyond(name) {
-			h := prev.held[name]
+		h := prev.held[name]
+		if _, is := next.held[name]; !is && !next.beyond(name) && h.slots == 0 {
 			all = append(all, event{kind: freed, lock: name, text: "free; " + who(h.label) + " had it"})
 		}
 	}
 	return all
+}
+
+// shareChanges tells who shares a lock, and does no more. Where not all are known, one who seems to be gone may be there.
+func shareChanges(name string, before, now holding) (all []event) {
+	for _, w := range now.holders() {
+		if !has(before.holders(), w) && !before.more {
+			all = append(all, event{kind: taken, lock: name, text: "shared by " + who(w.label) + ", too"})
+		}
+	}
+	for _, w := range before.holders() {
+		if !has(now.holders(), w) && !now.more {
+			all = append(all, event{kind: freed, lock: name, text: who(w.label) + " shares it no more"})
+		}
+	}
+	return all
+}
+
+// moves is how many locks went from one holder to another.
+func moves(prev, next *picture) (n int) {
+	for name, now := range next.held {
+		if before, was := prev.held[name]; was && !now.same(before) && now.slots == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // beyond reports whether the list ends before a name.
@@ -125,27 +140,35 @@ func (p *picture) beyond(name string) bool { return p.bound != "" && name > p.bo
 
 func queueChanges(prev, next *picture) (all []event) {
 	before := prev.byName()
-	for _, l := range next.locks {
-		if !l.queued {
+	was := map[string]entry{}
+	for _, e := range prev.entries {
+		was[e.Name] = e
+	}
+	for _, e := range next.entries {
+		waiters, whole := e.waiters()
+		if waiters == nil && !whole {
 			continue // who waits is not known
 		}
-		was := before[l.Name]
-		gone := slices.Clone(was.waiters)
-		for i, w := range l.waiters {
-			at := slices.Index(gone, w)
+		old, found := was[e.Name]
+		if !found {
+			old = entry{lock: before[e.Name]}
+		}
+		gone, _ := old.waiters()
+		for i, w := range waiters {
+			rest, known := without(gone, w)
 			switch {
-			case at >= 0:
-				gone = slices.Delete(gone, at, at+1)
+			case known:
+				gone = rest
 			case w.since.After(prev.at.Add(-jitter)): // else it was only not seen before
-				all = append(all, event{kind: waits, lock: l.Name, text: fmt.Sprintf("%s waits, %s in the queue", who(w.label), ordinal(i+1))})
+				all = append(all, event{kind: waits, lock: e.Name, text: fmt.Sprintf("%s waits, %s in the queue", who(w.label), ordinal(i+1))})
 			}
 		}
-		if len(l.waiters) < l.Waiting {
+		if !whole {
 			continue // who is gone may only be far back
 		}
 		for _, w := range gone {
-			if l.State == admin.Free || l.State == admin.Held && w.label != l.Label {
-				all = append(all, event{kind: dropped, lock: l.Name, text: who(w.label) + " waits no more"})
+			if e.State == admin.Free || e.State == admin.Held && !e.holds(w.label) {
+				all = append(all, event{kind: dropped, lock: e.Name, text: who(w.label) + " waits no more"})
 			}
 		}
 	}

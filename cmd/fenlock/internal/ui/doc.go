@@ -1,8 +1,8 @@
 // Package ui serves one page that shows a quorum group live: its nodes, its locks with
 // their votes and waiters, and a trail of what has changed.
 //
-// It is a viewer. One poller looks at the group as long as somebody looks at the page,
-// however many browsers do; what it sees is a picture. What differs between a picture and
+// It is a viewer. One poller looks at the group, however many browsers show the page: as long
+// as one does or, to keep a history, always. What it sees is a picture. What differs between a picture and
 // the next one is told in the trail, and each open page is sent the parts that have
 // changed, as HTML that was made by the same templates as the page itself: a browser
 // without the script shows the same, only not live.
@@ -11,14 +11,16 @@
 //
 //	text.go       names, times and reasons as a person reads them
 //	source.go     where pictures come from; group.go and probe.go: from real nodes
+//	lock.go       a lock and its holders; entries.go: the slots of a name together, and the order of the rows
+//	span.go       how long a node does as it does
 //	picture.go    what was seen at one moment; changes.go: what has happened since
-//	trail.go      the last changes
-//	poller.go     looks while somebody looks
+//	trail.go      the last changes; history.go: what was seen for an hour; chart.go draws it
+//	poller.go     looks
 //	part.go       a piece of a page that changes by itself
 //	rows.go, status.go   lines of it; overview.go, lockpage.go: the two pages; query.go: which locks
 //	render.go     the templates
 //	update.go     what an open page has to be sent; stream.go sends it
-//	release.go    breaks a lock, after it was confirmed
+//	breaking.go   breaks a lock, after it was confirmed
 //	guard.go      what every request has to pass; signin.go: the token
 //	listen.go     the address
 //	server.go     all together

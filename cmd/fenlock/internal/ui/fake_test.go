@@ -179,7 +179,7 @@ type pipes struct {
 func (l *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
-	case l.conns <- there:
+	case l.conns <- addressed{there}:
 		return here, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
@@ -187,6 +187,11 @@ func (l *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, ctx.Err()
 	}
 }
+
+// addressed is a connection to the page's port.
+type addressed struct{ net.Conn }
+
+func (addressed) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 5625} }
 
 func (l *pipes) Accept() (net.Conn, error) {
 	select {

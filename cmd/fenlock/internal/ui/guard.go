@@ -49,10 +49,18 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	switch {
+	case r.URL.Path == "": // of a handler below a path, without a slash at its end
+		p, query, _ := strings.Cut(r.RequestURI, "?")
+		h.Set("Location", "./"+p[strings.LastIndexByte(p, '/')+1:]+"/?"+query)
+		w.WriteHeader(http.StatusSeeOther)
+		return
+	case !single(r.URL.Path): // from where the page's own links would lead elsewhere
+		http.Error(w, "there is no such page", http.StatusNotFound)
+		return
 	case !g.meant(r.Host) && r.URL.Path != "/assets/style.css": // which what is said here is shown with
 		say(w, http.StatusForbidden, message{
 			Class: "bad", Head: "This is not called like that",
-			Text: []string{"fenlock ui was asked for as " + short(r.Host, 100) + ". It answers to addresses and to localhost, and to the names that --host gives it: any site could give a name of its own to this address."},
+			Text: []string{"This page was asked for as " + short(r.Host, 100) + ". It answers to addresses and to localhost, and to the names that it was given (--host): any site could give a name of its own to this address."},
 		})
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
@@ -69,6 +77,15 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	g.next.ServeHTTP(w, r)
+}
+
+// single reports whether a path is that of a page or of a file: all links are relative to there, so that they are right
+// below any path.
+func single(path string) bool {
+	if file, is := strings.CutPrefix(path, "/assets/"); is {
+		path = "/" + file
+	}
+	return path[0] == '/' && !strings.ContainsAny(path[1:], `/\`) && path != "/." && path != "/.."
 }
 
 // meant reports whether a Host header is one that leads here. A site can have a name of

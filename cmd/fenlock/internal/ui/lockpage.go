@@ -11,6 +11,7 @@ import (
 type lockPage struct {
 	Now    time.Time
 	Name   string
+	Copy   string // the name as it is
 	Status status
 	Lock   lockRow
 	Facts  facts
@@ -21,15 +22,34 @@ type lockPage struct {
 type facts struct {
 	Class string
 	Head  string
+	Of    string // the name that it is a slot of, if it is one
+	OfURL string
 	Row   lockRow
 }
 
 func newLockPage(p *picture, l lock, mayBreak bool) lockPage {
 	now := time.Now()
-	row := lockRowOf(l, now, len(l.waiters), mayBreak)
-	v := lockPage{Now: now, Name: visible(l.Name), Status: statusOf(p), Lock: row, Break: mayBreak}
+	e := entry{lock: l}
+	for _, listed := range p.entries {
+		if listed.Name == l.Name {
+			e.slots = listed.slots
+		}
+	}
+	row := lockRowOf(e, now, true, mayBreak)
+	v := lockPage{Now: now, Name: visible(l.Name), Copy: row.Copy, Status: statusOf(p), Lock: row, Break: mayBreak}
 	v.Facts = facts{Class: row.State, Row: row}
+	if name, number, is := slotName(l.Name); is {
+		for _, listed := range p.entries {
+			if listed.Name == name && number < listed.Slots {
+				v.Facts.Of, v.Facts.OfURL = visible(name), lockPath(name)
+			}
+		}
+	}
 	switch {
+	case l.State == admin.Held && l.Slots > 0:
+		v.Facts.Head = row.Shared + " are held"
+	case l.State == admin.Held && len(row.Shares) > 0:
+		v.Facts.Head = "S" + row.Shared[1:]
 	case l.State == admin.Held:
 		v.Facts.Head = "Held by " + row.Holder
 	case l.State == admin.Unclear:
@@ -48,7 +68,7 @@ func newLockPage(p *picture, l lock, mayBreak bool) lockPage {
 func (v lockPage) screen() screen {
 	s := screen{
 		at: v.Now, title: v.Title(), until: map[string]until{}, texts: map[string]string{},
-		parts: []part{{"status", "status", v.Status}, {"facts", "facts", v.Facts}, {"queue", "queue", v.Lock}},
+		parts: []part{{"status", "status", v.Status}, {"facts", "facts", v.Facts}, {"shares", "shares", v.Lock}, {"queue", "queue", v.Lock}},
 	}
 	if v.Lock.Until.At != 0 {
 		s.until["left-"+v.Lock.ID] = v.Lock.Until

@@ -82,7 +82,7 @@ func (e *exposition) text(r *http.Request) ([]byte, error) {
 	} else {
 		complete.Set(1)
 	}
-	held, waiting, late := 0, 0, 0
+	held, late := 0, 0
 	for _, l := range p.locks {
 		if l.State == admin.Held {
 			held++
@@ -90,10 +90,9 @@ func (e *exposition) text(r *http.Request) ([]byte, error) {
 		if l.late() {
 			late++
 		}
-		waiting += l.Waiting
 	}
 	set.Gauge("fenlock_group_held", "Locks that are held, by whomever.").Set(float64(held))
-	set.Gauge("fenlock_group_waiting", "Waiters for a lock, of all processes.").Set(float64(waiting))
+	set.Gauge("fenlock_group_waiting", "Waiters for a lock, of all processes; for slots of one name, each of them once.").Set(float64(p.waiting()))
 	set.Gauge("fenlock_group_late", "Locks whose holder should have extended them long ago.").Set(float64(late))
 	return set.Text(), nil
 }

@@ -12,6 +12,8 @@ type overview struct {
 	Nodes  []nodeRow
 	Locks  []lockRow
 	Query  query
+	Orders []orderLink
+	Chart  *chart // nil if no history is kept
 	Pager  pager
 	Break  bool // locks can be broken here
 }
@@ -27,10 +29,10 @@ type pager struct {
 
 func newOverview(p *picture, q query, mayBreak bool) overview {
 	now := time.Now()
-	chosen, all := q.choose(p.locks)
-	v := overview{Now: now, Status: statusOf(p), Nodes: nodeRows(p, now), Query: q, Break: mayBreak}
-	for _, l := range chosen {
-		v.Locks = append(v.Locks, lockRowOf(l, now, fewWaiters, mayBreak))
+	chosen, all := q.choose(p.entries)
+	v := overview{Now: now, Status: statusOf(p), Nodes: nodeRows(p, now), Query: q, Orders: q.orders(), Chart: p.chart, Break: mayBreak}
+	for _, e := range chosen {
+		v.Locks = append(v.Locks, lockRowOf(e, now, false, mayBreak))
 	}
 	v.Pager = pagerOf(p, q, all)
 	return v
@@ -40,7 +42,7 @@ func pagerOf(p *picture, q query, all int) pager {
 	var g pager
 	switch {
 	case all == 0 && !q.all() && len(p.locks) > 0:
-		g.None = fmt.Sprintf("None of %s is like that.", plural(len(p.locks), "lock", "locks"))
+		g.None = fmt.Sprintf("None of %s is like that.", plural(len(p.entries), "lock", "locks"))
 	case all == 0 && p.err != nil:
 		g.None = "No lock could be seen."
 	case all == 0:
@@ -51,10 +53,10 @@ func pagerOf(p *picture, q query, all int) pager {
 		g.Text = plural(all, "lock", "locks")
 	}
 	if q.Page > 1 {
-		g.Prev = q.at("/", q.Page-1)
+		g.Prev = q.at("./", q.Page-1)
 	}
 	if q.Page < q.pages(all) {
-		g.Next = q.at("/", q.Page+1)
+		g.Next = q.at("./", q.Page+1)
 	}
 	if p.bound != "" {
 		g.Text += fmt.Sprintf(". There are more: only the first %s are looked at. fenlock ui PREFIX shows others", thousands(len(p.locks)))
@@ -67,6 +69,9 @@ func (v overview) screen() screen {
 	s := screen{
 		at: v.Now, title: v.Title(), until: map[string]until{}, texts: map[string]string{},
 		parts: []part{{"status", "status", v.Status}, {"pager", "pager", v.Pager}},
+	}
+	if v.Chart != nil {
+		s.parts = append(s.parts, part{"chart", "chart", v.Chart})
 	}
 	nodes, locks := list{id: "nodes"}, list{id: "locks"}
 	for _, n := range v.Nodes {

@@ -46,7 +46,7 @@ func (p *pages) picture(w http.ResponseWriter, r *http.Request) (*picture, bool)
 	if err != nil {
 		say(w, http.StatusServiceUnavailable, message{
 			Class: "warn", Head: "Still looking", Text: []string{"The nodes have not told all yet. This page can be asked for again."},
-			Back: r.URL.RequestURI(), To: "Look again",
+			Back: here(r), To: "Look again",
 		})
 		return nil, false
 	}
@@ -64,7 +64,7 @@ func (p *pages) overview(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := newOverview(picture, q, p.mayBreak)
-	show(w, http.StatusOK, "overview.html", page{Title: v.Title(), Live: p.live(v.Now, "", v.Query.at("/events", v.Query.Page), r), View: v})
+	show(w, http.StatusOK, "overview.html", page{Title: v.Title(), Live: p.live(v.Now, "", v.Query.at("events", v.Query.Page), r), View: v})
 }
 
 func (p *pages) lock(w http.ResponseWriter, r *http.Request) {
@@ -87,19 +87,21 @@ func (p *pages) lock(w http.ResponseWriter, r *http.Request) {
 		l.steady(picture.byName())
 	}
 	v := newLockPage(picture, l, p.mayBreak)
-	show(w, http.StatusOK, "lock.html", page{Title: v.Title(), Live: p.live(v.Now, name, "/events?"+url.Values{"name": {name}}.Encode(), r), View: v})
+	show(w, http.StatusOK, "lock.html", page{Title: v.Title(), Live: p.live(v.Now, name, "events?"+url.Values{"name": {name}}.Encode(), r), View: v})
 }
 
 // live is what the script of a page needs, and the trail.
 func (p *pages) live(now time.Time, name, stream string, r *http.Request) *live {
-	events, last := p.poller.trail.after(0)
-	events = about(events, name)
-	l := &live{Stream: stream, Instance: p.instance, Last: last, Now: now.UnixMilli(), Again: r.URL.RequestURI()}
+	events, last := p.poller.trail.about(0, name)
+	l := &live{Stream: stream, Instance: p.instance, Last: last, Now: now.UnixMilli(), Again: here(r)}
 	for i := len(events) - 1; i >= 0; i-- { // newest first
 		l.Trail = append(l.Trail, trailRowOf(events[i]))
 	}
 	return l
 }
+
+// here is where a page is, from where it is.
+func here(r *http.Request) string { return "." + r.URL.RequestURI() }
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	say(w, http.StatusNotFound, message{Class: "warn", Head: "There is no such page", Text: []string{fmt.Sprintf("Nothing is at %s.", short(r.URL.Path, 200))}})

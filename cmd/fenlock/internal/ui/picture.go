@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/fenlock/fenlock/admin"
-	"github.com/fenlock/fenlock/fence"
 )
 
 // What a look at the group is bounded by.
@@ -29,51 +28,22 @@ type picture struct {
 	at    time.Time
 	took  time.Duration // without the time for nodes that do not answer
 	nodes []Node
-	asked time.Time   // when they had said how they do
-	state []time.Time // since when each node does as it does, as far as was seen
+	asked time.Time // when they had said how they do
+	state []span    // since when each node does as it does, as far as was seen
 	// locks are those of the source's list, in the order of their names. There were more
 	// after them if bound is not empty: then it is the last one's name.
-	locks []lock
-	bound string
-	err   error // why the list is not whole
+	locks   []lock
+	entries []entry // of the list
+	bound   string
+	err     error // why the list is not whole
 	// single are the locks that somebody looks at, free or not.
 	single map[string]lock
 	// held is who holds what, as far as it is known: while too few nodes answer, it is
 	// what was known before.
 	held map[string]holding
-}
-
-// lock is one lock in a picture.
-type lock struct {
-	admin.LockInfo
-	at time.Time // of the question: Left counts from it
-	// span is the longest Left that was seen of this holder. A holder that lives does not
-	// come under half of it: it extends each third of its TTL.
-	span    time.Duration
-	waiters []waiter // as many as Waiters
-	queued  bool     // who waits was asked
-}
-
-// late reports whether the holder should have extended its lease long ago.
-func (l lock) late() bool { return l.State == admin.Held && l.Left > 0 && l.Left < l.span/2 }
-
-// waiter is one who waits.
-type waiter struct {
-	label string
-	since time.Time
-}
-
-// holding is what tells one holder of a lock from the next: the nodes know more, but
-// nothing that may leave them.
-type holding struct {
-	label string
-	since time.Time // by the holder's clock
-	token fence.Token
-	seen  time.Time // first
-}
-
-func (h holding) same(other holding) bool {
-	return h.label == other.label && h.since.Equal(other.since) && (h.token == other.token || h.token == 0 || other.token == 0)
+	// chart and earlier are of a history, nil if none is kept.
+	chart   *chart
+	earlier []string // of each node
 }
 
 // look takes a picture of the locks with a prefix, and of those with some names. Prev is the
@@ -88,7 +58,7 @@ func look(ctx context.Context, source Source, prefix string, names []string, pre
 	var ask []string
 	for _, l := range page.Locks {
 		p.locks = append(p.locks, lock{LockInfo: l, at: p.at})
-		if l.Waiting > 0 && len(ask) < maxQueues {
+		if (l.Waiting > 0 || l.MoreShares) && len(ask) < maxQueues {
 			ask = append(ask, l.Name)
 		}
 	}
@@ -157,12 +127,13 @@ func (p *picture) steady(prev *picture) {
 		p.single[name] = l
 	}
 	for i, n := range p.nodes {
-		since := p.at
-		if i < len(prev.nodes) && prev.nodes[i].State == n.State {
-			since = prev.state[i]
+		var before span
+		if i < len(prev.state) {
+			before = prev.state[i]
 		}
-		p.state = append(p.state, since)
+		p.state = append(p.state, before.next(n.State, p.at))
 	}
+	p.entries = entriesOf(p.locks)
 	p.held = p.holdings(prev)
 }
 
@@ -174,33 +145,6 @@ func (p *picture) byName() map[string]lock {
 	}
 	return all
 }
-
-// jitter is what the time of a question makes of a moment that is told as a time that has
-// passed.
-const jitter = 1500 * time.Millisecond
-
-func (l *lock) steady(before map[string]lock) {
-	prev := before[l.Name]
-	l.span = l.Left
-	if l.State == admin.Held && l.holder().same(prev.holder()) {
-		l.span = max(l.span, prev.span)
-	}
-	l.waiters = nil
-	known := slices.Clone(prev.waiters)
-	for _, w := range l.Waiters {
-		here := waiter{w.Label, l.at.Add(-w.Waited)}
-		i := slices.IndexFunc(known, func(k waiter) bool {
-			return k.label == w.Label && k.since.Sub(here.since).Abs() < jitter
-		})
-		if i >= 0 {
-			here = known[i]
-			known = slices.Delete(known, i, i+1)
-		}
-		l.waiters = append(l.waiters, here)
-	}
-}
-
-func (l lock) holder() holding { return holding{label: l.Label, since: l.Since, token: l.Token} }
 
 // holdings is who holds what. Where it cannot be told, it is who did.
 func (p *picture) holdings(prev *picture) map[string]holding {
@@ -231,4 +175,12 @@ func (p *picture) holdings(prev *picture) map[string]holding {
 		}
 	}
 	return held
+}
+
+// waiting is how many wait, each of them once.
+func (p *picture) waiting() (n int) {
+	for _, e := range p.entries {
+		n += e.queue().Waiting
+	}
+	return n
 }

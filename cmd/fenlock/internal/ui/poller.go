@@ -17,33 +17,44 @@ const (
 	// linger is how long it goes on when nobody looks any more: a page may be reloaded, or
 	// reload itself because it has no script.
 	linger = 15 * time.Second
+	// For the history alone, the group is looked at less often, and for a smaller part of the time.
+	seldom      = 5 * time.Second
+	seldomShare = 20
 )
 
-// poller takes pictures as long as somebody looks, for all of them together. It is safe
+// poller takes pictures for all who look together: as long as one does or, if it keeps a history, always. It is safe
 // for concurrent use.
 type poller struct {
-	source Source
-	prefix string
-	trail  *trail
-	ctx    context.Context
-	ended  *sync.WaitGroup
+	source  Source
+	prefix  string
+	trail   *trail
+	history *history // nil if none is kept; the loop's
+	ctx     context.Context
+	ended   *sync.WaitGroup
 
 	mu      sync.Mutex
 	names   map[string]int // how many look at a lock by itself
 	viewers int
 	touched time.Time // when somebody looked last who does not go on
 	running bool
+	idle    bool          // it is looked for the history alone
 	picture *picture      // nil if there is none yet, or nobody looks
 	changed chan struct{} // closed when there is another picture
 	hurry   chan struct{}
 }
 
-// newPoller returns one that ends with ctx, and is waited for with ended.
-func newPoller(ctx context.Context, ended *sync.WaitGroup, source Source, prefix string, t *trail) *poller {
-	return &poller{
+// newPoller returns one that ends with ctx, and is waited for with ended. It keeps a history of the last while; with 0
+// it keeps none, and looks only if somebody does.
+func newPoller(ctx context.Context, ended *sync.WaitGroup, source Source, prefix string, t *trail, lasting time.Duration) *poller {
+	p := &poller{
 		source: source, prefix: prefix, trail: t, ctx: ctx, ended: ended,
 		names: map[string]int{}, changed: make(chan struct{}), hurry: make(chan struct{}, 1),
 	}
+	if lasting > 0 {
+		p.history = &history{lasting: lasting}
+		p.run()
+	}
+	return p
 }
 
 // watch tells that somebody looks until leave is called: at a lock, or at all if name is
@@ -104,8 +115,13 @@ func (p *poller) soon() {
 	}
 }
 
-// run starts looking, if nobody does. The caller has the mutex.
+// run starts looking, if nobody does, or has the next look now if there is much time until then. The caller has the
+// mutex, or the poller for itself.
 func (p *poller) run() {
+	if p.idle {
+		p.idle = false
+		p.soon()
+	}
 	if p.running || p.ctx.Err() != nil {
 		return
 	}
@@ -129,10 +145,11 @@ func (p *poller) loop() {
 		default:
 			p.trail.add(event{kind: noticed, at: next.at, text: "Nobody looked until now: what happened meanwhile is not known."})
 		}
+		p.record(prev, next)
 		p.publish(next)
 		prev = next
 		select {
-		case <-time.After(next.rest()):
+		case <-time.After(p.pause(next)):
 		case <-p.hurry:
 		case <-p.ctx.Done():
 		}
@@ -142,11 +159,40 @@ func (p *poller) loop() {
 // rest returns for how long nobody looks after it.
 func (p *picture) rest() time.Duration { return min(max(every, (share-1)*p.took), rest) }
 
-// stays reports whether somebody looks. If not, the loop has ended by that.
+// record has the history in a picture, for all who show it.
+func (p *poller) record(prev, next *picture) {
+	if p.history == nil {
+		return
+	}
+	moved := 0
+	if prev != nil {
+		moved = moves(prev, next)
+	}
+	p.history.record(next.at, next.state, next.waiting(), moved)
+	next.chart = chartOf(p.history, next.at)
+	for _, spans := range p.history.nodes {
+		next.earlier = append(next.earlier, earlier(spans, p.history.lasting, next.at))
+	}
+}
+
+// pause returns for how long nobody looks after a picture.
+func (p *poller) pause(after *picture) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.idle = !p.looked(); p.idle {
+		return min(max(seldom, (seldomShare-1)*after.took), rest)
+	}
+	return after.rest()
+}
+
+// looked reports whether somebody looks, or has a moment ago. The caller has the mutex.
+func (p *poller) looked() bool { return p.viewers > 0 || time.Since(p.touched) < linger }
+
+// stays reports whether the loop goes on. If not, it has ended by that.
 func (p *poller) stays() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ctx.Err() == nil && (p.viewers > 0 || time.Since(p.touched) < linger) {
+	if p.ctx.Err() == nil && (p.looked() || p.history != nil) {
 		return true
 	}
 	p.running, p.picture = false, nil

@@ -16,7 +16,7 @@ func polling(t *testing.T, f *fake) *poller {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	t.Cleanup(func() { cancel(); running.Wait() })
-	return newPoller(ctx, &running, f, "", &trail{})
+	return newPoller(ctx, &running, f, "", &trail{}, 0)
 }
 
 // However many look, the group is looked at once a second; and not at all if nobody does.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/fenlock/fenlock"
@@ -17,7 +16,8 @@ const perPage = 100
 type query struct {
 	Filter  string // a part of the names
 	Waiting bool   // only those that somebody waits for
-	Page    int    // from 1 on
+	Order   order
+	Page    int // from 1 on
 }
 
 // parseQuery reads what a browser asks for. The error is for a person to read.
@@ -29,6 +29,9 @@ func parseQuery(v url.Values) (q query, err error) {
 	case !utf8.ValidString(q.Filter):
 		return query{Page: 1}, fmt.Errorf("the filter is not valid UTF-8")
 	}
+	if q.Order, err = orderOf(v.Get("order")); err != nil {
+		return query{Page: 1}, err
+	}
 	if text := v.Get("page"); text != "" {
 		if q.Page, err = strconv.Atoi(text); err != nil || q.Page < 1 || q.Page > MaxLocks {
 			return query{Page: 1}, fmt.Errorf("there is no page %.20q", text)
@@ -37,7 +40,8 @@ func parseQuery(v url.Values) (q query, err error) {
 	return q, nil
 }
 
-// at returns the path and query of a page of these locks.
+// at returns the path and query of a page of these locks. Like all paths here it is relative to the page, which may be
+// below any path of a program or a proxy.
 func (q query) at(path string, page int) string {
 	v := url.Values{}
 	if q.Filter != "" {
@@ -45,6 +49,9 @@ func (q query) at(path string, page int) string {
 	}
 	if q.Waiting {
 		v.Set("waiting", "1")
+	}
+	if q.Order != byName {
+		v.Set("order", string(q.Order))
 	}
 	if page > 1 {
 		v.Set("page", strconv.Itoa(page))
@@ -58,27 +65,43 @@ func (q query) at(path string, page int) string {
 // all reports whether nothing is left out.
 func (q query) all() bool { return q.Filter == "" && !q.Waiting }
 
-// choose returns the locks of the page, and how many there are on all of its pages. A page
+// choose returns the rows of the page, and how many there are on all of its pages. A page
 // that is not there any more is the last one.
-func (q *query) choose(locks []lock) (page []lock, all int) {
-	if !q.all() {
-		var chosen []lock
-		for _, l := range locks {
-			if strings.Contains(l.Name, q.Filter) && (!q.Waiting || l.Waiting > 0) {
-				chosen = append(chosen, l)
-			}
+func (q *query) choose(rows []entry) (page []entry, all int) {
+	var chosen []entry
+	for _, e := range rows {
+		if e.has(q.Filter) && (!q.Waiting || e.queue().Waiting > 0) {
+			chosen = append(chosen, e)
 		}
-		locks = chosen
 	}
-	q.Page = min(q.Page, q.pages(len(locks)))
+	q.Order.sort(chosen)
+	q.Page = min(q.Page, q.pages(len(chosen)))
 	first := (q.Page - 1) * perPage
-	return locks[first:min(first+perPage, len(locks))], len(locks)
+	return chosen[first:min(first+perPage, len(chosen))], len(chosen)
+}
+
+// orders are links to the same locks in each order.
+func (q query) orders() (all []orderLink) {
+	for _, o := range []orderLink{{Text: "name", order: byName}, {Text: "age", order: byAge}, {Text: "waiters", order: byWaiting}} {
+		in := q
+		in.Order = o.order
+		o.URL, o.Now = in.at("./", 1), o.order == q.Order
+		all = append(all, o)
+	}
+	return all
+}
+
+// orderLink is the way to another order.
+type orderLink struct {
+	Text, URL string
+	Now       bool // it is the order of the page
+	order     order
 }
 
 func (query) pages(all int) int { return max((all+perPage-1)/perPage, 1) }
 
 // lockPath is where the page of one lock is.
-func lockPath(name string) string { return "/lock?" + url.Values{"name": {name}}.Encode() }
+func lockPath(name string) string { return "lock?" + url.Values{"name": {name}}.Encode() }
 
 // breakPath is where one is broken.
-func breakPath(name string) string { return "/break?" + url.Values{"name": {name}}.Encode() }
+func breakPath(name string) string { return "break?" + url.Values{"name": {name}}.Encode() }

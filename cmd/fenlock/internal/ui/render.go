@@ -65,7 +65,7 @@ type message struct {
 
 func say(w http.ResponseWriter, status int, m message) {
 	if m.Back == "" {
-		m.Back, m.To = "/", "All locks"
+		m.Back, m.To = "./", "All locks"
 	}
 	show(w, status, "message.html", page{Title: m.Head + " – fenlock", View: m})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/fenlock/fenlock"
 	"github.com/fenlock/fenlock/admin"
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
+	"github.com/fenlock/fenlock/fence"
 )
 
 // nodeRow shows one node.
@@ -17,10 +18,12 @@ type nodeRow struct {
 	ID      string
 	Number  int // as the votes of locks show it
 	Name    string
-	Address string
-	Class   string // how it looks: good, warn or bad
+	Address []string // where it may be broken into lines: after each part
+	Class   string   // how it looks: good, warn or bad
 	State   string
 	Since   moment // if it does not vote
+	Begun   string // when that was seen to begin
+	Earlier string // how often it did not vote before
 	Why     string
 	Advice  string // what to do
 	WaitID  string // of the time until it votes, "" if that is not known
@@ -46,7 +49,7 @@ func nodeRows(p *picture, now time.Time) (rows []nodeRow) {
 	}
 	for i, n := range p.nodes {
 		row := nodeRow{
-			ID: fmt.Sprintf("node-%d", i+1), Number: i + 1, Name: visible(n.Name), Address: address(n.Name),
+			ID: fmt.Sprintf("node-%d", i+1), Number: i + 1, Name: visible(n.Name), Address: addressParts(n.Name),
 			Class: "bad", State: strings.TrimPrefix(stateText(n.State), "is "), Why: short(n.Why, maxReason), Advice: visible(n.Advice),
 			Note: visible(n.Note), Trip: roundTrip(n.RoundTrip),
 		}
@@ -58,26 +61,42 @@ func nodeRows(p *picture, now time.Time) (rows []nodeRow) {
 			row.Wait = leftAt(row.Until, now)
 		}
 		if !n.Usable() {
-			row.Since, row.Trip = momentOf(p.state[i], now), ""
+			row.Since, row.Begun, row.Trip = momentOf(p.state[i].from, now), begun(p.state[i]), ""
 		} else {
 			row.Class = "good"
 			if leases[i] < held {
 				row.Leases = fmt.Sprintf("%s of %s", thousands(leases[i]), plural(held, "lock", "locks"))
 			}
 		}
+		if i < len(p.earlier) {
+			row.Earlier = p.earlier[i]
+		}
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// begun says since when a node does as it does, by what was seen.
+func begun(s span) string {
+	if s.seen {
+		return "since " + s.from.Format(time.TimeOnly)
+	}
+	return "since " + s.from.Format(time.TimeOnly) + " or before"
 }
 
 // lockRow shows one lock.
 type lockRow struct {
 	ID      string
 	Name    string
+	Copy    string // the name as it is, to be copied
 	URL     string // "" if it has no page of its own: its name is not one that fenlock takes
 	State   string // held, free or unclear
 	Tag     string // what is to be said of its state, "" for nothing
 	Holder  string
+	Shared  string // by how many, or how many slots are held; "" if one has it alone
+	Shares  []shareRow
+	Others  int  // who share it beside the Shares
+	AtLeast bool // there may be more
 	Token   string
 	Since   moment
 	Left    string `json:"-"`
@@ -100,7 +119,7 @@ type lockRow struct {
 // voteRow is what one node says of a lock.
 type voteRow struct {
 	Number  int
-	Address string
+	Address []string
 	Class   string // holds, no, other, kept or mute
 	Title   string // in words, without the node
 	Left    string `json:"-"`
@@ -117,9 +136,13 @@ type waiterRow struct {
 // fewWaiters is how many are shown of a queue among other locks.
 const fewWaiters = 3
 
-// lockRowOf shows a lock, with the first waiters of its queue.
-func lockRowOf(l lock, now time.Time, waiters int, mayBreak bool) lockRow {
-	row := lockRow{ID: lockID(l.Name), Name: short(l.Name, 200), State: l.State.String(), Waiting: l.Waiting, Breaks: mayBreak}
+// fewShares is how many are shown of those who share a lock, among other locks.
+const fewShares = 3
+
+// lockRowOf shows a lock: whole, or with the first of its queue and of those who share it.
+func lockRowOf(e entry, now time.Time, whole, mayBreak bool) lockRow {
+	l := e.lock
+	row := lockRow{ID: lockID(l.Name), Name: short(l.Name, 200), State: l.State.String(), Breaks: mayBreak}
 	leases, kept := 0, false
 	for i, v := range l.Votes {
 		if v.Holds {
@@ -130,9 +153,7 @@ func lockRowOf(l lock, now time.Time, waiters int, mayBreak bool) lockRow {
 	}
 	if leases > 0 {
 		row.Holder, row.Since = who(l.Label), momentOf(l.Since, now)
-		if l.Token != 0 {
-			row.Token = l.Token.String()
-		}
+		row.Token = tokenOf(l.Token)
 	}
 	switch {
 	case l.State == admin.Held && l.Left == 0:
@@ -140,7 +161,6 @@ func lockRowOf(l lock, now time.Time, waiters int, mayBreak bool) lockRow {
 	case l.State == admin.Held:
 		row.Until = untilOf(l.at, l.Left, l.span)
 		row.Left, row.Width = leftAt(row.Until, now), row.Until.width(now)
-		row.Late = l.late()
 	case l.State == admin.Unclear:
 		row.Tag = "too few nodes answer and vote"
 	case kept:
@@ -150,17 +170,72 @@ func lockRowOf(l lock, now time.Time, waiters int, mayBreak bool) lockRow {
 	}
 	row.Count, row.Short = fmt.Sprintf("%d of %d", leases, len(l.Votes)), leases < len(l.Votes)
 	row.Said = saidOf(row.Votes)
-	for _, w := range l.waiters[:min(len(l.waiters), waiters)] {
+	row.Late = e.late()
+	row.share(e, now)
+	q := e.queue()
+	waiters := q.waiters
+	if !whole {
+		waiters = waiters[:min(len(waiters), fewWaiters)]
+		few := row.Shares[:min(len(row.Shares), fewShares)]
+		row.Shares, row.Others = few, len(row.Shares)-len(few)
+	}
+	for _, w := range waiters {
 		row.Waiters = append(row.Waiters, waiterRow{who(w.label), momentOf(w.since, now)})
 	}
-	row.More = max(l.Waiting-len(row.Waiters), 0)
+	row.Waiting = q.Waiting
+	row.More = max(q.Waiting-len(row.Waiters), 0)
 	if fenlock.CheckName(l.Name) == nil {
-		row.URL = lockPath(l.Name)
-		if mayBreak && leases > 0 && l.State != admin.Unclear {
+		row.URL, row.Copy = lockPath(l.Name), l.Name
+		if mayBreak && leases > 0 && l.State != admin.Unclear && l.Slots == 0 {
 			row.Break = breakPath(l.Name)
 		}
 	}
 	return row
+}
+
+// shareRow is one who shares a lock, or has one of its slots.
+type shareRow struct {
+	Number string // of the slot, "" if there are none
+	URL    string // of the slot
+	Label  string
+	Since  moment
+	Token  string
+	Late   bool
+}
+
+// share fills in who shares the lock or, if it has slots, who has them.
+func (row *lockRow) share(e entry, now time.Time) {
+	holders := e.holder().shares
+	switch {
+	case e.Slots > 0 && e.State == admin.Held:
+		row.Shared = fmt.Sprintf("%d of %d slots", e.heldSlots(), e.Slots)
+		for _, s := range e.slots {
+			if s.State == admin.Held {
+				row.Shares = append(row.Shares, shareRow{fmt.Sprintf("#%d", s.number), lockPath(s.Name), who(s.Label), momentOf(s.Since, now), tokenOf(s.Token), s.late()})
+			}
+		}
+	case len(holders) > 1 || len(holders) == 1 && e.MoreShares:
+		row.AtLeast = e.MoreShares
+		row.Shared = "shared by " + thousands(len(holders))
+		for _, s := range e.LockInfo.Shares {
+			if s.Nodes > len(e.Votes)/2 {
+				row.Shares = append(row.Shares, shareRow{Label: who(s.Label), Since: momentOf(s.Since, now), Token: tokenOf(s.Token)})
+			}
+		}
+	case len(holders) == 1: // it can be shared, and is not
+		row.Holder, row.Since, row.Token = who(holders[0].label), momentOf(holders[0].since, now), tokenOf(e.LockInfo.Shares[0].Token)
+		row.Shared = "shared by 1"
+	}
+	if row.AtLeast {
+		row.Shared = "shared by " + thousands(len(holders)) + " or more"
+	}
+}
+
+func tokenOf(t fence.Token) string {
+	if t == 0 {
+		return ""
+	}
+	return t.String()
 }
 
 // lockID is the id of a lock's element. Names can be anything; ids cannot.
@@ -170,7 +245,7 @@ func lockID(name string) string {
 }
 
 func voteRowOf(number int, v admin.Vote, id string, at, now time.Time) voteRow {
-	row := voteRow{Number: number, Address: address(v.Node), Class: "no", Title: "has no lease"}
+	row := voteRow{Number: number, Address: addressParts(v.Node), Class: "no", Title: "has no lease"}
 	switch {
 	case v.Err != nil:
 		row.Class, row.Title = "mute", "cannot be asked: "+reason(v.Node, v.Err)
@@ -233,6 +308,7 @@ type trailRow struct {
 	ISO     string
 	Exact   string
 	Subject string
+	Whole   bool // it is an address, and no line ends in it
 	URL     string
 	Text    string
 }
@@ -247,6 +323,7 @@ func trailRowOf(e event) trailRow {
 		}
 	case e.node != "":
 		row.Subject = address(e.node)
+		row.Whole = len(row.Subject) <= shortAddress
 	}
 	return row
 }

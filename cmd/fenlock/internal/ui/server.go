@@ -21,6 +21,8 @@ import (
 type Config struct {
 	Source Source
 	Prefix string // of the names of the locks that are shown
+	// History is for how long it is kept what was seen. With 0, nothing is asked while nobody looks.
+	History time.Duration
 	// Token is what people have to know who look; "" for nothing.
 	Token string
 	// AllowRelease lets them break locks.
@@ -44,9 +46,8 @@ func Serve(ctx context.Context, l net.Listener, c Config) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
 	server := &http.Server{
-		Handler:           newHandler(ctx, &running, c, port),
+		Handler:           newHandler(ctx, &running, c),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second, // streams have limits of their own
@@ -72,14 +73,36 @@ func Serve(ctx context.Context, l net.Listener, c Config) error {
 	return nil
 }
 
+// Handler answers the requests of a page. It may be below any path that http.StripPrefix takes away.
+type Handler struct {
+	http.Handler
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+}
+
+// NewHandler returns the Handler of a page. Close it in the end.
+func NewHandler(c Config) *Handler {
+	h := &Handler{}
+	ctx, cancel := context.WithCancel(context.Background())
+	h.cancel = cancel
+	h.Handler = newHandler(ctx, &h.ended, c)
+	return h
+}
+
+// Close ends what the handler has begun: its streams, and the questions to the nodes.
+func (h *Handler) Close() {
+	h.cancel()
+	h.ended.Wait()
+}
+
 // newHandler returns what answers requests until ctx is done. What it begins is waited for
 // with running.
-func newHandler(ctx context.Context, running *sync.WaitGroup, c Config, port string) http.Handler {
+func newHandler(ctx context.Context, running *sync.WaitGroup, c Config) http.Handler {
 	if c.Log == nil {
 		c.Log = func(string, ...any) {}
 	}
 	instance := rand.Text()[:8]
-	poller := newPoller(ctx, running, c.Source, c.Prefix, &trail{})
+	poller := newPoller(ctx, running, c.Source, c.Prefix, &trail{}, c.History)
 	shown := &pages{poller: poller, source: c.Source, instance: instance, mayBreak: c.AllowRelease, asking: make(turns, atOnce)}
 	breaks := &breaking{source: c.Source, poller: poller, log: c.Log, may: c.AllowRelease, asking: shown.asking}
 
@@ -92,11 +115,12 @@ func newHandler(ctx context.Context, running *sync.WaitGroup, c Config, port str
 	private.HandleFunc("/", notFound)
 
 	public := http.NewServeMux()
-	for _, name := range []string{"style.css", "live.js", "icon.svg"} {
+	for _, name := range []string{"style.css", "live.js", "copy.js", "icon.svg"} {
 		public.Handle("GET /assets/"+name, newAsset(name))
 	}
+	public.HandleFunc("/assets/", http.NotFound)
 	public.Handle("GET /metrics", newExposition(poller, c.Token))
-	public.Handle("/", newSignin(c.Token, port, private))
+	public.Handle("/", newSignin(c.Token, private))
 	return newGuard(c.Hosts, public)
 }
 

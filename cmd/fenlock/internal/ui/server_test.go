@@ -94,7 +94,7 @@ func TestHeaders(t *testing.T) {
 		f.hold("a", "x", 1)
 		for _, token := range []string{"", "0123456789abcdef"} {
 			a := browse(t, Config{Source: f, Token: token, AllowRelease: true})
-			for _, path := range []string{"/", "/lock?name=a", "/break?name=a", "/none", "/assets/style.css", "/assets/live.js", "/assets/icon.svg", "/assets/parts.html", "/?page=x", "/lock", "/events?page=0", "//", "/../x"} {
+			for _, path := range []string{"/", "/lock?name=a", "/break?name=a", "/none", "/assets/style.css", "/assets/live.js", "/assets/copy.js", "/assets/icon.svg", "/assets/parts.html", "/?page=x", "/lock", "/events?page=0", "//", "/../x"} {
 				if own := a.get(path).header.Get("Cross-Origin-Opener-Policy"); own != "" {
 					t.Errorf("%s: a browser that does not trust the address is told of %q", path, own)
 				}
@@ -240,7 +240,7 @@ func TestEscaping(t *testing.T) {
 				t.Errorf("%q is in what the browser gets", raw)
 			}
 		}
-		for _, text := range []string{`control \u001b]2;x\u0007\u000d\u000a`, `label\u0000\u202e`, `bytes \xff\xfe`, `waiter\u001b[2J`, "/lock?name=javascript%3Aalert%281%29"} {
+		for _, text := range []string{`control \u001b]2;x\u0007\u000d\u000a`, `label\u0000\u202e`, `bytes \xff\xfe`, `waiter\u001b[2J`, `"lock?name=javascript%3Aalert%281%29"`} {
 			if !strings.Contains(all, text) {
 				t.Errorf("%q is not there", text)
 			}
@@ -262,7 +262,7 @@ func TestManyLocks(t *testing.T) {
 		a := browse(t, Config{Source: f})
 		rows := func(r answer) int { return strings.Count(r.body, `<tr id="lock-`) }
 		r := a.get("/")
-		if r.want(t, 200, "More than 2,000 locks", "Page 1 of 20", "only the first 2,000 are looked at", `href="/?page=2"`, "not", "lock-00100"); rows(r) != perPage {
+		if r.want(t, 200, "More than 2,000 locks", "Page 1 of 20", "only the first 2,000 are looked at", `href="./?page=2"`, "not", "lock-00100"); rows(r) != perPage {
 			t.Errorf("%d rows", rows(r))
 		}
 		if len(r.body) > 512<<10 {
@@ -361,7 +361,7 @@ func TestStillLooking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(1)
 		a := browse(t, Config{Source: stuck{f}})
-		a.get("/?filter=a").want(t, 503, "Still looking", `href="/?filter=a"`)
+		a.get("/?filter=a").want(t, 503, "Still looking", `href="./?filter=a"`)
 	})
 }
 

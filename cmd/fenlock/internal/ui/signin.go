@@ -4,9 +4,9 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
 	"net/url"
-	"strings"
 )
 
 // signin lets those in who know the token. They have it from a URL or type it in; from then
@@ -15,14 +15,20 @@ import (
 type signin struct {
 	token  string // "" if everybody is let in
 	cookie string // its value
-	name   string
 	next   http.Handler
 }
 
-// newSignin returns one for a port: the browser sends the cookies of one machine to all of
-// its ports.
-func newSignin(token, port string, next http.Handler) *signin {
-	return &signin{token: token, cookie: rand.Text(), name: "fenlock-ui-" + port, next: next}
+func newSignin(token string, next http.Handler) *signin {
+	return &signin{token: token, cookie: rand.Text(), next: next}
+}
+
+// cookieName has the port: a browser sends the cookies of one machine to all of its ports.
+func cookieName(r *http.Request) string {
+	port := ""
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		_, port, _ = net.SplitHostPort(at.String())
+	}
+	return "fenlock-ui-" + port
 }
 
 func (s *signin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -33,7 +39,7 @@ func (s *signin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if r.URL.Path == "/signin" {
-			http.Redirect(w, r, "/", http.StatusSeeOther)
+			home(w)
 			return
 		}
 		s.next.ServeHTTP(w, r)
@@ -44,7 +50,7 @@ func (s *signin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			s.ask(w, r, "That is not the token. A new one is made each time that fenlock ui begins, unless it has --token-file.")
 			return
 		}
-		s.welcome(w)
+		s.welcome(w, r)
 		forget(w, r)
 	default:
 		s.ask(w, r, "")
@@ -53,7 +59,7 @@ func (s *signin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // known reports whether the browser has the cookie.
 func (s *signin) known(r *http.Request) bool {
-	for _, c := range r.CookiesNamed(s.name) {
+	for _, c := range r.CookiesNamed(cookieName(r)) {
 		if same(c.Value, s.cookie) {
 			return true
 		}
@@ -67,18 +73,26 @@ func same(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-func (s *signin) welcome(w http.ResponseWriter) {
-	http.SetCookie(w, &http.Cookie{Name: s.name, Value: s.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+// welcome gives the browser the cookie. It has no path, so that the browser takes the folder of the page, wherever a
+// program or a proxy has put it.
+func (s *signin) welcome(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: cookieName(r), Value: s.cookie, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+}
+
+// home has the browser go to the page of all locks.
+func home(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Location", "./")
+	w.WriteHeader(http.StatusSeeOther)
 }
 
 // forget has the browser ask again without the token, so that it is in no history.
 func forget(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
 	v.Del("token")
-	// With one slash: //host would lead elsewhere.
-	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/"), RawQuery: v.Encode()}
+	to := url.URL{Path: r.URL.Path, RawQuery: v.Encode()}
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Location", to.RequestURI())
+	w.Header().Set("Location", "."+to.RequestURI())
 	w.WriteHeader(http.StatusSeeOther)
 }
 
@@ -87,10 +101,8 @@ func (s *signin) typed(w http.ResponseWriter, r *http.Request) {
 		s.ask(w, r, "That is not the token.")
 		return
 	}
-	s.welcome(w)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Location", "/")
-	w.WriteHeader(http.StatusSeeOther)
+	s.welcome(w, r)
+	home(w)
 }
 
 // ask asks for the token.
@@ -103,7 +115,7 @@ func (s *signin) ask(w http.ResponseWriter, r *http.Request, wrong string) {
 	if r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
 		// From a link on another site, the browser sends no cookie. It does where the page
 		// itself goes.
-		p.Go = "/"
+		p.Go = "./"
 	}
 	show(w, http.StatusForbidden, "signin.html", p)
 }

@@ -86,15 +86,14 @@ func working(mute, all int) string {
 
 // counted says how many locks are held, and who waits.
 func counted(p *picture) string {
-	held, waiting, late := 0, 0, 0
-	for _, l := range p.locks {
-		if l.State == admin.Held {
+	held, waiting, late := 0, p.waiting(), 0
+	for _, e := range p.entries {
+		if e.State == admin.Held {
 			held++
 		}
-		if l.late() {
+		if e.late() {
 			late++
 		}
-		waiting += l.Waiting
 	}
 	text := "Nothing is locked."
 	if held > 0 {

@@ -91,8 +91,8 @@ func (s *streams) send(r *http.Request, out eventWriter, q query, name string, s
 		picture, changed := s.poller.current()
 		if now, ok := s.screen(picture, q, name); ok {
 			var events []event
-			events, seen = s.trail.after(seen)
-			u := page.news(now, about(events, name))
+			events, seen = s.trail.about(seen, name)
+			u := page.news(now, events)
 			u.Instance, u.Next = s.instance, picture.rest().Milliseconds()
 			text, err := json.Marshal(u)
 			if err != nil {
@@ -129,20 +129,6 @@ func (s *streams) screen(p *picture, q query, name string) (screen, bool) {
 		return screen{}, false
 	}
 	return newLockPage(p, l, s.mayBreak).screen(), true
-}
-
-// about are the events that the page of a lock tells: its own, and those of nodes.
-func about(events []event, name string) []event {
-	if name == "" {
-		return events
-	}
-	var some []event
-	for _, e := range events {
-		if e.lock == name || e.lock == "" {
-			some = append(some, e)
-		}
-	}
-	return some
 }
 
 // eventWriter writes to a browser that may not be reading.

@@ -140,13 +140,13 @@ func TestStreamOfOneLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)
 		a := browse(t, Config{Source: f, AllowRelease: true})
-		a.get("/lock?name=a").want(t, 200, "Free: nobody has it", "Nobody waits", "not", "/break")
+		a.get("/lock?name=a").want(t, 200, "Free: nobody has it", "Nobody waits", "not", "break?")
 		s := a.stream("/events?name=a")
 		s.next()
 		f.hold("a", "host-a", 10, "w1", "w2", "w3", "w4", "w5")
 		f.hold("b", "host-b", 10)
 		u := s.next()
-		if !strings.Contains(u.Parts["facts"], "Held by host-a") || !strings.Contains(u.Parts["facts"], "/break?name=a") || !strings.Contains(u.Parts["queue"], "w5") || len(u.Lists["votes"].Items) != 3 || len(u.Until) != 4 {
+		if !strings.Contains(u.Parts["facts"], "Held by host-a") || !strings.Contains(u.Parts["facts"], `"break?name=a`) || !strings.Contains(u.Parts["queue"], "w5") || len(u.Lists["votes"].Items) != 3 || len(u.Until) != 4 {
 			t.Errorf("%+v", u)
 		}
 		if all := strings.Join(u.Trail, ""); strings.Contains(all, "host-b") || !strings.Contains(all, "host-a") {

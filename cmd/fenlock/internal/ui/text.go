@@ -133,6 +133,26 @@ func reason(node string, err error) string {
 	return short(text, maxReason)
 }
 
+// shortAddress is the length of an address that is never broken into lines, in bytes.
+const shortAddress = 24
+
+// addressParts are the parts of an address, between which a line may end: one, if it is short.
+func addressParts(node string) []string {
+	text := address(node)
+	if len(text) <= shortAddress {
+		return []string{text}
+	}
+	var parts []string
+	for text != "" {
+		i := strings.IndexAny(text, ".:/-")
+		if i < 0 {
+			i = len(text) - 1
+		}
+		parts, text = append(parts, text[:i+1]), text[i+1:]
+	}
+	return parts
+}
+
 // address is the name of a node without the scheme, which all nodes of a group share.
 func address(node string) string {
 	if _, rest, found := strings.Cut(node, "://"); found && rest != "" {

@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
-// maxTrail is how many events are kept, and shown.
-const maxTrail = 200
+// maxTrail is how many events are shown, and keptTrail how many are kept: the page of a lock shows its own only.
+const (
+	maxTrail  = 200
+	keptTrail = 2000
+)
 
 // trail has the last events. It is safe for concurrent use.
 type trail struct {
@@ -27,19 +30,24 @@ func (t *trail) add(events ...event) {
 		}
 		t.events = append(t.events, e)
 	}
-	if more := len(t.events) - maxTrail; more > 0 {
+	if more := len(t.events) - keptTrail; more > 0 {
 		t.events = append([]event(nil), t.events[more:]...)
 	}
 }
 
-// after returns the events after a number, oldest first, and the number of the newest.
-func (t *trail) after(number uint64) (events []event, last uint64) {
+// after is about of all locks.
+func (t *trail) after(number uint64) (events []event, last uint64) { return t.about(number, "") }
+
+// about returns the events after a number, oldest first, and the number of the newest: at most maxTrail of them. With a
+// name, they are those of a lock and those of nodes.
+func (t *trail) about(number uint64, name string) (events []event, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range t.events {
-		if e.number > number {
+		if e.number > number && (name == "" || e.lock == name || e.lock == "") {
 			events = append(events, e)
 		}
 	}
+	events = events[max(len(events)-maxTrail, 0):]
 	return events, t.last
 }
