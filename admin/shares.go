@@ -46,8 +46,8 @@ func shared(holding []seen, quorum int) (all []Share, more bool) {
 	return all, more
 }
 
-// lasting returns for how long a quorum has a lease, of which each node that has it says how much is left. 0 has no
-// end.
+// lasting returns for how long a quorum has a lease, of which each node that has it says how
+// much is left. 0 has no end.
 func lasting(left []time.Duration, quorum int) time.Duration {
 	endless := func(d time.Duration) int { return min(int(d), 1) }
 	slices.SortFunc(left, func(a, b time.Duration) int {

@@ -69,8 +69,8 @@ type Waiter struct {
 }
 
 // LeaseOf returns what an operator sees of the lease of a holder, who may be nobody, for
-// engines. Label, Holder, Reserved, Since, Shared, Slots and Shares come from the holder. The times in
-// the lines of one that is Shared are nanoseconds.
+// engines. Label, Holder, Reserved, Since, Shared, Slots and Shares come from the holder. The
+// times in the lines of one that is Shared are nanoseconds.
 func LeaseOf(name string, h Holder) Lease {
 	l := Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(), Since: h.Since(), Shared: h.Shared(), Slots: h.Slots(), shares: sharesOf(h)}
 	l.Reserved = l.Reserved || l.Shared && l.Label == NextInQueue

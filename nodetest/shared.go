@@ -119,7 +119,8 @@ func slotsAreAgreedOn(s *suite) {
 	refused(three, 4, "of 4")
 }
 
-// An operator sees each of those who share a name, and none whose lease has ended. A list may have fewer of them.
+// An operator sees each of those who share a name, and none whose lease has ended. A list may
+// have fewer of them.
 func sharesAreShown(s *suite) {
 	begun := time.Now().Truncate(time.Millisecond)
 	of := func(label string, ttl time.Duration) node.Request {

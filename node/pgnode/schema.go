@@ -47,8 +47,9 @@ const facts = `SELECT fenlock.clock(), coalesce((SELECT t.value FROM fenlock.met
 	coalesce(m.fresh, false), coalesce(m.admitted, false) AS admitted, coalesce(m.since, 0), coalesce(m.terms, ''), coalesce(m.empty, '')
 	FROM (VALUES (true)) AS k (one) LEFT JOIN fenlock.memory AS m ON true`
 
-// shownHolder is the holder of a lease l as package rule has it. Those who share it are lines, with their
-// times in nanoseconds. (fenlock.sharers has the same for an answer, with one label.)
+// shownHolder is the holder of a lease l as package rule has it. Those who share it are lines,
+// with their times in nanoseconds. (fenlock.sharers has the same for an answer, with one
+// label.)
 const shownHolder = `CASE WHEN l.holder = 'shared:'::bytea THEN 'shared:0'::bytea || coalesce((SELECT
 			string_agg(convert_to(chr(10) || x.expires * 1000000 || ' ' || x.origin || ' ' || x.token || ' ', 'UTF8') || x.holder, ''::bytea ORDER BY x.holder)
 			FROM fenlock.readers AS x WHERE x.name = l.name AND x.expires > fenlock.clock() / 1000), ''::bytea) ELSE l.holder END`

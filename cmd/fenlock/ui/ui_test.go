@@ -45,7 +45,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A mounted page is protected as that of fenlock ui: by its token, its host, and against other sites.
+// A mounted page is protected as that of fenlock ui: by its token, its host, and against other
+// sites.
 func TestMounted(t *testing.T) {
 	l := locker(t)
 	lock, err := l.Acquire(t.Context(), "<i>orders</i>")

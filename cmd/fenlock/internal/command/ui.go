@@ -41,7 +41,8 @@ Breaking locks
 
 Exit status: 0 after Ctrl-C; 64 wrong usage, or the address is in use or not of this machine.`
 
-// What --history can be: a slice of the shortest one has a look in it, and a week is enough to find out what happened.
+// What --history can be: a slice of the shortest one has a look in it, and a week is enough to
+// find out what happened.
 const (
 	minHistory = 10 * time.Minute
 	maxHistory = 7 * 24 * time.Hour

@@ -110,7 +110,8 @@ func holderChanges(prev, next *picture) (all []event) {
 	return all
 }
 
-// shareChanges tells who shares a lock, and does no more. Where not all are known, one who seems to be gone may be there.
+// shareChanges tells who shares a lock, and does no more. Where not all are known, one who
+// seems to be gone may be there.
 func shareChanges(name string, before, now holding) (all []event) {
 	for _, w := range now.holders() {
 		if !has(before.holders(), w) && !before.more {

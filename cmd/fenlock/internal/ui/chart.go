@@ -79,7 +79,8 @@ func chartOf(h *history, now time.Time) *chart {
 	return c
 }
 
-// lookedAt draws when it was looked, from a slice on. What is between two looks counts if they are near enough.
+// lookedAt draws when it was looked, from a slice on. What is between two looks counts if they
+// are near enough.
 func (h *history) lookedAt(first int64) string {
 	near := max(unseen.Milliseconds()/h.width().Milliseconds(), 1)
 	var b strings.Builder

@@ -2,10 +2,10 @@
 // their votes and waiters, and a trail of what has changed.
 //
 // It is a viewer. One poller looks at the group, however many browsers show the page: as long
-// as one does or, to keep a history, always. What it sees is a picture. What differs between a picture and
-// the next one is told in the trail, and each open page is sent the parts that have
-// changed, as HTML that was made by the same templates as the page itself: a browser
-// without the script shows the same, only not live.
+// as one does or, to keep a history, always. What it sees is a picture. What differs between a
+// picture and the next one is told in the trail, and each open page is sent the parts that have
+// changed, as HTML that was made by the same templates as the page itself: a browser without
+// the script shows the same, only not live.
 //
 // From the bottom up:
 //

@@ -23,7 +23,8 @@ type slot struct {
 	number int
 }
 
-// entriesOf puts the slots of a name in one row. A slot whose name is not in the list has a row of its own.
+// entriesOf puts the slots of a name in one row. A slot whose name is not in the list has a row
+// of its own.
 func entriesOf(locks []lock) (all []entry) {
 	slotted := map[string]int{} // the number of slots, by name
 	for _, l := range locks {
@@ -64,8 +65,8 @@ func slotName(lock string) (name string, number int, is bool) {
 	return lock[:i], n, err == nil && n >= 0 && strconv.Itoa(n) == lock[i+1:]
 }
 
-// queue is the lock whose queue stands for the entry. Each waiter for a slot is in the queues of all slots: the longest
-// one has most of them.
+// queue is the lock whose queue stands for the entry. Each waiter for a slot is in the queues
+// of all slots: the longest one has most of them.
 func (e entry) queue() lock {
 	longest := e.lock
 	for _, s := range e.slots {
@@ -76,8 +77,8 @@ func (e entry) queue() lock {
 	return longest
 }
 
-// waiters are those in the queue of the entry, or in one of its slots, and whether they are all of them. None are known
-// if nobody asked.
+// waiters are those in the queue of the entry, or in one of its slots, and whether they are all
+// of them. None are known if nobody asked.
 func (e entry) waiters() (all []waiter, whole bool) {
 	if len(e.slots) == 0 {
 		return e.lock.waiters, e.queued && len(e.lock.waiters) >= e.Waiting

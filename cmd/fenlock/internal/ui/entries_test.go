@@ -13,7 +13,8 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// named is a lock in a table: NAME, NAME/5 with so many slots, *NAME that is free, and a number of waiters after a +.
+// named is a lock in a table: NAME, NAME/5 with so many slots, *NAME that is free, and a number
+// of waiters after a +.
 func named(text string) lock {
 	l := lock{}
 	l.State = admin.Held
@@ -223,7 +224,8 @@ func TestWaitersForSlots(t *testing.T) {
 	}
 }
 
-// What a page shows of a shared lock is what it breaks: another one that shares it has it ask again.
+// What a page shows of a shared lock is what it breaks: another one that shares it has it ask
+// again.
 func TestBreakShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)

@@ -79,8 +79,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// single reports whether a path is that of a page or of a file: all links are relative to there, so that they are right
-// below any path.
+// single reports whether a path is that of a page or of a file: all links are relative to
+// there, so that they are right below any path.
 func single(path string) bool {
 	if file, is := strings.CutPrefix(path, "/assets/"); is {
 		path = "/" + file

@@ -34,8 +34,8 @@ func (h *history) width() time.Duration { return max(h.lasting/sliceCount, time.
 // number is that of the slice that a time is in.
 func (h *history) number(at time.Time) int64 { return at.UnixMilli() / h.width().Milliseconds() }
 
-// record adds what was seen at a time: how each node does, how many wait, and how many locks went from one holder to
-// another. It forgets what is too old.
+// record adds what was seen at a time: how each node does, how many wait, and how many locks
+// went from one holder to another. It forgets what is too old.
 func (h *history) record(at time.Time, nodes []span, waiting, moves int) {
 	for i, s := range nodes {
 		if i == len(h.nodes) {
@@ -56,8 +56,8 @@ func (h *history) record(at time.Time, nodes []span, waiting, moves int) {
 	h.slices = append(h.slices[:0], h.slices[first:]...)
 }
 
-// recordSpan adds what was seen last to the spans of a node, which begin with the one that has not ended before a
-// time.
+// recordSpan adds what was seen last to the spans of a node, which begin with the one that has
+// not ended before a time.
 func recordSpan(spans []span, s span, since time.Time) []span {
 	if n := len(spans); n > 0 && spans[n-1].from.Equal(s.from) {
 		spans[n-1] = s
@@ -74,7 +74,8 @@ func recordSpan(spans []span, s span, since time.Time) []span {
 	return append(spans[:0], spans[first:]...)
 }
 
-// outages returns how often and for how long a node did not vote, the last time left out if it has not ended.
+// outages returns how often and for how long a node did not vote, the last time left out if it
+// has not ended.
 func outages(spans []span, since time.Time) (times int, all time.Duration) {
 	usable := func(s span) bool { return doctor.Standing{State: s.state}.Usable() }
 	for i, s := range spans {

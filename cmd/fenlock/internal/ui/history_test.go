@@ -13,8 +13,8 @@ import (
 // at is a moment of a test, in seconds.
 func at(seconds int) time.Time { return time.Unix(1_700_000_000+int64(seconds), 0) }
 
-// seenOf is what is recorded of a node that is looked at each second, and does as a text says: one letter for a look, v
-// votes, d is down, o is out; a dot is a second in which nobody looks.
+// seenOf is what is recorded of a node that is looked at each second, and does as a text says:
+// one letter for a look, v votes, d is down, o is out; a dot is a second in which nobody looks.
 func seenOf(text string) (spans []span) {
 	states := map[rune]doctor.State{'v': doctor.Votes, 'd': doctor.Down, 'o': doctor.Out}
 	var last span
@@ -67,7 +67,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// However long it lasts and whatever happens, a history is of bounded size, and has what is not too old.
+// However long it lasts and whatever happens, a history is of bounded size, and has what is not
+// too old.
 func TestHistoryIsBounded(t *testing.T) {
 	h := history{lasting: time.Hour}
 	var prev picture
@@ -130,8 +131,8 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// With a history the group is looked at also while nobody looks, less often, and a page that is opened has what was
-// seen before.
+// With a history the group is looked at also while nobody looks, less often, and a page that is
+// opened has what was seen before.
 func TestHistoryGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)

@@ -35,8 +35,8 @@ type holding struct {
 	since time.Time // by the holder's clock
 	token fence.Token
 	seen  time.Time // first
-	// shares are those who have it together, if it is shared, and slots is how many slots it has. More are there
-	// perhaps.
+	// shares are those who have it together, if it is shared, and slots is how many slots it
+	// has. More are there perhaps.
 	shares []waiter
 	slots  int
 	more   bool
@@ -94,7 +94,8 @@ func (l lock) holder() holding {
 	return h
 }
 
-// without returns the waiters but for one that is the same, as far as that can be told, and whether it was there.
+// without returns the waiters but for one that is the same, as far as that can be told, and
+// whether it was there.
 func without(all []waiter, one waiter) (rest []waiter, found bool) {
 	i := slices.IndexFunc(all, func(w waiter) bool { return w.label == one.label && w.since.Sub(one.since).Abs() < jitter })
 	if i < 0 {

@@ -22,8 +22,8 @@ const (
 	seldomShare = 20
 )
 
-// poller takes pictures for all who look together: as long as one does or, if it keeps a history, always. It is safe
-// for concurrent use.
+// poller takes pictures for all who look together: as long as one does or, if it keeps a
+// history, always. It is safe for concurrent use.
 type poller struct {
 	source  Source
 	prefix  string
@@ -43,8 +43,8 @@ type poller struct {
 	hurry   chan struct{}
 }
 
-// newPoller returns one that ends with ctx, and is waited for with ended. It keeps a history of the last while; with 0
-// it keeps none, and looks only if somebody does.
+// newPoller returns one that ends with ctx, and is waited for with ended. It keeps a history of
+// the last while; with 0 it keeps none, and looks only if somebody does.
 func newPoller(ctx context.Context, ended *sync.WaitGroup, source Source, prefix string, t *trail, lasting time.Duration) *poller {
 	p := &poller{
 		source: source, prefix: prefix, trail: t, ctx: ctx, ended: ended,
@@ -115,8 +115,8 @@ func (p *poller) soon() {
 	}
 }
 
-// run starts looking, if nobody does, or has the next look now if there is much time until then. The caller has the
-// mutex, or the poller for itself.
+// run starts looking, if nobody does, or has the next look now if there is much time until
+// then. The caller has the mutex, or the poller for itself.
 func (p *poller) run() {
 	if p.idle {
 		p.idle = false

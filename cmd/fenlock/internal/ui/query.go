@@ -40,8 +40,8 @@ func parseQuery(v url.Values) (q query, err error) {
 	return q, nil
 }
 
-// at returns the path and query of a page of these locks. Like all paths here it is relative to the page, which may be
-// below any path of a program or a proxy.
+// at returns the path and query of a page of these locks. Like all paths here it is relative to
+// the page, which may be below any path of a program or a proxy.
 func (q query) at(path string, page int) string {
 	v := url.Values{}
 	if q.Filter != "" {

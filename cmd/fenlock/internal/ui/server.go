@@ -21,7 +21,8 @@ import (
 type Config struct {
 	Source Source
 	Prefix string // of the names of the locks that are shown
-	// History is for how long it is kept what was seen. With 0, nothing is asked while nobody looks.
+	// History is for how long it is kept what was seen. With 0, nothing is asked while nobody
+	// looks.
 	History time.Duration
 	// Token is what people have to know who look; "" for nothing.
 	Token string
@@ -73,7 +74,8 @@ func Serve(ctx context.Context, l net.Listener, c Config) error {
 	return nil
 }
 
-// Handler answers the requests of a page. It may be below any path that http.StripPrefix takes away.
+// Handler answers the requests of a page. It may be below any path that http.StripPrefix takes
+// away.
 type Handler struct {
 	http.Handler
 	cancel context.CancelFunc

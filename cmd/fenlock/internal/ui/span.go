@@ -6,8 +6,8 @@ import (
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/doctor"
 )
 
-// unseen is for how long nothing may have been seen between two pictures that follow one another: a machine that slept
-// has seen nothing.
+// unseen is for how long nothing may have been seen between two pictures that follow one
+// another: a machine that slept has seen nothing.
 const unseen = time.Minute
 
 // span is a time during which a node did as it did.

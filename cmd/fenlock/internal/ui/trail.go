@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// maxTrail is how many events are shown, and keptTrail how many are kept: the page of a lock shows its own only.
+// maxTrail is how many events are shown, and keptTrail how many are kept: the page of a lock
+// shows its own only.
 const (
 	maxTrail  = 200
 	keptTrail = 2000
@@ -38,8 +39,8 @@ func (t *trail) add(events ...event) {
 // after is about of all locks.
 func (t *trail) after(number uint64) (events []event, last uint64) { return t.about(number, "") }
 
-// about returns the events after a number, oldest first, and the number of the newest: at most maxTrail of them. With a
-// name, they are those of a lock and those of nodes.
+// about returns the events after a number, oldest first, and the number of the newest: at most
+// maxTrail of them. With a name, they are those of a lock and those of nodes.
 func (t *trail) about(number uint64, name string) (events []event, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

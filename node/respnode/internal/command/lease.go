@@ -88,8 +88,9 @@ const missing = -2
 // have any length. The scripts have it too.
 const maxHolder = 1024
 
-// maxShared is more than the length of any lease that package rule lets so many share (MaxReaders), each with
-// the longest label. A list reads no more than maxHolder: it has many keys.
+// maxShared is more than the length of any lease that package rule lets so many share
+// (MaxReaders), each with the longest label. A list reads no more than maxHolder: it has many
+// keys.
 const maxShared = 128 << 10
 
 // These are the indices of the last bytes that are read.
