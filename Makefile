@@ -19,7 +19,8 @@ build: ## the command, as bin/fenlock and bin/fenlock-all, which it becomes for 
 man: ## the manual pages, in bin/man
 	mkdir -p bin/man && cd cmd/fenlock && go run . man $(CURDIR)/bin/man
 
-site: ## the documents as a static site, in bin/site
+site: ## the documents as a static site with a search, in bin/site; installs MkDocs if missing
+	@scripts/install-servers.sh mkdocs
 	@go run ./tools/site -out bin/site
 
 setup: ## install what the tests start, from the distribution's packages, if missing

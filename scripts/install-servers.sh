@@ -3,8 +3,9 @@
 # packages of Debian or Ubuntu: Redis, Valkey, PostgreSQL, MariaDB; a C compiler, for the library
 # that sets the clocks of running servers; systemd-analyze, which checks the units of
 # deploy/systemd; Chromium, for the page of "fenlock ui"; Prometheus with promtool, for
-# deploy/prometheus and deploy/grafana; ZooKeeper's jars with a Java to run them; and Python and
-# Node.js, for the clients of "fenlock hold". As root or through sudo.
+# deploy/prometheus and deploy/grafana; ZooKeeper's jars with a Java to run them; Python and
+# Node.js, for the clients of "fenlock hold"; and MkDocs with its theme Material, for the site. As
+# root or through sudo. Arguments name the only ones that are wanted: install-servers.sh mkdocs
 #
 # It starts no service, makes no database cluster and leaves the system's package
 # sources alone: the tests start servers of their own (internal/testserver).
@@ -28,11 +29,13 @@ have() {
 	zookeeper) command -v java >/dev/null && [ -e /usr/share/java/zookeeper.jar ] ;;
 	mariadb) [ -x "$(mariadb_server)" ] && command -v mariadb-install-db >/dev/null && command -v my_print_defaults >/dev/null ;;
 	prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
+	mkdocs) command -v mkdocs >/dev/null && mkdocs build --help | grep material >/dev/null ;;
 	*) command -v "$1" >/dev/null ;;
 	esac
 }
 report() {
 	local line=""
+	[ $# -gt 1 ] || return 0
 	if have redis-server; then line+="Redis $(redis-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have valkey-server; then line+="Valkey $(valkey-server --version | sed 's/.* v=\([^ ]*\).*/\1/'), "; fi
 	if have postgresql; then line+="PostgreSQL $("$(newest_postgres)" --version | awk '{print $3}'), "; fi
@@ -42,12 +45,15 @@ report() {
 	echo "servers for the tests: ${line%, }"
 }
 
+if [ $# = 0 ]; then
+	set -- redis-server valkey-server postgresql pgbouncer mariadb cc systemd-analyze chromium prometheus zookeeper python3 node mkdocs
+fi
 missing=()
-for server in redis-server valkey-server postgresql pgbouncer mariadb cc systemd-analyze chromium prometheus zookeeper python3 node; do
+for server in "$@"; do
 	have $server || missing+=("$server")
 done
 if [ ${#missing[@]} = 0 ]; then
-	report
+	report "$@"
 	exit
 fi
 if ! command -v apt-get >/dev/null; then
@@ -165,6 +171,10 @@ for server in "${missing[@]}"; do
 	node)
 		install nodejs
 		;;
+	mkdocs)
+		install mkdocs
+		install mkdocs-material
+		;;
 	prometheus)
 		install prometheus
 		;;
@@ -176,8 +186,8 @@ for server in "${missing[@]}"; do
 	esac
 done
 
-report
-if ! have redis-server && ! have valkey-server; then
+report "$@"
+if [ $# -gt 1 ] && ! have redis-server && ! have valkey-server; then
 	echo "neither Redis nor Valkey could be installed: the tests need one of them" >&2
 	exit 1
 fi

@@ -3,10 +3,14 @@ package browser_test
 import (
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/chromedp/chromedp"
 )
 
 // widened lists what is wider than the window, but for what scrolls in a box of its own.
@@ -15,13 +19,13 @@ const widened = `(() => {
   if (document.documentElement.scrollWidth > wide) all.push("the page: " + document.documentElement.scrollWidth);
   for (const e of document.querySelectorAll("body *")) {
     const box = e.getBoundingClientRect();
-    if (!e.closest("pre *, .wide *, .drawing") && (box.right > wide + 1 || box.left < -1)) all.push(e.tagName + ": " + e.textContent.slice(0, 50));
+    if (!e.closest("pre *, .md-typeset__scrollwrap *, .md-sidebar, .md-search, [hidden]") && (box.right > wide + 1 || box.left < -1)) all.push(e.tagName + ": " + e.textContent.slice(0, 50));
   }
   return all;
 })()`
 
-// TestSite looks at every page of make site: the width of a telephone suffices, and who
-// prefers the dark can read it too.
+// TestSite looks at every page of make site: the width of a telephone suffices, the dark can be
+// read too, and nothing is asked of another server.
 func TestSite(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "site")
 	build := exec.Command("go", "run", "./tools/site", "-out", folder)
@@ -32,37 +36,48 @@ func TestSite(t *testing.T) {
 	var pages []string
 	err := filepath.WalkDir(folder, func(file string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(file, ".html") {
-			pages = append(pages, file)
+			pages = append(pages, strings.TrimPrefix(file, folder+"/"))
 		}
 		return err
 	})
 	if err != nil || len(pages) < 20 {
 		t.Fatalf("%d pages: %v", len(pages), err)
 	}
+	server := httptest.NewServer(http.FileServer(http.Dir(folder)))
+	defer server.Close()
 	w := newWindow(t)
 	w.size(390, 1000)
-	for _, file := range pages {
-		w.open("file://" + file)
-		name := strings.ReplaceAll(strings.TrimPrefix(file, folder+"/"), "/", " ")
+	for _, name := range pages {
+		w.open(server.URL + "/" + name)
 		for _, what := range eval[[]string](w, widened) {
 			t.Errorf("%s: too wide is %s", name, what)
 		}
-		w.picture(name + " 390 light")
+		w.picture(strings.ReplaceAll(name, "/", " ") + " 390 light")
 	}
 	w.size(1280, 1000)
-	w.scheme("dark")
 	for _, name := range []string{"index.html", "docs/how-it-works.html", "docs/performance.html"} { // the others look the same
-		w.open("file://" + filepath.Join(folder, name))
-		w.picture(strings.ReplaceAll(name, "/", " ") + " 1280 dark")
-		// The # beside a heading is seen by who points at it.
-		eval[bool](w, `document.querySelectorAll(".anchor").forEach((e) => e.remove()), true`)
-		for _, scheme := range []string{"dark", "light"} {
+		for _, scheme := range []string{"light", "dark"} {
 			w.scheme(scheme)
-			w.until(fmt.Sprintf(`matchMedia("(prefers-color-scheme: %s)").matches`, scheme))
+			w.open(server.URL + "/" + name)
+			w.until(fmt.Sprintf(`document.body.dataset.mdColorScheme == %q`, map[string]string{"light": "default", "dark": "slate"}[scheme]))
+			w.picture(strings.ReplaceAll(name, "/", " ") + " 1280 " + scheme)
+			// The # beside a heading is seen where the pointer is.
+			eval[bool](w, `document.querySelectorAll(".headerlink").forEach((e) => e.remove()), true`)
 			for _, f := range eval[[]string](w, faint)[1:] {
 				t.Errorf("%s, %s: too little contrast: %s", name, scheme, f)
 			}
 		}
-		w.scheme("dark")
+	}
+	for _, code := range eval[[]string](w, `[...document.querySelectorAll("pre")].filter((e) => !e.querySelector("button.md-clipboard")).map((e) => e.textContent)`) {
+		t.Errorf("no button copies %s", code)
+	}
+	eval[bool](w, `document.querySelector("input.md-search__input").focus(), true`)
+	w.do(chromedp.KeyEvent("crontab"))
+	w.shows(".md-search-result__list", "crontab")
+	w.picture("search 1280 dark")
+	for _, address := range eval[[]string](w, `performance.getEntriesByType("resource").map((e) => e.name)`) {
+		if !strings.HasPrefix(address, server.URL+"/") {
+			t.Errorf("the page asks for %s", address)
+		}
 	}
 }

@@ -1,5 +1,5 @@
 // Command site makes a static site of the documents, in the order of docs/README.md:
-// pages, a stylesheet and pictures, and no scripts. The Markdown is copied beside the
+// MkDocs makes the pages, with a search. The Markdown is copied beside the
 // pages, for programs that read it, with llms.txt, which lists it.
 //
 //	go run ./tools/site -out bin/site
@@ -45,5 +45,5 @@ func run(root, out, repository, llms string) error {
 	if err != nil {
 		return err
 	}
-	return s.write(out)
+	return s.build(out)
 }

@@ -3,27 +3,34 @@ package main
 import (
 	"html"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/fenlock/fenlock/tools/internal/docs"
 )
 
 // built is the site of the repository, by path.
-func built(t *testing.T) map[string]string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "site")
+var built = sync.OnceValues(func() (map[string]string, error) {
+	folder, err := os.MkdirTemp("", "fenlock-site-test-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
 	// Twice: the second replaces the first.
 	for range 2 {
-		if err := run("../..", out, "https://source.example/fenlock/", ""); err != nil {
-			t.Fatal(err)
+		if err := run("../..", folder, "https://source.example/fenlock/", ""); err != nil {
+			return nil, err
 		}
 	}
 	files := make(map[string]string)
-	err := filepath.WalkDir(out, func(file string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -31,10 +38,16 @@ func built(t *testing.T) map[string]string {
 		if err != nil {
 			return err
 		}
-		name, err := filepath.Rel(out, file)
+		name, err := filepath.Rel(folder, file)
 		files[filepath.ToSlash(name)] = string(data)
 		return err
 	})
+	return files, err
+})
+
+func builtFiles(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := built()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,14 +57,17 @@ func built(t *testing.T) map[string]string {
 var (
 	address = regexp.MustCompile(`(?:href|src)="([^"]*)"`)
 	anchors = regexp.MustCompile(` id="([^"]*)"`)
-	about   = regexp.MustCompile(`<meta name="description" content="[^"]{20,}">`)
+	about   = regexp.MustCompile(`<meta name="description" content="[^"]{10,}">`)
 	titled  = regexp.MustCompile(`<title>[^<]+</title>`)
 )
 
 func TestEveryLinkLeadsSomewhere(t *testing.T) {
-	files := built(t)
+	files := builtFiles(t)
 	ids := make(map[string]bool)
 	for name, text := range files {
+		if !strings.HasSuffix(name, ".html") {
+			continue
+		}
 		for _, m := range anchors.FindAllStringSubmatch(text, -1) {
 			if at := name + "#" + html.UnescapeString(m[1]); ids[at] {
 				t.Errorf("%s is there twice", at)
@@ -62,8 +78,8 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 	pages, links, within := 0, 0, 0
 	for name, text := range files {
-		if !strings.HasSuffix(name, ".html") {
-			continue
+		if !strings.HasSuffix(name, ".html") || name == "404.html" {
+			continue // the last is for any address, and begins each of its own with /
 		}
 		pages++
 		if !about.MatchString(text) || !titled.MatchString(text) {
@@ -94,6 +110,9 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 			if u.Path != "" {
 				to = path.Join(path.Dir(name), u.Path)
 			}
+			if files[path.Join(to, "index.html")] != "" {
+				to = path.Join(to, "index.html")
+			}
 			if strings.HasSuffix(to, ".md") {
 				t.Errorf("%s: %s leads to Markdown", name, m[1])
 			}
@@ -110,7 +129,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	if pages < 20 || links < 500 || within < 100 {
 		t.Errorf("only %d pages, %d links, %d anchors: the test does not see them", pages, links, within)
 	}
-	for _, name := range []string{"index.html", "docs/index.html", "style.css", "llms.txt", "docs/command.md"} {
+	for _, name := range []string{"index.html", "docs/index.html", "search/search_index.json", "llms.txt", "docs/command.md"} {
 		if files[name] == "" {
 			t.Errorf("there is no %s", name)
 		}
@@ -126,38 +145,57 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// Every page leads to the next one, in the order of docs/README.md.
-func TestNextAndPrevious(t *testing.T) {
-	files := built(t)
-	next := regexp.MustCompile(`rel="next" href="([^"]*)"`)
-	previous := regexp.MustCompile(`rel="prev" href="([^"]*)"`)
-	at, seen := "index.html", 1
-	for ; ; seen++ {
-		m := next.FindStringSubmatch(files[at])
-		if m == nil {
-			break
-		}
-		to := path.Join(path.Dir(at), m[1])
-		if back := previous.FindStringSubmatch(files[to]); back == nil || path.Join(path.Dir(to), back[1]) != at {
-			t.Fatalf("%s does not lead back to %s", to, at)
-		}
-		at = to
+var (
+	article = regexp.MustCompile(`(?s)<article.*?>(.*)</article>`)
+	mark    = regexp.MustCompile(`<a class="headerlink".*?</a>`)
+	tag     = regexp.MustCompile(`</?[^>]*>`)
+	named   = regexp.MustCompile(`(?s)<a [^>]*>(?:<code>)?[^<>]*</a>`)
+	spaces  = regexp.MustCompile(`\s+`)
+)
+
+// seen is what a reader sees: the words, and how many there are of what they are in.
+func seen(page string) (string, map[string]int) {
+	counts := make(map[string]int)
+	for _, element := range []string{"a", "blockquote", "code", "em", "h1", "h2", "h3", "h4", "img", "li", "ol", "pre", "strong", "table", "td", "th", "ul"} {
+		counts[element] = len(regexp.MustCompile("<"+element+"[ >]").FindAllString(page, -1))
 	}
-	pages := 0
-	for name := range files {
-		if strings.HasSuffix(name, ".html") {
-			pages++
-		}
-	}
-	if seen != pages-1 { // but for the contents
-		t.Errorf("from page to page there are %d, of %d", seen, pages-1)
-	}
+	text := html.UnescapeString(tag.ReplaceAllString(page, ""))
+	return spaces.ReplaceAllString(text, ""), counts
 }
 
-func TestDiagrams(t *testing.T) {
-	want := "<p>Diagram, in Mermaid's words:</p>\n<pre><code>sequenceDiagram\n"
-	if files := built(t); !strings.Contains(files["index.html"], want) {
-		t.Error("the diagram of README.md is not shown")
+// MkDocs reads another Markdown than GitHub, for which the documents are written: no page may
+// differ in its words, lists, tables or code.
+func TestPagesAreAsOnGitHub(t *testing.T) {
+	files := builtFiles(t)
+	s, err := load("../..", "https://source.example/fenlock/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range s.pages {
+		name := p.doc.Path
+		m := article.FindStringSubmatch(files[htmlPath(name)])
+		if m == nil {
+			t.Errorf("%s has no page", name)
+			continue
+		}
+		var rendered strings.Builder
+		if err := docs.Markdown.Renderer().Render(&rendered, p.doc.Source, p.doc.Root); err != nil {
+			t.Fatal(err)
+		}
+		// Links that are named by a file get its title.
+		want, wants := seen(named.ReplaceAllString(rendered.String(), "<a >"))
+		got, gots := seen(named.ReplaceAllString(strings.ReplaceAll(mark.ReplaceAllString(m[1], ""), "<p>"+diagram+"</p>", ""), "<a >"))
+		if !maps.Equal(wants, gots) {
+			t.Errorf("%s has %v, and on GitHub %v", name, gots, wants)
+		}
+		if got != want {
+			i := 0
+			for i < len(got) && i < len(want) && got[i] == want[i] {
+				i++
+			}
+			from := max(i-30, 0)
+			t.Errorf("%s: %q, and on GitHub %q", name, got[from:min(i+50, len(got))], want[from:min(i+50, len(want))])
+		}
 	}
 }
 
@@ -176,10 +214,10 @@ func TestOtherFoldersStay(t *testing.T) {
 	}
 }
 
-func TestColours(t *testing.T) {
-	got := colours([]byte("x := \"<a>\" // why\nreturn"))
-	want := `x := <span class="s">&#34;&lt;a&gt;&#34;</span> <span class="c">// why</span>` + "\n" + `<span class="k">return</span>`
-	if got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+// htmlPath returns where a document's page is: README.md is its folder's index.
+func htmlPath(markdown string) string {
+	if path.Base(markdown) == "README.md" {
+		return path.Join(path.Dir(markdown), "index.html")
 	}
+	return strings.TrimSuffix(markdown, ".md") + ".html"
 }
