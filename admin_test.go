@@ -481,6 +481,27 @@ func TestListOfFarNodes(t *testing.T) {
 	})
 }
 
+// Nodes that are asked and never answer, as those of etcd do where nothing listens, are not waited for.
+func TestListOfHangingNodes(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, c *cluster) {
+		lock := take(t, c.locker(), name)
+		synctest.Wait()
+		for _, f := range c.nodes[1:] {
+			f.set("look", fault{hang: true})
+		}
+		began := time.Now()
+		page, err := c.admin().List(t.Context(), "", "", 0)
+		wantErr(t, err, fenlock.ErrNoQuorum)
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if len(page.Errors) != 2 || !strings.Contains(page.Errors[0].Err.Error(), "no answer in time") || len(page.Locks) != 1 {
+			t.Errorf("%+v", page)
+		}
+		wantErr(t, lock.Release(t.Context()))
+	})
+}
+
 // endless is a node that never comes to the end of its list.
 type endless struct{ shown }
 

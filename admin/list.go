@@ -44,7 +44,7 @@ func (a *Admin) ListMatching(ctx context.Context, prefix string, match func(name
 	c := collection{after: after, match: match, limit: limit, nodes: len(a.nodes), byName: map[string][]seen{}, out: make([]bool, len(a.nodes))}
 	failed := a.collect(ctx, prefix, &c)
 	names, more := c.names()
-	a.count(ctx, names, c.byName)
+	a.count(ctx, names, c.byName, failed)
 	page := Page{Errors: a.errors(failed)}
 	for _, name := range names {
 		said := c.byName[name]
@@ -68,20 +68,27 @@ func (a *Admin) collect(ctx context.Context, prefix string, c *collection) []err
 	listed := make(chan int, len(a.nodes))
 	for i := range a.nodes {
 		go func() {
+			one, giveUp := context.WithCancel(inner)
+			defer giveUp()
 			admin, err := a.admin(i)
 			if err == nil {
 				var voting node.Lease
 				var unseen error
 				var asking sync.WaitGroup
-				asking.Go(func() { voting, unseen = admin.Inspect(inner, anyName) })
-				err = admin.List(inner, prefix, func(l node.Lease) bool {
+				asking.Go(func() {
+					// A list may take long. A node that does not even answer a question meanwhile is down.
+					mute := time.AfterFunc(lookPatience, giveUp)
+					defer mute.Stop()
+					voting, unseen = admin.Inspect(one, anyName)
+				})
+				err = admin.List(one, prefix, func(l node.Lease) bool {
 					c.add(i, l)
-					return inner.Err() == nil
+					return one.Err() == nil
 				})
 				asking.Wait()
 				err, c.out[i] = cmp.Or(err, unseen), voting.Out
 			}
-			if err = cmp.Or(err, inner.Err()); inner.Err() != nil && ctx.Err() == nil {
+			if err = cmp.Or(err, one.Err()); one.Err() != nil && ctx.Err() == nil {
 				err = fmt.Errorf("%s: %w", a.names[i], errPatience)
 			}
 			failed[i] = a.late(ctx, i, err)
@@ -110,28 +117,28 @@ const anyName = "fenlock"
 // costs a way there and back.
 const countAtOnce = 32
 
-// count asks how many wait for some names. A node that does not tell has none.
-func (a *Admin) count(ctx context.Context, names []string, of map[string][]seen) {
+// count asks how many wait for some names. A node that does not tell has none; one that failed is not asked.
+func (a *Admin) count(ctx context.Context, names []string, of map[string][]seen, failed []error) {
 	var running sync.WaitGroup
 	for i := range a.nodes {
 		admin, err := a.admin(i)
-		if err != nil {
+		if err != nil || failed[i] != nil {
 			continue
 		}
 		running.Go(func() {
 			for some := range slices.Chunk(names, countAtOnce) {
-				var failed atomic.Bool
+				var lost atomic.Bool
 				var asking sync.WaitGroup
 				for _, name := range some {
 					asking.Go(func() {
 						_, waiting, err := admin.Waiting(ctx, name, 0)
 						of[name][i].waiting = waiting
 						if err != nil {
-							failed.Store(true)
+							lost.Store(true)
 						}
 					})
 				}
-				if asking.Wait(); failed.Load() || ctx.Err() != nil {
+				if asking.Wait(); lost.Load() || ctx.Err() != nil {
 					return
 				}
 			}
