@@ -46,7 +46,7 @@ type URL struct {
 }
 
 // Parse reads a URL. The error matches node.ErrInvalid. No part of the URL is in it that may
-// be of a password which was not escaped. Parameters that the engine does not take, that are
+// be of a password which was not escaped, and no value of a parameter but the path of a file. Parameters that the engine does not take, that are
 // there twice or that are empty are refused: a setting that is silently ignored is not set.
 func (f Form) Parse(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
@@ -133,13 +133,16 @@ func (u *URL) check(f Form) error {
 			for _, p := range known {
 				names += ", " + p.Name
 			}
+			if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") != "" { // it may be the rest of a password with an & in it
+				return u.Invalidf("there is a parameter that is not known: known are %s", names[2:])
+			}
 			return u.Invalidf("there is no parameter %.40q: known are %s", key, names[2:])
 		case len(values) > 1:
 			return u.Invalidf("the parameter %s is there twice", key)
 		case values[0] == "":
 			return u.Invalidf("the parameter %s is empty", key)
 		case known[i].Values != nil && !slices.Contains(known[i].Values, values[0]):
-			return u.Invalidf("%s is one of %s, not %.40q", key, strings.Join(known[i].Values, ", "), values[0])
+			return u.Invalidf("%s is one of %s, and here it is something else", key, strings.Join(known[i].Values, ", "))
 		}
 	}
 	if u.Name = u.Get("name"); u.Name != "" && !IsMember(u.Name) {

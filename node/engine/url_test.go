@@ -63,7 +63,8 @@ func TestParseRefuses(t *testing.T) {
 		{several, "etcd://u:secret@h?passwordfile=/x", "one is enough"}, {several, "etcd://u@h?passwordfile=/no/such", "passwordfile: /no/such does not exist"},
 		{several, "etcd://h?ca=x", "the scheme is etcds"}, {several, "etcds://h?ca=/no/such", "ca: open /no/such"}, {several, "etcds://h?cert=x", "go together"}, {several, "etcds://h?cert=/no/c&key=/no/k", "/no/c"},
 		{several, "etcds://h?ca=" + os.Args[0], "no certificate"},
-		{single, "mysql://a,b/d", "comma"}, {single, "mysql://h/d?tls=skip-verify", "tls is one of on, off"},
+		{single, "mysql://a,b/d", "comma"}, {single, "mysql://h/d?tls=secret", "tls is one of on, off"},
+		{single, "mysql://h/d?password=x&secret2=", "known are"}, {single, "mysql://h/d?secret2", "not known: known are"}, {single, "mysql://h/d?tsl=secret", "no parameter \"tsl\""},
 		{socket, "unix://h/run/x", "unix:///path"}, {socket, "unix://", "unix:///path"},
 	} {
 		u, err := c.form.Parse(c.raw)

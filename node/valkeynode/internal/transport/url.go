@@ -44,10 +44,10 @@ func ParseURL(raw string) (*Server, error) {
 	if u.Scheme == form.Socket {
 		s.Option.InitAddress, db = []string{u.Path}, u.Get("db")
 	} else if u.Get("db") != "" {
-		return nil, u.Invalidf("the database is written as the path, /%s", u.Get("db"))
+		return nil, u.Invalidf("the database is written as the path, /1 for example")
 	}
 	if s.Option.SelectDB, err = strconv.Atoi(cmp.Or(db, "0")); err != nil || s.Option.SelectDB < 0 {
-		return nil, u.Invalidf("the database %q is not a number", db)
+		return nil, u.Invalidf("the database is not a number")
 	}
 	s.call(u.Scheme, u.Name)
 	s.Option.Username = u.User
