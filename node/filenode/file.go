@@ -28,6 +28,8 @@ type file struct {
 	header header // as it was opened; rooms are of its epoch
 	locks  locks
 
+	locking atomic.Bool // while it is opened: it waits for a lock of another process
+
 	raising sync.Mutex
 	ceiling atomic.Uint64 // that is on the disk, as far as this node knows
 }
@@ -78,11 +80,13 @@ func (f *file) open(boot string) error {
 	// Without a lock first, as nearly always the file is what this process needs. If another boot takes it in
 	// between, the rooms are not those of this header, which each operation notices.
 	if f.header, err = readHeader(f); err == nil && f.here(name) && f.header.state != begun {
-		return f.locks.enter()
+		return f.enter()
 	}
+	f.locking.Store(true)
 	if err = f.locks.lock(headerByte); err != nil {
 		return err
 	}
+	f.locking.Store(false)
 	defer f.locks.unlock(headerByte)
 	f.header, err = readHeader(f)
 	if cut := (unreadable{}); errors.As(err, &cut) && info.Size() <= roomsAt {
@@ -102,6 +106,13 @@ func (f *file) open(boot string) error {
 	if err != nil {
 		return err
 	}
+	return f.enter()
+}
+
+// enter tells other nodes that the file is open, and waits for one that takes the file anew.
+func (f *file) enter() error {
+	f.locking.Store(true)
+	defer f.locking.Store(false)
 	return f.locks.enter()
 }
 

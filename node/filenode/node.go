@@ -117,6 +117,9 @@ func OpenFileContext(ctx context.Context, path string) (*Node, error) {
 		return nil, n.errorf("open", err)
 	}
 	opened := make(chan error, 1)
+	if ctx.Err() != nil {
+		return nil, newIn(absolute).errorf("open", tooShort(ctx))
+	}
 	if ctx.Done() == nil {
 		opened <- n.openIn(boot, now)
 	} else {
@@ -130,13 +133,20 @@ func OpenFileContext(ctx context.Context, path string) (*Node, error) {
 				n.Close()
 			}
 		}()
-		err = fmt.Errorf("another process has not finished opening the file, and has it locked (is it stopped?): %w", ctx.Err())
+		err = tooShort(ctx)
+		if n.locking.Load() {
+			err = fmt.Errorf("another process has not finished opening the file, and has it locked (is it stopped?): %w", ctx.Err())
+		}
 		err = newIn(absolute).errorf("open", err)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return n, nil
+}
+
+func tooShort(ctx context.Context) error {
+	return fmt.Errorf("the time was too short to open the file: %w", ctx.Err())
 }
 
 // newIn returns a node that is not open.

@@ -47,3 +47,16 @@ func TestOpeningEndsWithTheContext(t *testing.T) {
 		}
 	}
 }
+
+// Only where another process has the file locked is that said.
+func TestTooShortToOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locks")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	<-ctx.Done()
+	_, err := OpenContext(ctx, "file://"+path)
+	problem(t, err, path, "open")
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "too short") || strings.Contains(err.Error(), "stopped?") {
+		t.Errorf("%v", err)
+	}
+}
