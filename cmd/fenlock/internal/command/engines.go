@@ -77,6 +77,8 @@ func engineOf(raw string) (*engine, error) {
 		return nil, fmt.Errorf("it has no scheme: %s (in %s, write a comma of a password as %%2C)", want, nodesVariable)
 	case strings.Contains(scheme, "cluster"):
 		return nil, fmt.Errorf("a cluster cannot be a node: name a server without cluster mode (docs/valkey.md, “Cluster mode”); %s", want)
+	case strings.Contains(scheme, "sentinel"):
+		return nil, fmt.Errorf("a sentinel cannot be a node: name each server by its own address (docs/valkey.md, “The servers”); %s", want)
 	case strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyz+") != "":
 		return nil, errors.New(want)
 	}
