@@ -5,7 +5,7 @@ GOFMT := find . -name '*.go' -not -path './.*' -print0 | xargs -0 gofmt
 # In the order of how long their tests take: make test begins with the longest.
 MODULES := tests node/valkeynode . node/zknode cmd/fenlock node/mysqlnode node/pgnode node/etcdnode examples examples/natsnode node/goredisnode bench deploy/check fence/fencepgx integration/certmagic integration/cron integration/gocron integration/goose integration/migrate integration/otel tools
 
-.PHONY: help build man site setup test campaigns race interop search-three search-shared search-handover search-given search-steps proof proof-audit sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
+.PHONY: help build man site picture setup test campaigns race interop search-three search-shared search-handover search-given search-steps proof proof-audit sim faults compare fuzz bench bench-against verify verify-fmt verify-vet \
 	version release release-check verify-workflows verify-staticcheck verify-tidy verify-docs verify-clean fix fix-fmt fix-tidy fix-docs
 
 help: ## list the targets
@@ -22,6 +22,9 @@ man: ## the manual pages, in bin/man
 site: ## the documents as a static site with a search, in bin/site; installs MkDocs if missing
 	@scripts/install-servers.sh mkdocs
 	@go run ./tools/site -out bin/site
+
+picture: setup ## record three terminals anew, as docs/run.svg, which moves: for an idle machine
+	cd tests && go run ./picture -out ../docs/run.svg
 
 setup: ## install what the tests start, from the distribution's packages, if missing
 	@scripts/install-servers.sh
