@@ -52,16 +52,18 @@ func TestSite(t *testing.T) {
 		for _, what := range eval[[]string](w, widened) {
 			t.Errorf("%s: too wide is %s", name, what)
 		}
-		w.picture(strings.ReplaceAll(name, "/", " ") + " 390 light")
+		w.picture(strings.ReplaceAll(name, "/", " ") + " 390")
 	}
-	w.size(1280, 1000)
 	for _, name := range []string{"index.html", "docs/how-it-works.html", "docs/performance.html"} { // the others look the same
 		for _, scheme := range []string{"light", "dark"} {
 			w.scheme(scheme)
 			eval[bool](w, `localStorage.clear(), true`) // the theme remembers the first scheme that it has seen
 			w.open(server.URL + "/" + name)
 			w.until(fmt.Sprintf(`document.body.dataset.mdColorScheme == %q`, map[string]string{"light": "default", "dark": "slate"}[scheme]))
-			w.picture(strings.ReplaceAll(name, "/", " ") + " 1280 " + scheme)
+			for _, width := range []int64{390, 1280} {
+				w.size(width, 1000)
+				w.picture(fmt.Sprint(strings.ReplaceAll(name, "/", " "), " ", width, " ", scheme))
+			}
 			// What is seen where the pointer or the focus is, or further down.
 			eval[bool](w, `document.querySelectorAll(".headerlink, .md-top, .md-skip, .md-search, .md-header__topic + *").forEach((e) => e.remove()), true`)
 			for _, f := range eval[[]string](w, faint)[1:] {
