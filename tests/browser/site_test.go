@@ -75,6 +75,7 @@ func TestSite(t *testing.T) {
 	eval[bool](w, `document.querySelector("pre").scrollIntoView(), true`) // the theme adds a button when the code is seen
 	w.until(`document.querySelector("pre > button.md-clipboard") != null`)
 	eval[bool](w, `document.querySelector("input.md-search__input").focus(), true`)
+	w.shows(".md-search-result__meta", "Type to start searching") // what is typed while the index is loaded is lost
 	w.do(chromedp.KeyEvent("crontab"))
 	w.shows(".md-search-result__list", "crontab")
 	w.picture("search 1280 dark")
