@@ -91,7 +91,7 @@ verify-vet: ## go vet, all modules
 	@for m in $(MODULES); do (cd $$m && go vet ./...) || exit 1; done
 
 verify-staticcheck: ## staticcheck, all modules
-	@for m in $(MODULES); do (cd $$m && go tool staticcheck ./...) || exit 1; done
+	@tool=$$(go tool -n staticcheck) && for m in $(MODULES); do (cd $$m && $$tool ./...) || exit 1; done
 
 verify-tidy: ## go.mod and go.sum of all modules are tidy
 	@scripts/tidy.sh --check

@@ -183,6 +183,77 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	}
 }
 
+// The go command takes the nearest go.work. Each has to use the modules below it, and to replace what they require of
+// ours, in that version: else it would need a release that is not there yet or, later, silently test an old one.
+func TestWorkspacesHaveEachModule(t *testing.T) {
+	used := regexp.MustCompile(`(?m)^(?:use)?\s*(\.\S*)$`)
+	required := regexp.MustCompile(`(?m)^(?:require)?\s*(` + module + `(?:/\S+)? v\S+)(?: // indirect)?$`)
+	replaced := regexp.MustCompile(`(?m)^(?:replace)?\s*(` + module + `(?:/\S+)? v\S+) => (\S+)$`)
+	read := func(elem ...string) string {
+		text, err := os.ReadFile(filepath.Join(elem...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	folderOf := func(required string) string {
+		name, _, _ := strings.Cut(required, " ")
+		return filepath.Join(".", strings.TrimPrefix(name, module))
+	}
+	uses := map[string][]string{} // the folders of modules, by the folder of a workspace
+	var modules []string
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		switch dir := filepath.Dir(p); {
+		case err != nil:
+			return err
+		case d.IsDir() && p != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case d.Name() == "go.mod" && dir != filepath.Join("tools", "etcd"): // which says why it is in none
+			modules = append(modules, dir)
+		case d.Name() == "go.work":
+			for _, m := range used.FindAllStringSubmatch(read(p), -1) {
+				uses[dir] = append(uses[dir], filepath.Join(dir, m[1]))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range modules {
+		nearest := dir
+		for uses[nearest] == nil && nearest != "." {
+			nearest = filepath.Dir(nearest)
+		}
+		if !slices.Contains(uses[nearest], dir) {
+			t.Errorf("%s does not use the module in %s", filepath.Join(nearest, "go.work"), dir)
+		}
+	}
+	for dir, folders := range uses {
+		file, targets := filepath.Join(dir, "go.work"), map[string]string{}
+		for _, m := range replaced.FindAllStringSubmatch(read(file), -1) {
+			targets[m[1]] = filepath.Join(dir, m[2])
+		}
+		needed := map[string]bool{}
+		for i := 0; i < len(folders); i++ { // it grows
+			for _, m := range required.FindAllStringSubmatch(read(folders[i], "go.mod"), -1) {
+				folder := folderOf(m[1])
+				if needed[m[1]] = true; targets[m[1]] != folder {
+					t.Errorf("%s does not replace %s, which %s requires, by the folder %s", file, m[1], folders[i], folder)
+				}
+				if !slices.Contains(folders, folder) {
+					folders = append(folders, folder)
+				}
+			}
+		}
+		for replaced := range targets {
+			if !needed[replaced] {
+				t.Errorf("%s replaces %s, which nothing requires there", file, replaced)
+			}
+		}
+	}
+}
+
 // Who measures locks chooses what becomes of the figures: the module has OpenTelemetry's API
 // and no SDK, not for its tests either, because go.mod does not tell those apart.
 func TestTelemetryNeedsTheAPIOnly(t *testing.T) {

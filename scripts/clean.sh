@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' INT TERM
-clone=$tmp/clone
+clone=$tmp/clone most=120
 
 # Neither the caller's configuration nor the caller's locks.
 unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GOWORK FENLOCK_NODES
@@ -42,8 +42,17 @@ try . go doc ./node
 try . go list -m all
 try . go list all
 try . go tool -n staticcheck
+# The first command of a newcomer waits for each go.mod that the root's workspace has go fetch.
+try . env "GOMODCACHE=$tmp/mod" "GOPROXY=file://$(go env GOMODCACHE)/cache/download" GOSUMDB=off GOFLAGS="-buildvcs=false -modcacherw" \
+	go list -deps ./cmd/fenlock
+fetched=$(find "$tmp/mod/cache/download" -name '*.mod' | wc -l)
+if [ "$fetched" -gt $most ]; then
+	echo "go fetches $fetched files go.mod for the first command in a clone, and at most $most are wanted: give the module" >&2
+	echo "that requires so many libraries a go.work of its own (CONTRIBUTING.md)" >&2
+	exit 1
+fi
 for module in $(find . -name go.mod -printf '%h\n' | sort); do
-	in=() # the workspace, unless it has not this module
+	in=() # its workspace, unless it is in none
 	[[ $module = ./tools/etcd ]] && in=(env GOWORK=off)
 	try "$module" "${in[@]}" go list -m all
 	try "$module" "${in[@]}" go list -deps -test ./...

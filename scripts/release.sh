@@ -78,7 +78,7 @@ prepare() {
 	git diff --cached --quiet || commit "the files as they are"
 	git tag asis
 	local dir log
-	git ls-files -- go.work go.mod '*/go.mod' | xargs sed -Ei "s#^((require|replace)?\s*$ours(/\S+)?) v\S+#\1 $version#"
+	git ls-files -- go.work '*/go.work' go.mod '*/go.mod' | xargs sed -Ei "s#^((require|replace)?\s*$ours(/\S+)?) v\S+#\1 $version#"
 	for dir in $modules; do
 		! grep '^replace' "$dir/go.mod" || die "$dir/go.mod has a replace directive: put it into go.work"
 		log=$dir/CHANGELOG.md

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tidies the go.mod and go.sum of every module of the workspace, and go.work.sum.
+# Tidies the go.mod and go.sum of every module, and the go.work.sum of every workspace.
 # With --check it changes nothing, and fails if a module is not tidy; whether
 # go.work.sum is complete is for clean.sh to say.
 #
@@ -66,8 +66,8 @@ for dir in $modules; do
 done
 if [ $check = 0 ]; then
 	# What is asked for, go adds; what is stale stays, unless the file begins anew.
-	rm -f go.work.sum
-	go list -m all >/dev/null
-	go list all >/dev/null
+	for workspace in $(find . -name go.work -not -path './.cache/*' -printf '%h\n' | sort); do
+		(cd "$workspace" && rm -f go.work.sum && go list -m all >/dev/null && go list all >/dev/null)
+	done
 fi
 exit $status
