@@ -12,6 +12,9 @@
 // wanted is in fenlock-all, beside it, which it becomes when that is asked for.
 package main
 
-import "github.com/fenlock/fenlock/cmd/fenlock/internal/command"
+import (
+	_ "github.com/fenlock/fenlock/cmd/fenlock/internal/ahead" // compiled first
+	"github.com/fenlock/fenlock/cmd/fenlock/internal/command"
+)
 
 func main() { command.Main(nil) }
