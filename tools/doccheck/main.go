@@ -8,6 +8,9 @@
 //     and flags by fenlock itself, make's targets, the packages and the tests of go;
 //   - tests named in backticks exist;
 //   - sentences are in plain English (prose.go).
+//
+// It checks the comments of Go files in the same way, and the width of their lines (comments.go),
+// but for the folders of notyet.go.
 package main
 
 import (
@@ -35,6 +38,8 @@ func main() {
 	}
 	fmt.Printf("doccheck: %d links, %d Go blocks, %d command lines, %d names of tests and %d sentences are right\n",
 		c.links, c.blocks, c.commands, c.names, c.sentences)
+	fmt.Printf("doccheck: the English of %d folders of Go files is not checked yet, nor the width of %d\n",
+		len(notYetGo), len(notYetNarrow))
 }
 
 func (c *checker) check() error {
@@ -60,6 +65,9 @@ func (c *checker) check() error {
 		}
 		c.checkLines(d, lines)
 		c.checkProse(d)
+	}
+	if err := c.checkComments(); err != nil {
+		return err
 	}
 	// It has the text of doc.go, whose lines are as long as they come.
 	llms, err := docs.Read(c.root, "llms.txt")

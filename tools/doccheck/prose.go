@@ -80,8 +80,13 @@ func wrongWith(sentence string, running bool) (all []string) {
 	if running && whole != sentence && short.MatchString(whole) && whole != "Yes" && whole != "No" {
 		all = append(all, "this is no sentence")
 	}
+	return append(all, phrasesIn(sentence)...)
+}
+
+func phrasesIn(sentence string) (all []string) {
+	sentence = strings.TrimRight(sentence, ".;")
 	for _, p := range phrases {
-		if p.pattern.MatchString(whole) {
+		if p.pattern.MatchString(sentence) {
 			all = append(all, p.wrong)
 		}
 	}

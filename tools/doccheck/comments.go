@@ -1,0 +1,189 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/fenlock/fenlock/tools/internal/docs"
+)
+
+// mostWideCode is of a line of Go. A comment that has a line to itself has the width of text.
+const mostWideCode = 120
+
+// goFile is what is wrong with the English of one Go file, and with the width of its code.
+type goFile struct{ english, wide []string }
+
+// checkComments checks the English of all Go files: of comments, and of the strings of what is no test,
+// which users see as errors and help. A folder of a list in which nothing is wrong is a problem, too.
+func (c *checker) checkComments() error {
+	english, wide := newExempt("notYetGo", notYetGo), newExempt("notYetNarrow", notYetNarrow)
+	err := filepath.WalkDir(c.root, func(p string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (name == ".git" || name == ".cache" || name == "node_modules" || name == "bin"):
+			return fs.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		source, err := os.ReadFile(p)
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Rel(c.root, p)
+		if err != nil {
+			return err
+		}
+		file = filepath.ToSlash(file)
+		found, err := c.checkFile(file, source)
+		c.problems = append(c.problems, english.rest(path.Dir(file), found.english)...)
+		c.problems = append(c.problems, wide.rest(path.Dir(file), found.wide)...)
+		return err
+	})
+	c.problems = append(c.problems, english.needless()...)
+	c.problems = append(c.problems, wide.needless()...)
+	return err
+}
+
+// exempt is a list of folders with how many problems each has.
+type exempt struct {
+	list  string
+	found map[string]int
+}
+
+func newExempt(list string, folders []string) *exempt {
+	e := &exempt{list, make(map[string]int)}
+	for _, folder := range folders {
+		e.found[folder] = 0
+	}
+	return e
+}
+
+// rest returns the problems of a folder, if it is not in the list.
+func (e *exempt) rest(folder string, problems []string) []string {
+	if _, listed := e.found[folder]; !listed {
+		return problems
+	}
+	e.found[folder] += len(problems)
+	return nil
+}
+
+// needless names the folders that have no problem.
+func (e *exempt) needless() (all []string) {
+	for _, folder := range slices.Sorted(maps.Keys(e.found)) {
+		if e.found[folder] == 0 {
+			all = append(all, fmt.Sprintf("notyet.go: nothing is wrong in %s: remove it from %s", folder, e.list))
+		}
+	}
+	return all
+}
+
+// checkFile returns what is wrong with the English of one Go file, and with the width of its lines.
+func (c *checker) checkFile(name string, source []byte) (found goFile, err error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil || ast.IsGenerated(file) {
+		return goFile{}, err
+	}
+	wrong := func(line int, format string, a ...any) {
+		found.english = append(found.english, fmt.Sprintf("%s:%d: %s", name, line, fmt.Sprintf(format, a...)))
+	}
+	raw := make(map[int]bool) // lines that go on in a raw string: no line of code
+	ast.Inspect(file, func(n ast.Node) bool {
+		literal, ok := n.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			return true
+		}
+		line := files.Position(literal.Pos()).Line
+		for end := files.Position(literal.End()).Line; line < end; end-- {
+			raw[end], raw[end-1] = true, true
+		}
+		if text, err := strconv.Unquote(literal.Value); err == nil && !strings.HasSuffix(name, "_test.go") {
+			for _, sentence := range docs.Sentences(text) {
+				for _, said := range phrasesIn(sentence) {
+					wrong(line, "%q\n\t%s", sentence, said)
+				}
+			}
+		}
+		return true
+	})
+	for i, line := range strings.Split(string(source), "\n") {
+		width, text := len([]rune(line)), strings.TrimSpace(line)
+		switch {
+		case raw[i+1]:
+		case !strings.HasPrefix(text, "//"):
+			if width > mostWideCode {
+				found.wide = append(found.wide, fmt.Sprintf("%s:%d: the line has more than %d characters", name, i+1, mostWideCode))
+			}
+		case strings.HasPrefix(text, "// ") && !strings.Contains(text, "://"): // no directive, table or address
+			if width > mostWide {
+				wrong(i+1, "a line of a comment has more than %d characters", mostWide)
+			}
+		}
+	}
+	for _, group := range file.Comments {
+		for _, sentence := range sentencesOf(group) {
+			c.sentences++
+			for _, said := range wrongWith(sentence, false) {
+				wrong(files.Position(group.Pos()).Line, "%s\n\t%s", sentence, said)
+			}
+		}
+	}
+	return found, nil
+}
+
+// sentencesOf returns the sentences of a comment, without its code and what an example prints.
+func sentencesOf(group *ast.CommentGroup) (all []string) {
+	text := group.Text()
+	if first, _, _ := strings.Cut(strings.ToLower(text), ":"); first == "output" || first == "unordered output" {
+		return nil
+	}
+	var add func(blocks []comment.Block)
+	add = func(blocks []comment.Block) {
+		for _, block := range blocks {
+			switch block := block.(type) {
+			case *comment.Heading:
+				all = append(all, docs.Sentences(plain(block.Text))...)
+			case *comment.Paragraph:
+				all = append(all, docs.Sentences(plain(block.Text))...)
+			case *comment.List:
+				for _, item := range block.Items {
+					add(item.Content)
+				}
+			}
+		}
+	}
+	// The parser would remove the indentation of a comment that has nothing else, by which it knows lists and code.
+	add(new(comment.Parser).Parse("Text:\n\n" + text).Content[1:])
+	return all
+}
+
+// plain is the text of a paragraph on one line.
+func plain(text []comment.Text) string {
+	var b strings.Builder
+	for _, t := range text {
+		switch t := t.(type) {
+		case comment.Plain:
+			b.WriteString(string(t))
+		case comment.Italic:
+			b.WriteString(string(t))
+		case *comment.Link:
+			b.WriteString(plain(t.Text))
+		case *comment.DocLink:
+			b.WriteString(plain(t.Text))
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
