@@ -62,9 +62,9 @@ func wantFailed(t *testing.T, err error, dead, n int) {
 	}
 }
 
-// A failed attempt releases what it may have, and the releases succeed where the
-// acquires did not. Their answers must not replace what the error has to tell:
-// "0 of 3 nodes are missing" helps nobody, and would hide that waiting is useless.
+// A failed attempt releases what it may have, and the releases succeed where the acquires did not.
+// Their answers must not replace what the error has to tell. "0 of 3 nodes are missing" helps no
+// caller, and would hide that waiting is useless.
 func TestCleaningUpDoesNotHideWhyItFailed(t *testing.T) {
 	for range 200 {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -127,7 +127,7 @@ func TestAcquireTakesAsLongAsTheMajority(t *testing.T) {
 	})
 }
 
-// TryAcquire says who has the lock and for how long, and waits for nobody.
+// TryAcquire says who has the lock and for how long, and does not wait.
 func TestHeldErrorTellsWhoAndUntilWhen(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.held(label("host-a/17"))
@@ -147,8 +147,8 @@ func TestHeldErrorTellsWhoAndUntilWhen(t *testing.T) {
 	})
 }
 
-// A label on a minority is what is left of somebody else's failed attempt: the
-// majority's is the holder's, whoever answers first and on whichever node.
+// A label on a minority is what is left of another client's failed attempt. The majority's label is
+// the holder's, whichever node answers first.
 func TestHeldErrorTakesTheLabelOfTheMajority(t *testing.T) {
 	for _, on := range []int{0, 4} {
 		bubble(t, 5, func(t *testing.T, c *cluster) {
@@ -164,9 +164,8 @@ func TestHeldErrorTakesTheLabelOfTheMajority(t *testing.T) {
 	}
 }
 
-// "Somebody has it" and "the nodes are down" are never mixed up, whatever the
-// order of the answers: a majority answered, the last one of them after a dead
-// node's connection was refused.
+// "The lock is held" and "the nodes are down" are never confused, whatever the order of the
+// answers. Here a majority answered, the last of it after a dead node had refused the connection.
 func TestContentionWhileAMinorityIsDown(t *testing.T) {
 	for leases, prepare := range map[int]func(*cluster){
 		2: func(c *cluster) { c.held(label("holder")) },
@@ -187,8 +186,8 @@ func TestContentionWhileAMinorityIsDown(t *testing.T) {
 	}
 }
 
-// Nobody holds the lock here: one node is rejoining, another fails in the
-// second round. "Held" would send the caller to look for a holder.
+// The lock is free here: one node is rejoining, another fails in the second round. "Held" would
+// send the caller to look for a holder.
 func TestRejoiningNodeIsNotAVoteForAHolder(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.nodes[0].Crash()
@@ -216,7 +215,7 @@ func TestAcquireWaits(t *testing.T) {
 			lock := c.held()
 			time.AfterFunc(7*time.Second, func() { lock.Release(context.Background()) })
 		}, 7 * time.Second, 200 * time.Millisecond},
-		// The holder died: nobody extends, nobody releases. The lease ends by itself.
+		// The holder died: no client extends or releases. The lease ends by itself.
 		"for the lock of the dead": {func(c *cluster) { c.leased(0, 3, "dead", ttl) }, ttl, 50 * time.Millisecond},
 		// Waiting is for outages, too: a deployment restarts the nodes.
 		"until enough nodes answer": {func(c *cluster) {
@@ -335,8 +334,8 @@ func TestInvalidNamesSendNothing(t *testing.T) {
 	})
 }
 
-// The lease starts when the node executes the request, which is after it was
-// sent: whoever counts from the replies believes in it for too long (bug 1).
+// The lease starts when the node executes the request, which is after it was sent. A client that
+// counts from the replies believes in it for too long (bug 1).
 func TestValidityCountsFromBeforeTheFirstRequest(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.set(0, 3, allOps, fault{request: 200 * time.Millisecond, reply: 100 * time.Millisecond})
@@ -387,9 +386,9 @@ func TestLeasesThatComeTooLateAreNoLock(t *testing.T) {
 	}
 }
 
-// A grant that arrives after the attempt has failed is released, whether the
-// request was slow, the answer lost, or both (bugs 5 and 6): within two
-// node timeouts nothing is left of an attempt that failed.
+// A grant that arrives after the attempt has failed is released, whether the request was slow, the
+// answer lost, or both (bugs 5 and 6). Within two node timeouts nothing is left of an attempt that
+// failed.
 func TestLateGrantsAreReleased(t *testing.T) {
 	bubbles(t, 5, map[string]fault{
 		"executed late":                   {request: 300 * time.Millisecond},
@@ -442,9 +441,8 @@ func TestLateGrantOfAHeldLockStays(t *testing.T) {
 	})
 }
 
-// Whenever the caller gives up, nothing is left behind (bug 4). The context is
-// cancelled at every moment at which a request is sent, executed or answered, in
-// an attempt of one round and in one of two.
+// Whenever the caller gives up, nothing is left behind (bug 4). The context is cancelled at every
+// moment at which a request is sent, executed or answered. The attempts have one round and two.
 func TestCancelledAtEveryMoment(t *testing.T) {
 	for _, rounds := range []int{1, 2} {
 		failed, won := 0, 0

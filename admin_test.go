@@ -70,7 +70,7 @@ func (c *cluster) admin() *admin.Admin {
 	return a
 }
 
-// Who holds it, since when, with which token, for how long, and who waits.
+// Its holder, since when, with which token, for how long, and its waiters.
 func TestInspect(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		a := c.admin()
@@ -264,7 +264,7 @@ func TestInspectWithNodesMissing(t *testing.T) {
 // Leases of several holders on the nodes, and what they come to.
 func TestInspectedState(t *testing.T) {
 	for _, c := range []struct {
-		nodes string // the holder on each, in capitals if it is out; - for nobody, o if it is out, x for no answer
+		nodes string // the holder on each, in capitals if it is out; - for none, o if it is out, x for no answer
 		state admin.LockState
 		label string
 	}{
@@ -272,7 +272,7 @@ func TestInspectedState(t *testing.T) {
 		{"ab-", admin.Free, "a"}, {"abb", admin.Held, "b"}, {"ax-", admin.Unclear, "a"}, {"aax", admin.Held, "a"}, {"--x", admin.Free, ""},
 		{"xx-", admin.Unclear, ""}, {"xxa", admin.Unclear, "a"}, {"xxx", admin.Unclear, ""},
 		{"aabb-", admin.Free, "a"}, {"aabbx", admin.Unclear, "a"}, {"a-bbx", admin.Unclear, "b"}, {"abc-x", admin.Free, "a"}, {"aabbb", admin.Held, "b"},
-		// Who does not vote may have forgotten a lease, but has not made one up.
+		// A node that does not vote may have forgotten a lease, but has not made one up.
 		{"oo-", admin.Unclear, ""}, {"aoo", admin.Unclear, "a"}, {"o--", admin.Free, ""}, {"aao", admin.Held, "a"}, {"aA-", admin.Held, "a"},
 		{"ao-", admin.Unclear, "a"}, {"A--", admin.Free, "a"}, {"oox", admin.Unclear, ""},
 		{"aa--", admin.Free, "a"}, {"aaa-", admin.Held, "a"}, {"a", admin.Held, "a"}, {"x", admin.Unclear, ""}, {"-", admin.Free, ""},
@@ -514,7 +514,7 @@ func (e endless) List(ctx context.Context, _ string, yield func(node.Lease) bool
 	return ctx.Err()
 }
 
-// A node that lists without end keeps nobody from what the majority says.
+// A node that lists without end does not hide what the majority says.
 func TestListWithoutEnd(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), name)
@@ -577,7 +577,7 @@ func (s skewed) Waiting(context.Context, string, int) ([]node.Waiter, int, error
 	return []node.Waiter{{ID: 1, Label: "w", Waited: s.waited}}, 1, nil
 }
 
-// A clock that is an hour off, whichever way, does not tell how long somebody has waited.
+// A clock that is an hour off, whichever way, does not tell how long a client has waited.
 func TestInspectedWaitIsTheMajoritys(t *testing.T) {
 	for _, off := range []time.Duration{0, time.Hour} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {

@@ -13,14 +13,13 @@ import (
 // MaxNames is how many names AcquireAll and AcquireAny take.
 const MaxNames = 100
 
-// AcquireAll takes the locks of all names, or none. Their order does not matter, and a name
-// that is there twice counts once. It asks for all of them at once: one round trip, if they are
-// free. Otherwise it waits, in the queue of a name that was refused and holding
-// nothing, until it has that one, and asks for the others again. Where that fails again
-// and again, it takes them one after the other in the order of their names, but lets go of
-// all if one of them takes longer than a TTL. So two calls never wait for each other,
-// whatever their names, and a call that waits itself keeps nobody waiting for longer than a TTL for
-// each of its names.
+// AcquireAll takes the locks of all names, or none. Their order does not matter, and a name that is
+// there twice counts once. It asks for all of them at once: one round trip, if they are free.
+// Otherwise it holds nothing and waits in the queue of a name that was refused. Once it has that
+// name, it asks for the others again. Where that fails repeatedly, it takes them one after the
+// other in the order of their names. If one of them takes longer than a TTL, it releases all. So
+// two calls never wait for each other, whatever their names. A call that waits itself delays other
+// clients by at most a TTL for each of its names.
 //
 // The errors are those of Acquire, about one of the names, or about the list: none, or
 // more than MaxNames. Nothing is held then. All names are locks of one Locker: what
@@ -77,8 +76,8 @@ type all struct {
 	terms  shell.Terms
 }
 
-// inOrderEach is after how many rounds names are taken in order: of two calls that meet again
-// and again, each with what the other one wants, one wins then.
+// inOrderEach is after how many rounds names are taken in order. Two calls may meet repeatedly,
+// each with what the other wants: then one of them wins.
 const inOrderEach = 4
 
 func (w *all) acquire(ctx context.Context) ([]*Lock, error) {
@@ -108,8 +107,8 @@ func (w *all) acquire(ctx context.Context) ([]*Lock, error) {
 	}
 }
 
-// withReason returns an error or, if the context has ended and it does not tell both that and why an
-// attempt failed, one that does, as far as is known.
+// withReason returns err, unless the context has ended and err does not tell both that and why an
+// attempt failed. Then it returns an error that does, as far as is known.
 func withReason(ctx context.Context, name string, err, last error) error {
 	if ctx.Err() != nil && (refusal(err) == nil || !errors.Is(err, ctx.Err())) {
 		return gaveUp(ctx, name, last)
@@ -130,8 +129,8 @@ func refusal(err error) error {
 	return nil
 }
 
-// atOnce waits for one name, if there is one, and then tries all others. If somebody has
-// one of those, it is refused, and nothing is held.
+// atOnce waits for one name, if there is one, and then tries all others. If another client has one
+// of those, it is refused, and nothing is held.
 func (w *all) atOnce(ctx context.Context, first string) (refused string, locks []*Lock, err error) {
 	l := w.locker
 	if first != "" {

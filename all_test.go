@@ -107,8 +107,8 @@ func TestAcquireAllWaitsHoldingNothing(t *testing.T) {
 	})
 }
 
-// Many who want names of each other, in every order: all of them come to their turn, no
-// name has two holders, and nobody holds a part.
+// Many clients want each other's names, in every order. All of them get their turn, no name has two
+// holders, and no client holds a part.
 func TestAcquireAllOfRandomSets(t *testing.T) {
 	for _, queues := range []bool{true, false} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -289,8 +289,8 @@ func TestAcquireAny(t *testing.T) {
 	}
 }
 
-// inOrder makes one call of AcquireAll, of a, b and perhaps others, meet somebody until it takes
-// them in order: it has a then, and waits for b.
+// inOrder has a call of AcquireAll, of a, b and perhaps others, meet another client until it takes
+// them in order. It has a then, and waits for b.
 func inOrder(t *testing.T, c *cluster, call func(), meanwhile func(b *fenlock.Lock)) {
 	t.Helper()
 	other := c.locker()
@@ -362,7 +362,7 @@ func TestAcquireAllHasAllOfThem(t *testing.T) {
 	})
 }
 
-// Who gives up hears of that, and of what was waited for, whatever was going on at the moment.
+// A caller that gives up is told so, and what it waited for, whatever was going on at the moment.
 func TestAcquireAllGivesUp(t *testing.T) {
 	for what, when := range map[string]func(e fenlock.AcquireEvent) bool{
 		"when one is refused":         func(e fenlock.AcquireEvent) bool { return e.Err != nil },
@@ -455,7 +455,7 @@ func TestAcquireAnyOfOneName(t *testing.T) {
 	})
 }
 
-// Once Release has returned, nobody finds the context of all going on.
+// Once Release has returned, the context of all has ended for every observer.
 func TestAcquireAllEndsWithItsRelease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
@@ -471,7 +471,7 @@ func TestAcquireAllEndsWithItsRelease(t *testing.T) {
 	})
 }
 
-// An observer that panics with one of several releases keeps nobody from closing the Locker: what
+// An observer that panics with one of several releases does not keep the Locker from closing: what
 // came of the others is told.
 func TestAcquireAllWithAPanicOfItsRelease(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {

@@ -145,8 +145,8 @@ func importsOf(t *testing.T, dir string) []imported {
 // neverReleased are the modules that are used from a checkout only.
 var neverReleased = []string{"tests", "bench", "tools", filepath.Join("tools", "etcd"), filepath.Join("deploy", "check"), "examples", filepath.Join("examples", "natsnode")}
 
-// A released module is used with any later version of the root module: what it
-// imports of that must not change under it, and only what is public does not.
+// A released module is used with any later version of the root module. What it imports of that must
+// not change under it, and only what is public does not.
 func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	var released []string
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
@@ -183,8 +183,9 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 	}
 }
 
-// The go command takes the nearest go.work. Each has to use the modules below it, and to replace what they require of
-// ours, in that version: else it would need a release that is not there yet or, later, silently test an old one.
+// The go command takes the nearest go.work. Each has to use the modules below it, and to replace
+// what they require of ours, in that version: else it would need a release that is not there yet
+// or, later, silently test an old one.
 func TestWorkspacesHaveEachModule(t *testing.T) {
 	used := regexp.MustCompile(`(?m)^(?:use)?\s*(\.\S*)$`)
 	required := regexp.MustCompile(`(?m)^(?:require)?\s*(` + module + `(?:/\S+)? v\S+)(?: // indirect)?$`)
@@ -254,8 +255,9 @@ func TestWorkspacesHaveEachModule(t *testing.T) {
 	}
 }
 
-// Who measures locks chooses what becomes of the figures: the module has OpenTelemetry's API
-// and no SDK, not for its tests either, because go.mod does not tell those apart.
+// A program that measures locks chooses what becomes of the figures. So the module has
+// OpenTelemetry's API and no SDK. Its tests have none either, because go.mod does not tell those
+// apart.
 func TestTelemetryNeedsTheAPIOnly(t *testing.T) {
 	const api = "go.opentelemetry.io/otel"
 	for _, f := range importsOf(t, "integration/otel") {
@@ -276,7 +278,7 @@ func TestTelemetryNeedsTheAPIOnly(t *testing.T) {
 	}
 }
 
-// Whoever wants a lock inherits nobody else's library, and no version conflict.
+// A program that wants a lock inherits no library, and no version conflict.
 func TestRootModuleRequiresNothing(t *testing.T) {
 	text, err := os.ReadFile("go.mod")
 	if err != nil {
@@ -353,10 +355,12 @@ func matches(pattern, p string) bool {
 	return p == pattern
 }
 
-// most is how many files of a package may use each other in a circle: a reader of one file of a circle needs all of them.
+// most is how many files of a package may use each other in a circle. A reader of one file of a
+// circle needs all of them.
 const most = 3
 
-// larger are the packages that have a larger circle still, and of how many files. None is added, and none grows.
+// larger are the packages that have a larger circle still, and of how many files. None is added,
+// and none grows.
 var larger = map[string]int{
 	"internal/sim": 19,
 	"node/zknode":  13,

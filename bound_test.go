@@ -47,7 +47,8 @@ func TestBoundLockIsNotLostByTime(t *testing.T) {
 	})
 }
 
-// An operator's release is heard of within a third of the TTL, as of any lock; also of one with a maximum hold.
+// An operator's release is heard of within a third of the TTL, as of any lock; also of one with a
+// maximum hold.
 func TestBoundLockIsBroken(t *testing.T) {
 	for _, maxHold := range []time.Duration{-1, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -78,7 +79,8 @@ func TestBoundLockIsHeldTooLong(t *testing.T) {
 	})
 }
 
-// What may outlive the process is refused where leases end with it, and so is another node beside it.
+// What may outlive the process is refused where leases end with it, and so is another node beside
+// it.
 func TestBoundLockEndsWithItsProcess(t *testing.T) {
 	b := &binder{Node: memnode.New("n")}
 	_, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("a"), b, memnode.New("c")}})

@@ -37,7 +37,8 @@ const (
 // what an engine has to do.
 type Node = node.Node
 
-// Token is a fencing token, the same type as fence.Token: who passes it on only need not import that package.
+// Token is a fencing token, the same type as fence.Token: who passes it on only need not import
+// that package.
 type Token = fence.Token
 
 // Config is what a Locker is made with. Only Nodes is required; every other
@@ -56,8 +57,9 @@ type Config struct {
 	// of the holder and outages of the nodes. 0 means DefaultTTL; at least
 	// MinTTL, at most MaxTTL, in whole milliseconds.
 	//
-	// On a node that binds its leases to this process (node.Binder, as filenode.Node.Bind) a lock is free as soon as
-	// the process has ended, and valid until then: it is only asked each third of the TTL whether somebody has broken it.
+	// On a node that binds its leases to this process (node.Binder, as filenode.Node.Bind) a lock
+	// is valid until the process has ended, and free then. The node is only asked, each third of
+	// the TTL, whether the lock was broken.
 	TTL time.Duration
 
 	// MaxTTL is the longest TTL of any client of the group, and so how long a node
@@ -65,18 +67,18 @@ type Config struct {
 	// and refuse a longer lease. 0 means DefaultMaxTTL.
 	MaxTTL time.Duration
 
-	// NewServers is the word of whoever starts a group that none of its servers was ever
-	// used, so that they need not wait for MaxTTL until they vote. It has an effect only
-	// where all servers answer and have nothing of fenlock's recorded, and where this Locker
-	// has not seen them in use. If that is because all of them have just lost their memory, a
-	// lock that another client still holds can be taken: so it is to be said once, by hand
-	// (docs/operations.md).
+	// NewServers asserts that no server of the group was ever used, so that they need not wait for
+	// MaxTTL until they vote. It has an effect only where all servers answer and have nothing of
+	// fenlock's recorded, and where this Locker has not seen them in use. If that is because all of
+	// them have just lost their memory, a lock that another client still holds can be taken. So set
+	// it once, by hand (docs/operations.md).
 	NewServers bool
 
-	// NodeTimeout bounds each request to a node. A node that is slower counts as
-	// unknown; if it accepts an extension later than that, within three tenths of the TTL, that counts all the same. 0 means a twentieth of the TTL, but 25 ms to 1 s. At most a
-	// quarter of the TTL, so that a hung node cannot use up the validity. A node that binds its leases to this
-	// process has no such limit, and a minute by default.
+	// NodeTimeout bounds each request to a node. A node that is slower counts as unknown. An
+	// extension that it accepts later still counts, within three tenths of the TTL. 0 means a
+	// twentieth of the TTL, but 25 ms to 1 s. At most a quarter of the TTL, so that a hung node
+	// cannot use up the validity. A node that binds its leases to this process has no such limit,
+	// and a minute by default.
 	NodeTimeout time.Duration
 
 	// MaxHold ends a tenure, however long its holder goes on extending: a
@@ -84,22 +86,20 @@ type Config struct {
 	// then with ErrMaxHold. 0 means DefaultMaxHold, negative means unbounded.
 	MaxHold time.Duration
 
-	// Label tells people who holds a lock. It is stored beside the lease and shown
-	// to whoever is refused, so it should hold no secret. "" means host/pid. At
-	// most MaxLabelLength bytes of UTF-8 without control characters.
+	// Label tells people who holds a lock. It is stored beside the lease and shown to clients that
+	// are refused, so it should hold no secret. "" means host/pid. At most MaxLabelLength bytes of
+	// UTF-8 without control characters.
 	Label string
 
-	// Logger is told when a node stops working and when it works again, as
-	// Observer.Node is (these records have the attributes node, state and error), and
-	// of locks that are lost. It never sees a password or a holder's identity. nil is
-	// silent.
+	// Logger is told when a node stops working and when it works again, as Observer.Node is. These
+	// records have the attributes node, state and error. It is also told of locks that are lost. It
+	// never sees a password or a holder's identity. nil is silent.
 	Logger *slog.Logger
 
-	// Clock is the monotonic clock that validity is counted by, from any epoch; it is
-	// called from many goroutines. nil is the system's: CLOCK_BOOTTIME on Linux, which
-	// goes on while the machine is suspended, or, inside a testing/synctest bubble,
-	// the bubble's. It must not be slower than true time: whoever gives
-	// another one than that of a test answers for the locks.
+	// Clock is the monotonic clock that validity is counted by, from any epoch; it is called from
+	// many goroutines. nil is the system's: CLOCK_BOOTTIME on Linux, which goes on while the
+	// machine is suspended, or, inside a testing/synctest bubble, the bubble's. It must not be
+	// slower than true time: outside of tests, mutual exclusion depends on it.
 	Clock func() time.Duration
 
 	// Observer is told why callers wait, and which nodes work. The zero Observer hears
@@ -107,8 +107,8 @@ type Config struct {
 	Observer Observer
 }
 
-// withDefaults returns the config with its zero values filled in, or an error
-// that matches ErrInvalid and prints both sides of a relation that does not hold.
+// withDefaults returns the config with its zero values filled in. The error matches ErrInvalid and
+// prints both sides of a relation that does not hold.
 func (c Config) withDefaults() (Config, error) {
 	c.Nodes = slices.Clone(c.Nodes) // the caller may go on using its slice
 	c.TTL = cmp.Or(c.TTL, DefaultTTL)
@@ -160,8 +160,8 @@ func checkTTL(what string, ttl, most time.Duration) error {
 	return nil
 }
 
-// CheckNodes reports whether nodes can be a quorum group: at least one, at most MaxNodes, and none of
-// them twice. The error matches ErrInvalid. It sends nothing, and New calls it itself.
+// CheckNodes reports whether nodes can be a quorum group: at least one, at most MaxNodes, and none
+// of them twice. The error matches ErrInvalid. It sends nothing, and New calls it itself.
 func CheckNodes(nodes []Node) error {
 	switch {
 	case len(nodes) == 0:
@@ -187,8 +187,8 @@ func CheckNodes(nodes []Node) error {
 	return nil
 }
 
-// boundTimeout is the NodeTimeout of a node that binds. Such a node is on no network, and a late answer of it costs
-// no validity: it only has to end some time.
+// boundTimeout is the NodeTimeout of a node that binds. Such a node is on no network, and a late
+// answer of it costs no validity: it only has to end some time.
 const boundTimeout = time.Minute
 
 // binds reports whether leases of the nodes end with this process, and not by time.

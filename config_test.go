@@ -23,8 +23,8 @@ func nodes(n int) []fenlock.Node {
 	return all
 }
 
-// Every relation that does not hold is refused when the Locker is made, and the
-// error prints both sides: what was set, and what it is measured against.
+// Every relation that does not hold is refused when the Locker is made. The error prints both
+// sides: what was set, and what it is measured against.
 func TestNewRefusesBadRelations(t *testing.T) {
 	same := memnode.New("twice")
 	for _, test := range []struct {
@@ -122,8 +122,8 @@ func TestEvenNumberOfNodesIsAWarning(t *testing.T) {
 	}
 }
 
-// Each default is what its comment says: the lease has the TTL, a hung node costs
-// a twentieth of it within 25 ms to 1 s.
+// Each default is what its comment says. The lease has the TTL. A hung node costs a twentieth of
+// it, within 25 ms to 1 s.
 func TestDefaults(t *testing.T) {
 	for _, test := range []struct{ ttl, lease, timeout time.Duration }{
 		{0, fenlock.DefaultTTL, 500 * time.Millisecond},

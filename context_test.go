@@ -98,8 +98,8 @@ func (f funcHandler) Handle(_ context.Context, r slog.Record) error { f(r); retu
 func (f funcHandler) WithAttrs([]slog.Attr) slog.Handler            { return f }
 func (f funcHandler) WithGroup(string) slog.Handler                 { return f }
 
-// The tenure ends exactly at MaxHold, counted from the first request, with the
-// nodes well; and the leases end a TTL later at most, without anybody's help.
+// The tenure ends exactly at MaxHold, counted from the first request, with the nodes well; and the
+// leases end a TTL later at most, without any help.
 func TestContextEndsExactlyAtMaxHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.set(0, 3, allOps, fault{request: 50 * time.Millisecond})
@@ -136,8 +136,8 @@ func TestExtendByHandDoesNotPassMaxHold(t *testing.T) {
 
 type key struct{}
 
-// The values go on (for tracing), the end does not: an HTTP request's lock may
-// outlive the request, and releasing it must not depend on it.
+// The values go on (for tracing), the end does not. An HTTP request's lock may outlive the request,
+// and its release must not depend on it.
 func TestContextHasTheParentsValuesNotItsEnd(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		parent, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
@@ -157,9 +157,8 @@ func TestContextHasTheParentsValuesNotItsEnd(t *testing.T) {
 	})
 }
 
-// The machine slept for longer than the validity. Timers stood still, the leases
-// did not: the lock's own clock knows at once, and the context follows within
-// a quarter of the TTL of time awake.
+// The machine slept for longer than the validity. Timers stood still, the leases did not. The
+// lock's own clock knows at once. The context follows within a quarter of the TTL of time awake.
 func TestSuspendedMachineLosesTheLock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -187,8 +186,8 @@ func TestSuspendedMachineLosesTheLock(t *testing.T) {
 	})
 }
 
-// Config.Clock may start anywhere. Around 0 and below it, a validity is as long as
-// elsewhere: one that reached up to 0 would be believed in long after the leases ended.
+// Config.Clock may start anywhere. Around 0 and below it, a validity is as long as elsewhere. A
+// validity that reached up to 0 would be believed in long after the leases ended.
 func TestClockFromAnyEpoch(t *testing.T) {
 	check := func(epoch, longest time.Duration) {
 		bubble(t, 5, func(t *testing.T, c *cluster) {

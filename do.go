@@ -41,7 +41,7 @@ func do(ctx context.Context, acquire acquirer, name string, work func(ctx contex
 	return work(held, lock.Token())
 }
 
-// Lock takes the lock of name as Acquire does, for who needs no more than this:
+// Lock takes the lock of name as Acquire does, for callers that need no more than this:
 //
 //	ctx, release, err := locker.Lock(ctx, "orders/42")
 //	if err != nil {
@@ -49,11 +49,11 @@ func do(ctx context.Context, acquire acquirer, name string, work func(ctx contex
 //	}
 //	defer release()
 //
-// The context is a child of the caller's which also ends when the lock is released, lost or
-// out of validity. Release may be called more than once, and from several goroutines: the
-// first call gives the lock back, and returns when the nodes have answered. A loss, or a
-// release that no quorum answers, is logged. Whoever needs the token, or has to know
-// whether the lock was lost, uses Acquire or Do.
+// The context is a child of the caller's which also ends when the lock is released, lost or out of
+// validity. Release may be called more than once, and from several goroutines: the first call gives
+// the lock back, and returns when the nodes have answered. A loss, or a release that no quorum
+// answers, is logged. Callers that need the token, or have to know whether the lock was lost, use
+// Acquire or Do.
 func (l *Locker) Lock(ctx context.Context, name string, opts ...Option) (held context.Context, release func(), err error) {
 	return lockFor(ctx, l.Acquire, name, opts)
 }

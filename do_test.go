@@ -54,8 +54,8 @@ func TestDoReleasesAfterAPanic(t *testing.T) {
 	})
 }
 
-// Work is told that the lock is gone, before anybody else can have it, and the
-// caller learns it even if work did not notice.
+// Work is told that the lock is gone, before another client can have it, and the caller learns it
+// even if work did not notice.
 func TestDoTellsOfTheLoss(t *testing.T) {
 	type loss struct {
 		fault fault // of the extensions
@@ -130,7 +130,7 @@ func TestDoWithoutTheLock(t *testing.T) {
 	})
 }
 
-// Whoever holds a lock, and acquires it again with the context that says so, would wait for
+// A caller that holds a lock, and acquires it again with the context that says so, would wait for
 // itself. Another name, another context, and a lock that is over are no reason.
 func TestNested(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -172,8 +172,8 @@ func TestNested(t *testing.T) {
 	})
 }
 
-// Its context ends with the lock, and its release may be called twice: not of somebody
-// else's lock.
+// Its context ends with the lock, and its release may be called twice: not of another client's
+// lock.
 func TestLock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()

@@ -12,23 +12,23 @@ import (
 // What an operation failed with, for errors.Is. An error that matches none of
 // them, nor the context's own, does not come from the lock.
 var (
-	// ErrHeld: a majority of the nodes answered, and somebody else has the lock
-	// (or two acquirers met, and neither got a majority). *HeldError has details.
+	// ErrHeld: a majority of the nodes answered, and another client has the lock (or two acquirers
+	// met, and neither got a majority). *HeldError has details.
 	ErrHeld = errors.New("fenlock: the lock is held")
 
 	// ErrNoQuorum: too few nodes gave an answer. Nothing is known about who holds
 	// the lock. *QuorumError has the error of each node.
 	ErrNoQuorum = errors.New("fenlock: no quorum of nodes")
 
-	// ErrLost: the lock was held and is not any more, although nobody released
-	// it: its validity ran out, or a majority of nodes gave the lease up.
-	// Somebody else may hold it.
+	// ErrLost: the lock was held and is not any more, although it was not released. Its validity
+	// ran out, or a majority of nodes gave the lease up. Another client may hold it.
 	ErrLost = errors.New("fenlock: the lock was lost")
 
 	// ErrMaxHold: the lock was held for its maximum (Config.MaxHold) and is no longer extended.
 	ErrMaxHold = errors.New("fenlock: the lock was held for the maximum time")
 
-	// ErrSlots: those who have a slot go by another number of slots. The text has both numbers.
+	// ErrSlots: the clients that have a slot use another number of slots. The text has both
+	// numbers.
 	ErrSlots = errors.New("fenlock: the number of slots is another one")
 
 	// ErrReleased: the lock was released by its holder.
@@ -37,8 +37,9 @@ var (
 	// ErrExported: the lock was exported (Lock.Export), for another process to go on with.
 	ErrExported = errors.New("fenlock: the lock was exported")
 
-	// ErrNested: the caller's own call chain holds the lock, and would wait for itself: its context is from a
-	// Do, a Locker.Lock, or Context of a lock, of that name and on the same nodes. The error matches ErrHeld too.
+	// ErrNested: the caller's own call chain holds the lock, and would wait for itself. Its context
+	// is from a Do, a Locker.Lock, or Context of a lock, of that name and on the same nodes. The
+	// error matches ErrHeld too.
 	ErrNested = errors.New("fenlock: held by the caller itself")
 
 	// ErrClosed: the Locker was closed.
@@ -48,14 +49,13 @@ var (
 	// Nothing was sent to any node.
 	ErrInvalid = node.ErrInvalid
 
-	// ErrMisconfigured marks the error of a node that will not work until
-	// somebody changes its configuration or the client's: a wrong password, a
-	// replica, an evicting maxmemory policy. Waiting does not help, so Acquire
-	// does not wait for a quorum that such nodes deny.
+	// ErrMisconfigured marks the error of a node that will not work until its configuration, or the
+	// client's, is changed. Examples are a wrong password, a replica, an evicting maxmemory policy.
+	// Waiting does not help, so Acquire does not wait for a quorum that such nodes deny.
 	ErrMisconfigured = node.ErrMisconfigured
 )
 
-// HeldError is the error for a lock that somebody else holds. It matches ErrHeld.
+// HeldError is the error for a lock that another client holds. It matches ErrHeld.
 type HeldError struct {
 	Name string
 	// HeldBy is the label of the holder as the nodes know it. It is empty if no
@@ -64,12 +64,12 @@ type HeldError struct {
 	// RetryAfter is when the lease ends unless it is extended, from now on. 0
 	// if it is not known.
 	RetryAfter time.Duration
-	// Ahead is how many wait before the caller, who is in no queue after
-	// TryAcquire: then it is all of them. 0 where nodes keep no queues.
+	// Ahead is how many waiters are before the caller. After TryAcquire the caller is in no queue:
+	// then it is all of them. 0 where nodes keep no queues.
 	Ahead int
 }
 
-// Error says who holds the lock and for how long at most, if nobody extends it.
+// Error says who holds the lock and for how long at most, if it is not extended.
 func (e *HeldError) Error() string {
 	b := fmt.Sprintf("fenlock: %q is held", e.Name)
 	if e.HeldBy != "" {
@@ -106,7 +106,8 @@ type NodeError struct {
 	Err  error
 }
 
-// Error lists what each failed node said. One node alone is no quorum to speak of: what it said is the reason.
+// Error lists what each failed node said. One node alone is no quorum to speak of: what it said is
+// the reason.
 func (e *QuorumError) Error() string {
 	if e.Nodes == 1 && len(e.Errors) == 1 && !e.Late {
 		return fmt.Sprintf("fenlock: %s %q: %v", e.Op, e.Name, e.Errors[0])

@@ -8,9 +8,9 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// events are what the Observer hears about locks: of all locks in order, one at a time.
-// Those who have something to tell have the mutex of a lock, so that it is told later: by
-// the caller whom it is about, who has a goroutine that runs anyway, or by one of its own.
+// events are what the Observer hears about locks: of all locks in order, one at a time. Code that
+// has something to tell has the mutex of a lock, so that it is told later. The caller whom it is
+// about tells it, because its goroutine runs anyway, or a goroutine of its own does.
 type events struct {
 	observer *Observer
 	clock    func() time.Duration // a cheap one: nothing is decided by it
@@ -19,10 +19,10 @@ type events struct {
 	mu    sync.Mutex
 	queue []func()
 	next  int  // of the queue: what is before it was told
-	busy  bool // somebody tells
+	busy  bool // a goroutine tells
 }
 
-// later has f run after all that was told before, by whoever calls drain next.
+// later has f run after all that was told before, by the next caller of drain.
 func (e *events) later(f func()) {
 	e.running.add(1)
 	e.mu.Lock()
@@ -41,8 +41,8 @@ func (e *events) tell(f func()) {
 	go e.drain()
 }
 
-// drain tells what is in the queue, unless somebody is at it. What comes meanwhile is left
-// to a goroutine: a caller has other things to do than to tell of all others.
+// drain tells what is in the queue, unless another goroutine does. What comes meanwhile is left to
+// a goroutine: a caller has other things to do than to tell of all others.
 func (e *events) drain() {
 	e.mu.Lock()
 	n := len(e.queue) - e.next
@@ -79,7 +79,8 @@ func (e *events) drained() {
 	}
 }
 
-// watch begins to watch an acquisition that begins now; nil if nobody wants to hear of it.
+// watch begins to watch an acquisition that begins now; nil if no function of the Observer wants to
+// hear of it.
 func (e *events) watch(ctx context.Context, name string) *watched {
 	o := e.observer
 	if o.Acquire == nil && o.Wait == nil && o.Extend == nil && o.Lost == nil && o.Release == nil {
@@ -105,8 +106,8 @@ type watched struct {
 	released ReleaseEvent
 }
 
-// waits notes that the caller waits, and tells of it the first time. Who is told why by
-// others of its process may have the lock by then.
+// waits notes that the caller waits, and tells of it the first time. A caller that is told the
+// reason by others of its process may have the lock by then.
 func (w *watched) waits() {
 	if w == nil {
 		return

@@ -109,7 +109,7 @@ func TestEvents(t *testing.T) {
 			t.Errorf("requests %v", o.nodes)
 		}
 
-		// Somebody waits, and somebody gives up; nobody hears of what is refused at once.
+		// One caller waits, and one gives up; what is refused at once is not told.
 		short, end := context.WithTimeout(ctx, time.Second)
 		_, err = l.Acquire(short, "a")
 		wantErr(t, err, context.DeadlineExceeded)
@@ -232,8 +232,8 @@ func TestWaitsAreToldOnce(t *testing.T) {
 	})
 }
 
-// An observer that panics when it is told of an acquisition does so in its caller's
-// goroutine, which may recover: it has no lock then, and others are told as before.
+// An observer that panics when it is told of an acquisition does so in its caller's goroutine,
+// which may recover. The caller has no lock then, and others are told as before.
 func TestObserverThatPanicsWhenItIsAcquired(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var heard []string
@@ -343,7 +343,7 @@ func TestEventsOfManyCallers(t *testing.T) {
 	}
 }
 
-// Who is told why it waits, by another caller of its process, may have the lock by then.
+// A caller that is told the reason by another caller of its process may have the lock by then.
 func TestWaitIsNotToldAfterItsEnd(t *testing.T) {
 	var heard []string
 	fenlock.LateReason(&fenlock.Observer{
@@ -393,7 +393,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// Close waits until all was told, and what is told after a panic of nobody's.
+// Close waits until all was told, and what is told after a panic outside of any caller.
 func TestEventsAreToldBeforeCloseReturns(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		told := 0

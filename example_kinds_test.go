@@ -32,7 +32,7 @@ func ExampleNew() {
 	// Output: held by two of three
 }
 
-// Who has no use for the token, and nothing to do about a failed release.
+// For callers that have no use for the token, and nothing to do about a failed release.
 func ExampleLocker_Lock() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
 	if err != nil {
@@ -49,7 +49,7 @@ func ExampleLocker_Lock() {
 	// Output: report under the lock: true
 }
 
-// Readers share the name; who writes waits until they have gone.
+// Readers share the name; a writer waits until they have gone.
 func ExampleLocker_AcquireShared() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
 	if err != nil {
@@ -70,7 +70,7 @@ func ExampleLocker_AcquireShared() {
 	// Output: two read, and nobody writes: true
 }
 
-// Who has written lets readers in, and goes on reading.
+// A writer that has written lets readers in, and goes on reading.
 func ExampleLock_Downgrade() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
 	if err != nil {

@@ -85,8 +85,8 @@ func ExampleLocker_TryAcquire() {
 	// Output: not today: worker-1 has it
 }
 
-// Two accounts are changed together. Whoever transfers the other way round at the same time
-// does not deadlock.
+// Two accounts are changed together. A transfer the other way round at the same time does not
+// deadlock.
 func ExampleLocker_AcquireAll() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
 	if err != nil {
@@ -130,8 +130,9 @@ func ExampleSlots() {
 	// Output: true true true
 }
 
-// A process that is to be replaced, by a new version of itself for example, hands its lock over instead of
-// releasing it: who waits in line does not get in between. The text goes by a pipe to the new process, and to nobody else.
+// A process that is to be replaced, by a new version of itself for example, hands its lock over
+// instead of releasing it. No waiter gets in between. The text goes by a pipe to the new process
+// only.
 func ExampleLock_Export() {
 	store := memnode.New("n")
 	locker := func() *fenlock.Locker { // of each process

@@ -19,23 +19,25 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Export ends the lock here, without a release, and returns a text with which another process
-// goes on with it: Locker.Adopt. Nobody else gets in between, the token stays, and whoever waits in line
-// goes on waiting. It extends the lock first, so that there is about a TTL for the adoption to begin;
-// if nobody adopts it, it is free when its leases have ended.
+// Export ends the lock here, without a release, and returns a text with which another process goes
+// on with it: Locker.Adopt. No other client gets in between, the token stays, and the waiters keep
+// their places. It extends the lock first, so that there is about a TTL for the adoption to begin;
+// if it is not adopted, it is free when its leases have ended.
 //
-// The text is a secret: whoever has it can hold and release the lock. It is of one line, of at most
-// MaxExportLength bytes, all of them letters, digits, dots, hyphens and underscores. Hand it over by a pipe,
-// a file or a variable, rather than as an argument that all users of a machine can see. Each text
-// is for one process, and once: two that adopt it at the same time would both hold the lock, and to
-// the nodes they are one, so that a third can have it while one of them still believes to, when the other one
-// releases it. Once the lock was released, and Release has returned nil, the text is of no use: to adopt the lock
-// by it again, as after a restart, is refused. The exception is a minimum hold that is not over, for which the leases
-// stay (WithMinHold). Nor is it of use once the lock was lost, or was not adopted in time.
+// The text is a secret: any process that has it can hold and release the lock. It is of one line,
+// of at most MaxExportLength bytes, all of them letters, digits, dots, hyphens and underscores.
+// Hand it over by a pipe, a file or a variable, rather than as an argument that all users of a
+// machine can see. Each text is for one process, and once. Two that adopt it at the same time would
+// both hold the lock, and to the nodes they are one client. When one of them releases it, a third
+// can have it while the other still believes that it holds it. Once Release has returned nil, the
+// text is of no use: to adopt the lock by it again, as after a restart, is refused. The exception
+// is a minimum hold that is not over, for which the leases stay (WithMinHold). Nor is it of use
+// once the lock was lost, or was not adopted in time.
 //
-// Nil means that the lock is over here: Context has ended, with a cause that matches ErrExported, and
-// nothing is sent for it any more. Otherwise it is what it was. The errors are those of Extend, and
-// ErrInvalid for a slot, and for a lock of Groups whose name moves. Of several locks (Locks), each is exported by itself.
+// Nil means that the lock is over here: Context has ended, with a cause that matches ErrExported,
+// and nothing is sent for it any more. Otherwise it is what it was. The errors are those of Extend,
+// and ErrInvalid for a slot, and for a lock of Groups whose name moves. Of several locks (Locks),
+// each is exported by itself.
 func (k *Lock) Export(ctx context.Context) (text string, err error) {
 	if k.with != nil {
 		return "", invalidf("%q is held with another lock, of which it is a slot, or on the group that its name leaves, and cannot be exported alone", k.name)
@@ -62,19 +64,20 @@ func (k *Lock) Export(ctx context.Context) (text string, err error) {
 	return encodeExport(exported{Exported: e, name: k.name, group: k.locker.config.groupHash()}), nil
 }
 
-// Adopt goes on with a lock that another process, or this one, has exported: by a text of Lock.Export.
-// It takes one round trip. The lock is what it was there: its name, token, label, TTL, what is left of its
-// maximum and minimum hold, and whether others share it. Neither this Locker's Config nor the time that the text
-// took counts for these. The validity begins anew, on this process's clock.
+// Adopt goes on with a lock that another process, or this one, has exported: by a text of
+// Lock.Export. It takes one round trip. The lock keeps its name, token, label, TTL, what is left of
+// its maximum and minimum hold, and whether others share it. Neither this Locker's Config nor the
+// time that the text took counts for these. The validity begins anew, on this process's clock.
 //
-// ErrLost: the lock had ended meanwhile. It was not adopted in time, somebody else had it, or it was released;
-// the text is of no use any more. ErrMaxHold: its maximum hold was over when the nodes had answered, and it was
-// released. ErrNoQuorum, or ctx's own error: nothing is known, and nothing is held; the text may
-// still be good, so try again. ErrInvalid: the text is damaged, or of another
-// version, or its lock is one of other nodes, or has terms that this Locker's Config does not allow, or this Locker holds it already;
-// nothing was sent. No error contains the text.
+// ErrLost: the lock had ended meanwhile. It was not adopted in time, another client had it, or it
+// was released; the text is of no use any more. ErrMaxHold: its maximum hold was over when the
+// nodes had answered, and it was released. ErrNoQuorum, or ctx's own error: nothing is known, and
+// nothing is held; the text may still be good, so try again. ErrInvalid: the text is damaged, or of
+// another version, or its lock is one of other nodes; or this Locker's Config does not allow its
+// terms, or this Locker holds it already; nothing was sent. No error contains the text.
 //
-// The nodes are compared by their names: processes that hand over locks have to spell them in the same way.
+// The nodes are compared by their names: processes that hand over locks have to spell them in the
+// same way.
 func (l *Locker) Adopt(ctx context.Context, text string) (*Lock, error) {
 	e, err := parseExport(text)
 	if err == nil {
@@ -150,8 +153,8 @@ type exported struct {
 }
 
 // The text is a version, and fields that are separated by line feeds, which no name and no label
-// has, in base64. The last field is a hash of all before it: for texts that were damaged or
-// cut off on their way, not for forgers. Who can make a text knows the holder, and needs none.
+// has, in base64. The last field is a hash of all before it: for texts that were damaged or cut off
+// on their way, not for forgers. A process that can make a text knows the holder, and needs none.
 const (
 	exportPrefix  = "fenlock-export-"
 	exportVersion = "1"
@@ -168,8 +171,8 @@ func encodeExport(e exported) string {
 	return exportPrefix + exportVersion + "." + exportEncoding.EncodeToString([]byte(fields+shortHash(fields)))
 }
 
-// parseExport checks all that can be checked without a Locker. Its errors match ErrInvalid, and tell nothing of
-// the text.
+// parseExport checks all that can be checked without a Locker. Its errors match ErrInvalid, and
+// tell nothing of the text.
 func parseExport(text string) (e exported, err error) {
 	text = strings.TrimSpace(text)
 	if len(text) > MaxExportLength {
@@ -213,7 +216,8 @@ func parseExport(text string) (e exported, err error) {
 	return e, nil
 }
 
-// madeHere reports whether node.NewHolder, or node.Given, makes such holders, and a Locker such labels.
+// madeHere reports whether node.NewHolder, or node.Given, makes such holders, and a Locker such
+// labels.
 func madeHere(h node.Holder) bool {
 	if len(h) <= node.IDLength || strings.Trim(string(h[:node.IDLength]), "0123456789abcdef") != "" {
 		return false

@@ -31,7 +31,7 @@ func LateReason(o *Observer) {
 	e.running.Wait()
 }
 
-// Raise has whoever comes later on a lock's group get a larger token than that number.
+// Raise has later acquisitions on a lock's group get a larger token than that number.
 func Raise(ctx context.Context, k *Lock, to fence.Token) error {
 	x, err := k.startExtend(to)
 	if err != nil {

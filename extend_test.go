@@ -17,8 +17,8 @@ import (
 
 const third = ttl / 3
 
-// A lock extends itself from a third of the TTL on, counted from the start of the
-// round before, so that two more rounds fit in if one fails.
+// A lock extends itself from a third of the TTL on, counted from the start of the round before. So
+// two more rounds fit in if one fails.
 func TestExtendsItselfFromAThirdOfTheTTL(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.set(0, 3, allOps, fault{request: 10 * time.Millisecond, reply: 10 * time.Millisecond})
@@ -79,8 +79,8 @@ func TestMinorityThatFailsLosesNothing(t *testing.T) {
 	}
 }
 
-// Nor does one that has lost the lease, and whose register is ahead: an operator took
-// the lease away on the wrong node, or the node was rebuilt. It has it again then.
+// Nor does a node that has lost the lease, and whose register is ahead. An operator took the lease
+// away on the wrong node, or the node was rebuilt. It has it again then.
 func TestMinorityThatRefusesLosesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -96,8 +96,8 @@ func TestMinorityThatRefusesLosesNothing(t *testing.T) {
 	})
 }
 
-// A round that found no majority goes on about a twelfth of the TTL later, then a sixth, where it was not accepted. Its
-// validity counts from when it began.
+// A round that found no majority goes on about a twelfth of the TTL later, then a sixth, where it
+// was not accepted. Its validity counts from when it began.
 func TestMissedExtensionGoesOn(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -135,8 +135,8 @@ func TestHungExtensionsAreRepeatedUntilTheValidityRunsOut(t *testing.T) {
 	})
 }
 
-// An extension that is answered in the last nanosecond of the validity counts; at
-// its end it does not: somebody else may have looked already.
+// An extension that is answered in the last nanosecond of the validity counts; at its end it does
+// not: another client may have looked already.
 func TestExtensionAtTheEndOfTheValidity(t *testing.T) {
 	for _, late := range []time.Duration{0, 1} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -216,9 +216,8 @@ func TestConcurrentExtendsShareARound(t *testing.T) {
 	})
 }
 
-// An extension that is under way says nothing about what happens after the nodes
-// have accepted it: the lock goes to somebody else and comes back, and whoever
-// calls Extend then must hear of it.
+// An extension that is under way says nothing about what happens after the nodes have accepted it.
+// The lock goes to another client and comes back, and a caller of Extend must hear of it then.
 func TestExtendDoesNotJoinWhatBeganBefore(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first := c.held()
@@ -235,7 +234,7 @@ func TestExtendDoesNotJoinWhatBeganBefore(t *testing.T) {
 	})
 }
 
-// Who waits for the extension before one's own may give up.
+// A caller that waits for the extension before its own may give up.
 func TestExtendEndsWithItsContextBehindAnother(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -270,8 +269,8 @@ func TestExtendEndsWithItsContextAndGoesOn(t *testing.T) {
 	})
 }
 
-// Somebody else had the lock in between and has released it. Nothing on
-// the nodes but the register shows it, and the extension must fail (bug 8).
+// Another client had the lock in between and has released it. Nothing on the nodes but the register
+// shows it, and the extension must fail (bug 8).
 func TestExtendFailsAfterSomebodyElseHadTheLock(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first := c.held()
@@ -299,8 +298,8 @@ func TestExtendFailsAfterSomebodyElseHadTheLock(t *testing.T) {
 	})
 }
 
-// A majority that refuses is final, and the holder is told at once rather
-// than when its validity ends: an operator who took the lock away wants it to stop.
+// A majority that refuses is final, and the holder is told at once rather than when its validity
+// ends. An operator who took the lock away wants it to stop.
 func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -317,8 +316,8 @@ func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
 	})
 }
 
-// A node that restarted without its memory and was admitted has the lease again
-// after the next extension: two such restarts, one after the other, lose nothing.
+// A node that restarted without its memory and was admitted has the lease again after the next
+// extension. Two such restarts, one after the other, lose nothing.
 func TestRestartedNodesAreRepairedWhileTheLockIsHeld(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -389,8 +388,8 @@ func TestNothingIsSentAfterTheRelease(t *testing.T) {
 	})
 }
 
-// Whoever extends under the lock's own context hears why the lock is not held any
-// more: the context's end says less.
+// A caller that extends under the lock's own context hears why the lock is not held any more: the
+// context's end says less.
 func TestExtendUnderTheLocksContext(t *testing.T) {
 	for range 30 { // both are ready, and which is seen first is chance
 		bubble(t, 3, func(t *testing.T, c *cluster) {

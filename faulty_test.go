@@ -65,7 +65,7 @@ type faulty struct {
 	// call is what becomes of a call to a waiter: nil is that it arrives.
 	call   func(event func())
 	events []func(waiter string) // of those who listen
-	mute   error                 // why the node cannot call anybody
+	mute   error                 // why the node cannot notify waiters
 	stuck  chan struct{}         // what Listen waits for
 	forge  func(node.Answer) node.Answer
 	// event is called when a request was sent, executed and answered.
@@ -74,8 +74,8 @@ type faulty struct {
 	seen func(node.Request)
 }
 
-// plainNode hides the methods with which a memnode would join a group: a
-// node that restarts is admitted when the test says so, and not before.
+// plainNode hides the methods with which a memnode would join a group. A node that restarts is
+// admitted when the test says so, and not before.
 type plainNode struct{ node.Node }
 
 func (*plainNode) Engine() any { return nil }
@@ -212,8 +212,8 @@ type cluster struct {
 	mu        sync.Mutex
 }
 
-// bubble runs a test on n nodes in a synctest bubble, where time passes only
-// when everybody sleeps. A goroutine that the library leaves behind fails it.
+// bubble runs a test on n nodes in a synctest bubble, where time passes only when every goroutine
+// sleeps. A goroutine that the library leaves behind fails it.
 func bubble(t *testing.T, n int, f func(*testing.T, *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -329,8 +329,8 @@ func (c *cluster) set(from, to int, op string, how fault) {
 // future is a token that no wall clock of a bubble proposes: those start in 2000.
 const future fence.Token = 1 << 51
 
-// raise sets the register of name's stripe on a node, as somebody does who was
-// granted that number there and nowhere else.
+// raise sets the register of name's stripe on a node, as a client does that was granted that number
+// there and nowhere else.
 func (c *cluster) raise(i int, token fence.Token) {
 	c.t.Helper()
 	c.raiseBy(i, name, token)
@@ -352,7 +352,7 @@ func holder(label string) node.Holder {
 	return node.Holder("00112233445566778899aabbccddeeff:" + label)
 }
 
-// leased gives a lease on some nodes to somebody who is no Locker.
+// leased gives a lease on some nodes to a client that is no Locker.
 func (c *cluster) leased(from, to int, label string, d time.Duration) {
 	c.t.Helper()
 	for _, f := range c.nodes[from:to] {
@@ -457,8 +457,8 @@ func wantErr(t *testing.T, err error, wants ...error) {
 	}
 }
 
-// wantNot fails if err matches one of the others: a caller decides by errors.Is,
-// so that matching too much is as wrong as matching too little.
+// wantNot fails if err matches one of the others: callers decide by errors.Is. To match too much is
+// as wrong as to match too little.
 func wantNot(t *testing.T, err error, others ...error) {
 	t.Helper()
 	for _, other := range others {

@@ -50,8 +50,8 @@ func TestForceRelease(t *testing.T) {
 	})
 }
 
-// A holder whose extension is under way, or that has raised its mark, is shut out too, and
-// so is one that some nodes cannot be asked about.
+// A holder whose extension is under way, or that has raised its mark, is shut out too. So is a
+// holder that some nodes cannot be asked about.
 func TestForceReleaseBesideExtensions(t *testing.T) {
 	bubbles(t, 5, map[string]func(*cluster){
 		"nothing else": func(*cluster) {},
@@ -179,8 +179,8 @@ func (r recorded) Inspect(ctx context.Context, name string) (node.Lease, error) 
 	return l, err
 }
 
-// A majority of some of a group's nodes, or of nodes of several groups, breaks nothing, and a
-// node of another group has no part in it.
+// A majority of some of a group's nodes, or of nodes of several groups, breaks nothing. A node of
+// another group has no part in it.
 func TestForceReleaseInAnotherGroup(t *testing.T) {
 	bubbles(t, 3, map[string]struct {
 		members []string
@@ -225,7 +225,7 @@ func TestForceReleaseInAnotherGroup(t *testing.T) {
 	})
 }
 
-// Where nodes may have forgotten a lease, "nobody has it" is no answer.
+// Where nodes may have forgotten a lease, "it is free" is no answer.
 func TestForceReleaseBesideForgetfulNodes(t *testing.T) {
 	for _, nodes := range [][]node.Node{
 		{memnode.New("a"), memnode.New("b"), memnode.New("c")},

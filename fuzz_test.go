@@ -57,8 +57,8 @@ func printable(s string) bool {
 	return true
 }
 
-// FuzzHolder: whatever the label, a holder shows that and keeps its identity, alone or
-// inside a request: whoever knows it can release the lease. What somebody else wrote is
+// FuzzHolder: whatever the label, a holder shows that and keeps its identity, alone or inside a
+// request. A client that knows the identity can release the lease. What another library wrote is
 // never shown as more than it is: values of other Redlock clients are secrets as a whole.
 func FuzzHolder(f *testing.F) {
 	const id = "0123456789abcdef0123456789abcdef"
@@ -210,8 +210,8 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzExports parses any text: what is taken for an exported lock is the text of that one and no other, and
-// none is in an error.
+// FuzzExports parses any text. What is taken for an exported lock is the text of that lock and no
+// other, and no text is in an error.
 func FuzzExports(f *testing.F) {
 	for _, e := range []exported{
 		{name: "a", group: shortHash("n"), Exported: shell.Exported{Token: 1, Mark: 1, Terms: shell.Terms{TTL: 1}}},

@@ -31,7 +31,8 @@ type tenure struct {
 	shared  bool
 }
 
-// taker takes the lock of a name, as a process of one kind does, or does not get it before ctx is done.
+// taker takes the lock of a name, as a process of one kind does, or does not get it before ctx is
+// done.
 type taker func(ctx context.Context, g *groups.Groups, name string) (*tenure, error)
 
 // honest is what processes do.
@@ -60,7 +61,7 @@ type play struct {
 	random *rand.Rand
 
 	mu       sync.Mutex
-	holders  int // who have it alone
+	holders  int // exclusive holders
 	sharers  int
 	last     fence.Token // of those who had it alone
 	read     fence.Token // the largest of those who shared it
@@ -176,7 +177,8 @@ func (p *play) process(k kind, r *rand.Rand) {
 	g.Close()
 }
 
-// change plays the whole change, with other processes in the middle than those that ship, for example.
+// change plays the whole change, with other processes in the middle than those that ship, for
+// example.
 func change(t *testing.T, seed uint64, steps func(p *play)) (p *play) {
 	severally(t, "a b", func(t *testing.T, s several) {
 		p = &play{several: s, t: t, random: rand.New(rand.NewPCG(seed, 0))}
@@ -213,7 +215,8 @@ func TestGroupsChangeWithOneHolder(t *testing.T) {
 	}
 }
 
-// The same where some share the name: who has it alone has it alone, and a larger token than all before.
+// The same where some share the name: who has it alone has it alone, and a larger token than all
+// before.
 func TestGroupsChangeWithSharers(t *testing.T) {
 	for seed := range uint64(4) {
 		p := change(t, seed, func(p *play) {
@@ -317,8 +320,8 @@ func TestGroupsChangeOtherwise(t *testing.T) {
 	}
 }
 
-// Names that nobody locks during a change have their tokens raised too, on both groups; without that
-// step, they do not. A group comes, and one goes.
+// Names that are not locked during a change have their tokens raised too, on both groups; without
+// that step, they do not. A group comes, and one goes.
 func TestRaiseTokensIsForNamesThatNobodyLocks(t *testing.T) {
 	const was, is = "a c", "a d"
 	token := func(t *testing.T, g *groups.Groups, name string) fence.Token {

@@ -66,8 +66,8 @@ func TestNoAdoptionDuringTheRelease(t *testing.T) {
 	})
 }
 
-// Whose maximum hold is over before the nodes have answered is not adopted, and released: to try again
-// would renew the leases, again and again, and nobody would ever hold them.
+// A lock whose maximum hold is over before the nodes have answered is released, not adopted. To try
+// again would renew the leases, again and again, and no process would ever hold the lock.
 func TestAdoptionPastTheMaximumHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held(maxHold(2 * ttl))
@@ -91,7 +91,7 @@ func TestAdoptionPastTheMaximumHold(t *testing.T) {
 	})
 }
 
-// Who waited for what it exports leaves the queues that it is still in, of nodes that were not needed: no
+// A client that had waited for what it exports leaves the queues of nodes that were not needed. No
 // release of its own does that, and it would be notified in vain.
 func TestExporterLeavesTheQueues(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -113,8 +113,9 @@ func TestExporterLeavesTheQueues(t *testing.T) {
 	})
 }
 
-// A text by which a lock was adopted and released is of no use, although one node was missed by the export, and
-// another one by the release. If a third request was missed, the release does not say that it has succeeded.
+// A text by which a lock was adopted and released is of no use, although the export missed one
+// node, and the release another. If a third request was missed, the release does not say that it
+// has succeeded.
 func TestAdoptedOnce(t *testing.T) {
 	for _, missed := range []bool{false, true} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {

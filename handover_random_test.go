@@ -43,7 +43,7 @@ func (r *relay) ended() bool {
 	return r.over
 }
 
-// claim returns a text that nobody else gets.
+// claim returns a text that no other process gets.
 func (r *relay) claim() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (r *relay) run(l *fenlock.Locker) {
 	}
 }
 
-// get adopts a lock that somebody has exported, soon or too late, or acquires it.
+// get adopts a lock that another process has exported, soon or too late, or acquires it.
 func (r *relay) get(l *fenlock.Locker) *fenlock.Lock {
 	text := r.claim()
 	if text == "" {
@@ -155,8 +155,8 @@ func (r *relay) fail() {
 	}
 }
 
-// However nodes fail while a lock goes from one process to another, no two have it at the same time, and whoever
-// comes after has a larger token.
+// However nodes fail while a lock goes from one process to another, no two have it at the same
+// time. Later holders have larger tokens.
 func TestRelay(t *testing.T) {
 	adopted := 0
 	for seed := range uint64(16) {

@@ -36,8 +36,8 @@ func adopt(t *testing.T, l *fenlock.Locker, text string) *fenlock.Lock {
 	return lock
 }
 
-// The lock goes from one process to another, and nobody gets in between: not even who waits in line
-// all the while.
+// The lock goes from one process to another, and no client gets in between: not even one that waits
+// in the queue all the while.
 func TestHandover(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.queuer(), name)
@@ -101,7 +101,7 @@ func TestExporterIsSilent(t *testing.T) {
 					}
 					time.Sleep(5 * ttl)
 					c.wantRequests(allOps, sent)
-					c.wantLeases(0) // nobody has adopted it: it is free
+					c.wantLeases(0) // it was not adopted: it is free
 					c.nodes[2].heal()
 					wantErr(t, take(t, c.locker(), name).Release(t.Context()))
 				})
@@ -110,7 +110,8 @@ func TestExporterIsSilent(t *testing.T) {
 	}
 }
 
-// An extension of the exporter's own that arrives after the handover does no harm, and ends with the lease.
+// An extension of the exporter's own that arrives after the handover does no harm, and ends with
+// the lease.
 func TestLateExtensionOfTheExporter(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -129,8 +130,8 @@ func TestLateExtensionOfTheExporter(t *testing.T) {
 	})
 }
 
-// The adopter holds nothing before a majority has answered to its own extension, and counts from when that
-// was sent.
+// The adopter holds nothing before a majority has answered to its own extension, and counts from
+// when that was sent.
 func TestAdopterHoldsByItsOwnRound(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		text := export(t, c.held())
@@ -179,7 +180,8 @@ func TestAdoptionIsTriedAgain(t *testing.T) {
 	})
 }
 
-// What has ended does not come to life again, although nobody else has had it, and leaves nothing.
+// What has ended does not come to life again, although no other client has had it, and leaves
+// nothing.
 func TestAdoptionOfWhatIsGone(t *testing.T) {
 	bubbles(t, 3, map[string]func(t *testing.T, c *cluster, text string){
 		"expired": func(t *testing.T, c *cluster, _ string) { time.Sleep(ttl + 1) },
@@ -251,7 +253,7 @@ func TestAdoptionWhereANodeForgot(t *testing.T) {
 	})
 }
 
-// A Locker takes back what it has exported itself, and adopts nothing twice while it holds that.
+// A Locker adopts a lock that it has exported itself, but not twice while it holds that.
 func TestAdoptsOnce(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
@@ -359,7 +361,7 @@ func TestExportThatFails(t *testing.T) {
 	})
 }
 
-// Bad texts are refused before anything is sent, and told to nobody.
+// Bad texts are refused before anything is sent, and not told to the Observer.
 func TestBadExports(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -509,7 +511,8 @@ func TestHandoverBetweenGroups(t *testing.T) {
 			}
 			wantErr(t, k.Release(t.Context()))
 
-			// Who knows the new list only is on the group that the name goes to; who knows both must not be.
+			// A process that knows the new list only is on the group that the name goes to; a
+			// process that knows both must not be.
 			k, err = after.Acquire(t.Context(), k.Name())
 			wantErr(t, err)
 			text = export(t, k)
@@ -527,8 +530,8 @@ func TestHandoverBetweenGroups(t *testing.T) {
 	})
 }
 
-// An Observer hears of an adoption as of an acquisition, and of an export as of a release, so that what counts
-// locks counts right.
+// An Observer hears of an adoption as of an acquisition, and of an export as of a release, so that
+// what counts locks counts right.
 func TestHandoverIsTold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var heard []string

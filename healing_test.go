@@ -39,8 +39,8 @@ func (c *cluster) moves() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// A node that comes back counts again, however far the nodes are: the round that raises
-// the mark takes two round trips, and is not cut short. Another one may go after that.
+// A node that comes back counts again, however far the nodes are. The round that raises the mark
+// takes two round trips, and is not cut short. Another one may go after that.
 func TestFarNodesHeal(t *testing.T) {
 	const ms = time.Millisecond
 	ways := func(near, far time.Duration, step time.Duration) (all []time.Duration) {
@@ -96,8 +96,8 @@ func TestFarNodesHeal(t *testing.T) {
 	})
 }
 
-// An acquire that a node executes when it goes on, long after it was given up, must not
-// keep the holder from this node: its release is repeated.
+// An acquire that a node executes when it goes on, long after it was given up, must not keep the
+// holder from this node. Its release is repeated.
 func TestLateAcquireIsReleasedAgain(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), name)
@@ -164,8 +164,8 @@ func TestReleasesAreRepeatedSparingly(t *testing.T) {
 	})
 }
 
-// A number that fenlock cannot have made is not believed: what one node was made to say
-// by hand does not use up the numbers of all.
+// A number that fenlock cannot have made is not believed. What one node was made to say by hand
+// does not use up the numbers of all.
 func TestHugeNumbersAreNotBelieved(t *testing.T) {
 	for _, huge := range []fence.Token{node.MaxRegister + 1, fence.MaxToken - 1, fence.MaxToken} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {

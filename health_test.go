@@ -207,7 +207,7 @@ func TestNodeThatComesAndGoes(t *testing.T) {
 	})
 }
 
-// An observer that blocks keeps nobody from locking, nor an engine from answering.
+// An observer that blocks keeps no caller from locking, nor an engine from answering.
 func TestObserverOfNodesThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})

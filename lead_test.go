@@ -19,8 +19,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// One leads at a time, for as long as it likes, each with a larger term; who resigns has ended
-// before the next begins.
+// One leads at a time, for as long as it likes, each with a larger term; a leader that resigns has
+// ended before the next begins.
 func TestLead(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var leading atomic.Int32
@@ -53,7 +53,7 @@ func TestLead(t *testing.T) {
 	})
 }
 
-// Whoever lost the lead stops, and stands again, with a larger term.
+// A candidate that lost the lead stops, and re-enters the election, with a larger term.
 func TestLeadAfterALoss(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.locker()
@@ -99,7 +99,7 @@ func TestLeadResigns(t *testing.T) {
 	})
 }
 
-// Who goes on after its context has ended is reported, and who stops is not.
+// A leader that goes on after its context has ended is reported. A leader that stops is not.
 func TestLeadReportsWhoOverstays(t *testing.T) {
 	for _, stays := range []time.Duration{time.Millisecond, time.Minute} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -162,8 +162,8 @@ func (s seeing) Inspect(ctx context.Context, name string) (node.Lease, error) {
 	return s.view.Inspect(ctx, name)
 }
 
-// A follower hears of each leader, and of none, within a second, in the order of their terms,
-// and of a majority that does not answer.
+// A follower hears of each leader, and of none, within a second, in the order of their terms. It
+// also hears of a majority that does not answer.
 func TestFollow(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var looks atomic.Int64
@@ -290,8 +290,8 @@ func (c *cluster) follow(looks *atomic.Int64) (heard <-chan leader.Leader, stop 
 	}
 }
 
-// A node that hangs does not keep a follower from hearing in time of what the others say, nor of what
-// it has to be waited for: where those that answer do not agree.
+// A node that hangs does not keep a follower from hearing in time what the others say. Nor does it
+// where it has to be waited for, because those that answer do not agree.
 func TestFollowBesideANodeThatHangs(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var looks atomic.Int64
@@ -337,8 +337,8 @@ func (c *cluster) attempt(nodes int, d time.Duration) {
 	c.leased(0, nodes, "unfinished", d)
 }
 
-// Whoever has a majority of leases and no term does not lead, and neither does the leader
-// before: that is heard in time, and not asked for all the time.
+// A candidate that has a majority of leases and no term does not lead, and neither does the
+// previous leader. Followers hear that in time, and do not ask for it all the time.
 func TestFollowWithoutATerm(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		var looks atomic.Int64
@@ -425,7 +425,8 @@ func logged() (change func(*fenlock.Config), all func() string) {
 		}
 }
 
-// Work that goes on after ctx has ended leads on. If the lock is lost then, it goes on although another may lead.
+// Work that goes on after ctx has ended leads on. If the lock is lost then, it goes on although
+// another may lead.
 func TestLeadOverstaysALossAfterItsContext(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		change, log := logged()

@@ -14,32 +14,34 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Lock is a lock that is, or was, held. It extends itself until it is
-// released, lost or held for its maximum (Config.MaxHold, WithMaxHold). It is not bound to a goroutine, and
-// safe for concurrent use.
+// Lock is a lock that is, or was, held. It extends itself until it is released, lost or held for
+// its maximum (Config.MaxHold, WithMaxHold). It is not bound to a goroutine, and safe for
+// concurrent use.
 type Lock struct {
 	locker *Locker
 	name   string
 	caller context.Context // of Acquire
 	base   context.Context // the caller's values, without its end
 
-	// ctx is set before the caller is told, if the lock was acquired. It is work, which tells of the lock.
+	// ctx is set before the caller is told, if the lock was acquired. It is work, which tells of
+	// the lock.
 	ctx    context.Context
 	work   lockContext
 	cancel context.CancelCauseFunc
-	// done has room for two: to the caller that the acquisition is over, and, once
-	// it is held, to whoever releases it that the release is.
+	// done has room for two values. One tells the caller that the acquisition is over. Once the
+	// lock is held, one tells the caller of Release that the release is.
 	done    chan struct{}
 	failure shell.Failure // of the acquisition, and then of the release
-	// reasons has the newest reason to wait; nil if nobody wants to hear of it.
+	// reasons has the newest reason to wait; nil if it is not wanted.
 	reasons chan *shell.Failure
 
 	watched *watched // for the Observer
 
 	acquisition shell.Acquisition
 
-	// with is held, extended and released along: the lock of the same name on the group that the name
-	// leaves (pair.go), or of a slot the name that it shares with others (slots.go). Mostly nil.
+	// with is held, extended and released along. It is the lock of the same name on the group that
+	// the name leaves (pair.go). For a slot it is the name that it shares with others (slots.go).
+	// Mostly nil.
 	with *Lock
 
 	adopted node.Holder // see Locker.Adopt; empty if it was not
@@ -64,11 +66,11 @@ func (k *Lock) Token() fence.Token {
 	return token
 }
 
-// Context returns a context that is cancelled when the lock is released, lost
-// or out of validity, whichever comes first, and before the lease can have
-// ended on a majority of nodes. context.Cause then matches ErrReleased, ErrLost,
-// ErrMaxHold or ErrExported. It has the values of the context that the lock was acquired
-// with, but not its end. To acquire the same name with it is ErrNested, while the lock is held.
+// Context returns a context that is cancelled when the lock is released, lost or out of validity,
+// whichever comes first. That is before the lease can have ended on a majority of nodes.
+// context.Cause then matches ErrReleased, ErrLost, ErrMaxHold or ErrExported. It has the values of
+// the context that the lock was acquired with, but not its end. To acquire the same name with it is
+// ErrNested, while the lock is held.
 //
 // A process that is paused learns of it late, as from every timer. What it
 // writes then is for the token to stop.
@@ -103,9 +105,9 @@ func (k *Lock) Remaining() time.Duration {
 	return left
 }
 
-// Extend renews the lock now, without waiting for the next automatic extension;
-// one that is under way ends first. Nil means that the validity was renewed, and
-// that nobody else held the lock from its acquisition up to this call.
+// Extend renews the lock now, without waiting for the next automatic extension; one that is under
+// way ends first. Nil means that the validity was renewed, and that no other client held the lock
+// from its acquisition up to this call.
 //
 // An error that matches ErrNoQuorum means that the extension failed but the
 // lock is still held for Remaining. ErrLost, ErrMaxHold, ErrReleased and ErrExported mean
@@ -126,8 +128,8 @@ func (k *Lock) Extend(ctx context.Context) error {
 	return errors.Join(k.awaitExtension(ctx, x), err)
 }
 
-// startExtend begins an extension, and has whoever comes later get a token that is larger than
-// that number, on this lock's own group. Each has its awaitExtension.
+// startExtend begins an extension, and has later acquisitions get a token that is larger than
+// raise, on this lock's own group. Each has its awaitExtension.
 func (k *Lock) startExtend(raise fence.Token) (*extension, error) {
 	if k.locker.client.Closed() {
 		return nil, ErrClosed
@@ -165,17 +167,15 @@ func (x *extension) Extended(f shell.Failure) {
 }
 
 // Release gives the lock back, on all nodes; or, before the end of WithMinHold, leaves it there
-// until then. The requests go on if ctx ends
-// first, for at most Config.NodeTimeout, or two where a node has not answered the
-// acquire or an extension yet, and Release returns ctx's error. Locker.Close waits for
-// them.
+// until then. If ctx ends first, Release returns ctx's error. The requests go on for at most
+// Config.NodeTimeout, or two where a node has not answered the acquire or an extension yet.
+// Locker.Close waits for them.
 //
-// Nil means that a majority of nodes is free of the lease, and that the lock
-// was held up to this call, by its validity. ErrLost or ErrMaxHold: it was not held any more;
-// leases that were left are removed. ErrReleased: it was released before. ErrExported: it is
-// another process's, or nobody's any more; nothing was sent.
-// ErrNoQuorum: too few nodes answered; the leases there end by themselves
-// within a TTL, or at the end of WithMinHold if that is later.
+// Nil means that a majority of nodes is free of the lease, and that the lock was held up to this
+// call, by its validity. ErrLost or ErrMaxHold: it was not held any more; leases that were left are
+// removed. ErrReleased: it was released before. ErrExported: it is another process's, or is not
+// held any more; nothing was sent. ErrNoQuorum: too few nodes answered; the leases there end by
+// themselves within a TTL, or at the end of WithMinHold if that is later.
 func (k *Lock) Release(ctx context.Context) error {
 	if k.with != nil {
 		return k.startRelease(true)(ctx)
@@ -193,7 +193,7 @@ func (k *Lock) startRelease(keep bool) (await func(ctx context.Context) error) {
 	whyWith, beforeWith := k.with.acquisition.Lock().Release(keep)
 	return func(ctx context.Context) error {
 		returned := false
-		defer func() { // an observer may panic: what comes of the other one has to be told all the same
+		defer func() { // an observer may panic: what comes of the other lock has to be told all the same
 			if !returned && !beforeWith {
 				go k.with.awaitRelease(ctx, whyWith, false)
 			}
@@ -203,7 +203,8 @@ func (k *Lock) startRelease(keep bool) (await func(ctx context.Context) error) {
 		if !beforeWith {
 			return errors.Join(err, k.with.awaitRelease(ctx, whyWith, false))
 		}
-		// It was released when one of the two was lost, see holdWith: if that was this one, nobody has told yet.
+		// It was released when one of the two was lost, see holdWith: if that was this one, it was
+		// not told yet.
 		if lost := context.Cause(k.with.ctx); !errors.Is(lost, ErrReleased) {
 			err = errors.Join(err, lost)
 		}
@@ -211,9 +212,9 @@ func (k *Lock) startRelease(keep bool) (await func(ctx context.Context) error) {
 	}
 }
 
-// holdWith makes this lock, which is held, one with another that is: the context of this one
-// ends with the first of the two. If it is lost, the other one is released at once, because that
-// has no maximum hold of its own. A caller who does not release this one keeps it to its maximum.
+// holdWith makes this lock, which is held, one with another that is: the context of this one ends
+// with the first of the two. If it is lost, the other lock is released at once, because that has no
+// maximum hold of its own. A caller who does not release this one keeps it to its maximum.
 func (k *Lock) holdWith(with *Lock) {
 	k.with = with
 	context.AfterFunc(with.ctx, func() { k.cancel(context.Cause(with.ctx)) })
@@ -254,9 +255,9 @@ func (k *Lock) drainWhenFreed() {
 	k.watched.drain()
 }
 
-// lengthen has leases stay for as long as their terms say, once all locks are held: an attempt
-// that fails must not leave such ones. It counts from when the last of them was asked for. If
-// that does not work none is held.
+// lengthen has leases stay for as long as their terms say, once all locks are held: an attempt that
+// fails must not leave such ones. The time counts from the request for the last lock. If that does
+// not work none is held.
 func lengthen(ctx context.Context, terms shell.Terms, locks ...*Lock) error {
 	if terms.AtLeast <= 0 {
 		return nil
@@ -296,7 +297,7 @@ func lengthen(ctx context.Context, terms shell.Terms, locks ...*Lock) error {
 	return nil
 }
 
-// giveUp releases locks that nobody was told of, whatever their terms say, and waits for that
+// giveUp releases locks that no caller was told of, whatever their terms say, and waits for that
 // until ctx is done. What does not work ends by itself.
 func giveUp(ctx context.Context, locks ...*Lock) { releaseAll(ctx, locks, false) }
 
@@ -338,7 +339,7 @@ func (o *owner) Waiting(why *shell.Failure) {
 		default:
 		}
 		select {
-		case <-o.reasons: // nobody has heard it, and it is not true any more
+		case <-o.reasons: // it was not received, and it is not true any more
 		default:
 		}
 	}
@@ -365,9 +366,8 @@ func (o *owner) Done(f shell.Failure) {
 	o.done <- struct{}{}
 }
 
-// Ended implements shell.Owner. A loss is logged after the holder was told, and
-// without the shell's mutex: a log that blocks must not keep anybody writing without
-// a lock.
+// Ended implements shell.Owner. A loss is logged after the holder was told, and without the shell's
+// mutex. If the log blocks, no client may go on writing without a lock because of it.
 func (o *owner) Ended(why shell.Failure, left time.Duration) {
 	k := (*Lock)(o)
 	err := k.errorOf(&why)
@@ -422,7 +422,7 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 	case core.Contended:
 		if f.Slots > 0 {
 			return fmt.Errorf("%w: %q has %d slots for the caller and %d for %s: all have to go by one number",
-				ErrSlots, k.name, k.acquisition.Terms().Slots, f.Slots, cmp.Or(f.HeldBy, "somebody else"))
+				ErrSlots, k.name, k.acquisition.Terms().Slots, f.Slots, cmp.Or(f.HeldBy, "another client"))
 		}
 		return &HeldError{Name: k.name, HeldBy: f.HeldBy, RetryAfter: f.RetryAfter, Ahead: f.Ahead}
 	case core.Cancelled:
@@ -474,8 +474,8 @@ func gaveUp(ctx context.Context, name string, last error) error {
 	return fmt.Errorf("fenlock: gave up waiting for %q: %w: %w", name, why, last)
 }
 
-// releasedError is ErrReleased with the name: one for each lock, so it is not
-// formatted before somebody wants to read it.
+// releasedError is ErrReleased with the name: one for each lock, so it is not formatted before it
+// is read.
 type releasedError struct{ lock *Lock }
 
 func (e releasedError) Error() string { return fmt.Sprintf("%v: %q", ErrReleased, e.lock.name) }

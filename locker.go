@@ -24,10 +24,9 @@ type Locker struct {
 	close   func()   // ends what may come late
 }
 
-// New makes a Locker. It sends nothing: a node that is down now is no reason to
-// fail. The error matches ErrInvalid; nodes that were part of a New that failed
-// have to be opened again, because some of them may have been joined to the
-// group that is not to be.
+// New makes a Locker. It sends nothing: a node that is down now is no reason to fail. The error
+// matches ErrInvalid; nodes of a New that failed have to be opened again, because some of them may
+// have joined the group that was not made.
 func New(config Config) (*Locker, error) {
 	config, err := config.withDefaults()
 	if err != nil {
@@ -68,42 +67,39 @@ func New(config Config) (*Locker, error) {
 	return l, nil
 }
 
-// Nodes returns the nodes of the group, in the order of Config.Nodes. They are the Locker's, which closes them.
+// Nodes returns the nodes of the group, in the order of Config.Nodes. They are the Locker's, which
+// closes them.
 func (l *Locker) Nodes() []Node { return slices.Clone(l.config.Nodes) }
 
-// TryAcquire takes the lock if it is free, in one attempt: a round trip to all
-// nodes at once, sometimes two. It never waits for another holder. Where several
-// came at the same moment, so that each has some nodes and nobody a majority, it makes
-// further attempts, five at most, after random times of a few round trips each, and
-// a second at most in all: so one of them gets it.
+// TryAcquire takes the lock if it is free, in one attempt: a round trip to all nodes at once,
+// sometimes two. It never waits for another holder. If several clients come at the same moment,
+// each may get some nodes, and none a majority. It then makes up to five further attempts, after
+// random times of a few round trips each, for a second at most in all. So one of them gets it.
 //
-// The error matches ErrHeld, ErrNoQuorum, ErrInvalid, ErrClosed or ctx's own;
-// in every case nothing is held, and what some nodes may have granted is being
-// released. It also matches ErrNested if ctx is from a Do, or a Lock, that holds the lock, through this
-// Locker or another one of the same nodes.
+// The error matches ErrHeld, ErrNoQuorum, ErrInvalid, ErrClosed or ctx's own; in every case nothing
+// is held, and what some nodes may have granted is being released. It also matches ErrNested if ctx
+// is from a Do or a Lock that holds the lock, through any Locker of the same nodes.
 func (l *Locker) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, name, opts, l.client.TryAcquire)
 }
 
-// Acquire takes the lock, and waits until it is free, or until enough nodes
-// answer, or until ctx is done. It returns at once if waiting cannot help: on an
-// invalid name or option, when too many nodes are misconfigured for a quorum, and, with
-// ErrNested, if ctx is from a Do, or a Lock, that holds the lock.
+// Acquire takes the lock, and waits until it is free, or until enough nodes answer, or until ctx is
+// done. It returns at once if waiting cannot help: on an invalid name or option, and when too many
+// nodes are misconfigured for a quorum. It also does, with ErrNested, if ctx is from a Do, or a
+// Lock, that holds the lock.
 //
-// Waiters are in a queue, first come first served: in this process in memory, on
-// the nodes if they are Queuers, by the nodes' clocks. One that does not take
-// the lock within a second of its turn, because its process is stopped or cut
-// off, is passed over; it keeps its place for when it is back. Nodes on Valkey and Redis
-// give it the lock at the release of the one before, for a second at first: until it
-// extends itself, 31 ms later, see Lock.Remaining.
+// Waiters are in a queue, first come first served: in this process in memory, on the nodes if they
+// are Queuers, by the nodes' clocks. One that does not take the lock within a second of its turn,
+// because its process is stopped or cut off, is passed over; it keeps its place for when it is
+// back. Nodes on Valkey and Redis give it the lock at the previous holder's release, for a second
+// at first. It extends itself 31 ms later, see Lock.Remaining.
 //
 // Where nodes are not Queuers, or cannot notify (the Logger is told), waiters try
 // again after a random delay, in no order. Beside others that are in the queue they
 // may never find the lock free.
 //
-// When ctx is done, the waiter leaves the queues, and the error matches ctx's own
-// error and, if an attempt was made, the reason why the last one failed:
-// ErrHeld or ErrNoQuorum.
+// When ctx is done, the waiter leaves the queues. The error matches ctx's own error and, if an
+// attempt was made, the reason why the last one failed: ErrHeld or ErrNoQuorum.
 func (l *Locker) Acquire(ctx context.Context, name string, opts ...Option) (*Lock, error) {
 	return l.acquire(ctx, name, opts, l.client.Acquire)
 }
@@ -111,7 +107,7 @@ func (l *Locker) Acquire(ctx context.Context, name string, opts ...Option) (*Loc
 // begin is Acquire or TryAcquire of the shell.
 type begin func(*shell.Acquisition, context.Context, string, shell.Terms, shell.Owner)
 
-// begin returns that of Acquire or, if nobody waits, of TryAcquire.
+// begin returns that of Acquire or, if the caller does not wait, of TryAcquire.
 func (l *Locker) begin(waits bool) begin {
 	if waits {
 		return l.client.Acquire
@@ -217,7 +213,7 @@ func (k *Lock) observe(why *shell.Failure) {
 	returned = true
 }
 
-// told tells the observer that the lock is held. If that panics, nobody has the lock.
+// told tells the observer that the lock is held. If that panics, no caller has the lock.
 func (k *Lock) told() {
 	if k.watched == nil {
 		return
@@ -232,7 +228,7 @@ func (k *Lock) told() {
 	returned = true
 }
 
-// abandon ends an acquisition that nobody waits for.
+// abandon ends an acquisition that no caller waits for.
 func (k *Lock) abandon() {
 	k.acquisition.Cancel()
 	<-k.done
@@ -270,9 +266,9 @@ func (l *Locker) Close() error {
 	return errors.Join(errs...)
 }
 
-// Check returns what Acquire would refuse a name and options for, before anything is sent: nil, or an
-// error that matches ErrInvalid. It is for who is given them long before it takes a lock, where nobody
-// would hear of the error. A nil Locker is refused as well.
+// Check returns what Acquire would refuse a name and options for, before anything is sent: nil, or
+// an error that matches ErrInvalid. Use it in code that is given them long before it takes a lock,
+// where the error would go unnoticed. A nil Locker is refused as well.
 func (l *Locker) Check(name string, opts ...Option) error {
 	if l == nil {
 		return invalidf("the Locker is nil")

@@ -29,7 +29,7 @@ func (a away) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 }
 
 // Machines that start a job at the same moment, and do not wait, get the nodes that are next to
-// them, each its own: nobody has a majority. One of them has to run the job, and the others not.
+// them, each its own. None has a majority. One of them has to run the job, and the others not.
 func TestWhoMeetsTriesAgain(t *testing.T) {
 	const rounds = 300
 	for _, machines := range []int{2, 3, 5} {
@@ -80,7 +80,8 @@ func TestWhoMeetsTriesAgain(t *testing.T) {
 					}
 				})
 			}
-			// Who meets again and again is left to chance; without trying again it is all of them.
+			// Clients that meet repeatedly are left to chance; without trying again it is all of
+			// them.
 			if nobody > rounds/30 {
 				t.Errorf("nobody ran the job in %d of %d rounds", nobody, rounds)
 			}
@@ -89,11 +90,12 @@ func TestWhoMeetsTriesAgain(t *testing.T) {
 	}
 }
 
-// Who is between two such attempts hears at once that it gave up, and soon that the Locker was closed.
+// A caller between two such attempts hears at once that it gave up, and soon that the Locker was
+// closed.
 func TestBetweenMeetings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var config fenlock.Config
-		for i := range 3 { // each node is somebody else's
+		for i := range 3 { // each node is another client's
 			node := memnode.New(fmt.Sprint("n", i))
 			alone := newLocker(t, fenlock.Config{Nodes: []fenlock.Node{&plainNode{node.Share()}}, Label: fmt.Sprint("machine ", i)})
 			if _, err := alone.TryAcquire(t.Context(), name); err != nil {

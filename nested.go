@@ -56,7 +56,8 @@ func holding(ctx context.Context, lock holder, work bool) context.Context {
 	return &lockContext{ctx, held{lock, work, ctx}}
 }
 
-// checkNested refuses to wait for a lock that the owner of the context holds, through the same Locker or another one.
+// checkNested refuses to wait for a lock that the owner of the context holds, through the same
+// Locker or another one.
 func checkNested(ctx context.Context, at *places, name string, terms shell.Terms) error {
 	for h := heldBy(ctx); h != nil; h = heldBy(h.outer) {
 		if h.lock.keepsOut(request{at, name, terms}, h.work) {

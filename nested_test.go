@@ -150,7 +150,7 @@ func TestNestedAndShared(t *testing.T) {
 			wantErr(t, err, fenlock.ErrNested)
 			s, err := other.Slots(name, 3)
 			wantErr(t, err)
-			_, err = s.Acquire(reader.Context()) // who has a slot shares it with nobody else
+			_, err = s.Acquire(reader.Context()) // the holder of a slot does not share it
 			wantErr(t, err, fenlock.ErrNested)
 		}
 		wantErr(t, reader.Release(t.Context()))
@@ -188,7 +188,7 @@ func TestNestedAndShared(t *testing.T) {
 		wantErr(t, err)
 		_, err = c.slots(t, 2).Acquire(second.Context()) // both are held
 		wantErr(t, err, fenlock.ErrNested)
-		_, err = c.slots(t, 2).Acquire(slot.Context(), fenlock.WithWait(time.Second)) // the second is somebody else's, for all that this context tells
+		_, err = c.slots(t, 2).Acquire(slot.Context(), fenlock.WithWait(time.Second)) // the second is another client's, for all that this context tells
 		wantErr(t, err, context.DeadlineExceeded)
 		wantErr(t, slot.Release(t.Context()))
 		wantErr(t, second.Release(t.Context()))

@@ -32,8 +32,8 @@ type blind struct{ node.Node }
 
 func (b *blind) Engine() any { return b }
 
-// Nodes that hang, whether they heed their context or not, keep nobody from what the
-// others say, and what each says is in its place.
+// Nodes that hang, whether they heed their context or not, do not hide what the others say, and
+// what each says is in its place.
 func TestNodesThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan struct{})
@@ -134,7 +134,7 @@ func TestNodesAdmitNobody(t *testing.T) {
 		n.Restart()
 		want("restarted", false, false, fenlock.DefaultMaxTTL)
 		time.Sleep(2 * fenlock.DefaultMaxTTL)
-		for range 3 { // nobody has asked for a lock
+		for range 3 { // no client has asked for a lock
 			want("after the wait", false, false, 0)
 		}
 		lock()

@@ -10,15 +10,15 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Observer is told what happens to the callers of a Locker, to its locks and to its nodes,
-// for logs, metrics and traces. Each field may be nil, and costs nothing then. Waiting,
-// Request and Node are called from many goroutines at once; the others one at a time, in the
-// order in which it happened, a moment later. Of an acquisition and a release the goroutine of
-// a caller tells, of what comes by itself one of the Locker's: the functions must return
-// soon, and may panic only if callers may. Ctx is the one that was passed to Acquire, which may
-// have ended by then. Close waits until all were told. Durations are by Go's monotonic
-// clock, but for the validity: on Linux that clock does not count time for which the machine
-// was suspended. JoinObservers makes one Observer of several.
+// Observer is told what happens to the callers of a Locker, to its locks and to its nodes, for
+// logs, metrics and traces. Each field may be nil, and costs nothing then. Waiting, Request and
+// Node are called from many goroutines at once; the others one at a time, in the order in which it
+// happened, a moment later. Acquisitions and releases are told in the goroutine of a caller,
+// everything else in one of the Locker's. The functions must return soon, and may panic only if
+// callers may. Ctx is the one that was passed to Acquire, which may have ended by then. Close waits
+// until all were told. Durations are by Go's monotonic clock, but for the validity: on Linux that
+// clock does not count time for which the machine was suspended. JoinObservers makes one Observer
+// of several.
 //
 // What a guard refuses, package fence's for example, its own field Refused is told.
 type Observer struct {
@@ -31,12 +31,12 @@ type Observer struct {
 	// Extend is called when an extension has ended: each third of a TTL of each lock, and
 	// more often where something fails.
 	Extend func(ctx context.Context, e ExtendEvent)
-	// Lost is called when a lock ends that nobody has released.
+	// Lost is called when a lock ends that was not released.
 	Lost func(ctx context.Context, e LostEvent)
 	// Release is called when a release has ended, of a lost lock too.
 	Release func(ctx context.Context, e ReleaseEvent)
-	// Request is called for each request to a node, by whoever has its answer: others may
-	// be waiting for that.
+	// Request is called for each request to a node, by the goroutine that has its answer: others
+	// may be waiting for that.
 	Request func(e RequestEvent)
 
 	// Waiting is called when an Acquire begins to wait, and again when the reason
@@ -46,11 +46,11 @@ type Observer struct {
 	// Acquire, which waits for it, even if it has the lock by then.
 	Waiting func(ctx context.Context, name string, why error)
 
-	// Node is called when a node stops working, when it does so in another way, and when
-	// it works again: each change once, of one node in order. A node of which nothing was
-	// told works, or has not been asked for anything yet: nothing is sent to find out. One
-	// that comes and goes is told of at most once a minute after the first few times.
-	// Close waits until it has returned. The Logger hears the same.
+	// Node is called when a node stops working, when it fails in another way, and when it works
+	// again. It is called once for each change, and in order for one node. A node of which nothing
+	// was told works, or has not been asked for anything yet: nothing is sent to find out. One that
+	// comes and goes is told of at most once a minute after the first few times. Close waits until
+	// it has returned. The Logger hears the same.
 	Node func(change NodeChange)
 }
 
@@ -64,10 +64,9 @@ type AcquireEvent struct {
 	Err    error // what the caller got; nil if the lock was acquired
 }
 
-// Outcome says in a word what came of it, for a metric: "acquired"; "held", if somebody
-// else had the lock until the caller's deadline; "no_quorum", if nodes did not answer until
-// then; "cancelled", if the caller gave up, or its deadline left no time for an attempt;
-// or "error".
+// Outcome says in a word what came of it, for a metric: "acquired"; "held", if another client had
+// the lock until the caller's deadline; "no_quorum", if nodes did not answer until then;
+// "cancelled", if the caller gave up, or its deadline left no time for an attempt; or "error".
 func (e AcquireEvent) Outcome() string {
 	var held *HeldError
 	var quorum *QuorumError
@@ -100,7 +99,7 @@ type ExtendEvent struct {
 	Err   error         // ErrNoQuorum: it failed, and the lock is still held; nil if it was extended
 }
 
-// LostEvent is the end of a lock that nobody released.
+// LostEvent is the end of a lock that was not released.
 type LostEvent struct {
 	Name  string
 	Token fence.Token
@@ -122,8 +121,9 @@ type ReleaseEvent struct {
 	Token fence.Token
 	Held  time.Duration // from the acquisition to the call, or to the loss
 	Left  time.Duration // the validity when it was called; 0 if the lock was lost before
-	// Given tells that a release had given the lock to its waiter, and that it was not extended yet: Left is of
-	// the second that such a lock has at first, and says nothing about extensions.
+	// Given tells that a release had given the lock to its waiter, and that it was not extended
+	// yet. Left is then of the second that such a lock has at first, and says nothing about
+	// extensions.
 	Given bool
 	Err   error // as Lock.Release has it, without the caller's context; nil if it was released
 }
@@ -159,7 +159,7 @@ const (
 	NodeDown                           // no answer, or an error that passes
 	NodeLate                           // its answers come after the node timeout
 	NodeOut                            // it is not admitted: it may have lost its memory
-	NodeMisconfigured                  // somebody has to change something: ErrMisconfigured
+	NodeMisconfigured                  // its configuration has to be changed: ErrMisconfigured
 )
 
 // String returns the state in words that follow "the node".

@@ -37,8 +37,8 @@ func observed(t *testing.T, waiting func(*fenlock.Locker)) (locker *fenlock.Lock
 	return locker, take(t, process(t, n, fenlock.Config{}), "held")
 }
 
-// An observer that takes its time is waited for by its caller, not by whoever else
-// uses the same connection.
+// An observer that takes its time is waited for by its caller, not by other users of the same
+// connection.
 func TestObserverThatBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		proceed := make(chan struct{})
@@ -72,8 +72,8 @@ func TestObserverThatTakesALock(t *testing.T) {
 	})
 }
 
-// An observer that panics does so in its caller's goroutine, which may recover: nobody
-// is left behind who would take the lock.
+// An observer that panics does so in its caller's goroutine, which may recover. No goroutine is
+// left behind that would take the lock.
 func TestObserverThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, held := observed(t, func(*fenlock.Locker) { panic("an observer") })

@@ -24,17 +24,18 @@ func WithMaxHold(d time.Duration) Option {
 	}
 }
 
-// WithMinHold keeps the lock for at least d from when it was taken, also if it is released
-// before, or its process ends: then the leases stay, and nobody extends them. It is for what
-// is to happen once in a while, on whichever of several machines comes first. Acquire
-// returns when a majority of the nodes has leased the name for so long, which takes one round
-// trip more where d is longer than the TTL. Release then returns nil when a majority has them
-// until then. Of several names it counts from when the last was taken. It is not longer than Config.MaxTTL, as no lease is, nor than the maximum hold.
+// WithMinHold keeps the lock for at least d from when it was taken. If it is released before, or
+// its process ends, the leases stay, and are not extended. It is for what is to happen once in a
+// while, on whichever of several machines comes first. Acquire returns when a majority of the nodes
+// has leased the name for d. Where d is longer than the TTL, that takes one round trip more.
+// Release then returns nil when a majority has them until then. Of several names it counts from
+// when the last was taken. It is not longer than Config.MaxTTL, as no lease is, nor than the
+// maximum hold.
 //
-// The tenure is not longer by it: what Lock.Context and Remaining promise goes by the TTL.
-// Nodes that lose their memory forget it, as they forget every lease. Where too few nodes answer
-// to make the leases so long, Acquire fails with ErrNoQuorum at once. For Lead it is of little use:
-// who loses the lead waits for its own leases, like everybody.
+// The tenure is not longer by it: what Lock.Context and Remaining promise goes by the TTL. Nodes
+// that lose their memory forget it, as they forget every lease. Where too few nodes answer to make
+// the leases so long, Acquire fails with ErrNoQuorum at once. For Lead it is of little use: a
+// leader that loses the lead waits for its own leases, as the others do.
 func WithMinHold(d time.Duration) Option {
 	return func(o *shell.Options) {
 		if o.Terms.AtLeast = d; d <= 0 {
@@ -52,14 +53,15 @@ func WithLabel(label string) Option {
 	}
 }
 
-// WithShared shares the name with all others that want the same; who wants it alone is kept out,
-// and keeps these out. All stand in one line, in the order in which they came: who waits for the name alone
-// stops those who come later, and those who are first in the line are let in together.
+// WithShared shares the name with all others that want the same. Shared and exclusive holders
+// exclude each other. All waiters form one FIFO queue. A waiter for the exclusive lock stops those
+// that come later. Shared waiters at the front of the queue get the lock together.
 //
-// Tokens: it is larger than that of everybody who had the name alone before, and smaller than
-// that of everybody who has it alone later. Of those who share it, who begins after another one was there has the same or a larger one. A
-// guard that is to refuse a holder that was paused keeps the largest token that has read beside the
-// largest that has written: fence.Guard.Read. The guards in databases keep one number, for writes only.
+// The token is larger than that of every earlier exclusive holder, and smaller than that of every
+// later one. A shared holder that begins after another one held it has the same or a larger token.
+// A guard that is to refuse a holder that was paused keeps the largest token that has read beside
+// the largest that has written: fence.Guard.Read. The guards in databases keep one number, for
+// writes only.
 //
 // Each node has to be a node.Sharer; with others, the error matches ErrInvalid.
 func WithShared() Option { return func(o *shell.Options) { o.Terms.Shared = true } }
@@ -70,7 +72,7 @@ func WithShared() Option { return func(o *shell.Options) { o.Terms.Shared = true
 func WithWait(d time.Duration) Option {
 	return func(o *shell.Options) {
 		if o.Wait, o.Waits = d, true; d <= 0 {
-			o.Failed = invalidf("WithWait(%v): TryAcquire is for who does not want to wait", d)
+			o.Failed = invalidf("WithWait(%v): it must be longer; TryAcquire does not wait", d)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestInvalidOptionsSendNothing(t *testing.T) {
 			"empty":                                  {fenlock.WithLabel("")},
 			"control character":                      {fenlock.WithLabel("a\nb")},
 			"has 129 bytes":                          {fenlock.WithLabel(strings.Repeat("x", 129))},
-			"TryAcquire is for who":                  {fenlock.WithWait(0)},
+			"TryAcquire does not wait":                  {fenlock.WithWait(0)},
 			"an option is nil":                       {nil},
 			"it must be longer than that":            {fenlock.WithMinHold(0)},
 			"hold is 31s, longer than Config.MaxTTL": {fenlock.WithMinHold(31 * time.Second)},
@@ -256,7 +256,8 @@ func TestMinHoldFails(t *testing.T) {
 	})
 }
 
-// After a forced release, a release keeps nothing: the extend that is to keep the leases makes new ones.
+// After a forced release, a release keeps nothing: the extend that is to keep the leases makes new
+// ones.
 func TestMinHoldAfterForceRelease(t *testing.T) {
 	bubbles(t, 3, map[string]func(*cluster){
 		"nothing else":      func(*cluster) {},
@@ -341,7 +342,7 @@ func TestMinHoldLeavesTheQueues(t *testing.T) {
 	})
 }
 
-// An attempt that takes longer is given up, also where nobody waits.
+// An attempt that takes longer is given up, also where no caller waits.
 func TestWaitBoundsTheAttempt(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.set(0, 3, acquire, fault{request: 10 * time.Millisecond})
@@ -372,8 +373,8 @@ func TestMinHoldOfAClosedLocker(t *testing.T) {
 	})
 }
 
-// Of several names, the minimum hold begins with the last: before, no lease is longer than a TTL,
-// and nobody who does not get all keeps a part for long.
+// Of several names, the minimum hold begins with the last. Before, no lease is longer than a TTL,
+// and a client that does not get all keeps no part for long.
 func TestMinHoldOfSeveral(t *testing.T) {
 	for _, min := range []time.Duration{ttl / 2, time.Minute} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -400,7 +401,7 @@ func TestMinHoldOfSeveral(t *testing.T) {
 	}
 }
 
-// Who does not wait any more does not wait for nodes that hang either.
+// A caller that gave up does not wait for nodes that hang either.
 func TestWaitDoesNotWaitForReleases(t *testing.T) {
 	for what, call := range map[string]func(ctx context.Context, l *fenlock.Locker, within fenlock.Option) error{
 		"Acquire": func(ctx context.Context, l *fenlock.Locker, within fenlock.Option) error {

@@ -10,24 +10,28 @@ import (
 	"github.com/fenlock/fenlock/internal/shell"
 )
 
-// pair takes the locks of names on two groups: on the one that they leave, then on the one that they
-// go to. Processes that know the first only meet it there, those that know the second only meet
-// it here. So two hold a name only if one of them knows the first only and the other the
-// second only: what the procedure of docs/groups.md rules out.
+// pair takes the locks of names on two groups: on the one that they leave, then on the one that
+// they go to. Processes that know the first only meet it there, those that know the second only
+// meet it here. So two clients hold a name only if one knows the first only and the other the
+// second only. The procedure of docs/groups.md rules that out.
 //
-// Tokens have to grow from one process to the next, whichever group that takes its own from.
-// So the token T of a pair is the larger one of its two locks', and nobody is told of it before the
-// mark of the other lock is raised to T, on that one's group (core.Attempt.Want):
+// Tokens have to grow from one process to the next, whichever group that takes its own from. So the
+// token T of a pair is the larger one of its two locks'. No caller is told of it before the mark of
+// the other lock is raised to T, on that lock's group (core.Attempt.Want):
 //
-//   - Who finishes on one of the groups before has a smaller token than the pair's lock there, so than T.
-//   - Who comes after it on the one that T is of has a larger one.
-//   - Who comes after it on the other has a larger one than the mark, so than T (internal/core/README.md, "An extension").
+//   - A holder that finishes on one of the groups before has a smaller token than the pair's lock
+//     there, so than T.
+//   - A client that comes after it on the group that T is of has a larger one.
+//   - A client that comes after it on the other group has a larger one than the mark, so than T
+//     (internal/core/README.md, "An extension").
 //
-// It makes no difference whether those are pairs themselves: they have at least the token of their lock there.
+// It makes no difference whether those are pairs themselves: they have at least the token of their
+// lock there.
 //
-// The locks of a name are always taken in this order, so that two pairs do not wait for each
-// other. A name comes from a group that is removed, or goes to one that is added: so those that are removed
-// come before those that stay, and these before those that are added, for who holds several names.
+// The locks of a name are always taken in this order, so that two pairs do not wait for each other.
+// A name comes from a group that is removed, or goes to one that is added. So for a client that
+// holds several names, groups that are removed come before those that stay, and these before those
+// that are added.
 type pair struct {
 	old, new           *Locker
 	oldTerms, newTerms shell.Terms

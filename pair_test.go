@@ -25,7 +25,7 @@ func wantLeasesOn(t *testing.T, s several, name string, a, b int) {
 	}
 }
 
-// Two locks are one for whoever has them.
+// Two locks are one for their holder.
 func TestLockOnTwoGroups(t *testing.T) {
 	severally(t, "a b", func(t *testing.T, s several) {
 		ctx := t.Context()
@@ -123,7 +123,7 @@ func TestLockOnTwoGroupsHasOneMaxHold(t *testing.T) {
 	})
 }
 
-// Who waits for the second lock and loses the first takes both again.
+// A client that waits for the second lock and loses the first takes both again.
 func TestWhoWaitsForTheSecondLockKeepsTheFirst(t *testing.T) {
 	severally(t, "a b", func(t *testing.T, s several) {
 		ctx := t.Context()
@@ -159,8 +159,8 @@ func TestWhoWaitsForTheSecondLockKeepsTheFirst(t *testing.T) {
 	})
 }
 
-// Who gives up just when the first lock is lost hears of that as always: by what ended the wait, and by why
-// the last attempt failed, if that is known.
+// A caller that gives up just when the first lock is lost is told as always. The error has what
+// ended the wait and, if known, why the last attempt failed.
 func TestWhoGivesUpWhenTheFirstLockIsLost(t *testing.T) {
 	severally(t, "a b", func(t *testing.T, s several) {
 		ctx := t.Context()

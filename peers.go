@@ -81,8 +81,8 @@ func (p *peer) Listen(client string, timeout time.Duration, notify func(string),
 	})
 }
 
-// running counts goroutines. A sync.WaitGroup must not be added to while somebody
-// waits for none to be left: whoever holds a lock may release it during Close.
+// running counts goroutines. A sync.WaitGroup must not be added to while a goroutine waits for none
+// to be left. The holder of a lock may release it during Close.
 type running struct {
 	closed context.Context // ends when nothing is waited for any more; nil: never
 

@@ -29,8 +29,8 @@ type wanted bool
 func (w wanted) Wanted() bool          { return bool(w) }
 func (wanted) Done(node.Answer, error) {}
 
-// A goroutine may run long after it was begun: the process was stopped. What it sent
-// then could set a lease that nobody knows of.
+// A goroutine may run long after it was begun: the process was stopped. What it sent then could set
+// a lease that no client knows of.
 func TestPlainNodesAreNotAskedTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all running

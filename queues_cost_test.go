@@ -12,7 +12,7 @@ import (
 	"github.com/fenlock/fenlock"
 )
 
-// Who has waited before is in the queue with its first request.
+// A client that has waited before is in the queue with its first request.
 func TestOneRequestToEachNodeIsEnoughToStandInQueue(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
@@ -35,8 +35,8 @@ func TestOneRequestToEachNodeIsEnoughToStandInQueue(t *testing.T) {
 	})
 }
 
-// Who came first is first, also if it had to wait for others of its process
-// before it could ask the nodes.
+// The first to come is first, also if it had to wait for others of its process before it could ask
+// the nodes.
 func TestTimeInTheQueueOfTheProcessCounts(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock

@@ -48,8 +48,8 @@ func TestTheNextHasTheLock(t *testing.T) {
 		"dead waiters are passed over at once": {func(c *cluster) { c.joins(false, "ab") }, none, 0, 0},
 		"a hung waiter is, after the claim window": {func(c *cluster) { c.joins(true, "a") },
 			none, rule.ReservationTTL, rule.ReservationTTL + 70*time.Millisecond},
-		// The third in the queue asks every two seconds, and more often once it sees that
-		// the name is kept for somebody.
+		// The third in the queue asks every two seconds, and more often once it sees that the name
+		// is kept for another client.
 		"two hung waiters cost two claim windows and a look": {func(c *cluster) { c.joins(true, "ab") },
 			none, 2 * rule.ReservationTTL, 3*rule.ReservationTTL + 200*time.Millisecond},
 		// Or another library's client releases, without a call.
@@ -74,7 +74,7 @@ func TestTheNextHasTheLock(t *testing.T) {
 	})
 }
 
-// Whoever was called and did not hear it is passed over like one that is hung.
+// A waiter that was notified and did not hear it is passed over like one that is hung.
 func TestWhoMissesACallIsPassedOver(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
@@ -118,7 +118,7 @@ func TestCallsThatComeTwiceAreHarmless(t *testing.T) {
 	})
 }
 
-// A subscription that was broken is renewed: whoever may have missed a call asks.
+// A subscription that was broken is renewed: waiters that may have missed a notification ask.
 func TestRenewedSubscriptionMakesUpForALostCall(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
@@ -160,7 +160,7 @@ func TestWaitersPollNodesThatCannotCall(t *testing.T) {
 	})
 }
 
-// The holder has died: its leases end, and nobody calls.
+// The holder has died: its leases end, and no notification comes.
 func TestLockThatExpiresIsTakenWhenItDoes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.leased(0, 3, "dies", ttl)
@@ -193,8 +193,8 @@ func TestNodesThatRestartWhileSomebodyWaits(t *testing.T) {
 	})
 }
 
-// Whatever the delays are, everybody is served, and in not much more than the time
-// that the messages take.
+// Whatever the delays are, every waiter is served, and in not much more than the time that the
+// messages take.
 func TestEverybodyIsServedUnderRandomDelays(t *testing.T) {
 	for seed := range uint64(20) {
 		bubble(t, 5, func(t *testing.T, c *cluster) {
@@ -248,8 +248,8 @@ func (c *cluster) wantNothingLeft() {
 	c.wantQueue(0)
 }
 
-// A request that is sent when it is no longer needed, because the process was
-// busy, must not put a waiter into a queue that it has left.
+// A request that is sent when it is no longer needed, because the process was busy, must not put a
+// waiter back into a queue.
 func TestLateRequestsLeaveNobodyInQueue(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		lock := c.comes(c.queuer()).lock
@@ -297,7 +297,7 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 	} {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
 			lock := c.comes(c.queuer()).lock
-			absurd.Status, absurd.HeldBy = node.Held, "somebody" // not another program, which notifies nobody
+			absurd.Status, absurd.HeldBy = node.Held, "somebody" // not another program, which sends no notification
 			for _, f := range c.nodes {
 				f.forge = func(a node.Answer) node.Answer {
 					if a.Status == node.Held {
@@ -317,8 +317,8 @@ func TestAbsurdAnswersDoNoHarm(t *testing.T) {
 	}
 }
 
-// Another Redlock client has the lock, and notifies nobody when it lets go: who waits asks as often as such
-// clients do.
+// Another Redlock client has the lock, and sends no notification at its release: waiters ask as
+// often as such clients do.
 func TestWaitForAnotherProgram(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		another := node.Request{Op: node.Acquire, Name: name, Holder: "another program's", TTL: time.Minute}

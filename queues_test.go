@@ -19,8 +19,8 @@ type arrival struct {
 	done chan struct{}
 }
 
-// comes starts an Acquire, a millisecond after whoever came before, and lets it
-// get as far as it can at that instant.
+// comes starts an Acquire, a millisecond after the one before, and lets it get as far as it can at
+// that instant.
 func (c *cluster) comes(l *fenlock.Locker) *arrival { return c.comesUntil(context.Background(), l) }
 
 func (c *cluster) comesUntil(ctx context.Context, l *fenlock.Locker) *arrival {
@@ -211,8 +211,8 @@ func TestWhoGivesUpDuringAnAttemptLeaves(t *testing.T) {
 	})
 }
 
-// What is given is leased for a second only. A minimum hold that is longer counts from the moment at which the lock is had,
-// also of a process that dies in the next.
+// What is given is leased for a second only. A minimum hold that is longer counts from the moment
+// at which the lock is had, also of a process that dies in the next.
 func TestMinimumHoldOfWhatIsGiven(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first := c.comes(c.queuer()).lock

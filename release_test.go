@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// The second caller is told that it was not the one: a deferred Release after an
-// explicit one is usual, and must not take somebody else's lock.
+// The second caller is told that the lock was released before. A deferred Release after an explicit
+// one is usual, and must not take another client's lock.
 func TestReleaseTwice(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := c.held()
@@ -30,9 +30,8 @@ func TestReleaseTwice(t *testing.T) {
 	})
 }
 
-// A lost lock's Release says so, and removes the leases that may be left, so that
-// the next one need not wait for them to end. After a refusal it need not: they have
-// been removed.
+// A lost lock's Release says so, and removes the leases that may be left. So the next holder need
+// not wait for them to end. After a refusal it need not: they have been removed.
 func TestReleaseAfterLoss(t *testing.T) {
 	type loss struct {
 		lose    func(*cluster)
@@ -60,8 +59,8 @@ func TestReleaseAfterLoss(t *testing.T) {
 	})
 }
 
-// The lock was lost, somebody else has it, and the late holder's Release comes: it
-// removes its own leases only (bug 9).
+// The lock was lost, another client has it, and the late holder's Release comes: it removes its own
+// leases only (bug 9).
 func TestReleaseLeavesSomebodyElsesLeaseAlone(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first := c.held()
@@ -128,10 +127,9 @@ func TestReleaseEndsWithItsContextAndGoesOn(t *testing.T) {
 	})
 }
 
-// An extension that is on its way when the lock is released would arrive after the
-// release and create the lease again, on nodes that keep no order: they are released
-// when it was answered. Whether its answer arrives or not, the lease must not stay (bugs
-// 5, 10). A caller that waits for the extension is told at once.
+// On nodes that keep no order, an extension under way at the release could arrive after it and
+// create the lease again. These are released when it was answered. Whether its answer arrives or
+// not, the lease must not stay (bugs 5, 10). A caller that waits for the extension is told at once.
 func TestExtensionUnderWayLeavesNothing(t *testing.T) {
 	for _, how := range []fault{
 		{request: 300 * time.Millisecond},
@@ -176,7 +174,7 @@ func TestNothingIsAcquiredAfterClose(t *testing.T) {
 			time.Sleep(time.Second)
 			at := time.Since(c.start)
 			wantErr(t, l.Close())
-			for _, waits := range []*arrival{first, second} { // who waited is told, too
+			for _, waits := range []*arrival{first, second} { // the waiter is told, too
 				<-waits.done
 				wantErr(t, waits.err, fenlock.ErrClosed)
 			}
@@ -192,9 +190,8 @@ func TestNothingIsAcquiredAfterClose(t *testing.T) {
 	})
 }
 
-// Locks that are still held go on being extended, and with a hung node some
-// request is always under way: Close must end all the same, within the two
-// node timeouts that it promises.
+// Locks that are still held go on being extended, and with a hung node some request is always under
+// way. Close must end all the same, within the two node timeouts that it promises.
 func TestCloseEndsWhileLocksAreHeld(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		c.set(0, 1, allOps, fault{hang: true})

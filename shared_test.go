@@ -57,8 +57,8 @@ func (s *sharing) release(t *testing.T) fence.Token {
 	return s.lock.Token()
 }
 
-// Readers share a name. A writer waits for them, and those who come after it wait for it; when it is
-// done, all that have come meanwhile are let in.
+// Readers share a name. A writer waits for them, and those who come after it wait for it; when it
+// is done, all that have come meanwhile are let in.
 func TestSharedGoesByTheLine(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		shared := fenlock.WithShared()
@@ -125,7 +125,7 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// Who shares a name cannot have it alone by waiting: that ends at once.
+// A client that shares a name cannot have it alone by waiting: that fails at once.
 func TestUpgradeIsAnError(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		l := c.queuer()
@@ -164,8 +164,8 @@ func TestNotAllNodesShare(t *testing.T) {
 	})
 }
 
-// Who wanted the name alone and gave up does not keep others from sharing it, although
-// nodes did not hear of that when it did.
+// A client that wanted the name alone and gave up does not keep others from sharing it, although
+// nodes heard of that later.
 func TestWhoGaveUpUnheardKeepsNobodyOut(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		shared := fenlock.WithShared()

@@ -10,18 +10,19 @@ import (
 // MaxSlots is how many slots a name can have.
 const MaxSlots = 100
 
-// Slots let as many hold a name at a time as it has slots, and no more. Each slot is a lock of
-// its own, NAME#0 to NAME#4 if there are five, with its own token, line and lease: that is what
-// makes the number exact. Counting holders on each node admits too many.
+// Slots let as many clients hold a name at a time as it has slots, and no more. Each slot is a lock
+// of its own, NAME#0 to NAME#4 if there are five, with its own token, queue and lease. That makes
+// the number exact. Counting holders on each node admits too many.
 //
-// Whoever has a slot shares NAME as well, with all who go by the same number of slots:
-// who goes by another number gets ErrSlots, and who acquires NAME itself, alone, waits until
-// nobody has a slot. Do not share NAME in another way (WithShared): those and who wants a slot keep each
-// other out, and are in no line together, so that either may wait for as long as there are some of the others.
+// The holder of a slot shares NAME as well, with all clients that use the same number of slots. A
+// client that uses another number gets ErrSlots. A client that acquires NAME itself, alone, waits
+// until no slot is held. Do not share NAME in another way (WithShared). Such clients and those that
+// want a slot exclude each other, and have no queue in common. So either may wait for as long as
+// there are some of the others.
 //
-// Who waits stands in the lines of all slots, and asks in each every few seconds: so many waiters, in
-// different processes, times so many slots cost each node. Make one Slots for each name and process: it
-// remembers which slot to ask for first. Safe for concurrent use.
+// A waiter is in the queues of all slots, and asks in each every few seconds. So each node's cost
+// is the number of waiting processes, times the number of slots. Make one Slots for each name and
+// process: it remembers which slot to ask for first. Safe for concurrent use.
 type Slots struct {
 	locker *Locker
 	name   string
@@ -29,8 +30,8 @@ type Slots struct {
 	order  guesses
 }
 
-// Slots returns the slots of a name. It sends nothing. The error matches ErrInvalid: there are no
-// slots, or more than MaxSlots, the name with a slot's number is too long, or a node is no node.Sharer.
+// Slots returns the slots of a name. It sends nothing. The error matches ErrInvalid: n is not 1 to
+// MaxSlots, the name with a slot's number is too long, or a node is no node.Sharer.
 func (l *Locker) Slots(name string, n int) (*Slots, error) {
 	if n < 1 || n > MaxSlots {
 		return nil, invalidf("%q is to have %d slots: 1 to %d are possible", name, n, MaxSlots)
@@ -50,8 +51,8 @@ func (l *Locker) Slots(name string, n int) (*Slots, error) {
 }
 
 // Acquire takes a slot, and waits until one is free: in the lines of all slots, first come first
-// served. The errors are those of Locker.Acquire, about NAME or one of the slots, and ErrSlots. Slots that the
-// caller holds itself, as its context tells, are not waited for.
+// served. The errors are those of Locker.Acquire, about NAME or one of the slots, and ErrSlots.
+// Slots that the caller holds itself, as its context tells, are not waited for.
 func (s *Slots) Acquire(ctx context.Context, opts ...Option) (*Slot, error) {
 	return s.acquire(ctx, true, opts)
 }
@@ -89,15 +90,16 @@ func (s *Slots) acquire(ctx context.Context, waits bool, opts []Option) (*Slot, 
 	return &Slot{a.slot, a.number}, nil
 }
 
-// Slot is one of several that is, or was, held: the lock NAME#NUMBER. Its token is larger than that of
-// everybody who had the same slot before; tokens of different slots are in no order, so a resource
-// keeps the largest for each slot. Release it after a loss too: if what was lost is NAME, nobody else gets the
-// slot before that, or the maximum hold, so that whoever has not stopped yet is alone. Safe for concurrent use.
+// Slot is one of several that is, or was, held: the lock NAME#NUMBER. Its token is larger than that
+// of every earlier holder of the same slot; tokens of different slots are in no order, so a
+// resource keeps the largest for each slot. Release it after a loss too. If what was lost is NAME,
+// the slot stays taken until the release or the maximum hold. So a holder that has not stopped yet
+// is alone. Safe for concurrent use.
 type Slot struct {
 	*Lock
 	number int
 }
 
-// Number is the slot's: 0 up to the number of slots, less one. While it is held, nobody else has the
-// same, so that work may be shared out by it.
+// Number is the slot's: 0 up to the number of slots, less one. While it is held, no other client
+// has the same, so that work may be shared out by it.
 func (s *Slot) Number() int { return s.number }

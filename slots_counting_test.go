@@ -8,11 +8,11 @@ import (
 // counting is a node that has no slots: it remembers, in the order of their arrival, who has come.
 type counting []string
 
-// Two ways to admit no more than so many holders that are not exact, and the orders of arrival that show it. That
-// is why each slot is a lock of its own.
+// Two ways to admit no more than so many holders that are not exact, and the orders of arrival that
+// show it. That is why each slot is a lock of its own.
 func TestCountingHoldersAdmitsTooMany(t *testing.T) {
-	// Each node admits the first three that come, and whom a majority admits is a holder: five nodes
-	// admit fifteen times, which is enough for five majorities.
+	// Each node admits the first three that come, and a client that a majority admits is a holder.
+	// Five nodes admit fifteen times, which is enough for five majorities.
 	holders := 0
 	arrivals := [5]counting{{"A", "B", "C", "D", "E"}, {"B", "C", "D", "E", "A"}, {"C", "D", "E", "A", "B"}, {"D", "E", "A", "B", "C"}, {"E", "A", "B", "C", "D"}}
 	for _, who := range []string{"A", "B", "C", "D", "E"} {

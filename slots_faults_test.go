@@ -16,7 +16,7 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Who waits for a slot holds nothing, and leaves nothing when it gives up.
+// A client that waits for a slot holds nothing, and leaves nothing when it gives up.
 func TestSlotsGivenUp(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		slot, err := c.slots(t, 1).Acquire(t.Context())
@@ -47,7 +47,7 @@ func TestSlotsGivenUp(t *testing.T) {
 	})
 }
 
-// Whoever loses its slot, or what all who have one share, has lost it.
+// A client that loses its slot, or the name that all holders share, has lost it.
 func TestSlotLost(t *testing.T) {
 	for _, what := range []string{name, name + "#0"} {
 		bubble(t, 1, func(t *testing.T, c *cluster) {
@@ -63,7 +63,7 @@ func TestSlotLost(t *testing.T) {
 			if !errors.Is(context.Cause(slot.Context()), fenlock.ErrLost) || slot.Remaining() > 0 {
 				t.Errorf("%q was taken away: %v", what, context.Cause(slot.Context()))
 			}
-			// Whoever has not stopped yet is alone.
+			// A holder that has not stopped yet is alone.
 			if n := c.leases(name + "#0"); what == name && n != 1 || what != name && n != 0 {
 				t.Errorf("%q was taken away: the slot has %d leases", what, n)
 			}
@@ -77,7 +77,8 @@ func TestSlotLost(t *testing.T) {
 	}
 }
 
-// What was held for too long, because the machine was suspended before the second was there, is no slot.
+// What was held for too long, because the machine was suspended before the second was there, is no
+// slot.
 func TestSlotWhileSuspended(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first, err := c.slots(t, 1).Acquire(t.Context())
@@ -107,7 +108,8 @@ func TestSlotWhileSuspended(t *testing.T) {
 	})
 }
 
-// An observer's panic reaches the caller, who may recover from it: nothing is kept, and Close waits for nobody.
+// An observer's panic reaches the caller, which may recover from it: nothing is kept, and Close
+// does not wait.
 func TestSlotsWithAPanic(t *testing.T) {
 	for i := range 80 { // either of them is the first to be released
 		at := i % 4 // it hears of two acquisitions, and of two releases
@@ -150,7 +152,7 @@ func TestSlotsWithAPanic(t *testing.T) {
 	}
 }
 
-// Who holds the name itself, or all slots, would wait for itself.
+// A caller that holds the name itself, or all slots, would wait for itself.
 func TestSlotsNested(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		for _, test := range []struct {
@@ -160,7 +162,7 @@ func TestSlotsNested(t *testing.T) {
 		}{
 			{name, 3, fenlock.ErrNested},
 			{name + "#0", 1, fenlock.ErrNested},
-			{name + "#0", 2, context.DeadlineExceeded}, // the other one is somebody else's, and may become free
+			{name + "#0", 2, context.DeadlineExceeded}, // the other slot is another client's, and may become free
 		} {
 			l := c.queuer()
 			s, err := l.Slots(name, test.n)
@@ -184,13 +186,14 @@ func TestSlotsNested(t *testing.T) {
 	})
 }
 
-// faultyFor is a node that has nothing but errors for one name: somebody else's data are there.
+// faultyFor is a node that has nothing but errors for one name: another program's data are there.
 type faultyFor struct {
 	*faulty
 	name string
 }
 
-// A slot that cannot be had, while the others are taken, is asked for again with pauses, as any lock.
+// A slot that cannot be had, while the others are taken, is asked for again with pauses, as any
+// lock.
 func TestSlotsOneOfWhichIsBroken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first := take(t, c.queuer(), name+"#0")
@@ -216,7 +219,8 @@ func TestSlotsOneOfWhichIsBroken(t *testing.T) {
 	})
 }
 
-// Whoever gives up hears why it had to wait, also in the moment in which it is about to have a slot.
+// A caller that gives up hears why it had to wait, also in the moment in which it is about to have
+// a slot.
 func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
 	for d := 50 * time.Millisecond; d < 200*time.Millisecond; d += time.Millisecond {
 		bubble(t, 3, func(t *testing.T, c *cluster) {
@@ -242,7 +246,7 @@ func TestSlotsGivenUpAtAnyMoment(t *testing.T) {
 	}
 }
 
-// Who finds its slot taken asks for several others at once, and keeps one.
+// A client that finds its slot taken asks for several others at once, and keeps one.
 func TestSlotsAskedForInVain(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first, err := c.slots(t, 3).Acquire(t.Context())

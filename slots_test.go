@@ -27,8 +27,9 @@ func (c *cluster) slots(t *testing.T, n int) *fenlock.Slots {
 	return s
 }
 
-// Eight processes want three slots: there are never more, all of them are used, and whoever comes
-// first goes first. A node that counted holders would admit too many: TestCountingHoldersAdmitsTooMany.
+// Eight processes want three slots: there are never more, all of them are used, and the first to
+// come is first. A node that counted holders would admit too many:
+// TestCountingHoldersAdmitsTooMany.
 func TestSlotsAreExact(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		bubble(t, n, func(t *testing.T, c *cluster) {
@@ -89,7 +90,7 @@ func TestSlotsAreExact(t *testing.T) {
 	}
 }
 
-// All slots are one line: whoever waits longest gets the first that becomes free, whichever it is.
+// All slots are one queue: the longest waiter gets the first slot that becomes free.
 func TestSlotsGoByOneLine(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, c *cluster) {
 		var first []*fenlock.Slot
@@ -134,7 +135,7 @@ func TestSlotsGoByOneLine(t *testing.T) {
 	})
 }
 
-// Who waits keeps its place in the line while somebody has the name alone.
+// A waiter keeps its place in the queue while another client has the name alone.
 func TestSlotsKeepTheirPlaces(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		first, err := c.slots(t, 1).Acquire(t.Context())
@@ -175,7 +176,8 @@ func TestSlotsKeepTheirPlaces(t *testing.T) {
 			begin(10 + i)
 		}
 		wantErr(t, k.Release(t.Context()))
-		// They come at the same moment, and one of them finds the slot free. Of the others, the first is the first.
+		// They come at the same moment, and one of them finds the slot free. Of the others, the
+		// first is the first.
 		<-got
 		last := -1
 		for range 19 {
@@ -233,8 +235,8 @@ func TestSlotWithoutScan(t *testing.T) {
 	})
 }
 
-// Who goes by another number of slots learns both, while somebody has one, and at once. When nobody has,
-// the number may be another one.
+// A client that uses another number of slots learns both, while a slot is held, and at once. When
+// none is, the number may be another one.
 func TestSlotsAreOneNumber(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		three, five := c.slots(t, 3), c.slots(t, 5)
@@ -271,7 +273,8 @@ func TestSlotsAreOneNumber(t *testing.T) {
 	})
 }
 
-// Who waits because somebody has the name alone learns of another number when that has gone.
+// A client that waits because another has the name alone learns of another number when that has
+// gone.
 func TestSlotsWaitForTheName(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		alone, err := c.queuer().Acquire(t.Context(), name)
@@ -305,7 +308,7 @@ func TestSlotsWaitForTheName(t *testing.T) {
 		if len(results) < 3 {
 			t.Fatalf("%d have come to an end", len(results))
 		}
-		// They come at the same moment. Those who go by one number may win, or the other one.
+		// They come at the same moment. Clients of either number may win.
 		var had []*fenlock.Slot
 		numbers, failed := map[int]bool{}, 0
 		for range 3 {
@@ -337,7 +340,7 @@ func TestSlotsWaitForTheName(t *testing.T) {
 // Its token is that of the slot alone: what those who have a slot share has one for all of them.
 func TestSlotTokens(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
-		for _, f := range c.nodes { // somebody stays, who was promised much
+		for _, f := range c.nodes { // a holder stays that was promised much
 			f.view.Do(t.Context(), node.Request{Op: node.Acquire, Name: name, Shared: true, Token: 1 << 51, TTL: time.Minute,
 				Holder: node.NewHolder([node.IDLength]byte([]byte(strings.Repeat("a", node.IDLength))), time.Now(), 1, "")})
 		}

@@ -79,8 +79,8 @@ func (a *slotting) drop(ctx context.Context) {
 	giveUp(ctx, locks...)
 }
 
-// atOnce tries the name and the best guess of a slot, and then the other slots. If an error is about the
-// name, or about nodes that are down, byName is true: then it is that to wait for.
+// atOnce tries the name and the best guess of a slot, and then the other slots. If an error is
+// about the name, or about nodes that are down, byName is true: then it is that to wait for.
 func (a *slotting) atOnce(ctx context.Context) (byName bool, err error) {
 	if ctx.Err() != nil {
 		return true, gaveUp(ctx, a.name, nil)
@@ -134,8 +134,8 @@ func (a *slotting) others(ctx context.Context, tried []bool, err error) (byName 
 	return true, err
 }
 
-// waitForName waits until the name can be shared, and tries the slots. Those are what to wait for then: the
-// name has no fault, so that who came back to it would ask again and again without a pause.
+// waitForName waits until the name can be shared, and tries the slots. Those are what to wait for
+// then: the name is free, so a client that came back to it would ask repeatedly without a pause.
 func (a *slotting) waitForName(ctx context.Context) (byName bool, err error) {
 	l := a.locker
 	if a.share, err = l.acquireUntil(ctx, a.values, a.name, a.shared, l.client.Acquire); err != nil {
@@ -173,8 +173,8 @@ type guesses struct {
 	slots []int
 }
 
-// guess returns up to so many slots that were not tried before, the best guesses. They are the worst from
-// now on.
+// guess returns up to so many slots that were not tried before, the best guesses. They are the
+// worst from now on.
 func (g *guesses) guess(most int, tried []bool) (numbers []int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -190,8 +190,8 @@ func (g *guesses) guess(most int, tried []bool) (numbers []int) {
 	return numbers
 }
 
-// prefer makes a slot that has become free the best guess: so a process mostly gets the one that it had
-// before, for which no other one asks first.
+// prefer makes a slot that has become free the best guess. So a process mostly gets the slot that
+// it had before, for which no other process asks first.
 func (g *guesses) prefer(number int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

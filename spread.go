@@ -11,8 +11,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// spread takes names that are on several Lockers: what package groups is made of. Its methods are those of
-// Locker.
+// spread takes names that are on several Lockers: what package groups is made of. Its methods are
+// those of Locker.
 type spread struct {
 	of  func(name string) (on, leaving *Locker)
 	any *Locker // one of them

@@ -172,7 +172,7 @@ func TestCloseWaitsForStarters(t *testing.T) {
 	})
 }
 
-// Who acquires in the moment in which the context ends has the lock, and its release
+// A caller that acquires in the moment in which the context ends has the lock, and its release
 // waits for its own answers.
 func TestAcquiredAndCancelledAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// Whoever tests code that locks has a bubble and a memnode, and configures nothing:
-// these tests know nothing of the tests' clusters. docs/testing.md.
+// A test of code that locks has a bubble and a memnode, and configures nothing: these tests know
+// nothing of the tests' clusters. docs/testing.md.
 
 // In a bubble the leases end by its clock. A Locker that counted by another one would
 // extend too late or never, and two would hold the lock.

@@ -75,8 +75,8 @@ func TestExtensionsGather(t *testing.T) {
 	})
 }
 
-// However many locks there are, and how far apart, each one ends at the end of its
-// validity: where no node answers, and where nothing is extended any more.
+// However many locks there are, and how far apart, each one ends at the end of its validity. That
+// holds where no node answers, and where nothing is extended any more.
 func TestAllEndInTime(t *testing.T) {
 	for name, test := range map[string]struct {
 		size int

@@ -72,9 +72,9 @@ func sameStripe() string {
 	}
 }
 
-// Another name of the same stripe moves the register between the grant and the
-// confirm: the confirm is repeated with the larger number, and the lock is
-// still held. It costs a round trip each time, and never the token order.
+// Another name of the same stripe moves the register between the grant and the confirm. The confirm
+// is repeated with the larger number, and the lock is still held. It costs a round trip each time,
+// and never the token order.
 func TestConfirmIsRepeatedWhenAnotherNameMovesTheRegister(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		for i := range c.nodes {
