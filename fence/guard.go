@@ -7,11 +7,10 @@ import (
 	"sync"
 )
 
-// ErrStale says that a write came with an older token than the resource has
-// seen: the lock that the token belongs to was lost, and somebody else has
-// written, or tried to, since. Nothing was written. Retrying with the same token
-// cannot succeed; take the lock again and start over from what is there now. The
-// details are in a *StaleError.
+// ErrStale says that a write came with an older token than the resource has seen: the lock that the
+// token belongs to was lost. Another holder has written, or tried to, since. Nothing was written.
+// Retrying with the same token cannot succeed; take the lock again and start over from what is
+// there now. The details are in a *StaleError.
 var ErrStale = errors.New("fence: stale token")
 
 // StaleError is the error of a write, or a read, that was refused. It matches ErrStale.
@@ -29,23 +28,21 @@ func (e *StaleError) Error() string {
 // Unwrap returns ErrStale.
 func (e *StaleError) Unwrap() error { return ErrStale }
 
-// Guard lets writes to a resource pass in the order of their tokens only: what
-// was written under a token is never overwritten under a smaller one. The zero
-// value is ready for use and has seen no token. A Guard is safe for concurrent
-// use and must not be copied.
+// Guard lets writes to a resource pass in the order of their tokens only. What was written under a
+// token is never overwritten under a smaller one. The zero value is ready for use and has seen no
+// token. A Guard is safe for concurrent use and must not be copied.
 //
-// It remembers in memory. That protects what lives as long as the process does
-// and is written through this one Guard. For data that outlives the process, or
-// that several processes write, a Guard that starts empty would let an old token
-// in: keep the token beside the data, as package fencesql does.
+// It remembers in memory. That protects what lives as long as the process does and is written
+// through this one Guard. For data that outlives the process, or that several processes write, a
+// Guard that starts empty would let an old token in. Keep the token beside the data then, as
+// package fencesql does.
 //
-// It keeps one small entry for every resource it was asked to write, until the
-// Guard itself is dropped: to forget a resource is to accept its old tokens
-// again. Do not use it with names that an attacker can invent.
+// It keeps one small entry for every resource it was asked to write, until the Guard itself is
+// dropped. To forget a resource is to accept its old tokens again. Do not use it with names that an
+// attacker can invent.
 type Guard struct {
-	// Refused is told of each write that is refused for its token, before Do returns; ctx
-	// is Do's. Nil: nobody is. It is set before the Guard is used, and must be safe for
-	// concurrent use.
+	// Refused is told of each write that is refused for its token, before Do returns; ctx is Do's.
+	// It may be nil. It is set before the Guard is used, and must be safe for concurrent use.
 	Refused func(ctx context.Context, e *StaleError)
 
 	mu        sync.Mutex // never held while a write runs or is waited for
@@ -64,20 +61,19 @@ type entry struct {
 // maxReads is how many reads of one resource run at a time.
 const maxReads = 64
 
-// Do runs write and returns its error, unless a larger token than t has been
-// seen for the resource, in Do or in Read: then it returns a *StaleError and write is not called.
-// An equal token passes, since a holder may write more than once.
+// Do runs write and returns its error, unless a larger token than t has been seen for the resource,
+// in Do or in Read. Then it returns a *StaleError, and write is not called. An equal token passes,
+// since a holder may write more than once.
 //
 // While write runs no other write of the same resource does, and no read; checking first and
 // writing afterwards would let a newer write slip in between and be overwritten.
 // Other resources are not blocked. A write that calls Do for its own resource
 // waits for itself.
 //
-// The token is recorded before write runs, and stays when write returns an error
-// or panics: a write that failed may have written a part, and an older one on
-// top of that part would be just what the Guard is there to prevent. The price
-// is small: the older holder, which has lost its lock anyway, is refused even if
-// nothing was written.
+// The token is recorded before write runs, and stays when write returns an error or panics. A write
+// that failed may have written a part. An older write on top of that part is what the Guard is
+// there to prevent. The price is small: the older holder, which has lost its lock anyway, is
+// refused even if nothing was written.
 //
 // Ctx bounds the wait for the resource's turn, not the write. If it is done
 // before the write begins, the error matches ctx.Err() and context.Cause(ctx),
@@ -107,14 +103,14 @@ func (g *Guard) Do(ctx context.Context, resource string, t Token, write func() e
 	return write()
 }
 
-// Read runs read and returns its error, for who shares a name with other readers, whose tokens may be
-// larger or smaller than t: only a larger token that a write came with refuses it, by a
-// *StaleError. A write with a smaller token than t is refused from then on: whoever had
-// the name before this reader, and was paused, does not write under what is being read.
+// Read runs read and returns its error. Use it where readers share a name: their tokens may be
+// larger or smaller than t. Only a larger token that a write came with refuses it, by a
+// *StaleError. A write with a smaller token than t is refused from then on. So an earlier holder
+// that was paused does not overwrite what is being read.
 //
 // Reads of one resource run at the same time, 64 at most, and not while a write does. A read that
-// calls Read for its own resource may wait for a write that waits for it, and one that calls Do
-// waits for itself: as with a sync.RWMutex, until ctx is done. Everything else is as with Do.
+// calls Read for its own resource may wait for a write that waits for it. A read that calls Do
+// waits for itself. As with a sync.RWMutex, but until ctx is done. Everything else is as with Do.
 func (g *Guard) Read(ctx context.Context, resource string, t Token, read func() error) error {
 	if !t.Valid() {
 		return fmt.Errorf("%w: %d", ErrInvalidToken, uint64(t))
@@ -189,8 +185,8 @@ func (g *Guard) entry(resource string) *entry {
 	return e
 }
 
-// raise records t as one of its kind, unless it is smaller than what is returned: a write
-// must not be older than any write or read, a read not older than any write.
+// raise records t as one of its kind, unless it is smaller than what is returned. A write must not
+// be older than any write or read, a read not older than any write.
 func (g *Guard) raise(e *entry, t Token, kind, other *Token) (newest Token) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -75,7 +75,8 @@ func TestGuardReadsTogether(t *testing.T) {
 	}
 }
 
-// A map is read and written by many: the race detector, and what was read, show who was beside whom.
+// A map is read and written by many: the race detector, and what was read, show who was beside
+// whom.
 func TestGuardReadsUnderLoad(t *testing.T) {
 	var g fence.Guard
 	var all sync.WaitGroup

@@ -68,8 +68,7 @@ func (t Token) MarshalJSON() ([]byte, error) { return t.MarshalText() }
 // UnmarshalJSON implements json.Unmarshaler. It takes a JSON number without
 // fraction and exponent, nothing else. On an error t is unchanged.
 //
-// A null is an error too. By encoding/json's convention it would leave t as it
-// is, and a variable that is decoded into twice would then carry the token of
-// another message. Where a token may be missing, decode into a *Token: null
-// makes that nil.
+// A null is an error too. By encoding/json's convention it would leave t as it is. A variable that
+// is decoded into twice would then carry the token of another message. Where a token may be
+// missing, decode into a *Token: null makes that nil.
 func (t *Token) UnmarshalJSON(data []byte) error { return t.UnmarshalText(data) }

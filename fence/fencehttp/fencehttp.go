@@ -1,6 +1,6 @@
-// Package fencehttp carries fencing tokens over HTTP: a client puts its token
-// into a header, and a Handler in front of the resource refuses a request whose
-// token is older than one that the resource has seen.
+// Package fencehttp carries fencing tokens over HTTP: a client puts its token into a header. A
+// Handler in front of the resource refuses a request whose token is older than one that the
+// resource has seen.
 //
 //	var guard fence.Guard
 //	mux.Handle("PUT /orders/{id}", fencehttp.Handler(&guard,
@@ -9,12 +9,11 @@
 //
 // # More than one server
 //
-// The Guard is in the server's memory. With several server processes behind one
-// address each would have its own, and a restart empties it: an old token could
-// get in where the new one has not been. Then the check that decides belongs where
-// the data is: the handler behind this one calls fencesql.Guard.Check, with the
-// token of FromContext, in the transaction that writes, and answers a refusal with
-// WriteStale. The Guard here then only turns most late requests away earlier.
+// The Guard is in the server's memory. With several server processes behind one address each would
+// have its own, and a restart empties it. An old token could get in where the newer token has not
+// been. Then the check that decides belongs where the data is. The handler behind this one calls
+// fencesql.Guard.Check in the transaction that writes, with the token of FromContext. It answers a
+// refusal with WriteStale. The Guard here then only turns most late requests away earlier.
 package fencehttp
 
 import (
@@ -46,21 +45,20 @@ const (
 	TypeBusy = "https://pkg.go.dev/github.com/fenlock/fenlock/fence/fencehttp#TypeBusy"
 )
 
-// Handler calls next for requests whose token is at least the largest one that
-// the resource has seen, and answers the others itself, with a body of type
-// application/problem+json: see TypeStale and the other types. It guards every
-// request that it gets, reading ones included: wrap the routes that write.
+// Handler calls next for requests whose token is at least the largest one that the resource has
+// seen, and answers the others itself. The body has the type application/problem+json: see
+// TypeStale and the other types. It guards every request that it gets, reading ones included: wrap
+// the routes that write.
 //
-// Resource says what a request writes. It has to say the same for all requests
-// that write the same thing, and should name what exists, not what any client
-// invents: the Guard keeps an entry for each. It is called only with a valid token.
+// Resource says what a request writes. It has to say the same for all requests that write the same
+// thing. It should name what exists, not what any client invents: the Guard keeps an entry for
+// each. It is called only with a valid token.
 //
-// Next runs inside the guard: until it returns, no other request for the same
-// resource runs. A check beforehand would not do: a request with token 33 could
-// pass it, be delayed on its way to the data, and land on top of what 34 has
-// written in between. So next has to do its writing before it returns, and should
-// not wait for long: a client that sends its body slowly holds up the others, for
-// which http.Server.ReadTimeout is the remedy. FromContext gives next the token.
+// Next runs inside the guard: until it returns, no other request for the same resource runs. A
+// check beforehand would not do. A request with token 33 could pass it, be delayed on its way to
+// the data, and overwrite what 34 has written in between. So next has to do its writing before it
+// returns, and should not wait for long. A client that sends its body slowly holds up the others;
+// http.Server.ReadTimeout bounds that. FromContext gives next the token.
 //
 // The token counts from when next is called, whatever it then answers. If next
 // panics, the panic goes on to the server and the resource is free again.

@@ -12,10 +12,9 @@ import (
 	"github.com/fenlock/fenlock/fence/fencehttp"
 )
 
-// FuzzHeader sends one resource a request for each line of the input, with the
-// line's parts between tabs as values of the header, and keeps the largest token
-// itself: the handler behind is called for those that are not older, and all
-// others get the problem that they are.
+// FuzzHeader sends one resource a request for each line of the input. The line's parts between tabs
+// are the values of the header. It keeps the largest token itself. The handler behind is called for
+// requests that are not older, and all others get the problem that they are.
 func FuzzHeader(f *testing.F) {
 	for _, s := range []string{
 		"", "1", "5\n4\n5\n6", "5\nx\n4", "9007199254740991\n9007199254740992\n1", "1\t1", "7\t", "\t7", "2\n\n3", " 1", "1 ", "+1", "0", "-1", "01", "1,2", "\xff", "1\r", "\x00",

@@ -28,15 +28,14 @@ import (
 	"github.com/fenlock/fenlock/fence/fencesql"
 )
 
-// Guard refuses writes whose token is older than one that the resource has seen. The zero
-// value is for the default table. A Guard holds no state of its own: it may be copied, made
-// anew for each use, and used concurrently, and it works between processes, also those
-// that use fencesql.
+// Guard refuses writes whose token is older than one that the resource has seen. The zero value is
+// for the default table. A Guard holds no state of its own: it may be copied, made anew for each
+// use, and used concurrently. It works between processes, also those that use fencesql.
 type Guard struct {
 	// Table is as in fencesql.Guard; empty means fencesql.DefaultTable.
 	Table string
-	// Refused is told of each write that is refused for its token, before Check returns;
-	// ctx is Check's. Nil: nobody is. It must be safe for concurrent use.
+	// Refused is told of each write that is refused for its token, before Check returns; ctx is
+	// Check's. It may be nil. It must be safe for concurrent use.
 	Refused func(ctx context.Context, e *fence.StaleError)
 }
 

@@ -143,7 +143,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// From Check to Commit nobody else passes Check for the resource, and then decides anew.
+// From Check to Commit no other transaction passes Check for the resource, and then decides anew.
 func TestHoldsTheRow(t *testing.T) {
 	pool, ctx := start(t, pgx.QueryExecModeCacheStatement), t.Context()
 	first, err := pool.Begin(ctx)

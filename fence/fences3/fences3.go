@@ -1,5 +1,5 @@
-// Package fences3 writes objects of an S3-like store under fencing tokens: an object that
-// was written under a token is never overwritten under a smaller one.
+// Package fences3 writes objects of an S3-like store under fencing tokens. An object that was
+// written under a token is never overwritten under a smaller one.
 //
 //	guard := &fences3.Guard{Bucket: "https://s3.eu-central-1.amazonaws.com/my-bucket",
 //		Client: &http.Client{Transport: fences3.Signer{Region: "eu-central-1", AccessKey: ..., SecretKey: ...}}}
@@ -11,22 +11,20 @@
 //
 // # How it holds
 //
-// The token is in the object's metadata. Write reads the object, refuses if its token is
-// larger, and writes it on the condition that it still is what was read (If-Match with its
-// ETag, If-None-Match: * for a new one). If not, it begins again. So there is no moment
-// between the check and the write, and a write that arrives late finds another object.
+// The token is in the object's metadata. Write reads the object, refuses if its token is larger,
+// and writes it on the condition that it still is what was read. That is If-Match with its ETag, or
+// If-None-Match: * for a new object. If not, it begins again. So there is no moment between the
+// check and the write, and a write that arrives late finds another object.
 //
-// That needs ETags that never come back. On most stores they are a hash of the content, so
-// that an object which gets an old content again has an old ETag, and a write that was
-// delayed since would pass. Therefore the content has to have a stamp in it, which is another one
-// each time: Write looks for it and refuses what has none. A field of a JSON object or a
-// comment will do.
+// That needs ETags that never come back. On most stores they are a hash of the content. An object
+// which gets an old content again has an old ETag there, and a write that was delayed since would
+// pass. Therefore the content must contain a stamp, which is different each time. Write looks for
+// it and refuses content without it. A field of a JSON object or a comment will do.
 //
 // Some stores ignore conditions, and would write in any case. Before its first write, a
 // Guard tries that out on an object of its own, and refuses such a store: ErrUnconditional.
 //
-// All who write the object have to do it through a Guard. Whoever deletes it lets old
-// tokens in again.
+// All who write the object have to do it through a Guard. To delete it lets old tokens in again.
 package fences3
 
 import (
@@ -63,8 +61,8 @@ type Guard struct {
 	// MaxSize is how long an object may be, in bytes, since it is read as a whole. 0 means
 	// 16 MiB.
 	MaxSize int64
-	// Refused is told of each write that is refused for its token, before Write returns;
-	// ctx is Write's. Nil: nobody is. It must be safe for concurrent use.
+	// Refused is told of each write that is refused for its token, before Write returns; ctx is
+	// Write's. It may be nil. It must be safe for concurrent use.
 	Refused func(ctx context.Context, e *fence.StaleError)
 
 	mu    sync.Mutex
@@ -84,9 +82,9 @@ type object struct {
 	content []byte
 }
 
-// Write writes an object under a token. Content makes what is to be written, with the
-// stamp somewhere in it, from what is there: nil if there is nothing. It may be called
-// several times, whenever somebody else has written meanwhile.
+// Write writes an object under a token. Content makes what is to be written, with the stamp
+// somewhere in it, from what is there: nil if there is nothing. It may be called several times,
+// whenever another writer was faster.
 //
 // It returns nil if the object was written. Otherwise:
 //   - a *fence.StaleError (matches fence.ErrStale) if the object has a larger token.
@@ -94,8 +92,8 @@ type object struct {
 //   - an error that matches fence.ErrInvalidToken if t is not valid, or the error of
 //     content, or one that says that the stamp is missing. Nothing was written.
 //   - an error that matches ErrUnconditional, see there.
-//   - any other error. The object may have been written or not, and, if ctx has ended or
-//     the connection was lost, may still be, unless somebody else writes first.
+//   - any other error. The object may have been written or not. If ctx has ended or the connection
+//     was lost, it may still be, unless another writer is first.
 func (g *Guard) Write(ctx context.Context, key string, t fence.Token, content func(old []byte, stamp string) ([]byte, error)) error {
 	if !t.Valid() {
 		return fmt.Errorf("%w: %d", fence.ErrInvalidToken, uint64(t))
@@ -178,7 +176,7 @@ func (g *Guard) write(ctx context.Context, key string, t fence.Token, body []byt
 		return false, err
 	case status == http.StatusOK, status == http.StatusCreated, status == http.StatusNoContent:
 		return true, nil
-	case status == http.StatusPreconditionFailed, status == http.StatusConflict, // somebody else, before or right now
+	case status == http.StatusPreconditionFailed, status == http.StatusConflict, // another writer, before or right now
 		status == http.StatusNotFound && etag != "" && !bytes.Contains(said, []byte("NoSuchBucket")): // has deleted it
 		return false, nil
 	case status == http.StatusNotImplemented:

@@ -16,19 +16,18 @@
 //
 // # Why the check and the write are one
 //
-// Check is a single conditional statement (two on MySQL, of which the first takes the
-// lock): it writes the token into the row of the resource if no larger one is there. That takes the row's lock, also where
-// the token is refused, and a transaction keeps its locks until it ends. So from
-// Check to Commit nobody else can pass Check for the same resource: a later
-// holder waits, and then sees this token. If the transaction is rolled back, the
-// token goes with the writes: neither has happened.
+// Check is a single conditional statement. It writes the token into the row of the resource if no
+// larger one is there. On MySQL it is two statements, of which the first takes the lock. That takes
+// the row's lock, also where the token is refused, and a transaction keeps its locks until it ends.
+// So from Check to Commit no other transaction can pass Check for the same resource: a later holder
+// waits, and then sees this token. If the transaction is rolled back, the token goes with the
+// writes: neither has happened.
 //
-// Every transaction that writes the resource has to call Check. Call it first:
-// what the transaction reads afterwards is then what the last holder left, and
-// a stale client does no work in vain. Who checks several resources in one
-// transaction checks them in a fixed order, sorted for example, or two
-// transactions may wait for each other until the database aborts one. A rollback
-// to a savepoint set before Check undoes Check.
+// Every transaction that writes the resource has to call Check. Call it first: what the transaction
+// reads afterwards is then what the last holder left, and a stale client does no work in vain. A
+// transaction that checks several resources checks them in a fixed order, sorted for example.
+// Otherwise two transactions may wait for each other until the database aborts one. A rollback to a
+// savepoint set before Check undoes Check.
 //
 // # Isolation levels
 //
@@ -36,20 +35,19 @@
 // another transaction of the resource is under way:
 //   - PostgreSQL, READ COMMITTED (the default): it waits for the other to end,
 //     then decides on what that one left.
-//   - PostgreSQL, REPEATABLE READ and SERIALIZABLE: it waits, and if the other
-//     one committed, Check fails with SQLSTATE 40001 (serialization failure). That
-//     says nothing about the token: roll back and run the transaction again.
-//   - SQLite: one transaction writes at a time, whatever the resource. Check
-//     waits for as long as busy_timeout says and then fails with SQLITE_BUSY:
-//     roll back and run it again. In WAL mode a transaction that has read before
-//     Check fails at once if somebody else has written since; check first, or
-//     begin the transaction with BEGIN IMMEDIATE.
-//   - MySQL and MariaDB, all levels, on InnoDB: it waits for the other to end, then
-//     decides on what that one left. It fails if the wait is too long (1205) or in a circle
-//     (1213), and with MariaDB's innodb_snapshot_isolation if somebody else has
-//     checked since the transaction first read (1020): roll back and run it again. On REPEATABLE READ, the default, plain SELECTs
-//     see the database as it was at the first of them, and no error tells: check before
-//     that one, or read with FOR UPDATE. The user needs SELECT, INSERT and UPDATE.
+//   - PostgreSQL, REPEATABLE READ and SERIALIZABLE: it waits, and if the other transaction
+//     committed, Check fails with SQLSTATE 40001 (serialization failure). That says nothing about
+//     the token: roll back and run the transaction again.
+//   - SQLite: one transaction writes at a time, whatever the resource. Check waits for as long as
+//     busy_timeout says and then fails with SQLITE_BUSY: roll back and run it again. In WAL mode a
+//     transaction that has read before Check fails at once if another one has written since; check
+//     first, or begin the transaction with BEGIN IMMEDIATE.
+//   - MySQL and MariaDB, all levels, on InnoDB: it waits for the other to end, then decides on what
+//     that one left. It fails if the wait is too long (1205) or in a circle (1213). With MariaDB's
+//     innodb_snapshot_isolation it fails if another transaction has checked since this one first
+//     read (1020). Roll back and run it again. On REPEATABLE READ, the default, plain SELECTs see
+//     the database as it was at the first of them, without an error. Check before the first one, or
+//     read with FOR UPDATE. The user needs SELECT, INSERT and UPDATE.
 package fencesql
 
 import (
@@ -86,8 +84,8 @@ type Guard struct {
 	// means DefaultTable. Letters, digits and underscores only: the name goes into
 	// the statements as it is, without quotes.
 	Table string
-	// Refused is told of each write that is refused for its token, before Check returns;
-	// ctx is Check's. Nil: nobody is. It must be safe for concurrent use.
+	// Refused is told of each write that is refused for its token, before Check returns; ctx is
+	// Check's. It may be nil. It must be safe for concurrent use.
 	Refused func(ctx context.Context, e *fence.StaleError)
 }
 
@@ -98,8 +96,8 @@ type Guard struct {
 //     Retrying with the same token cannot succeed.
 //   - an error that matches fence.ErrInvalidToken if t is not valid. Nothing was
 //     sent to the database.
-//   - any other error if Guard.Table is not a name or the database could not tell:
-//     the table is missing, the connection broke, or see the isolation levels above.
+//   - any other error if Guard.Table is not a name or the database could not tell. The table is
+//     missing, the connection broke, or see the isolation levels above.
 //
 // After every error the transaction must be rolled back. Nothing else stops a
 // stale write: to the database the refused statement is one that changed no row.
@@ -175,8 +173,8 @@ func (g Guard) checkMySQL(ctx context.Context, tx *sql.Tx, table, resource strin
 // PostgreSQL, IF NOT EXISTS is not safe against another session that creates the table at
 // the same moment. On MySQL a resource has at most 1,024 bytes.
 //
-// The table has one row per resource. Deleting a row lets old tokens of its
-// resource in again; do it only when nobody can still hold one.
+// The table has one row per resource. Deleting a row lets old tokens of its resource in again; do
+// it only when no client can still hold one.
 func (g Guard) Schema() (string, error) {
 	table, err := g.table()
 	if err != nil {
