@@ -42,8 +42,8 @@ func of(nodes []fenlock.Node) *Admin {
 	return a
 }
 
-// Inspect shows one name: who has the lock, since when, with which token, what each node
-// says of it, and who waits, at most the first 100. A name that was never locked is free.
+// Inspect shows one name: its holder, since when, the token, what each node says of it, and its
+// waiters, at most the first 100. A name that was never locked is free.
 //
 // The error matches ErrInvalid or ctx's own; or ErrNoQuorum if too few nodes answered, and
 // then what they said is returned with it.
@@ -63,10 +63,10 @@ func (a *Admin) look(ctx context.Context, op, name string) ([]seen, error) {
 	})
 }
 
-// Holder is Inspect without the waiters, for programs that ask often: it asks each node for one thing, and waits
-// for no node that cannot change the picture. Settled reports that a majority of the nodes has heard of the
-// token, so that every later token is larger: before that, the token may be of an attempt that fails. The errors are
-// Inspect's.
+// Holder is Inspect without the waiters, for programs that ask often. It asks each node for one
+// thing, and waits for no node that cannot change the result. Settled reports that a majority of
+// the nodes has heard of the token, so that every later token is larger. Before that, the token may
+// be of an attempt that fails. The errors are Inspect's.
 func (a *Admin) Holder(ctx context.Context, name string) (l LockInfo, settled bool, err error) {
 	if err := fenlock.CheckName(name); err != nil {
 		return LockInfo{}, false, err
@@ -168,9 +168,10 @@ func (a *Admin) all() (all []int) {
 	return all
 }
 
-// ask asks nodes at once, and returns what they said, by node, when all have answered, or
-// when a majority of the group has and the others were waited for: a little with what is enough,
-// which may be nil, otherwise for the grace. A node that was not asked has said nothing, without an error.
+// ask asks nodes at once, and returns what they said, by node. It returns when all have answered,
+// or when a majority of the group has and the others were waited for. It waits for a little if
+// enough, which may be nil, is true, otherwise for the grace. A node that was not asked has said
+// nothing, without an error.
 func ask[T any](ctx context.Context, a *Admin, which []int, enough func([]said[T]) bool, f func(ctx context.Context, i int) (T, error)) []said[T] {
 	inner, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -22,25 +22,24 @@ type Broken struct {
 	Token fence.Token
 }
 
-// passes bounds how often the nodes are asked for the same number. It is larger than what
-// they have answered, by so much more each time that others, who take the registers of the
-// stripe further at the same moment, do not come past it.
+// passes bounds how often the nodes are asked for the same number. It is larger than what they have
+// answered, by ever more. So other clients, which raise the registers of the stripe at the same
+// moment, do not come past it.
 const (
 	passes = 8
 	ahead  = 1 << 10
 )
 
-// ForceRelease breaks a lock: it takes the lease from whoever has it, and sees to it that
-// the old holder cannot extend it any more, whatever it does. That one hears of it with
-// its next extension, at most a third of its TTL later; what it writes until then is for
-// its token to stop. The next waiter is notified.
+// ForceRelease breaks a lock: it takes the lease from its holder. The old holder cannot extend it
+// any more, whatever it does. That holder hears of it with its next extension, at most a third of
+// its TTL later; what it writes until then is for its token to stop. The next waiter is notified.
 //
 // Where no node has a lease it does nothing, and the Broken has no token.
 //
-// An error matches fenlock.ErrInvalid, ctx's own or, if too few nodes answer and vote, and are of this
-// group as they have recorded it, ErrNoQuorum. If that is known before, nothing was sent to break it; a majority that fails in the middle leaves the holder
-// in doubt: some nodes have its lease no more, and it may make them again. Then it is to be
-// repeated, which does no harm.
+// An error matches fenlock.ErrInvalid, ctx's own or, if too few nodes answer and vote, and are of
+// this group as they have recorded it, ErrNoQuorum. If that is known before, nothing was sent to
+// break it; a majority that fails in the middle leaves the holder in doubt: some nodes have its
+// lease no more, and it may make them again. Then it is to be repeated, which does no harm.
 func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 	if err := fenlock.CheckName(name); err != nil {
 		return Broken{}, err
@@ -66,7 +65,7 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 		all := ask(ctx, a, asked, nil, func(ctx context.Context, i int) (fence.Token, error) {
 			return a.force(ctx, i, name, floor)
 		})
-		asked = nil // who has not answered is not waited for again
+		asked = nil // a node that has not answered is not waited for again
 		for i, s := range all {
 			if failed[i] = cmp.Or(s.err, failed[i]); failed[i] == nil {
 				answers[i], asked = s.value, append(asked, i)
@@ -84,9 +83,9 @@ func (a *Admin) ForceRelease(ctx context.Context, name string) (Broken, error) {
 	return b, fmt.Errorf("fenlock: force release %q: after %d passes the nodes still have different numbers, since others take locks all the time: try again", name, passes)
 }
 
-// strangers returns the errors of nodes that have recorded another group than this one: a
-// majority of some of a group's nodes is none, and would leave the old holder with the
-// others. They are not asked. Which group it is, most of those say that have as many nodes.
+// strangers returns the errors of nodes that have recorded another group than this one, and are not
+// asked. A majority of some of a group's nodes is none, and would leave the old holder with the
+// others. Which group this is, the most frequent record of as many nodes says.
 func (a *Admin) strangers(all []seen) []error {
 	named := map[string]int{}
 	group := ""
@@ -107,7 +106,7 @@ func (a *Admin) strangers(all []seen) []error {
 	return errs
 }
 
-// untaken reports whether all nodes have answered that nobody has the name.
+// untaken reports whether all nodes have answered that the name is free.
 func untaken(all []seen) bool {
 	return !slices.ContainsFunc(all, func(s seen) bool { return s.err != nil || s.lease.Leased || s.lease.Out })
 }

@@ -25,10 +25,10 @@ type Page struct {
 // MaxPage is the largest number of locks on a page.
 const MaxPage = 10_000
 
-// List shows the names with a prefix that any node has a lease of, in pages: at most limit
-// names that come after a name in the order of their bytes. 0 is 100, more than MaxPage is
-// MaxPage. Every page looks through all keys of the nodes, a few at a time, so that a
-// server with millions of others is busy for moments only.
+// List shows the names with a prefix that any node has a lease of, in pages. A page has at most
+// limit names that come after a name in the order of their bytes. 0 is 100, more than MaxPage is
+// MaxPage. Every page looks through all keys of the nodes, a few at a time. So a server with
+// millions of other keys is busy for moments only.
 //
 // A node that fails in the middle is named in Errors. If fewer than a quorum are left, the
 // error matches ErrNoQuorum, and the page has what they told. Other errors are ctx's.
@@ -95,8 +95,8 @@ func (a *Admin) collect(ctx context.Context, prefix string, c *collection) []err
 			listed <- i
 		}()
 	}
-	// A node that has more to tell takes longer. Once a majority has told all, the others have as much time
-	// again, and patience: a node that never ends does not hold up the page.
+	// A node that has more to tell takes longer. Once a majority has told all, the others have as
+	// much time again, and patience. A node that never ends does not hold up the page.
 	began, left := time.Now(), node.Quorum(len(a.nodes))
 	for range a.nodes {
 		if failed[<-listed] != nil {

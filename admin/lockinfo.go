@@ -14,10 +14,9 @@ type LockInfo struct {
 	Name  string
 	State LockState
 
-	// Label, Since and Token are of the holder, or of whoever has most leases if nobody
-	// has a majority. Label is empty for another Redlock client's. Since is when its
-	// attempt began, on its own wall clock; zero if that is not known. Token is 0 if the
-	// nodes do not tell it (yet).
+	// Label, Since and Token are of the holder, or of the client with most leases if none has a
+	// majority. Label is empty for another Redlock client's. Since is when its attempt began, on
+	// its own wall clock; zero if that is not known. Token is 0 if the nodes do not tell it (yet).
 	Label string
 	Since time.Time
 	Token fence.Token
@@ -38,8 +37,8 @@ type LockInfo struct {
 
 	Votes []Vote // one for each node, in the order of the configuration
 
-	// Waiters are the first in the queue, in order, as far as they were asked for, and
-	// Waiting is how many there are: on the node that knows of most.
+	// Waiters are the first in the queue, in order, as far as they were asked for. Waiting is how
+	// many there are, on the node that knows of most.
 	Waiters []WaiterInfo
 	Waiting int
 }
@@ -49,10 +48,10 @@ type LockState uint8
 
 // The states of a name.
 const (
-	// Unclear: somebody may hold it. So few nodes that vote answered that it cannot be told.
+	// Unclear: a client may hold it. So few nodes that vote answered that it cannot be told.
 	Unclear LockState = iota
-	// Free: nobody holds it. There may be leases on some nodes, as long as somebody tries
-	// to take it, or if an attempt left them.
+	// Free: no client holds it. There may be leases on some nodes, while a client tries to take it,
+	// or if an attempt left them.
 	Free
 	// Held: a majority of the nodes has the lease of one holder. It holds the lock, unless
 	// it has not heard of that yet, or not any more.
@@ -112,7 +111,7 @@ type seen struct {
 	err     error
 }
 
-// forgetful reports that the node does not know whether somebody has a lease.
+// forgetful reports that the node does not know whether a client has a lease.
 func (s seen) forgetful() bool { return s.lease.Out && !s.lease.Leased }
 
 // judge makes one picture of what the nodes have said: names are theirs, of all nodes.
@@ -159,7 +158,7 @@ func judge(name string, names []string, said []seen) LockInfo {
 	}
 	for origin, n := range origins {
 		if l.Token == 0 && n >= quorum {
-			l.Token = origin // nobody had to be told: so many have granted this number
+			l.Token = origin // no confirm was needed: so many have granted this number
 		}
 	}
 	if l.State == Held {
@@ -179,9 +178,8 @@ func judge(name string, names []string, said []seen) LockInfo {
 // most is how many waiters Inspect shows.
 const most = 100
 
-// queued merges the queues of the nodes. Each has the same order, by stamps; how long
-// somebody has waited differs by the nodes' clocks, one of which may be an hour off, so
-// that the median counts.
+// queued merges the queues of the nodes. Each has the same order, by stamps; how long a client has
+// waited differs by the nodes' clocks. One of these may be an hour off, so the median counts.
 func queued(said []seen) (all []WaiterInfo, count int) {
 	type waiter struct {
 		label  string

@@ -13,8 +13,8 @@ import (
 // NodeInfo is what is known of a node.
 type NodeInfo struct {
 	Node string // as Node.String has it
-	// Err is why the node cannot be used: no answer, or what somebody has to change, which
-	// matches fenlock.ErrMisconfigured. nil if it answers and can be a node, whether it votes now
+	// Err is why the node cannot be used: no answer, or what has to be changed, which matches
+	// fenlock.ErrMisconfigured. nil if it answers and can be a node, whether it votes now
 	// (Examination.Admitted) or later.
 	Err error
 	// Examination is what the node's store says of itself. With Err, it has what was found
@@ -49,7 +49,7 @@ func (a *Admin) Examine(ctx context.Context, look node.Look) []NodeInfo {
 		i    int
 		info NodeInfo
 	}
-	// With room for all of them: whoever comes too late has nobody who listens.
+	// With room for all of them: an answer that comes too late has no receiver.
 	answers := make(chan answer, len(a.nodes))
 	all := make([]NodeInfo, len(a.nodes))
 	for i, n := range a.nodes {

@@ -1,4 +1,5 @@
-// Package groups spreads names over several quorum groups, for programs that need more locks than one group can do.
+// Package groups spreads names over several quorum groups, for programs that need more locks than
+// one group can do.
 package groups
 
 import (
@@ -22,17 +23,17 @@ type Config struct {
 	Groups []Group
 
 	// Old is the list before a change, while groups are added or removed: docs/groups.md has the
-	// steps, and two processes hold a name if one is left out. A group that is in both lists
-	// has the same Locker in both. Mostly nil.
+	// steps. Two processes may hold a name if one is left out. A group that is in both lists has
+	// the same Locker in both. Mostly nil.
 	Old []Group
 }
 
-// Groups spread names over several quorum groups, for who needs more locks than one group can do:
-// each name is on one of them, by a hash of the name. Make one per process, with New,
-// and share it: it is safe for concurrent use.
+// Groups spread names over several quorum groups, for programs that need more locks than one group
+// can do. Each name is on one of them, by a hash of the name. Make one per process, with New, and
+// share it: it is safe for concurrent use.
 //
-// What is between the first { and the next } of a name is hashed alone, as in a Redis Cluster: names that
-// have that in common are on one group, and can be had together by AcquireAll.
+// What is between the first { and the next } of a name is hashed alone, as in a Redis Cluster.
+// Names that have that in common are on one group, and AcquireAll can take them together.
 type Groups struct {
 	locking     locking
 	groups, old rendezvous // old is empty where nothing changes
@@ -112,8 +113,8 @@ func invalidf(format string, args ...any) error {
 }
 
 // Of returns the group on which a name is locked; during a change, old is the one on which it is
-// locked too, if that is another one. It is for who looks at a lock (admin.Of). A lock that is
-// taken of its Locker keeps out nobody who knows another list of groups.
+// locked too, if that is another one. Use it to look at a lock (admin.Of). A lock that is taken of
+// its Locker does not exclude processes that know another list of groups.
 func (g *Groups) Of(name string) (group, old Group) {
 	group = g.groups.of(name)
 	if len(g.old) > 0 {
@@ -124,9 +125,9 @@ func (g *Groups) Of(name string) (group, old Group) {
 	return group, old
 }
 
-// Acquire is Locker.Acquire on the group of the name. While a change moves the name it is locked on both
-// groups, which takes three round trips more; Options count for each of the two, and their Observers are
-// told of one lock each.
+// Acquire is Locker.Acquire on the group of the name. While a change moves the name it is locked on
+// both groups, which takes three round trips more; Options count for each of the two, and their
+// Observers are told of one lock each.
 func (g *Groups) Acquire(ctx context.Context, name string, opts ...fenlock.Option) (*fenlock.Lock, error) {
 	return g.locking.Acquire(ctx, name, opts...)
 }
@@ -151,8 +152,8 @@ func (g *Groups) AcquireAny(ctx context.Context, names []string, opts ...fenlock
 	return g.locking.AcquireAny(ctx, names, opts...)
 }
 
-// AcquireAll is Locker.AcquireAll, if all names are on one group. Otherwise the error matches ErrInvalid, and says which
-// is where: names that are to be locked together need a {tag} in common.
+// AcquireAll is Locker.AcquireAll, if all names are on one group. Otherwise the error matches
+// ErrInvalid, and says which is where: names that are to be locked together need a {tag} in common.
 func (g *Groups) AcquireAll(ctx context.Context, names []string, opts ...fenlock.Option) (*fenlock.Locks, error) {
 	if err := g.together(names); err != nil {
 		return nil, err
@@ -160,8 +161,8 @@ func (g *Groups) AcquireAll(ctx context.Context, names []string, opts ...fenlock
 	return g.locking.AcquireAll(ctx, names, opts...)
 }
 
-// Adopt is Locker.Adopt on the group of the lock's name. A name that moves cannot be adopted: the error
-// matches fenlock.ErrInvalid.
+// Adopt is Locker.Adopt on the group of the lock's name. A name that moves cannot be adopted: the
+// error matches fenlock.ErrInvalid.
 func (g *Groups) Adopt(ctx context.Context, text string) (*fenlock.Lock, error) {
 	if g == nil || g.locking == nil {
 		return nil, invalidf("the Groups are not from New")
@@ -219,10 +220,10 @@ func (g *Groups) together(names []string) error {
 }
 
 // RaiseTokens is a step of a change (docs/groups.md), when all processes have both lists, and none
-// has the old one only: it makes each later token on each of the two groups of a name larger than each
-// that was given before, also for names that were not locked meanwhile. It takes a lock of each of the 4096 registers on each
-// two groups that exchange names, a few seconds for two, and is to be called by one process, once;
-// more often does no harm.
+// has the old one only. Afterwards each new token, on either group of a name, is larger than each
+// that was given before. That includes names that were not locked meanwhile. It takes a lock of
+// each of the 4096 registers on each two groups that exchange names, a few seconds for two. Call it
+// in one process, once; more often does no harm.
 //
 // With an error, ErrNoQuorum for example, it has to be called again. Without Old it does nothing.
 func (g *Groups) RaiseTokens(ctx context.Context) error {
@@ -239,8 +240,8 @@ func (g *Groups) RaiseTokens(ctx context.Context) error {
 	return nil
 }
 
-// moves reports whether there are names that go from one group to another. Where both groups are in both
-// lists, one has the larger weight of the two for a name, so that it would be in no list on the other.
+// moves reports whether there are names that go from one group to another. Where both groups are in
+// both lists, the one with the larger weight for a name comes before the other in both.
 func (g *Groups) moves(from, to Group) bool {
 	_, stays := g.groups.with(from.ID)
 	_, was := g.old.with(to.ID)

@@ -11,8 +11,8 @@ const MaxIDLength = 128
 
 // Group is a quorum group of several, and its Locker.
 type Group struct {
-	// ID says which names are on it, and nothing else does: so its servers may be replaced. It belongs to the
-	// servers, and is the same in all processes. 1 to MaxIDLength bytes of UTF-8
+	// ID says which names are on it, and nothing else does: so its servers may be replaced. It
+	// belongs to the servers, and is the same in all processes. 1 to MaxIDLength bytes of UTF-8
 	// without control characters.
 	ID     string
 	Locker *fenlock.Locker
@@ -50,8 +50,8 @@ func (r rendezvous) with(id string) (Group, bool) {
 	return Group{}, false
 }
 
-// hashed is what of a name says which group it is on: what is between the first { and the next }, if there
-// is something, as in a Redis Cluster; otherwise all of it.
+// hashed is the part of a name that says which group it is on. That is what is between the first {
+// and the next }, if any, as in a Redis Cluster; otherwise all of it.
 func hashed(name string) string {
 	if _, after, found := strings.Cut(name, "{"); found {
 		if tag, _, found := strings.Cut(after, "}"); found && tag != "" {
@@ -70,7 +70,8 @@ func fnv1a(s string) uint64 {
 	return h
 }
 
-// mix is the finalizer of SplitMix64. FNV alone is too even for names that differ in their last bytes.
+// mix is the finalizer of SplitMix64. FNV alone is too even for names that differ in their last
+// bytes.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

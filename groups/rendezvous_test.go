@@ -108,8 +108,8 @@ func TestNamesAreSpreadEvenly(t *testing.T) {
 	}
 }
 
-// A group more takes 1/(n+1) of the names, and nothing else moves. Read the other way round, that is what
-// becomes of the names of a group that goes.
+// A group more takes 1/(n+1) of the names, and nothing else moves. Read the other way round, that
+// is what becomes of the names of a group that goes.
 func TestAGroupMoreTakesItsShareOnly(t *testing.T) {
 	const names = 100_000
 	ids := []string{"a", "b", "c", "d", "e", "f"}

@@ -15,28 +15,28 @@ import (
 
 // Leader is who holds a lock, as a follower sees it.
 type Leader struct {
-	Term  fence.Token // the token; 0: nobody leads
+	Term  fence.Token // the token; 0: there is no leader
 	Label string
 	Since time.Time // when its attempt began, on its own wall clock
 }
 
-// followEvery is between two looks, and followSoon after one that saw somebody whose term is
-// being agreed upon, mostSoon times at most: it may never be, and another Redlock client has none.
+// followEvery is between two looks. followSoon is after a look that saw a candidate whose term is
+// being agreed upon, mostSoon times at most. It may never be, and another Redlock client has none.
 const (
 	followEvery = 600 * time.Millisecond
 	followSoon  = 50 * time.Millisecond
 	mostSoon    = 10
 )
 
-// Follow returns, from the nodes of an Admin, who leads under a name, and then each change, until ctx is done: a leader
-// with a larger term than those before, or nobody; after nobody also the last one again, whose
-// leases nodes had forgotten. A follower that is slow misses what has changed
-// back meanwhile. It asks each node for one thing, less than twice a second, and so hears of a change
-// within a second.
+// Follow returns, from the nodes of an Admin, the leader under a name, and then each change, until
+// ctx is done. A change is a leader with a larger term than those before, or none. After none it
+// may be the last leader again, whose leases nodes had forgotten. A follower that is slow misses
+// what has changed back meanwhile. It asks each node for one thing, less than twice a second, and
+// so hears of a change within a second.
 //
-// The error is not nil while too few nodes answer to tell, and matches fenlock.ErrNoQuorum: the leader that
-// was known may lead on. It is yielded once, and then the leader again when that is known. An
-// error that matches fenlock.ErrInvalid ends it.
+// The error is not nil while too few nodes answer to tell, and matches fenlock.ErrNoQuorum: the
+// leader that was known may lead on. It is yielded once, and then the leader again when that is
+// known. An error that matches fenlock.ErrInvalid ends it.
 func Follow(ctx context.Context, a *admin.Admin, name string) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		if err := fenlock.CheckName(name); err != nil {
@@ -69,7 +69,7 @@ type follower struct {
 	largest fence.Token // of all terms
 	told    bool        // something
 	failed  bool        // an error was told, and nothing since
-	soon    int         // looks since a term was agreed upon, or nobody there
+	soon    int         // looks since a term was agreed upon, or there was no leader
 }
 
 // look asks who leads, and returns how long after it began to ask again.
@@ -92,7 +92,7 @@ func (f *follower) look(ctx context.Context) (now Leader, wait time.Duration, er
 		if l.Label == f.leader.Label && l.Since.Equal(f.leader.Since) {
 			return f.leader, wait, nil
 		}
-		return Leader{}, wait, nil // whoever led before has lost its leases
+		return Leader{}, wait, nil // the previous leader has lost its leases
 	}
 	f.soon = 0
 	if l.Token < f.largest { // of nodes that have not heard of its successor

@@ -1,5 +1,5 @@
-// Package leader chooses one of several processes as the leader: Lead runs work in the process that holds a lock, and
-// Follow tells the others which process that is.
+// Package leader chooses one of several processes as the leader. Lead runs work in the process that
+// holds a lock. Follow tells the others which process that is.
 package leader
 
 import (
@@ -23,11 +23,12 @@ type Locker interface {
 // Config.MaxHold does not bound. The lock's token is its term, and its label tells the others
 // where it is (fenlock.WithLabel; Follow).
 //
-// It waits for its turn as Locker.Acquire does. The context that work gets ends when ctx does and, at
-// the latest when another process may lead, when the lock is lost. Lead waits for work to return, in
-// any case: what work returns while it leads, of its own accord or because ctx is done, is what
-// Lead returns, after it has released the lock. After a loss it stands again; the Locker's Logger is told
-// what work returned then, and that work goes on for more than a second.
+// It waits for its turn as Locker.Acquire does. The context that work gets ends when ctx does and,
+// at the latest when another process may lead, when the lock is lost. Lead waits for work to
+// return, in any case. If work returns while it leads, of its own accord or because ctx is done,
+// Lead releases the lock and returns what work returned. After a loss it re-enters the election;
+// the Locker's Logger is told what work returned then, and that work goes on for more than a
+// second.
 //
 // The other errors are Acquire's. WithShared is refused, with fenlock.ErrInvalid.
 func Lead(ctx context.Context, l Locker, name string, work func(ctx context.Context, term fence.Token) error, opts ...fenlock.Option) error {

@@ -2,7 +2,6 @@ package main
 
 // notYetGo are the folders whose Go files are not in plain English yet.
 var notYetGo = []string{
-	"admin",
 	"bench",
 	"bench/starts",
 	"bench/zookeeper",
@@ -35,7 +34,6 @@ var notYetGo = []string{
 	"examples/paused",
 	"examples/pool",
 	"examples/stock",
-	"groups",
 	"integration/certmagic",
 	"integration/cron",
 	"integration/gocron",
@@ -57,7 +55,6 @@ var notYetGo = []string{
 	"internal/testserver",
 	"internal/testserver/probe",
 	"internal/testserver/proxy",
-	"leader",
 	"node",
 	"node/admit",
 	"node/cas",
