@@ -13,22 +13,22 @@ type Admin interface {
 	// Inspect returns the lease of a name and the register of its stripe.
 	Inspect(ctx context.Context, name string) (Lease, error)
 
-	// Waiting returns the first waiters in the queue of a name, in order, at most limit
-	// of them, and how many there are. Nobody waits on an engine that is no Queuer.
+	// Waiting returns the first waiters in the queue of a name, in order, at most limit of them,
+	// and how many there are. An engine that is no Queuer has no waiters.
 	Waiting(ctx context.Context, name string, limit int) (first []Waiter, all int, err error)
 
-	// List calls yield for the lease of every name with a prefix, in any order, until
-	// yield returns false. Leases that come or go meanwhile may or may not be listed, and
-	// where there are very many, one may be listed twice. It reads a bounded number of them
-	// at a time, so that it keeps nobody else waiting.
+	// List calls yield for the lease of every name with a prefix, in any order, until yield returns
+	// false. Leases that come or go meanwhile may or may not be listed, and where there are very
+	// many, one may be listed twice. It reads a bounded number of them at a time, so that it keeps
+	// no other client waiting.
 	List(ctx context.Context, prefix string, yield func(Lease) bool) error
 }
 
-// Lease is what an operator sees of a name on one node. The holder's identity
-// is left out on purpose: whoever knows it can release the lease.
+// Lease is what an operator sees of a name on one node. The holder's identity is left out on
+// purpose: it lets its reader release the lease.
 type Lease struct {
 	Name string
-	// Leased reports whether anybody has it. If not, only Name and Register are set.
+	// Leased reports whether a client has it. If not, only Name and Register are set.
 	Leased bool
 	Label  string // empty for a lease of another Redlock client
 	// Holder is the holder's Fingerprint: equal on all nodes where it is the same one's.
@@ -44,8 +44,8 @@ type Lease struct {
 	Slots int
 	// Since is when its attempt began, on its own wall clock; zero if that is not known.
 	Since time.Time
-	// Token is the holder's, 0 as long as the node has not been told. Then, if a quorum has
-	// one Origin, that is it: an attempt that finds so many equal has not to tell anybody.
+	// Token is the holder's, 0 as long as the node has not been told. Then, if a quorum has one
+	// Origin, that is it: an attempt that finds so many equal need not confirm its token.
 	Token     fence.Token
 	Origin    fence.Token   // what R was when the lease was created; 0 if it is not fenlock's
 	Remaining time.Duration // 0 for a lease that has no end
@@ -68,9 +68,9 @@ type Waiter struct {
 	ID uint64
 }
 
-// LeaseOf returns what an operator sees of the lease of a holder, who may be nobody, for
-// engines. Label, Holder, Reserved, Since, Shared, Slots and Shares come from the holder. The
-// times in the lines of one that is Shared are nanoseconds.
+// LeaseOf returns what an operator sees of the lease of a holder, which may be empty, for engines.
+// Label, Holder, Reserved, Since, Shared, Slots and Shares come from the holder. The times in the
+// lines of one that is Shared are nanoseconds.
 func LeaseOf(name string, h Holder) Lease {
 	l := Lease{Name: name, Leased: h != "", Label: h.Label(), Holder: h.Fingerprint(), Reserved: h.Reserves(), Since: h.Since(), Shared: h.Shared(), Slots: h.Slots(), shares: sharesOf(h)}
 	l.Reserved = l.Reserved || l.Shared && l.Label == NextInQueue

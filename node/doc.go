@@ -1,8 +1,8 @@
-// Package node is what an engine has to do: the contract between fenlock and the
-// stores that can hold a lock, as database/sql/driver is between database/sql and
-// its databases. Who only locks needs package fenlock and an engine; who writes an
-// engine, or a wrapper around one, needs this package, node/rule for the decisions,
-// node/rebuild if the store can lose its memory, and nodetest for the proof.
+// Package node is what an engine has to do. It is the contract between fenlock and the stores that
+// can hold a lock, as database/sql/driver is between database/sql and its databases. To take locks,
+// use package fenlock and an engine. To write an engine, or a wrapper around one, use this package
+// and node/rule for the decisions. Add node/rebuild if the store can lose its memory, and prove the
+// engine with nodetest.
 //
 // # An engine
 //
@@ -21,9 +21,8 @@
 //
 // # A wrapper
 //
-// A wrapper embeds a Node, and overrides what it changes. It need not know what it
-// wraps: Queuer, Rejoiner, Finisher, Admin and Examiner are looked for on Node.Engine, which it has from
-// the node that it embeds. Starter and Ordered are about how operations are sent,
-// so they are looked for on the wrapper alone: one that overrides Do only is
-// asked by Do, always.
+// A wrapper embeds a Node, and overrides what it changes. It need not know what it wraps. Queuer,
+// Rejoiner, Finisher, Admin and Examiner are looked for on Node.Engine, which it has from the node
+// that it embeds. Starter and Ordered are about how operations are sent, so they are looked for on
+// the wrapper alone. A wrapper that overrides Do only is asked by Do, always.
 package node

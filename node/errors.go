@@ -4,10 +4,9 @@ import "errors"
 
 // What an engine marks its errors with, for errors.Is.
 var (
-	// ErrMisconfigured marks the error of a node that will not work until
-	// somebody changes its configuration or the client's: a wrong password, a
-	// replica, an evicting maxmemory policy. Waiting does not help, so Acquire
-	// does not wait for a quorum that such nodes deny.
+	// ErrMisconfigured marks the error of a node that will not work until its configuration, or the
+	// client's, is changed. Examples are a wrong password, a replica, an evicting maxmemory policy.
+	// Waiting does not help, so Acquire does not wait for a quorum that such nodes deny.
 	ErrMisconfigured = errors.New("misconfigured")
 
 	// ErrInvalid marks a request, a URL or another argument that cannot be used.
@@ -15,9 +14,9 @@ var (
 	ErrInvalid = errors.New("fenlock: invalid argument")
 )
 
-// ErrNotSent marks the error of a request that was certainly not carried out and never
-// will be: it was not sent, or the store says that it did nothing. Nothing of it is
-// left there, so that an acquire needs no release. An error without it says nothing.
+// ErrNotSent marks the error of a request that was certainly not carried out and never will be. It
+// was not sent, or the store says that it did nothing. Nothing of it is left there, so that an
+// acquire needs no release. An error without it says nothing.
 var ErrNotSent = errors.New("not sent")
 
 // NotSent marks an error with ErrNotSent. Its text stays. NotSent(nil) is nil.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Examiner is an engine that can say how its store does, for people who have to find
-// out why locks do not work, or will not.
+// Examiner is an engine that can say how its store does, for people that have to find out why locks
+// do not work.
 type Examiner interface {
 	// Examine looks at the store, and changes nothing there: it admits no server,
 	// records nothing, and promises nothing. What it reads is bounded, so that a store
@@ -62,8 +62,8 @@ type Examination struct {
 	Findings []Finding
 }
 
-// ClockReading is what the wall clock of a store showed, and what this machine's did at
-// the same moment, give or take half a round trip.
+// ClockReading is what the wall clock of a store showed, and what this machine's showed at the same
+// moment, within half a round trip.
 type ClockReading struct {
 	Store time.Time // zero: not known, or it has no clock of its own
 	Here  time.Time // with a monotonic reading, so that two of them tell how much time has passed
@@ -84,7 +84,7 @@ type Severity uint8
 const (
 	Note    Severity = iota // good to know; nothing has to be done
 	Warning                 // it works, and will not, or not safely, when something else happens
-	Error                   // it does not work, or is not safe, until somebody mends it
+	Error                   // it does not work, or is not safe, until it is mended
 )
 
 // String returns the severity in lower case.

@@ -13,15 +13,15 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// Holder is the identity of one acquisition attempt: 128 random bits in hex, when it
-// began, and a label for people, as NewHolder makes it. Whoever knows it can release the
-// lease, so it is not for display; Label and Since are.
+// Holder is the identity of one acquisition attempt: 128 random bits in hex, when it began, and a
+// label for people, as NewHolder makes it. To know it is enough to release the lease, so it is not
+// for display; Label and Since are.
 type Holder string
 
-// NewHolder returns the holder with these random digits: they, an at sign, when the
-// attempt began on the client's wall clock, in milliseconds since 1970, a colon, and the
-// label. No promise rests on the time: it is for people. Of who shares a name because it
-// has one of a number of slots, a slash and that number come before the colon; 0 is of all others.
+// NewHolder returns the holder with these random digits. They are followed by an at sign, the start
+// of the attempt, a colon and the label. The start is on the client's wall clock, in milliseconds
+// since 1970. No promise rests on it: it is for people. For the holder of a slot, a slash and the
+// number of slots come before the colon; slots is 0 for all others.
 func NewHolder(id [IDLength]byte, since time.Time, slots int, label string) Holder {
 	var space [256]byte
 	b := append(space[:0], id[:]...)
@@ -36,8 +36,8 @@ func NewHolder(id [IDLength]byte, since time.Time, slots int, label string) Hold
 // client in a Place.Waiter.
 const IDLength = 32
 
-// Label returns the readable part, NextInQueue if h reserves the name for a waiter,
-// or "" if it was not made by fenlock (a lease of another Redlock client).
+// Label returns the readable part, NextInQueue if h reserves the name for a waiter, or "" if
+// another Redlock client made it.
 func (h Holder) Label() string {
 	if h.Reserves() {
 		return NextInQueue
@@ -112,8 +112,8 @@ const maxMillis = 253402300800000
 // holderParts are what NewHolder puts together. What is missing is empty.
 type holderParts struct{ since, slots, label string }
 
-// parts splits a holder, into nothing if NewHolder has not made it. The time may be missing: then a colon
-// follows the digits.
+// parts splits a holder, into nothing if NewHolder has not made it. The time may be missing: then a
+// colon follows the digits.
 func (h Holder) parts() (p holderParts) {
 	if len(h) <= IDLength || strings.Trim(string(h[:IDLength]), "0123456789abcdef") != "" {
 		return holderParts{}
@@ -145,9 +145,9 @@ func (h Holder) parts() (p holderParts) {
 	return holderParts{}
 }
 
-// Fingerprint tells the leases of one holder from those of others, on all nodes: a hash
-// of the identity, from which nobody finds that again. 0 is nobody's. Those who share a name
-// have one together, whoever they are.
+// Fingerprint tells the leases of one holder from those of others, on all nodes: a hash of the
+// identity, which cannot be found from it. 0 is of no holder. All that share a name have one
+// together.
 func (h Holder) Fingerprint() uint64 {
 	if h == "" {
 		return 0
@@ -165,16 +165,17 @@ func (h Holder) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "holder(%s)", h.Lab
 // LogValue does the same for handlers that do not use package fmt.
 func (h Holder) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(h)) }
 
-// reservation begins the holder of a lease that reserves a free name for a waiter
-// that was notified. To everybody else it is a lease like any other.
+// reservation begins the holder of a lease that reserves a free name for a waiter that was
+// notified. To all others it is a lease like any other.
 const reservation = "next:"
 
 // Reserved returns the holder of a lease that reserves a name for a waiter.
 func Reserved(waiter string) Holder { return Holder(reservation + waiter) }
 
-// Given returns the holder of a lease that a node has given to a waiter at the release of the one
-// before it (Queuer): of its client and its number there, and of the number that was promised with the
-// lease, so that no two of them are the same holder. Without a waiter's label it has none; nothing is given by the number 0.
+// Given returns the holder of a lease that a node has given to a waiter at the previous holder's
+// release (Queuer). It is made of the waiter's client, its number there, and the number that was
+// promised with the lease. So no two of them are the same holder. Without a waiter's label it has
+// none; nothing is given by the number 0.
 func Given(waiter string, number fence.Token) Holder {
 	return Holder(givenTo(waiter) + itoa(uint64(number)) + ":" + WaiterLabel(waiter))
 }
@@ -194,9 +195,9 @@ func givenTo(waiter string) string {
 // Reserves reports whether the lease of h reserves the name for a waiter.
 func (h Holder) Reserves() bool { return strings.HasPrefix(string(h), reservation) }
 
-// SharedPrefix begins the holder of a lease that several share, as package rule writes it. To
-// everybody else it is a lease like any other. A line for each follows: numbers of the node's, with
-// spaces between, and the holder.
+// SharedPrefix begins the holder of a lease that several share, as package rule writes it. To all
+// others it is a lease like any other. A line for each follows: numbers of the node's, with spaces
+// between, and the holder.
 const SharedPrefix = "shared:"
 
 // Shared reports whether h stands for those who share a name.

@@ -44,21 +44,20 @@ type Op uint8
 // The operations of the life of a lock. R is the register of the name's stripe.
 // Package rule has them as code.
 const (
-	// Acquire leases Name to Holder for TTL, sets R to the larger of R + 1 and Token
-	// (the proposal), and is Granted with R. Held if the name is leased, to whomever.
+	// Acquire leases Name to Holder for TTL, sets R to the larger of R + 1 and Token (the
+	// proposal), and is Granted with R. Held if the name is leased, to any holder.
 	Acquire Op = 1 + iota
 	// Confirm sets R to Token while the lease is Holder's. Outrun, with R, if that
 	// is larger already; Lost if the lease is not the holder's. Token is then the
 	// lease's, as OwnToken is.
 	Confirm
-	// Extend renews the lease of Holder to TTL from now, and creates it again if
-	// nobody has one, or the name is reserved for a waiter. Lost otherwise. Then it sets R to the larger of R and Token (the
-	// floor, 0 for none). Granted carries the lease's origin: what R was, after the
-	// operation, when an Acquire created the lease, and before it, when an Extend did.
-	// Renewing a lease keeps its origin.
+	// Extend renews the lease of Holder to TTL from now. It creates the lease again if there is
+	// none, or the name is reserved for a waiter. Lost otherwise. Then it sets R to the larger of R
+	// and Token (the floor, 0 for none). Granted carries the lease's origin: what R was, after the
+	// operation, when an Acquire created the lease, and before it, when an Extend did. Renewing a
+	// lease keeps its origin.
 	Extend
-	// Release removes the lease of Holder, nobody else's: Granted, or Lost if it is
-	// not there.
+	// Release removes the lease of Holder, no other: Granted, or Lost if it is not there.
 	Release
 )
 
@@ -66,30 +65,31 @@ const (
 //   - Acquire is granted too if the name is leased to others who share it, see Queuer for their
 //     order; with the number that was promised to these, and R as it is. A
 //     node takes 256 at least at a time.
-//   - Extend shares the name from then on if it was leased to the Holder alone, and is granted
-//     too if it is leased to others who share it.
+//   - Extend shares the name from then on if it was leased to the Holder alone. It is granted too
+//     if it is leased to others that share it.
 //
-// An Acquire without it is refused as long as anybody shares the name. Holders that differ in
-// Holder.Slots do not share a name: what one of them has is to the other one leased to somebody alone.
+// An Acquire without it is refused as long as the name is shared. Holders that differ in
+// Holder.Slots do not share a name: each treats the other's lease as exclusive.
 type Sharer interface{ Shares() }
 
-// Located is an engine that knows a place of its own: two nodes of a process whose Location is equal, by ==, have
-// the same leases. So an acquisition that would wait for a lock of its own caller, through another node
-// of the same store, fails at once. If in doubt, for example where the caller has opened the connections, it is a
-// pointer, so that equal names are not taken for equal stores. Without it the place is the Engine.
+// Located is an engine that knows a place of its own: two nodes of a process whose Location is
+// equal, by ==, have the same leases. So an acquisition that would wait for a lock of its own
+// caller, through another node of the same store, fails at once. If in doubt, for example where the
+// caller has opened the connections, it is a pointer. Then equal names are not taken for equal
+// stores. Without it the place is the Engine.
 type Located interface{ Location() any }
 
-// Binder is an engine that may bind leases to the processes that have them, instead of to a time: a lease ends, at once, when the
-// last of these has ended, and never before. If Binds reports true, TTL in an Acquire or an Extend
-// means nothing: a Locker makes it long, and asks now and then whether the lease is there, as an operator may have removed
-// it. Such a node is the only one of its Locker.
+// Binder is an engine that may bind leases to the processes that have them, instead of to a time. A
+// lease ends at once when the last of these has ended, and never before. If Binds reports true, TTL
+// in an Acquire or an Extend means nothing. A Locker makes it long, and asks now and then whether
+// the lease is there, as an operator may have removed it. Such a node is the only one of its
+// Locker.
 type Binder interface{ Binds() bool }
 
-// ForceRelease is the operation of an Admin: it removes the lease of Name, whoever
-// has it, and sets R to the larger of R + 1 and Token (the floor). Granted carries R.
-// It is repeated, with the largest number answered so far as the floor, at the nodes
-// that answered less, until a quorum has answered the same number: before that, the
-// old holder may still extend the lock.
+// ForceRelease is the operation of an Admin. It removes the lease of Name, of any holder, and sets
+// R to the larger of R + 1 and Token (the floor). Granted carries R. The nodes that answered less
+// are asked again, with the largest answer so far as the floor, until a quorum has answered the
+// same. Before that, the old holder may still extend the lock.
 const ForceRelease Op = 1 + Release
 
 // String returns the operation's name in lower case.
@@ -116,8 +116,9 @@ type Request struct {
 	// a Sharer. Others need not look at it: their leases are exclusive then.
 	Shared bool
 	Place  Place // for a Queuer: see there
-	// Next is, in a Release, the number that it proposes for the next in the queue, at most as large as a
-	// proposal; 0: nothing is given. A Queuer need not look at it: it reserves the name then.
+	// Next is, in a Release, the number that it proposes for the next in the queue, at most as
+	// large as a proposal; 0: nothing is given. A Queuer need not look at it: it reserves the name
+	// then.
 	Next fence.Token
 }
 
@@ -151,9 +152,9 @@ func (s Status) String() string {
 type Answer struct {
 	Status   Status
 	Register fence.Token // or origin, see the operations; 0 where none is carried
-	// HeldBy and Remaining describe the lease that refused an acquire: the other
-	// holder's label, empty if it is not a fenlock client, and the time the
-	// lease has left, 0 if it is not known or has no end.
+	// HeldBy and Remaining describe the lease that refused an acquire. HeldBy is the other holder's
+	// label, empty if it is not a fenlock client. Remaining is the time the lease has left, 0 if it
+	// is not known or has no end.
 	HeldBy    string
 	Remaining time.Duration
 	// Slots is, in an answer Held, Holder.Slots of those who share the name.
@@ -161,14 +162,14 @@ type Answer struct {
 	// Ahead is how many waiters are before the one that was refused, all of them if
 	// it is not in the queue itself. 0 if the node keeps no queues.
 	Ahead int
-	// Watching is, in an answer Held, that the waiter hears also if what it waits for ends without a release, so that
-	// it need not ask whether those before it live.
+	// Watching is, in an answer Held, that the waiter is also notified if what it waits for ends
+	// without a release. So it need not ask whether those before it live.
 	Watching bool
 	// Clock is what the node's clock shows, from any epoch, in an answer Held of
 	// a Queuer. Waiters are put in order by it.
 	Clock time.Duration
-	// Given is, in an answer Held, the number with which the lease that refused was given to the asker's own
-	// waiter, 0 if that is not so.
+	// Given is, in an answer Held, of a lease that was given to the asker's own waiter: the number
+	// that came with it. 0 if that is not so.
 	Given fence.Token
 	// Absence says, for Rejoining, why the node is out and until when.
 	Absence Absence
@@ -177,10 +178,9 @@ type Answer struct {
 	Detail string
 }
 
-// MaxRegister is the largest register, or origin, that a client believes: 2^50 above the
-// largest proposal. Nothing that fenlock does leads there. A larger one was written by
-// somebody else, and if it counted, it would be carried to all nodes and use up the
-// numbers of its stripe, for good.
+// MaxRegister is the largest register, or origin, that a client believes: 2^50 above the largest
+// proposal. Nothing that fenlock does leads there. A larger one was written by another program. If
+// it counted, it would be carried to all nodes and use up the numbers of its stripe, for good.
 const MaxRegister fence.Token = 5 << 50
 
 // Quorum returns the majority of n nodes.

@@ -35,8 +35,8 @@ type engine struct {
 
 func (e *engine) Engine() any { return e }
 
-// A wrapper that embeds a Node and overrides Do is asked by Do, whatever it wraps, and
-// is found to be what the engine is besides.
+// A wrapper that embeds a Node and overrides Do is asked by Do, whatever it wraps. The other
+// interfaces are found on its engine.
 func TestWrapper(t *testing.T) {
 	var w node.Node = struct{ node.Node }{&engine{}}
 	if _, starts := w.(node.Starter); starts {

@@ -87,7 +87,7 @@ func TestGiven(t *testing.T) {
 	if node.Given(waiter, 8).Fingerprint() == node.Given(waiter, 9).Fingerprint() {
 		t.Error("what is given with different numbers has one holder")
 	}
-	// What only looks like it was made by somebody else.
+	// What only looks like it was made by another program.
 	for _, h := range []node.Holder{client + "#7#8", client + "#7:x", client + "##8:x", client + "#a#8:x", client + "#7#:x", client + "#7#-8:x", client + "#7#8#9:x"} {
 		if h.Label() != "" || !h.Since().IsZero() {
 			t.Errorf("%q has the label %q, since %v", string(h), h.Label(), h.Since())

@@ -20,15 +20,14 @@ type Rejoiner interface {
 // Group is what a node needs to know to be admitted again after a loss.
 type Group struct {
 	Nodes []Node // all of them, the node itself included
-	// MaxTTL is the longest lease that anybody in the group may take; a node
-	// that lost its memory stays out for so long.
+	// MaxTTL is the longest lease that any client of the group may take; a node that lost its
+	// memory stays out for so long.
 	MaxTTL time.Duration
-	// New is somebody's word that no server of the group was ever used. A node whose
-	// whole group answers, and has nothing recorded, need not wait then.
+	// New asserts that no server of the group was ever used. A node whose whole group answers, and
+	// has nothing recorded, need not wait then.
 	New bool
-	// Warn is told, in one line, what a person should know of a node and no answer says:
-	// answers and errors are heard by whoever asked. It may be called at any time from
-	// any goroutine.
+	// Warn is told, in one line, what a person should know of a node and no answer says. Answers
+	// and errors reach only the caller that asked. It may be called at any time from any goroutine.
 	Warn func(n Node, message string)
 }
 
@@ -36,9 +35,9 @@ type Group struct {
 type Registers struct {
 	Server string // identifies the server: two nodes with the same one are one
 	Memory string // identifies what it remembers: another one after each loss
-	// Admitted: the node has its memory; false: what is left of it. A store that was
-	// started again and has lost nothing has its memory, also before it votes again; as long as that is
-	// not known, it must not answer. With false it counts as lost. Then another store that lost its
+	// Admitted: the node has its memory; false: what is left of it. A store that was started again
+	// and has lost nothing has its memory, also before it votes again; as long as that is not
+	// known, it must not answer. With false it counts as lost. Then another store that lost its
 	// memory would not wait for a node that cannot be reached, and knows what was promised.
 	Admitted bool
 	// Empty are the memories that were found lost when this node was admitted

@@ -2,23 +2,22 @@ package node
 
 import "time"
 
-// Starter is a Node whose operations can be begun without a goroutine that waits
-// for each of them, so that those that come together can be sent together. A
-// Locker then uses Start in place of Do; a wrapper that changes one has to change
-// Start too, or not to have it.
+// Starter is a Node whose operations can be begun without a goroutine that waits for each of them.
+// So operations that come together can be sent together. A Locker then uses Start in place of Do; a
+// wrapper that changes one has to change Start too, or not to have it.
 type Starter interface {
 	Node
-	// Start begins an operation of the life of a lock (the outcome of another one is
-	// an error that matches ErrInvalid), and returns without waiting for the server.
-	// The rules for Do hold, except that call.Done takes the outcome. What has not
-	// been sent after timeout, or when it is not wanted any more, must not be sent.
+	// Start begins an operation of the life of a lock, and returns without waiting for the server.
+	// The outcome of any other operation is an error that matches ErrInvalid. The rules for Do
+	// hold, except that call.Done takes the outcome. What has not been sent after timeout, or when
+	// it is not wanted any more, must not be sent.
 	Start(r Request, timeout time.Duration, call Call)
 }
 
-// Ordered is a Starter that may promise to carry out requests about one name in the
-// order of the calls of Start, also where some of them have to wait for a
-// connection: what a connection that was lost left behind is the only exception.
-// Then a release needs not wait for the answer to the acquire that it undoes.
+// Ordered is a Starter that may promise to carry out requests about one name in the order of the
+// calls of Start. That includes requests that have to wait for a connection. What a lost connection
+// left behind is the only exception. Then a release needs not wait for the answer to the acquire
+// that it undoes.
 //
 // The promise is about what the store does. Outcomes may come in another order: the
 // error of a request that was given up need not wait for the answer to the one before.
@@ -40,8 +39,8 @@ type Call interface {
 	Done(Answer, error)
 }
 
-// Finisher is an engine that may have to wait before it can send what was begun: for a
-// connection to a server that hangs, for example.
+// Finisher is an engine that may have to wait before it can send what was begun. For example, it
+// waits for a connection to a server that hangs.
 type Finisher interface {
 	// Finish is told before Close, while requests are under way and may still be begun.
 	// What would have to wait is not sent from now on, and fails with an error that

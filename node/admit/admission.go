@@ -15,18 +15,18 @@ import (
 const (
 	// tryTimeout bounds one try.
 	tryTimeout = 8 * time.Second
-	// askTimeout bounds the others' answers, which a try may need twice: two nodes that wait for each
-	// other must not use up the time of the try.
+	// askTimeout bounds the others' answers, which a try may need twice. Two nodes that wait for
+	// each other must not use up the time of the try.
 	askTimeout = tryTimeout / 4
 	// retryPause is the shortest time from a try that failed for want of others to the next one.
 	retryPause = 200 * time.Millisecond
-	// Pause is for how long at most an engine's finding that a store is out is believed. Another client
-	// may have it admitted meanwhile: operations find that by themselves.
+	// Pause is for how long at most an engine's finding that a store is out is believed. Another
+	// client may have it admitted meanwhile: operations find that by themselves.
 	Pause = time.Second
 )
 
 // Admission has the store of one node admitted, for one client. It is safe for concurrent use. Make
-// one with New. It is no operation's business as long as the store votes: an engine asks Admit when
+// one with New. It is no operation's business as long as the store votes. An engine asks Admit when
 // the store has refused an operation for want of a mark.
 type Admission struct {
 	store Store
@@ -62,8 +62,8 @@ type run struct {
 	err  error
 }
 
-// New returns the admission of an engine's node. Pause is for how long at most a finding is believed,
-// usually the constant; 0 asks the store each time.
+// New returns the admission of an engine's node. Pause is for how long at most a finding is
+// believed, usually the constant; 0 asks the store each time.
 func New(self node.Node, store Store, pause time.Duration) *Admission {
 	a := &Admission{store: store, self: self, pause: pause}
 	a.life, a.finish = context.WithCancel(context.Background())
@@ -104,8 +104,8 @@ func (a *Admission) Terms() Terms {
 	return Terms{}
 }
 
-// Check returns nil if this client may use a store that has these terms recorded. A client that is in
-// no group may use any.
+// Check returns nil if this client may use a store that has these terms recorded. A client that is
+// in no group may use any.
 func (a *Admission) Check(recorded Terms) error {
 	if recorded != (Terms{}) {
 		a.Used()
@@ -116,8 +116,9 @@ func (a *Admission) Check(recorded Terms) error {
 	return nil
 }
 
-// Used notes that the store was seen to be in use. If it has nothing recorded later, it has lost that: Group.New is
-// not believed of it any more. For engines that call neither Check nor Admit as long as the store votes.
+// Used notes that the store was seen to be in use. If it has nothing recorded later, it has lost
+// that: Group.New is not believed of it any more. For engines that call neither Check nor Admit as
+// long as the store votes.
 func (a *Admission) Used() {
 	if !a.used.Load() { // which all operations share
 		a.used.Store(true)
@@ -159,9 +160,9 @@ func (a *Admission) inGroup(to *membership) node.Node {
 }
 
 // Admit tries to have the store admitted, which has just refused to promise something. The zero
-// Absence says that the store votes now, as far as this client knows: the operation can be sent once
-// more. The error is for what waiting does not mend, or context.Canceled after Finish; nothing was
-// executed then.
+// Absence says that the store votes now, as far as this client knows: the operation can be sent
+// once more. The error is for what waiting does not mend, or context.Canceled after Finish; nothing
+// was executed then.
 //
 // One try at a time is under way, however many callers wait for it. It goes on when they give up.
 func (a *Admission) Admit(ctx context.Context) (node.Absence, error) {
@@ -269,8 +270,9 @@ func (a *Admission) step(ctx context.Context, t *Try, to *membership) error {
 	return nil
 }
 
-// Noted has the loss of a store noted that is out, if this client is in a group and nobody has done
-// so: for engines in which a memory has a name only from then on. It returns the facts after that.
+// Noted has the loss of a store noted that is out, if this client is in a group and no client has
+// done so. It is for engines in which a memory has a name only from then on. It returns the facts
+// after that.
 func (a *Admission) Noted(ctx context.Context) (Facts, error) {
 	f, err := a.store.Facts(ctx)
 	to := a.joined.Load()
@@ -283,7 +285,7 @@ func (a *Admission) Noted(ctx context.Context) (Facts, error) {
 	return a.store.Facts(ctx)
 }
 
-// Finish has nobody wait any more for an admission, and begins none: node.Finisher's half.
+// Finish ends all waiting for an admission, and begins none: node.Finisher's half.
 func (a *Admission) Finish() { a.finish() }
 
 // Close is Finish, and waits for the try that is under way. The store must still answer, or fail.

@@ -173,7 +173,8 @@ func TestAdmissionFinishAndClose(t *testing.T) {
 	})
 }
 
-// What waiting does not mend is an error, which is believed for the pause, as what a person can mend.
+// What waiting does not mend is an error, which is believed for the pause, as what a person can
+// mend.
 func TestAdmissionIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := join(admit.Pause)
@@ -263,8 +264,8 @@ func TestAdmissionNotes(t *testing.T) {
 	}
 }
 
-// That all servers are new is believed until the store was seen to be in use, by this client's own admission or by what
-// was recorded. What has nothing recorded after that has lost it.
+// That all servers are new is believed until the store was seen to be in use. That is by this
+// client's own admission or by what was recorded. What has nothing recorded after that has lost it.
 func TestAdmissionBelievesInNewOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for what, see := range map[string]func(j *joined) error{

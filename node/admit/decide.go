@@ -11,8 +11,9 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// Facts are what a store says of itself. An engine reads them in one step where the store can do so,
-// and otherwise in an order in which what has changed meanwhile is noticed by Notice and Mark.
+// Facts are what a store says of itself. An engine reads them in one step where the store can do
+// so. Otherwise it reads them in an order in which Notice and Mark notice what has changed
+// meanwhile.
 type Facts struct {
 	Server string // as in node.Registers
 	Memory string // as in node.Registers; a name that is kept until the memory is lost once more
@@ -26,14 +27,14 @@ type Facts struct {
 	// Kept: the mark is of what the store was, and the store proves that it has lost nothing since.
 	Kept bool
 	// Recorded: anything is recorded: terms, a mark, a register, the word that it was used. Such a
-	// store is not new, whatever anybody says.
+	// store is not new, whatever Group.New says.
 	Recorded bool
 
 	// Counted: Out is certain, or will be once the mark is gone. Otherwise no client has noted yet
 	// since when the store is out.
 	Counted bool
-	// Out is how long ago at least the last lease can have been made that the store has forgotten, or
-	// has from when it did not vote: by the store's clock, rounded down. It may be negative.
+	// Out is for how long at least the store has made no lease that it has forgotten, or has from
+	// when it did not vote. It is by the store's clock, rounded down. It may be negative.
 	Out time.Duration
 	// Cause says why the store is out: node.Unused, Restarted, Replaced or SetBack.
 	Cause node.Cause
@@ -96,21 +97,21 @@ type Verdict struct {
 	Do      Do
 	Err     error
 	Absence node.Absence
-	// For Admit: what the registers have to be at least, what is recorded with the mark, and whether
-	// the registers are what is left and not what was promised.
+	// For Admit: what the registers have to be at least, and what is recorded with the mark. Weak
+	// says that the registers are what is left, not what was promised.
 	Tokens map[int]fence.Token
 	Empty  []string
 	Weak   bool
 	New    bool // admitted on the word that all servers are new
 }
 
-// Quarantine returns for how long a store that may have forgotten leases does not vote: the longest
-// lease of the group, and the drift of the clocks by which holders and stores measure it.
+// Quarantine returns for how long a store that may have forgotten leases does not vote. That is the
+// longest lease of the group, and the drift of the clocks by which holders and stores measure it.
 func Quarantine(maxTTL time.Duration) time.Duration { return maxTTL + rule.Drift(maxTTL) }
 
-// Decide decides what a client does with a store that has these facts. The others are what the other
-// nodes of the group answered, nil for each that did not; asked is false as long as they were not
-// asked.
+// Decide decides what a client does with a store that has these facts. The others are what the
+// other nodes of the group answered, nil for each that did not; asked is false as long as they were
+// not asked.
 func Decide(f Facts, c Client, others []*node.Registers, asked bool) Verdict {
 	if err := f.check(); err != nil {
 		return Verdict{Do: Refuse, Err: err}
@@ -166,9 +167,9 @@ func missing(err error) node.Absence {
 	return node.Absence{Cause: node.Failed, Detail: err.Error()}
 }
 
-// allNew reports whether all others of a group are as new as a store with this memory: each answers,
-// and has nothing recorded, or was admitted as new when this one was as well. A node that does not
-// answer may have been used.
+// allNew reports whether all others of a group are as new as a store with this memory. Each
+// answers, and has nothing recorded, or was admitted as new when this one was as well. A node that
+// does not answer may have been used.
 func allNew(memory string, others []*node.Registers) bool {
 	return !slices.ContainsFunc(others, func(r *node.Registers) bool {
 		switch {

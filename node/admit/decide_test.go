@@ -44,7 +44,8 @@ func blank(server string, change ...func(r *node.Registers)) *node.Registers {
 	return r
 }
 
-// Each rule has a row in which it holds, and beside it a row for each condition of it that does not.
+// Each rule has a row in which it holds, and beside it a row for each condition of it that does
+// not.
 func TestDecide(t *testing.T) {
 	short := admit.Quarantine(maxTTL) - 1
 	both := []*node.Registers{voting("a", 33), voting("b", 34)}
@@ -121,7 +122,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A weak admission lists the memories that were found empty, its own too, so that those that come after
+// A weak admission lists the memories that were found empty, its own too. So those that come after
 // need not wait for one that never does.
 func TestWeakAdmissionListsTheEmpty(t *testing.T) {
 	c := admit.Client{Terms: group, Nodes: 3}

@@ -6,9 +6,10 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Examine fills in what an Examination says of admission: whether the store votes, why not, and what
-// has to happen first. MaxTTL is the longest lease of the group, for a store that has none recorded; 0
-// if that is not known. It is what the next client would find that asks the store for a lock.
+// Examine fills in what an Examination says of admission: whether the store votes, why not, and
+// what has to happen first. MaxTTL is the longest lease of the group, for a store that has none
+// recorded; 0 if that is not known. It is what the next client would find that asks the store for a
+// lock.
 func (f Facts) Examine(e *node.Examination, maxTTL time.Duration) {
 	e.Server, e.Memory, e.Empty, e.Untouched = f.Server, f.Memory, f.Empty, f.Untouched
 	e.MaxTTL, e.Members = f.Terms.MaxTTL, f.Terms.members()

@@ -65,8 +65,8 @@ func (t Terms) Check(own Terms) error {
 
 func (t Terms) members() []string { return slices.Sorted(strings.FieldsSeq(t.Members)) }
 
-// TermsError is the error for a client that disagrees with what is recorded of the group. It matches
-// node.ErrMisconfigured: nothing was written, and waiting does not help.
+// TermsError is the error for a client that disagrees with what is recorded of the group. It
+// matches node.ErrMisconfigured: nothing was written, and waiting does not help.
 type TermsError struct{ Recorded, Own Terms }
 
 // Error has both sides of what differs.
@@ -74,7 +74,7 @@ func (e *TermsError) Error() string {
 	if e.Recorded.MaxTTL != 0 && e.Recorded.MaxTTL != e.Own.MaxTTL {
 		return fmt.Sprintf("misconfigured: the group's MaxTTL is %v, as recorded there, and this client's is %v: all clients of a group must have the same", e.Recorded.MaxTTL, e.Own.MaxTTL)
 	}
-	// What is recorded may be anything: somebody can have changed it by hand.
+	// What is recorded may be anything: it can have been changed by hand.
 	return fmt.Sprintf("misconfigured: the node belongs to another group than this client names: recorded are %.300q, and this client names %.300q: all clients must name the same nodes, in the same way (the parameter name says what a node is called)",
 		strings.Join(e.Recorded.members(), ", "), strings.Join(e.Own.members(), ", "))
 }

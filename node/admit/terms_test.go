@@ -52,7 +52,8 @@ func TestTermsCheck(t *testing.T) {
 	}
 }
 
-// The terms are those of the group, in whatever order a client names the nodes, in whole milliseconds.
+// The terms are those of the group, in whatever order a client names the nodes, in whole
+// milliseconds.
 func TestTermsOf(t *testing.T) {
 	a, b := memnode.New("b"), memnode.New("a")
 	got := admit.TermsOf(node.Group{Nodes: []node.Node{a, b}, MaxTTL: time.Second + time.Microsecond})

@@ -23,11 +23,11 @@ const (
 // mostLooks bounds a Try: a store that changes each time is out for now.
 const mostLooks = 5
 
-// Try is one try to have a store vote, without I/O: whoever drives it carries out Step, and tells it
-// the outcome. It is not safe for concurrent use. Make one with Begin.
+// Try is one try to have a store vote, without I/O: its driver carries out Step, and tells it the
+// outcome. It is not safe for concurrent use. Make one with Begin.
 //
-// A driver may be paused between any two steps, for however long: Note and Mark do nothing to a store
-// that is not what Look has found, and Raise does no harm.
+// A driver may be paused between any two steps, for however long. Note and Mark do nothing to a
+// store that is not what Look has found, and Raise does no harm.
 type Try struct {
 	Step  Step
 	Facts Facts // as found by the last Look
@@ -61,10 +61,10 @@ func (t *Try) Looked(f Facts) {
 
 // Asked takes what the other nodes answered, nil for each that did not.
 //
-// That a majority has no memory, or that all nodes are new, has to be so at one moment, and the answers
-// are of several: one node may have been admitted after it answered, and another one have been lost
-// before it did. So the others are asked once more, and those count as without memory that are so, with
-// the same memory, both times. They were so at the moment between.
+// That a majority has no memory, or that all nodes are new, has to be so at one moment. The answers
+// are of several moments: one node may have been admitted after it answered, and another one lost
+// before it did. So the others are asked once more, and those count as without memory that are so,
+// with the same memory, both times. They were so at the moment between.
 func (t *Try) Asked(others []*node.Registers) {
 	if t.asked != nil {
 		others = stayed(t.asked, others)
@@ -78,7 +78,8 @@ func (t *Try) Asked(others []*node.Registers) {
 	t.decided(v)
 }
 
-// stayed returns the second answers, without those of nodes without memory that had not answered so before.
+// stayed returns the second answers, without those of nodes without memory that had not answered so
+// before.
 func stayed(first, second []*node.Registers) []*node.Registers {
 	all := slices.Clone(second)
 	for i, r := range all {
@@ -96,7 +97,8 @@ func (t *Try) Noted(bool) { t.again() }
 // Raised takes that the registers are at least Tokens.
 func (t *Try) Raised() { t.Step = StepMark }
 
-// Marked takes whether the mark was set. If not, the store has changed, or another client was first.
+// Marked takes whether the mark was set. If not, the store has changed, or another client was
+// first.
 func (t *Try) Marked(done bool) {
 	if !done {
 		t.again()
@@ -111,8 +113,8 @@ func (t *Try) Marked(done bool) {
 	}
 }
 
-// Failed ends the try with the error of a step. What was begun may be carried out all the same, which
-// does no harm.
+// Failed ends the try with the error of a step. What was begun may be carried out all the same,
+// which does no harm.
 func (t *Try) Failed(err error) {
 	if node.Permanent(err) {
 		t.end(node.Absence{}, err)

@@ -83,8 +83,8 @@ func (d *driven) ends(t *testing.T, cause node.Cause, calls ...string) {
 	}
 }
 
-// A store that is replaced by one with the mark of before: the mark goes, the quarantine begins, the
-// registers are raised, and only then it votes.
+// A store that is replaced by one with the mark of before. The mark goes, the quarantine begins,
+// the registers are raised, and only then it votes.
 func TestTryStepByStep(t *testing.T) {
 	d := drive(3, false)
 	d.store.become(1, group)
@@ -105,8 +105,8 @@ func TestTryStepByStep(t *testing.T) {
 	d.ends(t, node.Present, "facts")
 }
 
-// The store is lost once more, or admitted by another client, while a client is paused between two steps:
-// what the client does then does nothing.
+// The store is lost once more, or admitted by another client, while a client is paused between two
+// steps. What the client does then has no effect.
 func TestTryIsPausedAnywhere(t *testing.T) {
 	for _, step := range []admit.Step{admit.StepNote, admit.StepAsk, admit.StepRaise, admit.StepMark} {
 		for name, happens := range map[string]func(d *driven){
@@ -232,8 +232,9 @@ func TestTryWarns(t *testing.T) {
 	}
 }
 
-// A majority without memory, and a group that is new, have to be so at one moment. Answers that were given
-// one after the other do not show it: one node was admitted after its answer, or was lost before.
+// A majority without memory, and a group that is new, have to be so at one moment. Answers that
+// were given one after the other do not show it: one node was admitted after its answer, or was
+// lost before.
 func TestAsksTwice(t *testing.T) {
 	another := func(r *node.Registers) { r.Memory = "another" }
 	none := func(r *node.Registers) { r.Memory = "" }

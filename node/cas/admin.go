@@ -47,7 +47,7 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 	return first, all, err
 }
 
-// see loads the record of a name for somebody who looks at it.
+// see loads the record of a name for an operator.
 func (n *Node) see(ctx context.Context, name string, look func(Loaded) error) error {
 	for try := 0; ; try++ {
 		l, err := n.store.Load(ctx, node.Stripe(name))

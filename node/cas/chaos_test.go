@@ -23,9 +23,9 @@ type belief struct {
 	token    fence.Token
 }
 
-// Clients take a name in turn, on a store that fails, loses answers, carries writes out late and in another order,
-// and tells what has changed twice or not at all. Some clients go without a release. Whatever happens, no two
-// believe at once, and tokens grow.
+// Clients take a name in turn, on a store with faults. It fails, loses answers, carries writes out
+// late and in another order, and tells what has changed twice or not at all. Some clients go
+// without a release. Whatever happens, no two believe at once, and tokens grow.
 func TestFaultyStore(t *testing.T) {
 	const clients, rounds, ttl = 5, 40, 60 * time.Millisecond
 	for seed := range uint64(6) {

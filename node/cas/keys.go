@@ -11,25 +11,26 @@ import (
 	"github.com/fenlock/fenlock/node/admit"
 )
 
-// Keys is a store of values under keys, of which Marked makes a Store. What Store says of its methods holds for
-// these. The keys are MarkKey, and the numbers of stripes (StripeKey).
+// Keys is a store of values under keys, of which Marked makes a Store. What Store says of its
+// methods holds for these. The keys are MarkKey, and the numbers of stripes (StripeKey).
 type Keys interface {
 	// Look asks the store for its clock, and for what it is.
 	Look(ctx context.Context) (Now, error)
 
-	// Get reads the values of some keys, in one step or in this order, after Look. Each is what the store had at
-	// some moment. It may be one of before that call only if a Put over it fails then.
+	// Get reads the values of some keys, in one step or in this order, after Look. Each is what the
+	// store had at some moment. It may be one of before that call only if a Put over it fails then.
 	Get(ctx context.Context, keys ...string) ([]Value, error)
 
-	// Put writes a value, if the one that the key has is still the one that was read, and the store the one that
-	// was looked at. It returns the new version. Where the store can compare it in the same step, so must the mark
-	// be of the version that is given, 0 if there was none.
+	// Put writes a value, if the key's value is still the one that was read, and the store the one
+	// that was looked at. It returns the new version. The mark must be of the version that is
+	// given, 0 if there was none, where the store can compare it in the same step.
 	Put(ctx context.Context, key string, data []byte, over Value, at Now, mark uint64) (version uint64, err error)
 
 	// Stripes returns the stripes that have a record, roughly: for those who look.
 	Stripes(ctx context.Context) ([]int, error)
 
-	// Scan calls yield for the record of each stripe that has one. None of them is older than the call.
+	// Scan calls yield for the record of each stripe that has one. None of them is older than the
+	// call.
 	Scan(ctx context.Context, yield func(stripe int, v Value)) error
 }
 
@@ -37,8 +38,8 @@ type Keys interface {
 type Now struct {
 	Clock  time.Duration // as in Loaded
 	Server string        // as in node.Registers
-	// Memory identifies what the store remembers, as far as it knows by itself: it is another one if the store
-	// was made anew. The mark is of one of them.
+	// Memory identifies what the store remembers, as far as it knows by itself: it is another one
+	// if the store was made anew. The mark is of one of them.
 	Memory string
 	State  any // the adapter's own, for Put
 }
@@ -46,8 +47,8 @@ type Now struct {
 // Value is what a key has. The zero Value is that of a key that was never written.
 type Value struct {
 	Data []byte
-	// Version is another one after each write, and larger than all that the store has had before, of any key. No
-	// two stores have one in common.
+	// Version is another one after each write, and larger than all that the store has had before,
+	// of any key. No two stores have one in common.
 	Version uint64
 	// Written is when it was written, by the store's clock, rounded up. Only that of MarkKey counts.
 	Written time.Duration
@@ -65,13 +66,14 @@ func ParseStripe(key string) (stripe int, is bool) {
 	return stripe, err == nil && stripe >= 0 && stripe < node.Stripes && key == StripeKey(stripe)
 }
 
-// Marked returns the Store of keys. The mark of admission is a value of its own, whose version is its name. Each
-// record repeats the name of the mark that its leases were made under; leases under another one do not count, so
-// that none outlives an admission.
+// Marked returns the Store of keys. The mark of admission is a value of its own, whose version is
+// its name. Each record repeats the name of the mark that its leases were made under; leases under
+// another one do not count, so that none outlives an admission.
 //
-// A store that cannot compare the mark in a write has it read after the clock and the record. A lease that is made
-// although the mark was removed meanwhile ends, at the latest, the longest lease after that time, as the
-// quarantine assumes: it begins with the note, which is later.
+// A store that cannot compare the mark in a write has it read after the clock and the record. A
+// lease may be made although the mark was removed meanwhile. It ends, at the latest, the longest
+// lease after that time, as the quarantine assumes. The quarantine begins with the note, which is
+// later.
 func Marked(k Keys) Store { return marked{k} }
 
 type marked struct{ keys Keys }
@@ -111,7 +113,8 @@ func (k marked) loaded(v Value, at Now, m mark) (Loaded, error) {
 	}
 	switch {
 	case l.Mark > m.version && l.Votes:
-		// The mark is older than the record's own: it was read where a server has answered that does not lead any more.
+		// The mark is older than the record's own: it was read where a server has answered that
+		// does not lead any more.
 		return l, ErrConflict
 	case l.Mark != m.version:
 		l.Record = Record{Register: l.Register, Mark: m.version}

@@ -9,9 +9,9 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// How often a client that has to ask for its notices does so. A waiter that is next has to hear of it soon, and
-// has to within rule.ReservationTTL; one that is not need not ask at all before those ahead of it have had
-// their turns, each of which takes two writes.
+// How often a client that has to ask for its notices does so. A waiter that is next has to hear of
+// it soon, and has to within rule.ReservationTTL; one that is not need not ask at all before those
+// ahead of it have had their turns, each of which takes two writes.
 const (
 	shortestPause = time.Millisecond
 	longestPause  = 800 * time.Millisecond // of one that is next, or the one after that
@@ -126,7 +126,8 @@ func (l *lines) add(client string) *line {
 	return own
 }
 
-// heardOf is told of every answer: which waiter waits, and how many are before it. Nil lines hear nothing.
+// heardOf is told of every answer: which waiter waits, and how many are before it. Nil lines hear
+// nothing.
 func (l *lines) heardOf(r node.Request, a node.Answer) {
 	client := clientOf(r.Place.Waiter)
 	if l == nil || client == "" {

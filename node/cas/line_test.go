@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// How often a listener asks: often for one that is next, seldom for one that is not, or has
-// waited long, and never more than a statement a second for a thousand.
+// How often a listener asks. It asks often for a waiter that is next, seldom for one that is not,
+// or has waited long. It never asks more than a statement a second for a thousand.
 func TestPauses(t *testing.T) {
 	l := line{changed: make(chan struct{}, 1)}
 	if got := l.pause(); got != idlePause {

@@ -7,7 +7,8 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 )
 
-// Queued is a Node whose store can tell clients something: a node.Queuer as well. Make one with NewQueued.
+// Queued is a Node whose store can tell clients something: a node.Queuer as well. Make one with
+// NewQueued.
 type Queued struct{ *Node }
 
 // NewQueued is New for a Teller.

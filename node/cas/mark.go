@@ -13,8 +13,8 @@ import (
 	"github.com/fenlock/fenlock/node/admit"
 )
 
-// mark is what MarkKey has: the mark of admission, or the note that the store is out. A later one makes the leases
-// under all earlier ones void.
+// mark is what MarkKey has: the mark of admission, or the note that the store is out. A later one
+// makes the leases under all earlier ones void.
 type mark struct {
 	Admitted bool
 	Of       string // Now.Memory of what this is the mark of: a copy of the store has another one
@@ -53,8 +53,8 @@ type looked struct {
 	mark mark
 }
 
-// Facts implements admit.Store. That the clock is read first has Out rounded down. What a server says that does not
-// lead any more is compared by Note and Mark, which are writes.
+// Facts implements admit.Store. That the clock is read first has Out rounded down. What a server
+// says that does not lead any more is compared by Note and Mark, which are writes.
 func (k marked) Facts(ctx context.Context) (f admit.Facts, err error) {
 	at, err := k.keys.Look(ctx)
 	if err != nil {

@@ -23,7 +23,7 @@ type memory struct {
 	puts   int // carried out
 	looks  int
 
-	listening map[*Hearing]chan struct{} // who is to look at the records
+	listening map[*Hearing]chan struct{} // those that are to look at the records
 	faults    faults
 	late      []func() // writes that are on their way
 }

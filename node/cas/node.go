@@ -17,11 +17,11 @@ import (
 type Config struct {
 	Kind string // of the store, for errors: "mysql"
 	Name string // what String returns; no password
-	// Explain says in an error what a person can do about it, and marks what waiting does not mend. Nil
-	// leaves errors as they are.
+	// Explain says in an error what a person can do about it, and marks what waiting does not mend.
+	// Nil leaves errors as they are.
 	Explain func(error) error
-	// MaxRecord is how many bytes of leases, waiters and notices a record may have: what fits into a request
-	// to the store, less 64. 0 is 4 MiB.
+	// MaxRecord is how many bytes of leases, waiters and notices a record may have: what fits into
+	// a request to the store, less 64. 0 is 4 MiB.
 	MaxRecord int
 }
 
@@ -42,7 +42,8 @@ type Node struct {
 	now func() time.Duration // this machine's clock
 }
 
-// New returns the engine of a node, which has a Store. It sends nothing. The node's waiters poll: see NewQueued.
+// New returns the engine of a node, which has a Store. It sends nothing. The node's waiters poll:
+// see NewQueued.
 func New(self node.Node, s Store, c Config) *Node {
 	if c.MaxRecord == 0 {
 		c.MaxRecord = 4 << 20
@@ -56,8 +57,8 @@ func New(self node.Node, s Store, c Config) *Node {
 // String returns Config.Name.
 func (n *Node) String() string { return n.config.Name }
 
-// Member returns Config.Name, which all clients of a group call the node by. A node's type whose name has an
-// address that may differ between them has a method of its own.
+// Member returns Config.Name, which all clients of a group call the node by. A node's type whose
+// name has an address that may differ between them has a method of its own.
 func (n *Node) Member() string { return n.config.Name }
 
 // Engine returns the node that New was called with.
@@ -75,8 +76,8 @@ func (n *Node) Life() *engine.Lifetime { return n.life }
 // Finish implements node.Finisher: no operation waits any more for an admission.
 func (n *Node) Finish() { n.admission.Finish() }
 
-// Close ends what is under way, with an unknown outcome, and waits for it. Leases stay. It always returns nil.
-// What an adapter has opened is its own to close after that.
+// Close ends what is under way, with an unknown outcome, and waits for it. Leases stay. It always
+// returns nil. What an adapter has opened is its own to close after that.
 func (n *Node) Close() error {
 	n.life.End()
 	n.admission.Close()
@@ -84,8 +85,8 @@ func (n *Node) Close() error {
 	return nil
 }
 
-// Fail names the node in the error of an operation, and explains it. nil stays nil. The contexts are those
-// that may have ended it: see engine.Contextual.
+// Fail names the node in the error of an operation, and explains it. nil stays nil. The contexts
+// are those that may have ended it: see engine.Contextual.
 func (n *Node) Fail(what string, err error, contexts ...context.Context) error {
 	if err = engine.Contextual(err, contexts...); err != nil && n.config.Explain != nil {
 		err = n.config.Explain(err)
@@ -143,7 +144,7 @@ func (n *Node) serve(ctx context.Context, r node.Request) (node.Answer, error) {
 		case ctx.Err() != nil:
 			return a, err
 		case errors.Is(err, ErrConflict):
-			// Half of it at random. Whoever was faster needs the time of one write.
+			// Half of it at random. The faster client needs the time of one write.
 			engine.Pause(ctx, rand.N(min(time.Millisecond<<min(race, 5), longRace)))
 			race, again = race+1, 0
 		case errors.Is(err, ErrAgain) && again < mostAgain:
@@ -161,8 +162,9 @@ func (n *Node) serve(ctx context.Context, r node.Request) (node.Answer, error) {
 // errAdmitted is of an operation that did nothing but have the store admitted.
 var errAdmitted = errors.New("the store was admitted meanwhile")
 
-// atOnce carries out a release on what this process has saved last, with one Save. What is no grant on that may be
-// old, and is not done. Where others wait the record is looked at, since the name may be given to them.
+// atOnce carries out a release on what this process has saved last, with one Save. What is no grant
+// on that may be old, and is not done. Where others wait the record is looked at, since the name
+// may be given to them.
 func (n *Node) atOnce(ctx context.Context, stripe int, r node.Request) (a node.Answer, done bool, err error) {
 	m, ok := n.recent.take(stripe)
 	if !ok || r.Op != node.Release || n.now()-m.at >= recentLife || len(m.Queues) > 0 {
@@ -178,7 +180,8 @@ func (n *Node) atOnce(ctx context.Context, stripe int, r node.Request) (a node.A
 	return a, false, nil
 }
 
-// try carries out a request, unless another client changes the record meanwhile. Until it writes, nothing is done.
+// try carries out a request, unless another client changes the record meanwhile. Until it writes,
+// nothing is done.
 func (n *Node) try(ctx context.Context, stripe int, r node.Request) (node.Answer, error) {
 	l, err := n.store.Load(ctx, stripe)
 	if err != nil {
@@ -215,8 +218,8 @@ func (n *Node) try(ctx context.Context, stripe int, r node.Request) (node.Answer
 	return node.Answer{Status: node.Rejoining, Absence: why}, nil
 }
 
-// permits returns why this client must not have a request carried out on what was loaded, or nil. A release
-// promises nothing.
+// permits returns why this client must not have a request carried out on what was loaded, or nil. A
+// release promises nothing.
 func (n *Node) permits(l Loaded, r node.Request) error {
 	if r.Op == node.Release {
 		return nil
@@ -233,7 +236,8 @@ func (n *Node) permits(l Loaded, r node.Request) error {
 	return n.admission.Serves(l.Server)
 }
 
-// save decides on a record at now, and writes what came out. With only, what is no grant is not written.
+// save decides on a record at now, and writes what came out. With only, what is no grant is not
+// written.
 func (n *Node) save(ctx context.Context, stripe int, r node.Request, m remembered, now time.Duration, only bool) (node.Answer, error) {
 	var failed error
 	var reachable func(waiter string) bool

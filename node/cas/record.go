@@ -16,13 +16,13 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// Record is all that a node remembers of the names of one stripe. It is read and written as a whole: as
-// one value by Bytes and ParseRecord, or in its parts, where a store has columns. The zero Record is that
-// of a stripe that was never used.
+// Record is all that a node remembers of the names of one stripe. It is read and written as a
+// whole: as one value by Bytes and ParseRecord, or in its parts, where a store has columns. The
+// zero Record is that of a stripe that was never used.
 type Record struct {
 	Register fence.Token // the highest number that was ever promised in the stripe
-	// Mark names the mark of admission that the leases were made under, for a store whose writes cannot
-	// compare the mark itself; 0 otherwise.
+	// Mark names the mark of admission that the leases were made under, for a store whose writes
+	// cannot compare the mark itself; 0 otherwise.
 	Mark uint64
 
 	Leases  []byte        // by name, as encodeLeases has them
@@ -30,8 +30,8 @@ type Record struct {
 	Notices []byte        // lines: a time in microseconds, a space and a node.Notice
 	Told    time.Duration // when the newest notice was written, by the store's clock; 0 for none
 
-	// Fresh are the notices that came with the operation that has made this record, for a store that tells
-	// clients in the same step. They are not encoded apart.
+	// Fresh are the notices that came with the operation that has made this record, for a store
+	// that tells clients in the same step. They are not encoded apart.
 	Fresh []string
 }
 
@@ -44,7 +44,8 @@ const (
 	mostNotices = 64              // in one stripe; a waiter whose notice is missed asks by itself
 )
 
-// head begins each record, with the format's number. Another number is of another version of fenlock.
+// head begins each record, with the format's number. Another number is of another version of
+// fenlock.
 const (
 	head   = "fenlock record "
 	format = 1
@@ -62,8 +63,8 @@ func (r Record) Bytes() []byte {
 	return b
 }
 
-// ParseRecord reads what Bytes has written. The error says whether something else has written it, or
-// another version of fenlock, and matches node.ErrMisconfigured. It keeps b.
+// ParseRecord reads what Bytes has written. The error says whether something else has written it,
+// or another version of fenlock, and matches node.ErrMisconfigured. It keeps b.
 func ParseRecord(b []byte) (Record, error) {
 	text, err := headed(b, head)
 	if err != nil {
@@ -93,8 +94,8 @@ func headed(b []byte, head string) ([]byte, error) {
 	return nil, fmt.Errorf("%w: it was written by something that is not fenlock, so that what fenlock had there is lost", node.ErrMisconfigured)
 }
 
-// Check reports whether a record can be read, for those who look at a whole store. The error matches
-// node.ErrMisconfigured.
+// Check reports whether a record can be read, for those who look at a whole store. The error
+// matches node.ErrMisconfigured.
 func (r Record) Check() error {
 	if r.Register > node.MaxRegister {
 		return fmt.Errorf("%w: %w: its register is %d", node.ErrMisconfigured, ErrDamaged, uint64(r.Register))
@@ -121,8 +122,8 @@ func (r Record) same(other Record) bool {
 // size is how many bytes grow with the names and waiters of the stripe.
 func (r Record) size() int { return len(r.Leases) + len(r.Queues) + len(r.Notices) }
 
-// The encoding: for each lease or queue, in the order of the names, strings with their length before them
-// and numbers as varints. Times are microseconds.
+// The encoding: for each lease or queue, in the order of the names, strings with their length
+// before them and numbers as varints. Times are microseconds.
 
 func encodeLeases(leases map[string]rule.Lease) (b []byte) {
 	for _, name := range slices.Sorted(maps.Keys(leases)) {

@@ -51,7 +51,8 @@ func sibling(name string) string {
 	}
 }
 
-// A release of what this process has saved last is one request. A promise reads the store's clock and its mark.
+// A release of what this process has saved last is one request. A promise reads the store's clock
+// and its mark.
 func TestReleaseIsOneSave(t *testing.T) {
 	m := newMemory(new(fakeClock).Now, false)
 	n := join(t, openPolled(m))
@@ -69,7 +70,8 @@ func TestReleaseIsOneSave(t *testing.T) {
 	}
 }
 
-// What this process remembers never decides alone: not that a name is free, and not that it is taken.
+// What this process remembers never decides alone: not that a name is free, and not that it is
+// taken.
 func TestRememberedRecordIsNotBelieved(t *testing.T) {
 	clock := new(fakeClock)
 	m := newMemory(clock.Now, true)
@@ -87,8 +89,8 @@ func TestRememberedRecordIsNotBelieved(t *testing.T) {
 	}
 }
 
-// A write whose answer was lost may still be on its way. The release that follows is written, also where there
-// is nothing to release: so the late write fails, and leaves no lease behind.
+// A write whose answer was lost may still be on its way. The release that follows is written, also
+// where there is nothing to release: so the late write fails, and leaves no lease behind.
 func TestReleaseOvertakesAWrite(t *testing.T) {
 	for _, exact := range []bool{true, false} {
 		m := newMemory(new(fakeClock).Now, exact)
@@ -128,8 +130,8 @@ func TestExpiredLeasesAreForgotten(t *testing.T) {
 	}
 }
 
-// Where the mark alone is lost, registers stay, and leases do not. A client that has read an older mark does nothing
-// to a record of a later one.
+// Where the mark alone is lost, registers stay, and leases do not. A client that has read an older
+// mark does nothing to a record of a later one.
 func TestLeasesOfAnEarlierMarkDoNotCount(t *testing.T) {
 	for _, exact := range []bool{true, false} {
 		m := newMemory(new(fakeClock).Now, exact)
@@ -226,7 +228,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A listener whose Attend has failed is told that it may have missed something, once it listens again.
+// A listener whose Attend has failed is told that it may have missed something, once it listens
+// again.
 func TestAttendedAgain(t *testing.T) {
 	m := newMemory(wall, false)
 	n := &queued{}

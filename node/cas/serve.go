@@ -17,7 +17,8 @@ type decision struct {
 	write  bool // it is worth nothing unless the record is written
 }
 
-// decide carries out a request on the record of its stripe at now. Reachable is nil where waiters poll.
+// decide carries out a request on the record of its stripe at now. Reachable is nil where waiters
+// poll.
 func (l Loaded) decide(stripe int, r node.Request, now time.Duration, reachable func(waiter string) bool) (d decision, err error) {
 	store, err := l.store(stripe)
 	if err != nil {
@@ -81,7 +82,8 @@ func (r Record) fits(most int) error {
 // queue is the waiter queue of a name during an operation.
 type queue struct{ *rule.Operation }
 
-// renewal is by how much a queue may expire early, so that not each of its waiters' questions is written.
+// renewal is by how much a queue may expire early, so that not each of its waiters' questions is
+// written.
 const renewal = time.Second
 
 // Renew implements rule.Queue.

@@ -42,9 +42,9 @@ func Explain(err error, advice string, lasting bool) error {
 	return err
 }
 
-// Contextual has the error of a request match that of a context which is done, whatever a
-// client library has made of the interruption: of the request's own, or of its node's
-// Lifetime, which is ErrClosed. What was not sent stays marked so.
+// Contextual has the error of a request match that of a context which is done, whatever a client
+// library has made of the interruption. The context is the request's own, or its node's Lifetime,
+// whose error is ErrClosed. What was not sent stays marked so.
 func Contextual(err error, contexts ...context.Context) error {
 	for _, ctx := range contexts {
 		cause := ctx.Err()

@@ -45,9 +45,10 @@ type URL struct {
 	query    url.Values
 }
 
-// Parse reads a URL. The error matches node.ErrInvalid. No part of the URL is in it that may
-// be of a password which was not escaped, and no value of a parameter but the path of a file. Parameters that the engine does not take, that are
-// there twice or that are empty are refused: a setting that is silently ignored is not set.
+// Parse reads a URL. The error matches node.ErrInvalid. No part of the URL is in it that may be of
+// a password which was not escaped, and no value of a parameter but the path of a file. Parameters
+// that the engine does not take, that are there twice or that are empty are refused. A setting that
+// is silently ignored is not set.
 func (f Form) Parse(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)
@@ -122,7 +123,7 @@ func (u *URL) address(f Form, hosts string) error {
 	return nil
 }
 
-// check refuses parameters that cannot be, or do not go together.
+// check refuses invalid parameters, and those that do not go together.
 func (u *URL) check(f Form) error {
 	known := parametersOf(f.Engine)
 	for key, values := range u.query {

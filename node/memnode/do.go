@@ -7,7 +7,7 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// Do implements node.Node. Whoever is notified is told after it, in the same goroutine.
+// Do implements node.Node. Waiters are notified after it, in the same goroutine.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	if err := rule.CheckShared(r); err != nil {
 		return node.Answer{}, n.errorf(r.Op.String(), err)

@@ -51,7 +51,7 @@ func (s *store) unlisten(n *Node) {
 	}
 }
 
-// listenersOf returns those who can tell a waiter, or none for nobody.
+// listenersOf returns the listeners that can tell a waiter; none if it is empty.
 func (s *store) listenersOf(waiter string) []listener {
 	client, _, _ := strings.Cut(waiter, ":")
 	return s.listeners[client]

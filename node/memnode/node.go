@@ -81,9 +81,8 @@ func (n *Node) begin() *Node {
 	return n
 }
 
-// Share returns a second client of the same store, as another process would
-// have: it sees the same leases and the same crashes, and is joined and closed
-// on its own.
+// Share returns a second client of the same store, as another process would have. It sees the same
+// leases and the same crashes, and is joined and closed on its own.
 func (n *Node) Share() *Node { return (&Node{name: n.name, store: n.store}).begin() }
 
 // String returns the name.

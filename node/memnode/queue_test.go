@@ -36,8 +36,8 @@ func (e *events) want(t *testing.T, want ...string) {
 	*e = nil
 }
 
-// A crash is a loss of the queues, and of the notifications that were made meanwhile: who
-// listens is told when it is over, and once.
+// A crash is a loss of the queues, and of the notifications that were made meanwhile. Listeners are
+// told when it is over, and once.
 func TestRestartTellsListeners(t *testing.T) {
 	n, ctx := New("a"), t.Context()
 	other := n.Share()
@@ -96,9 +96,9 @@ func TestNotifyMayUseTheNode(t *testing.T) {
 	must(t, node.Granted)(a, err)
 }
 
-// Names that are used once and never again must not stay in memory (the bug of Redisson
-// #6510), nor what is left of closed nodes and of waiters that were killed; and a sweep
-// must not take a live lease or queue.
+// Names that are used once and never again must not stay in memory (the bug of Redisson #6510). Nor
+// must what is left of closed nodes and of waiters that were killed; and a sweep must not take a
+// live lease or queue.
 func TestQueuesAndListenersAreFreed(t *testing.T) {
 	clock := new(fakeClock)
 	n, ctx := New("a", WithClock(clock.Now)), t.Context()

@@ -20,11 +20,10 @@ func (n *Node) Crash() {
 	s.down, s.empty, s.terms, s.Store = true, nil, admit.Terms{}, rule.Store{Out: true}
 }
 
-// Restart brings a crashed node up again, empty and not admitted: it answers
-// Rejoining until Admit is called, or, if it was joined to a group, until the
-// group's MaxTTL has passed and the registers could be rebuilt from the others.
-// Each listener is told that notifications may have been missed. It does nothing to a
-// node that is up.
+// Restart brings a crashed node up again, empty and not admitted. It answers Rejoining until Admit
+// is called. If it was joined to a group, it answers so until the group's MaxTTL has passed and the
+// registers could be rebuilt from the others. Each listener is told that notifications may have
+// been missed. It does nothing to a node that is up.
 func (n *Node) Restart() {
 	s := n.store
 	s.mu.Lock()
@@ -71,8 +70,8 @@ func (n *Node) Registers(ctx context.Context) (node.Registers, error) {
 // admission is what package admit asks the store.
 type admission struct{ *Node }
 
-// Facts implements admit.Store. A store in memory has no mark that outlives a loss: it is out, or it
-// is not. The time for which it is out counts from its start.
+// Facts implements admit.Store. A store in memory has no mark that outlives a loss: it is out, or
+// it is not. The time for which it is out counts from its start.
 func (n admission) Facts(ctx context.Context) (admit.Facts, error) {
 	if err := n.enter(ctx, "look"); err != nil {
 		return admit.Facts{}, err

@@ -11,15 +11,14 @@ import (
 	"github.com/fenlock/fenlock/node/rebuild"
 )
 
-// FuzzMerge merges whatever the other nodes could answer: several that lead to one
-// server, the own server among them, lists of empty memories that contradict each
-// other. The result is the maximum of what the servers said, neither less nor
-// more, and it is strong only if enough of them count.
+// FuzzMerge merges whatever the other nodes could answer. Several lead to one server, the own
+// server is among them, lists of empty memories contradict each other. The result is the maximum of
+// what the servers said, neither less nor more, and it is strong only if enough of them count.
 func FuzzMerge(f *testing.F) {
 	for _, seed := range [][]byte{
 		{},
 		{0, 0},
-		{2, 1},                       // nobody answers
+		{2, 1},                       // no node answers
 		{2, 1, 255, 0, 0, 255, 0, 0}, // all are silent
 		{2, 1, 1 | admittedBit, 7, 0, 2 | admittedBit, 9, 0},
 		{2, 1, 1 | admittedBit, 7, 0, 1 | admittedBit, 9, 0},                                              // one server twice

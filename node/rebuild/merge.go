@@ -52,18 +52,16 @@ func (e *MissingError) Error() string {
 // this self; nil stands for no answer. Nodes that lead to one server count once.
 // The error is a *MissingError.
 //
-// A token that an attempt finished with is fixed at q nodes, this one perhaps
-// included before it lost its memory, so at q-1 of the n-1 others at least. Any
-// n-q+1 of the others share one with these. (For an odd n that is q.) A node
-// that does not answer may be admitted, so less than that is taken only if so
-// many are impossible, whatever the silent ones would say: then a majority has
-// lost its memory at once, or the group is new.
+// A token that an attempt finished with is fixed at q nodes. This node may be one of them, before
+// it lost its memory. So it is fixed at q-1 of the n-1 others at least. Any n-q+1 of the others
+// share one with these. (For an odd n that is q.) A node that does not answer may be admitted. So
+// less than that is taken only if so many are impossible, whatever the silent nodes would say. Then
+// a majority has lost its memory at once, or the group is new.
 //
-// From then on, a server that was found empty at that moment and has not been
-// admitted since is known to take no part in any token fixed since. So every
-// such token is fixed at q of the others, and it is enough that fewer than q of
-// those were not read. Without this rule the servers that come back one after
-// the other would wait for one that never does.
+// From then on, a server that was found empty then, and was not admitted since, takes no part in
+// any token fixed since. So every such token is fixed at q of the others, and it is enough that
+// fewer than q of those were not read. Without this rule the servers that come back one after the
+// other would wait for one that never does.
 func Merge(n int, self Self, answers []*node.Registers) (Result, error) {
 	r := Result{Tokens: make(map[int]fence.Token)}
 	quorum := node.Quorum(n)

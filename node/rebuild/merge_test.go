@@ -127,9 +127,9 @@ func ones(x int) (n int) {
 	return n
 }
 
-// When a majority has lost its memory, the servers come back one after the
-// other, and one may never come back. The first is admitted without the
-// registers of a majority; the others must not wait for the dead one then.
+// When a majority has lost its memory, the servers come back one after the other, and one may never
+// come back. The first is admitted without the registers of a majority; the others must not wait
+// for the dead server then.
 func TestMergeAfterAMajorityWasLost(t *testing.T) {
 	admitted := func(server string, empty ...string) *node.Registers {
 		return &node.Registers{Server: server, Memory: server, Admitted: true, Empty: empty, Tokens: map[int]fence.Token{7: 42}}

@@ -13,10 +13,10 @@ import (
 // MaxSize is the size of the longest file that is read, in bytes.
 const MaxSize = 64 << 10
 
-// Read returns what is in a file. Its owner is the user of this process or root. Nobody
-// else may read, write or execute it, but for the group of a file of root's, which may read
-// it: what systemd and Kubernetes hand to a program looks like that. On Windows, which has
-// no such bits, this is not looked at.
+// Read returns what is in a file. Its owner is the user of this process or root. No other user may
+// read, write or execute it. The exception is the group of a file of root's, which may read it:
+// what systemd and Kubernetes hand to a program looks like that. On Windows, which has no such
+// bits, this is not looked at.
 //
 // The error has the path and says what to do. It never has a word of the file.
 func Read(path string) ([]byte, error) {
@@ -36,7 +36,7 @@ func Read(path string) ([]byte, error) {
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a directory", path)
 	case !info.Mode().IsRegular():
-		// A pipe could be read once only, and whoever reads it may have to wait.
+		// A pipe could be read once only, and its reader may have to wait.
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	if err := check(path, info); err != nil {

@@ -74,7 +74,7 @@ func TestWhoMayReadIt(t *testing.T) {
 		{0o600, me, me, true}, {0o400, me, me, true}, {0o000, me, me, true}, {0o700, me, me, true},
 		{0o640, me, me, false}, {0o604, me, me, false}, {0o601, me, me, false}, {0o610, me, me, false}, {0o622, me, me, false},
 		{0o600, root, root, true}, {0o640, root, root, false}, {0o444, root, root, false},
-		// Whoever is no root can read root's file by its group, or a list of systemd's only.
+		// A user other than root can read root's file by its group, or a list of systemd's only.
 		{0o640, root, me, true}, {0o440, root, me, true}, {0o660, root, me, false}, {0o644, root, me, false}, {0o441, root, me, false},
 		{0o600, other, me, false}, {0o400, other, root, false}, {0o600, me, root, false},
 	} {
