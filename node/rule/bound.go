@@ -6,8 +6,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Bind has what a holder has of the name last as long as its processes do. It follows an operation that
-// has granted that.
+// Bind has what a holder has of the name last as long as its processes do. It follows an operation
+// that has granted that.
 func (e *Entry) Bind(h node.Holder, now time.Duration) {
 	if e.leasedTo(h, now) {
 		e.Expires = Bound
@@ -38,8 +38,8 @@ func (e *Entry) BoundTo(now time.Duration) (all []node.Holder) {
 	return all
 }
 
-// Ended takes from the name what is bound to processes that have ended. It comes before an operation: those
-// who wait hear of it by the rules of that.
+// Ended takes from the name what is bound to processes that have ended. It comes before an
+// operation: those who wait hear of it by the rules of that.
 func (e *Entry) Ended(now time.Duration, alive func(node.Holder) bool) {
 	for _, h := range e.BoundTo(now) {
 		if !alive(h) && !e.leave(h, now) {

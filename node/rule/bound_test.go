@@ -19,7 +19,7 @@ func binds(t *testing.T, s *Store, r node.Request) {
 	o.Commit()
 }
 
-// A bound lease ends when nobody of its holder lives, and however late it is not by time.
+// A bound lease ends when no process of its holder lives, and never by time, however late it is.
 func TestBoundLease(t *testing.T) {
 	const late = 50 * 365 * 24 * time.Hour
 	var s Store

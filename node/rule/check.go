@@ -46,9 +46,9 @@ func CheckShared(r node.Request) (err error) {
 // be negative: a lease reported as granted that has expired already.
 const maxTTL = 100 * 365 * 24 * time.Hour
 
-// checkTTL refuses a TTL that rounds down to no millisecond: a store that is told to
-// expire a key after 0 ms deletes it and reports success. Nodes count whole
-// milliseconds, rounded down, so that no lease outlives what its holder asked for.
+// checkTTL refuses a TTL that rounds down to no millisecond. A store that is told to expire a key
+// after 0 ms deletes it and reports success. Nodes count whole milliseconds, rounded down, so that
+// no lease outlives what its holder asked for.
 func checkTTL(ttl time.Duration) error {
 	if ttl < time.Millisecond || ttl > maxTTL {
 		return fmt.Errorf("a TTL of %v is not between 1ms and 100 years; nothing was done", ttl)
@@ -65,8 +65,8 @@ func checkProposal(proposal fence.Token) error {
 	return nil
 }
 
-// checkToken refuses a number that a register must never have, since no larger
-// token could be told from it in a Lua double or a JSON number.
+// checkToken refuses a number that a register must never have. No larger token could be told from
+// it in a Lua double or a JSON number.
 func checkToken(token fence.Token) error {
 	if token > fence.MaxToken {
 		return fmt.Errorf("the token %d is above the bound of %d; nothing was done", uint64(token), uint64(fence.MaxToken))
@@ -74,9 +74,9 @@ func checkToken(token fence.Token) error {
 	return nil
 }
 
-// checkHolder refuses the empty holder, which stands for "nobody": a lease of
-// nobody would be granted to the next one who asks. It refuses one that reads as several,
-// and one that several cannot be written with.
+// checkHolder refuses the empty holder, which stands for no holder: its lease would be granted to
+// the next client that asks. It refuses one that reads as several, and one that several cannot be
+// written with.
 func checkHolder(r node.Request) error {
 	switch {
 	case r.Holder == "":
@@ -101,11 +101,10 @@ func checkKind(r node.Request) error {
 // maxStamp is what a double and a JSON number count to without a gap.
 const maxStamp = 1 << 53
 
-// CheckPlace refuses what is no waiter, and a stamp that some engine could not
-// keep exactly: nodes that rounded differently would disagree about who is next.
-// A waiter is 32 hexadecimal digits in lower case, a colon and 1 to 19 digits:
-// some engines make the name of a channel of it. A colon and a label may follow.
-// Nobody, the empty waiter, is fine.
+// CheckPlace refuses what is no waiter, and a stamp that some engine could not keep exactly. Nodes
+// that rounded differently would disagree about which waiter is next. A waiter is 32 hexadecimal
+// digits in lower case, a colon and 1 to 19 digits. Some engines make the name of a channel of it.
+// A colon and a label may follow. The empty waiter is fine.
 func CheckPlace(p node.Place) error {
 	if p.Stamp < 0 || p.Stamp > maxStamp {
 		return fmt.Errorf("the stamp %d is not between 0 and 2^53; nothing was done", p.Stamp)

@@ -12,8 +12,8 @@ const (
 	// that it has notified. A waiter that is hung is passed over after it.
 	ReservationTTL = time.Second
 
-	// QueueExpiry is for how long a node keeps a queue whose waiters have not been
-	// heard of: nobody came, nobody asked again. Each waiter asks every few seconds.
+	// QueueExpiry is for how long a node keeps a queue whose waiters have not been heard of: none
+	// came, and none asked again. Each waiter asks every few seconds.
 	QueueExpiry = 15 * time.Second
 
 	// MaxQueue bounds the waiters that a node keeps in the queue of one name. Those
@@ -26,8 +26,7 @@ const (
 	MaxProposal fence.Token = 1 << 52
 )
 
-// Drift is what is taken off a lease of length ttl for clocks that run at
-// slightly different rates: 1 % plus 2 ms, the figures of the Redlock page
-// ("Is the algorithm asynchronous?"). A node that lost its memory waits for so much
-// longer than the longest lease.
+// Drift is what is taken off a lease of length ttl for clocks that run at slightly different rates.
+// It is 1 % plus 2 ms, the figures of the Redlock page ("Is the algorithm asynchronous?"). A node
+// that lost its memory waits for so much longer than the longest lease.
 func Drift(ttl time.Duration) time.Duration { return ttl/100 + 2*time.Millisecond }

@@ -16,9 +16,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// FuzzOperations does any operations on one name of one node, and looks after each
-// of them at what the other nodes and the holders rely on. Where no queue is full it
-// also compares with a naive node.
+// FuzzOperations does any operations on one name of one node. After each of them it looks at what
+// the other nodes and the holders rely on. Where no queue is full it also compares with a naive
+// node.
 func FuzzOperations(f *testing.F) {
 	const acquire, extend, confirm, release, force, later, change = 0, 1, 2, 3, 4, 5, 6
 	for _, seed := range [][]byte{
@@ -38,9 +38,9 @@ func FuzzOperations(f *testing.F) {
 	f.Fuzz(operations)
 }
 
-// Random operations on few waiters, holders and stamps, so that all of them meet:
-// equal stamps, waiters that come again with another stamp, leases that end by
-// themselves, waiters that cannot be reached, a node that is out.
+// Random operations on few waiters, holders and stamps, so that all of them meet. There are equal
+// stamps, waiters that come again with another stamp, leases that end by themselves, unreachable
+// waiters, and a node that is out.
 func TestServeAgainstANaiveNode(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{1})
 	for range 200 {
@@ -218,8 +218,7 @@ func operations(t *testing.T, input []byte) {
 	}
 }
 
-// leasedBy reports whether somebody else than holder, or the waiter that asks, has
-// the lease.
+// leasedBy reports whether a client other than holder, or the waiter that asks, has the lease.
 func leasedBy(e Entry, now time.Duration, holder node.Holder, p node.Place) bool {
 	return e.Leased(now) && e.Holder != holder && e.Holder != node.Reserved(p.Waiter)
 }

@@ -17,8 +17,8 @@ const (
 	reads   = wClient + ":03"
 )
 
-// given returns an entry that was given to the first waiter by a release that proposed 8, and the second one
-// in its queue.
+// given returns an entry that was given to the first waiter by a release that proposed 8, and the
+// second one in its queue.
 func given(t *testing.T) (*Entry, *testQueue) {
 	t.Helper()
 	e, q := &Entry{Holder: "h", Expires: time.Minute, Register: 3, Origin: 3, Token: 3}, &testQueue{}
@@ -32,7 +32,7 @@ func given(t *testing.T) (*Entry, *testQueue) {
 	return e, q
 }
 
-// The name is free, or was somebody's who releases it, and two are in the queue.
+// The name is free, or its holder releases it, and two are in the queue.
 func TestWhoIsGivenTheName(t *testing.T) {
 	h := Entry{Holder: "h", Expires: time.Minute, Register: 3}
 	r := node.Request{Op: node.Release, Holder: "h", Next: 8}
@@ -172,7 +172,7 @@ func TestWhatWasGiven(t *testing.T) {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}
-	// A lease that its holder's late extend has begun is given by nobody.
+	// A lease that its holder's late extend has begun is not given.
 	e, q := given(t)
 	ServeShared(e, q, giveNow, node.Request{Op: node.ForceRelease, Token: 20})
 	e.Holder = ""

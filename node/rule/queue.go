@@ -11,10 +11,9 @@ import (
 // changes it during one operation. The queue decides who tries next, the lease
 // decides who holds: whatever happens to a queue, the operations keep their promises.
 //
-// Its methods are called only where the answer depends on the queue: most operations
-// on a name that nobody waits for call Head, or nothing. So an engine need not read
-// anything before. An error of the store is for the engine to keep until Serve
-// has returned.
+// Its methods are called only where the answer depends on the queue: most operations on a name
+// without waiters call Head, or nothing. So an engine need not read anything before. An error of
+// the store is for the engine to keep until Serve has returned.
 type Queue interface {
 	// Head returns the waiter that is first, "" if there is none: by stamp, equal
 	// ones by the waiters' bytes.
@@ -34,9 +33,8 @@ type Queue interface {
 	Reachable(waiter string) bool
 }
 
-// enqueue puts a waiter into the queue, once: one who comes again keeps the place
-// that it has. A full queue takes nobody; who is not in it polls. It returns how
-// many are ahead.
+// enqueue puts a waiter into the queue, once: one who comes again keeps the place that it has. A
+// full queue takes no waiter; a waiter that is not in it polls. It returns how many are ahead.
 func enqueue(q Queue, p node.Place) (ahead int) {
 	ahead, in := q.Ahead(p.Waiter)
 	if p.Waiter == "" {
@@ -50,17 +48,17 @@ func enqueue(q Queue, p node.Place) (ahead int) {
 	return ahead
 }
 
-// dequeue takes a waiter out of the queue, unless it is nobody.
+// dequeue takes a waiter out of the queue, unless it is empty.
 func dequeue(q Queue, waiter string) {
 	if waiter != "" {
 		q.Remove(waiter)
 	}
 }
 
-// giveWay lets those go first whose turn it is, before somebody acquires. A name that
-// is reserved for the asker is the asker's, whoever has come before it meanwhile. A
-// name that is free goes to the first in the queue: to the asker if that is who it
-// is, otherwise it is reserved for the first one, who is returned.
+// giveWay lets those go first whose turn it is, before a client acquires. A name that is reserved
+// for the asker is the asker's, also if others have come before it meanwhile. A name that is free
+// goes to the first in the queue. If the asker is the first, it has the name. Otherwise the name is
+// reserved for the first waiter, which is returned.
 func giveWay(e *Entry, q Queue, now time.Duration, asker node.Place) (notify []string) {
 	switch {
 	case e.Out:
@@ -73,9 +71,9 @@ func giveWay(e *Entry, q Queue, now time.Duration, asker node.Place) (notify []s
 	return nil
 }
 
-// giveUp ends the turn of a waiter that has released, and reports whether the name
-// was reserved for it, or given to it, which it may not have heard. With a stamp the waiter goes on waiting, and is put into the
-// queue again: its attempt has failed. Without, it leaves the queue.
+// giveUp ends the turn of a waiter that has released. It reports whether the name was reserved for
+// it, or given to it, which it may not have heard. With a stamp the waiter goes on waiting, and is
+// put into the queue again: its attempt has failed. Without, it leaves the queue.
 func giveUp(e *Entry, q Queue, now time.Duration, r node.Request) (freed bool) {
 	p := r.Place
 	if p.Waiter == "" {
@@ -95,12 +93,11 @@ func giveUp(e *Entry, q Queue, now time.Duration, r node.Request) (freed bool) {
 	return freed
 }
 
-// reserve takes the first whom it can reach out of the queue, and reserves the name
-// for that one; of those who want to share it, all that come one after the other. They are
-// returned. Those who cannot be reached are gone: they are
-// dropped. It stops at self, which need not be told: it asks right now, or would only
-// try in vain what has just failed.
-// With a number for the next, the name is given to who wants it alone, instead of reserved: see give.
+// reserve takes the first whom it can reach out of the queue, and reserves the name for that one;
+// of those who want to share it, all that come one after the other. They are returned. Those who
+// cannot be reached are gone: they are dropped. It stops at self, which need not be told: it asks
+// right now, or would only try in vain what has just failed. With a number for the next, the name
+// is given to an exclusive waiter, instead of reserved: see give.
 func reserve(e *Entry, q Queue, now time.Duration, self string, next fence.Token) (notify []string) {
 	s, shared := e.readers(now)
 	for first := q.Head(); shared && first != "" && first != self; first = q.Head() {
@@ -131,9 +128,9 @@ func reserve(e *Entry, q Queue, now time.Duration, self string, next fence.Token
 	return notify
 }
 
-// give leases the name to a waiter, as an acquire of its own would that comes at this moment, and promises
-// it a number. So nobody's argument about acquires is another one for what is given. The lease is as short as a
-// reservation: who hangs is passed over as soon. It returns what the waiter is told.
+// give leases the name to a waiter, as an acquire of its own would that comes at this moment, and
+// promises it a number. So every argument about acquires holds for what is given. The lease is as
+// short as a reservation: who hangs is passed over as soon. It returns what the waiter is told.
 func give(e *Entry, now time.Duration, waiter string, proposal fence.Token) (notice string) {
 	e.Register = max(e.Register+1, proposal)
 	e.Holder, e.Expires = node.Given(waiter, e.Register), now+ReservationTTL

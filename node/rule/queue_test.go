@@ -27,9 +27,9 @@ func (q *testQueue) ahead(waiter string) int {
 	return count
 }
 
-// naive is a node with a queue for one name, written from what the contract says
-// and not from queue.go: it keeps the waiters in a map and looks for the smallest
-// each time, and keeps a name that is reserved in fields of its own.
+// naive is a node with a queue for one name, written from what the contract says and not from
+// queue.go. It keeps the waiters in a map and looks for the smallest each time. It keeps a name
+// that is reserved in fields of its own.
 type naive struct {
 	register    fence.Token
 	out         bool
@@ -152,7 +152,7 @@ func (n *naive) forceRelease(now time.Duration, floor fence.Token) (node.Answer,
 	return node.Answer{Status: node.Granted, Register: n.register}, n.notifyUpTo("", now)
 }
 
-// A full queue takes nobody, and loses nobody either.
+// A full queue takes no waiter, and loses none either.
 func TestQueueIsBounded(t *testing.T) {
 	l := &testQueue{}
 	e := Entry{Holder: "h", Expires: time.Minute}
@@ -180,7 +180,7 @@ func TestQueueIsBounded(t *testing.T) {
 	if a.Status != node.Held || notify != full[0].Waiter || len(l.Waiters) != MaxQueue || a.Ahead != 0 || l.ahead("early") != 0 {
 		t.Errorf("after a notification: %+v, notify %q, %d in the queue, %d ahead of the one who asked", a, notify, len(l.Waiters), l.ahead("early"))
 	}
-	// One who asks when nobody in a full queue can be reached is granted.
+	// A client that asks when no waiter of a full queue can be reached is granted.
 	e.Holder = ""
 	l.gone = map[string]bool{}
 	for _, p := range l.Waiters {
@@ -207,7 +207,7 @@ func TestReservationTTLIsExact(t *testing.T) {
 	}
 }
 
-// Who is named in no queue must not be taken for one: the empty waiter is nobody.
+// A client that is named in no queue must not be taken for a waiter: the empty waiter is none.
 func TestNobodyIsNeverInAQueue(t *testing.T) {
 	e, l := Entry{Holder: "h", Expires: time.Minute}, &testQueue{}
 	for _, r := range []node.Request{
@@ -223,7 +223,8 @@ func TestNobodyIsNeverInAQueue(t *testing.T) {
 	}
 }
 
-// Whoever comes or asks has the queue remembered; nobody, and who leaves, does not.
+// A waiter that comes or asks has the queue remembered; one that leaves does not, nor does the
+// empty one.
 func TestWhoRenewsTheQueue(t *testing.T) {
 	w := node.Place{Waiter: "w", Stamp: 2}
 	for name, c := range map[string]struct {

@@ -4,8 +4,8 @@
 // server translate it. The simulator and the exhaustive check of fenlock run it as
 // it is.
 //
-// An engine reads the Entry of a name, serves a Queue of the name's waiters, if it
-// keeps any, and writes back what Serve has left in both, all in one atomic step:
+// An engine reads the Entry of a name, and serves a Queue of the name's waiters, if it keeps any.
+// Then it writes what Serve has left in both. All of that is one atomic step:
 //
 //	if err := rule.Check(r); err != nil {
 //		return node.Answer{}, fmt.Errorf("%s: %w", n, err)
@@ -35,11 +35,11 @@ type Entry struct {
 	Out      bool          // not admitted: the node refuses, see node.Rejoining
 }
 
-// Leased reports whether the name is leased to anybody at now.
+// Leased reports whether the name is leased at now.
 func (e *Entry) Leased(now time.Duration) bool { return e.Holder != "" && now < e.Expires }
 
-// Bound is the Expires of a lease that is bound to processes: it has no end but theirs, which the engine
-// sees, and no clock. It is later than the end of any other lease. See Entry.Bind.
+// Bound is the Expires of a lease that is bound to processes: it has no end but theirs, which the
+// engine sees, and no clock. It is later than the end of any other lease. See Entry.Bind.
 const Bound = time.Duration(1 << 62)
 
 // remaining returns what is left of a lease, 0 if it has no end.
@@ -67,14 +67,14 @@ func (e *Entry) Lease(name string, now time.Duration) node.Lease {
 	return l
 }
 
-// Serve carries out a request that Check has passed, at now on the node's clock:
-// it changes the entry and the queue of r.Name, and returns what the node answers,
-// and which waiter has to be told that the name is reserved for it, "" for nobody.
-// Without a queue, nil, the node is none that keeps them: places are ignored.
+// Serve carries out a request that Check has passed, at now on the node's clock. It changes the
+// entry and the queue of r.Name, and returns what the node answers. It also returns which waiter
+// has to be told that the name is reserved for it, "" if none. Without a queue, nil, the node is
+// none that keeps them: places are ignored.
 //
 // Whole milliseconds of r.TTL count.
 func Serve(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer, notify string) {
-	r.Shared, r.Next = false, 0 // nobody shares anything here, and nothing is given
+	r.Shared, r.Next = false, 0 // nothing is shared here, and nothing is given
 	a, all := ServeShared(e, q, now, r)
 	if len(all) > 0 {
 		notify = all[0]
@@ -82,8 +82,9 @@ func Serve(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer,
 	return a, notify
 }
 
-// ServeShared is Serve for a node.Sharer, of requests that CheckShared has passed. Several who
-// are to share the name may have to be told at once. Who is told is a waiter, or a node.Notice as text.
+// ServeShared is Serve for a node.Sharer, of requests that CheckShared has passed. Several who are
+// to share the name may have to be told at once. What is told is a waiter, or a node.Notice as
+// text.
 func ServeShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer, notify []string) {
 	if q == nil {
 		q = noQueue{}
@@ -152,8 +153,8 @@ func acquire(e *Entry, now time.Duration, r node.Request) node.Answer {
 	return node.Answer{Status: node.Granted, Register: e.Register}
 }
 
-// confirm raises the register to the token while the lease is the holder's. It
-// refuses a token that the register has passed: somebody was promised more.
+// confirm raises the register to the token while the lease is the holder's. It refuses a token that
+// the register has passed: a larger one was promised.
 func confirm(e *Entry, now time.Duration, r node.Request) node.Answer {
 	switch {
 	case e.Out:
@@ -170,10 +171,10 @@ func confirm(e *Entry, now time.Duration, r node.Request) node.Answer {
 	return node.Answer{Status: node.Granted, Register: r.Token}
 }
 
-// extend renews the holder's lease, and creates it again if nobody has one: a node
-// that restarted is mended while the lock is held. A reservation promises nothing, and
-// must not keep it from that: waiters ask again and again. The lease's origin in the
-// answer tells the holder what the acceptance proves. A floor, r.Token, raises the register.
+// extend renews the holder's lease, and creates it again if there is none: a node that restarted is
+// mended while the lock is held. A reservation promises nothing, and must not keep it from that:
+// waiters ask again and again. The lease's origin in the answer tells the holder what the
+// acceptance proves. A floor, r.Token, raises the register.
 func extend(e *Entry, now time.Duration, r node.Request) node.Answer {
 	switch {
 	case e.Out:
@@ -193,8 +194,8 @@ func extend(e *Entry, now time.Duration, r node.Request) node.Answer {
 	return node.Answer{Status: node.Granted, Register: e.Origin}
 }
 
-// release removes the holder's lease, and never anybody else's. A node that is
-// not admitted does it too: removing a lease promises nothing.
+// release removes the holder's lease, and never another one. A node that is not admitted does it
+// too: removing a lease promises nothing.
 func release(e *Entry, now time.Duration, r node.Request) node.Answer {
 	switch {
 	case e.leasedTo(r.Holder, now):
@@ -205,9 +206,9 @@ func release(e *Entry, now time.Duration, r node.Request) node.Answer {
 	return node.Answer{Status: node.Granted}
 }
 
-// forceRelease removes the lease, whoever has it, and raises the register, to the
-// floor at least, r.Token. It is repeated until a quorum has answered the same number:
-// then the old holder's extensions cannot count there any more.
+// forceRelease removes the lease, of any holder, and raises the register, to the floor at least,
+// r.Token. It is repeated until a quorum has answered the same number: then the old holder's
+// extensions cannot count there any more.
 func forceRelease(e *Entry, r node.Request) node.Answer {
 	if e.Out {
 		return node.Answer{Status: node.Rejoining}

@@ -13,9 +13,9 @@ import (
 // MaxReaders is how many can share a name on a node. Those beyond it wait.
 const MaxReaders = 256
 
-// readers are those who share a name: the lease of them all, which Entry.Holder has as
-// text (node.SharedPrefix). So an engine stores it as it stores any lease; it lasts as long as the last of
-// them. Some of them are reservations, for readers that were notified.
+// readers are those who share a name: the lease of them all, which Entry.Holder has as text
+// (node.SharedPrefix). So an engine stores it as it stores any lease; it lasts as long as the
+// longest share. Some of them are reservations, for readers that were notified.
 type readers struct {
 	// epoch is the number that was promised to a reader last, since there have been any: those who
 	// come get the same. 0: none was. Reservations keep none. One that is made while the node is out
@@ -32,8 +32,8 @@ type reader struct {
 	token   fence.Token // as in Entry
 }
 
-// readers returns those who share the name at now: nobody, if it is free. False if it is leased
-// to one alone.
+// readers returns the holders that share the name at now: none, if it is free. False if it is
+// leased to one alone.
 func (e *Entry) readers(now time.Duration) (s readers, shared bool) {
 	switch {
 	case !e.Leased(now):
@@ -115,22 +115,22 @@ func (s *readers) remove(h node.Holder) bool {
 	return found
 }
 
-// promised reports whether anybody shares the name, beside reservations.
+// promised reports whether a holder shares the name, beside reservations.
 func (s *readers) promised() bool {
 	return slices.ContainsFunc(s.all, func(r reader) bool { return !r.holder.Reserves() })
 }
 
 // agree reports whether a holder may be one of them: all have one of the same number of slots, or
-// all have none. Reservations are nobody yet.
+// all have none. Reservations are no holder's yet.
 func (s *readers) agree(h node.Holder) bool {
 	slots := h.Slots()
 	return !slices.ContainsFunc(s.all, func(r reader) bool { return !r.holder.Reserves() && r.holder.Slots() != slots })
 }
 
-// acquireShared leases the name to one more reader, if it is free or others share it, and nobody
-// is first in the queue. Readers that come while others are there get the number
-// that was promised to these: so they agree at once, and move nothing. A number is promised to one
-// holder alone, or to readers between whom nobody had the name alone.
+// acquireShared leases the name to one more reader, if it is free or others share it, and no other
+// waiter is first in the queue. Readers that come while others are there get the number that was
+// promised to these: so they agree at once, and move nothing. A number is promised to one exclusive
+// holder, or to readers without an exclusive holder between them.
 func acquireShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node.Answer, notify []string) {
 	if e.Out {
 		return node.Answer{Status: node.Rejoining}, nil
@@ -164,9 +164,9 @@ func acquireShared(e *Entry, q Queue, now time.Duration, r node.Request) (a node
 
 // confirmShared is confirm for a reader. False if the holder is none.
 //
-// A confirm moves the epoch only where there is one. A network may execute a confirm twice, the second time
-// after its holder, which had the name alone, lets others share it. An epoch made by that would be the
-// holder's own token, and would be promised to the next reader.
+// A confirm moves the epoch only where there is one. A network may execute a confirm twice, the
+// second time after its holder, which had the name alone, lets others share it. An epoch made by
+// that would be the holder's own token, and would be promised to the next reader.
 func confirmShared(e *Entry, now time.Duration, r node.Request) (a node.Answer, is bool) {
 	s, _ := e.readers(now)
 	own := s.of(r.Holder)
@@ -230,7 +230,7 @@ func (e *Entry) leave(h node.Holder, now time.Duration) bool {
 // sharedAt reports whether several share the name, or one that others may join.
 func (e *Entry) sharedAt(now time.Duration) bool { return e.Leased(now) && e.Holder.Shared() }
 
-// onlyReserved reports whether the name is reserved for readers, and for nobody else.
+// onlyReserved reports whether the name is reserved for readers only.
 func (e *Entry) onlyReserved(now time.Duration) bool {
 	if !e.sharedAt(now) {
 		return false

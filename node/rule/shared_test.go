@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// naiveShared is a node with names that may be shared, written from what the contract says and
-// not from shared.go: everybody who has a lease or a reservation is in one map.
+// naiveShared is a node with names that may be shared, written from what the contract says and not
+// from shared.go. All holders of a lease or a reservation are in one map.
 type naiveShared struct {
 	register, epoch fence.Token
 	leases          map[string]naiveLease // by holder, or "next " and the waiter
@@ -39,7 +39,7 @@ func (n *naiveShared) tidy() {
 	}
 }
 
-// promised reports whether anybody has the name, beside reservations.
+// promised reports whether a holder has the name, beside reservations.
 func (n *naiveShared) promised() bool {
 	for h := range n.leases {
 		if !strings.HasPrefix(h, "next ") {
@@ -49,7 +49,7 @@ func (n *naiveShared) promised() bool {
 	return false
 }
 
-// alone reports whether somebody has the name alone.
+// alone reports whether there is an exclusive holder.
 func (n *naiveShared) alone() bool {
 	for _, l := range n.leases {
 		if l.alone {
@@ -156,7 +156,7 @@ func (n *naiveShared) extend(h string, shared bool, ttl time.Duration, floor fen
 	n.leases[h] = own
 	n.register = max(n.register, floor)
 	if floor > n.epoch {
-		n.epoch = 0 // who comes late gets a number past the floor
+		n.epoch = 0 // a late client gets a number past the floor
 	}
 	if was && !own.alone {
 		notified = n.call("")
@@ -203,9 +203,9 @@ func (n *naiveShared) release(h, w string, stamp int64) (status node.Status, not
 	return status, notified
 }
 
-// Random operations on few holders and waiters, beside the naive node; and what the other nodes
-// and the holders rely on: nobody is granted a name that somebody has alone, and no number is
-// promised to two unless both share the name and nobody had it between them.
+// Random operations on few holders and waiters, beside the naive node; and what the other nodes and
+// the holders rely on: no client is granted a name that has an exclusive holder. No number is
+// promised to two unless both share the name and no exclusive holder was between them.
 func TestSharedAgainstANaiveNode(t *testing.T) {
 	const client = "0123456789abcdef0123456789abcdef:"
 	random := rand.New(rand.NewPCG(1, 2))
@@ -315,8 +315,9 @@ func TestSharedAgainstANaiveNode(t *testing.T) {
 	}
 }
 
-// A confirm that is executed again, after its holder lets others share the name, makes no epoch: what a
-// reader is promised on two of three nodes, whose registers differed, is larger than the holder's token.
+// A confirm that is executed again, after its holder lets others share the name, makes no epoch.
+// What a reader is promised on two of three nodes, whose registers differed, is larger than the
+// holder's token.
 func TestConfirmAgainAfterDowngrade(t *testing.T) {
 	for _, register := range []fence.Token{1, 0} {
 		e := Entry{Register: register}
@@ -346,8 +347,9 @@ func TestNumbersOfReadersChangedByHand(t *testing.T) {
 	}
 }
 
-// A release is carried out by a node that is out, too, and reserves the name for those who want to share it. The
-// first of them, who comes when the node was admitted, is not promised the number of before the loss.
+// A release is carried out by a node that is out, too, and reserves the name for those who want to
+// share it. The first of them, who comes when the node was admitted, is not promised the number of
+// before the loss.
 func TestEpochEndsWithItsReaders(t *testing.T) {
 	s := Store{}
 	do := func(now time.Duration, r node.Request) node.Answer {

@@ -73,8 +73,9 @@ func (s *Store) Begin(name string, now time.Duration, reachable func(waiter stri
 }
 
 // InBoot tells a Store that outlives the boot of its machine (node/clock/boot) in which boot it is
-// used. Leases and queues of another boot go: their times say nothing on a clock that has begun anew,
-// and those who had them ended with that boot. Registers stay. It is called before Begin.
+// used. Leases and queues of another boot go. Their times say nothing on a clock that has begun
+// anew, and the processes that had them ended with that boot. Registers stay. It is called before
+// Begin.
 func (s *Store) InBoot(id string) {
 	if s.Boot != id {
 		s.Boot, s.Leases, s.Queues, s.sweepAt = id, nil, nil, 0
@@ -118,8 +119,8 @@ func (s *Store) Lease(name string, now time.Duration) node.Lease {
 	return e.Lease(name, now)
 }
 
-// Waiting returns what an operator sees of the first waiters in the queue of a name, at
-// most limit of them, and how many there are.
+// Waiting returns what an operator sees of the first waiters in the queue of a name, at most limit,
+// and how many there are.
 func (s *Store) Waiting(name string, now time.Duration, limit int) (first []node.Waiter, all int) {
 	queue := s.Queues[name]
 	if now >= queue.Expires {
@@ -166,9 +167,8 @@ func (s *Store) make() {
 
 const firstSweep = 64
 
-// sweep drops expired leases and queues whenever their number has doubled since
-// the last sweep: the memory stays within twice of what is live, and each costs a
-// constant share of a sweep.
+// sweep drops expired leases and queues whenever their number has doubled since the last sweep. The
+// memory stays within twice of what is live, and each costs a constant share of a sweep.
 func (s *Store) sweep(now time.Duration) {
 	if len(s.Leases)+len(s.Queues) < max(firstSweep, s.sweepAt) {
 		return

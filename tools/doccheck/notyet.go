@@ -67,7 +67,6 @@ var notYetGo = []string{
 	"node/respnode/internal/pipeline",
 	"node/respnode/internal/replytest",
 	"node/respnode/resp",
-	"node/rule",
 	"node/valkeynode",
 	"node/valkeynode/internal/transport",
 	"node/zknode",
