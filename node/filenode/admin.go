@@ -40,8 +40,8 @@ func (n *Node) Waiting(ctx context.Context, name string, limit int) (first []nod
 	return q.first, q.all, n.errorf("waiting", err)
 }
 
-// List implements node.Admin, in the order of the names' bytes. No lock is held while yield runs: it may
-// take its time, and call the node.
+// List implements node.Admin, in the order of the names' bytes. No lock is held while yield runs:
+// it may take its time, and call the node.
 func (n *Node) List(ctx context.Context, prefix string, yield func(node.Lease) bool) error {
 	var all []node.Lease
 	for number := range rooms {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// machineClock is documented in boot_linux.go. Here it is the wall clock: a step of it ends leases early or
-// late.
+// machineClock is documented in boot_linux.go. Here it is the wall clock: a step of it ends leases
+// early or late.
 func machineClock() (now func() time.Duration, name string, err error) {
 	variable := "kern.bootsessionuuid"
 	if runtime.GOOS == "freebsd" {

@@ -16,8 +16,8 @@ import (
 	"github.com/fenlock/fenlock/node/clock/boot"
 )
 
-// machineClock returns the clock that all processes of this machine share, and the name of the boot that
-// it counts from.
+// machineClock returns the clock that all processes of this machine share, and the name of the boot
+// that it counts from.
 func machineClock() (now func() time.Duration, name string, err error) {
 	if name, err = boot.ID(); err != nil {
 		return nil, "", err
@@ -26,8 +26,8 @@ func machineClock() (now func() time.Duration, name string, err error) {
 	return func() time.Duration { return clock.Now() - ahead }, name, err
 }
 
-// offset returns how far the clock is ahead of the machine's in this time namespace (time_namespaces(7)). What the
-// kernel tells is of the processes that this one starts.
+// offset returns how far the clock is ahead of the machine's in this time namespace
+// (time_namespaces(7)). What the kernel tells is of the processes that this one starts.
 func offset() (time.Duration, error) {
 	own, err := os.Readlink("/proc/self/ns/time")
 	if of, err2 := os.Readlink("/proc/self/ns/time_for_children"); err == nil && err2 == nil && own != of {

@@ -10,9 +10,10 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 )
 
-// A lease that is bound to processes has no end by time. As long as it lasts, a byte of the file that is
-// its holder's own is locked in the kernel, by an open file that processes inherit from each other: the kernel
-// ends that when the last of them is gone, however it ended, and at once. So the lease ends then, and never before.
+// A lease that is bound to processes has no end by time. As long as it lasts, its holder's byte of
+// the file is locked in the kernel, by an open file that processes inherit. When the last such
+// process is gone, however it ended, the kernel unlocks the byte at once. So the lease ends then,
+// and never before.
 
 // bound is what the leases of a node are bound to.
 type bound struct {
@@ -20,13 +21,13 @@ type bound struct {
 	alive *os.File // nil: leases are by time
 
 	mu    sync.Mutex
-	kept  map[node.Holder]string // who has a byte, and as which waiter it came
+	kept  map[node.Holder]string // the holders that have a byte, and the waiter that each was
 	chain map[string]bool        // the waiters that have a byte; see chain.go
 	loose bool                   // no waiter gets one any more
 }
 
-// outlived are the files of nodes that were closed and whose leases stay, so that nothing closes these before
-// the process ends.
+// outlived are the files of nodes that were closed and whose leases stay, so that nothing closes
+// these before the process ends.
 var outlived struct {
 	sync.Mutex
 	files []*os.File
@@ -35,8 +36,8 @@ var outlived struct {
 // holderBytes is where the bytes of holders begin, far behind all others.
 const holderBytes = 1 << 62
 
-// holderByte is the byte that is locked for a holder. Of two holders with the same one, by a chance of 1 in
-// 2^62, each would seem to live as long as the other.
+// holderByte is the byte that is locked for a holder. Of two holders with the same one, by a chance
+// of 1 in 2^62, each would seem to live as long as the other.
 func holderByte(h node.Holder) int64 { return holderBytes + int64(h.Fingerprint()>>2) }
 
 // open binds leases from now on to a file at a path that is open already, at a place.
@@ -63,8 +64,8 @@ func (b *bound) open(path string, at place) error {
 	return nil
 }
 
-// close closes the file, unless there are leases that were not released: they stay for as long as the process, as those
-// by time do for their time. No operation runs any more.
+// close closes the file, unless there are leases that were not released. These stay for as long as
+// the process, as those by time do for their time. No operation runs any more.
 func (b *bound) close() {
 	switch {
 	case b.alive == nil:
@@ -77,8 +78,9 @@ func (b *bound) close() {
 	}
 }
 
-// keep locks the byte of a holder who was granted something: before that is written down, so that nobody
-// takes it for one whose processes have ended. It may have been a waiter.
+// keep locks the byte of a holder that was granted something. It does so before the grant is
+// written down, so that no process takes the holder for one whose processes have ended. It may have
+// been a waiter.
 func (b *bound) keep(h node.Holder, waiter string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +116,8 @@ func (b *bound) keeps(h node.Holder) bool {
 // lives reports whether a process of the holder of a bound lease lives.
 func (b *bound) lives(h node.Holder) bool { return b.locks.kept(holderByte(h)) }
 
-// holderOf returns whose byte a waiter has: of the holder that the name is leased to while it is reserved for the waiter.
+// holderOf returns whose byte a waiter has: of the holder that the name is leased to while it is
+// reserved for the waiter.
 func holderOf(waiter string) node.Holder { return node.Reserved(waiter) }
 
 // join locks the byte of a waiter of this node, and reports whether it is locked.
@@ -146,8 +149,8 @@ func (b *bound) leave(waiter string) {
 	b.part(waiter)
 }
 
-// loosen is for a link that does not hold: the kernel fails to tell of an end. The waiter leaves the chain, and no other one
-// of this node enters it. It reports whether the waiter was in it.
+// loosen is for a link that does not hold: the kernel fails to tell of an end. The waiter leaves
+// the chain, and no other one of this node enters it. It reports whether the waiter was in it.
 func (b *bound) loosen(waiter string) (was bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +159,8 @@ func (b *bound) loosen(waiter string) (was bool) {
 	return was
 }
 
-// chained reports whether a waiter has its byte: it lives, and hears of the end of what is before it.
+// chained reports whether a waiter has its byte: it lives, and hears of the end of what is before
+// it.
 func (b *bound) chained(waiter string) bool {
 	b.mu.Lock()
 	own := b.chain[waiter]

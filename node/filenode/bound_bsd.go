@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// canBind says that there is nothing here that outlives a process as its children do, and no longer: a lock
-// of the whole file is all that an open file can have.
+// canBind says that nothing here lasts for exactly as long as a process and its children. A lock of
+// the whole file is all that an open file can have.
 func canBind() error {
 	return fmt.Errorf("leases cannot be bound to processes on this system: %w", errors.ErrUnsupported)
 }

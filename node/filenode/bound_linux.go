@@ -6,8 +6,9 @@ const ofdGet = 36 // F_OFD_GETLK
 
 func canBind() error { return nil }
 
-// Holders lock their byte shared, which an open file that is only read can do, and who waits for the end of that
-// asks for it alone. So one that is locked alone is nobody's: somebody has just seen the end.
+// Holders lock their byte shared, which an open file that is only read can do. A waiter for the end
+// of that asks for an exclusive lock. So a byte with an exclusive lock has no holder: a waiter has
+// just seen the end.
 
 // keep locks a holder's byte on an open file of its own.
 func (l *locks) keep(fd int, at int64) error { return lockByte(fd, ofdSet, syscall.F_RDLCK, at) }

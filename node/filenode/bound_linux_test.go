@@ -101,8 +101,8 @@ func (h *holder) die() {
 	h.Wait()
 }
 
-// A bound lease is there while its process or one that has inherited it lives, stopped or not, and the first in the
-// queue hears at once when the last has been killed.
+// A bound lease is there while its process or one that has inherited it lives, stopped or not. The
+// first in the queue hears at once when the last has been killed.
 func TestBoundToProcesses(t *testing.T) {
 	n, path := newNode(t)
 	client := strings.Repeat("a", 32)
@@ -130,7 +130,7 @@ func TestBoundToProcesses(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 }
 
-// Who comes to be the first in the queue hears of it, and then of the end of whom it waits for.
+// A waiter that becomes the first in the queue hears of it, and then of the end of the holder.
 func TestNextFirstHearsOfTheEnd(t *testing.T) {
 	n, path := newNode(t)
 	client := strings.Repeat("c", 32)
@@ -155,7 +155,8 @@ func TestNextFirstHearsOfTheEnd(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 }
 
-// Whoever comes to be the first because those before are dead hears of it, at the grant that shows.
+// A waiter that becomes the first because those before are dead hears of it, at the grant that
+// shows.
 func TestDeadOnesAreNotTheFirst(t *testing.T) {
 	n, path := newNode(t)
 	client := strings.Repeat("c", 32)
@@ -192,7 +193,8 @@ func TestBoundToProcessesThatShare(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, r)))
 }
 
-// A release ends a lease, whoever has inherited the file. Close ends none: the process still has what it did not release.
+// A release ends a lease, whichever processes have inherited the file. Close ends none: the process
+// still has what it did not release.
 func TestInheritedFileKeepsNothingThatIsReleased(t *testing.T) {
 	n, path := newNode(t)
 	bound := open(t, path)
@@ -218,7 +220,7 @@ func TestInheritedFileKeepsNothingThatIsReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	syscall.Close(fd)
-	runtime.GC() // which closes files that nobody has
+	runtime.GC() // which closes files without a user
 	want(t, node.Held)(n.Do(t.Context(), as(node.Acquire, request("b", "", 0))))
 }
 
@@ -289,7 +291,8 @@ func TestNothingIsLeftOfTheDead(t *testing.T) {
 	}
 }
 
-// Bind is refused twice, and if the path leads to another file by now, where nobody sees the lock.
+// Bind is refused twice, and if the path leads to another file by now, where no other process sees
+// the lock.
 func TestBindIsRefused(t *testing.T) {
 	n, path := newNode(t)
 	if _, err := n.Bind(); err != nil {

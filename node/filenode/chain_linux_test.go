@@ -90,8 +90,8 @@ func (l *link) dies() {
 	l.medium.Close()
 }
 
-// Each hears of the end of the one before it, whether that has released, left or died, and of nothing else. None
-// of them has a pipe.
+// Each hears of the end of the one before it, whether that has released, left or died, and of
+// nothing else. None of them has a pipe.
 func TestChain(t *testing.T) {
 	_, path := newNode(t)
 	l := newLinks(t, path, 7)
@@ -124,7 +124,7 @@ func TestChain(t *testing.T) {
 	l[3].dies() // the first in the queue
 	hears(5)
 	l[5].waits(t, 0)
-	l[1].dies() // who has the name
+	l[1].dies() // the holder
 	hears(5)
 	l[5].asks(t, node.Granted)
 	quiet(6)
@@ -136,7 +136,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// A waiter that has come between two others is waited for by the later one from the end of the earlier one on.
+// A waiter that has come between two others is waited for by the later one from the end of the
+// earlier one on.
 func TestChainIsJoinedInTheMiddle(t *testing.T) {
 	_, path := newNode(t)
 	l := newLinks(t, path, 4)
@@ -177,7 +178,8 @@ func TestChainBehindACommand(t *testing.T) {
 	l[2].asks(t, node.Granted)
 }
 
-// The first waits for the one that the name is reserved for, and for no longer than the reservation lasts.
+// The first waits for the one that the name is reserved for, and for no longer than the reservation
+// lasts.
 func TestChainBehindAReservation(t *testing.T) {
 	_, path := newNode(t)
 	l := newLinks(t, path, 4)
@@ -196,7 +198,7 @@ func TestChainBehindAReservation(t *testing.T) {
 	}
 }
 
-// Behind a waiter, or a lease, that is no part of a chain, nobody is one, and all have pipes.
+// Behind a waiter, or a lease, that is no part of a chain, no waiter is one, and all have pipes.
 func TestNoChain(t *testing.T) {
 	n, path := newNode(t)
 	plain := listen(t, n, clientA)
@@ -259,7 +261,8 @@ func TestNoChainOfReaders(t *testing.T) {
 	}
 }
 
-// What others do to the name, the first in a chain is told by its pipe, and as long as it has none its turn is kept for it.
+// The first in a chain is told by its pipe what others do to the name. As long as it has none, its
+// turn is kept for it.
 func TestChainIsToldByOthers(t *testing.T) {
 	n, path := newNode(t)
 	for what, end := range map[string]func(node.Request) node.Request{
@@ -311,8 +314,8 @@ func TestChainThatDoesNotHold(t *testing.T) {
 	l[1].asks(t, node.Granted)
 }
 
-// Waiters that come, leave and die at random all get the name, one at a time, though none of them asks without having
-// heard something, or a reservation having ended.
+// Waiters that come, leave and die at random all get the name, one at a time. None of them asks
+// unless it has heard something, or a reservation has ended.
 func TestChainLosesNobody(t *testing.T) {
 	_, path := newNode(t)
 	var numbers, has, granted atomic.Int64

@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// The checksums are CRC-32C. For many bytes package crc32 has the processor's instructions, which it prepares in 170 µs: a
-// twentieth of what a locked command costs that does nothing. In this time a program's own tables check 100 kB, which is more
-// than most of them read.
+// The checksums are CRC-32C. For many bytes package crc32 has the processor's instructions, which
+// it prepares in 170 µs. That is a twentieth of what a locked command costs that does nothing. In
+// this time a program's own tables check 100 kB, which is more than most of them read.
 
 // manyBytes are better checked by package crc32.
 const manyBytes = 32 << 10

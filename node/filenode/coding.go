@@ -18,7 +18,8 @@ func (w *writer) text(s string) {
 	*w = append(*w, s...)
 }
 
-// reader reads what a writer wrote. After something that no writer writes it is bad, and reads zeros.
+// reader reads what a writer wrote. After something that no writer writes it is bad, and reads
+// zeros.
 type reader struct {
 	rest []byte
 	bad  bool

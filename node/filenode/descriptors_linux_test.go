@@ -30,8 +30,8 @@ func withDescriptors(t *testing.T, more int, f func()) {
 	}
 }
 
-// A new file is not used before its name is on the disk, for which its folder is opened: after a power failure there
-// would be another file, whose tokens start again.
+// A new file is not used before its name is on the disk, for which its folder is opened. Otherwise
+// there could be another file after a power failure, whose tokens start again.
 func TestFolderIsSyncedFirst(t *testing.T) {
 	newNode(t) // the runtime takes a descriptor of its own for the first file
 	path := filepath.Join(t.TempDir(), "locks")
@@ -75,8 +75,8 @@ func TestNetworkFileSystem(t *testing.T) {
 	}
 }
 
-// Without a descriptor nothing can be told, which says nothing about the waiters: those that are not the next stay in
-// the queue.
+// Without a descriptor nothing can be told, which says nothing about the waiters: those that are
+// not the next stay in the queue.
 func TestNoDescriptorsLeft(t *testing.T) {
 	n, _ := newNode(t)
 	listen(t, n, clientA)

@@ -20,7 +20,7 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	o, err := in(ctx, n, roomOf(r.Name), r.Op == node.Release, func() (outcome, error) { return n.serve(r) })
 	a := o.Answer
 	if lost := (gone{}); r.Op == node.Extend && errors.As(err, &lost) {
-		// The lease is in no file that others find: somebody else may have the name.
+		// The lease is in no file that others find: another client may have the name.
 		return node.Answer{Status: node.Lost, Detail: lost.Error()}, nil
 	}
 	switch waiter := r.Place.Waiter; {
@@ -36,8 +36,9 @@ func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	return a, n.errorf(r.Op.String(), err)
 }
 
-// firstAlive returns the pipe of the first in a queue, nil for nobody, and for the asker, who looks itself. Those before
-// whose processes have ended leave the queue: nobody would hear of the holder's end. One in a chain hears by that.
+// firstAlive returns the pipe of the first in a queue, nil if there is none, or it is the asker,
+// which looks itself. Those before whose processes have ended leave the queue: they would not hear
+// of the holder's end. One in a chain hears by that.
 func (n *Node) firstAlive(o *rule.Operation, asker string) *pipe {
 	for first := o.Head(); first != "" && first != asker; first = o.Head() {
 		if n.bound.chained(first) {
@@ -57,11 +58,12 @@ type outcome struct {
 	bound []node.Holder // to whose processes the name is bound now
 }
 
-// serve carries out a request under the lock of its room, and tells those that are notified: its caller may
-// have gone.
+// serve carries out a request under the lock of its room, and tells those that are notified: its
+// caller may have gone.
 func (n *Node) serve(r node.Request) (done outcome, err error) {
 	if r.Op == node.Release {
-		// At the end: what is written says first that it was released. And also if that fails, as its holder has let go.
+		// At the end: what is written says first that it was released. And also if that fails, as
+		// its holder has let go.
 		defer func() {
 			n.bound.drop(r.Holder)
 			if r.Place.Stamp == 0 {
@@ -131,8 +133,8 @@ func (n *Node) serve(r node.Request) (done outcome, err error) {
 	return done, nil
 }
 
-// renewing is the queue of a name. Its end is written once a second, and not for each question of its
-// waiters.
+// renewing is the queue of a name. Its end is written once a second, and not for each question of
+// its waiters.
 type renewing struct {
 	*rule.Operation
 	now time.Duration

@@ -14,12 +14,13 @@ type ends struct {
 	tell map[node.Holder]string // the waiter, or "" if none of this node wants to know it any more
 }
 
-// mostEnds bounds the threads that wait in the kernel: a name has up to rule.MaxReaders holders, as one of many slots.
+// mostEnds bounds the threads that wait in the kernel: a name has up to rule.MaxReaders holders, as
+// one of many slots.
 const mostEnds = 512
 
-// watch has a waiter told when a holder's processes have ended, or its lock: await returns then. Nothing can
-// interrupt that, and it may outlast the wait. What the waiter was to be told before, it is not told any more. It reports
-// whether all are watched.
+// watch has a waiter told when a holder's processes have ended, or its lock: await returns then.
+// Nothing can interrupt that, and it may outlast the wait. What the waiter was to be told before,
+// it is not told any more. It reports whether all are watched.
 func (e *ends) watch(holders []node.Holder, waiter string, await func(node.Holder) error, tell func(waiter string, err error)) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

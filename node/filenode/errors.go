@@ -4,8 +4,8 @@ package filenode
 
 import "github.com/fenlock/fenlock/node/engine"
 
-// gone is the error of a file that is not the one any more that others find: it has none of their leases,
-// and they have none of its.
+// gone is the error of a file that others do not find any more. It has none of their leases, and
+// they have none of its.
 type gone struct{ error }
 
 func (g gone) Unwrap() error { return g.error }

@@ -78,7 +78,7 @@ var between = map[string]bool{"fuse": true, "9p": true, "fusefs": true, "macfuse
 func (s surroundings) findings() (found []node.Finding) {
 	if between[s.filesystem] {
 		found = append(found, node.Found("network-file", node.Warning, "The file is on a file system (%s) that may lead to another machine. If others use it from there, two of them can hold a lock.", s.filesystem).
-			Do("Use a file on a disk of this machine, unless nobody else uses this one."))
+			Do("Use a file on a disk of this machine, unless no other machine uses this one."))
 	}
 	if s.mode.Perm()&0o022 != 0 {
 		found = append(found, node.Found("file-mode", node.Warning, "Other users may write to the file (%v): they can release locks and make up tokens.", s.mode.Perm()).

@@ -43,7 +43,8 @@ type medium interface {
 	Close() error
 }
 
-// open opens the file, makes it if it is missing, and begins it anew if it is of another boot or a copy.
+// open opens the file, makes it if it is missing, and begins it anew if it is of another boot or a
+// copy.
 func (f *file) open(boot string) error {
 	// The file of another user in a folder like /tmp may be opened, and not with O_CREATE.
 	opened, err := os.OpenFile(f.path, os.O_RDWR|syscall.O_NONBLOCK, 0)
@@ -77,8 +78,8 @@ func (f *file) open(boot string) error {
 	if copy(name[:], boot) < len(boot) {
 		return fmt.Errorf("the name of this boot, %q, is too long", boot)
 	}
-	// Without a lock first, as nearly always the file is what this process needs. If another boot takes it in
-	// between, the rooms are not those of this header, which each operation notices.
+	// Without a lock first, as nearly always the file is what this process needs. If another boot
+	// takes it in between, the rooms are not those of this header, which each operation notices.
 	if f.header, err = readHeader(f); err == nil && f.here(name) && f.header.state != begun {
 		return f.enter()
 	}
@@ -116,10 +117,10 @@ func (f *file) enter() error {
 	return f.locks.enter()
 }
 
-// network are the file systems whose locks are those of another machine, or of nobody.
+// network are the file systems whose locks are those of another machine, or of no use.
 var network = map[string]bool{"nfs": true, "smbfs": true, "smb": true, "cifs": true, "smb2": true, "afs": true, "ceph": true, "ocfs2": true, "webdav": true}
 
-// first begins a file that has no header, if it is a new one.
+// first begins a file that has no header, if it is new.
 func (f *file) first(boot [64]byte) error {
 	if info, err := f.Stat(); err != nil {
 		return err
@@ -155,7 +156,7 @@ func (f *file) raise(need fence.Token) error {
 		return nil
 	}
 	if need > fence.MaxToken {
-		return node.NotSent(errors.New("the tokens of this name are used up: somebody has set one to the largest there is"))
+		return node.NotSent(errors.New("the tokens of this name are used up: its register was set by hand to the largest there is; use another name"))
 	}
 	f.raising.Lock() // the kernel's locks are between nodes
 	defer f.raising.Unlock()
@@ -179,8 +180,8 @@ func (f *file) raise(need fence.Token) error {
 	return err
 }
 
-// unchanged returns an error if the file at the path is not the one that was opened, or was cut off. Those
-// who open the path now get another file, and their leases are not in ours.
+// unchanged returns an error if the file at the path is not the one that was opened, or was cut
+// off. Those who open the path now get another file, and their leases are not in ours.
 func (f *file) unchanged() error {
 	now, err := os.Stat(f.path)
 	switch {

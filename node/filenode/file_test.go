@@ -32,8 +32,8 @@ func problem(t *testing.T, err error, path string, says ...string) {
 	}
 }
 
-// A file that is deleted or replaced makes two groups of processes that do not see each other's leases. Those
-// that notice it must stop voting.
+// A file that is deleted or replaced makes two groups of processes that do not see each other's
+// leases. Those that notice it must stop voting.
 func TestFileDeletedOrReplaced(t *testing.T) {
 	for what, change := range map[string]func(path string) error{
 		"deleted": os.Remove,
@@ -74,8 +74,8 @@ func TestFileDeletedOrReplaced(t *testing.T) {
 	}
 }
 
-// The holder of a lock in a file that is deleted learns it with the next extension, not when the validity has
-// run out: others can have the lock at once.
+// The holder of a lock in a file that is deleted learns it with the next extension, not when the
+// validity has run out. Others can have the lock at once.
 func TestDeletedFileEndsTheLock(t *testing.T) {
 	n, path := newNode(t)
 	l, err := fenlock.New(fenlock.Config{Nodes: []node.Node{n}})
@@ -149,7 +149,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: the file was changed (%v)", what, err)
 		}
 	}
-	// A mistake in a path must not make folders, and a lock that excludes nobody.
+	// A mistake in a path must not make folders, and a lock that excludes no client.
 	if _, err := os.Stat(filepath.Dir(missing)); !os.IsNotExist(err) {
 		t.Errorf("the folder was made (%v)", err)
 	}
@@ -163,8 +163,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A process that is killed before the header is written, or a power failure, leaves a file without one, or with a part
-// of it. That is a new file, as rooms are made when there is a header.
+// A process that is killed before the header is written, or a power failure, leaves a file without
+// one, or with a part of it. That is a new file, as rooms are made when there is a header.
 func TestFirstOpenCutOff(t *testing.T) {
 	part := (&header{seq: 1, state: begun, epoch: 1}).bytes()[:cut]
 	second := append(make([]byte, page), part...)
@@ -225,7 +225,8 @@ func TestHeaderIsSeldomWritten(t *testing.T) {
 	}
 }
 
-// A copy has none of the leases, and its registers go on above the ceiling, which is above those of the file.
+// A copy has none of the leases, and its registers go on above the ceiling, which is above those of
+// the file.
 func TestCopyBeginsAnew(t *testing.T) {
 	n, path := newNode(t)
 	r := request("a", "me", 7)
@@ -239,7 +240,8 @@ func TestCopyBeginsAnew(t *testing.T) {
 		t.Errorf("granted %d in the copy", a.Register)
 	}
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, r)))
-	// The copy takes the place of the file, and gets the inode of it where the file system gives that again.
+	// The copy takes the place of the file, and gets the inode of it where the file system gives
+	// that again.
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("b", "me", 9))))
 	n.Close()
 	if err := errors.Join(os.Remove(path), os.WriteFile(path, content, 0o600)); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// A file that was begun anew under an open node, which only processes do that share no locks with it, ends the locks of
-// that node, and grants none.
+// A file that was begun anew under an open node ends the locks of that node, and grants none. Only
+// processes that share no locks with it do so.
 func TestBegunAnewWhileOpen(t *testing.T) {
 	n, path := newNode(t)
 	r := request("a", "me", 0)
@@ -62,7 +62,7 @@ func TestBegunAnewWhileItIsRaised(t *testing.T) {
 	}
 }
 
-// A folder of this user's that somebody has put in the place of the pipes keeps its permissions.
+// A folder of this user's that was put in the place of the pipes keeps its permissions.
 func TestForeignFolderIsNotOpened(t *testing.T) {
 	n, path := newNode(t)
 	folder := path + "-waiters"

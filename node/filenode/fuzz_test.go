@@ -15,8 +15,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// FuzzURL reads whatever URL somebody could write: what is accepted names the file that it says, and what is
-// refused shows no password of another engine's URL. It opens nothing.
+// FuzzURL reads any URL. What is accepted names the file that it says. What is refused shows no
+// password of another engine's URL. It opens nothing.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{
 		"file:///var/lib/x", "file:x", "file:/abs/x", "file:///a%20b%3Fc%23d", "file:a%20b", "file:%00", "file:///%2e%2e/x", "file:",
@@ -46,8 +46,8 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
-// FuzzFile opens files of any name, below a folder of the test: the file of that
-// very name is made, and nothing beside it but what belongs to it.
+// FuzzFile opens files of any name, below a folder of the test. The file of that very name is made,
+// and nothing beside it but what belongs to it.
 func FuzzFile(f *testing.F) {
 	for _, s := range []string{"a", "a b", "a?mode=memory", "a#b", "a%41", "a%", "é", "\xff", "a'b\"c;--", ":memory:", "file:a", "..", ".", "a\nb", "a&b=c", "-wal", "a\\b", "~", strings.Repeat("x", 200)} {
 		f.Add(s)

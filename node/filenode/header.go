@@ -20,8 +20,8 @@ import (
 const (
 	version = 1 // of the format
 
-	// window is for how far the ceiling is written ahead, an hour: registers follow the wall clock in
-	// microseconds, so that the disk is waited for once an hour. After a boot, registers go on above
+	// window is how far ahead the ceiling is written, an hour. Registers follow the wall clock in
+	// microseconds, so a node waits for the disk once an hour. After a boot, registers go on above
 	// the ceiling.
 	window fence.Token = 3600e6
 )
@@ -42,8 +42,8 @@ type header struct {
 	boot    [64]byte    // in which boot that was
 }
 
-// The states of a header. A process that finds another one than settled was left behind by one that was killed, and
-// goes on where that one ended.
+// The states of a header. A process that finds another one than settled was left behind by one that
+// was killed, and goes on where that one ended.
 const (
 	begun   = 1 + iota // the rooms are not empty yet
 	written            // the ceiling may not be on the disk yet, so it is not to be used
@@ -88,8 +88,8 @@ func checksum(b []byte) uint32 {
 	return sum(b[:12], b[16:headerSize])
 }
 
-// readHeader returns the newer copy of the header; its seq is 0 if the file is new. It refuses a file
-// that is something else.
+// readHeader returns the newer copy of the header; its seq is 0 if the file is new. It refuses a
+// file that is something else.
 func readHeader(f io.ReaderAt) (newest header, err error) {
 	both := make([]byte, 2*page)
 	if _, err = f.ReadAt(both, 0); err != nil && err != io.EOF {
@@ -148,8 +148,8 @@ func (h *header) put(f headerFile, state uint64) error {
 	return err
 }
 
-// sync waits until the header is on the disk as it is. It is written again first: what a sync could not write, the
-// kernel forgets, and the next sync succeeds.
+// sync waits until the header is on the disk as it is. It is written again first: what a sync could
+// not write, the kernel forgets, and the next sync succeeds.
 func (h *header) sync(f headerFile) error {
 	if h.seq > 0 {
 		if _, err := f.WriteAt(h.bytes(), int64(h.seq%2)*page); err != nil {
@@ -159,8 +159,9 @@ func (h *header) sync(f headerFile) error {
 	return f.Sync()
 }
 
-// settle has a ceiling, and waits until it is on the disk, and says so. A process that is killed before that leaves a
-// ceiling that nobody uses. The copy that stays has to be on the disk before the other one is written over.
+// settle has a ceiling, and waits until it is on the disk, and says so. A process that is killed
+// before that leaves a ceiling that is not used. The copy that stays has to be on the disk before
+// the other copy is written over.
 func (h *header) settle(f headerFile, ceiling fence.Token) error {
 	if err := h.sync(f); err != nil {
 		return err
@@ -169,9 +170,9 @@ func (h *header) settle(f headerFile, ceiling fence.Token) error {
 	return inOrder(func() error { return h.put(f, written) }, f.Sync, func() error { return h.put(f, settled) })
 }
 
-// begin makes the file new for this boot and place: what is in the rooms is void, because its holders
-// ended with the boot, or because the file is a copy. Registers go on above the ceiling. The caller has
-// the lock of the header.
+// begin makes the file new for this boot and place. What is in the rooms is void, because its
+// holders ended with the boot, or because the file is a copy. Registers go on above the ceiling.
+// The caller has the lock of the header.
 func (h *header) begin(f headerFile, at place, boot [64]byte) error {
 	if err := h.sync(f); err != nil {
 		return err

@@ -36,7 +36,8 @@ func (s *steps) WriteAt(b []byte, at int64) (int, error) {
 func (s *steps) Truncate(size int64) error { return s.step(fmt.Sprint("truncate ", size)) }
 func (s *steps) Sync() error               { return s.step("sync") }
 
-// A ceiling is said to be on the disk after it is there, and what fails ends it. Writes go over both copies in turn.
+// A ceiling is said to be on the disk after it is there, and what fails ends it. Writes go over
+// both copies in turn.
 func TestOrderOfAHeader(t *testing.T) {
 	for what, c := range map[string]struct {
 		do   func(*header, headerFile) error
@@ -65,8 +66,8 @@ func TestOrderOfAHeader(t *testing.T) {
 	}
 }
 
-// What a process left behind that was killed while it wrote the header is brought to its end by the next: when the
-// file is opened, and where it is open.
+// If a process is killed while it writes the header, the next process completes that: when the file
+// is opened, and where it is open.
 func TestHeaderCutOff(t *testing.T) {
 	for state, emptied := range map[uint64]bool{begun: true, written: false} {
 		n, path := newNode(t)
@@ -95,7 +96,8 @@ func TestHeaderCutOff(t *testing.T) {
 	}
 }
 
-// Two processes open a file of another boot at the same time, or one that is missing: both get the same.
+// Two processes open a file of another boot at the same time, or one that is missing: both get the
+// same.
 func TestOpenAtTheSameTime(t *testing.T) {
 	for round := range 20 {
 		path := filepath.Join(t.TempDir(), "locks")
@@ -132,7 +134,8 @@ func TestOpenAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Many raise the ceiling at the same time, in one node or from several: none takes back what another one has written.
+// Many raise the ceiling at the same time, in one node or from several: none undoes what another
+// has written.
 func TestRaisedAtTheSameTime(t *testing.T) {
 	for _, nodes := range []int{1, 8} {
 		path := filepath.Join(t.TempDir(), "locks")

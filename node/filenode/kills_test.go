@@ -26,8 +26,9 @@ func init() { roles["hurries"] = hurries }
 // contended are names of one room.
 var contended = names(8)
 
-// hurries takes and releases the names until it is killed, and waits for them in between. What it holds it
-// proves by a lock of the kernel's on a file, in which it leaves its token: the next one must be larger.
+// hurries takes and releases the names until it is killed, and waits for them in between. It proves
+// what it holds by a lock of the kernel's on a file. It leaves its token there: the next one must
+// be larger.
 func hurries(n *Node) {
 	holder := node.Holder(fmt.Sprintf("%032x:", os.Getpid()))
 	client := string(holder[:32])
@@ -81,8 +82,9 @@ func hurries(n *Node) {
 	}
 }
 
-// Processes are killed at any moment, in the middle of a write too, which takes long as the room is large. The file is
-// never damaged, no two hold a name, tokens grow, and once what a killed one had is released by hand the others go on.
+// Processes are killed at any moment, in the middle of a write too, which takes long as the room is
+// large. The file is never damaged, no two hold a name, and tokens grow. Once the lock of a killed
+// process is released by hand, the others go on.
 func TestKilledAnywhere(t *testing.T) {
 	n, path := newNode(t)
 	with(t, n, contended[0], func(r *room) {

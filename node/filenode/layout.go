@@ -4,8 +4,8 @@ package filenode
 
 import "github.com/fenlock/fenlock/node"
 
-// Where things are in the file: two copies of the header, a page each, and then, for each level, two copies of
-// each room.
+// Where things are in the file: two copies of the header, a page each, and then, for each level,
+// two copies of each room.
 
 const (
 	page    = 4096
@@ -17,8 +17,8 @@ const (
 	head = 32
 )
 
-// sizes of a copy, by its level: the smallest that the room fits in is used. The head of each copy is
-// in the place of level 0, and so is the body of that level.
+// sizes of a copy, by its level: the smallest that the room fits in is used. The head of each copy
+// is in the place of level 0, and so is the body of that level.
 var sizes = [...]int64{page, 16 * page, 1024 * page}
 
 // roomsEnd is the end of level 0, and the least size of a file that was not cut off.

@@ -25,12 +25,12 @@ const (
 	maxRelisten = 2 * time.Second
 )
 
-// Listen implements node.Queuer by a named pipe in the folder path-waiters
-// beside the file. If the first attempt to make it fails, Listen returns why
-// at once; the error matches fenlock.ErrMisconfigured if that is for somebody to
-// mend, and fenlock.ErrInvalid if the client is none or listens already. Where
-// there are no named pipes (Windows), it matches errors.ErrUnsupported. After Bind the pipe is made when it is
-// needed, and Listen returns why it could not be.
+// Listen implements node.Queuer by a named pipe in the folder path-waiters beside the file. If the
+// first attempt to make it fails, Listen returns why at once; the error matches
+// fenlock.ErrMisconfigured if that has to be mended, and fenlock.ErrInvalid if the client is
+// invalid or listens already. Where there are no named pipes (Windows), it matches
+// errors.ErrUnsupported. After Bind the pipe is made when it is needed, and Listen returns why it
+// could not be.
 func (n *Node) Listen(ctx context.Context, client string, event func(waiter string)) error {
 	if err := rule.CheckClient(client); err != nil {
 		return n.errorf("listen", engine.Invalidf("filenode: %q is no client", client))
@@ -132,8 +132,8 @@ func (l *listener) open() (*os.File, error) {
 	return file, nil
 }
 
-// read returns when the file is closed. What comes from it is not trusted:
-// whoever may write to the file can write anything there.
+// read returns when the file is closed. What comes from it is not trusted: every process that may
+// write to the file can write anything there.
 func (l *listener) read(file *os.File) {
 	in := bufio.NewReaderSize(file, 4096)
 	skip := false // the rest of a line that is too long
@@ -154,8 +154,9 @@ func (l *listener) read(file *os.File) {
 	}
 }
 
-// lateness is when a waiter in a chain has a pipe. Before that it has mostly got the name, and a pipe costs as much as a third
-// of what a waiter costs besides. What it has not heard until then it asks when it has the pipe.
+// lateness is when a waiter in a chain has a pipe. Before that it has mostly got the name, and a
+// pipe costs as much as a third of what a waiter costs besides. What it has not heard until then it
+// asks when it has the pipe.
 const lateness = 5 * time.Second
 
 // want has a pipe made that is late. A waiter in a chain wants it after some time only.
@@ -186,8 +187,8 @@ func (l *listener) present(info os.FileInfo) bool {
 	return err == nil && os.SameFile(info, now)
 }
 
-// watch looks whether somebody has deleted the pipe whenever a waiter has asked. Apart from those who
-// ask, and without the mutex: a disk that hangs must not hold them.
+// watch looks whether the pipe was deleted whenever a waiter has asked. It does so in a goroutine
+// of its own, and without the mutex: a disk that hangs must not hold waiters up.
 func (l *listener) watch() {
 	for {
 		select {
@@ -204,7 +205,7 @@ func (l *listener) watch() {
 	}
 }
 
-// remove ends the pipe: first its name, so that nobody tells who does not listen.
+// remove ends the pipe: first its name, so that no process tells a waiter that does not listen.
 func (l *listener) remove() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -239,10 +240,10 @@ func (n *Node) event(waiter string) {
 	l.event(waiter)
 }
 
-// checkPipe is called when a waiter was refused and will wait. A pipe that was
-// deleted says nothing to its reader: a process that nobody can reach would only
-// learn of it by looking. Waiters ask every few seconds anyway, which saves a
-// process that does not wait from looking. It does not wait for the answer.
+// checkPipe is called when a waiter was refused and will wait. A pipe that was deleted says nothing
+// to its reader: a process that cannot be reached would only learn of it by looking. Waiters ask
+// every few seconds anyway, which saves a process that does not wait from looking. It does not wait
+// for the answer.
 func (n *Node) checkPipe(waiter string, chained bool) {
 	client, _, _ := strings.Cut(waiter, ":")
 	n.mu.Lock()

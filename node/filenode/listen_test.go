@@ -122,7 +122,7 @@ func TestOneListenerForAClient(t *testing.T) {
 	heard.hears(t, clientA+":7")
 }
 
-// write writes to a pipe, as anybody can who may write to the file.
+// write writes to a pipe, as every process can that may write to the file.
 func write(t testing.TB, path, client, text string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(path+"-waiters", client), os.O_WRONLY, 0)
@@ -191,8 +191,8 @@ func TestFullPipeCountsAsTold(t *testing.T) {
 	}
 }
 
-// Who may only read the file has no business in the folder, and whoever can open
-// a pipe to read it takes the notifications.
+// A process that may only read the file has no business in the folder. A process that can open a
+// pipe to read it takes the notifications.
 func TestFolderHasTheFilesPermissions(t *testing.T) {
 	for file, modes := range map[os.FileMode][2]os.FileMode{
 		0o600: {0o700, 0o200}, 0o644: {0o700, 0o200}, 0o660: {0o770, 0o220}, 0o664: {0o770, 0o220}, 0o666: {0o777, 0o222}} {
@@ -210,7 +210,8 @@ func TestFolderHasTheFilesPermissions(t *testing.T) {
 	}
 }
 
-// A caller gives up while its release is carried out, on a slow disk. The waiter is told, and nothing stays open.
+// A caller gives up while its release is carried out, on a slow disk. The waiter is told, and
+// nothing stays open.
 func TestReleaseGoesOnAlone(t *testing.T) {
 	n, _ := newNode(t)
 	heard := listen(t, n, clientA)
@@ -275,8 +276,8 @@ func TestCloseDuringAnOperation(t *testing.T) {
 	}
 }
 
-// Somebody tidies up. The waiters are reachable again soon after one of them has
-// asked, and told to ask.
+// The folder is tidied up. The waiters are reachable again soon after one of them has asked, and
+// told to ask.
 func TestFolderDeleted(t *testing.T) {
 	n, path := newNode(t)
 	heard := listen(t, n, clientA)
@@ -293,7 +294,7 @@ func TestFolderDeleted(t *testing.T) {
 	heard.hears(t, "")
 	want(t, node.Granted)(other.Do(t.Context(), as(node.Release, held)))
 	heard.hears(t, clientA+":1")
-	// A pipe that somebody has replaced is not touched at the end.
+	// A pipe that was replaced is not touched at the end.
 	pipe := filepath.Join(path+"-waiters", clientA)
 	if err := errors.Join(os.Remove(pipe), os.WriteFile(pipe, []byte("mine"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -318,7 +319,7 @@ func TestFolderCannotBeMade(t *testing.T) {
 	if !errors.Is(err, fenlock.ErrMisconfigured) {
 		t.Errorf("%v is for somebody to mend", err)
 	}
-	handOver(t, n, n, "a", clientA+":1") // notifies nobody
+	handOver(t, n, n, "a", clientA+":1") // sends no notification
 	w2 := asks("a", clientA+":2", 2)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, w2)))
 	heard.silent(t)

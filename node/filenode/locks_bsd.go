@@ -4,8 +4,8 @@ package filenode
 
 import "syscall"
 
-// There are no locks on a part of the file here that belong to an open file. One lock on the whole file
-// (flock(2)) is in their place.
+// There are no locks on a part of the file here that belong to an open file. One lock on the whole
+// file (flock(2)) is in their place.
 
 const (
 	headerByte = rooms

@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// A lock of the kernel is on a byte far behind what is written. It belongs to an open file description
-// (fcntl(2), F_OFD_SETLK), so it ends when the node is closed, or with its process. Waiting
-// processes are in a queue of the kernel's.
+// A lock of the kernel is on a byte far behind what is written. It belongs to an open file
+// description (fcntl(2), F_OFD_SETLK), so it ends when the node is closed, or with its process.
+// Waiting processes are in a queue of the kernel's.
 
 const (
 	ofdSet  = 37 // F_OFD_SETLK
@@ -18,7 +18,7 @@ const (
 
 // Bytes that are locked, behind those of the rooms.
 const (
-	headerByte = rooms     // by who writes the header
+	headerByte = rooms     // by the process that writes the header
 	openByte   = rooms + 1 // shared by all nodes that have the file open
 )
 
@@ -50,8 +50,8 @@ func (l *locks) unlock(which int) { _ = l.set(ofdSet, syscall.F_UNLCK, which) }
 // enter tells other nodes that the file is open, until it is closed.
 func (l *locks) enter() error { return l.set(ofdWait, syscall.F_RDLCK, openByte) }
 
-// alone reports whether no other node has the file open, and keeps others from opening it until the next
-// enter.
+// alone reports whether no other node has the file open, and keeps others from opening it until the
+// next enter.
 func (l *locks) alone() (bool, error) {
 	err := l.set(ofdSet, syscall.F_WRLCK, openByte)
 	if err == syscall.EAGAIN || err == syscall.EACCES {

@@ -43,8 +43,8 @@ func TestTimeNamespace(t *testing.T) {
 	}
 }
 
-// A disk that becomes full ends no lock: what is held can be extended and released. What was not written was not
-// granted, and all is well when there is room again.
+// A disk that becomes full ends no lock: what is held can be extended and released. What was not
+// written was not granted, and all is well when there is room again.
 func TestFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	out := apart(t, "mount -t tmpfs -o size=400k none "+dir, "", "fills", filepath.Join(dir, "locks"))
@@ -112,8 +112,9 @@ func fills(n *Node) {
 	fmt.Println("well")
 }
 
-// apart starts this binary in a role on a file, by a command if there is one, where something was done first that
-// nobody else sees. It takes no privileges where user namespaces are allowed, and root elsewhere.
+// apart starts this binary in a role on a file, by a command if there is one. Something was done
+// there first that other processes do not see. It takes no privileges where user namespaces are
+// allowed, and root elsewhere.
 func apart(t *testing.T, first, by, role, path string) (out string) {
 	t.Helper()
 	self, err := os.Executable()

@@ -20,8 +20,8 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 )
 
-// Node is a node.Node, node.Queuer and node.Admin in a file. It is safe for concurrent use, by several
-// processes too. Make one with Open or OpenFile; the zero Node is not usable.
+// Node is a node.Node, node.Queuer and node.Admin in a file. It is safe for concurrent use, by
+// several processes too. Make one with Open or OpenFile; the zero Node is not usable.
 type Node struct {
 	file
 	clock func() time.Duration // meaningful within a boot
@@ -43,12 +43,13 @@ var (
 	_ node.Located = (*Node)(nil)
 )
 
-// Open opens the node that a URL names: file:///absolute/path or file:relative/path, with %41 and the
-// like decoded. It takes no parameters, and refuses unknown ones: a setting that is silently ignored is not
-// set. See OpenFile for the rest.
+// Open opens the node that a URL names: file:///absolute/path or file:relative/path, with %41 and
+// the like decoded. It takes no parameters, and refuses unknown ones: a setting that is silently
+// ignored is not set. See OpenFile for the rest.
 func Open(rawURL string) (*Node, error) { return OpenContext(context.Background(), rawURL) }
 
-// OpenContext is Open for a caller that does not wait longer than the context lasts, see OpenFileContext.
+// OpenContext is Open for a caller that does not wait longer than the context lasts, see
+// OpenFileContext.
 func OpenContext(ctx context.Context, rawURL string) (*Node, error) {
 	path, err := parse(rawURL)
 	if err != nil {
@@ -58,8 +59,8 @@ func OpenContext(ctx context.Context, rawURL string) (*Node, error) {
 }
 
 func parse(rawURL string) (path string, err error) {
-	// A URL with an @ is probably not meant for this engine, and may have a password in
-	// it: neither it nor a part of it is shown.
+	// A URL with an @ is probably not meant for this engine, and may have a password in it. Neither
+	// it nor a part of it is shown.
 	shown, detail := strconv.Quote(rawURL), func(part string) string { return strings.TrimSuffix(": "+part, ": ") }
 	if strings.Contains(rawURL, "@") {
 		shown, detail = "the URL (not shown: it has an @)", func(string) string { return "" }
@@ -93,16 +94,18 @@ func parse(rawURL string) (path string, err error) {
 	return path, nil
 }
 
-// OpenFile opens the node in the file at path, and makes the file if it is missing, with mode 0600, but no
-// folder. A relative path is made absolute at once.
+// OpenFile opens the node in the file at path, and makes the file if it is missing, with mode 0600,
+// but no folder. A relative path is made absolute at once.
 //
-// The error matches node.ErrMisconfigured if the file is something else, is damaged, was made by a
-// newer fenlock, is on a network file system, or is open in another boot (see the package).
+// The error matches node.ErrMisconfigured if the file is something else, is damaged, or was made by
+// a newer fenlock. It also does if the file is on a network file system, or is open in another boot
+// (see the package).
 func OpenFile(path string) (*Node, error) { return OpenFileContext(context.Background(), path) }
 
-// OpenFileContext is OpenFile for a caller that does not wait longer than the context lasts: a process that makes the file, or
-// begins it anew after a boot, has it locked meanwhile, for ever if it is stopped. The error matches that of ctx then, and
-// the file is closed when it has been opened.
+// OpenFileContext is OpenFile for a caller that does not wait longer than the context lasts. A
+// process that makes the file, or begins it anew after a boot, has it locked meanwhile, for ever if
+// it is stopped. The error matches that of ctx then, and the file is closed when it has been
+// opened.
 func OpenFileContext(ctx context.Context, path string) (*Node, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil, engine.Invalidf("filenode: %q is not the path of a file", path)
@@ -181,8 +184,9 @@ func (n *Node) Location() any { return n.place }
 // Shares implements node.Sharer.
 func (n *Node) Shares() {}
 
-// Close closes the file. Operations after it return an error; leases stay. Its waiters cannot be notified
-// any more, and there are no events after it. It is safe to call twice, but not from an event.
+// Close closes the file. Operations after it return an error; leases stay. Its waiters cannot be
+// notified any more, and there are no events after it. It is safe to call twice, but not from an
+// event.
 func (n *Node) Close() error {
 	n.mu.Lock()
 	first := !n.closed
@@ -238,9 +242,10 @@ func (n *Node) locked(ctx context.Context, room int, f func() error) error {
 const grace = 50 * time.Millisecond
 
 // in runs f under the lock of a room, in a turn of its own, and returns what it returns. A context
-// cannot interrupt the kernel: if it is done, f either does not run, and the error matches node.ErrNotSent, or goes
-// on alone. If always, it runs also if the context ends while it waits for another process: what is released late is
-// better than never. Only the operation that has the turn does, so that no more than one waits for each room.
+// cannot interrupt the kernel: if it is done, f either does not run, and the error matches
+// node.ErrNotSent, or goes on alone. If always, it runs also if the context ends while it waits for
+// another process: what is released late is better than never. Only the operation that has the turn
+// does, so that no more than one waits for each room.
 func in[T any](ctx context.Context, n *Node, room int, always bool, f func() (T, error)) (result T, err error) {
 	if err := ctx.Err(); err != nil {
 		return result, node.NotSent(err)
@@ -286,7 +291,7 @@ func (n *Node) errorf(op string, err error) error {
 	if of, is := err.(*fs.PathError); is && (of.Path == n.path || of.Path == n.real) {
 		err = of.Err // which file it is comes first
 	}
-	// What is as it is until somebody mends it ends a wait: nobody would hear of that.
+	// What stays until it is mended ends a wait: a waiter would not hear of that.
 	advice, lasting := "", false
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -79,8 +79,8 @@ func want(t testing.TB, status node.Status) func(node.Answer, error) node.Answer
 	}
 }
 
-// On the clock of this machine, and on one that the test moves, which the rules about the end of a queue
-// need.
+// On the clock of this machine, and on one that the test moves, which the rules about the end of a
+// queue need.
 func TestConformance(t *testing.T) {
 	var moved atomic.Int64
 	for what, c := range map[string]struct {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A process that is stopped while it makes the file holds up another one as long as that wants to wait. What the other one
-// had begun to open is closed in the end.
+// A process that is stopped while it makes the file holds up another one as long as that wants to
+// wait. What the other call had begun to open is closed in the end.
 func TestOpeningEndsWithTheContext(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks")
 	stopped, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)

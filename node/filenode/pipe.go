@@ -19,8 +19,7 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// pipe is a client's pipe, open to tell one of its waiters. The nil pipe is that
-// of nobody.
+// pipe is a client's pipe, open to tell one of its waiters. The nil pipe is of no waiter.
 type pipe struct {
 	fd      int
 	message string
@@ -37,9 +36,9 @@ func (n *Node) pipeOf(waiter string) string {
 // must find it, by whatever links they came.
 func (n *Node) pipes() string { return n.real + "-waiters" }
 
-// reach opens the pipe of a waiter, or returns nil if nobody would read what is
-// written to it. Waiters that come out of the file have been checked before they
-// went in; but others can write to the file.
+// reach opens the pipe of a waiter, or returns nil if no process would read what is written to it.
+// Waiters that come out of the file have been checked before they went in; but others can write to
+// the file.
 func (n *Node) reach(waiter string) *pipe {
 	if rule.CheckPlace(node.Place{Waiter: waiter}) != nil {
 		return nil
@@ -82,9 +81,9 @@ func (p *pipe) close() {
 	}
 }
 
-// openToWrite opens a pipe that somebody reads. The error of one that nobody
-// does is ENXIO: it is dead, since pipes get their name when they are being
-// read, and are read for as long as their process lives.
+// openToWrite opens a pipe that is being read. The error of one that is not is ENXIO. It is dead,
+// since pipes get their name when they are being read, and are read for as long as their process
+// lives.
 func openToWrite(path string) (fd int, err error) {
 	if fd, err = openPipe(path, syscall.O_WRONLY); err != nil {
 		return -1, err
@@ -136,9 +135,9 @@ func (n *Node) makePipe(client string) (*os.File, error) {
 	return publish(draft, path, like)
 }
 
-// publish opens the pipe that was made at draft, and gives it its name. Whoever
-// may write to the file may write to the pipe, and nobody may open it to read:
-// that one would take the notifications, and seem to be the client after its death.
+// publish opens the pipe that was made at draft, and gives it its name. Every process that may
+// write to the file may write to the pipe. None may open it to read: it would take the
+// notifications, and seem to be the client after its death.
 func publish(draft, path string, like fs.FileInfo) (*os.File, error) {
 	file, err := openToRead(draft)
 	if err != nil {
@@ -173,8 +172,8 @@ func openPipe(path string, mode int) (fd int, err error) {
 	return fd, err
 }
 
-// makeFolder makes the folder of the pipes, unless it is there. Whoever may
-// write to the file may make pipes in it.
+// makeFolder makes the folder of the pipes, unless it is there. Every process that may write to the
+// file may make pipes in it.
 func makeFolder(path string, like fs.FileInfo) error {
 	switch err := os.Mkdir(path, 0o700); {
 	case errors.Is(err, fs.ErrExist):
@@ -206,7 +205,8 @@ func makeFolder(path string, like fs.FileInfo) error {
 	return adopt(folder, like, fs.ModeDir, folderMode(like))
 }
 
-// folderMode returns the permissions of the folder of the pipes: all for those who may write to the file.
+// folderMode returns the permissions of the folder of the pipes: all for those who may write to the
+// file.
 func folderMode(like fs.FileInfo) fs.FileMode {
 	writers := like.Mode().Perm() & 0o222
 	return writers<<1 | writers | writers>>1
@@ -220,12 +220,12 @@ func mine(info fs.FileInfo) bool {
 
 // errForeign is about something that others have put in the place of what this
 // process has just made.
-var errForeign = errors.New("somebody has replaced it")
+var errForeign = errors.New("another process has replaced it")
 
-// adopt gives what was made for all users of the file its permissions and, as far
-// as this process may, the owner and group of the file. By descriptor, since a path could
-// lead elsewhere by now; and only if it is what was made, since others may write to the
-// folder, and could have put a link to some file of this user there.
+// adopt gives what was made for all users of the file its permissions. As far as this process may,
+// it also gives it the owner and group of the file. It works by descriptor, since a path could lead
+// elsewhere by now. It changes only what this process made. Others may write to the folder, and
+// could have put a link to some file of this user there.
 func adopt(f *os.File, like fs.FileInfo, kind, perm fs.FileMode) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -246,8 +246,8 @@ const (
 	// draftAge is when a draft is one of a process that was killed. Making one
 	// takes microseconds.
 	draftAge = time.Minute
-	// sweepSize bounds what one sweep looks at, of the first sweepRead, by chance: in a herd, each listener would look at
-	// all others. A dead pipe that is to be told something goes at once.
+	// sweepSize bounds what one sweep looks at, of the first sweepRead, by chance: in a herd, each
+	// listener would look at all others. A dead pipe that is to be told something goes at once.
 	sweepSize, sweepRead = 32, 1000
 )
 
@@ -279,8 +279,7 @@ func (n *Node) sweep() {
 	}
 }
 
-// isPermanent reports whether an error stays until somebody changes something
-// about the folder.
+// isPermanent reports whether an error stays until the folder is changed.
 func isPermanent(err error) bool {
 	permanent := []error{fs.ErrPermission, syscall.EROFS, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG,
 		syscall.EOPNOTSUPP, syscall.ENOSYS, errForeign}

@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Two nodes on one file may know it by two names, one of them a link. They must look for the pipes in
-// one place.
+// Two nodes on one file may know it by two names, one of them a link. They must look for the pipes
+// in one place.
 func TestCallsFollowLinks(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "data", "real")
@@ -89,7 +89,7 @@ func TestPlantedDraftIsNotAdopted(t *testing.T) {
 			return errors.Join(os.WriteFile(draft, nil, 0o600), os.Symlink(draft, victim))
 		},
 	}
-	if os.Geteuid() == 0 { // nobody else can open what others own
+	if os.Geteuid() == 0 { // no other user can open what others own
 		plants["pipe of another"] = func(victim, draft string) error {
 			return errors.Join(syscall.Mkfifo(draft, 0o600), os.Chown(draft, 65534, 65534), os.Symlink(draft, victim))
 		}
@@ -132,8 +132,8 @@ func TestPlantedDraftIsNotAdopted(t *testing.T) {
 	}
 }
 
-// A disk that hangs while somebody looks for the pipe holds neither the waiter
-// that has just been refused nor those who come after it.
+// A disk that hangs while a goroutine looks for the pipe holds neither the waiter that was just
+// refused nor those after it.
 func TestHangingFolderDoesNotHoldTheWaiter(t *testing.T) {
 	n, _ := newNode(t)
 	listen(t, n, clientA)

@@ -19,14 +19,14 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// A disk writes sectors whole, when it likes and in any order, until it is told to sync. The power fails while it
-// writes one at most, which is torn then.
+// A disk writes sectors whole, when it likes and in any order, until it is told to sync. The power
+// fails while it writes one at most, which is torn then.
 const sectorSize = 512
 
 type sector [sectorSize]byte
 
-// power is what may be on the disk: of each sector, and of the size, what was synced last and all that was written
-// since.
+// power is what may be on the disk: of each sector, and of the size, what was synced last and all
+// that was written since.
 type power struct {
 	sectors map[int64][]sector // by number, the oldest first
 	memory  map[int64]sector   // what the kernel has of those that it could not write, and does not write any more
@@ -93,7 +93,8 @@ func (p *power) sync() {
 	p.sizes = p.sizes[len(p.sizes)-1:]
 }
 
-// failSync has a sync fail: of each sector it is not known what was written, and the kernel tries no more.
+// failSync has a sync fail: of each sector it is not known what was written, and the kernel tries
+// no more.
 func (p *power) failSync(random *rand.Rand) {
 	for _, number := range p.unsure() {
 		versions := p.sectors[number]
@@ -207,8 +208,8 @@ func (i image) restore(t *testing.T, path string) {
 	}
 }
 
-// fading is a file on such a disk, as a process has it that is killed after so many calls, in the middle of the last
-// one.
+// fading is a file on such a disk, as a process has it that is killed after so many calls, during
+// the last.
 type fading struct {
 	*os.File
 	p      *power
@@ -317,7 +318,8 @@ func (l *life) acquires(n *Node, name string, proposed fence.Token) error {
 	return err
 }
 
-// check opens the file in the boot after a failure: nothing is leased, and no register is one that was promised.
+// check opens the file in the boot after a failure: nothing is leased, and no register is one that
+// was promised.
 func (l *life) check() {
 	l.t.Helper()
 	n, err := l.starts(lives)
@@ -338,9 +340,9 @@ func (l *life) ended(err error) bool {
 	return err != nil
 }
 
-// Two processes raise the ceiling, one after the other, each of which is killed after some calls, or is not; the
-// second may be in a container with a boot of its own. Or a sync fails in one of them. The power fails before any sync, or at the end, and leaves any
-// image.
+// Two processes raise the ceiling, one after the other, each of which is killed after some calls,
+// or is not; the second may be in a container with a boot of its own. Or a sync fails in one of
+// them. The power fails before any sync, or at the end, and leaves any image.
 func TestEveryPowerFailure(t *testing.T) {
 	type moment struct {
 		*power

@@ -78,9 +78,9 @@ func child(t *testing.T, role, path string, env ...string) (*exec.Cmd, io.Reader
 
 const lockerRounds = 15
 
-// lockers takes one lock again and again, as two Lockers that share the node: one waits,
-// the other one polls. Whoever has it creates a file that nobody else may have created,
-// and removes it: the overlap of two holders fails.
+// lockers takes one lock again and again, as two Lockers that share the node: one waits, the other
+// polls. The holder creates a file that no other process may have created, and removes it: the
+// overlap of two holders fails.
 func lockers(n *Node) {
 	var all sync.WaitGroup
 	proof := n.path + ".held"
@@ -169,8 +169,8 @@ func churn(n *Node) {
 	}
 }
 
-// kill -9 in the middle of a write leaves a file that can be used at once, with every grant that was
-// reported still in it. So does one that closes it.
+// kill -9 in the middle of a write leaves a file that can be used at once. Every grant that was
+// reported is still in it. So does one that closes it.
 func TestKilledProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "locks")
 	for round := range 5 {
@@ -208,7 +208,8 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-// stuck takes the locks of some rooms and keeps them, as a process that is stopped in an operation does.
+// stuck takes the locks of some rooms and keeps them, as a process that is stopped in an operation
+// does.
 func stuck(n *Node) {
 	if err := errors.Join(n.locks.lock(roomOf("a")), n.locks.lock(roomOf("b")), n.locks.lock(roomOf("c")), n.locks.lock(roomOf("d"))); err != nil {
 		fatal(err)
@@ -217,8 +218,9 @@ func stuck(n *Node) {
 	time.Sleep(time.Hour)
 }
 
-// The context ends the wait for a lock that another process has. Nothing was executed then, now or later, but for a
-// release, which is carried out when the file is free. What is in another room does not wait.
+// The context ends the wait for a lock that another process has. Nothing was executed then, now or
+// later, but for a release, which is carried out when the file is free. What is in another room
+// does not wait.
 func TestContextEndsTheWaitForAnotherProcess(t *testing.T) {
 	n, path := newNode(t)
 	r := request("a", "me", 7)

@@ -39,7 +39,7 @@ func with(t testing.TB, n *Node, name string, change func(*room)) {
 	}
 }
 
-// A full queue takes nobody, and those who are in it stay.
+// A full queue takes no waiter, and those in it stay.
 func TestQueueIsBounded(t *testing.T) {
 	n, _ := newNode(t)
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("a", "", 0))))

@@ -152,8 +152,8 @@ func TestReleaseWakesOtherProcessesInOrder(t *testing.T) {
 	}
 }
 
-// kill -9. Nobody but the one who is notified does anything after the release, so
-// the next one has its lock at once or never.
+// kill -9. Only the waiter that is notified does anything after the release, so it has its lock at
+// once or never.
 func TestKilledWaiterIsSkipped(t *testing.T) {
 	n, path := newNode(t)
 	held := request("a", "", 0)
@@ -178,9 +178,8 @@ func TestKilledWaiterIsSkipped(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, held)))
 }
 
-// A process that is stopped can be told, but does not come. What is reserved for it
-// ends, and then whoever asks makes the node notify the next. When it goes on, it
-// finds its notification and asks.
+// A process that is stopped can be told, but does not come. What is reserved for it ends, and then
+// any request makes the node notify the next. When it goes on, it finds its notification and asks.
 func TestStoppedWaiterIsPassedOver(t *testing.T) {
 	n, path := newNode(t)
 	held := request("a", "", 0)
@@ -246,7 +245,8 @@ func TestDeadPipesAreSwept(t *testing.T) {
 	}
 }
 
-// What has died is found among many that live, wherever it is in the folder, though a sweep looks at some only.
+// What has died is found among many that live, wherever it is in the folder, though a sweep looks
+// at some only.
 func TestSweepFindsAllInTheEnd(t *testing.T) {
 	n, path := newNode(t)
 	folder := path + "-waiters"

@@ -16,9 +16,9 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// A room has the leases, queues and registers of 16 stripes. It has two copies; a write goes over the
-// older one, so that a process that is killed in the middle of a write leaves the newer one as it was.
-// Rooms do not wait for the disk: they are void after a boot.
+// A room has the leases, queues and registers of 16 stripes. It has two copies; a write goes over
+// the older copy. So a process that is killed in the middle of a write leaves the newer copy as it
+// was. Rooms do not wait for the disk: they are void after a boot.
 
 // room is a room in memory.
 type room struct {
@@ -88,8 +88,8 @@ type disk interface {
 	reserve(at, size int64) error
 }
 
-// write writes a room over its older copy, unless it is as it was read. If it fails, the room is as it
-// was, or as it was to be: it is not known which.
+// write writes a room over its older copy, unless it is as it was read. If it fails, the room is as
+// it was, or as it was to be: it is not known which.
 func (r *room) write(d disk, h *header, now time.Duration) error {
 	body := r.encode(h.base, now)
 	if string(body) == string(r.body) || r.seq == 0 && string(body) == "\x00\x00\x00" {

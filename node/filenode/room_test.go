@@ -49,8 +49,8 @@ func (w *writes) WriteAt(b []byte, at int64) (int, error) {
 	return len(b), nil
 }
 
-// A process can be killed after any byte that it writes. What is left is the room before the operation, or
-// after it: in each of its levels, and when it goes from one to another.
+// A process can be killed after any byte that it writes. What is left is the room before the
+// operation, or after it: in each of its levels, and when it goes from one to another.
 func TestWriteCutOff(t *testing.T) {
 	n, _ := newNode(t)
 	all := names(36)
@@ -107,8 +107,8 @@ func (f *full) reserve(at, size int64) error {
 	return syscall.ENOSPC
 }
 
-// A room that is new, or grows, has all of its place on the disk before anything is written, and is as it was if there
-// is none. After that it asks for no more.
+// A room that is new, or grows, has all of its place on the disk before anything is written. If
+// there is no place, it is as it was. After that it asks for no more.
 func TestRoomIsReservedFirst(t *testing.T) {
 	n, _ := newNode(t)
 	name, big := names(2)[0], names(2)[1]
@@ -177,7 +177,7 @@ func TestDamagedRoom(t *testing.T) {
 			flip(copyAt(1, 0, at.which) + 100)
 		} else if what == "newer of two" {
 			flip(copyAt(0, 0, at.which) + head)
-		} else { // the only copy there is, and what would be the other one
+		} else { // the only copy there is, and what would be the other copy
 			flip(copyAt(0, 0, at.which) + head)
 			f, _ := os.OpenFile(path, os.O_RDWR, 0)
 			f.WriteAt([]byte{9, 9, 9, 9, 9}, copyAt(0, 0, 1-at.which))

@@ -56,7 +56,6 @@ var notYetGo = []string{
 	"internal/testserver/probe",
 	"internal/testserver/proxy",
 	"node/etcdnode",
-	"node/filenode",
 	"node/goredisnode",
 	"node/mysqlnode",
 	"node/pgnode",
