@@ -24,10 +24,10 @@ const (
 	examineAtOnce   = 50              // in one write
 )
 
-// Examine implements node.Examiner. It asks over the node's one connection, admits no
-// server and writes nothing to it: what would have to be written to be tried is put into a
-// transaction that the server discards. With look.Thorough it leaves, until the node is
-// closed, a subscription to a channel that nobody uses.
+// Examine implements node.Examiner. It asks over the node's one connection, admits no server and
+// writes nothing to it. To try a write, it puts the write into a transaction that the server
+// discards. With look.Thorough it leaves, until the node is closed, a subscription to a channel
+// that is not used.
 func (n *Node) Examine(ctx context.Context, look node.Look) (node.Examination, error) {
 	x := examiner{Node: n, look: look, dials: n.link.Dial()}
 	s, err := x.all(ctx)
@@ -98,7 +98,7 @@ func (x *examiner) all(ctx context.Context) (s examine.Server, err error) {
 	return s, err
 }
 
-// closer asks what somebody who only looks need not be allowed.
+// closer asks what a user that only looks need not be allowed.
 func (x *examiner) closer(ctx context.Context, s *examine.Server) error {
 	err := x.ask(ctx, func(ctx context.Context) error {
 		return s.AddCloser(x.link.DoMulti(ctx, x.keys.LookCloser()...))

@@ -13,15 +13,15 @@ import (
 // holder that is not the newest. The server is where the data is; it
 // need not be a node. Safe for concurrent use.
 //
-// The largest token seen for a key is kept in a second key, the first one with
-// "fenlock-token:" before it and without a time to live: removing it lets every
-// token pass again. Writes to the key that do not go through a Guard are not
-// checked. A server that evicts the second key, or is set back to an old snapshot,
-// forgets tokens too. A second key that holds no token refuses every write.
+// The largest token seen for a key is kept in a second key, without a time to live. Its name is the
+// key with "fenlock-token:" before it. To remove it lets every token pass again. Writes to the key
+// that do not go through a Guard are not checked. A server that evicts the second key, or is set
+// back to an old snapshot, forgets tokens too. A second key that holds no token refuses every
+// write.
 type Guard struct {
-	// Refused is told of each write that is refused for its token, before Set returns; ctx
-	// is Set's. Nil: nobody is. It is set before the Guard is used, and must be safe for
-	// concurrent use.
+	// Refused is told of each write that is refused for its token, before Set returns; ctx is
+	// Set's. It may be nil. It is set before the Guard is used, and must be safe for concurrent
+	// use.
 	Refused func(ctx context.Context, e *fence.StaleError)
 
 	errors command.Errors

@@ -12,7 +12,8 @@ import (
 const DefaultPrefix = command.DefaultPrefix
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer, node.Sharer,
-// node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
+// node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for
+// concurrent use.
 type Node struct {
 	errors    command.Errors
 	server    Server
@@ -38,8 +39,8 @@ type Server struct {
 	Name   string // for people, with no password in it
 	Member string // what all clients of its group call the node (engine.IsMember)
 	Prefix string // of a lock's key
-	// Via is a pointer if the caller makes the connections, or has made them. The same address leads to
-	// the same server only by the same pointer then. nil: it says nothing more than Name.
+	// Via is a pointer if the caller makes the connections, or has made them. The same address
+	// leads to the same server only by the same pointer then. nil: it says nothing more than Name.
 	Via any
 	// Secrets are the passwords that no error may have in it; nil: there are none.
 	Secrets *resp.Secrets
@@ -87,8 +88,8 @@ func (n *Node) Location() any {
 // Shares implements node.Sharer.
 func (n *Node) Shares() {}
 
-// Finish implements node.Finisher: nobody waits any more for a connection, or for the
-// server to be admitted.
+// Finish implements node.Finisher: it ends all waiting for a connection, or for the server to be
+// admitted.
 func (n *Node) Finish() { n.voting.Finish() }
 
 // Close closes the link. Requests under way fail, with an unknown outcome.

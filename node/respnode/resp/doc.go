@@ -1,4 +1,3 @@
-// Package resp is what an engine for Valkey and Redis has to do with a client library,
-// whichever it is: Commands, their Replies, and the Link that carries them. The name is
-// that of the protocol.
+// Package resp is what an engine for Valkey and Redis does with any client library: Commands, their
+// Replies, and the Link that carries them. The name is that of the protocol.
 package resp

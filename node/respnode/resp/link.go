@@ -24,8 +24,8 @@ type Link interface {
 	Dial() uint64
 	// Up reports whether the newest connection has this number, and was not lost.
 	Up(dial uint64) bool
-	// Pooled reports whether there are several connections, of which any may carry a
-	// command, so that a number says little: each answer has to prove whose it is.
+	// Pooled reports whether there are several connections, of which any may carry a command. A
+	// number says little then: each answer has to prove whose it is.
 	Pooled() bool
 	// Remote returns the address of the server, without a port, or "" if that is not known
 	// or there is no network in between.

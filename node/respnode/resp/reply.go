@@ -15,8 +15,8 @@ type Error string
 // Error returns what the server said.
 func (e Error) Error() string { return string(e) }
 
-// IsError returns what a server said, if err is that. An error that wraps such a one is
-// somebody's words about it.
+// IsError returns what a server said, if err is that. An error that wraps one is a library's words
+// about it.
 func IsError(err error) (Error, bool) {
 	e, ok := err.(Error)
 	return e, ok

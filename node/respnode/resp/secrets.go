@@ -41,7 +41,7 @@ func (s *Secrets) Add(password string) {
 // what they repeat.
 const shownOf = 8
 
-// In reports whether one of them is in the words of somebody else.
+// In reports whether one of them is in another program's words.
 func (s *Secrets) In(words string) bool {
 	if s == nil {
 		return false

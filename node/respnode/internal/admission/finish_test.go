@@ -21,7 +21,7 @@ func (hung) Identify(ctx context.Context, _ resp.Command, _ func(string, resp.Re
 	return ctx.Err()
 }
 
-// Whoever waits for a server, or comes to, is told at once that nobody does any more.
+// A request that waits for a server, or begins to, is told at once that this has ended.
 func TestFinishEndsTheWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := New(nil, hung{}, &command.Keys{}, command.Errors{})

@@ -59,8 +59,8 @@ func FuzzInfo(f *testing.F) {
 			t.Errorf("%q: an uptime of %v, %v", text, facts.Uptime, err)
 		}
 
-		// Who has no mark of what it is now is not admitted as if it had forgotten
-		// nothing, and whoever may have forgotten leases waits until they are gone.
+		// A server without a mark of what it is now is not admitted as if it had forgotten nothing.
+		// A server that may have forgotten leases waits until they are gone.
 		facts.Marked, facts.ScriptsLoaded, facts.ScriptsReady = marked, loaded, loaded
 		longest := time.Duration(seconds) * time.Second
 		v := admit.Decide(FactsOf(facts), admit.Client{Terms: admit.Terms{MaxTTL: longest}, Nodes: 1}, nil, false)

@@ -185,7 +185,7 @@ func TestStepsOfTwoClients(t *testing.T) {
 		if votes := looked(t, s); !votes.Votes || votes.Kept {
 			t.Errorf("%+v", votes.Facts)
 		}
-		// Lower ones lower nothing, whoever comes with them.
+		// Lower ones lower nothing, whichever client comes with them.
 		slow.mark(t, map[int]fence.Token{7: 50})
 		if got := s.Do("HGET", key, "7"); got != "100" {
 			t.Errorf("the register is %s", got)

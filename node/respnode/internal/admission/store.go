@@ -64,16 +64,17 @@ func (s *store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty 
 	return true, nil
 }
 
-// uptimeSlack covers that INFO counts whole seconds, of times rounded down on
-// both sides: a server can be up for almost a second less than it says.
+// uptimeSlack covers that INFO counts whole seconds, of times rounded down on both sides. A server
+// can be up for almost a second less than it says.
 const uptimeSlack = time.Second
 
 // FactsOf says of a server what decides whether it may vote.
 //
-// The time for which it is out counts from the note that removed the mark. It counts from the server's
-// start only if no lease can have been made since: without a mark the scripts refuse, and without the scripts in
-// its cache nothing is carried out. The mark is read before the scripts are looked for (Gather), so a
-// client that loaded them meanwhile, after the mark was gone, makes no lease either.
+// The time for which it is out counts from the note that removed the mark. It counts from the
+// server's start only if no lease can have been made since. Without a mark the scripts refuse, and
+// without the scripts in its cache nothing is carried out. The mark is read before the scripts are
+// looked for (Gather). So a client that loaded them meanwhile, after the mark was gone, makes no
+// lease either.
 func FactsOf(f command.Facts) admit.Facts {
 	current := f.Marked != "" && f.Marked == f.ReplID
 	to := admit.Facts{
@@ -112,8 +113,8 @@ func cause(f command.Facts) node.Cause {
 	return node.Restarted
 }
 
-// untouched reports whether the server cannot have been admitted since it was
-// started: nobody has loaded a script.
+// untouched reports whether the server cannot have been admitted since it was started: no client
+// has loaded a script.
 //
 // Without a mark, scripts of another version of fenlock count, and so do other
 // programs' scripts, which cannot be told from them.

@@ -46,8 +46,8 @@ func New(self node.Node, link resp.Link, keys *command.Keys, errors command.Erro
 	return v
 }
 
-// Finish has no caller wait any more for a server to be connected to or admitted. A caller that does
-// is told context.Canceled, and nothing was executed.
+// Finish has no caller wait any more for a server to be connected to or admitted. A caller that
+// does is told context.Canceled, and nothing was executed.
 func (v *Voting) Finish() {
 	v.finish()
 	v.Admission.Finish()
@@ -63,8 +63,8 @@ func (v *Voting) waiting(ctx context.Context) (_ context.Context, end func()) {
 	}
 }
 
-// Server is the run of a server that was looked at, over one connection: it can be
-// a node, and is no other node of the group. Whether it is admitted, its scripts say.
+// Server is the run of a server that was looked at, over one connection. It can be a node, and is
+// no other node of the group. Whether it is admitted, its scripts say.
 type Server struct {
 	voting *Voting
 	dial   uint64
@@ -86,7 +86,7 @@ func (v *Voting) Ready() *Server {
 	return nil
 }
 
-// Look returns the server, after looking at it if nobody has over this connection, and
+// Look returns the server, after looking at it if that was not done over this connection, and
 // refuses one that this client must not use.
 func (v *Voting) Look(ctx context.Context) (*Server, error) {
 	s, err := v.look(ctx)
@@ -154,8 +154,8 @@ func (v *Voting) Found(ctx context.Context, s *Server) (node.Absence, error) {
 
 func (s *Server) current() bool { return !s.stale.Load() && s.voting.store.link.Up(s.dial) }
 
-// check refuses a server whose group is another one than this client's, and one that is
-// another node of the group: addresses do not tell, run ids do.
+// check refuses a server whose group is another one than this client's, and one that is another
+// node of the group. Addresses do not tell, run ids do.
 func (v *Voting) check(s *Server) error {
 	if !s.agreed.Load() && v.Joined() {
 		if err := v.Check(s.terms); err != nil {
@@ -187,8 +187,9 @@ func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 		f, tokens, err = read()
 	}
 	if err == nil && f.Marked != "" && f.Marked != f.ReplID && f.WasDurable {
-		// It may have been started again with all that it had. To take it for lost would let another server,
-		// which did lose its memory, be admitted without a third that cannot be reached.
+		// It may have been started again with all that it had. To take it for lost would let
+		// another server, which did lose its memory, be admitted without a third that cannot be
+		// reached.
 		err = errors.New("whether it has its memory is known when it is asked for a lock next")
 	}
 	if err != nil {
@@ -201,17 +202,17 @@ func (v *Voting) Registers(ctx context.Context) (r node.Registers, err error) {
 // Proof tells which answers to requests that are sent together are those of a server
 // that may vote.
 //
-// Whether a server is still what was admitted can be asked by each script, or once
-// after many of them, on the same connection. Both prove the same. In the second case
-// the requests carry the replication id that the server had before they were sent, and
-// their scripts compare the mark of admission with it. A server has a new id, of random
-// digits, whenever it becomes a primary. So one that is a primary afterwards, with an
-// id that was known before, has been one all the time, with that id.
+// Whether a server is still what was admitted can be asked by each script, or once after many of
+// them, on the same connection. Both prove the same. In the second case the requests carry the
+// replication id that the server had before they were sent. Their scripts compare the mark of
+// admission with it. A server has a new id, of random digits, whenever it becomes a primary. So one
+// that is a primary afterwards, with an id that was known before, has been one all the time, with
+// that id.
 //
-// If it is not, the requests were carried out all the same, on a server that may
-// have forgotten leases, as long as the mark of before is there. They may have made leases, which
-// have ended when the server is admitted: that removes the mark before it begins to count. And
-// they may have raised registers, which does no harm. Their answers do not count.
+// If it is not, and the old mark is there, a server that may have forgotten leases has carried out
+// the requests all the same. They may have made leases, which have ended when the server is
+// admitted: that removes the mark before it begins to count. And they may have raised registers,
+// which does no harm. Their answers do not count.
 type Proof struct {
 	server *Server
 	// ReplID is what the scripts compare the mark of admission with, or "" if each
@@ -220,9 +221,9 @@ type Proof struct {
 	doubt  error
 }
 
-// Prove begins a proof, for so many requests that promise something. Where a request may
-// travel over any of several connections, its script does not know which server was looked
-// at, so that the id is always asked for.
+// Prove begins a proof, for so many requests that promise something. Where a request may travel
+// over any of several connections, its script does not know which server was looked at. So the id
+// is always asked for.
 func (s *Server) Prove(promises int) Proof {
 	p := Proof{server: s}
 	if promises >= worthLooking || promises > 0 && s.voting.store.link.Pooled() {

@@ -2,8 +2,8 @@ package command
 
 import "time"
 
-// What a server is believed: a lease of another program may end in millions of
-// years, and no number may be one that cannot be computed with.
+// What is believed of a server. A lease of another program may end in millions of years, and every
+// number must be one that can be computed with.
 const (
 	mostRemaining = 365 * 24 * time.Hour
 	mostClock     = 1 << 52 // in microseconds, the year 2112

@@ -1,4 +1,4 @@
-// Package command is what is said to a server, and what its replies mean: the scripts,
-// the commands and their arguments, the keys, the server's errors in words for people.
-// It does no I/O.
+// Package command is what is said to a server, and what its replies mean. It has the scripts, the
+// commands and their arguments, the keys, and the server's errors in words for people. It does no
+// I/O.
 package command

@@ -10,8 +10,8 @@ import (
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
-// Entries looks at all that has the group's prefix, and not only at what has the type of
-// a lease: the rest is what somebody put there.
+// Entries looks at all that has the group's prefix, and not only at what has the type of a lease.
+// The rest is what other programs put there.
 
 // pageOfKeys is how many keys a server looks at for one page. It is what bounds the
 // time that this takes there, not how many have the prefix: about a millisecond where
@@ -23,7 +23,7 @@ func (k *Keys) EntriesPage(cursor uint64) resp.Command {
 	return resp.Command{"SCAN", strconv.FormatUint(cursor, 10), "MATCH", escapeGlob(k.prefix) + "*", "COUNT", strconv.Itoa(pageOfKeys)}
 }
 
-// ParseEntriesPage reads the reply to EntriesPage: the keys that could be leases, where
+// ParseEntriesPage reads the reply to EntriesPage. It returns the keys that could be leases, where
 // to go on, 0 at the end, and how many the server has looked at.
 func ParseEntriesPage(reply resp.Reply, err error) (keys []string, next uint64, looked int, _ error) {
 	if err != nil {
@@ -101,7 +101,7 @@ func (k *Keys) SomeRegisters(from int) []resp.Command {
 // Damage is what is wrong with a hash of registers.
 type Damage struct {
 	Bad   []int // stripes whose registers are no numbers
-	Large []int // or so large that nobody believes them
+	Large []int // or so large that no client believes them
 }
 
 // Add reads the replies to SomeRegisters.

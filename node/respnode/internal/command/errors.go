@@ -15,8 +15,8 @@ import (
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
-// advice says what an error of the server means for whoever reads it, by the
-// error's first word, or by a phrase in it. Permanent ones do not go away by waiting.
+// advice says what an error of the server means for its reader, by the error's first word, or by a
+// phrase in it. Permanent ones do not go away by waiting.
 var advice = []struct {
 	said      []string
 	permanent bool
@@ -33,7 +33,7 @@ var advice = []struct {
 	{[]string{"WRONGTYPE"}, true, "the key of this lock holds something else than a lock: use another name or a prefix"},
 	{[]string{"MISCONF"}, false, "the server refuses writes because it cannot save to its disk"},
 	{[]string{"OOM"}, false, "the server has no memory left (maxmemory)"},
-	{[]string{"BUSY", "UNKILLABLE"}, false, "the server is running somebody's long script"},
+	{[]string{"BUSY", "UNKILLABLE"}, false, "the server is running a long script of another client"},
 	{[]string{"LOADING"}, false, "the server is loading its data"},
 	{[]string{"MASTERDOWN"}, true, "this is a replica that has lost its primary: use a primary"},
 	{[]string{"NOREPLICAS"}, false, "the server refuses writes while it has too few replicas (min-replicas-to-write)"},
@@ -55,10 +55,10 @@ func (e Errors) Fail(err error) error {
 	return fmt.Errorf("%s: %w", e.Name, e.Describe(err))
 }
 
-// Describe says what an error of the server or of the client library means, without
-// the password: old servers and proxies that do not know a command repeat its arguments,
-// and HELLO has the password there. What a server said is shown whole or not at all;
-// our own words are not searched for the password, whatever it is.
+// Describe says what an error of the server or of the client library means, without the password.
+// Old servers and proxies that do not know a command repeat its arguments, and HELLO has the
+// password there. What a server said is shown whole or not at all; our own words are not searched
+// for the password, whatever it is.
 func (e Errors) Describe(err error) error {
 	err = describe(err)
 	var terms *admit.TermsError

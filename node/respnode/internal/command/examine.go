@@ -10,7 +10,7 @@ import (
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
-// Looked is what a server says of itself to somebody who changes nothing on it.
+// Looked is what a server says of itself to a client that changes nothing on it.
 type Looked struct {
 	Facts
 	Info     map[string]string // all fields of INFO
@@ -55,10 +55,10 @@ func (k *Keys) ParseLooked(replies []resp.Reply, err error) (l Looked, _ error) 
 	return l, nil
 }
 
-// Fragile reports whether a command that the server denies would change what becomes of
-// it: it was restarted with all that it had, as far as can be seen, and admission
-// believes that only where nothing was denied since (Facts.Kept). So whoever only looks must
-// not ask what this user may not know.
+// Fragile reports whether a command that the server denies would change what becomes of it. It was
+// restarted with all that it had, as far as can be seen, and admission believes that only where
+// nothing was denied since (Facts.Kept). So a client that only looks must not ask what this user
+// may not know.
 func (l *Looked) Fragile() bool {
 	return l.Marked != "" && l.Marked != l.ReplID && l.WasDurable && l.AOF && !l.Denied
 }
@@ -75,9 +75,9 @@ func (k *Keys) LookCloser() []resp.Command {
 	}
 }
 
-// AddCloser reads the replies to LookCloser. What is denied is not known: the scripts are
-// taken for not loaded, as after a start, and nothing for durable. Beside a mark of now they are ready
-// in any case: the request that finds them gone has them loaded, and the server has voted all the time.
+// AddCloser reads the replies to LookCloser. What is denied is not known: the scripts are taken for
+// not loaded, as after a start, and nothing for durable. Beside a mark of now they are ready in any
+// case. The request that finds them gone has them loaded, and the server has voted all the time.
 func (l *Looked) AddCloser(replies []resp.Reply, err error) error {
 	if err != nil {
 		return err

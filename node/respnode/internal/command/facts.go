@@ -23,15 +23,15 @@ type Facts struct {
 	maxMemory int64
 	AOF       bool // append-only file on
 
-	// ScriptsFlushed: since the start somebody flushed the script cache, or reset
-	// the statistics that would tell.
+	// ScriptsFlushed: since the start a client flushed the script cache, or reset the statistics
+	// that would tell.
 	ScriptsFlushed bool
-	// ScriptsEverLoaded: since the start somebody loaded a script, not
-	// necessarily one of this version of fenlock, or of fenlock at all.
+	// ScriptsEverLoaded: since the start a client loaded a script, not necessarily one of this
+	// version of fenlock, or of fenlock at all.
 	ScriptsEverLoaded bool
-	// FsyncAlways: appendfsync is "always", also while the file is rewritten, and a file
-	// whose end is torn off is not read on, which would leave a transaction open that
-	// swallows what is written later (aof-load-truncated no). False if CONFIG is denied.
+	// FsyncAlways: appendfsync is "always", also while the file is rewritten, and
+	// aof-load-truncated is "no". A file whose end is torn off would leave a transaction open that
+	// swallows what is written later. False if CONFIG is denied.
 	FsyncAlways bool
 	// Denied: since the start a command was refused for lack of permissions. It may have
 	// been read from the append-only file: a default user without permissions has a server
@@ -84,8 +84,8 @@ func ParseInfo(info string) (Facts, error) {
 	_, flushed := fields["cmdstat_script|flush"]
 	_, reset := fields["cmdstat_config|resetstat"]
 	f.ScriptsFlushed = flushed || reset
-	// A promoted replica forgets its other history when its backlog goes (repl-backlog-ttl). That it was
-	// one is in the statistics: it was told to stop, or took over in a failover.
+	// A promoted replica forgets its other history when its backlog goes (repl-backlog-ttl). That
+	// it was one is in the statistics: it was told to stop, or took over in a failover.
 	for _, command := range []string{"replicaof", "slaveof", "failover", "psync"} {
 		if _, called := fields["cmdstat_"+command]; called {
 			f.Promoted = true
@@ -125,8 +125,8 @@ func (f *Facts) Memory() string { return f.ReplID + "." + f.Candidate }
 // Current reports whether the registers have the format that this program writes.
 func (f *Facts) Current() bool { return f.Format == strconv.Itoa(format) }
 
-// Noticed returns for how long at least it has been known that the server is out, as notice.lua counts
-// it: not at all if no client has noticed.
+// Noticed returns for how long at least it has been known that the server is out, as notice.lua
+// counts it. It is 0 if no client has noticed.
 func (f *Facts) Noticed() (since time.Duration, counting bool) {
 	id, at, _ := strings.Cut(f.noticed, " ")
 	ms, err := strconv.ParseInt(at, 10, 64)
@@ -136,6 +136,6 @@ func (f *Facts) Noticed() (since time.Duration, counting bool) {
 	return max(f.Now.Sub(time.UnixMilli(ms))-time.Millisecond, 0), true // what is recorded was rounded down
 }
 
-// Kept reports whether the server, which was restarted, has read all that it had before:
-// it was durable then, and is, and nothing tells that it has left something out.
+// Kept reports whether the server, which was restarted, has read all that it had before. It was
+// durable then, and is, and nothing tells that it has left something out.
 func (f Facts) Kept() bool { return f.Marked != "" && f.WasDurable && f.Durable() && !f.Denied }

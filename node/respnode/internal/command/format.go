@@ -6,12 +6,11 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 )
 
-// format is the number of what this program keeps on a server, and of the newest that
-// it knows. It is a field of the registers, written at admission: the scripts admit.lua
-// and admitted.lua have the number too. A program that changes what is kept there
-// counts on, and writes the larger number in the same step in which it changes it. The lease that
-// several share has no number of its own: older programs take it for that of a stranger, who
-// has the name alone, and leave it as it is.
+// format is the number of what this program keeps on a server, and of the newest that it knows. It
+// is a field of the registers, written at admission: the scripts admit.lua and admitted.lua have
+// the number too. A program that changes what is kept there counts on, and writes the larger number
+// in the same step in which it changes it. The lease that several share has no number of its own.
+// Older programs take it for an exclusive lease of a stranger, and leave it as it is.
 const format = 3
 
 // formatField is the field of the registers.

@@ -7,8 +7,8 @@ import (
 	"github.com/fenlock/fenlock/node/respnode/internal/replytest"
 )
 
-// FuzzReply decodes whatever a server, or what pretends to be one, could reply to a
-// script: an error, or an answer that the Locker can compute with.
+// FuzzReply decodes whatever a server, or what pretends to be one, could reply to a script. The
+// result is an error, or an answer that the Locker can compute with.
 func FuzzReply(f *testing.F) {
 	for _, s := range []string{
 		":7\r\n", ":0\r\n", ":9007199254740991\r\n", "*1\r\n:7\r\n", "*1\r\n$1\r\n7\r\n", bulk("lost"), bulk("rejoining"), "+lost\r\n", bulk("maxttl 100"),

@@ -12,8 +12,8 @@ import (
 // whatever it says of each.
 const MaxGroup = 12
 
-// Groups reports whether a request may be one of a group: some acquires, some releases, or some extends,
-// of one name each, that are sent as one command.
+// Groups reports whether a request may be one of a group. A group is some acquires, some releases,
+// or some extends, of one name each, that are sent as one command.
 func Groups(r *node.Request) bool {
 	switch r.Op {
 	case node.Acquire:
@@ -24,8 +24,8 @@ func Groups(r *node.Request) bool {
 	return r.Op == node.Release && r.Place.Waiter == ""
 }
 
-// Group appends the command of several requests to others', of which Groups is true and whose Op is the
-// same. The caller looks at the server afterwards, unless they are releases.
+// Group appends the command of several requests to others', of which Groups is true and whose Op is
+// the same. The caller looks at the server afterwards, unless they are releases.
 func (k *Keys) Group(args []string, all []*node.Request, replID string, last *Last) []string {
 	op, script, keys := all[0].Op, releasesScript, 1+2*len(all)
 	switch op {
@@ -56,8 +56,8 @@ func (k *Keys) Group(args []string, all []*node.Request, replID string, last *La
 	return append(args, rest...)
 }
 
-// AppendGroup appends the replies to the requests of a group to others: what there is instead of a list of them
-// is one to each.
+// AppendGroup appends the replies to the requests of a group to others: what there is instead of a
+// list of them is one to each.
 func AppendGroup(replies []resp.Reply, reply resp.Reply, requests int) []resp.Reply {
 	if reply.IsNumber() || reply.IsList() {
 		values, err := reply.ToList()

@@ -34,8 +34,8 @@ func reserved(key string) string {
 // tokenPrefix begins the key that remembers the largest token of a guarded key.
 const tokenPrefix = "fenlock-token:"
 
-// GuardKey returns the key that remembers the largest token of a key, or why that
-// cannot be guarded: it is fenlock's own, of a guard, or of a node on the same server.
+// GuardKey returns the key that remembers the largest token of a key, or why that cannot be
+// guarded. It is fenlock's own then, of a guard, or of a node on the same server.
 func GuardKey(key string) (string, error) {
 	for _, prefix := range [...]string{tokenPrefix, registersPrefix, queuePrefix, DefaultPrefix} {
 		if strings.HasPrefix(key, prefix) {

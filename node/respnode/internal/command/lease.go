@@ -65,15 +65,15 @@ func (k *Keys) ParseListed(name string, replies []resp.Reply) (lease node.Lease,
 	for i, r := range replies {
 		values[i], err = r, r.Err()
 		if reply, refused := resp.IsError(err); refused && strings.HasPrefix(reply.Error(), "WRONGTYPE") {
-			return lease, false, nil // somebody has replaced it since it was found
+			return lease, false, nil // it was replaced since it was found
 		}
 		if err != nil && err != resp.ErrNil {
 			return lease, false, err
 		}
 	}
 	lease, err = parseLease(name, values, maxHolder)
-	// One damaged register is not to hide all locks of the server: who asks about that lock
-	// is told (Inspect), and so is who asks what is wrong (Damage).
+	// One damaged register is not to hide all locks of the server. Inspect of that lock tells it,
+	// and so does Damage.
 	if err != nil && !errors.Is(err, errRegister) {
 		return lease, false, fmt.Errorf("%q: %w", name, describe(err))
 	}
@@ -83,8 +83,8 @@ func (k *Keys) ParseListed(name string, replies []resp.Reply) (lease node.Lease,
 // missing is the lifetime of a key that is not there.
 const missing = -2
 
-// maxHolder is more than the length of any holder of fenlock's. A value that is longer
-// is somebody else's, or that of several who share the name, and is not read whole, since it may
+// maxHolder is more than the length of any holder of fenlock's. A longer value is another
+// program's, or that of several holders that share the name. It is not read whole, since it may
 // have any length. The scripts have it too.
 const maxHolder = 1024
 
@@ -149,9 +149,9 @@ func parseLease(name string, values []resp.Reply, most int) (lease node.Lease, e
 	return lease, err
 }
 
-// splitValue splits the value of a lease: the holder, a space, the origin and, if it is
-// known, a slash and the token. What somebody else wrote is all holder, and so is the lease
-// that several share. At most so many bytes of it were read.
+// splitValue splits the value of a lease: the holder, a space, the origin and, if it is known, a
+// slash and the token. What another program wrote is all holder, and so is the lease that several
+// share. At most so many bytes of it were read.
 func splitValue(value string, most int) (h node.Holder, origin, token fence.Token) {
 	h = node.Holder(value)
 	if h.Shared() {
@@ -176,7 +176,8 @@ func splitValue(value string, most int) (h node.Holder, origin, token fence.Toke
 var severalLines = lazily(`^shared:[0-9]+(\n[0-9]{1,15} [0-9]+ [0-9]+ [^\n]+)+\n?$`)
 
 // several returns those for whom the value of a lease stands; where it was not read whole, whole
-// lines, and a sign that there are more (node.Holder). Somebody else wrote what only begins like it.
+// lines, and a sign that there are more (node.Holder). Another program wrote what only begins like
+// it.
 func several(value string, most int) node.Holder {
 	whole := value
 	if len(value) >= most {
@@ -261,7 +262,7 @@ func ParseWaiting(replies []resp.Reply) (first []node.Waiter, all int, err error
 	now := time.Duration(bound(clock[0], mostClock/1_000_000))*time.Second + time.Duration(bound(clock[1], 999_999))*time.Microsecond
 	for _, p := range places {
 		at := node.Place{Waiter: p.Member, Stamp: int64(max(min(p.Score, 1<<53), 0))}
-		if rule.CheckPlace(at) == nil { // else somebody else wrote it
+		if rule.CheckPlace(at) == nil { // else another program wrote it
 			first = append(first, node.WaiterOf(at, now))
 		}
 	}

@@ -91,7 +91,7 @@ func ParseFacts(replies []resp.Reply, err error) (Facts, error) {
 		return Facts{}, err
 	}
 	f.ScriptsLoaded, f.ScriptsReady = slices.Contains(loaded, 1), !slices.Contains(loaded, 0)
-	// Managed servers deny CONFIG. Then nobody can know, and the safe answer is no.
+	// Managed servers deny CONFIG. Then it cannot be known, and the safe answer is no.
 	if config, err := replies[5].AsStrMap(); err == nil {
 		f.FsyncAlways = config["appendfsync"] == "always" && config["no-appendfsync-on-rewrite"] == "no" && config["aof-load-truncated"] == "no"
 	}
@@ -122,7 +122,8 @@ func (k *Keys) Admit(found Facts, own admit.Terms, empty []string, tokens map[in
 	return append(resp.Command{"EVAL", textOf("admit"), "1", k.registers}, args...)
 }
 
-// ParseAdmit reports whether the server is marked: not if it is not what it was found to be any more.
+// ParseAdmit reports whether the server is marked: not if it is not what it was found to be any
+// more.
 func ParseAdmit(reply resp.Reply, err error) (done bool, _ error) { return parseStep(reply, err) }
 
 // parseStep reads the reply of a script that does nothing on a server that has changed.

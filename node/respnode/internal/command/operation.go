@@ -7,9 +7,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Last is the text of the keys of the lock that the last request was about. Whoever
-// sends many keeps it: a release mostly follows its acquire, and a name is often
-// locked again.
+// Last is the text of the keys of the lock that the last request was about. A sender of many keeps
+// it: a release mostly follows its acquire, and a name is often locked again.
 type Last struct{ name, queue string }
 
 // Operation appends the command of a request that was checked to others'. With a
@@ -50,9 +49,9 @@ func (k *Keys) Operation(args []string, r *node.Request, replID string, last *La
 	return args
 }
 
-// texts returns the texts of a request: the key of the queue, of which that of the lease is a
-// part, and what is made of numbers. The token of a release is the number for the next; without
-// one, that and the stripe are empty. The last text is the own token of an extend, else the
+// texts returns the texts of a request. They are the key of the queue, of which that of the lease
+// is a part, and what is made of numbers. The token of a release is the number for the next;
+// without one, that and the stripe are empty. The last text is the own token of an extend, else the
 // waiter's stamp.
 func (k *Keys) texts(r *node.Request, last *Last) (queue, token, stripe, own string) {
 	// The lease's key is a part of the queue's, and all text is made in one piece.

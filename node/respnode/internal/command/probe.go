@@ -15,10 +15,9 @@ type Probe struct {
 	ask   []string
 }
 
-// probes are the commands of Permissions, as they would be sent about keys that nobody
-// uses, so that they would change nothing even if they were carried out: their
-// arguments contradict each other, or there is nothing to change. They never are: see
-// Probe.
+// probes are the commands of Permissions, as they would be sent about keys that are not used. They
+// would change nothing even if they were carried out: their arguments contradict each other, or
+// there is nothing to change. They never are: see Probe.
 //
 // SCRIPT LOAD is not among them. A server counts a command that it refused, and that it
 // ever counted this one is how admission tells a server that was flushed
@@ -66,11 +65,11 @@ func Transactions() []resp.Command {
 	return []resp.Command{resp.Command{"MULTI"}, resp.Command{"EXEC"}}
 }
 
-// Probe asks a server what it would say to each command that a node needs, without having
-// any of them executed: they are put into a transaction that the server must discard,
-// because one of its commands is malformed. A server looks at a user's permissions, at the
-// names of commands, at its memory and at its disk when a command is put into a
-// transaction, and refuses it there. Unused is part of names that nobody uses.
+// Probe asks a server what it would say to each command that a node needs, without having any of
+// them executed. They are put into a transaction that the server must discard, because one of its
+// commands is malformed. When a command is put into a transaction, a server looks at the user's
+// permissions, at the command's name, at its memory and its disk. It refuses the command there.
+// Unused is part of names that are not used.
 func (k *Keys) Probe(unused string) (commands []resp.Command, all []Probe) {
 	all = k.probes(unused)
 	commands = append(commands, resp.Command{"MULTI"})
@@ -122,7 +121,7 @@ func ParseProbe(all []Probe, replies []resp.Reply, err error) (a Allowed, _ erro
 	}
 	a.OnlyLooks = len(a.Missing) > 0
 	for _, p := range all {
-		// Whoever may not do one of all that only locks need, needs none.
+		// A user that may not do one of all that only locks need, needs none.
 		if slices.Contains(locks, p.Needs) != slices.Contains(a.Missing, p.Needs) {
 			a.OnlyLooks = false
 		}
@@ -142,7 +141,7 @@ func User(name string) resp.Command {
 
 // Account is what a user may do.
 type Account struct {
-	NoPassword bool   // anybody is this user who says so
+	NoPassword bool   // a client is this user by saying so
 	Commands   string // in the server's words
 	Keys       string
 }

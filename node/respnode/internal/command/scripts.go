@@ -27,8 +27,8 @@ func (s *Script) SHA() string { _, sha := s.made(); return sha }
 // newScript puts the common texts in where the script, or another of them, asks for them. That
 // is not at its top: functions cost time where they are made, needed or not.
 //
-// A text names the scripts that have to be there with it, so that it is another one when they
-// are: they are loaded before it.
+// A text names the scripts that have to be there with it. So it is a different text when they are:
+// they are loaded before it.
 func newScript(name string, with ...*Script) *Script {
 	return &Script{Name: name, made: sync.OnceValues(func() (text, sha string) {
 		text = textOf(name)

@@ -43,7 +43,7 @@ func TestValueOfSeveral(t *testing.T) {
 	}
 }
 
-// Who shares nothing sends what was sent before anybody did.
+// A client that shares nothing sends what was sent before sharing existed.
 func TestCommandsOfThoseWhoShare(t *testing.T) {
 	keys, err := NewKeys(DefaultPrefix)
 	if err != nil {

@@ -29,7 +29,8 @@ func ParseTerms(reply resp.Reply) (t admit.Terms, err error) {
 	return termsOf(fields[0], fields[1])
 }
 
-// termsOf reads the two fields. What is no longest lease is not taken for none, as if the server were new.
+// termsOf reads the two fields. What is no longest lease is not taken for none, as if the server
+// were new.
 func termsOf(maxTTL, members string) (admit.Terms, error) {
 	if maxTTL == "" {
 		return admit.Terms{Members: members}, nil

@@ -27,7 +27,7 @@ func (s Server) reached() (found []node.Finding) {
 		open = true
 	}
 	if open && !loopback {
-		found = append(found, node.Found("no-password", node.Warning, "The server asks for no password: whoever reaches it can release and fake locks.").
+		found = append(found, node.Found("no-password", node.Warning, "The server asks for no password: any program that reaches it can release and fake locks.").
 			Do("Give it a user with a password for the locks, turn off the default user, and put the password into FENLOCK_NODES (docs/valkey.md)."))
 	}
 	return found
@@ -66,15 +66,15 @@ func (s Server) permissions() (found []node.Finding) {
 
 // account finds what the user could do without, and what the server needs a user for.
 func (s Server) account() (found []node.Finding) {
-	if a := s.Close.Account; a != nil { // whoever may not ask is limited
+	if a := s.Close.Account; a != nil { // a user that may not ask is limited
 		found = append(found, node.Found("permissions-more", node.Note, "The user %q may do more than a node needs (%.60q on the keys %.60q): with its password one can take the server over, or flush it.",
 			s.Reached.User, a.Commands, a.Keys).
 			Do("Make a user for the locks (fenlock acl)."))
 	}
 	if d := s.Close.Default; d != nil && s.AOF && (!strings.HasPrefix(d.Commands, "+@all") || strings.Contains(d.Commands, " -") || d.Keys != "~*") {
-		found = append(found, node.Found("replay", node.Warning, "The server reads its append-only file as the default user, who may not do all (%.60q on the keys %.60q): in a restart it leaves out what that user may not do, without a word.",
+		found = append(found, node.Found("replay", node.Warning, "The server reads its append-only file as the default user, which may not do all (%.60q on the keys %.60q): in a restart it leaves out what that user may not do, without a word.",
 			d.Commands, d.Keys).
-			Do("ACL SETUSER default off ~* &* +@all, and save it: with that nobody can log in (docs/valkey.md, “Files that are read in part”)."))
+			Do("ACL SETUSER default off ~* &* +@all, and save it: no client can log in as it then (docs/valkey.md, “Files that are read in part”)."))
 	}
 	return found
 }

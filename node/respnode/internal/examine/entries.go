@@ -13,11 +13,11 @@ func (s Server) registers() (found []node.Finding) {
 	key, damage := s.Key, s.Close.Damage
 	if len(damage.Bad) > 0 {
 		found = append(found, node.Found("registers", node.Error, "The registers (the hash %s) have fields that are no numbers (%s): names of these stripes cannot be locked here.", key, stripes(damage.Bad)).
-			Do("Somebody wrote there. Set them to the largest value that the other servers have for them, or end this server, empty it and let it be rebuilt (docs/operations.md)."))
+			Do("Another program wrote there. Set them to the largest value that the other servers have for them, or end this server, empty it and let it be rebuilt (docs/operations.md)."))
 	}
 	if len(damage.Large) > 0 {
 		found = append(found, node.Found("registers-large", node.Error, "The registers (the hash %s) have numbers that no fenlock writes (%s). Clients do not believe them.", key, stripes(damage.Large)).
-			Do("Somebody wrote there. Set them to the largest value that the other servers have for them."))
+			Do("Another program wrote there. Set them to the largest value that the other servers have for them."))
 	}
 	return found
 }
@@ -35,10 +35,10 @@ func (s Server) entries() (found []node.Finding) {
 	}
 	if endless != nil {
 		found = append(found, node.Found("endless-key", node.Error, "Keys with the prefix of locks have no time to live (%s): on this server these locks are never free.", few(endless)).
-			Do("Another program wrote them, or somebody did by hand: DEL them if nobody needs them, or give the locks another --prefix at all clients."))
+			Do("Another program wrote them, or they were written by hand: DEL them if they are not needed, or give the locks another --prefix at all clients."))
 	}
 	if stray != nil {
-		found = append(found, node.Found("stray-key", node.Warning, "Keys with the prefix of locks are not fenlock's (%s). Until they are gone, nobody can take the locks of these names here.", few(stray)).
+		found = append(found, node.Found("stray-key", node.Warning, "Keys with the prefix of locks are not fenlock's (%s). Until they are gone, the locks of these names cannot be taken here.", few(stray)).
 			Do("Find out which program writes them. Another Redlock client may: then nothing is wrong. Otherwise give the locks another --prefix at all clients."))
 	}
 	return found

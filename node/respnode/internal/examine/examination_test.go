@@ -140,7 +140,7 @@ func TestReplicaHasNothingElse(t *testing.T) {
 	}
 }
 
-// Who votes when, and what for: as the next client would find it.
+// Which server votes when, and what for: as the next client would find it.
 func TestOutlook(t *testing.T) {
 	noticed := func(ago time.Duration) string {
 		return "4567def " + strconv.FormatInt(now.Add(-ago).UnixMilli(), 10)
@@ -159,7 +159,7 @@ func TestOutlook(t *testing.T) {
 		}, "a short time ago", 26*time.Second + 302*time.Millisecond, true},
 		"restarted long ago":    {func(m *made) { m.registers[0], m.loaded = "before", false }, "it has waited", 0, true},
 		"restarted, longer TTL": {func(m *made) { m.registers[0], m.registers[1], m.loaded = "before", "120000", false }, "a short time ago", 32*time.Second + 202*time.Millisecond, true},
-		// Whoever asks more may be denied it, which would count.
+		// Further questions may be denied, which would count.
 		"restarted, durable": {func(m *made) {
 			m.registers[0], m.registers[2], m.loaded = "before", "1", false
 			m.info, m.settings["appendfsync"] = append(m.info, "aof_enabled", "1"), "always"

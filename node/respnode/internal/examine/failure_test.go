@@ -67,7 +67,7 @@ func TestFailureHasNoPassword(t *testing.T) {
 	}
 }
 
-// Whoever gave up tells apart what never connected.
+// A caller that gave up tells apart what never connected.
 func TestSilence(t *testing.T) {
 	for _, connected := range []bool{true, false} {
 		s := Silence{After: time.Second, Connected: connected}

@@ -8,9 +8,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// holesAsOf is the day up to which the table below is complete, as far as it goes. It is
-// not a scanner: it has the holes by which somebody who reaches a server may take it
-// over or stop it, since version 7.
+// holesAsOf is the day up to which the table below is complete, as far as it goes. It is not a
+// scanner. It has the holes since version 7 by which a program that reaches a server may take it
+// over or stop it.
 const holesAsOf = "2026-09-21"
 
 // hole is one, or several that were mended together.
@@ -31,7 +31,7 @@ const (
 // holes are in the order in which they were mended, the newest first.
 var holes = []hole{
 	// CVE record CVE-2026-81934; release notes of Redis 8.8.2 (August 2026).
-	{ids: "CVE-2026-81934", what: "whoever reaches its TLS port may run programs on it", tls: true,
+	{ids: "CVE-2026-81934", what: "any program that reaches its TLS port may run programs on it", tls: true,
 		mended: map[string]string{productRedis: "7.2.16 7.4.11 8.2.9 8.4.6 8.6.6 8.8.2 8.10.1"}},
 	// Release notes of Valkey 8.0.10, 8.1.9, 9.0.5, 9.1.1 (2026-07-21).
 	{ids: "CVE-2026-56684", what: "a user who may use CLIENT KILL may run programs on it", tls: true,
@@ -50,10 +50,10 @@ var holes = []hole{
 	{ids: "CVE-2025-49844, CVE-2025-46817", what: "a user who may send scripts, as every user of a node may, may run programs on it",
 		mended: map[string]string{productValkey: "7.2.11 8.0.6 8.1.4 9.0.0", productRedis: "7.2.11 7.4.6 8.0.4 8.2.2"}},
 	// Release notes of Valkey 7.2.10, 8.0.4, 8.1.3 and of Redis 7.2.10, 7.4.5, 8.0.3 (2025-07).
-	{ids: "CVE-2025-32023, CVE-2025-48367", what: "a user who may use PFADD may run programs on it, and anybody who reaches it may keep others out",
+	{ids: "CVE-2025-32023, CVE-2025-48367", what: "a user who may use PFADD may run programs on it, and any program that reaches it may keep others out",
 		mended: map[string]string{productValkey: "7.2.10 8.0.4 8.1.3 9.0.0", productRedis: "7.2.10 7.4.5 8.0.3"}},
 	// Release notes of Valkey 7.2.9, 8.0.3, 8.1.1 and of Redis 7.2.8, 7.4.3 (2025-04-23).
-	{ids: "CVE-2025-21605", what: "anybody who reaches it, without a password, may use up its memory",
+	{ids: "CVE-2025-21605", what: "any program that reaches it, without a password, may use up its memory",
 		mended: map[string]string{productValkey: "7.2.9 8.0.3 8.1.1", productRedis: "7.2.8 7.4.3 8.0.0"}},
 	// Release notes of Valkey 7.2.8, 8.0.2 and of Redis 7.2.7, 7.4.2 (2025-01-06).
 	{ids: "CVE-2024-46981", what: "a user who may send scripts may run programs on it",
@@ -86,7 +86,8 @@ func knownHoles(product, version string, tls bool) (found []node.Finding) {
 	if ids == nil {
 		return nil
 	}
-	// A note, because a distribution mends holes without another version number: a warning would never go away.
+	// A note, because a distribution mends holes without another version number: a warning would
+	// never go away.
 	return []node.Finding{node.Found("known-holes", node.Note, "%s %s has known holes (%s): %s.",
 		product, version, strings.Join(ids, ", "), worst).
 		Do("Upgrade it to %d.%d.%d or later, and then the next server, when this one votes again. This list is of %s; a distribution may have mended them without another version number.",

@@ -136,7 +136,7 @@ func (s Server) replicas() (found []node.Finding) {
 		switch {
 		case known && number(ttl) > 0:
 			found = append(found, node.Found("replicas", node.Warning,
-				"The server has replicas (%d). When the last of them has been gone for %s s, the server changes its replication id and is out for MaxTTL; if the replicas of all nodes are on one machine, all nodes at once.", n, ttl).
+				"The server has replicas (%d). When the last replica has been gone for %s s, the server changes its replication id and is out for MaxTTL; if the replicas of all nodes are on one machine, all nodes at once.", n, ttl).
 				Do("CONFIG SET repl-backlog-ttl 0, and write it into the server's configuration too."))
 		default:
 			found = append(found, node.Found("replicas", node.Note,
@@ -169,14 +169,14 @@ func (s Server) connections() (found []node.Finding) {
 			Do("Leave it at its default: CONFIG SET client-output-buffer-limit \"pubsub 32mb 8mb 60\"."))
 	}
 	if most, now := number(s.Info["maxclients"]), number(s.Info["connected_clients"]); most > 0 && now >= most/10*9 {
-		found = append(found, node.Found("clients", node.Warning, "The server has %d clients and takes %d at most. Who comes then is refused.", now, most).
-			Do("Look for who does not close its connections (CLIENT LIST), or raise maxclients."))
+		found = append(found, node.Found("clients", node.Warning, "The server has %d clients and takes %d at most. More clients are refused.", now, most).
+			Do("Look for programs that do not close their connections (CLIENT LIST), or raise maxclients."))
 	}
 	return found
 }
 
-// pubsubLimit returns the limit of the class of clients that subscribe, as it is set, and
-// the smaller of its two sizes that is not 0.
+// pubsubLimit returns the limit of the class of clients that subscribe, as it is set, and its
+// smaller size that is not 0.
 func pubsubLimit(setting string) (text string, least int64) {
 	words := strings.Fields(setting)
 	for i := 0; i+3 < len(words); i += 4 {

@@ -42,8 +42,8 @@ func (m *memory) clear() {
 }
 
 // compose makes the commands of a batch. Those that acquire, release or extend, and have nothing to
-// do with waiting, are put together: first the releases, so that whoever releases a name and
-// acquires it again can be in one batch.
+// do with waiting, are put together. The releases come first, so that a client's release of a name
+// and its next acquire can be in one batch.
 func (m *memory) compose(batch []started, keys *command.Keys, replID string) {
 	if m.names == nil {
 		m.names = make(map[string]node.Op)

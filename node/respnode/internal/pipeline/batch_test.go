@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/node/respnode/resp"
 )
 
-// However a batch is put together, what is about one name stays in its order, each request is
-// sent once, and is given the reply to it. Scripts of several know nobody who shares a name.
+// However a batch is put together, what is about one name stays in its order. Each request is sent
+// once, and is given the reply to it. Scripts of several requests know no shared names.
 func TestBatchesKeepTheOrderOfEachName(t *testing.T) {
 	keys, err := command.NewKeys("p:")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package pipeline sends requests to a server: many in one write (pipeline.go), and by a
-// slow path where the server has to be connected to, looked at or admitted first
-// (slowpath.go).
+// Package pipeline sends requests to a server, many in one write (pipeline.go). It uses a slow path
+// where the server has to be connected to, looked at or admitted first (slowpath.go).
 package pipeline
 
 import (

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// A node has as many batches under way as it has pipelines. Requests about one
-	// name use one pipeline, which sends a batch when the one before is answered: so
-	// they stay in order, and under load they gather. With a single pipeline, each could
-	// wait for a whole round trip of others, which is long where servers are far.
+	// A node has as many batches under way as it has pipelines. Requests about one name use one
+	// pipeline, which sends a batch when the one before is answered. So they stay in order, and
+	// under load they gather. With a single pipeline, each could wait for a whole round trip of
+	// others, which is long where servers are far.
 	pipelineCount = 4
 	// maxBatch keeps the first of a batch from waiting long for the last: they are
 	// all answered together.
@@ -147,8 +147,8 @@ func (l *pipeline) run() {
 	var memory memory
 	for {
 		var more bool
-		// Whoever was answered goes on first: what it asks for next travels with the
-		// next batch then, instead of waiting for another round trip.
+		// Callers that were answered go on first. What they ask for next travels with the next
+		// batch then, instead of waiting for another round trip.
 		runtime.Gosched()
 		if batch, more = l.take(batch[:0]); !more {
 			return
@@ -216,8 +216,8 @@ func (l *pipeline) finish(proof *admission.Proof, sent []started, replies []resp
 	}
 }
 
-// overtaken reports whether the first of these was not executed, and a later one
-// about the same name was: then it cannot be made once more.
+// overtaken reports whether the first of these was not executed, and a later one about the same
+// name was. Then it cannot be made once more.
 func overtaken(sent []started, replies []resp.Reply) bool {
 	for i := range sent[1:] {
 		if sent[i+1].request.Name != sent[0].request.Name {

@@ -8,10 +8,10 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// slowPath is what takes time, each on a goroutine of its own: the server has to be
-// connected to, looked at or admitted first, which must not hold up requests about
-// other names. Those about the same name go one after the other, since a release that
-// overtakes its acquire leaves a lease behind.
+// slowPath is what takes time, each on a goroutine of its own. The server has to be connected to,
+// looked at or admitted first, which must not hold up requests about other names. Those about the
+// same name go one after the other, since a release that overtakes its acquire leaves a lease
+// behind.
 type slowPath struct {
 	sender *Sender
 
@@ -72,7 +72,7 @@ func (p *slowPath) spawn(s started, early func(error) error, do func(ctx context
 			case <-before:
 			case <-ctx.Done():
 				s.done(p.sender, node.Answer{}, early(ctx.Err()))
-				<-before // whoever is next waits for all of them
+				<-before // the next request waits for all of them
 				end()
 				return
 			}

@@ -33,8 +33,8 @@ func Info(change ...string) string {
 	return text
 }
 
-// Message reads a reply in RESP2 or RESP3, as far as it can be read, and returns it
-// and the rest, as the engines' links do.
+// Message reads a reply in RESP2 or RESP3, as far as it can be read. It returns it and the rest, as
+// the engines' links do.
 func Message(input []byte) (m resp.Reply, rest []byte) { return read(input, 4) }
 
 func read(input []byte, depth int) (m resp.Reply, rest []byte) {
