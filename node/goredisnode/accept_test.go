@@ -48,7 +48,7 @@ func TestRefusedOptions(t *testing.T) {
 	}
 }
 
-// mock is a client that nobody knows.
+// mock is a client of unknown type.
 type mock struct{ redis.UniversalClient }
 
 func TestRefusedClients(t *testing.T) {

@@ -13,13 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// database watches over the database that a client's connections are in. A SELECT that
-// anybody sends through the client moves one connection of its pool, for all who get that
-// one later. There the node would find nothing of its own, and after a quarantine begin
-// anew, beside the leases of the first database.
+// database watches over the database that a client's connections are in. A SELECT that is sent
+// through the client moves one connection of its pool, for all later users of that connection.
+// There the node would find nothing of its own, and after a quarantine begin anew, beside the
+// leases of the first database.
 //
-// Who may not use SELECT can move nothing, and to be refused it again and again is counted
-// by the server: so each batch begins with one only once somebody else has sent one.
+// A user that may not use SELECT can move nothing, and the server counts each refusal. So batches
+// begin with a SELECT only once other code has sent one.
 type database struct {
 	moved  atomic.Bool
 	number string

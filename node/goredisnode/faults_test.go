@@ -31,8 +31,8 @@ func executed(t testing.TB, s *testserver.Server) int {
 	return n
 }
 
-// A request whose answer is lost, or late, or whose connection is cut, is carried out once
-// at most, and its error says nothing of whether it was.
+// A request whose answer is lost, or late, or whose connection is cut, is carried out once at most.
+// Its error does not say whether it was.
 func TestLostAnswers(t *testing.T) {
 	for name, rule := range map[string]proxy.Rule{
 		"lost":      {From: proxy.Effect{Lose: true}},
@@ -83,8 +83,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// Locks are counted through a network that loses answers and cuts connections: what a
-// server has carried out is never more than what was asked of it.
+// Locks are counted through a network that loses answers and cuts connections. What a server has
+// carried out is never more than what was asked of it.
 func TestNothingIsSentTwice(t *testing.T) {
 	s := testserver.Start(t, testserver.Kinds(t)[0])
 	s.MarkAdmitted("fenlock:", time.Minute)
@@ -140,7 +140,7 @@ func (c *call) Done(a node.Answer, err error) {
 	close(c.done)
 }
 
-// A client that somebody else closes is told apart, and costs its own node only.
+// A client that the program closes is told apart, and costs its own node only.
 func TestClosedBySomebodyElse(t *testing.T) {
 	servers := testserver.Group(t, testserver.Kinds(t)[0], 3)
 	var nodes []node.Node
@@ -165,7 +165,7 @@ func TestClosedBySomebodyElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Close()
-	if _, err := nodes[0].Do(bounded(t), r); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "closed by somebody else") {
+	if _, err := nodes[0].Do(bounded(t), r); !errors.Is(err, node.ErrMisconfigured) || !errors.Is(err, node.ErrNotSent) || !strings.Contains(err.Error(), "closed by the program") {
 		t.Errorf("%v; want that the client was closed", err)
 	}
 	if err := lock.Extend(bounded(t)); err != nil {
@@ -361,8 +361,8 @@ func readCommand(r *bufio.Reader) (words []string, err error) {
 	return words, nil
 }
 
-// Somebody else who sends SELECT through the client has moved a connection to another
-// database, which has no locks and no memory.
+// Other code that sends SELECT through the client has moved a connection to another database, which
+// has no locks and no memory.
 func TestSelectedByOthers(t *testing.T) {
 	for name, move := range map[string]func(ctx context.Context, client *redis.Client) error{
 		"pipeline": func(ctx context.Context, client *redis.Client) error {
@@ -410,7 +410,7 @@ func TestSelectedByOthers(t *testing.T) {
 }
 
 // A subscription whose server, or network, says nothing any more is given up, and made anew when
-// something is heard again: what was missed meanwhile is told.
+// something is heard again. What was missed meanwhile is told.
 func TestSilentSubscription(t *testing.T) {
 	t.Parallel()
 	s := testserver.Start(t, testserver.Kinds(t)[0])

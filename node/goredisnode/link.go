@@ -82,9 +82,9 @@ func (l *link) Exchange(commands []resp.Command, replies []resp.Reply) []resp.Re
 	return append(replies, l.send(l.Life(), commands)...)
 }
 
-// send sends commands, on a goroutine of its own: the client keeps to the deadline of a
-// context, and does not notice that it is cancelled. Then the commands are left to
-// themselves, for as long as a server may take.
+// send sends commands, on a goroutine of its own. The client keeps to the deadline of a context,
+// but does not notice that it is cancelled. Then the commands are left to themselves, for as long
+// as a server may take.
 func (l *link) send(ctx context.Context, commands []resp.Command) []resp.Reply {
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	// What comes late is not read: it has a place of its own.
@@ -105,7 +105,7 @@ func (l *link) send(ctx context.Context, commands []resp.Command) []resp.Reply {
 		return replies
 	case <-bounded.Done():
 	}
-	select { // who was answered at the last moment is told
+	select { // a caller that was answered at the last moment is told
 	case replies := <-answered:
 		return replies
 	default:

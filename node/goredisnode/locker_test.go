@@ -32,8 +32,8 @@ func group(t *testing.T, kind testserver.Kind, ttl time.Duration) ([]*testserver
 	}
 }
 
-// The waiters of several processes are served in their order, also while a server is
-// killed, and each has a larger token than the one before.
+// The waiters of several processes are served in their order, also while a server is killed. Each
+// has a larger token than the one before.
 func TestWaitersAndAKilledServer(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers, locker := group(t, kind, 3*time.Second)

@@ -68,9 +68,9 @@ func managedLocker(t *testing.T, client *redis.Client, with ...goredisnode.Optio
 	return l
 }
 
-// passesOver checks that a lock is lost with its primary, and that nobody has it before the
-// longest lease is over, since a moment before which nobody can have reached the new one;
-// then it goes on by itself.
+// passesOver checks that a lock is lost with its primary, and that no client has it before the
+// longest lease is over. That counts from a moment before which no client can have reached the new
+// primary; then it goes on by itself.
 func passesOver(t *testing.T, held *fenlock.Lock, before time.Time, others ...*fenlock.Locker) {
 	t.Helper()
 	last := held.Token()
@@ -112,8 +112,8 @@ func TestPromotionBehindOneAddress(t *testing.T) {
 	})
 }
 
-// A pool keeps connections that an address led to before: here to the old primary, which is
-// a replica now, while new ones lead to the new primary. Each answer proves whose it is.
+// A pool keeps connections that an address led to before. Here they lead to the old primary, which
+// is a replica now, while new ones lead to the new primary. Each answer proves whose it is.
 func TestPoolWithConnectionsToTwoServers(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		primary, replica := pair(t, kind)
@@ -224,8 +224,8 @@ func TestAddressMovesToAnotherNodesServer(t *testing.T) {
 }
 
 // Each request of a pool carries the id that the client knows. Once another client has noted that
-// the server is not what it was, requests with the id of before make no lease, although the data of before
-// came back with its mark.
+// the server is not what it was, requests with the old id make no lease. That holds although the
+// old data came back with its mark.
 func TestStrayLeaseIsNotMade(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		primary, replica := pair(t, kind)

@@ -44,9 +44,9 @@ func WithName(name string) Option { return func(o *options) { o.name = &name } }
 // says which option to change, and matches node.ErrInvalid; so are cluster clients and
 // rings. A hook that sends a command twice cannot be seen.
 //
-// New sends nothing. The client is the caller's: it has to stay open until the node is
-// closed, and is not closed with it. It can be used for other things meanwhile. One that
-// is closed by somebody else makes this node fail with an error that says so, and no other.
+// New sends nothing. The client is the caller's: it has to stay open until the node is closed, and
+// is not closed with it. It can be used for other things meanwhile. One that the program closes
+// makes this node fail with an error that says so, and no other.
 func New(client redis.UniversalClient, with ...Option) (*Node, error) {
 	o := options{prefix: respnode.DefaultPrefix}
 	for _, set := range with {

@@ -21,10 +21,10 @@ const (
 // long are the commands whose replies may be long.
 var long = map[string]bool{"INFO": true, "HGETALL": true, "EXEC": true, "SCAN": true, "CONFIG": true, "ACL": true}
 
-// reader makes a Reply of what a server sends. The client's own readers believe the lengths
-// that a server gives; this one is told of each before anything is made of it, since the
-// client writes a reply to it as it comes: each line, its end, and the bytes of strings. An
-// error has the client give up the connection.
+// reader makes a Reply of what a server sends. The client's own readers believe the lengths that a
+// server gives; this one is told of each before anything is made of it. The client writes a reply
+// to it as it comes: each line, its end, and the bytes of strings. An error has the client give up
+// the connection.
 type reader struct {
 	batch *batch
 	last  bool // of the batch
@@ -62,8 +62,8 @@ type batch struct {
 	elsewhere bool // the connection leads to a server that cannot be a node any more
 }
 
-// errElsewhere has the client give up a connection that leads to a replica: what was a
-// primary is none now, and the same address may lead to the new one.
+// errElsewhere has the client give up a connection that leads to a replica. The old primary is none
+// now, and the same address may lead to the new primary.
 var errElsewhere = errors.New("the connection leads to a replica, and is made anew")
 
 func broken(format string, args ...any) error {

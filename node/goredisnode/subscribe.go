@@ -10,8 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pingInterval is how often a subscription that says nothing is asked whether it is there. With many that are idle, being
-// asked is most of what they cost. Who waits looks again by itself, sooner than that.
+// pingInterval is how often a subscription that says nothing is asked whether it is there. With
+// many that are idle, being asked is most of what they cost. A waiter looks again by itself, sooner
+// than that.
 const pingInterval = 5 * time.Second
 
 var errSilent = errors.New("the subscription is silent")
@@ -41,7 +42,7 @@ func (l *link) Subscribe(ctx context.Context, channel string, confirmed func(), 
 		received, err := subscription.Receive(ctx)
 		if err != nil {
 			err = because(ctx, err)
-			// Whoever may not ask whether it is there is told so, which is an answer.
+			// A user that may not ask whether it is there is told so, which is an answer.
 			if _, said := resp.IsError(err); !said || !subscribed {
 				return err
 			}

@@ -2,10 +2,10 @@ package valkeynode
 
 import "github.com/fenlock/fenlock/node/respnode"
 
-// Permissions returns the least that a server's user must be allowed to, for the locks
-// with a prefix, as the words of a rule of ACL SETUSER. They grant, and take nothing away:
-// give them to a user that has nothing else. A URL with a database number needs "+select"
-// too. The error is about the prefix, and matches node.ErrInvalid.
+// Permissions returns the least that a server's user must be allowed to, for the locks with a
+// prefix. These are words of a rule of ACL SETUSER. They grant, and take nothing away: give them to
+// a user that has nothing else. A URL with a database number needs "+select" too. The error is
+// about the prefix, and matches node.ErrInvalid.
 //
 // Without "+config|get" all works but one thing: that a server is durable is not believed.
 // With it, a client may read the server's passwords, if its configuration has any

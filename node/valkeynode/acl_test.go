@@ -30,8 +30,8 @@ func permissions(t *testing.T, prefix string) []string {
 	return all
 }
 
-// allow has a server allow whoever does not log in what the locks with a prefix need, and
-// no more.
+// allow has a server allow clients that do not log in what the locks with a prefix need, and no
+// more.
 func allow(t *testing.T, server *testserver.Server, prefix string) {
 	t.Helper()
 	line := append([]string{"ACL", "SETUSER", "default", "resetkeys", "resetchannels", "-@all"}, permissions(t, prefix)...)

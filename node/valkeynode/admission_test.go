@@ -104,8 +104,8 @@ func startedWith(t *testing.T, s *testserver.Server, data []byte) {
 	s.Restart()
 }
 
-// A server that is started with a copy of another node's data has that one's mark, and the terms of the
-// group. It knows nothing of what it granted itself.
+// A server that is started with a copy of another node's data has that one's mark, and the terms of
+// the group. It knows nothing of what it granted itself.
 func TestCopyOfAnotherNode(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers, nodes, _ := group(t, kind, 3)
@@ -122,8 +122,8 @@ func TestCopyOfAnotherNode(t *testing.T) {
 	})
 }
 
-// failback starts a group of three whose first server is set back, while it goes on, to what its replica
-// knew, and returns how to do that. Clients of before keep their connections.
+// failback starts a group of three, and returns how to set its first server back, while it goes on,
+// to what its replica knew. Clients of before keep their connections.
 func failback(t *testing.T, kind testserver.Kind, maxTTL time.Duration) (servers []*testserver.Server, setBack func()) {
 	t.Helper()
 	all := testserver.Group(t, kind, 4, "repl-diskless-sync-delay 0")
@@ -162,9 +162,9 @@ func groupOf(t *testing.T, servers []*testserver.Server, maxTTL time.Duration) [
 	return nodes
 }
 
-// Clients that looked at a server before it was set back send requests with the id of then, which is in
-// the mark that came with the old data. None of them makes a lease that is there when the server is
-// admitted: its origin would be that of a register that was not rebuilt.
+// Clients that looked at a server before it was set back send requests with the id of then. That id
+// is in the mark that came with the old data. None of them makes a lease that is there when the
+// server is admitted. Its origin would be that of a register that was not rebuilt.
 func TestStrayLeaseIsGoneAfterTheAdmission(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		const maxTTL = time.Second
@@ -220,7 +220,8 @@ func TestStrayLeaseIsGoneAfterTheAdmission(t *testing.T) {
 	})
 }
 
-// Clients that have seen a group in use do not take it for new when all of it was flushed: what they hold, they hold.
+// Clients that have seen a group in use do not take it for new when all of it was flushed: what
+// they hold, they hold.
 func TestNewServersThatWereAllFlushed(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 1)

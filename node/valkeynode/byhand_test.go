@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// What somebody else wrote into fenlock's keys is an error that says so, and changes
-// nothing. Taken for 0, it would promise old numbers once more.
+// What another program wrote into fenlock's keys is an error that says so, and changes nothing.
+// Taken for 0, it would promise old numbers once more.
 
 var noNumbers = []string{"", " ", "abc", "-5", "1.5", "nan", "inf", "-inf", "0x10", "5 6", "1e3", "7 ", "99999999999999999999"}
 
@@ -58,7 +58,7 @@ func TestOriginThatIsNoNumber(t *testing.T) {
 	})
 }
 
-// A forced release takes a lease away, not somebody else's data.
+// A forced release takes a lease away, not another program's data.
 func TestForceReleaseLeavesOtherData(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
@@ -73,7 +73,7 @@ func TestForceReleaseLeavesOtherData(t *testing.T) {
 	})
 }
 
-// One register that was damaged hides no locks but its own from who asks about that.
+// A damaged register hides no locks but its own, from a client that asks about that one.
 func TestListBesideADamagedRegister(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
@@ -99,7 +99,7 @@ func TestListBesideADamagedRegister(t *testing.T) {
 	})
 }
 
-// Whose group a server is in is shown with a lease, unless it is anybody's.
+// The group that a server is in is shown with a lease, unless that may be any group.
 func TestInspectedMembers(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)

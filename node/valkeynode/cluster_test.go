@@ -16,8 +16,8 @@ import (
 // tagged has all keys of a group in one slot.
 const tagged = "{fenlock}:"
 
-// A member of a cluster is refused with the reason, whether it has all slots or some, and
-// whatever the prefix, in each operation, and nothing is written there.
+// Each operation refuses a member of a cluster with the reason, whether it has all slots or some,
+// and whatever the prefix. Nothing is written there.
 func TestClusterIsRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, servers := range [][]*testserver.Server{testserver.Cluster(t, kind, 1), testserver.Cluster(t, kind, 3)} {
@@ -42,12 +42,11 @@ func TestClusterIsRefused(t *testing.T) {
 	})
 }
 
-// Why a hash tag does not make a cluster a node: what belongs together is in one slot with
-// it, and cannot be used without; but the slot can be given to a server that has none of
-// it, and that has been up for long, like a server of a new group, so that it would vote at
-// once, while a lock is held that it does not know of. (With the refusal taken out, and an
-// address that leads to whichever has the slot, a lock was granted there that somebody else
-// held for another 2.9 s of its 3 s.)
+// Why a hash tag does not make a cluster a node: what belongs together is in one slot with it, and
+// cannot be used without. But the slot can be given to a server that has none of it, and has been
+// up for long, like one of a new group. Such a server would vote at once, while a lock is held that
+// it does not know of. (The refusal was taken out, with an address that leads to the slot's server.
+// A lock was granted there that another client held for another 2.9 s of its 3 s.)
 func TestSlotWithoutItsMemory(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Cluster(t, kind, 3, "cluster-require-full-coverage no")
@@ -102,7 +101,7 @@ func TestSlotWithoutItsMemory(t *testing.T) {
 	})
 }
 
-// An orderly move of a slot loses nothing, and grants nothing in the middle, but leaves the
+// An orderly move of a slot loses nothing, and grants nothing in the middle. But it leaves the
 // address of a node at a server that has nothing any more.
 func TestSlotThatMoves(t *testing.T) {
 	admit, err := os.ReadFile("../respnode/internal/command/scripts/admit.lua")
@@ -152,7 +151,7 @@ func TestSlotThatMoves(t *testing.T) {
 		if said := to.Do("EXISTS", tagged+"held"); said != "1" {
 			t.Errorf("the lock has not moved: %s", said)
 		}
-		// The mark names the old owner, so that the new one would be out.
+		// The mark names the old owner, so that the new owner would be out.
 		if mark := to.Do("HGET", registers, "admitted"); mark != infoField(t, from, "master_replid") || mark == infoField(t, to, "master_replid") {
 			t.Errorf("the new owner has the mark %s", mark)
 		}

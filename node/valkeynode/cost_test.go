@@ -14,9 +14,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// What a lock costs in commands is known exactly: one request to each node for an
-// acquisition and one for its release, and within the scripts no command more
-// than is needed. A change that adds one has to say why.
+// What a lock costs in commands is known exactly. It is one request to each node for an acquisition
+// and one for its release, and within the scripts no command more than is needed. A change that
+// adds one has to say why.
 func TestCommandsOfALock(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		const names, rounds = 50, 4
@@ -31,7 +31,7 @@ func TestCommandsOfALock(t *testing.T) {
 			"evalsha": 2*locks + extensions,
 			// acquire
 			"hmget": locks + extensions, "info": locks + extensions, "set": locks + extensions, "hset": locks,
-			// acquire and release: is anybody in the queue?
+			// acquire and release: is the queue empty?
 			"zcard": 2 * locks,
 			// release; extend, the first of a lock, which tells its token
 			"get": locks + extensions, "del": locks,
@@ -39,7 +39,7 @@ func TestCommandsOfALock(t *testing.T) {
 	})
 }
 
-// Who shares a name while nobody else does costs as much, and the time of its lease's end.
+// A client that shares a name alone costs as much, and the time of its lease's end.
 func TestCommandsOfALockThatIsShared(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		const locks = 200
@@ -175,8 +175,8 @@ func commandsOf(t testing.TB, s *testserver.Server) map[string]int {
 	return counts
 }
 
-// What is looked at before each request, and what is written, makes no garbage, in a group
-// whose servers have all recorded that they know of each other. It did once: ten times this.
+// What is looked at before each request, and what is written, makes no garbage, in a group whose
+// servers have all recorded the others. It did once: ten times this.
 func TestAllocationsOfALock(t *testing.T) {
 	servers := testserver.Group(t, testserver.Kinds(t)[0], 3)
 	var members []string
@@ -202,7 +202,7 @@ func TestAllocationsOfALock(t *testing.T) {
 	const most = 32
 	least := testing.AllocsPerRun(50, func() { lock(t, locker, "name", false) })
 	for tries := 0; least > most && tries < 500; tries++ {
-		time.Sleep(10 * time.Millisecond) // somebody else's moment passes
+		time.Sleep(10 * time.Millisecond) // the busy moment passes
 		least = min(least, testing.AllocsPerRun(10, func() { lock(t, locker, "name", false) }))
 	}
 	if least > most {

@@ -135,7 +135,7 @@ func TestWithCredentials(t *testing.T) {
 		password("secret-two")
 		acquire(t, n, request("mended", "one"))
 
-		// One that hangs holds nobody up.
+		// One that hangs does not hold up others.
 		entered := make(chan struct{}, 100)
 		say(func(ctx context.Context) (string, string, error) {
 			entered <- struct{}{}

@@ -145,7 +145,7 @@ func TestServerChanges(t *testing.T) {
 	})
 }
 
-// A value that is somebody else's may have any length. It is held, and nothing more.
+// Another program's value may have any length. It is held, and nothing more.
 func TestALongForeignValueIsALease(t *testing.T) {
 	server, n := admitted(t, testserver.Kinds(t)[0], groupTTL)
 	server.Do("SET", "fenlock:a", strings.Repeat("x", 1<<20))

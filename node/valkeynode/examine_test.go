@@ -36,8 +36,8 @@ func sees(t *testing.T, e node.Examination, check, says string) {
 	}
 }
 
-// Who looks at a new server leaves it as it is: what it holds, what it would tell of
-// itself, and when it votes.
+// To look at a new server leaves it as it is: what it holds, what it would tell of itself, and when
+// it votes.
 func TestExamineChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for what, prepare := range map[string]func(s *testserver.Server){
@@ -85,8 +85,8 @@ func TestExamineChangesNothing(t *testing.T) {
 	})
 }
 
-// A server that was restarted with all its data votes at once, unless it has denied a
-// command since, which counts: so nobody who only looks asks what it may not know.
+// A server that was restarted with all its data votes at once, unless it has denied a command
+// since. So a client that only looks does not ask what it may not know.
 func TestExamineIsNotDenied(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		readers, err := valkeynode.ReadPermissions(valkeynode.DefaultPrefix)
@@ -124,8 +124,8 @@ func TestExamineIsNotDenied(t *testing.T) {
 
 func infoOf(s *testserver.Server, field string) string { return s.Info("commandstats", field) }
 
-// A node of a Locker is looked at without harm to its locks, and admitted by nobody who
-// only looks.
+// A node of a Locker is looked at without harm to its locks, and no client that only looks admits
+// it.
 func TestExamineAdmitsNobody(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.Start(t, kind)
@@ -294,7 +294,7 @@ func TestExamineHungServer(t *testing.T) {
 	})
 }
 
-// What somebody else put where the locks are is found; what belongs there is not.
+// What another program put where the locks are is found; what belongs there is not.
 func TestExamineEntries(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, groupTTL)
@@ -316,7 +316,7 @@ func TestExamineEntries(t *testing.T) {
 		if checks, _ := found(quick); err != nil || slices.Contains(checks, "stray-key") {
 			t.Errorf("%v, %v", checks, err)
 		}
-		// With an empty prefix, all keys are somebody's.
+		// With an empty prefix, any key may be a lock.
 		allow(t, s, "")
 		all := open(t, s.URL(), valkeynode.WithPrefix(""))
 		if e, err := all.Examine(bounded(t), closely); err != nil {

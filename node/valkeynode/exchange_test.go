@@ -14,8 +14,8 @@ type starting struct {
 	call    node.Call
 }
 
-// sendTogether starts operations as one batch, all in one pipeline, that is large
-// enough to look at the server once, after it, whatever else goes on.
+// sendTogether starts operations as one batch, all in one pipeline. It is large enough to look at
+// the server once, after it, whatever else goes on.
 func sendTogether(n *valkeynode.Node, timeout time.Duration, all ...starting) {
 	var requests []node.Request
 	var calls []node.Call
@@ -25,7 +25,7 @@ func sendTogether(n *valkeynode.Node, timeout time.Duration, all ...starting) {
 	var fillers filler
 	const worthLooking = 3 // package admission has it
 	for range worthLooking {
-		// Changes nothing: nobody holds it.
+		// Changes nothing: the name is free.
 		requests = append(requests, node.Request{Op: node.Confirm, Name: "filler", Holder: "00000000000000000000000000000001:", Token: 1})
 		calls = append(calls, &fillers)
 		fillers.Add(1)

@@ -104,8 +104,8 @@ func TestOtherFormatsAreRefused(t *testing.T) {
 	})
 }
 
-// A newer program takes a server over while an older one holds a lock: that one
-// promises nothing there any more, however its requests are sent, and says why.
+// A newer program takes a server over while an older one holds a lock. The server promises nothing
+// to the older program any more, however its requests are sent, and it says why.
 func TestNewerFormatInTheMiddle(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)

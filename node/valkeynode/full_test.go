@@ -47,8 +47,8 @@ func brief(t *testing.T, s *testserver.Server, n node.Node, r node.Request) node
 	return r
 }
 
-// A full server extends the lease that exists, the first time too, when the holder's token joins the
-// value, and raises its register. It creates none.
+// A full server extends the lease that exists, the first time too, when the holder's token joins
+// the value, and raises its register. It creates none.
 func TestFullServerExtends(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
@@ -127,7 +127,7 @@ func TestFullServerExtendsShared(t *testing.T) {
 	})
 }
 
-// What frees memory works on a full server, whatever else it comes to: the next waiter is given the
+// What frees memory works on a full server, whatever else it comes to. The next waiter is given the
 // name, a share goes while others stay, and its waiter enters the queue again.
 func TestFullServerReleases(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
@@ -212,7 +212,8 @@ func TestFullServerRefusesToConfirm(t *testing.T) {
 	})
 }
 
-// A full server that lost its memory does not vote, and the reason is told. It votes when there is room.
+// A full server that lost its memory does not vote, and the reason is told. It votes when there is
+// room.
 func TestFullServerIsNotAdmitted(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, groupTTL)

@@ -14,9 +14,9 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode/internal/transport"
 )
 
-// FuzzURL opens nodes at whatever URL somebody could write, a password that
-// nobody has escaped in it. What is accepted can be connected to; what is refused
-// is refused as invalid; and neither the error nor the node's name has the password.
+// FuzzURL opens nodes at any URL, with a password in it that is not escaped. What is accepted can
+// be connected to; what is refused is refused as invalid; and neither the error nor the node's name
+// has the password.
 func FuzzURL(f *testing.F) {
 	for _, seed := range [][5]string{
 		{"valkey://", "ann", "", "", "host:7000/1"}, {"redis://", "", "", "", "host"}, {"valkeys://", "ann", "", "", "[::1]:7000"}, {"valkeys://", "ann", "", "", "host?ca=/nowhere"},

@@ -66,7 +66,7 @@ func TestOneBadNameAmongSeveral(t *testing.T) {
 			}
 		}
 		server.Do("LPUSH", "fenlock-line:fenlock:6", "no queue")
-		// What begins like a lease of somebody without a name, or with this one, is none.
+		// What begins like a lease without a holder's name, or with this one, is none.
 		requests = several(node.Release, 7)
 		for i, holder := range map[int]string{4: "", 5: "shared:"} {
 			requests[i].Holder = node.Holder(holder)
@@ -147,8 +147,8 @@ func TestSeveralAboutOneName(t *testing.T) {
 	}
 }
 
-// Releases that are sent together give, each with what its own request proposes, and those of one register
-// one after the other; an acquire that is sent with them is promised more than they gave.
+// Releases that are sent together give, each with what its own request proposes, and those of one
+// register one after the other; an acquire that is sent with them is promised more than they gave.
 func TestSeveralReleasesGive(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
@@ -212,7 +212,8 @@ func TestSeveralReleasesGive(t *testing.T) {
 	})
 }
 
-// Each of them looks at the server by itself: one that may not vote promises nobody a number, and reserves the name.
+// Each of them looks at the server by itself: one that may not vote promises no number, and
+// reserves the name.
 func TestSeveralReleasesWhereNothingMayBeGiven(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
@@ -242,8 +243,8 @@ func TestSeveralReleasesWhereNothingMayBeGiven(t *testing.T) {
 	})
 }
 
-// A waiter counts what it finds leased to it: that is there only if the register has the number, whatever the
-// server refuses in the middle.
+// A waiter counts what it finds leased to it. That is there only if the register has the number,
+// whatever the server refuses in the middle.
 func TestNothingIsGivenWithoutItsNumber(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)
@@ -273,8 +274,9 @@ func TestNothingIsGivenWithoutItsNumber(t *testing.T) {
 	})
 }
 
-// Extends that are sent together come to what each would by itself, whatever it finds, also on a full server: in what
-// they are answered, and in what is there afterwards. Those of leases that the holder has not got come first.
+// Extends that are sent together come to what each would by itself, whatever it finds, also on a
+// full server. That is checked of their answers, and of what is there afterwards. Those of leases
+// that the holder has not got come first.
 func TestSeveralExtendsAreAsOne(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		var servers [2]*testserver.Server // of those together, and of each by itself
@@ -382,8 +384,8 @@ func TestSeveralExtendsAreAsOne(t *testing.T) {
 	})
 }
 
-// Extends that are sent together are refused together by a server that may not vote, and one that cannot be
-// made longer is not said to be: what the server refuses in the middle of a script is no answer.
+// A server that may not vote refuses extends that are sent together. A lease that cannot be made
+// longer is not said to be: what the server refuses in the middle of a script is no answer.
 func TestSeveralExtendsThatAreRefused(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)

@@ -225,7 +225,7 @@ func TestHostileServersHoldLittle(t *testing.T) {
 	}
 }
 
-// A value that is somebody else's may have any length. It is listed, and not read.
+// Another program's value may have any length. It is listed, and not read.
 func TestListedValuesAreNotReadWhole(t *testing.T) {
 	server := testserver.Start(t, testserver.Kinds(t)[0])
 	server.Do("SET", "fenlock:large", strings.Repeat("x", 10<<20))

@@ -182,7 +182,7 @@ func TestListenersShareANode(t *testing.T) {
 	})
 }
 
-// What is no number is not passed on, whoever publishes it. And who listens does so
+// What is no number is not passed on, whichever client publishes it. And who listens does so
 // whatever is flushed.
 func TestForeignMessagesAreNoNotifications(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
@@ -243,9 +243,9 @@ func TestListeningAndRequestsShareAConnection(t *testing.T) {
 	})
 }
 
-// A request that finds the connection lost, and the listener busy with a new one
-// that does not come about, can be given up all the same. With TLS a server that
-// says nothing is enough for that.
+// A request may find the connection lost, and the listener busy with a connection that does not
+// come about. It can be given up all the same. With TLS a server that says nothing is enough for
+// that.
 func TestRequestDoesNotWaitForTheListener(t *testing.T) {
 	t.Parallel()
 	s := testserver.StartTLS(t, testserver.Kinds(t)[0])

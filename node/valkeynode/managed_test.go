@@ -20,14 +20,14 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// One Redis with a replica behind one address, which is what most managed services are:
-// a group of one node, whose address moves to the replica when that is promoted.
-// docs/valkey.md says what it promises.
+// One Redis with a replica behind one address, which is what most managed services are. It is a
+// group of one node, whose address moves to the replica when that is promoted. docs/valkey.md says
+// what it promises.
 
 const (
 	managedTTL = 500 * time.Millisecond
-	// managedMaxTTL is longer than the TTL, as it is by default, so that there is time
-	// in which the holder's lease has ended and nobody may have the lock yet.
+	// managedMaxTTL is longer than the TTL, as it is by default. So there is time in which the
+	// holder's lease has ended and no client may have the lock yet.
 	managedMaxTTL = 1500 * time.Millisecond
 )
 
@@ -64,7 +64,8 @@ func manage(t *testing.T, kind testserver.Kind) *managed {
 	return m
 }
 
-// givesBack releases a lock. A server that is busy has 25 ms to answer: then the lease ends by itself.
+// givesBack releases a lock. A server that is busy has 25 ms to answer: then the lease ends by
+// itself.
 func givesBack(t *testing.T, l *fenlock.Lock) {
 	t.Helper()
 	if err := l.Release(t.Context()); err != nil && !errors.Is(err, fenlock.ErrNoQuorum) && !errors.Is(err, fenlock.ErrLost) {
@@ -89,8 +90,8 @@ func (m *managed) hasReplicated(t *testing.T, token fence.Token) {
 	})
 }
 
-// promote ends the primary and moves the address to the replica. It returns a time
-// before anybody can have reached that.
+// promote ends the primary and moves the address to the replica. It returns a time before a client
+// can have reached that.
 func (m *managed) promote() time.Time {
 	m.primary.Kill()
 	m.replica.Do("REPLICAOF", "NO", "ONE")
@@ -157,7 +158,7 @@ func TestPromotionBehindOneAddress(t *testing.T) {
 					t.Errorf("token %d after %d", lock.Token(), held.Token())
 				}
 				givesBack(t, lock)
-				// The clients that were there go on without anybody's help.
+				// The clients that were there go on without any help.
 				again := takes(t, holder, "orders/42")
 				if again.Token() <= lock.Token() {
 					t.Errorf("token %d after %d", again.Token(), lock.Token())
@@ -202,8 +203,8 @@ func TestAddressOfAPrimaryThatBecameAReplica(t *testing.T) {
 	})
 }
 
-// The same, with a name that leads to the new primary already, and connections to the old one
-// that nobody cuts: a client makes a new one as soon as it finds a replica at the other end.
+// The same, with a name that leads to the new primary already, and connections to the old primary
+// that are not cut. A client makes a new connection as soon as it finds a replica at the other end.
 func TestConnectionToAPrimaryThatBecameAReplica(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		m := manage(t, kind)
@@ -242,9 +243,9 @@ func TestConnectionToAPrimaryThatBecameAReplica(t *testing.T) {
 	})
 }
 
-// What services deny or hide of a server's commands, and what becomes of a node then: all
-// works but one thing, that a server is durable is not believed; or it is refused with the
-// word for what is missing.
+// What services deny or hide of a server's commands, and what becomes of a node then. All works but
+// one thing: that a server is durable is not believed; or it is refused with the word for what is
+// missing.
 func TestServicesThatDenyCommands(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for _, denied := range []string{"CONFIG", "CLIENT", "ACL", "CLUSTER", "DEBUG", "MONITOR", "REPLICAOF", "SHUTDOWN", "SAVE", "BGSAVE", "MIGRATE", "KEYS", "FLUSHALL"} {
@@ -274,7 +275,7 @@ func TestServicesThatDenyCommands(t *testing.T) {
 			n := joined(t, s.URL(), managedMaxTTL)
 			eventually(t, func() error {
 				_, err := n.Do(bounded(t), as(node.Acquire, request("orders", "one")))
-				if needed == "PUBSUB" { // it is asked for when somebody waits
+				if needed == "PUBSUB" { // it is asked for when a client waits
 					e, examined := n.Examine(bounded(t), node.Look{})
 					if err = examined; err == nil {
 						t.Fatalf("without %s: %+v", needed, e)
@@ -290,8 +291,8 @@ func TestServicesThatDenyCommands(t *testing.T) {
 	})
 }
 
-// A primary that is cut off from its service, but not from a client, must stop before its
-// replica votes: the servers' own setting does that.
+// A primary that is cut off from its service, but not from a client, must stop before its replica
+// votes. The servers' own setting does that.
 func TestPrimaryWithoutItsReplicaRefuses(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		m := manage(t, kind)

@@ -12,7 +12,8 @@ import (
 )
 
 // Node is one Valkey or Redis primary. It implements node.Node, node.Queuer, node.Sharer,
-// node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for concurrent use.
+// node.Rejoiner, node.Admin, node.Examiner, node.Ordered and node.Finisher, and is safe for
+// concurrent use.
 type Node struct{ *common }
 
 // common is the engine over any client library: what a Node can do is there.
@@ -24,12 +25,12 @@ type common = respnode.Node
 //	valkeys://...                                TLS, also rediss://
 //	unix:///path/to/socket
 //
-// TLS verifies the server's certificate against the system's roots, or against
-// the PEM file that the parameter ca names; cert and key name the client's own, and
-// servername the name that the server's is for. The parameter passwordfile names a file
-// that has the password in its only line, and that nobody else may read. These files are
-// read anew for each connection. All clients of a group name the same nodes, by host, port and database; where they reach
-// a server by different addresses, the parameter name says what it is called.
+// TLS verifies the server's certificate against the system's roots, or against the PEM file that
+// the parameter ca names; cert and key name the client's own, and servername the name that the
+// server's is for. The parameter passwordfile names a file that has the password in its only line,
+// and that no other user may read. These files are read anew for each connection. All clients of a
+// group name the same nodes, by host, port and database; where they reach a server by different
+// addresses, the parameter name says what it is called.
 //
 // Open sends nothing and connects to nothing: a server that is down is no reason
 // to fail. The error is about the URL, matches node.ErrInvalid, and
@@ -46,14 +47,14 @@ func Open(rawURL string, with ...Option) (*Node, error) {
 	return o.node(server)
 }
 
-// New returns the node at the one address of an option of valkey-go, which is for what a URL
+// New returns the node at the one address of an option of valkey-go. The option is for what a URL
 // does not say: a dialer, credentials for each connection, a TLS configuration.
 //
-// What a node decides itself is set here: no retries, one connection, no cache. An option
-// that says otherwise is refused with the field's name and the reason, by an error that
-// matches node.ErrInvalid; so is a field that would have no effect. There is no way to give
-// a valkey.Client, since that does not tell how it was made: with its defaults it may send a
-// command twice, or a release before its acquire.
+// What a node decides itself is set here: no retries, one connection, no cache. An option that says
+// otherwise is refused with the field's name and the reason, by an error that matches
+// node.ErrInvalid; so is a field that would have no effect. There is no way to give a
+// valkey.Client, since that does not tell how it was made. With its defaults it may send a command
+// twice, or a release before its acquire.
 //
 // The node is called like one of Open with the same address and database, or as WithName
 // says. New sends nothing, and connects to nothing.

@@ -60,8 +60,8 @@ func TestReplacingANode(t *testing.T) {
 	})
 }
 
-// One of three is lost for good while another restarts without its memory: an empty
-// server at the lost one's address is what the other waits for.
+// One of three is lost for good while another restarts without its memory. What the other waits for
+// is an empty server at the address of the first.
 func TestLossOfOneWhileAnotherRestarts(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 3)
@@ -234,8 +234,8 @@ func TestRaisingMaxTTL(t *testing.T) {
 	})
 }
 
-// Whoever says that servers are new need not wait, if they are: all of the group answer,
-// and nothing is recorded.
+// A client with NewServers need not wait, if the servers are new: all of the group answer, and
+// nothing is recorded.
 func TestNewServers(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 3)

@@ -110,8 +110,8 @@ func TestNamesOfOptions(t *testing.T) {
 	}
 }
 
-// An option's own dialer, credentials and TLS are used, and one that keeps its replies back
-// costs nobody else.
+// An option's own dialer, credentials and TLS are used, and one that keeps its replies back costs
+// no other node.
 func TestNewWithAnOption(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s := testserver.StartTLS(t, kind, "requirepass swordfish")

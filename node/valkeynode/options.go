@@ -22,10 +22,10 @@ type options struct {
 	credentials func(context.Context) (user, password string, err error)
 }
 
-// WithPrefix sets what is put before a lock's name to make its key on the
-// server, instead of DefaultPrefix. All clients of a group must agree. With ""
-// the key is the name itself and the value is opaque, which is the format of other
-// Redlock clients: theirs and fenlock's then exclude each other. A guard has no prefix.
+// WithPrefix sets what is put before a lock's name to make its key on the server, instead of
+// DefaultPrefix. All clients of a group must agree. With "" the key is the name itself and the
+// value is opaque, which is the format of other Redlock clients. Their locks and fenlock's then
+// exclude each other. A guard has no prefix.
 func WithPrefix(prefix string) Option {
 	return func(o *options) { o.prefix, o.prefixSet = prefix, true }
 }
@@ -39,12 +39,11 @@ func WithName(name string) Option { return func(o *options) { o.name = &name } }
 // the user "" the password is the default user's, and with both "" there is no
 // authentication. A connection that is there is kept when they change.
 //
-// The function is called by one connection at a time, but those of several nodes may call
-// it at once. Its context ends when the connection is given up, after two seconds at most:
-// what takes longer, such as a secrets service far away, belongs into a cache that is kept
-// fresh beside it. Its error is the reason why the node cannot be used, until the next
-// attempt, and must have no secret in it. The passwords that it has returned are kept out
-// of all other errors.
+// The function is called by one connection at a time, but those of several nodes may call it at
+// once. Its context ends when the connection is given up, after two seconds at most. What takes
+// longer, such as a secrets service far away, belongs into a cache that is kept fresh beside it.
+// Its error is the reason why the node cannot be used, until the next attempt, and must have no
+// secret in it. The passwords that it has returned are kept out of all other errors.
 //
 // For a password in a file no function is needed: the URL's parameter passwordfile.
 func WithCredentials(credentials func(ctx context.Context) (user, password string, err error)) Option {
@@ -75,8 +74,8 @@ func (o *options) parse(rawURL string) (*transport.Server, error) {
 	return server, nil
 }
 
-// connect returns the connection to a server, which is not made yet, and what its node is to
-// know of it, as far as a guard needs it.
+// connect returns the connection to a server, which is not made yet. It also returns what its node
+// is to know of it, as far as a guard needs it.
 func (o *options) connect(server *transport.Server) (*transport.Conn, respnode.Server, error) {
 	known := respnode.Server{Name: server.Name, Secrets: resp.NewSecrets("")}
 	conn, err := transport.Open(server, known.Secrets)

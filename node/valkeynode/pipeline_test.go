@@ -51,8 +51,8 @@ func (c *call) wait(t testing.TB) (node.Answer, error) {
 	panic("unreachable")
 }
 
-// Requests that nobody waits for any more are not sent when a hung server wakes up,
-// those of a connection that was lost are told so, and then all is as before.
+// Requests that are not waited for any more are not sent when a hung server wakes up. Those of a
+// connection that was lost are told so, and then all is as before.
 func TestStartedRequestsAndAHungServer(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server, n := admitted(t, kind, time.Minute)

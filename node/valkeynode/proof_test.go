@@ -40,10 +40,10 @@ func clientOf(t testing.TB, s *testserver.Server) string {
 	return match[0][1]
 }
 
-// On one and the same connection, a primary follows its promoted replica and is
-// promoted back: its mark is the old one, its scripts are loaded, and it has forgotten
-// what it granted in between. It is out for who asks alone. Nothing that a batch is
-// answered there counts, and from then on the server is out.
+// On one and the same connection, a primary follows its promoted replica and is promoted back. Its
+// mark is the old one, its scripts are loaded, and it has forgotten what it granted in between. It
+// is out for a client that asks alone. Nothing that a batch is answered there counts, and from then
+// on the server is out.
 func TestFailback(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		for op, name := range map[node.Op]string{

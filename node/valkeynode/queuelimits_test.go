@@ -40,7 +40,7 @@ func TestQueueIsBounded(t *testing.T) {
 		a.refused(3, 1, 0)
 		a.granted(1, 5)
 		a.released(node.Request{Name: "orders", Place: node.Place{Waiter: a.waiter(3)}}, node.Lost)
-		// Nobody of the others is there.
+		// None of the others is there.
 		a.release(a.request(1, 5))
 		a.notified(a.waiter(2))
 		a.granted(2, 1<<40)

@@ -18,10 +18,10 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// The scripts do what package rule does, in any order of requests about one name: all
-// operations, all fields of the answers, and all that is left on the server. A monitor,
-// which subscribes to every channel, is not taken for a waiter; and scripts that are
-// gone are loaded again, by whatever comes next.
+// The scripts do what package rule does, in any order of requests about one name. That is checked
+// of all operations, all fields of the answers, and all that is left on the server. A monitor,
+// which subscribes to every channel, is not taken for a waiter; and scripts that are gone are
+// loaded again, by whatever comes next.
 func TestScriptsFollowTheRules(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		c := newComparison(t, kind)
@@ -122,15 +122,14 @@ const (
 	theKey  = "fenlock:orders"
 )
 
-// comparison plays the same history on a server and by the rules. The rules' time
-// stands still, and so does the server's as far as can be: before each operation, what
-// is there gets a time to live that is longer than the test, and after it what has been
-// given another one shows how long that is.
+// comparison plays the same history on a server and by the rules. The rules' time stands still, and
+// so does the server's as far as can be. Before each operation, what is there gets a time to live
+// that is longer than the test. After it, what has been given another one shows how long that is.
 type comparison struct {
 	t      *testing.T
 	server *testserver.Server
 	nodes  []*valkeynode.Node
-	events []chan string // of the clients a and b; nobody listens for c
+	events []chan string // of the clients a and b; no listener for c
 	random *rand.Rand
 	seed   uint64
 
@@ -190,7 +189,8 @@ func (c *comparison) request() node.Request {
 	r := node.Request{Op: ops[c.random.IntN(len(ops))], Name: theName, Token: fence.Token(max(0, near)),
 		TTL: time.Minute + time.Duration(c.random.Int64N(int64(time.Minute)))}
 	r.Holder = node.Holder([]string{strings.Repeat("1", 32) + ":one", strings.Repeat("2", 32) + ":two", "another program's", strings.Repeat("3", 32) + "@1/3:x/4:", strings.Repeat("4", 32) + "@1/4:", strings.Repeat("5", 32) + "@99/4:"}[c.random.IntN(6)])
-	// A release of what is held, by who is alone and waits for nothing, comes more often than by chance.
+	// A release of what is held, by an exclusive holder that waits for nothing, comes more often
+	// than by chance.
 	if holder := c.store.Leases[theName].Holder; c.together && holder != "" && !holder.Shared() && !holder.Reserves() {
 		switch waiting := len(c.store.Queues[theName].Waiters) > 0; {
 		case waiting && c.random.IntN(2) == 0:
@@ -224,7 +224,7 @@ func (c *comparison) request() node.Request {
 			r.Holder = node.Given(r.Place.Waiter, 0)
 		}
 	}
-	// Who was notified comes more often than by chance.
+	// A waiter that was notified comes more often than by chance.
 	if called := reservations.FindAllStringSubmatch(string(c.store.Leases[theName].Holder), -1); c.sharing && len(called) > 0 && c.random.IntN(2) == 0 {
 		r.Place.Waiter = called[c.random.IntN(len(called))][1]
 		r.Shared = r.Op == node.Acquire && strings.Contains(r.Place.Waiter, ":0")
@@ -242,8 +242,8 @@ func (c *comparison) place(shares bool) node.Place {
 	return node.Place{Waiter: fmt.Sprintf("%s:%s%d%s", clientName(c.random.IntN(3)), kind, number, []string{"", ":x"}[c.random.IntN(2)]), Stamp: stamps[c.random.IntN(len(stamps))]}
 }
 
-// enqueue puts a waiter into the queue by hand, even one that is notified: whoever is
-// granted the name is in no queue, however it came to be in one.
+// enqueue puts a waiter into the queue by hand, even one that is notified. A waiter that is granted
+// the name is in no queue, however it came to be in one.
 func (c *comparison) enqueue(p node.Place) {
 	c.what = fmt.Sprintf("to enqueue %+v", p)
 	o := c.store.Begin(theName, 0, nil)
@@ -339,7 +339,7 @@ func (c *comparison) serve(r node.Request) {
 // send sends a request: by itself, or among others of its kind, which change nothing.
 func (c *comparison) send(r node.Request, grouped bool) (node.Answer, error) {
 	n := c.nodes[c.random.IntN(2)]
-	if !grouped || c.store.Out && r.Op != node.Release { // who is out has to ask each acquire by itself, once more
+	if !grouped || c.store.Out && r.Op != node.Release { // a server that is out has to ask each acquire by itself, once more
 		return n.Do(bounded(c.t), r)
 	}
 	requests, mine := []node.Request{r}, c.random.IntN(4)
@@ -403,7 +403,7 @@ var reservations = regexp.MustCompile("next:([^\n]+)")
 // theirEnds are those of several who share a name, but for one whose time is over: 1.
 var theirEnds = regexp.MustCompile(`\n\d\d+ `)
 
-// lapseOne has one of several end. Somebody is left, as the lease of them all is there.
+// lapseOne has one of several end. A holder is left, as the lease of them all is there.
 func (c *comparison) lapseOne() {
 	c.what = "the end of one of several"
 	l := c.store.Leases[theName]

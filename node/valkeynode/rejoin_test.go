@@ -84,7 +84,7 @@ func TestRestartWithoutPersistence(t *testing.T) {
 	})
 }
 
-// With fsync on every write nothing is lost, and nobody has to wait.
+// With fsync on every write nothing is lost, and no client has to wait.
 func TestRestartOfADurableServer(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always", "aof-load-truncated no")
@@ -218,15 +218,15 @@ func TestQuarantineIsRecordedOnTheNode(t *testing.T) {
 	})
 }
 
-// A replica that takes over may lack the newest leases and registers, although
-// it has been up for long and has a copy of the mark.
+// A replica that takes over may lack the newest leases and registers. That is so although it has
+// been up for long and has a copy of the mark.
 func TestPromotedReplica(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers, nodes, _ := group(t, kind, 3)
 		replica := testserver.Start(t, kind)
 		follow(t, replica, servers[0])
-		// To get a replica changes the server's replication id, so it has to be
-		// admitted anew; it could have followed the other one meanwhile.
+		// To get a replica changes the server's replication id, so it has to be admitted anew; it
+		// could have followed the other server meanwhile.
 		out(t, nodes[0], node.Replaced)
 		acquire(t, nodes[0], request("warm up again", "one"))
 		held := promise(t, "orders/42", 1000, nodes...)
@@ -245,8 +245,8 @@ func TestPromotedReplica(t *testing.T) {
 	})
 }
 
-// Whoever asks a server that does not vote is told, so that "no lease" is not taken for
-// "nobody has the lock".
+// A client that asks a server that does not vote is told, so that "no lease" is not taken for "the
+// lock is free".
 func TestInspectedServerIsOut(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		out := func(n *valkeynode.Node) bool {
@@ -297,9 +297,8 @@ func TestAllMemoryIsLost(t *testing.T) {
 	})
 }
 
-// The longest lease is the group's, not a client's: a client that wants a longer
-// one is refused, and one that knows of a shorter one keeps servers out for as
-// long as the longest.
+// The longest lease is the group's, not a client's. A client that wants a longer lease is refused.
+// A client that knows of a shorter one keeps servers out for as long as the longest.
 func TestLongestLeaseIsTheGroups(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server, n := admitted(t, kind, groupTTL)
@@ -321,10 +320,10 @@ func TestLongestLeaseIsTheGroups(t *testing.T) {
 	})
 }
 
-// A client that has not heard that its server is another one now sends requests with the replication
-// id of before, and the mark of before is there: on a replica that was promoted, or on a primary that
-// has gained its first. Once the loss is noted nothing of that is carried out: such a lease would be there
-// after the admission, with the origin of a register that was not rebuilt.
+// A client may not have heard that its server is another one now. It sends requests with the old
+// replication id, and the old mark is there. The server is a promoted replica, or a primary that
+// has gained its first replica. Once the loss is noted nothing of that is carried out. Such a lease
+// would be there after the admission, with the origin of a register that was not rebuilt.
 func TestStrayLeaseIsNotMade(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 2, "repl-diskless-sync-delay 0")
@@ -354,8 +353,9 @@ func TestStrayLeaseIsNotMade(t *testing.T) {
 	})
 }
 
-// A promoted replica forgets that it was one when its backlog is freed: it has the mark of its primary, and that the
-// primary was durable. It is not a server that was started again with all that it had.
+// A promoted replica forgets that it was one when its backlog is freed. It has the mark of its
+// primary, and that the primary was durable. It is not a server that was started again with all
+// that it had.
 func TestPromotedReplicaWhoseBacklogIsFreed(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		durable := []string{"appendonly yes", "appendfsync always", "aof-load-truncated no", "repl-backlog-ttl 1", "repl-diskless-sync-delay 0"}
@@ -380,8 +380,8 @@ func TestPromotedReplicaWhoseBacklogIsFreed(t *testing.T) {
 	})
 }
 
-// A durable server that was started again, and that no client has asked since, is not taken for lost by others that ask
-// for its registers: it has them.
+// A durable server was started again, and no client has asked it since. Others that ask for its
+// registers do not take it for lost: it has them.
 func TestDurableServerIsNotTakenForLost(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind, "appendonly yes", "appendfsync always", "aof-load-truncated no")

@@ -18,9 +18,9 @@ func shared(op node.Op, holder string) node.Request {
 	return r
 }
 
-// Whoever wants the name alone, by fenlock or by any other client that takes locks by SET NX, is
-// refused as long as one of several is left. Each has its own end, and one number is
-// promised to all. The least permissions are enough.
+// A client that wants the name alone is refused as long as one of several holders is left. That
+// holds for fenlock and for any other client that takes locks by SET NX. Each has its own end, and
+// one number is promised to all. The least permissions are enough.
 func TestSharedNameEndsOneByOne(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
@@ -59,7 +59,8 @@ func TestSharedNameEndsOneByOne(t *testing.T) {
 		if err != nil || !lease.Shared || lease.Label != "one" || lease.Register != confirm.Token || lease.Token != 0 || lease.Remaining < 30*time.Second {
 			t.Errorf("%+v, %v", lease, err)
 		}
-		// Who comes now is promised what the others know. The key lasts as long as the last one.
+		// A client that comes now is promised what the others know. The key lasts as long as the
+		// last one.
 		long := want(t, node.Granted)(n.Do(bounded(t), shared(node.Acquire, "two")))
 		if long.Register != confirm.Token {
 			t.Errorf("%d was promised after %d", long.Register, confirm.Token)
@@ -86,8 +87,8 @@ func TestSharedNameEndsOneByOne(t *testing.T) {
 	})
 }
 
-// As many as rule.MaxReaders share a name. Who comes then waits, and is called when there is
-// room; so are those who come after it.
+// As many as rule.MaxReaders share a name. A client that comes then waits, and is notified when
+// there is room; so are those who come after it.
 func TestSharedNameIsBounded(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
@@ -130,8 +131,7 @@ func TestSharedNameIsBounded(t *testing.T) {
 	})
 }
 
-// What only begins like the lease of several is somebody's who has the name alone, whatever
-// it means.
+// What only begins like the lease of several is an exclusive lease, whatever it means.
 func TestWhatOnlyLooksShared(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		s, n := admitted(t, kind, time.Minute)
@@ -155,12 +155,12 @@ func TestWhatOnlyLooksShared(t *testing.T) {
 				t.Errorf("%q: %+v, %v", value, l, err)
 			}
 		}
-		// Numbers that nobody promised are an error, as in the lease of one.
+		// Numbers that were not promised are an error, as in the lease of one.
 		s.Do("SET", theKey, "shared:99999999999999999999\n9999999999999 7 0 "+mine, "PX", "60000")
 		if a, err := n.Do(bounded(t), shared(node.Acquire, "two")); err == nil {
 			t.Errorf("%+v", a)
 		}
-		// 0 is none that anybody was promised, however it is written.
+		// 0 is never promised, however it is written.
 		s.Do("SET", theKey, "shared:00\n9999999999999 7 0 "+mine, "PX", "60000")
 		if a := want(t, node.Granted)(n.Do(bounded(t), shared(node.Acquire, "two"))); !a.Register.Valid() {
 			t.Errorf("%+v", a)
@@ -168,7 +168,7 @@ func TestWhatOnlyLooksShared(t *testing.T) {
 	})
 }
 
-// Who wants the name alone waits for those who share it, and is not passed by others who do. When
+// An exclusive waiter waits for those that share the name, and other sharers do not pass it. When
 // it gives up, these are called; the number of those who have all gone is not promised again.
 func TestSharedNameIsNotPassedOn(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {

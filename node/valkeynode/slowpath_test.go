@@ -10,9 +10,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Requests that wait for a connection keep the order of their name, and those that
-// come when it is there do not overtake them: a lease that was granted is there when
-// its release comes.
+// Requests that wait for a connection keep the order of their name. Those that come when it is
+// there do not overtake them: a lease that was granted is there when its release comes.
 func TestOrderWhileConnecting(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server, n := admitted(t, kind, time.Minute)
@@ -67,7 +66,7 @@ func TestOrderWhereAReleaseWasCarriedOut(t *testing.T) {
 	})
 }
 
-// A request that waits for a connection is not made when nobody wants it any more.
+// A request that waits for a connection is not made when it is not wanted any more.
 func TestUnwantedOnTheSlowPath(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, kind)

@@ -64,7 +64,7 @@ func (p *listening) granted(number, stamp int) {
 	}
 }
 
-// hold acquires the name for nobody who waits.
+// hold acquires the name for no waiter.
 func (p *listening) hold() node.Request {
 	p.t.Helper()
 	r := p.request(0, 0)
@@ -93,9 +93,9 @@ func (p *listening) notified(want string) {
 	}
 }
 
-// silent checks that nobody of a client was notified. A notification is sent before the
-// answer to the request that causes it; that of another client may be read later,
-// so each client's connection is asked something first.
+// silent checks that no waiter of a client was notified. A notification is sent before the answer
+// to the request that causes it; that of another client may be read later, so each client's
+// connection is asked something first.
 func silent(t *testing.T, all ...*listening) {
 	t.Helper()
 	for _, p := range all {

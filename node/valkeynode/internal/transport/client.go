@@ -20,8 +20,8 @@ const (
 
 	writeBuffer = 32 << 10 // a whole batch is written at once; replies are short
 
-	// How soon a connection is closed whose other end is silent, where nothing was asked: after a ping. Where
-	// something was, silence.go sees to it.
+	// How soon a connection is closed whose other end is silent, where nothing was asked: after a
+	// ping. Where something was, silence.go sees to it.
 	pingInterval = 5 * time.Second // of an idle connection; each costs both ends more than a waiter does
 	connTimeout  = 2 * time.Second // of a ping, and of all that is said when a connection is made
 )

@@ -43,10 +43,9 @@ func Over(client valkey.Client) *Conn {
 	return &Conn{client: client, slots: make(chan struct{}, maxInFlight), Lifetime: engine.NewLifetime()}
 }
 
-// watched is a connection that tells whether it was closed. While there is none,
-// requests wait for a new one in admission's look at the server, where they can be
-// given up: the client library lets all of them wait for whoever connects, as long
-// as that may take.
+// watched is a connection that tells whether it was closed. While there is none, requests wait for
+// a new connection in admission's look at the server, where they can be given up. The client
+// library lets all of them wait for the request that connects, as long as that may take.
 type watched struct {
 	*framed
 	closed  atomic.Bool
@@ -59,8 +58,8 @@ func (w *watched) Close() error {
 	return w.framed.Close()
 }
 
-// watch counts a new connection, and keeps an eye on it. One that was made during
-// Close is closed: by this, or by Close, whoever comes later.
+// watch counts a new connection, and keeps an eye on it. One that was made during Close is closed:
+// by this, or by Close, whichever comes later.
 func (c *Conn) watch(conn *framed) net.Conn {
 	w := &watched{framed: conn, made: time.Now()}
 	c.newest.Store(w)
@@ -74,9 +73,9 @@ func (c *Conn) watch(conn *framed) net.Conn {
 // staleAfter is how long a connection to a replica is used.
 const staleAfter = 5 * time.Second
 
-// learn closes a connection whose server is a replica: at once if it was a primary before,
-// since the address may lead to the new one by now, and otherwise after a while, since it
-// may soon.
+// learn closes a connection whose server is a replica. If the server was a primary before, that is
+// at once, since the address may lead to the new primary by now. Otherwise it is after a while,
+// since it may soon.
 func (w *watched) learn(info resp.Reply) {
 	said, err := info.ToString()
 	switch {
@@ -132,9 +131,9 @@ func (c *Conn) Identify(ctx context.Context, and resp.Command, accept func(info 
 	}
 }
 
-// completed returns a command as the library sends it, once: the library takes the memory
-// back. The methods that its builder has for each command would compute the slot that the
-// key would have in a cluster: a good part of what a request costs.
+// completed returns a command as the library sends it, once: the library takes the memory back. The
+// methods that its builder has for each command would compute the slot that the key would have in a
+// cluster. That is a good part of what a request costs.
 func (c *Conn) completed(command resp.Command) valkey.Completed {
 	return c.client.B().Arbitrary(command...).Build()
 }
@@ -259,8 +258,9 @@ func (c *Conn) giveBack(ctx context.Context) {
 	})
 }
 
-// giveBackAfter frees a slot once so many commands are answered, or the connection is closed. A server
-// may be slow without being silent, and not every connection that a caller makes has deadlines.
+// giveBackAfter frees a slot once so many commands are answered, or the connection is closed. A
+// server may be slow without being silent, and not every connection that a caller makes has
+// deadlines.
 func (c *Conn) giveBackAfter(w *watched, sent uint64) {
 	if _, answered := w.asked.count(); answered >= sent || w.closed.Load() {
 		<-c.slots

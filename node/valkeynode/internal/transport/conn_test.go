@@ -52,8 +52,9 @@ func TestSubscriptionGivesItsSlotBack(t *testing.T) {
 	}
 }
 
-// A server that answers too slowly for its callers, but answers, keeps its connection, and what they gave up keeps its
-// places in the library's ring: a full ring would ignore the contexts of those who ask then.
+// A server that answers too slowly for its callers, but answers, keeps its connection. What they
+// gave up keeps its places in the library's ring. A full ring would ignore the contexts of later
+// callers.
 func TestContextsCountWhileAnswersAreLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, err := ParseURL("valkey://127.0.0.1:1")

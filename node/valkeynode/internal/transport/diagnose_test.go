@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// A server without TLS says nothing to a handshake: it waits for a line's end. Why it
-// does is known before anybody has given up.
+// A server without TLS says nothing to a handshake: it waits for a line's end. Why it does is known
+// before a caller has given up.
 func TestNoTLSIsNoticedDuringTheHandshake(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// framed is a connection whose replies are checked before the client library sees
-// them. The library believes what a server says: a negative length, or one reply too
-// many, panics, a large length takes the memory of the whole process, and it takes the
-// bytes of a boolean or a null for what they should be. So what comes is bounded here,
-// and what goes is counted: one bad server must not end the process that a lock is
-// meant to protect.
+// framed is a connection whose replies are checked before the client library sees them. The library
+// believes what a server says. A negative length, or one reply too many, panics. A large length
+// takes the memory of the whole process. It takes the bytes of a boolean or a null for what they
+// should be. So what comes is bounded here, and what goes is counted. One bad server must not end
+// the process that a lock is meant to protect.
 //
 // A line reaches the library when all of it is here and has been checked. Were it to
 // come byte by byte, two parsers would have to agree on each byte of a line that is
 // wrong; as it is, they only have to agree on lines that are right.
 //
-// Between them, the bounds keep what one server can make its client hold at once below
-// 32 MiB (TestHostileServersHoldLittle): a few hundred short replies, or one long one
-// for each caller who asks for such.
+// Between them, the bounds keep what one server can make its client hold at once below 32 MiB
+// (TestHostileServersHoldLittle). That is a few hundred short replies, or one long reply for each
+// caller that asks for such.
 type framed struct {
 	net.Conn
 	explain func(error) error // says why the server has not said a word

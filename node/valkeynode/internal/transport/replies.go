@@ -39,7 +39,7 @@ type replyScan struct {
 	word        []byte // the first string of a push
 }
 
-// scan checks what a server sent, and returns how much of it may be read: all but a line
+// scan checks what a server sent, and returns how much of it may be read. That is all but a line
 // that is not complete, with which the next call has to begin.
 func (s *replyScan) scan(p []byte) (checked int, err error) {
 	for checked < len(p) {
@@ -278,11 +278,11 @@ func (s *replyScan) ended() error {
 	switch string(s.word) {
 	case "subscribe":
 		if s.asked.first() != confirmation || s.elements != 3 {
-			return broken("a subscription is confirmed that nobody asked for")
+			return broken("a subscription is confirmed that was not asked for")
 		}
 		s.asked.pop()
 	case "psubscribe", "ssubscribe", "unsubscribe", "punsubscribe", "sunsubscribe":
-		return broken("%q is confirmed, which nobody asked for", s.word)
+		return broken("%q is confirmed, which was not asked for", s.word)
 	}
 	return nil
 }

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// silence is how soon a connection is closed whose server answers nothing: this long after a request that
-// nothing was answered since.
+// silence is how soon a connection is closed whose server answers nothing: this long after a
+// request that nothing was answered since.
 const silence = 3 * time.Second
 
-// quiet has a connection end, by its deadline for reading, whose server answers nothing for as long as silence
-// while something is asked. The library notices that by a ping each second, or not at all: with many
-// connections that are idle, or as good as that, the pings were most of what they cost. The zero quiet is
-// of a new connection. It is safe for concurrent use.
+// quiet has a connection end, by its deadline for reading, whose server answers nothing for as long
+// as silence while something is asked. The library notices that by a ping each second, or not at
+// all. With many connections that are idle, or almost, the pings were most of what they cost. The
+// zero quiet is of a new connection. It is safe for concurrent use.
 type quiet struct {
 	mu       sync.Mutex
 	waits    bool   // a deadline is set
@@ -22,8 +22,8 @@ type quiet struct {
 	left     bool   // the library has set one of its own
 }
 
-// wrote tells that something may be asked now. What is asked while other answers are awaited does not make
-// those come later.
+// wrote tells that something may be asked now. What is asked while other answers are awaited does
+// not make those come later.
 func (q *quiet) wrote(c net.Conn, a *asked) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,7 +52,7 @@ func (q *quiet) heard(c net.Conn, a *asked) {
 	}
 }
 
-// again gives the server a moment more, once, and reports whether it does: if it was this process that stood
+// again gives the server a moment more, once, and reports whether it does. If this process stood
 // still, the answers are here already.
 func (q *quiet) again(c net.Conn) bool {
 	q.mu.Lock()

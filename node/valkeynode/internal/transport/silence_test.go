@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// talk has a server and a client at the ends of a pipe, on a fake clock. The client's Read runs all the time; what it
-// ends with, and when, is returned once the server's part is over, or after a day.
+// talk has a server and a client at the ends of a pipe, on a fake clock. The client's Read runs all
+// the time; what it ends with, and when, is returned once the server's part is over, or after a
+// day.
 func talk(t *testing.T, server func(conn net.Conn, ask func())) (after time.Duration, ended error) {
 	synctest.Test(t, func(t *testing.T) {
 		there, here := net.Pipe()

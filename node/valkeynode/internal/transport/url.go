@@ -30,9 +30,9 @@ type Server struct {
 var form = engine.Form{Engine: "valkeynode", Example: "valkey://user:password@host:port/db",
 	Schemes: []string{"valkey", "redis"}, Secure: []string{"valkeys", "rediss"}, Socket: "unix", Port: "6379"}
 
-// ParseURL reads a node's URL. valkey.ParseURL would do most of it, but it repeats passwords
-// in its errors, ignores parameters that it does not know, and lets a parameter turn the
-// verification of certificates off.
+// ParseURL reads a node's URL. valkey.ParseURL would do most of it. But it repeats passwords in its
+// errors, ignores parameters that it does not know, and lets a parameter turn the verification of
+// certificates off.
 func ParseURL(raw string) (*Server, error) {
 	u, err := form.Parse(raw)
 	if err != nil {
