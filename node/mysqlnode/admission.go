@@ -24,8 +24,8 @@ func (n store) Registers(ctx context.Context) (r node.Registers, err error) {
 		return r, err
 	}
 	defer conn.Close()
-	// A server that is read-only may be the primary of before, or a replica: whether the node votes is not its
-	// to say.
+	// A server that is read-only may be the primary of before, or a replica: whether the node votes
+	// is not its to say.
 	if _, err := s.read(ctx, conn, 0); err != nil {
 		return r, err
 	}

@@ -109,7 +109,8 @@ func leases(t testing.TB, s *testserver.MariaDB) (n int) {
 	return n
 }
 
-// A lease that is on a server which is out is gone with the note and with the mark, however it came there.
+// A lease that is on a server which is out is gone with the note and with the mark, however it came
+// there.
 func TestStrayLeases(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, brief)
@@ -138,7 +139,8 @@ func TestStrayLeases(t *testing.T) {
 	take()
 }
 
-// Of clients that have found the same, one is first; a client that was paused finds that the store has changed.
+// Of clients that have found the same, one is first; a client that was paused finds that the store
+// has changed.
 func TestPausedClient(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, brief)
@@ -211,7 +213,8 @@ func TestPausedClient(t *testing.T) {
 	admitted(t, n, brief)
 }
 
-// Raising changes the stripe's version, so that what was read before is not written, and lowers nothing.
+// Raising changes the stripe's version, so that what was read before is not written, and lowers
+// nothing.
 func TestRaise(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, time.Minute)
@@ -258,8 +261,8 @@ func (c *cut) Registers(ctx context.Context) (node.Registers, error) {
 	return c.Node.Registers(ctx)
 }
 
-// Two of three nodes have a lock, and the word is that all are new. The tables of one of the two are dropped
-// and made again: a client that does not reach the other one must not have the lock.
+// Two of three nodes have a lock, and the word is that all are new. The tables of one of the two
+// are dropped and made again. A client that does not reach the other server must not have the lock.
 func TestNewServersBesideASilentNode(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	used(t, s, time.Minute).Close()
@@ -306,8 +309,8 @@ func TestNewServersBesideASilentNode(t *testing.T) {
 	}
 }
 
-// A client whose group has other members gets neither the server that has them recorded nor, if that has
-// lost them, one that stands beside a node which has.
+// A client whose group has other members does not get the server that has them recorded. If that
+// server has lost them, it does not get one beside a node that has them recorded.
 func TestNewServersOfAnotherGroup(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	used(t, s, time.Minute).Close()
@@ -412,8 +415,8 @@ func TestFactsOfOthers(t *testing.T) {
 	}
 }
 
-// Whatever the connections of a pool are set to, the server is admitted over them, and known by the same
-// name.
+// Whatever the connections of a pool are set to, the server is admitted over them, and known by the
+// same name.
 func TestAdmissionOverPools(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	used(t, s, maxTTL)
@@ -472,8 +475,8 @@ func TestUsedTablesAreNotNew(t *testing.T) {
 	}
 }
 
-// A replica is not written to, whatever the user may do, when its registers are asked for: what is noted there
-// would count when it is promoted. Neither is a server that this client does not admit.
+// A replica is not written to, whatever the user may do, when its registers are asked for. What is
+// noted there would count when it is promoted. Neither is a server that this client does not admit.
 func TestRegistersWriteNothingOnAReplica(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	used(t, s, time.Hour).Close()

@@ -12,13 +12,13 @@ import (
 	"github.com/fenlock/fenlock/node/cas"
 )
 
-// A server cannot tell a client anything without being asked, so that a client that listens asks. It
-// does so on a connection of its own, in one statement for all waiters of the process.
-// That connection is also how others see that it is there: it ends with the process, and
-// is gone from the list of processes at once.
+// A server cannot tell a client anything without being asked, so that a client that listens asks.
+// It does so on a connection of its own, in one statement for all waiters of the process. That
+// connection is also how others see that it is there. It ends with the process, and is gone from
+// the list of processes at once.
 //
-// (KILL QUERY could end a statement that sleeps on the server. But two of them at once that
-// mean one sleeper keep MariaDB 10.11 from answering anybody for two seconds or more.)
+// (KILL QUERY could end a statement that sleeps on the server. But two of them at once that mean
+// one sleeper keep MariaDB 10.11 from answering at all for two seconds or more.)
 
 // rewrite is how often a listener says that it is there, and removes those that are gone.
 const rewrite = 20 * time.Second

@@ -13,8 +13,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// BenchmarkBesideGetLock is acquire and release, by fenlock and by GET_LOCK, on one server:
-// alone, by two processes that take turns, and by 64 goroutines with names of their own.
+// BenchmarkBesideGetLock is acquire and release, by fenlock and by GET_LOCK, on one server. It
+// measures one client, two processes that take turns, and 64 goroutines with names of their own.
 // GET_LOCK waits for no disk, and knows no token. The same without waiting for the disk
 // (innodb_flush_log_at_trx_commit=2) tells what of the difference that is.
 func BenchmarkBesideGetLock(b *testing.B) {

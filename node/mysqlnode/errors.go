@@ -33,14 +33,14 @@ func number(err error) uint16 {
 	return 0
 }
 
-// unwritten marks the error of a write. One statement that is a transaction of its own was
-// not carried out if the server says so, and never will be, with the exception of what the
-// server can say in the middle of a commit: that it shuts down, or that the connection or
-// the statement was killed. Anything else is unknown: the connection broke, or the context
-// ended, which has the driver close the connection while the server goes on.
+// unwritten marks the error of a write. If the server reports an error, a statement that is a
+// transaction of its own was not carried out, and never will be. The exception is what the server
+// can say during a commit: that it shuts down, or that the connection or the statement was killed.
+// Anything else is unknown: the connection broke, or the context ended, which has the driver close
+// the connection while the server goes on.
 func unwritten(err error) error {
 	switch number(err) {
-	case 1213, 1020: // somebody else's write was certified before (Galera), or is newer than a snapshot
+	case 1213, 1020: // another write was certified before (Galera), or is newer than a snapshot
 		return node.NotSent(fmt.Errorf("%w: %w", cas.ErrConflict, err))
 	case 1205, 1969, 3024, 1290, 1792, 1836, 1874, 1142, 1143, 1044, 1146, 1049, 1046, 1047, 1114, 1153, 1406, 1054, 1064, 1021, 1030, 1040, 1041, 1226:
 		return node.NotSent(err)
@@ -76,13 +76,13 @@ func advice(err error) (text string, permanent bool) {
 	case 1040, 1203, 1226:
 		return "the server has no connection left: raise max_connections (or max_user_connections), or use a smaller pool", false
 	case 1205:
-		return "another session keeps a row of fenlock_stripes locked: somebody's open transaction? SHOW PROCESSLIST and information_schema.INNODB_TRX show it", false
+		return "another session keeps a row of fenlock_stripes locked: an open transaction of another program? SHOW PROCESSLIST and information_schema.INNODB_TRX show it", false
 	case 1969, 3024:
 		return "the statement took longer than max_statement_time (max_execution_time) allows; is the server overloaded, or a row locked?", false
 	case 1317:
-		return "somebody has killed the statement (KILL QUERY)", false
+		return "another session has killed the statement (KILL QUERY)", false
 	case 1927, 1053, 1077, 1079, 1094:
-		return "the server is shutting down, or somebody has killed the connection", false
+		return "the server is shutting down, or another session has killed the connection", false
 	case 1047:
 		return "this member of the Galera cluster is not part of a majority (wsrep_ready is OFF), and answers nothing", false
 	case 1114, 1021:

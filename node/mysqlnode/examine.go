@@ -70,12 +70,12 @@ func (n *Node) examine(ctx context.Context, of node.Look, e *node.Examination) e
 	bad, err := damaged(ctx, conn)
 	if bad > 0 {
 		e.Findings = append(e.Findings, node.Found("registers", node.Error, "The table fenlock_stripes has %d rows that no fenlock writes: names of these stripes cannot be locked.", bad).
-			Do("Somebody wrote there. When nobody holds a lock, drop the tables fenlock_* and run fenlock migrate; tokens then start again from the wall clock, which is larger than every one before unless the clock was set back."))
+			Do("Another program wrote there. When no lock is held, drop the tables fenlock_* and run fenlock migrate; tokens then start again from the wall clock, which is larger than every one before unless the clock was set back."))
 	}
 	return err
 }
 
-// damaged counts the rows that nobody can use, a page at a time.
+// damaged counts the rows that cannot be used, a page at a time.
 func damaged(ctx context.Context, conn *sql.Conn) (bad int, err error) {
 	for from := 0; from < node.Stripes; from += pageSize {
 		more, err := damagedIn(ctx, conn, from)

@@ -63,7 +63,7 @@ func TestForgetfulServerWaits(t *testing.T) {
 			first := want(t, node.Granted)(n.Do(t.Context(), lock)).Register
 			if name == "later" {
 				run(t, s, `SET GLOBAL innodb_flush_log_at_trx_commit = 2`)
-				again := open(t, s.URL()) // who connects sees it
+				again := open(t, s.URL()) // a client that connects sees it
 				join(t, again, maxTTL, false)
 				want(t, node.Held)(again.Do(t.Context(), as(node.Acquire, request(node.Acquire, "a"), maxTTL)))
 			}
@@ -99,8 +99,8 @@ func TestForgetfulServerWaits(t *testing.T) {
 	}
 }
 
-// A crash may cost the record of the first admission as well, with all that was granted since:
-// what is left are tables that were made long ago and were never used. The settings of the next run do
+// A crash may cost the record of the first admission as well, with all that was granted since. What
+// is left are tables that were made long ago and were never used. The settings of the next run do
 // not tell what those of the one before were.
 func TestCrashAfterTheFirstLock(t *testing.T) {
 	const maxTTL = 3 * time.Second
@@ -160,8 +160,8 @@ func TestAnotherServerWaits(t *testing.T) {
 	}
 }
 
-// A server that is stopped keeps nobody longer than they want to wait, and what it was
-// asked for is not known.
+// A server that is stopped keeps callers for as long as they want to wait, and what it was asked
+// for is not known.
 func TestStoppedServer(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := ready(t, s)
@@ -182,8 +182,8 @@ func TestStoppedServer(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), request(node.Acquire, "b")))
 }
 
-// An answer that was lost is not known, and the request is not sent again: neither by the
-// driver nor by database/sql, which do repeat what they take for not sent.
+// An answer that was lost is not known, and the request is not sent again. That holds for the
+// driver and database/sql, which do repeat what they take for not sent.
 func TestLostReply(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	ready(t, s)
@@ -274,7 +274,7 @@ func counted(t testing.TB, s *testserver.MariaDB) (n int) {
 	return n
 }
 
-// A server that somebody else has locked a row of says so, and nothing was carried out.
+// A server with a row that another session has locked says so, and nothing was carried out.
 func TestLockedRow(t *testing.T) {
 	s := testserver.StartMariaDB(t, "innodb-lock-wait-timeout=1", "max-statement-time=2")
 	n := ready(t, s)
@@ -325,7 +325,7 @@ func TestGrantsAreWritten(t *testing.T) {
 	if counted(t, s) != before+1 {
 		t.Error("a refusal was written")
 	}
-	// Somebody else writes in between: it begins again, with what is there then.
+	// Another client writes in between: it begins again, with what is there then.
 	other := ready(t, s)
 	n.BeforeWrite(func() {
 		n.BeforeWrite(nil)
@@ -334,8 +334,8 @@ func TestGrantsAreWritten(t *testing.T) {
 	want(t, node.Lost)(n.Do(t.Context(), as(node.Confirm, lock)))
 }
 
-// What was noticed of another server counts for that one only. The one before is out too, since its mark was
-// removed.
+// What was noticed of another server counts for that one only. The one before is out too, since its
+// mark was removed.
 func TestSwitchedBack(t *testing.T) {
 	const maxTTL = 2 * time.Second
 	s := testserver.StartMariaDB(t, "server-id=1")
@@ -387,8 +387,8 @@ func (b *between) Registers(context.Context) (node.Registers, error) {
 	return node.Registers{Server: "between", Admitted: true}, nil
 }
 
-// A server that ends while the others are asked for their registers is not admitted, and
-// neither is its next run on what was found out about this one.
+// A server that ends while the others are asked for their registers is not admitted. Nor is its
+// next run, on what was found out about this one.
 func TestRestartedWhileAdmitted(t *testing.T) {
 	const maxTTL = 3 * time.Second
 	for name, restarts := range map[string]bool{"down": false, "restarted": true} {

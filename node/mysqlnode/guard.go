@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// The driver trusts lengths: a server that answers with a number of columns has it
-// allocate so many, and a short packet has it read past the end. A server that sends
-// nonsense must cost itself its vote and its clients nothing, so what it sends is looked at
-// below the driver, and what panics in the driver all the same is an error above it.
-// Behind TLS only the second can be done, and the length of an answer be bounded: the
-// server has shown a certificate by then.
+// The driver trusts lengths. A server that answers with a number of columns has it allocate so
+// many, and a short packet has it read past the end. A server that sends nonsense must lose its
+// vote, and cost its clients nothing. So what it sends is looked at below the driver. What panics
+// in the driver all the same is an error above it. Behind TLS only the second can be done, and the
+// length of an answer be bounded: the server has shown a certificate by then.
 
 const (
 	longestAnswer = 16 << 20 // bytes, to one statement; a row has two parts of at most maxStripe
@@ -123,8 +122,8 @@ func (f *framed) look(part []byte) int {
 
 func (f *framed) length() int { return int(f.head[0]) | int(f.head[1])<<8 | int(f.head[2])<<16 }
 
-// sensible reports whether the first packet of the answer to a command is one that the
-// statements here have: an error, an OK with nothing behind it, or a few columns.
+// sensible reports whether the first packet of the answer to a command is one that the statements
+// here have. That is an error, an OK with nothing behind it, or a few columns.
 func sensible(p []byte) bool {
 	switch p[0] {
 	case 0xff:

@@ -53,8 +53,8 @@ func putTablesBack(t testing.TB, s *testserver.MariaDB, from string) {
 	run(t, s, fmt.Sprintf(`RENAME TABLE %s.fenlock_meta TO locks.fenlock_meta, %[1]s.fenlock_stripes TO locks.fenlock_stripes, %[1]s.fenlock_listeners TO locks.fenlock_listeners`, from))
 }
 
-// A client that comes to tables that took the place of others does not believe the mark in them: they lack the
-// newest locks. Neither if they are used where they are, under the same name.
+// A client that comes to tables that took the place of others does not believe the mark in them:
+// they lack the newest locks. Neither if they are used where they are, under the same name.
 func TestCopyOfTheTables(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	run(t, s, `CREATE DATABASE other`)
@@ -100,8 +100,8 @@ func TestCopyOfTheTables(t *testing.T) {
 	}
 }
 
-// A folder of data that was copied has a mark, and lacks the newest locks: put back on the same server, and
-// under another one.
+// A folder of data that was copied has a mark, and lacks the newest locks: put back on the same
+// server, and under another one.
 func TestCopyOfTheData(t *testing.T) {
 	s, other := testserver.StartMariaDB(t), testserver.StartMariaDB(t)
 	n := used(t, s, brief)
@@ -137,8 +137,8 @@ func TestCopyOfTheData(t *testing.T) {
 	}
 }
 
-// A run that keeps less than the one before may lose its mark together with the locks after it. The mark of
-// before must not say to the next run that nothing was lost.
+// A run that keeps less than the one before may lose its mark together with the locks after it. The
+// mark of before must not say to the next run that nothing was lost.
 func TestVolatileRunBetweenDurableOnes(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, time.Minute)
@@ -174,7 +174,8 @@ func TestTablesOfAnotherEngine(t *testing.T) {
 	}
 }
 
-// A connection of a pool that somebody has sent to another database, which has the same tables, grants nothing.
+// A connection of a pool that was sent to another database, which has the same tables, grants
+// nothing.
 func TestPoolWithTwoDatabases(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	used(t, s, time.Minute)
@@ -242,8 +243,8 @@ func TestRaisedByMany(t *testing.T) {
 	clients.Wait()
 }
 
-// A client that has found no tables looks at those which come to be there after that, although its connections
-// are the same. They may be old ones.
+// A client that has found no tables looks at those which come to be there after that, although its
+// connections are the same. They may be old ones.
 func TestTablesLoadedBesideAClient(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, time.Minute)
@@ -259,8 +260,9 @@ func TestTablesLoadedBesideAClient(t *testing.T) {
 	}
 }
 
-// MariaDB has several copies of what it knows of a table's files. After these were touched, as by chown, all
-// clients still find the same tables there. Otherwise each would note the loss that another has mended.
+// MariaDB has several copies of what it knows of a table's files. After these were touched, as by
+// chown, all clients still find the same tables there. Otherwise each would note the loss that
+// another has mended.
 func TestFilesAreTouched(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, brief)
@@ -321,8 +323,8 @@ func TestPoolForReading(t *testing.T) {
 	}
 }
 
-// server_id is changed while the server runs, as when it gets its first replica: that costs one quarantine, and
-// clients with connections of before agree with others.
+// server_id is changed while the server runs, as when it gets its first replica. That costs one
+// quarantine, and clients with old connections agree with others.
 func TestServerIDIsChanged(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := used(t, s, brief)
@@ -339,8 +341,8 @@ func TestServerIDIsChanged(t *testing.T) {
 	admitted(t, n, brief)
 }
 
-// A replica has what its primary has, or the primary is refused: one that is promoted with nothing would take
-// itself for new.
+// A replica has what its primary has, or the primary is refused: one that is promoted with nothing
+// would take itself for new.
 func TestReplica(t *testing.T) {
 	for _, format := range []string{"STATEMENT", "MIXED", "ROW"} {
 		t.Run(format, func(t *testing.T) {

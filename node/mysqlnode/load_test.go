@@ -18,9 +18,9 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// Random operations of many clients on few names, some of them with their connections
-// cut, and the server killed in between: each name is one holder's at a time, and the
-// numbers of a stripe are unique and grow. Nothing is stuck.
+// Random operations of many clients on few names. Some connections are cut, and the server is
+// killed in between. Each name is one holder's at a time, and the numbers of a stripe are unique
+// and grow. Nothing is stuck.
 func TestRandomLoad(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	ready(t, s)
@@ -276,7 +276,7 @@ func TestListenerOfClockSetBack(t *testing.T) {
 	waiter := request(node.Acquire, "a")
 	waiter.Place = node.Place{Waiter: client + ":9", Stamp: 1}
 	want(t, node.Held)(other.Do(t.Context(), waiter))
-	// As if somebody had been notified an hour from now.
+	// As if a waiter had been notified an hour from now.
 	run(t, s, fmt.Sprintf(`UPDATE fenlock_stripes SET version = version + 1, turns = %d WHERE stripe = %d`,
 		time.Now().Add(time.Hour).UnixMicro(), node.Stripe("a")))
 	time.Sleep(3 * time.Second) // it has looked

@@ -83,19 +83,21 @@ func readMeta(ctx context.Context, conn *sql.Conn, s *session) (m *meta, now tim
 	return nil, 0, errRetimed
 }
 
-// formatError is the error of tables that another version of fenlock has made. Nothing may be written there.
+// formatError is the error of tables that another version of fenlock has made. Nothing may be
+// written there.
 type formatError int
 
 func (e formatError) Error() string {
 	return fmt.Sprintf("the tables have the format %d, and this program knows format %d: use one version of fenlock", int(e), format)
 }
 
-// write writes the facts if nobody else has since they were read, and reports whether it
-// did. What else is set is SQL.
+// write writes the facts if no other client has since they were read, and reports whether it did.
+// What else is set is SQL.
 //
-// Forget has every lease removed in the same statement, and gives every stripe another version: what a
-// client has read before, it cannot write any more. It is one statement because a transaction of several would
-// keep all rows locked for as long as a client is paused in the middle.
+// Forget has every lease removed in the same statement, and gives every stripe another version.
+// What a client has read before, it cannot write any more. It is one statement because a
+// transaction of several would keep all rows locked for as long as a client is paused in the
+// middle.
 func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta, out string, forget bool) (is bool, err error) {
 	facts, err := json.Marshal(after)
 	if err != nil {
@@ -118,8 +120,8 @@ func (m *meta) write(ctx context.Context, conn *sql.Conn, s *session, after meta
 // sameOut leaves the time as it is since when the server is out.
 const sameOut = `m.made`
 
-// corrected returns the facts of a server that may vote where they say something that is
-// not so any more, and false if they do not.
+// corrected returns the facts of a server that may vote, where these are outdated, and false if
+// they are not.
 func (m *meta) corrected(s *session) (after meta, differs bool) {
 	after = *m
 	if m.Volatile == "" {
@@ -133,10 +135,11 @@ func (m *meta) of(s *session) bool { return m.Server+m.Noticed == s.identity && 
 
 // facts returns what the row says of a server at now. It does no I/O.
 //
-// A mark is of a run of a server, and of the tables in which it was made. It is of what the store is now as
-// long as all of these are the same. In another run nothing was lost if the server has kept what it has
-// committed. A run that may lose something is not marked at once all the same: it may lose that mark with
-// the leases after it, and then the mark of before would say to the next run that nothing was lost.
+// A mark is of a run of a server, and of the tables in which it was made. It is of what the store
+// is now as long as all of these are the same. In another run nothing was lost if the server has
+// kept what it has committed. A run that may lose something is still not marked at once. It may
+// lose that mark with the leases after it. Then the mark of before would say to the next run that
+// nothing was lost.
 func (m *meta) facts(s *session, now time.Duration) admit.Facts {
 	f := admit.Facts{Server: s.identity, Terms: m.terms(), Recorded: m.version != 0, Untouched: true, Cause: node.Replaced}
 	same, begun := m.of(s), s.begun()
@@ -171,12 +174,12 @@ func (m *meta) facts(s *session, now time.Duration) admit.Facts {
 	return f
 }
 
-// clockSlack is how much later than now a time may be that was rounded up to the second. What is later
-// still is of a clock that was set back.
+// clockSlack is how much later than now a time may be that was rounded up to the second. What is
+// later still is of a clock that was set back.
 const clockSlack = time.Second
 
-// lost names what a server remembers that is not admitted: another one after each loss, each start and
-// each note.
+// lost names what a server remembers that is not admitted: another one after each loss, each start
+// and each note.
 func (m *meta) lost(s *session) string {
 	return fmt.Sprintf("%s, out since %d, after %s", s.place(), m.out.Microseconds(), m.Memory)
 }
@@ -190,8 +193,8 @@ func (m *meta) noted(s *session, cause node.Cause, now time.Duration) (after met
 			after.Cause = word
 		}
 	}
-	// Without a mark nothing is granted. With one that may be lost, no client takes one run for another
-	// (session.here). So every lease is older than this run.
+	// Without a mark nothing is granted. With one that may be lost, no client takes one run for
+	// another (session.here). So every lease is older than this run.
 	older := m.Server == "" || m.Volatile != ""
 	if begun := s.begun(); m.of(s) && older && !s.galera && m.Started != s.started && begun <= now {
 		return after, fmt.Sprint(begun.Microseconds())

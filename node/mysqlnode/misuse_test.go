@@ -145,7 +145,7 @@ func TestRights(t *testing.T) {
 	run(t, s, `GRANT SELECT, INSERT, UPDATE, DELETE ON locks.fenlock_listeners TO 'locks user'@'%'`)
 	waited(t, n, open2(t, url), lock)
 
-	// Who looks needs less.
+	// A user that only looks needs less.
 	run(t, s, `CREATE USER reader@'%'`, `GRANT SELECT ON locks.* TO reader@'%'`)
 	reader := open(t, "mysql://reader@"+s.Addr()+"/locks")
 	if l, err := reader.Inspect(t.Context(), "a"); err != nil || !l.Leased || l.Members != s.Addr()+"/locks" {
@@ -228,7 +228,7 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	defer db.Close()
 	var conns []*sql.Conn
-	for range 20 { // and one more for whoever may do anything
+	for range 20 { // and one more for a user that may do anything
 		if c, err := db.Conn(t.Context()); err == nil {
 			conns = append(conns, c)
 		}
@@ -372,8 +372,8 @@ func TestPools(t *testing.T) {
 	problem(t, err, "at least two")
 }
 
-// What is written on a connection that somebody has left in a transaction is not
-// committed, and nothing is granted there.
+// What is written on a connection that was left in a transaction is not committed, and nothing is
+// granted there.
 func TestLeftInTransaction(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	plain := ready(t, s)

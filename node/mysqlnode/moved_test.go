@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// mover is a proxy as some are: it has connections of its own to its servers, and what a client sends goes
-// to whichever is the primary now, from one statement to the next.
+// mover is a proxy as some are. It has connections of its own to its servers. What a client sends
+// goes to whichever is the primary now, from one statement to the next.
 type mover struct {
 	listener net.Listener
 	mu       sync.Mutex
@@ -72,8 +72,8 @@ func (m *mover) packet(c net.Conn) ([]byte, error) {
 	return p, err
 }
 
-// serve relays one client's statements. Root has no password, so that what the client has answered one
-// server is an answer for each.
+// serve relays one client's statements. Root has no password, so that what the client has answered
+// one server is an answer for each.
 func (m *mover) serve(client net.Conn) {
 	defer client.Close()
 	var login []byte
@@ -129,8 +129,8 @@ func (m *mover) serve(client net.Conn) {
 	}
 }
 
-// A proxy that moves a connection between the read and the write has the write done by a server that has the
-// same row, and no mark: a replica that was promoted. It does nothing there.
+// A proxy that moves a connection between the read and the write has the write done by another
+// server. That is a promoted replica, which has the same row, and no mark. It does nothing there.
 func TestMovedConnection(t *testing.T) {
 	s, replica := testserver.StartMariaDB(t), testserver.StartMariaDB(t)
 	n := used(t, s, time.Hour)

@@ -35,14 +35,13 @@ var (
 //
 //	mysql://user:password@host[:3306]/database
 //
-// TLS is on, and verifies the server's certificate against the system's roots, or against
-// the PEM file that the parameter ca names; cert and key name the client's own, and
-// servername the name that the server's is for. On a loopback address it is off unless one
-// of these is given. The parameter tls=off turns it off elsewhere. The parameter
-// passwordfile names a file that has the password in its only line, and that nobody else
-// may read; it is read anew for each connection. All clients of a group name the same
-// nodes, by host, port and database; where they reach a server by different addresses, the
-// parameter name says what it is called.
+// TLS is on, and verifies the server's certificate against the system's roots, or against the PEM
+// file that the parameter ca names; cert and key name the client's own, and servername the name
+// that the server's is for. On a loopback address it is off unless one of these is given. The
+// parameter tls=off turns it off elsewhere. The parameter passwordfile names a file that has the
+// password in its only line, and that no other user may read; it is read anew for each connection.
+// All clients of a group name the same nodes, by host, port and database; where they reach a server
+// by different addresses, the parameter name says what it is called.
 //
 // Open sends nothing and connects to nothing: a server that is down is no reason to fail.
 // The error is about the URL, matches node.ErrInvalid, and contains no password. The
@@ -66,16 +65,15 @@ func Open(rawURL string) (*Node, error) {
 }
 
 // New returns a node on a pool of connections that is there already, of the driver
-// github.com/go-sql-driver/mysql or one that wraps it. Close leaves it open. The name is
-// what String returns, and what all clients of the group call the node: host:port/database,
-// as Open names it, if some of them have its URL.
+// github.com/go-sql-driver/mysql or one that wraps it. Close leaves it open. The name is what
+// String returns, and what all clients of the group call the node. It is host:port/database, as
+// Open names it, if some of them have its URL.
 //
-// The pool has to have room for two connections at least, or New refuses it: one is for
-// whoever waits for a lock, and is kept for as long. What else could matter of a connection
-// is looked at whenever one is used: that autocommit is on. Time zones, timestamps,
-// parseTime, sql_mode and isolation levels are not: nothing here depends on them.
-// Do not give RejectReadOnly to the driver: it reports statements that the server has seen
-// as not sent.
+// The pool has to have room for two connections at least, or New refuses it. One is for waiters,
+// and is kept while there are any. What else could matter of a connection is looked at whenever one
+// is used: that autocommit is on. Time zones, timestamps, parseTime, sql_mode and isolation levels
+// are not: nothing here depends on them. Do not give RejectReadOnly to the driver: it reports
+// statements that the server has seen as not sent.
 func New(db *sql.DB, name string) (*Node, error) {
 	switch most := db.Stats().MaxOpenConnections; {
 	case !engine.IsMember(name):
@@ -95,8 +93,8 @@ func newNode(name string, db *sql.DB) *Node {
 	return n
 }
 
-// maxStripe bounds what is written to a row, in bytes, as a statement that is longer than
-// the server's max_allowed_packet is refused: 16 MiB, by default, of hexadecimal digits.
+// maxStripe bounds what is written to a row, in bytes. A server refuses a statement that is longer
+// than its max_allowed_packet: 16 MiB, by default, of hexadecimal digits.
 const maxStripe = 4 << 20
 
 // location is where a node's leases are, for all that a process knows.
@@ -123,7 +121,7 @@ func (n *Node) Finish() {
 // reached before.
 const grace = 500 * time.Millisecond
 
-// idleConnection is how long a connection is kept that nobody uses.
+// idleConnection is how long an unused connection is kept.
 const idleConnection = 5 * time.Minute
 
 // Close ends the listeners, and closes the connections that Open made. Requests under way

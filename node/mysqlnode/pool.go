@@ -59,8 +59,8 @@ func (n *pool) connect(ctx context.Context, fresh bool) (*sql.Conn, *session, er
 	return conn, s, nil
 }
 
-// session returns what is known of the server that a connection leads to, after looking
-// at it if nobody has.
+// session returns what is known of the server that a connection leads to, after looking at it if
+// that was not done yet.
 func (n *pool) session(ctx context.Context, conn *sql.Conn) (*session, error) {
 	key, is := n.sessions.of(conn)
 	if is {
@@ -84,8 +84,8 @@ var kept struct {
 	of map[*sql.DB]int
 }
 
-// keep makes room for one listener more, until leave is called. One connection is left for
-// what is not a listener, or nobody would have any.
+// keep makes room for one listener more, until leave is called. One connection is left for what is
+// not a listener, or operations would have none.
 func (n *pool) keep() (leave func(), err error) {
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
@@ -113,8 +113,8 @@ func (n *pool) kept(more int) {
 	}
 }
 
-// saidInTime notes that a client says that it is there, and returns for how long it has said so in time, over all
-// of its connections.
+// saidInTime notes that a client says that it is there. It returns for how long it has said so in
+// time, over all of its connections.
 func (n *pool) saidInTime(client string, now, every time.Duration) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()

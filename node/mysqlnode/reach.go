@@ -18,8 +18,9 @@ const (
 	mostGone   = 100       // that are removed at once
 )
 
-// besideUs is an expression for a listener l: whether this connection leads to the run of the server
-// that the listener is connected to, as its user. Then its connection is in the list of processes.
+// besideUs is an expression for a listener l. It tells whether this connection leads to the run of
+// the server that the listener is connected to, as its user. Then its connection is in the list of
+// processes.
 func (s *session) besideUs() string {
 	return fmt.Sprintf(`(l.server = %s AND l.started = %d AND l.account = CURRENT_USER())`, literal([]byte(s.identity)), s.started)
 }
@@ -46,8 +47,8 @@ func (s *session) reach(ctx context.Context, conn *sql.Conn, waiter string) (boo
 	return err == nil && !gone, err
 }
 
-// forget removes the listeners whose clients are known to be gone. Where that is not known, those go
-// that have said nothing for so long, or in the future. It looks without a lock first, and locks
+// forget removes the listeners whose clients are known to be gone. Where that is not known, those
+// go that have said nothing for so long, or in the future. It looks without a lock first, and locks
 // only what it removes; what has changed since then stays.
 func (s *session) forget(ctx context.Context, conn *sql.Conn, now, silent time.Duration) error {
 	before := func(ago time.Duration) string {
@@ -86,8 +87,8 @@ func (s *session) forget(ctx context.Context, conn *sql.Conn, now, silent time.D
 	return err
 }
 
-// steady is for how long a listener has said in time that it is there. One that has not, since
-// the server or the listener itself stood still or the server's clock was set, does not know
+// steady is for how long a listener has said in time that it is there. A listener may not have done
+// so, since the server or itself stood still or the server's clock was set. It does not know then
 // whether the others could.
 type steady struct{ since, last time.Duration }
 

@@ -9,8 +9,9 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// The row of a client that was killed goes as soon as another client looks, or when it has been
-// silent for too long where it is not known whether it is there. A client that is there keeps its row.
+// The row of a client that was killed goes as soon as another client looks. Where it is not known
+// whether it is there, the row goes when it has been silent for too long. A client that is there
+// keeps its row.
 func TestListenersThatAreGone(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	alive, n := ready(t, s), ready(t, s)

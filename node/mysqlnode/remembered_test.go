@@ -16,7 +16,8 @@ func statements(t testing.TB, s *testserver.MariaDB) (selects, updates int) {
 	return selects, updates
 }
 
-// A release of what this process has written last is one statement, a promise two: it reads the row and the clock first.
+// A release of what this process has written last is one statement, a promise two: it reads the row
+// and the clock first.
 func TestReleaseIsOneStatement(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	n := ready(t, s)
@@ -31,7 +32,8 @@ func TestReleaseIsOneStatement(t *testing.T) {
 	}
 }
 
-// A release is carried out whatever was recorded, and before anything was read, but not in tables of another version.
+// A release is carried out whatever was recorded, and before anything was read, but not in tables
+// of another version.
 func TestReleaseBeforeAnything(t *testing.T) {
 	s := testserver.StartMariaDB(t)
 	lock := take(t, ready(t, s), "a")

@@ -69,15 +69,15 @@ func statements() (all []string) {
 			"VALUES (1, %d, 0, "+now+", '{}')", format))
 }
 
-// Schema returns the statements that make the tables, each with a semicolon at its end,
-// for somebody who may create tables. They do nothing to tables that are there.
+// Schema returns the statements that make the tables, each with a semicolon at its end, for a user
+// that may create tables. They do nothing to tables that are there.
 func (n *Node) Schema() string { return strings.Join(statements(), ";\n\n") + ";\n" }
 
-// Migrate makes the tables that are missing, in the database that the node's connections
-// use. It needs the rights CREATE, SELECT, INSERT and UPDATE. It may be called again, and
-// by several at once; what is there stays. Tables of the same name that are not fenlock's,
-// that are not InnoDB's, or that are of another format, are an error that matches
-// node.ErrMisconfigured, and nothing is made then.
+// Migrate makes the tables that are missing, in the database that the node's connections use. It
+// needs the rights CREATE, SELECT, INSERT and UPDATE. It may be called again, and by several at
+// once; what is there stays. Nothing is made if there are tables of the same name that are not
+// fenlock's, that are not InnoDB's, or that are of another format. The error matches
+// node.ErrMisconfigured then.
 //
 // New tables have their node out for the group's MaxTTL, as others may have used tables
 // that were there before. The same is done where some of the 4,096 rows of fenlock_stripes
@@ -123,8 +123,8 @@ func (n *Node) migrate(ctx context.Context) error {
 	}
 	if rows < node.Stripes {
 		if made > 0 {
-			// Whoever has deleted them has deleted what is remembered. This comes first:
-			// nobody may vote on new rows that takes them for the old ones.
+			// If they were deleted, what is remembered is gone. This comes first: no client may
+			// vote on new rows and take them for the old ones.
 			if _, err := conn.ExecContext(ctx, fmt.Sprintf(`UPDATE fenlock_meta SET version = %d, facts = '{}',
 				made = %s WHERE id = 1`, random(), now)); err != nil {
 				return err
@@ -140,7 +140,8 @@ func (n *Node) migrate(ctx context.Context) error {
 	return err
 }
 
-// existing returns the tables that are there, and refuses those that are not fenlock's. See also locate.
+// existing returns the tables that are there, and refuses those that are not fenlock's. See also
+// locate.
 func existing(ctx context.Context, conn *sql.Conn) (there []string, err error) {
 	rows, err := conn.QueryContext(ctx, `SELECT LOWER(TABLE_NAME), COALESCE(TABLE_COMMENT, '') FROM information_schema.TABLES
 		WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME IN ('fenlock_meta', 'fenlock_stripes', 'fenlock_listeners')`)

@@ -39,8 +39,8 @@ type session struct {
 // they can be changed while a server runs.
 const flushing = `CONCAT_WS(' ', @@global.innodb_flush_log_at_trx_commit, @@global.sync_binlog)`
 
-// sessions are the connections that were looked at, by their addresses, as long as these
-// are theirs: the pool does not say which ones it has closed.
+// sessions are the connections that were looked at, by their addresses, as long as these are
+// theirs. The pool does not say which ones it has closed.
 type sessions struct {
 	mu       sync.Mutex
 	seen     map[weak.Pointer[byte]]*session
@@ -81,7 +81,8 @@ func (s *sessions) forgetAll() {
 	clear(s.seen)
 }
 
-// in refuses a connection that uses another database than the first one did: its tables are another node's.
+// in refuses a connection that uses another database than the first one did: its tables are another
+// node's.
 func (s *sessions) in(database string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +124,8 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 		Scan(&s.version, &s.flushing, &autocommit, &most, &logged); err != nil {
 		return nil, err
 	}
-	// A statement that compares servers does nothing on a replica. One that is promoted would have neither the
-	// registers nor the mark, and would vote at once.
+	// A statement that compares servers does nothing on a replica. One that is promoted would have
+	// neither the registers nor the mark, and would vote at once.
 	if !logged {
 		return nil, engine.Misconfiguredf("what is written on the connections of the pool is not in the binary log as rows, so that a replica has nothing of it: set binlog_format = ROW or MIXED, and leave sql_log_bin on")
 	}
@@ -163,12 +164,13 @@ func look(ctx context.Context, conn *sql.Conn) (*session, error) {
 	return s, s.locate(ctx, conn)
 }
 
-// locate finds out in which tables the mark is. They are others, with the same rows, after a dump was loaded,
-// after a renaming or a copy of another database, and after the server's files were put back. MySQL and
-// MariaDB say in the session's time zone when a table came to be there; in that of UTC no two zones differ.
+// locate finds out in which tables the mark is. They are others, with the same rows, after a dump
+// was loaded and after the server's files were put back. The same is true after a renaming or a
+// copy of another database. MySQL and MariaDB say in the session's time zone when a table came to
+// be there; in that of UTC no two zones differ.
 //
-// PARTITIONS has MariaDB ask the file system. TABLES has what was so when the server opened the table, which
-// it does several times: after a chown of the files the answers would alternate.
+// PARTITIONS has MariaDB ask the file system. TABLES has what was so when the server opened the
+// table, which it does several times. After a chown of the files the answers would alternate.
 func (s *session) locate(ctx context.Context, conn *sql.Conn) error {
 	var database, other sql.NullString
 	var meta, stripes sql.NullInt64
@@ -211,9 +213,9 @@ func (s *session) place() string {
 // begun is when this run of the server began, or a little later.
 func (s *session) begun() time.Duration { return time.Duration(s.started)*time.Second + time.Second }
 
-// here returns a condition for a statement that writes: that it is executed by the server that was looked
-// at. A proxy may have moved the connection since the row was read. Where a run of a server may have lost
-// what the one before had, it has to be the same connection.
+// here returns a condition for a statement that writes: that it is executed by the server that was
+// looked at. A proxy may have moved the connection since the row was read. Where a run of a server
+// may have lost what the one before had, it has to be the same connection.
 func (s *session) here(volatile bool) string {
 	if s.volatile == "" && !volatile {
 		return s.same
@@ -221,8 +223,8 @@ func (s *session) here(volatile bool) string {
 	return fmt.Sprintf("%s AND CONNECTION_ID() = %d", s.same, s.number)
 }
 
-// unchanged returns more of a condition, for a write on a connection on which nothing was read before: what read
-// refuses.
+// unchanged returns more of a condition, for a write on a connection on which nothing was read
+// before: what read refuses.
 func (s *session) unchanged() string {
 	return fmt.Sprintf(` AND @@autocommit = 1 AND %s = 0 AND CAST(@@global.read_only AS CHAR) IN ('0', 'OFF')`, s.inTransaction())
 }
@@ -243,13 +245,13 @@ func committing(autocommit, transaction int) error {
 	case autocommit == 0:
 		return engine.Misconfiguredf("the connections of the pool have autocommit off (autocommit=0 in the DSN, or on the server): turn it on")
 	case transaction != 0:
-		return engine.Misconfiguredf("the program has left a connection of the pool in a transaction (BEGIN without COMMIT or ROLLBACK), which would take back what is written there: use BeginTx")
+		return engine.Misconfiguredf("the program has left a connection of the pool in a transaction (BEGIN without COMMIT or ROLLBACK), which would undo what is written there: use BeginTx")
 	}
 	return nil
 }
 
-// inTransaction returns an expression that is not 0 if a connection is in a transaction.
-// On MySQL there is none that everybody may use.
+// inTransaction returns an expression that is not 0 if a connection is in a transaction. On MySQL
+// there is none that every user may use.
 func (s *session) inTransaction() string {
 	if s.mariadb {
 		return `@@in_transaction`
@@ -257,10 +259,10 @@ func (s *session) inTransaction() string {
 	return `0`
 }
 
-// start finds out when the server was started, and returns more of its status. Uptime is
-// counted from the second in which a statement begins, and there is none that has both: so
-// the clock is read before and after it, until that was one second. A step of the clock
-// moves both, and not the difference.
+// start finds out when the server was started, and returns more of its status. Uptime is counted
+// from the second in which a statement begins, and no statement has both. So the clock is read
+// before and after it, until that was one second. A step of the clock moves both, and not the
+// difference.
 func (s *session) start(ctx context.Context, conn *sql.Conn) (status map[string]string, err error) {
 	var before, after int64
 	for range 10 {
@@ -303,7 +305,7 @@ func pairs(ctx context.Context, conn *sql.Conn, query string) (map[string]string
 	return all, rows.Err()
 }
 
-// supported refuses servers that are too old, or that nobody has tried this on.
+// supported refuses servers that are too old, or that this was never tried on.
 func (s *session) supported() error {
 	number, _, _ := strings.Cut(s.version, "-")
 	if s.mariadb { // some clients are told 5.5.5-10.11.2-MariaDB
@@ -328,8 +330,8 @@ func (s *session) supported() error {
 // does not tell machines apart, since a machine that is replaced often has it again.
 // On Galera all members are one store, which has a name of its own.
 //
-// MariaDB's server_id can be changed while the server runs. Each connection has the one that it began with; only
-// the global one is the same for all.
+// MariaDB's server_id can be changed while the server runs. Each connection has the one that it
+// began with; only the global one is the same for all.
 func (s *session) identityOf() string {
 	switch {
 	case s.galera:

@@ -64,8 +64,8 @@ func (s *session) read(ctx context.Context, conn *sql.Conn, number int) (row, er
 	return row{}, errRetimed
 }
 
-// write writes a row if its version is still the one that was read, and if a condition says so: see session.here. It
-// reports whether it was.
+// write writes a row if its version is still the one that was read, and if a condition says so: see
+// session.here. It reports whether it was.
 func write(ctx context.Context, conn *sql.Conn, stripe int, before cas.Record, was int64, after cas.Record, version int64, condition string) (is bool, err error) {
 	set := fmt.Sprintf(`UPDATE fenlock_stripes SET version = %d, token = %d, leases = %s`, version, uint64(after.Register), literal(after.Leases))
 	// What has not changed is not sent: a queue may be long.

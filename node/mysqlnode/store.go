@@ -23,7 +23,8 @@ type state struct {
 	server  *session  // at the other end of it
 }
 
-// Load implements cas.Store. The connection is kept for the write: that it is in no transaction was seen on it.
+// Load implements cas.Store. The connection is kept for the write: that it is in no transaction was
+// seen on it.
 func (n store) Load(ctx context.Context, stripe int) (cas.Loaded, error) {
 	conn, s, err := n.conn(ctx)
 	if err != nil {
@@ -58,8 +59,8 @@ func (n store) load(ctx context.Context, conn *sql.Conn, s *session, stripe int)
 	return l, nil
 }
 
-// Save implements cas.Store. A release may come without a Load, on a connection of its own. What decides whether it can be
-// carried out there is in its conditions.
+// Save implements cas.Store. A release may come without a Load, on a connection of its own. What
+// decides whether it can be carried out there is in its conditions.
 func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Loaded) (cas.Loaded, error) {
 	if n.beforeWrite != nil {
 		n.beforeWrite()
@@ -92,7 +93,8 @@ func (n store) Save(ctx context.Context, stripe int, r cas.Record, over cas.Load
 	return over, nil
 }
 
-// volatile reports whether the row of fenlock_meta says that a crash may lose something, or was never read.
+// volatile reports whether the row of fenlock_meta says that a crash may lose something, or was
+// never read.
 func (n store) volatile() bool {
 	m := n.facts.Load()
 	return m == nil || m.Volatile != ""
@@ -112,7 +114,8 @@ func (n store) Reachable(ctx context.Context, over cas.Loaded, client string) (b
 	return s.reach(ctx, conn, client)
 }
 
-// again marks the error of a connection that turned out to be broken before anything was written on it.
+// again marks the error of a connection that turned out to be broken before anything was written on
+// it.
 func again(err error) error {
 	if isBroken(err) && !errors.Is(err, cas.ErrConflict) {
 		return cas.Again(err)

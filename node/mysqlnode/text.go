@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Statements have their values in them, as numbers and hexadecimal digits: with
-// parameters the driver would prepare each one first, or, with a setting that a pool may
-// not have, write them as text that depends on sql_mode.
+// Statements have their values in them, as numbers and hexadecimal digits. With parameters the
+// driver would prepare each one first. With a setting that a pool may not have, it would write them
+// as text that depends on sql_mode.
 
 // literal writes bytes as a value: no bytes too, since ” is NULL with the sql_mode
 // EMPTY_STRING_IS_NULL.
@@ -18,11 +18,10 @@ func literal(b []byte) string {
 	return "x'" + hex.EncodeToString(b) + "'"
 }
 
-// clock are two columns that are the server's time together. UTC_TIMESTAMP is when the
-// statement began, unless somebody has set the session's timestamp; SYSDATE is now, in the
-// session's time zone, and no function turns that into UTC in the hour that a time zone
-// has twice. So the difference to NOW, which is in the same zone, is what is added, and if
-// that is no short time, somebody has.
+// clock are two columns that are the server's time together. UTC_TIMESTAMP is when the statement
+// began, unless the session's timestamp was set; SYSDATE is now, in the session's time zone, and no
+// function turns that into UTC in the hour that a time zone has twice. So the difference to NOW,
+// which is in the same zone, is what is added. If that is no short time, the timestamp was set.
 const (
 	clock      = clockBegan + `, ` + clockSince
 	clockBegan = `TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))`

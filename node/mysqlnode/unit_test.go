@@ -55,7 +55,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// What each state of the row comes to, one second or one nanosecond on either side of what it depends on.
+// What each state of the row comes to, one second or one nanosecond on either side of what it
+// depends on.
 func TestVerdicts(t *testing.T) {
 	const maxTTL = 10 * time.Second
 	quarantine := admit.Quarantine(maxTTL)
@@ -113,7 +114,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// Since when a server is out: from its start if it is the one that was admitted, and from now otherwise.
+// Since when a server is out: from its start if it is the one that was admitted, and from now
+// otherwise.
 func TestNoted(t *testing.T) {
 	at := func(s int64) time.Duration { return time.Duration(s) * time.Second }
 	used := meta{version: 7, Server: "a", Tables: "t", Started: 100, Milliseconds: 10, Members: "n", Memory: "m", Volatile: "flush", Empty: []string{"e"}}
@@ -257,7 +259,8 @@ func TestHostileServer(t *testing.T) {
 	}
 }
 
-// A listener judges by the others' silence when it has itself said in time that it is there, for as long.
+// A listener judges by the others' silence when it has itself said in time that it is there, for as
+// long.
 func TestSteady(t *testing.T) {
 	var s steady
 	for i, c := range []struct{ now, want time.Duration }{

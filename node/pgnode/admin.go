@@ -192,8 +192,8 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 	return nil
 }
 
-// examineStandbys finds out who may take the server's place while it lives. A user that must not know
-// hears nothing.
+// examineStandbys finds out who may take the server's place while it lives. A user that must not
+// know hears nothing.
 func (n *Node) examineStandbys(ctx context.Context, e *node.Examination) error {
 	var follow, gone int
 	var synchronous string

@@ -95,7 +95,8 @@ func (n *Node) facts(r row) (f admit.Facts, err error) {
 	f.Server, f.Memory = n.serverOf(r.store), r.memory
 	f.Votes, f.Marked = r.valid && r.admitted, r.admitted
 	f.Recorded = r.terms != "" || r.used || r.admitted || !r.valid || !r.fresh
-	// A wait that has not begun yet, because the clock was set back, is begun anew: it would last until then.
+	// A wait that has not begun yet, because the clock was set back, is begun anew: it would last
+	// until then.
 	f.Counted = r.valid && r.since <= r.clock
 	f.Out = time.Duration(r.clock-r.since) * time.Microsecond
 	switch f.Cause = node.Restarted; {
@@ -118,8 +119,8 @@ func (n *Node) serverOf(store string) string {
 	return store
 }
 
-// Facts implements admit.Store. The time for which a schema is out that was just made counts from
-// when it was made: its leases are those of whatever was there before.
+// Facts implements admit.Store. A schema that was just made is out for a time that counts from
+// then: its leases are those of what was there before.
 func (n admission) Facts(ctx context.Context) (admit.Facts, error) {
 	var r row
 	err := n.query(ctx, n.sql.facts, nil, r.columns()...)

@@ -78,8 +78,8 @@ func (s *silent) Registers(ctx context.Context) (node.Registers, error) {
 	return s.Node.Engine().(node.Rejoiner).Registers(ctx)
 }
 
-// Of three servers that are said to be new, a client reaches one that does not know of the holder, and
-// the database, whose schema was made again.
+// Of three servers that are said to be new, a client reaches two. One does not know of the holder,
+// and the other is the database, whose schema was made again.
 func TestNewServersBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -127,8 +127,9 @@ func admitted(t testing.TB, n *Node) {
 	}
 }
 
-// A schema that is made again forgets its leases: the first to come waits for the longest of them,
-// from when it was made, also alone, and whatever anybody says of a database that was used.
+// A schema that is made again forgets its leases. The first client to come waits for the longest of
+// them, from when it was made. It does so also alone, and whatever is said of a database that was
+// used.
 func TestSchemaMadeAgain(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -156,15 +157,15 @@ func TestSchemaMadeAgain(t *testing.T) {
 	}
 	returns(t, again, "a", lost)
 
-	// It has waited before anybody came.
+	// It has waited before a client came.
 	waited := open(t, newSchema(t, server))
 	time.Sleep(admit.Quarantine(shortTTL) + 10*time.Millisecond)
 	take(t, join(waited, false), "a")
 }
 
-// The database gets to be out while an operation is under way that has seen that it votes. Its lease is
-// gone once the loss is noted, and the loss is not noted before; nor by a client whose transactions do not
-// see the lease.
+// The database gets to be out while an operation is under way that has seen that it votes. Its
+// lease is gone once the loss is noted, and the loss is not noted before; nor by a client whose
+// transactions do not see the lease.
 func TestStrayLease(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)

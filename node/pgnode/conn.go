@@ -19,9 +19,10 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// A request that is given up leaves its connection alive. The server starts a process for each connection, which
-// has compiled nothing of the schema yet: on a busy machine its first answer takes longer than a request waits. If the
-// connection ended with the request, the next one would begin with a new one, and be given up as well, for ever.
+// A request that is given up leaves its connection alive. The server starts a process for each
+// connection, which has compiled nothing of the schema yet. On a busy machine its first answer
+// takes longer than a request waits. If the connection ended with the request, the next request
+// would begin with a new connection, and be given up as well, for ever.
 
 const (
 	connectTimeout = 10 * time.Second // for how long a connection is still made after the request was given up
@@ -50,7 +51,8 @@ const (
 	givenUp
 )
 
-// run returns as soon as ctx is done. What was not sent by then never is; what was goes on for a little longer.
+// run returns as soon as ctx is done. What was not sent by then never is; what was goes on for a
+// little longer.
 func (s *statement) run(ctx context.Context) error {
 	n := s.n
 	if ctx.Err() != nil {
@@ -83,8 +85,8 @@ func (s *statement) run(ctx context.Context) error {
 
 func unsent(err error) error { return fmt.Errorf("%w: %w", err, errUnsent) }
 
-// apart is run without its caller. Where a connection of the pool had ended already, another one is tried: all of them
-// may have.
+// apart is run without its caller. Where a connection of the pool had ended already, another one is
+// tried: all of them may have.
 func (s *statement) apart(ctx context.Context) error {
 	var doubt error // of a driver that may say driver.ErrBadConn of what it has sent, as lib/pq does
 	for range s.n.db.Stats().Idle + tries {
@@ -126,7 +128,8 @@ func (s *statement) once(ctx context.Context) error {
 	if ctx.Err() != nil || s.state.Load() != handedOver && !s.state.CompareAndSwap(undecided, handedOver) {
 		return errUnsent
 	}
-	// Another driver than pgx's may ask the server first, and send the statement when that was answered: a late message.
+	// Another driver than pgx's may ask the server first, and send the statement when that was
+	// answered: a late message.
 	rows, err := conn.QueryContext(running, text, s.args...)
 	if err != nil {
 		if hasCode(err, notSupported) { // what it has prepared may be of tables or functions that were made anew since
@@ -141,8 +144,9 @@ func (s *statement) once(ctx context.Context) error {
 	return s.read(rows)
 }
 
-// prepare returns what to send: the name of the statement, which the connection has prepared. On a new connection that
-// asks the server, and the answer may come after the request was given up; pgx would send the statement then.
+// prepare returns what to send: the name of the statement, which the connection has prepared. On a
+// new connection that asks the server, and the answer may come after the request was given up; pgx
+// would send the statement then.
 func (s *statement) prepare(ctx context.Context, conn *sql.Conn) (text string, err error) {
 	text = s.text
 	err = conn.Raw(func(c any) error {
@@ -186,10 +190,10 @@ func (n *database) lasting(ctx context.Context, while time.Duration) (context.Co
 	}
 }
 
-// query reads one row. Statements are prepared once for each connection, which saves a third
-// of the server's time. Behind pgbouncer, which gives each transaction any connection, they
-// may not be there, or be there already: nothing was executed then, and from now on they
-// are sent whole. If it fails, nobody may read what it scans to.
+// query reads one row. Statements are prepared once for each connection, which saves a third of the
+// server's time. Behind pgbouncer, which gives each transaction any connection, they may not be
+// there, or be there already. Nothing was executed then, and from now on they are sent whole. If it
+// fails, what it scans to must not be read.
 func (n *database) query(ctx context.Context, text string, args []any, to ...any) error {
 	return n.send(ctx, text, args, func(rows *sql.Rows) error {
 		if !rows.Next() {

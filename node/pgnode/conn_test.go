@@ -20,8 +20,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// A server that is slow while a connection is made is not asked for another one by each request that was
-// given up meanwhile: the first connection serves those that come later. What was given up was not sent.
+// If a server is slow while a connection is made, requests that are given up meanwhile do not each
+// ask for another. The first connection serves those that come later. What was given up was not
+// sent.
 func TestSlowConnection(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -63,7 +64,8 @@ func TestSlowConnection(t *testing.T) {
 	}
 }
 
-// mortal is a connection that ends with its generation. Neither pgx nor the pool knows before something is sent.
+// mortal is a connection that ends with its generation. Neither pgx nor the pool knows before
+// something is sent.
 type mortal struct {
 	net.Conn
 	of      int64
@@ -77,8 +79,8 @@ func (m mortal) Write(b []byte) (int, error) {
 	return m.Conn.Write(b)
 }
 
-// Connections of the pool that had ended are no reason to fail, were it all of them: what was not sent is sent on
-// another one.
+// Connections of the pool that had ended are no reason to fail, even if all had. What was not sent
+// is sent on another one.
 func TestConnectionsThatHadEnded(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -133,8 +135,9 @@ func TestConnectionsThatHadEnded(t *testing.T) {
 	}
 }
 
-// A new connection asks the server to prepare a statement. If the request is given up meanwhile, the statement is
-// not sent when the answer comes: its release may have been carried out on another connection.
+// A new connection asks the server to prepare a statement. If the request is given up meanwhile,
+// the statement is not sent when the answer comes. Its release may have been carried out on another
+// connection.
 func TestLatePrepare(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -187,8 +190,8 @@ func TestStatementOfBefore(t *testing.T) {
 	}
 }
 
-// misleading is a driver that, as lib/pq does, says ErrBadConn of a connection that broke after the statement was
-// sent. Then no connection can be made: the server is silent, or refuses them.
+// misleading is a driver that, as lib/pq does, says ErrBadConn of a connection that broke after the
+// statement was sent. Then no connection can be made: the server is silent, or refuses them.
 type misleading struct {
 	driver.Connector
 	after          driver.Connector // nil: it is silent, and giveUp is called

@@ -1,23 +1,22 @@
-// Package pgnode is a node in a PostgreSQL database, 15 or newer. Every operation is one
-// statement: a call of a function that the schema brings along (Schema, Migrate), which
-// applies the rules of package node/rule to the rows of the name and of its stripe. It
-// needs no session: transaction pooling by pgbouncer will do.
+// Package pgnode is a node in a PostgreSQL database, 15 or newer. Every operation is one statement:
+// a call of a function that the schema brings along (Schema, Migrate). It applies the rules of
+// package node/rule to the rows of the name and of its stripe. It needs no session: transaction
+// pooling by pgbouncer will do.
 //
 // # What survives what
 //
-// Leases and queues are in tables that are not logged, so that a lock costs no wait for
-// the disk. The registers are written ahead: a logged row says which number none has
-// passed yet, ten minutes of proposals further on, and is on the disk, and on the replicas
-// that the server waits for, before a number above the last one is promised. A server that
-// is stopped and started keeps everything. One that crashed, a replica that was promoted and a
-// backup that was restored find the unlogged tables empty, PostgreSQL sees to that: the
-// node answers node.Rejoining until the longest lease of the group has passed, and goes on
-// above every number that was promised. Package admit decides this. The mark of admission is a row
-// in an unlogged table, too, and names the transaction that wrote it, the server, and the number and
-// name of the database. So a mark in a dump or in a copy of the database is not believed.
+// Leases and queues are in tables that are not logged, so that a lock costs no wait for the disk.
+// The registers are written ahead. A logged row says which number none has passed yet, ten minutes
+// of proposals further on. It is on the disk, and on the replicas that the server waits for, before
+// a number above the last one is promised. A server that is stopped and started keeps everything.
+// After a crash, on a promoted replica and in a restored backup, PostgreSQL empties the unlogged
+// tables. The node answers node.Rejoining until the longest lease of the group has passed, and goes
+// on above every number that was promised. Package admit decides this. The mark of admission is a
+// row in an unlogged table, too. It names the transaction that wrote it, the server, and the number
+// and name of the database. So a mark in a dump or in a copy of the database is not believed.
 //
-// A primary that was cut off, and lives on beside its promoted replica, is not noticed: it has to be
-// stopped before (docs/postgres.md).
+// A primary that was cut off, and lives on beside its promoted replica, is not noticed: it has to
+// be stopped before (docs/postgres.md).
 //
 // A register can go back where a logged row can: a replica that lagged behind by more than
 // ten minutes' proposals, an old backup. Tokens then are larger than before only as far
@@ -25,9 +24,8 @@
 //
 // # Sharing
 //
-// The lease of those who share a name is one row, as any other, which is why a name that nobody
-// shares costs nothing more; each of them has a row in a table of its own beside it. At most 256
-// share a name.
+// The lease of a shared name is one row, as any other, so a name that is not shared costs nothing
+// more; each of them has a row in a table of its own beside it. At most 256 share a name.
 //
 // # The clock
 //
@@ -38,8 +36,8 @@
 // # Waiting
 //
 // The schema keeps waiter queues. A client whose waiters wait has one connection of its own on
-// which it is notified (LISTEN). NOTIFY is used only when somebody is to be told, as it
-// takes a lock of the whole server for a moment. Where notifications do not
-// arrive, through pgbouncer for instance, or no connection is left, the client asks at
-// growing intervals of 20 ms to half a second, one statement for all of its waiters.
+// which it is notified (LISTEN). NOTIFY is used only when there is a waiter to notify, as it takes
+// a lock of the whole server for a moment. Notifications may not arrive, through pgbouncer for
+// instance, or no connection may be left. Then the client asks at growing intervals of 20 ms to
+// half a second, in one statement for all of its waiters.
 package pgnode

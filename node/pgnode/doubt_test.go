@@ -35,8 +35,8 @@ func exec1(t *testing.T, n *Node, statement string, args ...any) {
 	}
 }
 
-// A replica that was promoted before it heard that the schema was used for the first time does not
-// take it for one that never was.
+// A replica that was promoted before it heard of the schema's first use does not take it for one
+// that was never used.
 func TestFirstUseIsLost(t *testing.T) {
 	t.Parallel()
 	primary := testserver.StartPostgres(t)
@@ -113,7 +113,7 @@ func TestTablesOfTheWrongKind(t *testing.T) {
 	}
 }
 
-// Whoever may create something in a schema of the search path does not get into fenlock's
+// A user that may create something in a schema of the search path does not get into fenlock's
 // functions.
 func TestSearchPath(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestLabelInAnotherEncoding(t *testing.T) {
 	}
 }
 
-// Whoever waits for an admission that somebody else has begun waits no longer than its context.
+// A request that waits for an admission that another has begun waits no longer than its context.
 func TestAdmissionThatHangs(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/fenlock/fenlock/node/engine"
 )
 
-// SQLSTATEs (PostgreSQL documentation, appendix A), and those of the schema's own that people can do something about.
+// SQLSTATEs (PostgreSQL documentation, appendix A), and those of the schema's own that people can
+// do something about.
 const (
 	insufficientPrivilege = "42501"
 	undefinedTable        = "42P01"
@@ -103,7 +104,7 @@ func advice(schema string, err error) (text string, lasting bool) {
 	case diskFull, outOfMemory:
 		return "the server is out of room", false
 	case canceled:
-		return "a statement_timeout of the server, or somebody's pg_cancel_backend", false
+		return "a statement_timeout of the server, or a pg_cancel_backend of another session", false
 	case lockTimeout:
 		return "a lock_timeout of the server", false
 	case startingUp:

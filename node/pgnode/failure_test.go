@@ -75,7 +75,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// A server that hangs keeps nobody for longer than its context.
+// A server that hangs keeps no caller for longer than its context.
 func TestHung(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -213,7 +213,7 @@ func TestErrors(t *testing.T) {
 	// The rights that docs/postgres.md names are enough, and no more than that.
 	want(t, node.Granted)(alone(t, as("leasing", u)).Do(t.Context(), asAcquire(request("mine", 0))))
 
-	// Somebody else is in the way for longer than the server allows.
+	// Another session is in the way for longer than the server allows.
 	tx, err := admin.db.Begin()
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestTerms(t *testing.T) {
 	if err := n.Join(node.Group{Nodes: []node.Node{n}, MaxTTL: maxTTL}); !errors.Is(err, node.ErrInvalid) {
 		t.Errorf("joined twice: %v", err)
 	}
-	// Who only looks is in no group.
+	// A client that only looks is in no group.
 	looks := open(t, u)
 	if l, err := looks.Inspect(t.Context(), "a"); err != nil || !l.Leased || l.Out {
 		t.Errorf("inspect: %+v, %v", l, err)
@@ -374,7 +374,8 @@ func TestSweep(t *testing.T) {
 	want(t, node.Granted)(n.Do(t.Context(), as(node.Extend, held)))
 }
 
-// However much has expired since the last sweep, one removes it, in transactions that remove a part each.
+// However much has expired since the last sweep, one removes it, in transactions that remove a part
+// each.
 func TestSweepKeepsUp(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -452,7 +453,7 @@ func TestURL(t *testing.T) {
 }
 
 // A server that says ERROR has rolled back. A pooler that says so of a broken connection does not
-// know, and neither does who goes by an error without the word that is never translated.
+// know. Nor does an error without the word that is never translated tell.
 func TestUndone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -134,8 +134,8 @@ func TestCopyByTemplate(t *testing.T) {
 	}
 }
 
-// Two databases that both vote, of which one takes the name of the other: nothing in it has changed, and
-// the leases that its new clients have are not there.
+// Two databases that both vote, of which one takes the name of the other. Nothing in it has
+// changed, and the leases that its new clients have are not there.
 func TestDatabaseThatTakesAName(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

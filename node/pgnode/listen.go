@@ -20,8 +20,8 @@ const (
 	// reservation ends after a second.
 	minAsk = 20 * time.Millisecond
 	maxAsk = 500 * time.Millisecond
-	// relisten is after how long a client that asks tries again to be notified: there was no
-	// connection, or they do not arrive, which seldom changes.
+	// relisten is after how long a client that asks tries again to be notified. There was no
+	// connection, or notifications do not arrive, which seldom changes.
 	relisten    = 30 * time.Second
 	neverPushed = 10 * time.Minute
 	// listenTimeout bounds what has to be sent for a client to be reachable.
@@ -50,7 +50,7 @@ func (n *Node) Listen(ctx context.Context, client string, notify func(waiter str
 type listener struct {
 	*engine.Listener
 	node  *Node
-	asked chan struct{} // somebody waits: ask soon
+	asked chan struct{} // there is a waiter: ask soon
 }
 
 // attend keeps the client reachable until that fails in both ways, or the node is closed.
@@ -71,7 +71,7 @@ func (l *listener) attend(life context.Context, of *engine.Listener) (err error)
 	return err
 }
 
-// leave takes the client off the list, so that nobody reserves anything for it. It is swept otherwise.
+// leave takes the client off the list, so that nothing is reserved for it. It is swept otherwise.
 func (l *listener) leave() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.node.closing), time.Second)
 	defer cancel()
@@ -81,8 +81,8 @@ func (l *listener) leave() {
 // errNoPush says that the client cannot be notified.
 var errNoPush = errors.New("notifications do not arrive here")
 
-// push makes the client reachable by a connection of its own, and returns when that is
-// broken, or cannot be had, or is none: a pooler gives each transaction another one.
+// push makes the client reachable by a connection of its own. It returns when that is broken, or
+// cannot be had, or is none: a pooler gives each transaction another one.
 func (l *listener) push() error {
 	n := l.node
 	if n.unnamed.Load() {
@@ -129,7 +129,7 @@ func (l *listener) push() error {
 	}
 }
 
-// connect returns a connection for nothing else: a new one, or one of the caller's pool.
+// connect returns a connection for nothing else, which is new or of the caller's pool.
 func (l *listener) connect() (conn *pgx.Conn, done func(), err error) {
 	n := l.node
 	ctx, cancel := context.WithTimeout(n.closing, listenTimeout)
@@ -169,7 +169,7 @@ func (l *listener) connect() (conn *pgx.Conn, done func(), err error) {
 		return nil, nil, err
 	}
 	return conn, func() {
-		// Nobody else is to be notified for it.
+		// No other waiter is to be notified for it.
 		_ = pooled.Raw(func(any) error { return errors.Join(conn.Close(context.Background()), errNoPush) })
 		pooled.Close()
 	}, nil

@@ -95,8 +95,8 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// A clock that is set back while a server waits has it wait for as long again, and not until
-// the clock is where it was.
+// A clock that is set back while a server waits has it wait for as long again, not until the clock
+// is where it was.
 func TestClockBackWhileItWaits(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -216,7 +216,8 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// Nor is a dump that comes back to where it was made, with a name that is free in it and held since.
+// Nor is a dump that comes back to where it was made, with a name that is free in it and held
+// since.
 func TestDumpIntoTheSameDatabase(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)

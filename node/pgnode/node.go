@@ -44,7 +44,7 @@ var (
 // Operations are short: more would only queue up in the server.
 const maxConnections = 8
 
-// idleTime is after how long a connection that nobody uses is closed.
+// idleTime is after how long an unused connection is closed.
 const idleTime = time.Minute
 
 // Open returns the node at a URL:
@@ -57,8 +57,8 @@ const idleTime = time.Minute
 //     socket's folder), where it is "prefer". "verify-ca", "require", "prefer" and
 //     "disable" mean what they mean to libpq: only the first two prove who the server is.
 //   - sslrootcert, sslcert, sslkey: files, as in libpq.
-//   - passwordfile: a file that has the password in its only line and that nobody else may
-//     read. It is read anew for each connection.
+//   - passwordfile: a file that has the password in its only line and that no other user may read.
+//     It is read anew for each connection.
 //   - target_session_attrs: "read-write" to find the primary among several hosts,
 //     host1:5432,host2:5432, which have to be one cluster.
 //   - schema: where the tables are, DefaultSchema if absent.
@@ -100,14 +100,14 @@ func Open(rawURL string) (*Node, error) {
 // PostgreSQL, in a schema; empty is DefaultSchema. The name tells nodes apart for people, and is
 // what all clients of the group call this one.
 //
-// The pool stays the caller's: Close leaves it open, and a pool that the caller closes is an
-// error of every operation. Its transactions have to be READ COMMITTED by default. It needs
-// a connection for each operation under way, and, with pgx's driver, one more
-// while a client waits, if it may have four or more: otherwise waiters ask again and again. New
-// reads how many it may have: call SetMaxOpenConns before.
+// The pool stays the caller's: Close leaves it open, and a pool that the caller closes is an error
+// of every operation. Its transactions have to be READ COMMITTED by default. It needs a connection
+// for each operation under way. With pgx's driver it needs one more while a client waits, if it may
+// have four or more: otherwise waiters poll. New reads how many it may have: call SetMaxOpenConns
+// before.
 //
-// An operation that was given up keeps its connection for up to two seconds, and one that is still being made for
-// up to ten. The next operations need it.
+// An operation that was given up keeps its connection for up to two seconds, and one that is still
+// being made for up to ten. The next operations need it.
 //
 // It sends nothing. The error matches node.ErrInvalid.
 func New(db *sql.DB, name, schema string) (*Node, error) {

@@ -21,8 +21,8 @@ const ofTheTest = `DROP TABLE IF EXISTS test_clock; CREATE TABLE test_clock (at 
 CREATE OR REPLACE FUNCTION test_now() RETURNS timestamptz LANGUAGE sql VOLATILE AS 'SELECT to_timestamp(at / 1000000.0) FROM public.test_clock';
 `
 
-// The functions of the schema do what package rule does, in any order of requests about
-// one name: all fields of the answers, and all that is left in the tables.
+// The functions of the schema do what package rule does, in any order of requests about one name.
+// All fields of the answers are compared, and all that is left in the tables.
 func TestSchemaFollowsTheRules(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -46,7 +46,7 @@ func TestSchemaFollowsTheRules(t *testing.T) {
 	}
 }
 
-// A name is shared by so many and no more; who comes after them is told when one has left.
+// A name is shared by so many and no more; a waiter after them is told when one has left.
 func TestSharedByAsManyAsTheRulesAllow(t *testing.T) {
 	t.Parallel()
 	c := newComparison(t, testserver.StartPostgres(t).DSN(), 0)
@@ -222,8 +222,8 @@ func (c *comparison) do(r node.Request) (node.Answer, error) {
 	return got, err
 }
 
-// without returns the entry without those whose share of the name has ended: package rule removes
-// them when somebody's changes, and the tables with each request.
+// without returns the entry without holders whose share of the name has ended. Package rule removes
+// them when another holder changes, and the tables with each request.
 func (c *comparison) without(e rule.Entry) rule.Entry {
 	if !e.Holder.Shared() {
 		return e

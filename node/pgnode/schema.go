@@ -94,7 +94,8 @@ func statementsIn(name string) statements {
 			extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::bigint, (SELECT count(*) FROM pg_class AS c
 				WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = $1) AND c.relkind = 'r' AND
 				(c.relpersistence = 'u') <> (c.relname NOT IN ('meta', 'registers')))`),
-		// Those who follow the server, without copies under way and subscriptions, those who did, and for whom it waits.
+		// Those who follow the server, without copies under way and subscriptions, those who did,
+		// and for whom it waits.
 		standbys: `SELECT (SELECT count(*) FROM pg_stat_replication AS r WHERE r.state IS DISTINCT FROM 'backup' AND NOT EXISTS (
 				SELECT FROM pg_replication_slots AS s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')),
 			(SELECT count(*) FROM pg_replication_slots AS s WHERE s.slot_type = 'physical' AND NOT s.active), current_setting('synchronous_standby_names')`,

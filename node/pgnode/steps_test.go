@@ -11,7 +11,8 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// A database that two nodes of a group lead to has one vote, also where another client had it admitted.
+// A database that two nodes of a group lead to has one vote, also where another client had it
+// admitted.
 func TestDatabaseNamedTwice(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
@@ -33,7 +34,8 @@ func TestDatabaseNamedTwice(t *testing.T) {
 	want(t, node.Granted)(third.Do(t.Context(), as(node.Acquire, r))) // another schema, though on the same server
 }
 
-// A client is paused in mid-admission while another database has the name of the one that it looked at.
+// A client is paused in mid-admission while another database has the name of the one that it looked
+// at.
 func TestRegistersOfAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)

@@ -13,11 +13,11 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// watch is what is known of a name: how many share it, or who has it alone, as a number below zero; and
-// the largest token that was answered.
+// watch is what is known of a name: how many share it, or the exclusive holder, as a number below
+// zero; and the largest token that was answered.
 type watch struct{ holder, token atomic.Int64 }
 
-// take and leave report whether somebody may have the name beside those who have it.
+// take and leave report whether a client may have the name beside its holders.
 func (w *watch) take(me int64, shared bool) bool {
 	if shared {
 		return w.holder.Add(1) > 0
@@ -32,15 +32,15 @@ func (w *watch) leave(me int64, shared bool) bool {
 	return w.holder.CompareAndSwap(-me, 0)
 }
 
-// Everything at once, on few names, while rows are swept and tables are rewritten: nobody holds
-// what somebody else holds, unless both share it, tokens follow the order of time, and no lease is lost.
+// Everything at once, on few names, while rows are swept and tables are rewritten. No two clients
+// hold a name unless both share it, tokens follow the order of time, and no lease is lost.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartPostgres(t)
 	u := newSchema(t, server)
 	nodes := []*Node{alone(t, u), alone(t, u), alone(t, u)}
-	// The schema votes before anything else is written to it. A new schema in which something was written before its first
-	// admission may have forgotten leases, and is out for a minute.
+	// The schema votes before anything else is written to it. A new schema in which something was
+	// written before its first admission may have forgotten leases, and is out for a minute.
 	want(t, node.Granted)(nodes[0].Do(t.Context(), as(node.Acquire, request("before", 0))))
 	var names [3]watch
 	var grants, joined, lost, failed atomic.Int64

@@ -13,9 +13,9 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// A thousand waiters in ten clients (a server has a hundred connections), on as many names and on one: what they ask while
-// nothing happens, how many backends wait for another one, and how long it takes until
-// all of them had their turn.
+// A thousand waiters in ten clients (a server has a hundred connections), on as many names and on
+// one. It measures what they ask while nothing happens, how many backends wait for another, and how
+// long it takes until all had their turn.
 func BenchmarkWaiters(b *testing.B) {
 	server := testserver.StartPostgres(b)
 	u := newSchema(b, server)

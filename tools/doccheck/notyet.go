@@ -56,8 +56,6 @@ var notYetGo = []string{
 	"internal/testserver/probe",
 	"internal/testserver/proxy",
 	"node/etcdnode",
-	"node/mysqlnode",
-	"node/pgnode",
 	"node/zknode",
 	"node/zknode/internal/session",
 	"node/zknode/internal/wire",
