@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// The node is in memory, so that the example runs: in production all instances have the same servers, and a Storage that
-// they share.
+// The node is in memory, so that the example runs: in production all instances have the same
+// servers, and a Storage that they share.
 func Example() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
 	if err != nil {

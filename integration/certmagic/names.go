@@ -11,8 +11,9 @@ import (
 	"github.com/fenlock/fenlock"
 )
 
-// lockName returns the fenlock name of any name of certmagic's, another one for each. What a name of fenlock's cannot have is
-// escaped as in a URL, and what would be too long is a hash: "%sha256" is no escape.
+// lockName returns the fenlock name of any name of certmagic's, another one for each. What a name
+// of fenlock's cannot have is escaped as in a URL. What would be too long is a hash: "%sha256" is
+// no escape.
 func lockName(prefix, name string) string {
 	escaped := prefix + "/" + escape(name)
 	if len(escaped) <= fenlock.MaxNameLength {

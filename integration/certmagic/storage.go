@@ -36,17 +36,19 @@ var (
 	_ certmagic.LockLeaseRenewer = (*Storage)(nil)
 )
 
-// entry is a name that this process has locked, or waits for. certmagic unlocks by the name, so that the next one of
-// the process waits until it does, also if the lock was lost: it would be released otherwise.
+// entry is a name that this process has locked, or waits for. certmagic unlocks by the name. So the
+// next caller of the process waits until it does, also if the lock was lost: it would be released
+// otherwise.
 type entry struct {
 	turn  chan struct{} // full from Lock to Unlock
-	users int           // who has, or waits for, the turn
+	users int           // the caller that has, or waits for, the turn
 	lock  *fenlock.Lock // nil before it is held, and once it is being released
 }
 
-// New returns the Storage, with locks whose names begin with the prefix and a slash: any name of certmagic's can be
-// locked. The options are for each lock; fenlock.WithWait bounds Lock's wait for other
-// processes; for one of this process it waits until Unlock, or its context is done. The error matches fenlock.ErrInvalid.
+// New returns the Storage, with locks whose names begin with the prefix and a slash: any name of
+// certmagic's can be locked. The options are for each lock; fenlock.WithWait bounds Lock's wait for
+// other processes; for one of this process it waits until Unlock, or its context is done. The error
+// matches fenlock.ErrInvalid.
 func New(storage certmagic.Storage, locks Locks, prefix string, opts ...fenlock.Option) (*Storage, error) {
 	switch {
 	case storage == nil || locks == nil:
@@ -61,8 +63,8 @@ func New(storage certmagic.Storage, locks Locks, prefix string, opts ...fenlock.
 	return &Storage{Storage: storage, locks: locks, prefix: prefix, opts: opts, entries: map[string]*entry{}}, nil
 }
 
-// Lock implements certmagic.Locker. It waits until the lock is free, or ctx is done: the error then matches fenlock.ErrHeld or
-// fenlock.ErrNoQuorum as well.
+// Lock implements certmagic.Locker. It waits until the lock is free, or ctx is done: the error then
+// matches fenlock.ErrHeld or fenlock.ErrNoQuorum as well.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	e := s.enter(name)
 	select {
@@ -74,8 +76,8 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	return s.take(ctx, name, e, s.locks.Acquire)
 }
 
-// TryLock implements certmagic.TryLocker. It does not wait: false without an error is another one's lock, and with one,
-// which matches fenlock.ErrNoQuorum for example, nothing is known.
+// TryLock implements certmagic.TryLocker. It does not wait: false without an error is another one's
+// lock, and with one, which matches fenlock.ErrNoQuorum for example, nothing is known.
 func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	e := s.enter(name)
 	select {
@@ -91,9 +93,10 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	return err == nil, err
 }
 
-// Unlock implements certmagic.Locker. Of a lock that was lost there is nothing to release: that is no error here, and RenewLockLease
-// and fenlock.Config's Logger have told of it. The error matches fenlock.ErrReleased if the name is not locked, and
-// fenlock.ErrNoQuorum if too few nodes answer: then the lock is free after a TTL.
+// Unlock implements certmagic.Locker. Of a lock that was lost there is nothing to release: that is
+// no error here, and RenewLockLease and fenlock.Config's Logger have told of it. The error matches
+// fenlock.ErrReleased if the name is not locked, and fenlock.ErrNoQuorum if too few nodes answer:
+// then the lock is free after a TTL.
 func (s *Storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	e := s.entries[name]
@@ -116,10 +119,11 @@ func (s *Storage) Unlock(ctx context.Context, name string) error {
 	return err
 }
 
-// RenewLockLease implements certmagic.LockLeaseRenewer, for who is about to begin an attempt. It sees to it that the name is locked:
-// a lock that was lost, so that others may have had it, is taken again, if it is free. An error says that it is not
-// locked, or that this is not certain, and matches fenlock.ErrLost and fenlock.ErrHeld if it is another one's by now.
-// The duration does not matter: the lock extends itself until Unlock.
+// RenewLockLease implements certmagic.LockLeaseRenewer, for a caller that is about to begin an
+// attempt. It sees to it that the name is locked. A lock that was lost, so that others may have had
+// it, is taken again, if it is free. An error says that it is not locked, or that this is not
+// certain. It matches fenlock.ErrLost and fenlock.ErrHeld if another instance has it by now. The
+// duration does not matter: the lock extends itself until Unlock.
 func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Duration) error {
 	s.mu.Lock()
 	e := s.entries[name]
@@ -175,7 +179,7 @@ func (s *Storage) leave(name string, e *entry) {
 	}
 }
 
-// take acquires the lock of who has the turn.
+// take acquires the lock of the caller that has the turn.
 func (s *Storage) take(ctx context.Context, name string, e *entry, acquire func(context.Context, string, ...fenlock.Option) (*fenlock.Lock, error)) error {
 	held := false
 	defer func() { // also if an observer panics, from which certmagic recovers

@@ -145,7 +145,8 @@ func TestOneOrders(t *testing.T) {
 	}
 }
 
-// Attempts go on for hours, under the same lock. The first one is refused each time; who waits gets nothing.
+// Attempts go on for hours, under the same lock. The first one is refused each time; a waiter gets
+// nothing.
 func TestHeldAcrossRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, dir := memnode.New("n"), t.TempDir()
@@ -178,8 +179,8 @@ func TestHeldAcrossRetries(t *testing.T) {
 	})
 }
 
-// The first instance loses its lock after an attempt, and another one has it: there is no further attempt, and when that other
-// one has finished, the first has its certificate.
+// The first instance loses its lock after an attempt, and another has it. There is no further
+// attempt. When the other instance has finished, the first has its certificate.
 func TestLossEndsAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, dir := memnode.New("n"), t.TempDir()
@@ -209,7 +210,7 @@ func TestLossEndsAttempts(t *testing.T) {
 	})
 }
 
-// Alone, an instance that has lost its lock goes on under a new one.
+// Alone, an instance that has lost its lock goes on under a new lock.
 func TestTakenAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -293,7 +294,7 @@ func TestLossIsTold(t *testing.T) {
 	})
 }
 
-// TryLock does not wait for anybody: the clock stands still. Lock waits as long as its context.
+// TryLock does not wait: the clock stands still. Lock waits as long as its context.
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -335,8 +336,8 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// Whoever ends a process with certmagic.CleanUpOwnLocks leaves no lock behind, and what it was for does not release
-// the next one's.
+// A process that ends with certmagic.CleanUpOwnLocks leaves no lock behind. What it was for does
+// not release the next holder's.
 func TestCleanUp(t *testing.T) {
 	node, dir := memnode.New("n"), t.TempDir()
 	other := storage(t, dir, locker(t, node, fenlock.Observer{}))
@@ -380,7 +381,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A Locker that panics, by its Observer, keeps nobody from the name.
+// A Locker that panics, by its Observer, keeps no other caller from the name.
 func TestPanic(t *testing.T) {
 	panics := true
 	l := locker(t, memnode.New("n"), fenlock.Observer{Acquire: func(context.Context, fenlock.AcquireEvent) {

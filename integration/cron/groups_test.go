@@ -16,8 +16,9 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// Hosts on two groups of nodes, in the middle of a change from one: some know the old list, some both. Each of ten jobs runs once a minute
-// for all of them, with growing tokens, and hears of it when either of its groups fails.
+// Hosts on two groups of nodes, in the middle of a change from one: some know the old list, some
+// both. Each of ten jobs runs once a minute for all of them, with growing tokens, and hears of it
+// when either of its groups fails.
 func TestGroupsWhileTheyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := map[string]*memnode.Node{"old": memnode.New("old"), "new": memnode.New("new")}

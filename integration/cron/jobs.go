@@ -26,9 +26,10 @@ type Jobs struct {
 	opts   []fenlock.Option
 }
 
-// New returns Jobs each run of which keeps its lock for minHold at least, counted from when it begins
-// (fenlock.WithMinHold, which says what bounds it). The contexts of jobs are children of ctx; when that is done, none is
-// begun. A nil logger is cron.DefaultLogger. The options are for each lock. The error matches fenlock.ErrInvalid.
+// New returns Jobs each run of which keeps its lock for minHold at least, counted from when it
+// begins (fenlock.WithMinHold, which says what bounds it). The contexts of jobs are children of
+// ctx; when that is done, none is begun. A nil logger is cron.DefaultLogger. The options are for
+// each lock. The error matches fenlock.ErrInvalid.
 func New(ctx context.Context, locks Locks, minHold time.Duration, logger cron.Logger, opts ...fenlock.Option) (*Jobs, error) {
 	if ctx == nil || locks == nil {
 		return nil, fmt.Errorf("%w: fenlockcron needs a context, and a Locker or Groups, not nil", fenlock.ErrInvalid)
@@ -44,9 +45,9 @@ func New(ctx context.Context, locks Locks, minHold time.Duration, logger cron.Lo
 	return &Jobs{ctx, locks, logger, opts}, nil
 }
 
-// Job returns a job that does work under the lock of name, and nothing if that is held. The context that
-// work gets ends when the lock is lost or out of validity; the token is for what it writes to. The
-// error matches fenlock.ErrInvalid.
+// Job returns a job that does work under the lock of name, and nothing if that is held. The context
+// that work gets ends when the lock is lost or out of validity; the token is for what it writes to.
+// The error matches fenlock.ErrInvalid.
 func (j *Jobs) Job(name string, work func(ctx context.Context, token fence.Token) error) (cron.Job, error) {
 	if work == nil {
 		return nil, fmt.Errorf("%w: the function for the job %q is nil", fenlock.ErrInvalid, name)

@@ -114,7 +114,7 @@ func TestOneRunOnHostsWhoseClocksDiffer(t *testing.T) {
 	})
 }
 
-// Who waited would do it again when the first has ended. The first is wrapped.
+// A host that waited would do it again when the first has ended. The first is wrapped.
 func TestHeldIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")

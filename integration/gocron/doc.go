@@ -13,9 +13,9 @@
 //		})),
 //		gocron.WithName("report"))
 //
-// The second argument of NewLocker is for how long a run keeps the others away, at least: also
-// one that takes a moment, which a host whose clock is late would repeat. It is longer than the
-// clocks of the hosts differ, and shorter than the time between two runs.
+// The second argument of NewLocker is for how long a run keeps the others away, at least. That
+// includes a run that takes a moment, which a host whose clock is late would repeat. It is longer
+// than the clocks of the hosts differ, and shorter than the time between two runs.
 //
 // With an Elector one host runs all jobs until it goes:
 //
@@ -26,9 +26,9 @@
 //	...
 //	scheduler.NewJob(gocron.CronJob("0 3 * * *", false), gocron.NewTask(elector.Work(report)))
 //
-// Whoever asks leader.Follow for the Elector's name hears where the jobs run. When another
-// host begins to lead, a run may be missed; or be repeated there, if its clock is late. With
-// both, gocron asks the Elector only, and what Locker.Work returns does not run.
+// A caller of leader.Follow for the Elector's name hears where the jobs run. When another host
+// begins to lead, a run may be missed; or be repeated there, if its clock is late. With both,
+// gocron asks the Elector only, and what Locker.Work returns does not run.
 //
 // # What gocron does not pass on
 //
@@ -36,11 +36,11 @@
 // it gives the job a context that ends with the lock, and the token.
 //
 // A Locker's lock has the name of its job, which all hosts need to agree on: give one with
-// gocron.WithName. Without it the name is that of the function, which for a func literal changes
-// with the program, and is the same for all that Work returns.
+// gocron.WithName. Without it the name is that of the function. For a func literal it changes with
+// the program, and is the same for all that Work returns.
 //
-// Jobs that are due in turns of a duration (gocron.DurationJob) count from when their process began.
-// gocron.WithStartAt has all hosts count from the same time.
+// Jobs that are due in turns of a duration (gocron.DurationJob) count from when their process
+// began. gocron.WithStartAt has all hosts count from the same time.
 //
 // Why a run was skipped is told to gocron.AfterLockError: an error that matches fenlock.ErrHeld for
 // another host's run, fenlock.ErrNoQuorum while the nodes are down. What Work returns has failed if

@@ -14,8 +14,8 @@ import (
 // ErrNotLeader: this process does not lead, or not any more.
 var ErrNotLeader = errors.New("fenlockgocron: this process does not lead")
 
-// Elector is a gocron.Elector: the host that holds the lock of its name runs the jobs. It is safe for
-// concurrent use.
+// Elector is a gocron.Elector: the host that holds the lock of its name runs the jobs. It is safe
+// for concurrent use.
 type Elector struct {
 	locks Locks
 	name  string
@@ -42,8 +42,8 @@ func NewElector(locks Locks, name string, opts ...fenlock.Option) (*Elector, err
 	return &Elector{locks: locks, name: name, opts: opts}, nil
 }
 
-// Run leads, when it is this process's turn, until ctx is done, and then waits for jobs under Work before it
-// resigns. After a loss it stands again. The error is leader.Lead's. An Elector
+// Run leads, when it is this process's turn, until ctx is done, and then waits for jobs under Work
+// before it resigns. After a loss it re-enters the election. The error is leader.Lead's. An Elector
 // runs once at a time.
 func (e *Elector) Run(ctx context.Context) error {
 	if e.locks == nil || !e.begin() {
@@ -54,7 +54,7 @@ func (e *Elector) Run(ctx context.Context) error {
 		t := &term{ctx: ctx, token: token}
 		e.set(t)
 		<-ctx.Done()
-		e.set(nil) // nobody enters any more
+		e.set(nil) // no job enters any more
 		t.jobs.Wait()
 		return nil
 	}, e.opts...)
@@ -100,13 +100,13 @@ func (e *Elector) now() (*term, error) {
 	return e.lead, nil
 }
 
-// Work returns a function for gocron.NewTask that runs work while this process leads. The
-// context that work gets is a child of the job's, which also ends when the lead is lost, or Run's
-// context is done: nobody else leads before work has returned, unless the lead was lost. The term is for what
-// work writes to.
+// Work returns a function for gocron.NewTask that runs work while this process leads. The context
+// that work gets is a child of the job's, which also ends when the lead is lost, or Run's context
+// is done. No other host leads before work has returned, unless the lead was lost. The term is for
+// what work writes to.
 //
-// The function's error is work's, joined with the loss of the lock (fenlock.ErrLost); or ErrNotLeader, and then
-// work was not run.
+// The function's error is work's, joined with the loss of the lock (fenlock.ErrLost); or
+// ErrNotLeader, and then work was not run.
 func (e *Elector) Work(work func(ctx context.Context, term fence.Token) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		if work == nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// host returns a process of its own on the nodes. Whoever crashes the node ends what it holds.
+// host returns a process of its own on the nodes. A crash of the node ends what it holds.
 func host(t *testing.T, label string, nodes ...*memnode.Node) *fenlock.Locker {
 	t.Helper()
 	config := fenlock.Config{Label: label}
@@ -130,7 +130,7 @@ func TestOneRunOnHostsWhoseClocksDiffer(t *testing.T) {
 	})
 }
 
-// Who waited would run when the other host's run is over.
+// A host that waited would run when the other host's run is over.
 func TestLockerDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -153,8 +153,8 @@ func TestLockerDoesNotWait(t *testing.T) {
 	})
 }
 
-// The minimum hold keeps others away for no longer than it says: jobs that come more often than the TTL
-// run each time.
+// The minimum hold keeps others away for no longer than it says: jobs that come more often than the
+// TTL run each time.
 func TestEachRunOfAFrequentJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		locks := locker(t, host(t, "a", memnode.New("n")))
@@ -216,8 +216,8 @@ func TestLostBefore(t *testing.T) {
 	})
 }
 
-// Of two jobs of one name in a process, each has its own lock: the first one's was lost before its work began, and the second
-// has begun.
+// Of two jobs of one name in a process, each has its own lock. The first job's was lost before its
+// work began, and the second has begun.
 func TestTwoJobsOfOneName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -295,7 +295,8 @@ func TestShutdownReleases(t *testing.T) {
 	})
 }
 
-// A job that panics keeps its lock for the minimum hold, and no longer; nor does it keep an Elector from resigning.
+// A job that panics keeps its lock for the minimum hold, and no longer; nor does it keep an Elector
+// from resigning.
 func TestPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -398,7 +399,7 @@ func TestElector(t *testing.T) {
 				on[i].run(ctx, term)
 				if tokens, _ := on[0].seen(); i == 0 && len(tokens) == 3 {
 					<-ctx.Done()
-					time.Sleep(20 * time.Second) // nobody else leads meanwhile
+					time.Sleep(20 * time.Second) // no other host leads meanwhile
 					return ctx.Err()
 				}
 				return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/fenlock/fenlock/leader"
 )
 
-// ErrNotHeld: what Work returned was run without the lock of its name: the job has another name
+// ErrNotHeld: what Work returned was run without the lock of its name. The job has another name
 // (gocron.WithName), or its scheduler has no Locker, or an Elector as well.
 var ErrNotHeld = errors.New("fenlockgocron: the job runs without its lock")
 
@@ -37,9 +37,9 @@ type Locker struct {
 }
 
 // NewLocker returns a Locker that keeps each lock for minHold at least, counted from when a job
-// begins to run (fenlock.WithMinHold, which says what bounds it). Jobs that need another one have a Locker of
-// their own, by gocron.WithDistributedJobLocker. The options are for each lock. The error matches
-// fenlock.ErrInvalid.
+// begins to run. fenlock.WithMinHold says what bounds it. Jobs that need another one have a Locker
+// of their own, by gocron.WithDistributedJobLocker. The options are for each lock. The error
+// matches fenlock.ErrInvalid.
 func NewLocker(locks Locks, minHold time.Duration, opts ...fenlock.Option) (*Locker, error) {
 	opts = append([]fenlock.Option{fenlock.WithMinHold(minHold)}, opts...)
 	if err := check(locks, "gocron", opts); err != nil {
@@ -48,7 +48,7 @@ func NewLocker(locks Locks, minHold time.Duration, opts ...fenlock.Option) (*Loc
 	return &Locker{locks: locks, opts: opts}, nil
 }
 
-// check refuses what every run would be skipped for, without anybody hearing of it.
+// check refuses what every run would be skipped for, without a word.
 func check(locks Locks, name string, opts []fenlock.Option) error {
 	if locks == nil {
 		return fmt.Errorf("%w: fenlockgocron needs a Locker or Groups, not nil", fenlock.ErrInvalid)
@@ -70,9 +70,10 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	return h, nil
 }
 
-// begin returns the lock of a run that begins, once: if it is lost, and another run has begun, the two have not the same. Both may
-// be there by then, of one job or of two that have one name. Each job has a context, which it passes to Lock and
-// to its function, unless that has another one as its argument.
+// begin returns the lock of a run that begins, once: if it is lost, and another run has begun, the
+// two have not the same. Both may be there by then, of one job or of two that have one name. Each
+// job has a context, which it passes to Lock and to its function, unless that has another one as
+// its argument.
 func (l *Locker) begin(ctx context.Context, key string) *fenlock.Lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,19 +104,20 @@ type held struct {
 	lock   *fenlock.Lock
 }
 
-// Unlock goes on when the scheduler was shut down, which ends ctx: Release takes two node timeouts at
-// most.
+// Unlock goes on when the scheduler was shut down, which ends ctx: Release takes two node timeouts
+// at most.
 func (h *held) Unlock(ctx context.Context) error {
 	h.locker.end(h)
 	return h.lock.Release(context.WithoutCancel(ctx))
 }
 
 // Work returns a function for gocron.NewTask that runs work under the lock of the job, which has
-// that name (gocron.WithName). The context that work gets is a child of the job's, which also ends when
-// the lock is lost or out of validity. The token is for what work writes to.
+// that name (gocron.WithName). The context that work gets is a child of the job's, which also ends
+// when the lock is lost or out of validity. The token is for what work writes to.
 //
-// The function's error is work's, joined with the loss of the lock (fenlock.ErrLost, fenlock.ErrMaxHold); or
-// ErrNotHeld, and then work was not run, as it is not if the lock was lost before.
+// The function's error is work's, joined with the loss of the lock (fenlock.ErrLost,
+// fenlock.ErrMaxHold); or ErrNotHeld, and then work was not run, as it is not if the lock was lost
+// before.
 func (l *Locker) Work(name string, work func(ctx context.Context, token fence.Token) error) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		if work == nil {

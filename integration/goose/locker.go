@@ -14,9 +14,9 @@
 //
 // The name is for the database: all processes that migrate it need the same.
 //
-// Who comes second waits, and finds nothing to do. The wait ends with the context given to goose, and
-// with the option fenlock.WithWait; without either it takes as long as the other's migrations. The
-// error then matches context.DeadlineExceeded and fenlock.ErrHeld.
+// The second instance waits, and finds nothing to do. The wait ends with the context given to
+// goose, and with the option fenlock.WithWait; without either it takes as long as the other's
+// migrations. The error then matches context.DeadlineExceeded and fenlock.ErrHeld.
 //
 // # When the lock is lost
 //
@@ -25,7 +25,8 @@
 // end with the lock, and a transaction is rolled back.
 //
 // A lock is held for as long as migrations take: fenlock.WithMaxHold is unbounded here, unless an
-// option says otherwise. Whatever does not lock in goose (Provider.HasPending, GetVersions, Status) does not lock here.
+// option says otherwise. Whatever does not lock in goose (Provider.HasPending, GetVersions, Status)
+// does not lock here.
 package fenlockgoose
 
 import (
@@ -52,7 +53,8 @@ type Locks interface {
 }
 
 // Locker is for goose.WithLocker; or for goose.WithSessionLocker, of which it ignores the session.
-// goose takes one of the two. It is safe for concurrent use: in one process, too, one has it at a time.
+// goose takes one of the two. It is safe for concurrent use: in one process, too, one has it at a
+// time.
 type Locker struct {
 	locks Locks
 	name  string
@@ -78,22 +80,23 @@ func New(locks Locks, name string, opts ...fenlock.Option) (*Locker, error) {
 
 type contextKey struct{ locker *Locker }
 
-// Context returns a child of ctx for the methods of a goose.Provider, which also ends when they lose
-// the lock: context.Cause then matches fenlock.ErrLost or fenlock.ErrMaxHold. One is for one provider.
+// Context returns a child of ctx for the methods of a goose.Provider, which also ends when they
+// lose the lock. Then context.Cause matches fenlock.ErrLost or fenlock.ErrMaxHold. One is for one
+// provider.
 func (l *Locker) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return context.WithValue(ctx, contextKey{l}, cancel), func() { cancel(nil) }
 }
 
-// Lock implements lock.Locker. It waits until the lock is free, or ctx is done. If this Locker has lost the lock, and
-// is not unlocked yet, the error matches fenlock.ErrHeld at once.
+// Lock implements lock.Locker. It waits until the lock is free, or ctx is done. If this Locker has
+// lost the lock, and is not unlocked yet, the error matches fenlock.ErrHeld at once.
 func (l *Locker) Lock(ctx context.Context, _ *sql.DB) error { return l.lock(ctx) }
 
 // SessionLock implements lock.SessionLocker, as Lock does.
 func (l *Locker) SessionLock(ctx context.Context, _ *sql.Conn) error { return l.lock(ctx) }
 
-// Unlock implements lock.Locker. The error is the loss of the lock, which matches fenlock.ErrLost or
-// fenlock.ErrMaxHold. A release that too few nodes answer is none, as the lease ends by itself:
+// Unlock implements lock.Locker. The error is the loss of the lock, which matches fenlock.ErrLost
+// or fenlock.ErrMaxHold. A release that too few nodes answer is none, as the lease ends by itself:
 // fenlock.Observer hears of it.
 func (l *Locker) Unlock(ctx context.Context, _ *sql.DB) error { return l.unlock(ctx) }
 

@@ -172,7 +172,8 @@ func TestWaitEndsInOneProcess(t *testing.T) {
 	})
 }
 
-// Two providers with one Locker, from several goroutines: goose begins the next one of a provider just before it unlocks.
+// Two providers with one Locker, from several goroutines: goose begins the next one of a provider
+// just before it unlocks.
 func TestOneLocker(t *testing.T) {
 	migrations, _ := process(t, memnode.New("n"))
 	db := open(t, filepath.Join(t.TempDir(), "db"))
@@ -196,7 +197,7 @@ func TestOneLocker(t *testing.T) {
 	}
 }
 
-// Who has lost the lock, and migrates still, does not unlock that of the next one.
+// A process that has lost the lock, and migrates still, does not unlock the next holder's.
 func TestLostAndNotUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")

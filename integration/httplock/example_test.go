@@ -15,8 +15,8 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// The node is in memory, so that the example runs: in production all servers of the service have the same nodes, and the guard
-// is in the database that they write to.
+// The node is in memory, so that the example runs. In production all servers of the service have
+// the same nodes, and the guard is in the database that they write to.
 func Example() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package httplock lets one HTTP request at a time through to a handler, of all that have a name in common, on
-// all servers.
+// Package httplock lets one HTTP request at a time through to a handler, of all that have a name in
+// common, on all servers.
 //
 //	locked, err := httplock.New(locker, 5*time.Second, func(r *http.Request) string {
 //		return "orders/" + r.PathValue("id")
@@ -7,24 +7,25 @@
 //	...
 //	mux.Handle("PUT /orders/{id}", locked)
 //
-// The request that putOrder gets has a context that ends when the lock is lost, as it does when the client has gone, and
-// FromContext has the token:
+// The request that putOrder gets has a context that ends when the lock is lost, as it does when the
+// client has gone. FromContext has the token:
 //
 //	token, _ := httplock.FromContext(r.Context())
 //	// fencesql.Guard.Check in the transaction that writes, or, for a service that is asked to write,
 //	fencehttp.SetToken(request, token)
 //
-// Package fencehttp is the other side of that: there the caller has the lock and sends its token, and the
-// server refuses a stale one. Here the server takes the lock for whoever calls.
+// Package fencehttp is the other side of that: there the caller has the lock and sends its token,
+// and the server refuses a stale one. Here the server takes the lock for its callers.
 //
 // # Waiting
 //
-// A client that has gone is not always noticed: net/http looks for that when the request's body has been read, and while a
-// request waits for its lock nobody reads that. So the wait has a bound, after which the client is told when to try again. Requests that wait
-// keep a connection and a goroutine each; http.Server has no bound for these.
+// A client that has gone is not always noticed. net/http looks for that when the request's body has
+// been read, and a request that waits for its lock does not read it. So the wait has a bound, after
+// which the client is told when to try again. Requests that wait keep a connection and a goroutine
+// each; http.Server has no bound for these.
 //
-// A body is read by the handler, under the lock, so that a client which sends it slowly keeps the others out, up to
-// fenlock.WithMaxHold. http.Server's ReadTimeout bounds that.
+// A body is read by the handler, under the lock, so that a client which sends it slowly keeps the
+// others out, up to fenlock.WithMaxHold. http.Server's ReadTimeout bounds that.
 package httplock
 
 import (
@@ -45,8 +46,8 @@ const (
 	// TypeHeld comes with 409: another request has the lock, and had it during the wait. The
 	// header Retry-After has the seconds until its lease ends unless it is extended.
 	TypeHeld = "https://pkg.go.dev/github.com/fenlock/fenlock/integration/httplock#TypeHeld"
-	// TypeUnavailable comes with 503 and Retry-After: too few nodes answer, the server ends, or the request's context has
-	// ended.
+	// TypeUnavailable comes with 503 and Retry-After: too few nodes answer, the server ends, or the
+	// request's context has ended.
 	TypeUnavailable = "https://pkg.go.dev/github.com/fenlock/fenlock/integration/httplock#TypeUnavailable"
 	// TypeName comes with 400: the request's name cannot be locked (fenlock.CheckName).
 	TypeName = "https://pkg.go.dev/github.com/fenlock/fenlock/integration/httplock#TypeName"
@@ -67,14 +68,16 @@ type handler struct {
 	opts  []fenlock.Option
 }
 
-// New returns a handler that calls next under the lock of a request's name. A request waits that long for
-// it, or not at all if wait is 0. All requests that it gets are locked, reading ones included: wrap the routes
-// that write. The options are for each lock. The error matches fenlock.ErrInvalid.
+// New returns a handler that calls next under the lock of a request's name. A request waits that
+// long for it, or not at all if wait is 0. All requests that it gets are locked, reading ones
+// included: wrap the routes that write. The options are for each lock. The error matches
+// fenlock.ErrInvalid.
 //
-// Refusals are of type application/problem+json: see TypeHeld and the others. Next has to do its work
-// before it returns. If it panics, the lock is released and the panic goes on to the server. If the lock is lost while next
-// runs, its request's context ends, with the cause fenlock.ErrLost or fenlock.ErrMaxHold; what it answers is its own affair. The answer may reach the client only when
-// the lock is released, so that the client's next request finds it free.
+// Refusals are of type application/problem+json: see TypeHeld and the others. Next has to do its
+// work before it returns. If it panics, the lock is released and the panic goes on to the server.
+// If the lock is lost while next runs, its request's context ends, with the cause fenlock.ErrLost
+// or fenlock.ErrMaxHold; what it answers is its own affair. The answer may reach the client only
+// when the lock is released, so that the client's next request finds it free.
 func New(locks Locks, wait time.Duration, name func(*http.Request) string, next http.Handler, opts ...fenlock.Option) (http.Handler, error) {
 	switch {
 	case locks == nil || name == nil || next == nil:
@@ -109,8 +112,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), contextKey{}, lock.Token()))
 	unlink := context.AfterFunc(lock.Context(), func() { cancel(context.Cause(lock.Context())) })
-	// Deferred, so that a panic in next does not keep the lock. Whatever comes of the release, the lease ends by itself, and a
-	// loss was told by the context.
+	// Deferred, so that a panic in next does not keep the lock. Whatever comes of the release, the
+	// lease ends by itself, and a loss was told by the context.
 	defer func() {
 		unlink()
 		cancel(nil)
@@ -123,7 +126,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuse says why there is no lock. A holder's label and the nodes' addresses are not the client's to know.
+// refuse says why there is no lock. A holder's label and the nodes' addresses are not the client's
+// to know.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var held *fenlock.HeldError
 	switch {

@@ -77,7 +77,8 @@ func check(t *testing.T, w *httptest.ResponseRecorder, status int, kind string) 
 	}
 }
 
-// Two servers: requests for one name come one after the other, with growing tokens, and those for another one at any time.
+// Two servers: requests for one name come one after the other, with growing tokens, and those for
+// another one at any time.
 func TestOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -190,7 +191,8 @@ func TestLossEndsTheRequest(t *testing.T) {
 	})
 }
 
-// The end of the request is that of next's context, but not of the lock: that is held until next returns.
+// The end of the request is that of next's context, but not of the lock: that is held until next
+// returns.
 func TestClientHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -230,8 +232,8 @@ func TestPanicReleases(t *testing.T) {
 	}
 }
 
-// A real server. A client leaves while its request waits. Without a body the server notices; with one it does not, and the
-// wait ends all the same.
+// A real server. A client leaves while its request waits. Without a body the server notices; with
+// one it does not, and the wait ends all the same.
 func TestServer(t *testing.T) {
 	node := memnode.New("n")
 	holder := locker(t, node, fenlock.Observer{})
@@ -290,7 +292,8 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// net/http removes the files of a form when its own request is over. Next has another one, and reads the form into that.
+// net/http removes the files of a form when its own request is over. Next has another one, and
+// reads the form into that.
 func TestFormsAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

@@ -1,5 +1,5 @@
-// Package fenlockmigrate has golang-migrate apply the migrations of a database from one process at a
-// time, whatever the database is.
+// Package fenlockmigrate has golang-migrate apply the migrations of a database from one process at
+// a time, whatever the database is.
 //
 //	driver, err := postgres.WithInstance(db, &postgres.Config{})
 //	...
@@ -13,23 +13,23 @@
 //	case errors.Is(err, fenlock.ErrLost): // another process may have gone on: look before the next attempt
 //	}
 //
-// The name is for the database: all processes that migrate it need the same. The lock is in the place of
-// the driver's own, so that processes without this package are not kept out.
+// The name is for the database: all processes that migrate it need the same. The lock is in the
+// place of the driver's own, so that processes without this package are not kept out.
 //
 // # Waiting
 //
-// migrate gives up after Migrate.LockTimeout, 15 s, but what waits in Lock goes on, and would get a lock
-// that nobody gives back. So the wait here is over before, after DefaultWait. Whoever sets a shorter
-// LockTimeout passes a shorter fenlock.WithWait, two thirds of it at most.
+// migrate gives up after Migrate.LockTimeout, 15 s, but what waits in Lock goes on, and would get a
+// lock that is never given back. So the wait here is over before, after DefaultWait. With a shorter
+// LockTimeout, pass a shorter fenlock.WithWait, two thirds of it at most.
 //
 // # When the lock is lost
 //
-// Before each migration and each note of a version the driver looks whether it holds the lock; if not, that
-// fails with an error that matches fenlock.ErrLost. A migration during which the lock was lost so leaves the database
-// dirty: somebody has to look, and m.Force says what is there. migrate keeps from a driver whether it may go on,
-// so that a single migration is not interrupted.
+// Before each migration and each note of a version the driver looks whether it holds the lock; if
+// not, that fails with an error that matches fenlock.ErrLost. A migration during which the lock was
+// lost so leaves the database dirty: a person has to look, and m.Force says what is there. migrate
+// keeps from a driver whether it may go on, so that a single migration is not interrupted.
 //
-// When Unlock has failed, migrate takes its Migrate for locked: go on with a new one.
+// When Unlock has failed, migrate takes its Migrate for locked: go on with another.
 //
 // A lock is held for as long as migrations take: fenlock.WithMaxHold is unbounded here, unless an
 // option says otherwise.
@@ -73,8 +73,8 @@ type Driver struct {
 
 var _ database.Driver = (*Driver)(nil)
 
-// New wraps a driver. The options are for the lock; WithWait is DefaultWait unless given. The error matches
-// fenlock.ErrInvalid.
+// New wraps a driver. The options are for the lock; WithWait is DefaultWait unless given. The error
+// matches fenlock.ErrInvalid.
 func New(driver database.Driver, locks Locks, name string, opts ...fenlock.Option) (*Driver, error) {
 	if driver == nil || locks == nil {
 		return nil, fmt.Errorf("%w: fenlockmigrate needs a driver, and a Locker or Groups, not nil", fenlock.ErrInvalid)
@@ -101,9 +101,9 @@ func (d *Driver) Open(url string) (database.Driver, error) {
 	return newDriver(opened, d.locks, d.name, d.opts), nil
 }
 
-// Lock implements database.Driver. The error matches database.ErrLocked, and fenlock.ErrHeld, if somebody
-// else has had the lock for as long as it waits, or the driver has it already; while the nodes are down it matches
-// fenlock.ErrNoQuorum, and not ErrLocked.
+// Lock implements database.Driver. The error matches database.ErrLocked, and fenlock.ErrHeld, if
+// another process has had the lock for as long as it waits, or the driver has it already; while the
+// nodes are down it matches fenlock.ErrNoQuorum, and not ErrLocked.
 func (d *Driver) Lock() error {
 	d.mu.Lock()
 	before := d.held
@@ -143,9 +143,9 @@ func (d *Driver) byItself() error {
 	return fmt.Errorf("%w: %w: %q, by this driver", database.ErrLocked, fenlock.ErrHeld, d.name)
 }
 
-// Unlock implements database.Driver. The error matches database.ErrNotLocked, or is the loss of the lock,
-// which matches fenlock.ErrLost or fenlock.ErrMaxHold. A release that too few nodes answer is none, as the
-// lease ends by itself: fenlock.Observer hears of it.
+// Unlock implements database.Driver. The error matches database.ErrNotLocked, or is the loss of the
+// lock, which matches fenlock.ErrLost or fenlock.ErrMaxHold. A release that too few nodes answer is
+// none, as the lease ends by itself: fenlock.Observer hears of it.
 func (d *Driver) Unlock() error {
 	d.mu.Lock()
 	held := d.held
@@ -199,7 +199,8 @@ func (d *Driver) Drop() error {
 	return d.Driver.Drop()
 }
 
-// Close implements database.Driver. A lock that is still held is given back, and a Lock that waits ends.
+// Close implements database.Driver. A lock that is still held is given back, and a Lock that waits
+// ends.
 func (d *Driver) Close() error {
 	d.closed()
 	err := d.Driver.Close()

@@ -139,8 +139,8 @@ func (h hooked) Run(migration io.Reader) error {
 	return h.Driver.Run(migration)
 }
 
-// migrate gives up after its LockTimeout. What waited longer would get the lock when it is free, and nobody would
-// give it back.
+// migrate gives up after its LockTimeout. What waited longer would get the lock when it is free,
+// and would never give it back.
 func TestWaitEndsBeforeLockTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -237,7 +237,7 @@ func TestCloseUnlocks(t *testing.T) {
 	}
 }
 
-// What waits in Lock when the driver is closed would get a lock that nobody gives back.
+// What waits in Lock when the driver is closed would get a lock that is never given back.
 func TestCloseEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -278,7 +278,8 @@ func TestCloseEndsTheWait(t *testing.T) {
 	})
 }
 
-// Of two that wait by one driver, the second does not get the lock that the first has lost: the first would unlock it.
+// Of two that wait by one driver, the second does not get the lock that the first has lost: the
+// first would unlock it.
 func TestLostAndNotUnlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := memnode.New("n")
@@ -314,7 +315,7 @@ func TestLostAndNotUnlocked(t *testing.T) {
 	})
 }
 
-// Nobody wraps what cannot lock.
+// What cannot lock is not wrapped.
 func TestInvalid(t *testing.T) {
 	l := process(t, memnode.New("n"), fenlock.Observer{})
 	var none *fenlock.Locker

@@ -18,7 +18,8 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// The node is in memory, so that the example runs: in production all processes have the same servers.
+// The node is in memory, so that the example runs: in production all processes have the same
+// servers.
 func Example() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // The advice about buckets, in seconds. An acquisition on the same machine takes a tenth of a
-// millisecond, and a lock may be waited for, and held, for an hour, which is the default of
-// Config.MaxHold: three quarters of that is a bound, so that one can ask who comes near.
+// millisecond. A lock may be waited for, and held, for an hour, which is the default of
+// Config.MaxHold. Three quarters of that is a bound, so that one can ask which locks come near.
 var (
 	longBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 1800, 2700, 3600}
 	nodeBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
@@ -79,7 +79,7 @@ func newMeters(m metric.Meter, names bool) (*meters, error) {
 		request:  histogram("fenlock.node.duration", "How long requests to a node took.", nodeBuckets),
 		held:     upDown("fenlock.held", "{lock}", "Locks that are held now."),
 		waiting:  upDown("fenlock.waiting", "{waiter}", "Callers that wait for a lock now."),
-		lost:     counter("fenlock.lost", "{lock}", "Locks that ended although nobody had released them."),
+		lost:     counter("fenlock.lost", "{lock}", "Locks that ended without a release."),
 		refused:  counter("fenlock.guard.refused", "{write}", "Writes that a guard has refused for their token."),
 		admitted: admitted,
 		nodes:    map[string]bool{},

@@ -73,7 +73,7 @@ func (s *spans) acquired(ctx context.Context, e fenlock.AcquireEvent) {
 	}
 	_, span = s.tracer.Start(ctx, "fenlock hold", trace.WithTimestamp(now), trace.WithAttributes(s.about(e.Name, e.Token)...))
 	if !span.IsRecording() {
-		span.End() // nobody will see it
+		span.End() // it will not be seen
 		return
 	}
 	s.mu.Lock()

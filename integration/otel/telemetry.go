@@ -25,9 +25,9 @@
 //	                                     while it is down, late, out or misconfigured
 //	fenlock.guard.refused     counter    writes that a guard has refused for their token
 //
-// The spans are "fenlock acquire" and, from then to the release or the loss, "fenlock
-// hold", both children of the span that is in the context given to Acquire. They are made
-// when they have ended or begun already, with the times that they had.
+// The spans are "fenlock acquire" and, from then to the release or the loss, "fenlock hold". Both
+// are children of the span in the context given to Acquire. They are made when they have ended or
+// begun already, with the times that they had.
 package fenlockotel
 
 import (

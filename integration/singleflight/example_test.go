@@ -33,7 +33,8 @@ func (t *table) Set(ctx context.Context, key string, value int, token fence.Toke
 	})
 }
 
-// The node is in memory, so that the example runs: in production all processes have the same servers.
+// The node is in memory, so that the example runs: in production all processes have the same
+// servers.
 func Example() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("n")}})
 	if err != nil {

@@ -1,21 +1,23 @@
-// Package fenlocksingleflight has one of many processes compute what all of them need, and the others wait for it and read it
-// from a cache that they share.
+// Package fenlocksingleflight has one of many processes compute what all of them need. The others
+// wait for it and read it from a cache that they share.
 //
 //	reports, err := fenlocksingleflight.New[Report](locker, cache, "reports")
 //	...
 //	report, err := reports.Do(ctx, "2026-11", func(ctx context.Context) (Report, error) {
-//		return compute(ctx) // ctx ends when the lock is lost, or nobody waits any more
+//		return compute(ctx) // ctx ends when the lock is lost, or no caller waits any more
 //	})
 //
-// Do looks into the cache; takes the lock of the key; looks once more, because another process may have
-// computed it meanwhile; loads, stores and releases. Within a process the callers for a key are one. Those of other processes come one after the other,
-// two round trips each, and find what the first has stored.
+// Do looks into the cache; takes the lock of the key; looks once more, because another process may
+// have computed it meanwhile; loads, stores and releases. Within a process the callers for a key
+// are one. Those of other processes come one after the other, two round trips each, and find what
+// the first has stored.
 //
 // # When the lock is lost
 //
-// Others may compute the same again, and both have a value: what is computed must not be wrong for being computed twice. The cache
-// gets the token of the lock, so that it can refuse what comes from a process that was paused: by fence.Guard's rule, or
-// by one of the guards in databases. Without that the older of two values may be the one that stays.
+// Others may compute the same again, and both have a value: what is computed must not be wrong for
+// being computed twice. The cache gets the token of the lock, so that it can refuse what comes from
+// a process that was paused. It uses fence.Guard's rule, or one of the guards in databases. Without
+// that the older of two values may be the one that stays.
 package fenlocksingleflight
 
 import (
@@ -33,8 +35,8 @@ import (
 type Cache[V any] interface {
 	// Get returns the value of a key, and whether there is one.
 	Get(ctx context.Context, key string) (value V, found bool, err error)
-	// Set stores the value. It may refuse a token that is smaller than one that it has seen for the key, by an
-	// error that matches fence.ErrStale.
+	// Set stores the value. It may refuse a token that is smaller than one that it has seen for the
+	// key, by an error that matches fence.ErrStale.
 	Set(ctx context.Context, key string, value V, token fence.Token) error
 }
 
@@ -44,7 +46,8 @@ type Locks interface {
 	Do(ctx context.Context, name string, work func(ctx context.Context, token fence.Token) error, opts ...fenlock.Option) error
 }
 
-// Group is what is computed once among processes that have the same cache and prefix. It is safe for concurrent use.
+// Group is what is computed once among processes that have the same cache and prefix. It is safe
+// for concurrent use.
 type Group[V any] struct {
 	locks  Locks
 	cache  Cache[V]
@@ -57,7 +60,7 @@ type Group[V any] struct {
 
 // flight is one load, or the wait for another process's, for all callers of this process.
 type flight[V any] struct {
-	callers int // who waits for it, under the Group's mutex
+	callers int // those that wait for it, under the Group's mutex
 	cancel  context.CancelFunc
 
 	done     chan struct{}
@@ -79,8 +82,8 @@ func (p *panicError) Unwrap() error {
 	return err
 }
 
-// New returns a Group whose locks have the prefix, a slash and a key as their names. The options are for each lock. The error
-// matches fenlock.ErrInvalid.
+// New returns a Group whose locks have the prefix, a slash and a key as their names. The options
+// are for each lock. The error matches fenlock.ErrInvalid.
 func New[V any](locks Locks, cache Cache[V], prefix string, opts ...fenlock.Option) (*Group[V], error) {
 	if locks == nil || cache == nil {
 		return nil, fmt.Errorf("%w: fenlocksingleflight needs a Locker or Groups, and a Cache, not nil", fenlock.ErrInvalid)
@@ -91,19 +94,23 @@ func New[V any](locks Locks, cache Cache[V], prefix string, opts ...fenlock.Opti
 	return &Group[V]{locks: locks, cache: cache, prefix: prefix, opts: opts, flights: map[string]*flight[V]{}}, nil
 }
 
-// Do returns the value of a key: from the cache, or else from load, which one caller's process runs. If that fails, the error
-// is all its callers', and the next process in line runs its own.
+// Do returns the value of a key: from the cache, or else from load, which one caller's process
+// runs. If that fails, the error is all its callers', and the next process in the queue runs its
+// own.
 //
-// The value is good if the error is nil, and also if that matches fenlock.ErrLost, fenlock.ErrMaxHold or fence.ErrStale: others may
-// have computed it too. Where there is no value, the error matches none of these, whatever load returned. A loss before load returned is load's to hear of, by its context, and a value is
-// not stored after it. An error of Cache.Set comes with the value as well.
+// The value is good if the error is nil, and also if that matches fenlock.ErrLost,
+// fenlock.ErrMaxHold or fence.ErrStale: others may have computed it too. Where there is no value,
+// the error matches none of these, whatever load returned. A loss before load returned is load's to
+// hear of, by its context, and a value is not stored after it. An error of Cache.Set comes with the
+// value as well.
 //
-// If ctx ends, Do returns with its error. The load goes on for as long as anybody waits for it, with the values of the first caller's
-// context. A panic in load is one in all of its callers; if it exits its goroutine, that is an error. A load that calls Do
-// with its own key waits for itself.
+// If ctx ends, Do returns with its error. The load goes on for as long as a caller waits for it,
+// with the values of the first caller's context. A panic in load is one in all of its callers; if
+// it exits its goroutine, that is an error. A load that calls Do with its own key waits for itself.
 //
-// Without a quorum of nodes Do waits for one, as Locker.Acquire does; fenlock.WithWait among New's options bounds that, and
-// the wait for other processes. The error matches fenlock.ErrInvalid if the key cannot be part of a lock's name.
+// Without a quorum of nodes Do waits for one, as Locker.Acquire does; fenlock.WithWait among New's
+// options bounds that, and the wait for other processes. The error matches fenlock.ErrInvalid if
+// the key cannot be part of a lock's name.
 func (g *Group[V]) Do(ctx context.Context, key string, load func(ctx context.Context) (V, error)) (value V, err error) {
 	if load == nil {
 		return value, fmt.Errorf("%w: the function for %q is nil", fenlock.ErrInvalid, key)
@@ -159,7 +166,8 @@ func (g *Group[V]) join(ctx context.Context, key string, load func(ctx context.C
 	return f
 }
 
-// leave is for a caller who does not wait any more. The last one ends the flight, and who comes later begins another one.
+// leave is for a caller who does not wait any more. The last one ends the flight, and who comes
+// later begins another one.
 func (g *Group[V]) leave(key string, f *flight[V]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -197,7 +205,7 @@ func (g *Group[V]) fly(ctx context.Context, key string, load func(ctx context.Co
 			return err
 		}
 		loaded = true
-		if ctx.Err() != nil { // Do has the loss; or nobody waits
+		if ctx.Err() != nil { // Do has the loss; or no caller waits
 			return nil
 		}
 		return g.cache.Set(ctx, key, value, token)

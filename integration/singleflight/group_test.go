@@ -143,7 +143,8 @@ func TestErrorsAreNotKept(t *testing.T) {
 	})
 }
 
-// A caller who leaves takes nothing from the others; when the last one has left, the load ends, and a new caller begins anew.
+// A caller who leaves takes nothing from the others; when the last one has left, the load ends, and
+// a new caller begins anew.
 func TestCallersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := process(t, locker(t, memnode.New("n")), new(shared))
@@ -178,7 +179,8 @@ func TestCallersLeave(t *testing.T) {
 	})
 }
 
-// Load hears of the loss. What it returns in spite of it is not stored, and another process computes it again.
+// Load hears of the loss. What it returns in spite of it is not stored, and another process
+// computes it again.
 func TestLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node, cache := memnode.New("n"), new(shared)
@@ -206,7 +208,8 @@ func TestLoss(t *testing.T) {
 	})
 }
 
-// An error of load is not taken for that of a value which is good, whatever load returns when it has heard of the loss.
+// An error of load is not taken for that of a value which is good, whatever load returns when it
+// has heard of the loss.
 func TestLoadFailsByLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for what, fail := range map[string]func(ctx context.Context) error{

@@ -10,8 +10,9 @@ import (
 // comesWithValue are the errors that a value is good in spite of.
 var comesWithValue = []error{fenlock.ErrLost, fenlock.ErrMaxHold, fence.ErrStale}
 
-// valueless returns an error that there is no value with. It matches what it matched, but for those: a load that has lost
-// its lock returns that, or Do joins it, and who goes by it would take nothing for a value.
+// valueless returns an error that there is no value with. It matches what it matched, but for
+// those. A load that has lost its lock returns that, or Do joins it. A caller that goes by it would
+// take nothing for a value.
 func valueless(err error) error {
 	if !comes(err) {
 		return err
