@@ -1,4 +1,5 @@
-// Package examples has programs, one in each folder. Its tests run them, with what they show and without.
+// Package examples has programs, one in each folder. Its tests run them, with what they show and
+// without.
 package examples
 
 import (
@@ -22,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// programs are the examples that have a flag -without, what each prints, as a regular expression over
-// all of it, and what it fails with if it is played without the lock or the guard.
+// programs are the examples that have a flag -without. Each has what it prints, as a regular
+// expression over all of it. It also has what it fails with without the lock or the guard.
 var programs = map[string]struct{ shows, without string }{
 	"nightly": {
 		`Monday(.* makes the report){1}.* skips it.*machine 5 skips it: machine \d.*Tuesday.* makes the report.*Two nights, two reports`,

@@ -50,7 +50,7 @@ func ExampleFollow() {
 		case err != nil:
 			fmt.Println("unknown: ", err)
 		case leader.Term == 0:
-			fmt.Println("nobody leads")
+			fmt.Println("no leader")
 		default:
 			fmt.Println("ask", leader.Label)
 		}

@@ -1,5 +1,5 @@
-// Package invoices has one service twice: before and after docs/migration.md. Its test does what the
-// page says, with processes, while the service is used.
+// Package invoices has one service twice: before and after docs/migration.md. Its test does what
+// the page says, with processes, while the service is used.
 package invoices
 
 import (
@@ -27,11 +27,11 @@ import (
 
 const (
 	expiry = 1600 * time.Millisecond
-	slow   = expiry + expiry/4 // work that outlasts a lock that nobody extends
+	slow   = expiry + expiry/4 // work that outlasts a lock that is not extended
 )
 
-// book has the last number, and no lock. It is the witness: whoever reads the number is in, until it
-// has written, and nobody else may come in meanwhile.
+// book has the last number, and no lock. It is the witness: a process that reads the number is in,
+// until it has written, and no other may come in meanwhile.
 type book struct {
 	mu    sync.Mutex
 	last  int
@@ -189,8 +189,8 @@ func run(t *testing.T, folder string, environment []string, name string, args ..
 	return string(output)
 }
 
-// Three instances on three servers are replaced one after the other, from redsync to fenlock and back, while
-// they are used: each number is given once, and no lock is lost.
+// Three instances on three servers are replaced one after the other, from redsync to fenlock and
+// back, while they are used. Each number is given once, and no lock is lost.
 func TestPageIsFollowed(t *testing.T) {
 	folder := t.TempDir()
 	run(t, ".", nil, "go", "build", "-o", folder+"/", "./before", "./after", "../../cmd/fenlock")

@@ -3,9 +3,10 @@
 //	go run ./examples/leader
 //	go run ./examples/leader -without       # and without a lock
 //
-// Watch what the others see when the leader is killed: it leads until its lease has run out, then the
-// standby does, with a larger term. The ledger has what each of them did while it led: nothing of an older
-// term is after something of a newer one. For a program that knows nothing of locks it is
+// Watch what the others see when the leader is killed. It leads until its lease has run out, then
+// the standby does, with a larger term. The ledger has what each of them did while it led: nothing
+// of an older term is after something of a newer one. For a program that knows nothing of locks it
+// is
 //
 //	fenlock run --lead scheduler -- ./scheduler
 package main
@@ -74,7 +75,7 @@ func play(ctx context.Context) error {
 	return check(stage.Lines("ledger"))
 }
 
-// check looks whether anybody led while another one did.
+// check looks whether two processes led at a time.
 func check(ledger []string) error {
 	over := map[string]bool{}
 	for i, who := range ledger {
@@ -99,7 +100,7 @@ func follow(ctx context.Context, others *fenlock.Locker, seen chan<- leader.Lead
 		case err != nil:
 			stage.Say("    others: it cannot be told: %v", err)
 		case leader.Term == 0:
-			stage.Say("    others: nobody leads")
+			stage.Say("    others: no leader")
 		default:
 			stage.Say("    others: %s leads", leader.Label)
 		}
@@ -107,7 +108,7 @@ func follow(ctx context.Context, others *fenlock.Locker, seen chan<- leader.Lead
 	}
 }
 
-// leads waits until the others see somebody lead.
+// leads waits until the others see a leader.
 func leads(ctx context.Context, seen <-chan leader.Leader, label string) (leader.Leader, error) {
 	for !stage.Without {
 		select {

@@ -1,12 +1,13 @@
-// Command migrate is a service whose instances bring the schema of their database up to date when they
-// start, three of them at the same moment.
+// Command migrate is a service whose instances bring the schema of their database up to date when
+// they start. Three of them start at the same moment.
 //
 //	go run ./examples/migrate
 //	go run ./examples/migrate -without      # and without a lock
 //
-// Watch who migrates: one does, the others wait and find nothing to do. Then one of them is killed in the
-// middle of it; the next one goes on where it was, when the lock of the dead one has run out. Migrations by
-// goose or golang-migrate take the lock by integration/goose and integration/migrate.
+// Watch who migrates: one does, the others wait and find nothing to do. Then one of them is killed
+// in the middle of it; the next one goes on where it was, when the lock of the dead instance has
+// run out. Migrations by goose or golang-migrate take the lock by integration/goose and
+// integration/migrate.
 package main
 
 import (
@@ -24,7 +25,8 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// migrations are done once each, in this order. What takes long on a large table takes a moment here.
+// migrations are done once each, in this order. What takes long on a large table takes a moment
+// here.
 var migrations = []string{
 	`CREATE TABLE customers (name TEXT)`,
 	`INSERT INTO customers VALUES ('Ada'), ('Grace')`,

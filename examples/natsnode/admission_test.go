@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/nodetest"
 )
 
-// A bucket that was made anew has another time of creation, and one whose server has lost its files
-// has not: there it is the mark that is missing.
+// A bucket that was made anew has another time of creation. A bucket whose server has lost its
+// files has the same: there the mark is missing.
 func TestAdmission(t *testing.T) {
 	for what, wipe := range map[string]func(*testing.T, *server, Config){"made anew": remake, "emptied": empty} {
 		t.Run(what, func(t *testing.T) {
@@ -55,8 +55,8 @@ func empty(t *testing.T, s *server, c Config) {
 	s.start()
 }
 
-// A write that was decided on a bucket fails on the next one, which has the same name: whether there
-// was a record or not.
+// A write that was decided on a bucket fails on the next one, which has the same name: whether
+// there was a record or not.
 func TestLateWriteFailsOnANewBucket(t *testing.T) {
 	s := startServer(t, "always")
 	bucket(t, s) // stays, see TestUnfitBucketIsRefused
@@ -82,8 +82,8 @@ func TestLateWriteFailsOnANewBucket(t *testing.T) {
 	}
 }
 
-// A name is not granted by a client that is in no group, nor in a group of one for whose longest lease the
-// bucket was not there, unless it is said to be new.
+// A client that is in no group does not grant a name. Nor does a client of a group of one, until
+// the bucket was there for the longest lease, unless it is said to be new.
 func TestNewBucketWaits(t *testing.T) {
 	s := startServer(t, "always")
 	c := bucket(t, s)

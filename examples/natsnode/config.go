@@ -18,11 +18,11 @@ import (
 type Config struct {
 	// Bucket is the name: letters, digits, - and _.
 	Bucket string
-	// Replicas is how many servers have the bucket: 1, 3 or 5. A bucket with another
-	// number is refused: locks would not survive what somebody believes that they do.
+	// Replicas is how many servers have the bucket: 1, 3 or 5. A bucket with another number is
+	// refused: locks would not survive what the caller believes that they do.
 	Replicas int
-	// SyncAlways is somebody's word that all servers that may have the bucket are
-	// configured with sync_interval: always. No client can see it. Open refuses false.
+	// SyncAlways asserts that all servers that may have the bucket are configured with
+	// sync_interval: always. No client can see it. Open refuses false.
 	SyncAlways bool
 }
 
@@ -38,7 +38,7 @@ func (c Config) check(nc *nats.Conn) error {
 	case !c.SyncAlways:
 		return fmt.Errorf("%w: by default NATS loses what it has acknowledged with the power; set jetstream { sync_interval: always } on all servers, then say so with SyncAlways", node.ErrMisconfigured)
 	case nc.Opts.ReconnectBufSize >= 0:
-		return fmt.Errorf("%w: the connection keeps requests while it is broken and sends them later, when nobody waits for them any more; connect with nats.ReconnectBufSize(-1)", node.ErrMisconfigured)
+		return fmt.Errorf("%w: the connection keeps requests while it is broken and sends them later, when they are not waited for any more; connect with nats.ReconnectBufSize(-1)", node.ErrMisconfigured)
 	}
 	return nil
 }
@@ -111,10 +111,10 @@ func (c Config) refuse(s jetstream.StreamConfig) error {
 		{!s.AllowMsgTTL, "allow_msg_ttl: false", "registers must never be forgotten"},
 		{s.Discard == jetstream.DiscardNew, "discard: new", "a full bucket must not forget registers"},
 		{s.Retention == jetstream.LimitsPolicy, "retention: limits", "registers must never be forgotten"},
-		{s.DenyDelete && s.DenyPurge && !s.AllowRollup, "deny_delete: true, deny_purge: true, allow_rollup_hdrs: false", "whoever removes a record removes a register"},
+		{s.DenyDelete && s.DenyPurge && !s.AllowRollup, "deny_delete: true, deny_purge: true, allow_rollup_hdrs: false", "a program that removes a record removes a register"},
 		{!s.AllowDirect && !s.MirrorDirect, "allow_direct: false, mirror_direct: false", "direct gets are answered with what was true some time ago"},
 		{s.Mirror == nil && len(s.Sources) == 0, "no mirror and no sources", "others would write here, or the truth be elsewhere"},
-		{!s.NoAck, "no_ack: false", "nobody would know what was written"},
+		{!s.NoAck, "no_ack: false", "it would not be known what was written"},
 		{s.SubjectTransform == nil && strings.Join(s.Subjects, " ") == c.subject(">"), "subjects: " + c.subject(">"), "records would be elsewhere"},
 		{s.FirstSeq >= 1<<32, "first_seq: a random number", "a write on its way could hit a bucket that was made anew"},
 	} {

@@ -53,8 +53,9 @@ func (b *keys) Get(ctx context.Context, names ...string) (values []cas.Value, er
 	return values, nil
 }
 
-// Put implements cas.Keys. Version 0 is that of any bucket in which there is nothing: then the last write of all
-// must be the one that was seen. It is sent once: the client library would send again what no server has taken.
+// Put implements cas.Keys. Version 0 is that of any bucket in which there is nothing: then the last
+// write of all must be the one that was seen. It is sent once: the client library would send again
+// what no server has taken.
 func (b *keys) Put(ctx context.Context, key string, data []byte, over cas.Value, at cas.Now, _ uint64) (uint64, error) {
 	expect := jetstream.WithExpectLastSequencePerSubject(over.Version)
 	if over.Version == 0 {
@@ -101,8 +102,9 @@ const (
 	batch       = 256             // is how many records a scan asks for at once
 )
 
-// Scan implements cas.Keys. A read may be answered by a server that is not the leader any more. So it writes first,
-// and reads from one server, in the order of the revisions, until it has seen that write.
+// Scan implements cas.Keys. A read may be answered by a server that is not the leader any more. So
+// it writes first, and reads from one server, in the order of the revisions, until it has seen that
+// write.
 func (b *keys) Scan(ctx context.Context, yield func(stripe int, v cas.Value)) error {
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()

@@ -40,7 +40,8 @@ func Open(ctx context.Context, nc *nats.Conn, c Config) (*Node, error) {
 	return n, nil
 }
 
-// headroom is what a message has beside the leases of a record: its own head, and the headers of a write.
+// headroom is what a message has beside the leases of a record: its own head, and the headers of a
+// write.
 const headroom = 1 << 10
 
 func openKeys(ctx context.Context, nc *nats.Conn, c Config) (b *keys, err error) {

@@ -255,7 +255,7 @@ func TestUnfitBucketIsRefused(t *testing.T) {
 	})
 }
 
-// Whoever wants to know before saying so can see it, as the package comment tells.
+// A program that wants to know before saying so can see it, as the package comment tells.
 func TestMonitoringShowsSync(t *testing.T) {
 	for sync, wanted := range map[string]bool{"always": true, "2m": false} {
 		s := startServer(t, sync)

@@ -23,8 +23,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// A NATS server is a process of its own, made of this test binary: it can be killed, and
-// its goroutines are not counted by the suite.
+// A NATS server is a process of its own, made of this test binary. It can be killed, and the suite
+// does not count its goroutines.
 func TestMain(m *testing.M) {
 	if folder := os.Getenv("NATSNODE_STORE"); folder != "" {
 		serve(folder)
@@ -109,7 +109,7 @@ func (s *server) kill() {
 	s.process.Wait()
 }
 
-// newCluster returns three servers that know of each other, to be started.
+// newCluster returns three servers of one cluster, to be started.
 func newCluster(t testing.TB) (all []*server) {
 	t.Helper()
 	var routes []string
@@ -126,8 +126,8 @@ func newCluster(t testing.TB) (all []*server) {
 	return all // not started: the ports are free when this returns
 }
 
-// freePort listens on a port below those that the system gives to connections: one of them could be somebody's
-// by the time that the server starts.
+// freePort listens on a port below those that the system gives to connections. One of these could
+// be in use by the time that the server starts.
 func freePort(t testing.TB) (l net.Listener) {
 	t.Helper()
 	var err error

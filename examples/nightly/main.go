@@ -1,11 +1,13 @@
-// Command nightly is a job that five machines start at the same time of day, and that has to be done once.
+// Command nightly is a job that five machines start at the same time of day, and that has to be
+// done once.
 //
 //	go run ./examples/nightly
 //	go run ./examples/nightly -without      # and without a lock
 //
-// Watch the machine whose clock is late: when it begins, the job is long done and nobody is at work. It
-// skips all the same, because the lock is kept for a minimum (WithMinHold) that is longer than the clocks
-// differ. In a crontab this is one line, without any program (on machines that have one time zone):
+// Watch the machine whose clock is late: when it begins, the job is long done and no machine is at
+// work. It skips all the same, because the lock is kept for a minimum (WithMinHold) that is longer
+// than the clocks differ. In a crontab this is one line, without any program (on machines that have
+// one time zone):
 //
 //	FENLOCK_NODES=valkey://10.0.0.1:6379,valkey://10.0.0.2:6379,valkey://10.0.0.3:6379
 //	0 2 * * *  /usr/bin/fenlock run -q --no-wait -E 0 --at-least 30s nightly -- ./report
@@ -23,7 +25,8 @@ import (
 	"github.com/fenlock/fenlock/examples/internal/stage"
 )
 
-// The clocks differ a little, and that of machine 5 is late by more than the job takes. The lock is kept for longer.
+// The clocks differ a little, and that of machine 5 is late by more than the job takes. The lock is
+// kept for longer.
 const (
 	differ  = 20 * time.Millisecond
 	late    = 500 * time.Millisecond

@@ -11,11 +11,12 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// file is a file that is never written under a smaller token than before. The token is its first line.
-// All who write it do it by this, and on one machine: flock(2) is not to be relied on over a network.
+// file is a file that is never written under a smaller token than before. The token is its first
+// line. All who write it do it by this, and on one machine: flock(2) is not to be relied on over a
+// network.
 type file struct{ path string }
 
-// write replaces the content. The error matches fence.ErrStale if somebody with a larger token has
+// write replaces the content. The error matches fence.ErrStale if a holder with a larger token has
 // written before.
 func (f *file) write(token fence.Token, content string) error {
 	// Held for the moment between comparing and renaming only. The system releases it, also if this
@@ -41,7 +42,7 @@ func (f *file) write(token fence.Token, content string) error {
 			return &fence.StaleError{Resource: f.path, Token: token, Newest: newest}
 		}
 	}
-	// Written beside it and renamed, so that nobody reads half of it.
+	// Written beside it and renamed, so that no reader sees half of it.
 	if err := os.WriteFile(f.path+".new", fmt.Appendf(nil, "%s\n%s\n", token, content), 0o600); err != nil {
 		return err
 	}

@@ -1,13 +1,14 @@
-// Command object writes a report to an object store and to a file, under tokens: who has lost the lock
-// and does not know it writes too late, and is refused by both.
+// Command object writes a report to an object store and to a file, under tokens. A holder that has
+// lost the lock and does not know it writes too late, and both refuse it.
 //
 //	go run ./examples/object
 //	go run ./examples/object -without       # and without guards
 //	go run ./examples/object -bucket https://s3.eu-central-1.amazonaws.com/my-bucket -region eu-central-1
 //
-// Watch what is left of client 2's line. The store is one in memory unless you name yours, with the keys in
-// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: it gets an object example-report. A store needs conditional
-// writes (package fence/fences3), and a file a moment under flock(2), in which the token is compared (file.go).
+// Watch what is left of client 2's line. The store is one in memory unless you name yours, with the
+// keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY: it gets an object example-report. A store
+// needs conditional writes (package fence/fences3), and a file a moment under flock(2), in which
+// the token is compared (file.go).
 package main
 
 import (

@@ -1,12 +1,13 @@
-// Command orders has two workers that book orders in a database, under a lock and under a guard: the
-// first is paused for longer than its lock lasts, and goes on as if nothing had happened.
+// Command orders has two workers that book orders in a database, under a lock and under a guard.
+// The first is paused for longer than its lock lasts, and goes on as if nothing had happened.
 //
 //	go run ./examples/orders
 //	go run ./examples/orders -without       # and without the guard
 //
-// Watch the stock. The paused worker has read 10, and writes what it has counted from that. No lock can
-// prevent it, since the worker does not look at its lock in between, or looks just before it is paused. The guard
-// (package fence/fencesql) does, in the transaction of the write: it refuses the token, which is the older one.
+// Watch the stock. The paused worker has read 10, and writes what it has counted from that. No lock
+// can prevent it, since the worker does not look at its lock in between, or looks just before it is
+// paused. The guard (package fence/fencesql) does, in the transaction of the write: it refuses the
+// token, which is the older one.
 package main
 
 import (
@@ -105,7 +106,7 @@ func machine(ctx context.Context, name string) error {
 	}
 	err = book(ctx, db, name, lock.Token(), apples, stock-apples)
 	if errors.Is(err, fence.ErrStale) {
-		stage.Say("  %s writes %d: refused, somebody else has had the lock since. It will try again later", name, stock-apples)
+		stage.Say("  %s writes %d: refused, another worker has had the lock since. It will try again later", name, stock-apples)
 		return nil
 	}
 	if err == nil {

@@ -1,7 +1,7 @@
-// Command paused plays the scenario with which critics refute distributed locks:
-// a client takes a lock, is paused for longer than its lease, and goes on to write
-// as if nothing had happened. No lock can prevent that. The fencing token and a
-// guard at the resource do: the late write is refused.
+// Command paused plays the scenario with which critics refute distributed locks. A client takes a
+// lock, is paused for longer than its lease, and goes on to write as if nothing had happened. No
+// lock can prevent that. The fencing token and a guard at the resource do: the late write is
+// refused.
 //
 //	go run ./examples/paused
 //
@@ -36,7 +36,7 @@ const ttl = 30 * time.Second
 // account is the resource. Withdrawing is reading the balance, and writing what
 // is left: a write on top of one that it has not seen loses that one.
 type account struct {
-	guard   *fence.Guard // nil: whoever writes last wins
+	guard   *fence.Guard // nil: the last writer wins
 	balance int
 }
 
@@ -61,8 +61,8 @@ func play(out io.Writer, guarded bool) error {
 		say("Without a guard:")
 	}
 
-	// The nodes' time is set by hand, and only theirs: to them the pause lasts,
-	// for client 1 no time goes by, as for a process that is stopped.
+	// The nodes' time is set by hand, and only theirs. To them the pause lasts. For client 1 no
+	// time goes by, as for a process that is stopped.
 	var nodeTime atomic.Int64
 	nodes := make([]*memnode.Node, 5)
 	for i := range nodes {
@@ -121,7 +121,7 @@ func play(out io.Writer, guarded bool) error {
 	}
 
 	if err := lock2.Release(ctx); err != nil {
-		return err // nobody took it from client 2
+		return err // it was not taken from client 2
 	}
 	// Client 1's lease is gone already, so whatever its release reports is no news.
 	lock1.Release(ctx)

@@ -4,8 +4,8 @@
 //	go run ./examples/pool
 //	go run ./examples/pool -without         # and without slots
 //
-// Watch the slots: there are never more than three, and no two jobs have the same at a time, so that the
-// number can be that of the card. In the shell:
+// Watch the slots: there are never more than three. No two jobs have the same at a time, so that
+// the number can be that of the card. In the shell:
 //
 //	fenlock run --slots 3 encode -- ./encode.sh       # which finds it in FENLOCK_SLOT
 package main
@@ -71,7 +71,7 @@ func machine(ctx context.Context, name string) error {
 	return encode(slot.Context(), name, slot.Number())
 }
 
-// encode uses a card, and finds out if somebody else does.
+// encode uses a card, and finds out if another job does.
 func encode(ctx context.Context, name string, card int) error {
 	folder := filepath.Join(stage.Folder, "cards", fmt.Sprint(card))
 	if err := os.Mkdir(folder, 0o700); err != nil {

@@ -58,8 +58,8 @@ func (s *Store) Read(ctx context.Context, item string) (int, error) {
 	return s.left[item], nil
 }
 
-// Write sets how many of an item are left. The error matches fence.ErrStale if
-// somebody with a newer token was here before.
+// Write sets how many of an item are left. The error matches fence.ErrStale if a holder with a
+// newer token was here before.
 func (s *Store) Write(ctx context.Context, token fence.Token, item string, left int) error {
 	return s.guard.Do(ctx, item, token, func() error {
 		if err := s.wait(ctx); err != nil {

@@ -22,7 +22,8 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// TTL is how long a lock outlives its holder in the examples. It is short, so that they are.
+// TTL is how long a lock outlives its holder in the examples. It is short, so that the examples
+// are.
 const TTL = 2 * time.Second
 
 const (
@@ -30,14 +31,15 @@ const (
 	folderVariable  = "FENLOCK_EXAMPLE_FOLDER"
 )
 
-// Without is the flag -without: the example is played without what it is about, to see what goes wrong.
+// Without is the flag -without: the example is played without what it is about, to see what goes
+// wrong.
 var Without bool
 
 // Folder is the example's own, in which its machines share files. It is removed at the end.
 var Folder string
 
-// Main runs an example: play, and in processes that it starts, machine. It does not return: the status
-// is 1 if play returns an error, which is that the example did not show what it should have.
+// Main runs an example: play, and in processes that it starts, machine. It does not return: the
+// status is 1 if play returns an error, which is that the example did not show what it should have.
 func Main(play func(ctx context.Context) error, machine func(ctx context.Context, name string) error) {
 	flag.BoolVar(&Without, "without", false, "play it without the lock or the guard")
 	flag.Parse()
@@ -69,8 +71,8 @@ func inFolder(play func() error) (err error) {
 	return play()
 }
 
-// Locker returns a process's locks: on the servers in FENLOCK_NODES, separated by commas, or, if there
-// are none, in a file in Folder. Whoever exits need not close it.
+// Locker returns a process's locks: on the servers in FENLOCK_NODES, separated by commas, or, if
+// there are none, in a file in Folder. A program that exits need not close it.
 func Locker(label string) (*fenlock.Locker, error) {
 	config := fenlock.Config{TTL: TTL, NodeTimeout: TTL / 4, Label: label} // a file needs none: on a busy machine its answer may come late
 	urls := "file://" + filepath.Join(Folder, "locks")

@@ -1,5 +1,5 @@
-// Package ledger is what both services of this folder have in common: the book whose last number they
-// read and write, and how they listen and end. None of it knows of locks.
+// Package ledger is what both services of this folder have in common. That is the book whose last
+// number they read and write, and how they listen and end. None of it knows of locks.
 package ledger
 
 import (
@@ -27,9 +27,9 @@ func Expiry() time.Duration {
 // Servers are the addresses in the variable SERVERS, separated by commas.
 func Servers() []string { return strings.Split(os.Getenv("SERVERS"), ",") }
 
-// Next takes the next number: it reads the last one from the book, works for as long as the request
-// says, and writes the one after it. Two at the same time would take the same number, so the caller
-// holds a lock. The book is at the URL in the variable LEDGER, and knows GET and PUT.
+// Next takes the next number. It reads the last one from the book, works for as long as the request
+// says, and writes the next. Two at the same time would take the same number, so the caller holds a
+// lock. The book is at the URL in the variable LEDGER, and knows GET and PUT.
 func Next(ctx context.Context, r *http.Request) (number int, err error) {
 	text, err := ask(ctx, http.MethodGet, "")
 	if err != nil {
