@@ -43,10 +43,10 @@ func TestClusterIsRefused(t *testing.T) {
 }
 
 // Why a hash tag does not make a cluster a node: what belongs together is in one slot with it, and
-// cannot be used without. But the slot can be given to a server that has none of it, and has been
-// up for long, like one of a new group. Such a server would vote at once, while a lock is held that
-// it does not know of. (The refusal was taken out, with an address that leads to the slot's server.
-// A lock was granted there that another client held for another 2.9 s of its 3 s.)
+// cannot be used without. But the slot can be given to a server that has none of it, and was up for
+// long, as in a new group. Such a server would vote at once, while a lock is held that it does not
+// know of. (The refusal was taken out, with an address that leads to the slot's server. A lock was
+// granted there that another client held for another 2.9 s of its 3 s.)
 func TestSlotWithoutItsMemory(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Cluster(t, kind, 3, "cluster-require-full-coverage no")
