@@ -22,8 +22,8 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// TTL is how long a lock outlives its holder in the examples. It is short, so that the examples
-// are.
+// TTL is how long a lock outlives its holder in the examples. A short time keeps the examples
+// short.
 const TTL = 2 * time.Second
 
 const (
