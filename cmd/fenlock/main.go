@@ -8,8 +8,8 @@
 // It runs on Linux, macOS and FreeBSD. Windows has neither process groups nor
 // signals, and so no way to stop a command in time when its lock is lost.
 //
-// It is small, because it starts with each command that is locked. What links large libraries and is seldom
-// wanted is in fenlock-all, beside it, which it becomes when that is asked for.
+// It is small, because it starts with each command that is locked. What links large libraries and
+// is seldom wanted is in fenlock-all, beside it, which it becomes when that is asked for.
 package main
 
 import (

@@ -1,8 +1,8 @@
 //go:build linux || darwin || freebsd
 
-// Command fenlock-all is fenlock with everything: nodes on PostgreSQL, MySQL, etcd and ZooKeeper, "fenlock ui",
-// "fenlock demo" and "fenlock run --metrics". fenlock becomes it when one of these is asked for; alone, it does all
-// that fenlock does, only with a slower start.
+// Command fenlock-all is fenlock with everything: nodes on PostgreSQL, MySQL, etcd and ZooKeeper,
+// "fenlock ui", "fenlock demo" and "fenlock run --metrics". fenlock becomes it when one of these is
+// asked for; alone, it does all that fenlock does, only with a slower start.
 package main
 
 import (

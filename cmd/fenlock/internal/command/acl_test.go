@@ -80,8 +80,8 @@ func TestTheDocumentedACL(t *testing.T) {
 	}
 }
 
-// As somebody sets it up: the line goes to the servers, the password and the nodes into
-// files. Nobody can read the password where fenlock runs.
+// As an operator sets it up: the line goes to the servers, the password and the nodes into files.
+// No other user can read the password where fenlock runs.
 func TestSecretsOnServers(t *testing.T) {
 	const secret = "swordfish-of-the-group"
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
@@ -111,7 +111,7 @@ func TestSecretsOnServers(t *testing.T) {
 			inURL = append(inURL, strings.Replace(s.URL(), "://", "://lock-user:"+secret+"@", 1))
 			inFile = append(inFile, fmt.Sprintf("%s?passwordfile=%s", strings.Replace(s.URL(), "://", "://lock-user@", 1), password))
 		}
-		// What everybody on a Linux machine can read, and what the command could print.
+		// What every user of a Linux machine can read, and what the command could print.
 		const look = `env; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' '`
 		for i, test := range []struct{ env, flag string }{
 			{env: "FENLOCK_NODES=" + strings.Join(inURL, ",")},

@@ -18,9 +18,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// acquireOrSignal takes the lock. A signal ends the wait as it would end any
-// program, except that nothing is left on the nodes (after locker.Close), but for a lock that
-// came at the same moment and has --at-least. Who leads gets some that are the command's.
+// acquireOrSignal takes the lock. A signal ends the wait as it would end any program, except that
+// nothing is left on the nodes (after locker.Close). A lock that came at the same moment and has
+// --at-least stays. A leader gets some signals that are the command's.
 func (o *runOptions) acquireOrSignal(locker *fenlock.Locker, name string, signals <-chan os.Signal) (*fenlock.Lock, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -105,9 +105,9 @@ func (o *runOptions) take(ctx context.Context, locker *fenlock.Locker, name stri
 	return slot.Lock, nil
 }
 
-// observer tells what the wait is for, somebody else or nodes: once of each, since a log
-// wants to know as well, and with --verbose whenever that changes; then it tells of every
-// node too. Who waits for a slot waits for all of them at a time.
+// observer tells what the wait is for, another holder or nodes. It tells of each once, since a log
+// wants to know as well, and with --verbose whenever that changes; then it tells of every node too.
+// A waiter for a slot waits for all of them at a time.
 func (o *runOptions) observer() fenlock.Observer {
 	var mu sync.Mutex
 	return fenlock.Observer{
@@ -164,8 +164,8 @@ func (o *runOptions) missing(e *fenlock.QuorumError) string {
 	return e.Error()
 }
 
-// freshen extends a lock that was taken, but whose validity is as short as that
-// of a lock which is given up: fenlock was paused meanwhile.
+// freshen extends a lock that was taken, but whose validity is too short to go on with: fenlock was
+// paused meanwhile.
 func (o *runOptions) freshen(ctx context.Context, lock *fenlock.Lock) error {
 	if lock.Remaining() > o.ttl/watchdog.TermShare {
 		return nil
@@ -204,8 +204,8 @@ func (o *runOptions) failure(name string, err error) error {
 	return exitf(exitNoQuorum, "%v", err)
 }
 
-// conflict is the error of a lock that somebody else has, or of a wait that ran out. With -E 0
-// it is none, so that --quiet is silent of it: cron mails each line that a job prints.
+// conflict is the error of a lock that another client has, or of a wait that ran out. With -E 0 it
+// is none, so that --quiet is silent of it: cron mails each line that a job prints.
 func (o *runOptions) conflict(format string, args ...any) error {
 	if quiet && o.heldStatus == 0 {
 		return &exitError{}

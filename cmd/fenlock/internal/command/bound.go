@@ -29,14 +29,15 @@ func (f nodeFlags) onFile() bool {
 	return err == nil && engine.name == fileEngine
 }
 
-// bindable reports whether the lock may end with its processes: it is not to outlast them, nor to end before a process that
-// may be stopped.
+// bindable reports whether the lock may end with its processes. It is not to outlast them, nor to
+// end before a process that may be stopped.
 func (o *runOptions) bindable() bool {
 	return !o.byTime && o.atLeast == 0 && o.maxHold == 0 && o.nodes.onFile()
 }
 
-// bind has a lock in a file end with fenlock and its command, whatever ends them, and never before. So nobody has
-// to extend it, and the command needs no watchdog. Where that is not possible the lease is by time.
+// bind has a lock in a file end with fenlock and its command, whatever ends them, and never before.
+// So it need not be extended, and the command needs no watchdog. Where that is not possible the
+// lease is by time.
 func (o *runOptions) bind(nodes []fenlock.Node) error {
 	file, is := nodes[0].Engine().(*filenode.Node)
 	if !is || !o.bindable() {
@@ -50,8 +51,8 @@ func (o *runOptions) bind(nodes []fenlock.Node) error {
 	return err
 }
 
-// leastShared is the least descriptor that the command has for the lock: shell scripts use the first ten as they
-// like, and shells themselves those behind.
+// leastShared is the least descriptor that the command has for the lock. Shell scripts use the
+// first ten as they like, and shells themselves those behind.
 const leastShared = 100
 
 // watchBound is watch for a bound lock, whose file is alive. The command has it open as well.
@@ -67,8 +68,8 @@ func watchBound(alive *os.File, within time.Duration, environment []string) (w *
 	if len(processes.Descendants()) == 0 {
 		w = watchHere()
 	} else {
-		// A shell that has become fenlock had started something: what that forks later could not be told from
-		// what the command does.
+		// A shell that has become fenlock had started something: what that forks later could not be
+		// told from what the command does.
 		w, err = watch(within, environment)
 	}
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lock in a file ends with fenlock and its command, and with nothing else. No TTL here is short enough to end
-// it within a test.
+// A lock in a file ends with fenlock and its command, and with nothing else. No TTL here is short
+// enough to end it within a test.
 var bound = []string{"fenlock", "run", "--ttl", "1h", "--max-ttl", "1h"}
 
-// untilWaiting waits until somebody waits for x.
+// untilWaiting waits until there is a waiter for x.
 func (h *home) untilWaiting() {
 	h.t.Helper()
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -28,7 +28,7 @@ func (h *home) untilWaiting() {
 	h.t.Fatal("nobody waits")
 }
 
-// isHeld reports whether somebody has x.
+// isHeld reports whether x is held.
 func (h *home) isHeld() bool {
 	h.t.Helper()
 	r := h.start("fenlock", "inspect", "x")
@@ -60,7 +60,8 @@ func TestNextAfterAKilledHolder(t *testing.T) {
 	next.want(0)
 }
 
-// What a command has started keeps the lock if fenlock was killed, and keeps nothing if the command has ended.
+// What a command has started keeps the lock if fenlock was killed, and keeps nothing if the command
+// has ended.
 func TestTheLockOfWhatIsLeft(t *testing.T) {
 	h := newHome(t)
 	fifo := t.TempDir() + "/end"
@@ -98,7 +99,7 @@ func TestTheLockOfWhatIsLeft(t *testing.T) {
 	end()
 }
 
-// Whoever is stopped for longer than the TTL has the lock all the same.
+// A command that is stopped for longer than the TTL has the lock all the same.
 func TestAStoppedHolderLosesNothing(t *testing.T) {
 	h := newHome(t)
 	r := h.start("fenlock", "run", "--ttl", "200ms", "--max-ttl", "200ms", "x", "--", "sh", "-c", "echo ready; read x; exit 4")
@@ -113,7 +114,8 @@ func TestAStoppedHolderLosesNothing(t *testing.T) {
 	r.want(4)
 }
 
-// A lock that was broken ends its command with all that this has started, and nothing that was there before.
+// A lock that was broken ends its command with all that this has started, and nothing that was
+// there before.
 func TestABrokenLockEndsItsJob(t *testing.T) {
 	h := newHome(t)
 	r := h.start("sh", "-c", `(for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5 || echo killed; done; echo still here) & exec fenlock run --ttl 1s x -- sh -c "$1"`, "sh", family)
@@ -128,7 +130,7 @@ func TestABrokenLockEndsItsJob(t *testing.T) {
 	}
 }
 
-// Whoever cannot be ended is not waited for without end, as nothing of its lock is.
+// A process that cannot be ended is not waited for without end, as nothing of its lock is.
 func TestABrokenLockOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Log("REDUCED: only root can become another user")
@@ -142,8 +144,8 @@ func TestABrokenLockOfAnotherUser(t *testing.T) {
 	r.want(76, "cannot be signalled: it runs as another user", "could not be stopped: ", "(sleep)")
 }
 
-// The command has the file of locks open once, to read it, behind what scripts and shells use; where that cannot
-// be, at any number.
+// The command has the file of locks open once, to read it, behind what scripts and shells use;
+// where that is impossible, at any number.
 func TestTheCommandHasTheLockOpen(t *testing.T) {
 	h := newHome(t)
 	for limit, least := range map[string]int{"1024": leastShared, "32": 3} {
@@ -181,7 +183,8 @@ func TestAMinimumHoldIsNotBound(t *testing.T) {
 	}
 }
 
-// Another process that is stopped while it makes the file holds fenlock up for no longer than it wants to wait.
+// Another process that is stopped while it makes the file holds fenlock up for no longer than it
+// wants to wait.
 func TestWaitCoversOpening(t *testing.T) {
 	h := newHome(t)
 	path := filepath.Join(h.state, "locks")
@@ -190,7 +193,7 @@ func TestWaitCoversOpening(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer making.Close()
-	const header = 1<<40 + 256 // of the file's locks, the byte of who writes its header
+	const header = 1<<40 + 256 // of the file's locks, the byte of the writer of its header
 	if err := unix.FcntlFlock(making.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Start: header, Len: 1}); err != nil {
 		t.Fatal(err)
 	}

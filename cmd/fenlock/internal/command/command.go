@@ -1,8 +1,8 @@
 //go:build linux || darwin || freebsd
 
-// Package command is the command line: the subcommands, their flags and their help. Two programs have
-// it: fenlock, which starts with every locked command and so is small, and fenlock-all, which has the
-// engines and subcommands besides that link large libraries (Extras).
+// Package command is the command line: the subcommands, their flags and their help. Two programs
+// have it. fenlock starts with every locked command and so is small. fenlock-all also has the
+// engines and subcommands that link large libraries (Extras).
 package command
 
 import (
@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Main runs the program with its arguments, and exits. It is fenlock without extras, and fenlock-all with them.
+// Main runs the program with its arguments, and exits. It is fenlock without extras, and
+// fenlock-all with them.
 func Main(linked *Extras) {
 	only := needed(os.Args[1:])
 	if only == "run" {
@@ -49,8 +50,8 @@ var subcommands = []struct {
 	{"migrate", migrateCommand}, {"demo", demoCommand}, {"version", versionCommand}, {manPages, manCommand},
 }
 
-// needed is the name of the subcommand that arguments call, "" if others have to be made too: to make all takes a
-// seventh of the time of fenlock version.
+// needed is the name of the subcommand that arguments call, "" if others have to be made too. To
+// make all takes a seventh of the time of fenlock version.
 func needed(args []string) string {
 	for _, s := range subcommands {
 		if len(args) > 0 && args[0] == s.name && s.name != manPages {

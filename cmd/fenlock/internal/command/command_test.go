@@ -47,8 +47,8 @@ func testMain(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	// Whoever was started with nohup ignores signals, and so does what it starts,
-	// unless it handles them.
+	// A program that was started with nohup ignores signals, and so does what it starts, unless it
+	// handles them.
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)
@@ -73,8 +73,8 @@ func newHome(t *testing.T, env ...string) *home {
 	return &home{t: t, state: state, env: append(base, env...)}
 }
 
-// byTime has leases that do not end with their processes, so that commands have a watchdog, on a file too: a
-// minimum hold that is over at once sees to that.
+// byTime has leases that do not end with their processes, so that commands have a watchdog, on a
+// file too. A minimum hold that is over at once sees to that.
 func (h *home) byTime() *home {
 	h.env = append(h.env, "FENLOCK_AT_LEAST=1ms")
 	return h
@@ -138,7 +138,7 @@ func (r *running) signal(sig syscall.Signal) {
 	}
 }
 
-// rest returns what comes on stdout until nobody is left who could write.
+// rest returns what comes on stdout until no process is left that could write.
 func (r *running) rest() string {
 	r.t.Helper()
 	text, err := io.ReadAll(r.stdout)

@@ -98,7 +98,7 @@ func playDemo(names []string) error {
 	watchdog.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
 		sig := <-signals
-		signal.Stop(signals) // whoever cannot wait for the end sends a second one
+		signal.Stop(signals) // a person that cannot wait for the end sends a second one
 		cancel(endedBy{sig.(syscall.Signal)})
 	}()
 	show := Show{
@@ -117,7 +117,7 @@ func playDemo(names []string) error {
 	return exitf(1, "%v", err)
 }
 
-// endedBy is why a demo ends that somebody ends.
+// endedBy is why a demo ends that is ended by hand.
 type endedBy struct{ signal syscall.Signal }
 
 func (e endedBy) Error() string { return e.signal.String() }

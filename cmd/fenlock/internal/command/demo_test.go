@@ -22,7 +22,7 @@ func TestTheHelpHasTheScenes(t *testing.T) {
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	h := newHome(t, "TMPDIR="+t.TempDir(), "FENLOCK_NODES=valkey://192.0.2.1") // nobody's business
+	h := newHome(t, "TMPDIR="+t.TempDir(), "FENLOCK_NODES=valkey://192.0.2.1") // not for other users
 	r := h.start("fenlock", "demo", "outage")
 	out := r.rest()
 	r.want(0)
@@ -44,7 +44,7 @@ func TestDemoArguments(t *testing.T) {
 	h.start("env", "PATH=/nowhere", program, "demo").want(1, "apt-get install valkey-server")
 }
 
-// Where nobody reads what it shows, it ends.
+// Where what it shows is not read, it ends.
 func TestDemoIntoAClosedPipe(t *testing.T) {
 	t.Parallel()
 	r := newHome(t, "TMPDIR="+t.TempDir()).start("sh", "-c", "(fenlock demo paused; echo $? >&3) 3>&2 | head -n 1")

@@ -28,7 +28,7 @@ type exitError struct {
 	status  int
 	message string
 	keep    bool // the lock is not to be released: processes go on under it
-	again   bool // the lock was lost, and nothing goes on: who leads may stand again
+	again   bool // the lock was lost, and nothing goes on: a leader may re-enter the election
 }
 
 func (e *exitError) Error() string { return e.message }

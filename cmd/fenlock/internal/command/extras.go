@@ -15,11 +15,12 @@ import (
 type Extras struct {
 	// Engines open a node by its URL, by the names that the table of engines has.
 	Engines map[string]func(url string) (fenlock.Node, error)
-	// Page listens for fenlock ui, and returns the address for people, and what serves until its context ends and
-	// then closes all but the nodes. Its error is one of the usage.
+	// Page listens for fenlock ui, and returns the address for people, and what serves until its
+	// context ends and then closes all but the nodes. Its error is one of the usage.
 	Page func(Page) (address string, serve func(context.Context) error, err error)
-	// Metrics answers Prometheus at a listener, until end is called. Prometheus has to know the token, unless that is
-	// empty. The name is that of the lock, or "" to tell none. The callback is told why it has ended before.
+	// Metrics answers Prometheus at a listener, until end is called. Prometheus has to know the
+	// token, unless that is empty. The name is that of the lock, or "" to tell none. The callback
+	// is told why it has ended before.
 	Metrics func(l net.Listener, token, name string, failed func(error)) (o fenlock.Observer, end func())
 	// Demo plays scenes of fenlock demo.
 	Demo func(context.Context, Show) error

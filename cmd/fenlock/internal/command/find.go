@@ -15,8 +15,8 @@ import (
 )
 
 // find returns an error, with the status of a shell, if there is no such command. The watchdog
-// looks for it again when it starts it; this is before the lock is asked for, so that a mistyped
-// command does not wait, and a machine without the command does not take another one's turn.
+// looks for it again when it starts it; this is before the lock is asked for. So a mistyped command
+// does not wait, and a machine without the command does not take another one's turn.
 func find(command string) error {
 	if command == "" {
 		return exitf(exitNotFound, "the command is empty")
@@ -43,8 +43,8 @@ func find(command string) error {
 	return exitf(exitNotFound, "%s: command not found", command)
 }
 
-// startError turns the error of a program that cannot be run into one with the
-// status of a shell: 127 if it (or its interpreter) is not there, else 126.
+// startError turns the error of a program that cannot be run into one with the status of a shell.
+// That is 127 if it (or its interpreter) is not there, else 126.
 func startError(command string, err error) error {
 	var errno syscall.Errno
 	switch {

@@ -14,11 +14,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Who comes from flock(1) writes its flags. Those that mean the same are flags of run
-// (-n, -w, -E, -c), those that say what is so anyway are accepted here, and of the others
-// it is said why there is none.
+// The flags of flock(1) work too. Those that mean the same are flags of run (-n, -w, -E, -c). Those
+// without an effect are accepted here. For the others, an error says why there is none.
 
-// registerFlock adds the flags of flock that say what is so anyway.
+// registerFlock adds the flags of flock that are accepted and ignored.
 func registerFlock(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolP("exclusive", "x", false, "a lock is exclusive without --shared, with or without this")

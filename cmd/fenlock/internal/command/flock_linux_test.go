@@ -13,7 +13,7 @@ import (
 )
 
 // beside runs the same command under flock(1) and under fenlock, each as the last arguments of a
-// caller, and returns what it printed and its status. fenlock's flags are before the name.
+// caller. It returns what was printed and the status. fenlock's flags are before the name.
 func (h *home) beside(folder string, caller []string, flags []string, command ...string) (flock, fenlock string) {
 	h.t.Helper()
 	run := func(args ...string) string {
@@ -134,7 +134,8 @@ func TestDoesNotRunWhatFlockDoesNot(t *testing.T) {
 }
 
 // A signal that the caller ignores is ignored by the command, and all others are not, as under
-// flock: whatever fenlock and its watchdog do with them. Signals that Go's runtime catches are not passed on.
+// flock. That holds whatever fenlock and its watchdog do with them. Signals that Go's runtime
+// catches are not passed on.
 func TestIgnoredSignalsAreFlocks(t *testing.T) {
 	h := newHome(t)
 	tell := []string{"sh", "-c", `grep -e SigIgn -e SigBlk /proc/self/status`}
@@ -219,7 +220,8 @@ func TestAStoppedJobIsEnded(t *testing.T) {
 	}
 }
 
-// A lock that is lost has a stopped job end, too: it may tidy up, and what does not is killed in time.
+// A lock that is lost has a stopped job end, too: it may tidy up, and what does not is killed in
+// time.
 func TestAStoppedJobIsEndedWithItsLock(t *testing.T) {
 	for _, h := range []*home{newHome(t), newHome(t).byTime()} {
 		aStoppedJobIsEndedWithItsLock(t, h)
@@ -271,7 +273,8 @@ func TestAStoppedBackgroundJob(t *testing.T) {
 	}
 }
 
-// The rows of the table in docs/migration.md that no other test is about, and what flock does there.
+// The rows of the table in docs/migration.md that no other test is about, and what flock does
+// there.
 func TestWhatDiffersFromFlock(t *testing.T) {
 	h := newHome(t)
 	folder := t.TempDir()

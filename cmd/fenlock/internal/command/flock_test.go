@@ -87,7 +87,7 @@ func TestMistypedFlags(t *testing.T) {
 	h.start("fenlock", "--versoin").want(64, "did you mean --version?")
 }
 
-// Whoever reads a log wants to know why nothing happens; who does not says so.
+// The reader of a log wants to know why nothing happens; otherwise there is --quiet.
 func TestAWaitIsTold(t *testing.T) {
 	h := newHome(t, "FENLOCK_NODES=local")
 	end := h.hold("x", "--label", "the holder")
@@ -96,7 +96,7 @@ func TestAWaitIsTold(t *testing.T) {
 	if got := r.stderr.String(); strings.Contains(got, "waiting") || strings.Count(got, "\n") != 1 {
 		t.Errorf("with --quiet: %q", got)
 	}
-	for _, wait := range []string{"--no-wait", "--wait=0.3"} { // in a crontab, where somebody else at it is no error
+	for _, wait := range []string{"--no-wait", "--wait=0.3"} { // in a crontab, where a lock that is held is no error
 		r = h.start("fenlock", "run", wait, "-E", "0", "--quiet", "x", "--", "true")
 		r.want(0)
 		if got := r.stderr.String(); got != "" {

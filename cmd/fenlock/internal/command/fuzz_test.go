@@ -20,10 +20,10 @@ import (
 
 const fuzzCommand = "/nonexistent/fenlock-fuzz"
 
-// fuzzRun is "fenlock run" with these arguments, except that the command is
-// replaced by one that does not exist: with a usage error nothing gets as far as
-// looking for it, without one it ends there, before a node is opened. It returns
-// the exit status, and what run was given after its flags.
+// fuzzRun is "fenlock run" with these arguments, except that the command is replaced by one that
+// does not exist. With a usage error nothing gets as far as looking for it. Without one it ends
+// there, before a node is opened. It returns the exit status, and what run was given after its
+// flags.
 func fuzzRun(args []string) (exit int, given []string, run *cobra.Command) {
 	root := rootCommand("")
 	root.SetOut(io.Discard)
@@ -53,9 +53,9 @@ func fuzzRun(args []string) (exit int, given []string, run *cobra.Command) {
 	return exitUsage, given, run // as status has it
 }
 
-// FuzzRunArguments: with arguments that make no sense the exit status is 64 and no
-// command is looked for, and with those that do the command is the one behind the
-// "--", untouched. The arguments are the lines of the input.
+// FuzzRunArguments: with arguments that make no sense the exit status is 64 and no command is
+// looked for. With valid arguments the command is the one behind the "--", untouched. The arguments
+// are the lines of the input.
 func FuzzRunArguments(f *testing.F) {
 	for _, args := range [][]string{
 		{}, {"x"}, {"x", "--"}, {"x", "--", "true"}, {"x", "true"}, {"x", "true", "y"}, {"x", "--no-wait", "--", "true"}, {"--", "-x", "--", "true"}, {"--", "x", "true"},
@@ -265,8 +265,8 @@ func FuzzRunValues(f *testing.F) {
 	})
 }
 
-// FuzzNodes opens nodes by what could be in FENLOCK_NODES, a password that nobody
-// has escaped in it: the error is about the usage and does not have the password.
+// FuzzNodes opens nodes by what could be in FENLOCK_NODES, with a password that is not escaped. The
+// error is about the usage and does not have the password.
 func FuzzNodes(f *testing.F) {
 	for _, s := range [][2]string{
 		{"valkey://ann:", "@a:1"}, {"valkey://a:1, valkey://:", "@b:1 ,valkey://c:1"}, {"valkey://a,,valkey://:", "@b"}, {"valkey://ann:x,", "@a"},

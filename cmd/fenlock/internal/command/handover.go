@@ -11,23 +11,25 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// fenlock becomes fenlock-all for what it does not have itself: the same process, with the same arguments, environment
-// and descriptors, in which nothing was opened, printed or asked for before.
+// fenlock becomes fenlock-all for what it does not have itself. It is the same process, with the
+// same arguments, environment and descriptors. Nothing was opened, printed or asked for in it
+// before.
 
 const (
-	// allProgram is looked for beside this program, and nowhere else: whoever may put a file there may replace this
-	// one as well.
+	// allProgram is looked for beside this program, and nowhere else: a user that may put a file
+	// there may replace this one as well.
 	allProgram = "fenlock-all"
 	module     = "github.com/fenlock/fenlock/cmd/fenlock"
-	// handedVariable has the release of the fenlock that became this program. No command of ours sees it.
+	// handedVariable has the release of the fenlock that became this program. No command of ours
+	// sees it.
 	handedVariable = variablePrefix + "HANDED_OVER_BY"
 )
 
 // onlyAll marks a subcommand that only fenlock-all has.
 var onlyAll = map[string]string{"program": allProgram}
 
-// beyond returns what of a command this program does not have, "" if it has all of it. What is wrong with the usage is
-// told by others. It opens no nodes.
+// beyond returns what of a command this program does not have, "" if it has all of it. What is
+// wrong with the usage is told by others. It opens no nodes.
 func beyond(cmd *cobra.Command) string {
 	switch flags := cmd.Flags(); {
 	case extras != nil:
@@ -46,7 +48,8 @@ func beyond(cmd *cobra.Command) string {
 	return ""
 }
 
-// handOver becomes fenlock-all if the command needs that, and does not return then. The error says why it cannot.
+// handOver becomes fenlock-all if the command needs that, and does not return then. The error says
+// why it cannot.
 func handOver(cmd *cobra.Command) error {
 	what := beyond(cmd)
 	if what == "" {
@@ -61,7 +64,8 @@ func handOver(cmd *cobra.Command) error {
 	}
 	program := filepath.Join(filepath.Dir(self), allProgram)
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
-		// A link to a program chooses the folder that it is found in: who makes one must not get rights by that.
+		// A link to a program chooses the folder that it is found in: who makes one must not get
+		// rights by that.
 		return exitf(exitNoQuorum, "%s needs the program %s, which fenlock does not become with another user's or "+
 			"group's rights (setuid, setgid): start %[2]s itself", what, allProgram)
 	}
@@ -79,8 +83,9 @@ func remedy(cmd *cobra.Command, version string) string {
 		allProgram + strings.TrimPrefix(cmd.CommandPath(), "fenlock") + " ...\""
 }
 
-// checkHandedOver has fenlock-all refuse another release than its own: flags, help and messages of a command
-// would be those of two programs. It removes what it was told by, which is nobody else's business.
+// checkHandedOver has fenlock-all refuse another release than its own: flags, help and messages of
+// a command would be those of two programs. It removes what it was told by, which is not for other
+// programs.
 func checkHandedOver() error {
 	from, handed := os.LookupEnv(handedVariable)
 	os.Unsetenv(handedVariable)

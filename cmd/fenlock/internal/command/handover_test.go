@@ -61,8 +61,9 @@ func TestFenlockLinksLittle(t *testing.T) {
 	}
 }
 
-// What fenlock does not have, it hands over, before it has printed or opened anything: all that has to do with nodes,
-// for each scheme and wherever nodes are named, and whole subcommands. The rest it does itself.
+// What fenlock does not have, it hands over, before it has printed or opened anything. That is all
+// that has to do with nodes, for each scheme and wherever nodes are named, and whole subcommands.
+// The rest it does itself.
 func TestHandOver(t *testing.T) {
 	folder := beside(t, `echo "handed over: $0 $*"`)
 	file := filepath.Join(folder, "nodes")
@@ -168,8 +169,8 @@ func mustResolve(t *testing.T, path string) string {
 	return path
 }
 
-// It is the same process, and the command sees the same as of a fenlock that has not handed over: the environment,
-// descriptors, signals and the exit status.
+// It is the same process. The command sees the same as of a fenlock that has not handed over: the
+// environment, descriptors, signals and the exit status.
 func TestHandedOver(t *testing.T) {
 	h := newHome(t)
 	const command = `echo $PPID; env | grep -v -e '^_=' -e '^FENLOCK_TOKEN=' -e '^FENLOCK_HELD=' | sort
@@ -271,8 +272,8 @@ func TestHandOverFails(t *testing.T) {
 	}
 }
 
-// A link chooses the folder of a setuid program: whoever makes one must not get that user's rights. (Root only, as in
-// continuous integration, can make such a program.)
+// A link chooses the folder of a setuid program: its maker must not get that user's rights. (Root
+// only, as in continuous integration, can make such a program.)
 func TestHandOverIsRefusedToASetuidProgram(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return

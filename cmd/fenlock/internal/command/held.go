@@ -103,8 +103,8 @@ func stopReason(lock *fenlock.Lock, end, limit time.Duration) string {
 	return fmt.Sprintf("the lock on %q cannot be extended", lock.Name())
 }
 
-// release gives the lock back, and returns err, unless the lock was lost before
-// the command had ended by itself: then some of its work was done without.
+// release gives the lock back, and returns err, unless the lock was lost before the command had
+// ended by itself. Then some of its work was done without a lock.
 func (o *runOptions) release(lock *fenlock.Lock, err error) error {
 	var exit *exitError
 	if errors.As(err, &exit) && exit.keep {

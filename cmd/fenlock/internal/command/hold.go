@@ -117,8 +117,8 @@ func noInput(name string) error {
 	return exitf(exitHeld, "%q was not taken: standard input ended before (a program keeps it open for as long as it wants the lock)", name)
 }
 
-// inputOpen reports whether standard input has an end that is not there yet. That of /dev/null is, so that whether
-// a lock is taken does not depend on who is faster.
+// inputOpen reports whether standard input has an end that is not there yet. That of /dev/null is,
+// so that whether a lock is taken does not depend on who is faster.
 func inputOpen() bool {
 	var buffer [4096]byte
 	for range 16 {
@@ -166,14 +166,14 @@ func (h *hold) follow(lock *fenlock.Lock) error {
 	close(h.lines)
 	select {
 	case <-written:
-	case <-time.After(patience): // nobody reads
+	case <-time.After(patience): // there is no reader
 	}
 	return err
 }
 
-// until returns when the program does not want the lock any more, or does not have it. A program that
-// was told a deadline may rely on it until it has read that the lock is lost. So what ends this
-// command lets the deadline pass first, unless the program closes its pipe.
+// until returns when the program does not want the lock any more, or does not have it. A program
+// that was told a deadline may rely on it until it has read that the lock is lost. So what ends
+// this command lets the deadline pass first, unless the program closes its pipe.
 func (h *hold) until(lock *fenlock.Lock) (end error) {
 	var passed <-chan time.Time
 	stop := func(err error, why error) {
@@ -212,7 +212,8 @@ func (h *hold) until(lock *fenlock.Lock) (end error) {
 }
 
 // tell prints a line, unless too many wait for a reader: then the deadline that was told stays. The
-// clock is read before the validity, so that the deadline is early if this process is paused in between.
+// clock is read before the validity, so that the deadline is early if this process is paused in
+// between.
 func (h *hold) tell(event string, lock *fenlock.Lock, why error) {
 	line := holdLine{Event: event, Token: uint64(lock.Token())}
 	deadline := time.Duration(0)

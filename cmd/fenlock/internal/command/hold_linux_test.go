@@ -163,8 +163,8 @@ await lock.release().catch(() => {})
 	}
 }
 
-// A forked process does not hold the lock, and does not keep it. Whether it was released is what the command says,
-// and not its exit status, which a program may throw away.
+// A forked process does not hold the lock, and does not keep it. Whether it was released is what
+// the command says, and not its exit status, which a program may throw away.
 func TestHoldForkedPython(t *testing.T) {
 	h := clientsHome(t)
 	r := h.start("python3", "-c", `
@@ -191,8 +191,9 @@ os.write(write, b"x")
 	r.want(0)
 }
 
-// Clients in other languages never believe in a lock that a later one has, whatever is killed or stopped: they, or the
-// commands that hold for them. HOLD_KILLS says how many are (default 60).
+// Clients in other languages never believe in a lock that a later client has, whatever is killed or
+// stopped. These may be the clients, or the commands that hold for them. HOLD_KILLS says how many
+// are (default 60).
 func TestHoldClients(t *testing.T) {
 	kills := 60
 	if text := os.Getenv("HOLD_KILLS"); text != "" {

@@ -41,7 +41,7 @@ func inspectCommand() *cobra.Command {
 				describe(w, l, time.Now())
 			}
 			if err == nil && l.State == admin.Unclear {
-				return exitf(exitNoQuorum, "inspect %q: so few nodes vote that somebody may have the lock whose lease they have forgotten", printable(l.Name))
+				return exitf(exitNoQuorum, "inspect %q: so few nodes vote that a client may hold the lock whose lease they have forgotten", printable(l.Name))
 			}
 			return lookError(err)
 		})
@@ -103,7 +103,7 @@ func describe(w io.Writer, l admin.LockInfo, now time.Time) {
 	table.Flush()
 	describeShares(w, l, now)
 	if l.Waiting == 0 {
-		fmt.Fprintln(w, "  nobody waits in the queue")
+		fmt.Fprintln(w, "  the queue is empty")
 		return
 	}
 	fmt.Fprintf(w, "  %d waiting, in order\n", l.Waiting)

@@ -20,9 +20,9 @@ func (o *runOptions) leadAgain(turn func() error) error {
 	}
 }
 
-// withoutCommand reports whether a signal is about a command that runs, so that it does not
-// end the wait of somebody who leads in turns. Ctrl-Z, which is caught since the turn
-// before, stops fenlock as it would have then.
+// withoutCommand reports whether a signal is about a command that runs. Such a signal does not end
+// the wait of a candidate that leads in turns. Ctrl-Z, which is caught since the turn before, stops
+// fenlock as it would have then.
 func withoutCommand(sig syscall.Signal) bool {
 	switch sig {
 	case syscall.SIGTSTP:

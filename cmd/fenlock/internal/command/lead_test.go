@@ -94,8 +94,8 @@ func TestALeaderStandsAgain(t *testing.T) {
 	}
 }
 
-// Who is asked to end does not stand again, whatever becomes of the lock meanwhile; what is
-// for the command only does not end the wait.
+// A leader that is asked to end does not re-enter the election, whatever becomes of the lock
+// meanwhile; what is for the command only does not end the wait.
 func TestALeaderIsAskedToEnd(t *testing.T) {
 	h, servers := group(t)
 	r := h.start(append(short, "--lead", "x", "--", "sh", "-c", `trap "" TERM; echo; for i in 1 2 3 4 5 6 7 8 9; do sleep 1; done; echo survived`)...)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// If no nodes are named and stderr is no terminal, each subcommand says once that what it does is about
-// this machine only, also with --quiet; unless that is meant.
+// If no nodes are named and stderr is no terminal, each subcommand says once that it is about this
+// machine only, also with --quiet; unless that is meant.
 func TestLocalIsSaid(t *testing.T) {
 	h := newHome(t)
 	file := filepath.Join(h.state, "fenlock", "locks")

@@ -38,8 +38,8 @@ func (f *lookFlags) register(cmd *cobra.Command, watches bool) {
 	}
 }
 
-// look opens the nodes, which it closes in the end, and has f look at them, once or until
-// somebody ends it.
+// look opens the nodes, which it closes in the end, and has f look at them, once or until it is
+// ended by hand.
 func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *admin.Admin, w io.Writer) error) error {
 	if cmd.Flags().Changed("watch") && f.watch < 100*time.Millisecond {
 		return exitf(exitUsage, "--watch is %v, at least 100ms is needed", f.watch)
@@ -71,7 +71,7 @@ func (f *lookFlags) look(cmd *cobra.Command, print func(ctx context.Context, a *
 	}
 }
 
-// admin opens the nodes for somebody who looks.
+// admin opens the nodes for a look at their locks.
 func (f nodeFlags) admin() (a *admin.Admin, done func(), err error) {
 	nodes, err := f.existing()
 	if err != nil {
@@ -84,11 +84,11 @@ func (f nodeFlags) admin() (a *admin.Admin, done func(), err error) {
 	return a, func() { closeAll(nodes) }, nil
 }
 
-// openPatience is for how long somebody who looks waits for a process that has the file locked while it opens it.
+// openPatience is for how long a look waits for a process that has the file locked while it opens
+// it.
 const openPatience = 5 * time.Second
 
-// existing is open for somebody who looks. It makes no file: one that is not there has no
-// locks.
+// existing is open for a look. It makes no file: one that is not there has no locks.
 func (f nodeFlags) existing() ([]fenlock.Node, error) {
 	all, err := f.list()
 	if err != nil {
@@ -111,7 +111,7 @@ func (f nodeFlags) existing() ([]fenlock.Node, error) {
 		}
 	}
 	if _, err := os.Stat(path); path != "" && errors.Is(err, os.ErrNotExist) {
-		return nil, exitf(exitNoQuorum, "there is no file %s: nobody has locked anything in it (--node or %s name other nodes)", path, nodesVariable)
+		return nil, exitf(exitNoQuorum, "there is no file %s: no lock was ever taken in it (--node or %s name other nodes)", path, nodesVariable)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), openPatience)
 	defer cancel()

@@ -34,7 +34,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// Whoever can write to the nodes can write any name and label.
+// A client that can write to the nodes can write any name and label.
 func TestNothingElseIsPrinted(t *testing.T) {
 	for text, want := range map[string]string{
 		"grün 锁": "grün 锁", "\x1b[2J": `\x1b[2J`, "a\nb": `a\nb`, "\xff": `\xff`, "a\u202eb": `a\u202eb`, "\u0085": `\u0085`, `a"\b`: `a"\b`, "": "",
@@ -89,21 +89,21 @@ func TestDescribe(t *testing.T) {
 `},
 		{votes(admin.LockInfo{Name: "a\n", State: admin.Free}, admin.Vote{Node: "n1"}), `a\n is free
     n1  has no lease
-  nobody waits in the queue
+  the queue is empty
 `},
 		{votes(admin.LockInfo{Name: "a", State: admin.Free}, admin.Vote{Node: "n1", Leased: true, Reserved: true, Label: "host/7", Left: time.Second}),
 			`a is free: host/7 is the next in the queue
     n1  keeps it for the next in the queue, for a second
-  nobody waits in the queue
+  the queue is empty
 `},
 		{votes(admin.LockInfo{Name: "a", State: admin.Held}, admin.Vote{Node: "n1", Holds: true, Leased: true}), `a is held by (another program)
   ends  never: its lease has no end
     n1  has the lease, which has no end
-  nobody waits in the queue
+  the queue is empty
 `},
 		{votes(admin.LockInfo{Name: "a", State: admin.Unclear, Label: "x\x1b"}, admin.Vote{Node: "n1", Leased: true, Label: "y"}), `a: so few nodes answer and vote that it cannot be said who has it
     n1  has a lease of y, which has no end
-  nobody waits in the queue
+  the queue is empty
 `},
 	} {
 		var b strings.Builder
@@ -138,7 +138,7 @@ func TestLookingIsRefused(t *testing.T) {
 		{"inspect", exitUsage, "no NAME"},
 		{"inspect a b", exitUsage, `"b" comes after NAME "a"`},
 		{"inspect a", exitNoQuorum, "there is no file"},
-		{"ls", exitNoQuorum, "nobody has locked anything in it"},
+		{"ls", exitNoQuorum, "no lock was ever taken in it"},
 		{"ls --node file:///nowhere/x", exitNoQuorum, "there is no file /nowhere/x"},
 		{"ls a b", exitUsage, ""},
 		{"ls --limit 0", exitUsage, "--limit is 0"},

@@ -11,7 +11,7 @@ import (
 	"github.com/fenlock/fenlock/admin"
 )
 
-// printable is a text that others chose, as it can be printed: whoever may write to the nodes
+// printable is a text that others chose, as it can be printed. A client that may write to the nodes
 // must not be able to write to the terminal.
 func printable(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r == '�' || !unicode.IsPrint(r) }) {

@@ -22,15 +22,14 @@ func say(format string, args ...any) {
 	}
 }
 
-// sayError prints a line in any case. An error is nobody's to hear: stderr is what is
-// broken.
+// sayError prints a line in any case. An error cannot be told: stderr is what is broken.
 func sayError(format string, args ...any) {
 	stderr.print("fenlock: " + plain(fmt.Sprintf(format, args...)) + "\n")
 }
 
-// plain makes s fit for one line of a terminal: errors and labels come from
-// servers and other clients, and could carry newlines or escape sequences. It
-// also drops the prefix that the library's errors have, wherever they were wrapped.
+// plain makes s fit for one line of a terminal. Errors and labels come from servers and other
+// clients, and could carry newlines or escape sequences. It also drops the prefix that the
+// library's errors have, wherever they were wrapped.
 func plain(s string) string {
 	s = strings.ReplaceAll(strings.TrimPrefix(s, "fenlock: "), ": fenlock: ", ": ")
 	s = strings.Map(func(r rune) rune {

@@ -55,7 +55,7 @@ func TestLoss(t *testing.T) {
 			if killed := strings.Contains(r.stderr.String(), "killing the command (SIGKILL)"); killed != test.killed {
 				t.Errorf("killed: %v, want %v; stderr:\n%s", killed, test.killed, &r.stderr)
 			}
-			// The end of stdout comes when nobody of the group is left.
+			// The end of stdout comes when no process of the group is left.
 			if out := r.rest(); out != "" {
 				t.Errorf("stdout: %q", out)
 			}
@@ -129,7 +129,7 @@ func TestNodesAreToldOf(t *testing.T) {
 		slices.ContainsFunc(said[1:1+outs], func(s string) bool { return !strings.HasPrefix(s, "is out: ") }) {
 		t.Errorf("of %s was said: %q; want that it is down, out, and works again", node, said)
 	}
-	// Without --verbose it is nobody's to mend.
+	// Without --verbose there is nothing to mend.
 	servers[2].Kill()
 	quiet := h.start(append(short, "x", "--", "true")...)
 	quiet.want(0)

@@ -15,7 +15,7 @@ import (
 
 const manPages = "man"
 
-// manCommand writes the manual pages, for who makes packages. cobra's own generator takes
+// manCommand writes the manual pages, for packages of distributions. cobra's own generator takes
 // help for Markdown, which runs the lines of ours together, and brings a library for it.
 func manCommand() *cobra.Command {
 	return &cobra.Command{

@@ -56,13 +56,13 @@ func (o *metricsOptions) serve(name string) (s serving, err error) {
 		name = ""
 	}
 	s.observer, s.end = extras.Metrics(listener, token, name, func(err error) { say("the metrics have ended: %v", err) })
-	if _, port, _ := net.SplitHostPort(o.address); port == "0" || port == "" { // nobody else knows it
+	if _, port, _ := net.SplitHostPort(o.address); port == "0" || port == "" { // no other program knows it
 		say("metrics are at http://%s/metrics", listener.Addr())
 	}
 	return s, nil
 }
 
-// close waits for nobody.
+// close does not wait.
 func (s serving) close() {
 	if s.end != nil {
 		s.end()

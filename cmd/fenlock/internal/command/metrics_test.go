@@ -43,8 +43,8 @@ func has(t *testing.T, address string, texts ...string) string {
 	}
 }
 
-// They are there from before the lock is asked for, and go with the lock; whoever asks
-// and does not go on keeps nobody from ending.
+// They are there from before the lock is asked for, and go with the lock; a client that asks and
+// does not go on keeps no command from ending.
 func TestRunMetrics(t *testing.T) {
 	h := newHome(t)
 	end := h.hold("secret-name")
@@ -83,8 +83,8 @@ func TestRunMetricsNames(t *testing.T) {
 	has(t, at, `fenlock_held{fenlock_lock_name="a \"lock\""} 1`)
 }
 
-// An address at which nothing can be served is an error before anything is begun: the
-// command does not run, and there is no lock and no file of one.
+// An address at which nothing can be served is an error before anything is begun. The command does
+// not run, and there is no lock and no file of one.
 func TestRunMetricsAddress(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -109,7 +109,7 @@ func TestRunMetricsAddress(t *testing.T) {
 		{nil, []string{"--metrics", "5626"}, `--metrics: "5626" is no address: HOST:PORT is wanted, such as 127.0.0.1:5626`},
 		{nil, []string{"--metrics", "127.0.0.1:99999"}, "invalid port"},
 		{nil, []string{"--metrics", "192.0.2.1:0", "--metrics-token-file", token}, "192.0.2.1:0 is no address of this machine"},
-		{nil, []string{"--metrics", "0.0.0.0:0"}, "can be reached from other machines, and whoever reaches it could read how the lock does: say --metrics-token-file, or listen at a loopback address such as 127.0.0.1:5626"},
+		{nil, []string{"--metrics", "0.0.0.0:0"}, "can be reached from other machines, and every program that reaches it could read how the lock does: say --metrics-token-file, or listen at a loopback address such as 127.0.0.1:5626"},
 		{nil, []string{"--metrics", ":0"}, "can be reached from other machines"},
 		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", short}, "--metrics-token-file: the token has 15 bytes"},
 		{nil, []string{"--metrics", "0.0.0.0:0", "--metrics-token-file", open}, "--metrics-token-file: "},
@@ -155,8 +155,8 @@ func TestRunMetricsToken(t *testing.T) {
 	}
 }
 
-// A port that nobody knows is told, and a fenlock in the command is not told to have the
-// address of the one around it.
+// A port that the system chose is told. A fenlock in the command is not told to have the address of
+// the one around it.
 func TestRunMetricsInside(t *testing.T) {
 	h := newHome(t, "FENLOCK_METRICS=127.0.0.1:0", "FENLOCK_METRICS_NAMES=true")
 	r := h.start("fenlock", "run", "a", "--", "sh", "-c", "env | grep FENLOCK_METRICS; fenlock run b -- echo within")

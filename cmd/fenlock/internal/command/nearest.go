@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// nearest returns the words that somebody may have meant who wrote this one, by cobra's
-// measure for mistyped commands.
+// nearest returns the words that a user may have meant by this one, by cobra's measure for mistyped
+// commands.
 func nearest(typed string, words []string) []string {
 	measure := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, word := range words {
@@ -18,7 +18,7 @@ func nearest(typed string, words []string) []string {
 	return measure.SuggestionsFor(typed)
 }
 
-// didYouMean is the end of a sentence that tells of suggestions. Many help nobody.
+// didYouMean is the end of a sentence that tells of suggestions. Many are no help.
 func didYouMean(dashes string, suggestions []string) string {
 	if len(suggestions) == 0 || len(suggestions) > 3 {
 		return ""

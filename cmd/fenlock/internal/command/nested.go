@@ -69,8 +69,8 @@ func (i identities) with(slot int) string {
 	return heldVariable + "=" + strings.Join(entries, " ")
 }
 
-// around returns the process id of a fenlock around this one because of which to wait would be to wait for ever,
-// 0 if there is none. Who wants a slot can get another one, unless all are held around it.
+// around returns the process id of a fenlock around this one that would make a wait endless, 0 if
+// there is none. A client that wants a slot can get another one, unless all are held around it.
 func (i identities) around() (pid int) {
 	if pid = heldAround(i.name); pid != 0 {
 		return pid
@@ -86,9 +86,8 @@ func (i identities) around() (pid int) {
 	return pid
 }
 
-// heldAround returns the process id of the fenlock around this one that holds the lock,
-// 0 if there is none, or it has ended since: what a job has left behind may take the
-// lock again.
+// heldAround returns the process id of the fenlock around this one that holds the lock. It is 0 if
+// there is none, or it has ended since: what a job has left behind may take the lock again.
 func heldAround(identity string) (pid int) {
 	for _, entry := range strings.Fields(os.Getenv(heldVariable)) {
 		parts := strings.Split(entry, "@")

@@ -87,7 +87,7 @@ func nodesOf(flags *pflag.FlagSet) (f nodeFlags) {
 // warn tells of passwords that others can read.
 func (f nodeFlags) warn() {
 	if slices.ContainsFunc(f.urls, mayHavePassword) {
-		say("a password in --node can be read by everybody on this machine, in the list of processes: put the URLs into a file, and name that with --nodes-file")
+		say("a password in --node can be read by every user of this machine, in the list of processes: put the URLs into a file, and name that with --nodes-file")
 	}
 }
 
@@ -102,8 +102,7 @@ func (f nodeFlags) list() ([]placed, error) {
 	if fileSet && list == withheld {
 		listSet = false
 	}
-	// Somebody meant to name servers: a lock of this machine only would let every
-	// machine in.
+	// The user meant to name servers: a lock of this machine only would let every machine in.
 	const empty = "%s is set, but empty: name %s, or %s for a lock of this machine only"
 	switch {
 	case f.local:
@@ -142,7 +141,7 @@ func inOrder(source string, urls []string) (all []placed) {
 	return all
 }
 
-// readNodes reads a file of URLs. They may have passwords, so that nobody else may read it.
+// readNodes reads a file of URLs. They may have passwords, so that no other user may read it.
 func readNodes(source, path string) (all []placed, err error) {
 	if strings.Contains(path, "://") {
 		// With its password, which must not be repeated.

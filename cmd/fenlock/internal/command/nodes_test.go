@@ -233,7 +233,7 @@ func TestFullDiskIsNoContradiction(t *testing.T) {
 	}
 }
 
-// Watched nodes are printed again and again, until somebody ends it.
+// Watched nodes are printed again and again, until it is ended by hand.
 func TestNodesAreWatched(t *testing.T) {
 	servers, h := three(t)
 	r := h.start("fenlock", "nodes", "--json", "--watch=100ms")

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/term"
 )
 
-// open returns the nodes of --node or --nodes-file, else of FENLOCK_NODES or
-// FENLOCK_NODES_FILE, else, and with --local, the user's own file. It sends nothing to a server. The
-// caller closes the nodes. The error says which node, by its place and without its
-// password. A file is opened as long as the context lasts, as another process may have it locked.
+// open returns the nodes of --node or --nodes-file, else of FENLOCK_NODES or FENLOCK_NODES_FILE,
+// else, and with --local, the user's own file. It sends nothing to a server. The caller closes the
+// nodes. The error says which node, by its place and without its password. A file is opened as long
+// as the context lasts, as another process may have it locked.
 func (f nodeFlags) open(ctx context.Context) ([]fenlock.Node, error) {
 	all, err := f.list()
 	if err != nil {
@@ -82,8 +82,8 @@ func (f nodeFlags) openDefault(ctx context.Context) ([]fenlock.Node, error) {
 	if !f.meantLocal() {
 		tell := say
 		if !term.IsTerminal(int(os.Stderr.Fd())) {
-			// With --quiet too. Where nobody is there who knows what is meant (cron, which passes
-			// no variables on), each of several machines would have its own lock, and none a word of it.
+			// With --quiet too. Under cron, which passes no variables on, each of several machines
+			// would have its own lock, and none a word of it.
 			tell = sayError
 		}
 		tell("no servers are named (--node, %s): locks are for your processes on this machine only, in %s; --local says that this is meant", nodesVariable, path)
@@ -91,8 +91,8 @@ func (f nodeFlags) openDefault(ctx context.Context) ([]fenlock.Node, error) {
 	return []fenlock.Node{node}, nil
 }
 
-// folderOfYours is what to do without a home that one may write to: users such as nobody have
-// none, and sudo may keep another one's.
+// folderOfYours is what to do without a home that one may write to: system users have none, and
+// sudo may keep another one's.
 const folderOfYours = "set XDG_STATE_HOME to a folder that this user may write to, or " + nodesVariable
 
 // unusable is the error of a default file that cannot be opened.
@@ -103,8 +103,8 @@ func unusable(path string, err error) error {
 	return exitf(exitNoQuorum, "the lock cannot be in %s: %v", path, err)
 }
 
-// nodeTimeout returns for how long a node has to answer, 0 for the library's default. A file is not on a
-// network that could hang: on a busy machine its answer comes late, and is as good.
+// nodeTimeout returns for how long a node has to answer, 0 for the library's default. A file is not
+// on a network that could hang: on a busy machine its answer comes late, and is as good.
 func nodeTimeout(nodes []fenlock.Node, ttl time.Duration) time.Duration {
 	if file, is := nodes[0].Engine().(*filenode.Node); is && !file.Binds() {
 		return ttl / 4 // the most that the library allows
@@ -112,8 +112,8 @@ func nodeTimeout(nodes []fenlock.Node, ttl time.Duration) time.Duration {
 	return 0
 }
 
-// earlier refuses the default file at path while the SQLite database is beside it that earlier versions had as
-// theirs: locks of these versions are in that, so that both would have the same one.
+// earlier refuses the default file at path while the SQLite database of earlier versions is beside
+// it. Locks of these versions are in that, so that both could have the same lock.
 func earlier(path string) error {
 	old := filepath.Join(filepath.Dir(path), "fenlock.db")
 	if _, err := os.Lstat(old); err != nil {

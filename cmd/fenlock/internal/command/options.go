@@ -41,7 +41,7 @@ type runOptions struct {
 	identity   identities
 	kept       time.Time     // until when the lock stays, whatever happens; a moment later
 	waited     time.Duration // of the time of --wait, while the nodes were opened
-	// What was said of this wait: that somebody has the lock, that nodes are missing.
+	// What was said of this wait: that the lock is held, that nodes are missing.
 	waitSaid, nodesSaid bool
 	unwanted            bool // a signal has asked the command to end
 }

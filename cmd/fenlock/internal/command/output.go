@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// stderr is where fenlock speaks. Nobody may be reading: a pager that was stopped, a
-// full disk of a log driver. Nothing waits for it for long, and no message is worth
-// more than the lock: those that do not fit are counted.
+// stderr is where fenlock speaks. There may be no reader: a pager that was stopped, a full disk of
+// a log driver. Nothing waits for it for long, and no message is worth more than the lock: those
+// that do not fit are counted.
 var stderr = newOutput(os.Stderr)
 
 const (
 	maxUnread = 256 // messages
-	// patience is how long a message may take to be written before the next ones are
-	// not waited for: where somebody reads, they are in order with what the command
-	// prints.
+	// patience is how long a message may take to be written before the next ones are not waited
+	// for. Where there is a reader, they are in order with what the command prints.
 	patience = 50 * time.Millisecond
 )
 
@@ -41,7 +40,7 @@ func newOutput(w io.Writer) *output {
 			// One write, so that lines of several processes do not mix.
 			io.WriteString(w, m.text)
 			if n := o.dropped.Swap(0); n > 0 {
-				fmt.Fprintf(w, "fenlock: %d messages were not printed: nobody was reading\n", n)
+				fmt.Fprintf(w, "fenlock: %d messages were not printed: the output was not read\n", n)
 			}
 			o.stuck.Store(false)
 			close(m.written)
@@ -69,7 +68,7 @@ func (o *output) print(text string) {
 	}
 }
 
-// flush waits until all is printed, as long as somebody reads.
+// flush waits until all is printed, as long as there is a reader.
 func (o *output) flush() {
 	if len(o.messages) == 0 && !o.stuck.Load() {
 		return

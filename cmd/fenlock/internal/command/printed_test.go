@@ -18,7 +18,7 @@ import (
 	"github.com/fenlock/fenlock/node/filenode"
 )
 
-// wild has everything in a text that whoever writes to the nodes may choose.
+// wild has everything in a text that a writer to the nodes may choose.
 const wild = "a\x1b]0;x\a\u009b2J\u0085\x7fb\u202ec\u00a0d\U000e0001<&>\u2028"
 
 // store leases names in the default file, for a minute.
@@ -118,7 +118,7 @@ func TestOutputThatIsFull(t *testing.T) {
 	} {
 		h.start("sh", "-c", "exec fenlock "+c.args+" >/dev/full").want(exitNoQuorum, c.said)
 	}
-	// Where nobody reads any more, that is no error to speak of.
+	// Where there is no reader any more, that is no error to speak of.
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -50,15 +50,15 @@ func releaseCommand() *cobra.Command {
 			return usageError(err)
 		}
 		if !force {
-			return exitf(exitUsage, "a lock is released by its holder; --force takes it away from whoever has it")
+			return exitf(exitUsage, "a lock is released by its holder; --force takes it away from the holder")
 		}
 		if !yes && !term.IsTerminal(int(os.Stdin.Fd())) {
-			return exitf(exitUsage, "nobody can be asked here, since the standard input is no terminal: say --yes if you know what it breaks (fenlock inspect shows it)")
+			return exitf(exitUsage, "cannot ask, since the standard input is no terminal: say --yes if you know what it breaks (fenlock inspect shows it)")
 		}
 		return f.release(cmd, name, yes)
 	}
 	f.register(cmd, false)
-	cmd.Flags().BoolVar(&force, "force", false, "take it away from whoever has it")
+	cmd.Flags().BoolVar(&force, "force", false, "take it away from its holder")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	byHand(cmd, "force", "yes")
 	return cmd
@@ -77,8 +77,8 @@ func (f *lookFlags) release(cmd *cobra.Command, name string, yes bool) error {
 	}
 	if !yes {
 		if heldBy(found) == "" {
-			// Not broken all the same: somebody may have it by now, whom nobody has seen.
-			return f.nobody(cmd, found)
+			// Not broken all the same: a client that was not seen may have it by now.
+			return f.unbroken(cmd, found)
 		}
 		describe(os.Stderr, found, time.Now())
 		fmt.Fprintf(os.Stderr, "Break it? [y/N] ")
@@ -103,11 +103,11 @@ func (f *lookFlags) broke(cmd *cobra.Command, ctx context.Context, a *admin.Admi
 		return lookError(err)
 	}
 	if b.Token == 0 {
-		return f.nobody(cmd, b.Lock)
+		return f.unbroken(cmd, b.Lock)
 	}
 	what := summary(b.Lock)
 	if heldBy(b.Lock) == "" {
-		what = printable(name) + ", which nobody has as far as the nodes tell"
+		what = printable(name) + ", which is free as far as the nodes tell"
 	}
 	var text strings.Builder
 	if f.json {
@@ -122,12 +122,12 @@ func (f *lookFlags) broke(cmd *cobra.Command, ctx context.Context, a *admin.Admi
 	return nil
 }
 
-// nobody says that there was nothing to break.
-func (f *lookFlags) nobody(cmd *cobra.Command, l admin.LockInfo) error {
+// unbroken says that there was nothing to break.
+func (f *lookFlags) unbroken(cmd *cobra.Command, l admin.LockInfo) error {
 	if f.json {
 		encode(cmd.OutOrStdout(), brokenDoc{Lock: lockOf(l, time.Now())})
 	} else {
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: nobody has it\n", printable(l.Name))
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is free\n", printable(l.Name))
 	}
 	return nil
 }

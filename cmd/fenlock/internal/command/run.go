@@ -92,7 +92,7 @@ func (o *runOptions) turn(locker *fenlock.Locker, name string, command []string,
 	return o.release(lock, err)
 }
 
-// open makes the Locker, which owns the nodes. Whoever else wants to hear of it is also.
+// open makes the Locker, which owns the nodes. Other observers are told too.
 func (o *runOptions) open(name string, also fenlock.Observer) (*fenlock.Locker, error) {
 	nodes, err := o.openNodes()
 	if err != nil {

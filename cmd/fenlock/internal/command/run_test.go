@@ -167,7 +167,8 @@ func TestTheFileIsDeleted(t *testing.T) {
 	}
 }
 
-// An earlier version would go on locking in its own file. It is refused by all that would look elsewhere.
+// An earlier version would go on locking in its own file. It is refused by all that would look
+// elsewhere.
 func TestTheEarlierFile(t *testing.T) {
 	h := newHome(t)
 	old := filepath.Join(h.state, "fenlock", "fenlock.db")
@@ -213,8 +214,8 @@ func TestHeld(t *testing.T) {
 	waiter.want(0)
 }
 
-// Those who say --shared run at the same time, and nobody else with them; who wants the lock
-// alone is before those who come later.
+// Commands with --shared run at the same time, and no others with them; one that wants the lock
+// alone is before those that come later.
 func TestSharedRun(t *testing.T) {
 	h := newHome(t)
 	readers := []*running{}
@@ -258,8 +259,8 @@ func TestSharedRun(t *testing.T) {
 	h.start("fenlock", "run", "--lead", "--shared", "x", "--", "true").want(64, "exclude each other")
 }
 
-// With --slots so many commands run at a time, each with a number of its own, and nobody goes by another
-// number meanwhile.
+// With --slots so many commands run at a time, each with a number of its own, and none uses another
+// number of slots meanwhile.
 func TestSlotsRun(t *testing.T) {
 	h := newHome(t, "FENLOCK_SLOT=9")
 	run := func(flags ...string) *running {
@@ -535,7 +536,7 @@ func TestMaxHold(t *testing.T) {
 	}
 }
 
-// A command that ended while the lock was somebody else's is no success.
+// A command that ended while the lock was another client's is no success.
 func TestPausedBeyondTheValidity(t *testing.T) {
 	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "--ttl", "500ms", "x", "--", "sh", "-c", "echo ready; read x; exit 0")

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// withheld is what a command finds where fenlock has a URL with a password. Not nothing:
-// to a fenlock in the command, and to any program that wants the nodes, nothing would
-// mean that there are none, and a lock of this machine only.
+// withheld is what a command finds where fenlock has a URL with a password. Not nothing. To a
+// fenlock in the command, and to any program that wants the nodes, nothing would mean no nodes, and
+// a lock of this machine only.
 const withheld = "withheld-because-of-a-password"
 
 // commandEnvironment returns fenlock's environment without the passwords in it, which ends

@@ -34,8 +34,8 @@ func TestMayHavePassword(t *testing.T) {
 	}
 }
 
-// A command gets no password that nobody gave to it, and a fenlock in it does not take
-// what it gets for no nodes.
+// A command gets no password that was not given to it, and a fenlock in it does not take what it
+// gets for no nodes.
 func TestTheCommandGetsNoPassword(t *testing.T) {
 	list := "valkey://u:swordfish@127.0.0.1:1,valkey://127.0.0.1:2"
 	outer := newHome(t).byTime()
@@ -77,5 +77,5 @@ func TestTheCommandGetsNoPassword(t *testing.T) {
 func TestAPasswordOnTheCommandLineIsTold(t *testing.T) {
 	h := newHome(t)
 	h.start("fenlock", "run", "--node", "valkey://u:swordfish@127.0.0.1:1", "--ttl", "100ms", "-n", "x", "--", "true").
-		want(69, "a password in --node can be read by everybody on this machine")
+		want(69, "a password in --node can be read by every user of this machine")
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // spare is a watchdog that is started while the lock is being taken, so that the command begins
-// sooner where nobody has it. Who has to wait for the lock waits without: sparePatience bounds
-// its time. It is safe for concurrent use, and a nil one has none.
+// sooner where it is free. A command that has to wait for the lock waits without: sparePatience
+// bounds its time. It is safe for concurrent use, and a nil one has none.
 type spare struct {
 	mu    sync.Mutex
 	w     *watched // nil: there is none, or none any more
@@ -17,16 +17,16 @@ type spare struct {
 }
 
 // A watchdog counts the first validity from when it has asked for it, which a spare one does at
-// once: the validity is this much shorter at the most, and is asked for again soon.
+// once. The validity is this much shorter at the most, and is asked for again soon.
 const (
 	sparePatience = 50 * time.Millisecond
 	spareShare    = 10 // of the TTL
 )
 
-// newSpare starts one, for a lock with a TTL. If that fails, there is none: whoever needs a
+// newSpare starts one, for a lock with a TTL. If that fails, there is none: a command that needs a
 // watchdog starts one, and is told. Its time begins when it has become this program, which on a
-// busy machine is not soon: what ends a start ends whatever was started meanwhile, also by
-// others that this process had before it became fenlock.
+// busy machine is not soon. To end a start ends whatever was started meanwhile, also by others that
+// this process had before it became fenlock.
 func newSpare(environment []string, ttl time.Duration) *spare {
 	s := &spare{}
 	w, err := watch(startPatience, environment)
@@ -63,7 +63,7 @@ func (s *spare) take() *watched {
 
 // drop ends the watchdog, unless it was taken. It has no command, and so nothing to do first: one
 // that was stopped, or has not begun, ends as well. It is waited for: it has the folder and the
-// files of who started fenlock, who may want to unmount them when that has ended.
+// files of the user that started fenlock, who may want to unmount them after that.
 func (s *spare) drop() {
 	if w := s.take(); w != nil {
 		w.process.Kill()

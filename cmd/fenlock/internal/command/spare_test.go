@@ -41,7 +41,7 @@ func (w *watched) ends(t *testing.T) {
 	}
 }
 
-// Who has it runs a command by it, and nobody else can have it.
+// The command that has it runs by it, and no other can have it.
 func TestASpareWatchdogRunsTheCommand(t *testing.T) {
 	lock := held(t, time.Hour)
 	var s *spare
@@ -67,8 +67,8 @@ func TestASpareWatchdogRunsTheCommand(t *testing.T) {
 	w.ends(t)
 }
 
-// It is not kept for somebody who has to wait, and if it is not needed it ends, also if
-// it was stopped.
+// It is not kept for a command that has to wait, and if it is not needed it ends, also if it was
+// stopped.
 func TestASpareWatchdogIsDropped(t *testing.T) {
 	for _, ttl := range []time.Duration{time.Hour, 100 * time.Millisecond} {
 		s, w := newSpareFor(t, ttl)
@@ -106,7 +106,7 @@ func TestASpareWatchdogIsKilled(t *testing.T) {
 	}
 }
 
-// Whoever has no time for a slow one does not end what others start meanwhile: those of a shell
+// A start without time for a slow one does not end what others start meanwhile: those of a shell
 // that has become fenlock.
 func TestASpareWatchdogEndsNobodyElse(t *testing.T) {
 	// No shell builtin, and not for longer than this process is there.

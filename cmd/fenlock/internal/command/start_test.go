@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What packages prepare when the program starts, each command pays for, one with a lock in a
-// file as well: no telemetry is there at all, and the rest prepares little before it is used.
+// What packages prepare when the program starts, each command pays for, one with a lock in a file
+// as well. So no telemetry is there at all, and the rest prepares little before it is used.
 func TestLittleIsPreparedAtTheStart(t *testing.T) {
 	h := newHome(t, "GODEBUG=inittrace=1")
 	r := h.start("fenlock", "run", "x", "--", "true")

@@ -6,12 +6,13 @@ import (
 	"unsafe"
 )
 
-// stopJob stops this process and all others of its job, as Ctrl-Z does, and returns when it goes on. Where no
-// shell would continue it the kernel stops nothing, and it returns at once. All are sent the signal at once: a
-// shell may continue the job as soon as it sees one of them stopped, which takes back what has not come to pass.
+// stopJob stops this process and all others of its job, as Ctrl-Z does, and returns when it goes
+// on. Where no shell would continue it the kernel stops nothing, and it returns at once. All are
+// sent the signal at once. A shell may continue the job as soon as it sees one of them stopped,
+// which undoes what has not come to pass.
 //
-// Go catches the signal as long as it has been asked for once, also after signal.Reset. So the kernel is told
-// what to do with it, and after that what it did before.
+// Go catches the signal as long as it has been asked for once, also after signal.Reset. So the
+// kernel is told what to do with it, and after that what it did before.
 func stopJob() {
 	var caught action
 	setAction(&action{}, &caught)
@@ -20,7 +21,8 @@ func stopJob() {
 	setAction(&caught, nil)
 }
 
-// stopTakes is longer than it takes until another thread of this process has taken the signal, and all stop.
+// stopTakes is longer than it takes until another thread of this process has taken the signal, and
+// all stop.
 const stopTakes = 20 * time.Millisecond
 
 // action is a struct sigaction of the kernel's. All zero it is the default.

@@ -27,7 +27,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return exitf(exitUsage, "%v%s (see %s --help)", err, hint, cmd.CommandPath())
 }
 
-// meant returns the flags of the command that somebody may have meant.
+// meant returns the flags of the command that a user may have meant.
 func meant(cmd *cobra.Command, err error) []string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -48,7 +48,8 @@ func pty(t *testing.T) (master, slave *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// After Ctrl-C and Ctrl-Z the kernel throws away what was printed, which may be what comes of them already.
+	// After Ctrl-C and Ctrl-Z the kernel throws away what was printed, which may be what comes of
+	// them already.
 	modes, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,8 @@ func (h *home) session(script string) *session {
 // expect reads the terminal up to a line with the text.
 func (s *session) expect(text string) {
 	s.t.Helper()
-	// Who never prints it would be read from for ever; with the session's leader all have hung up.
+	// A shell that never prints it would be read from for ever; with the session's leader all have
+	// hung up.
 	defer time.AfterFunc(time.Minute, func() { s.cmd.Process.Kill() }).Stop()
 	var seen []string
 	for s.lines.Scan() {
@@ -122,7 +124,7 @@ func TestTheTerminalIsLentAndGivenBack(t *testing.T) {
 	}
 }
 
-// Each command of one that leads again has the terminal, as the first one had it, and may be
+// Each command of a leader that leads again has the terminal, as the first had it. It may be
 // stopped when it writes to it from the background.
 func TestTheTerminalIsLentAgain(t *testing.T) {
 	h := newHome(t) // without a watchdog: who leads has one with servers
@@ -158,7 +160,8 @@ func TestCtrlC(t *testing.T) {
 	end()
 }
 
-// At a terminal --quiet leaves out that a lock is of this machine only. Where stderr is none, nothing does.
+// At a terminal --quiet leaves out that a lock is of this machine only. Where stderr is none,
+// nothing does.
 func TestLocalAtATerminal(t *testing.T) {
 	h := newHome(t)
 	said := filepath.Join(t.TempDir(), "stderr")
@@ -208,8 +211,9 @@ func TestCtrlZOfAJob(t *testing.T) {
 	}
 }
 
-// A lock that was broken while its command was stopped has the command ended, before it does anything else.
-// The command forks nothing: a shell whose child is stopped between vfork and exec does not stop itself.
+// A lock that was broken while its command was stopped has the command ended, before it does
+// anything else. The command forks nothing: a shell whose child is stopped between vfork and exec
+// does not stop itself.
 func TestCtrlZOfABrokenLock(t *testing.T) {
 	h := newHome(t)
 	s := h.session(`set -m; fenlock run x -- sh -c 'echo ready; while :; do echo >>work; done'; echo stopped $?
@@ -236,7 +240,7 @@ func TestCtrlZWithoutAShell(t *testing.T) {
 	}
 }
 
-// A command that is stopped goes on where somebody has to extend its lock.
+// A command that is stopped goes on where its lock has to be extended.
 func TestCtrlZByTime(t *testing.T) {
 	h := newHome(t).byTime()
 	s := h.session(`fenlock run x -- sh -c 'echo ready; read a; echo command has $a; exit 3'; echo status $?`)
@@ -257,7 +261,7 @@ func TestTheTerminalsModesAreRestored(t *testing.T) {
 	s.expect("done")
 }
 
-// Who breaks a lock is shown what, and asked.
+// A user that breaks a lock is shown what, and asked.
 func TestReleaseAsks(t *testing.T) {
 	h := newHome(t)
 	end := h.hold("x", "--label", "host/42", "--ttl", "30s") // it hears of it after this test
@@ -276,8 +280,8 @@ func TestReleaseAsks(t *testing.T) {
 	end()
 }
 
-// Where nobody is seen to have the lock, nobody is asked, and nothing is broken: not that of
-// somebody who has come meanwhile either.
+// Where the lock is seen to be free, the user is not asked, and nothing is broken. That includes
+// the lock of a client that has come meanwhile.
 func TestNothingToBreak(t *testing.T) {
 	servers, h := three(t)
 	h.start("fenlock", "run", "b", "--", "true").want(0)
@@ -290,13 +294,13 @@ func TestNothingToBreak(t *testing.T) {
 	}
 	before := registers()
 	s := h.session("fenlock release --force a; echo status $?")
-	s.expect("a: nobody has it")
+	s.expect("a is free")
 	s.expect("status 0")
 	if after := registers(); !slices.Equal(before, after) {
 		t.Errorf("the registers were %q, and are %q", before, after)
 	}
 	r := h.start("fenlock", "release", "--force", "--yes", "a")
-	if text := r.rest(); !strings.HasPrefix(text, "broken: a, which nobody has as far as the nodes tell\n") {
+	if text := r.rest(); !strings.HasPrefix(text, "broken: a, which is free as far as the nodes tell\n") {
 		t.Error(text)
 	}
 	r.want(0)

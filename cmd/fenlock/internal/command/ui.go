@@ -114,7 +114,7 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	defer closeAll(nodes)
 	page := Page{
 		Nodes: nodes, Prefix: prefix, Listen: o.listen, Token: token, AllowRelease: o.allowRelease, History: o.history, Hosts: o.hosts, Log: sayError,
-		Secret: o.fromFile, // who may know it knows it
+		Secret: o.fromFile, // its readers know it
 	}
 	address, serve, err := extras.Page(page)
 	if err != nil {

@@ -23,8 +23,8 @@ var fixed = []string{nameVariable, tokenVariable, slotVariable, heldVariable, no
 
 const setByFenlock = 4
 
-// alternatives are flags of which one replaces the other: who gives one on the command
-// line does not want the other one's variable.
+// alternatives are flags of which one replaces the other. A user that gives one on the command line
+// does not want the other flag's variable.
 var alternatives = [][2]string{{"wait", "no-wait"}, {"quiet", "verbose"},
 	{"lead", "wait"}, {"lead", "no-wait"}, {"lead", "max-hold"}, {"lead", "at-least"}, {"lead", "shared"},
 	{"lead", "slots"}, {"shared", "slots"}}
@@ -145,8 +145,8 @@ func lazily(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// namingVariables has an error about the usage name the variable that it is about, where
-// it names a flag that nobody gave.
+// namingVariables has an error about the usage name the variable that it is about, where it names a
+// flag that was not given.
 func namingVariables(err error, set map[string]string) error {
 	var exit *exitError
 	if len(set) == 0 || !errors.As(err, &exit) || exit.status != exitUsage {
@@ -160,7 +160,8 @@ func namingVariables(err error, set map[string]string) error {
 	}))
 }
 
-// unknown returns each variable of the environment that looks like one of fenlock's and is none of these.
+// unknown returns each variable of the environment that looks like one of fenlock's and is none of
+// these.
 func (v *variables) unknown() (all []string) {
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
@@ -171,8 +172,8 @@ func (v *variables) unknown() (all []string) {
 	return all
 }
 
-// tellUnknown tells of each variable that looks like one of fenlock's and is none: with
-// a letter wrong, a limit is no limit, and servers are a file on this machine.
+// tellUnknown tells of each variable that looks like one of fenlock's and is none. With a letter
+// wrong, a limit is no limit, and servers are a file on this machine.
 func (v *variables) tellUnknown() {
 	if len(v.unknown()) == 0 {
 		return

@@ -99,7 +99,8 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// A subcommand that is made alone, as it is called, is the one that is made with all others, and knows their variables.
+// A subcommand that is made alone, as it is called, is the one that is made with all others, and
+// knows their variables.
 func TestASubcommandAlone(t *testing.T) {
 	for _, s := range subcommands {
 		if needed([]string{s.name, "x"}) != s.name && s.name != manPages {

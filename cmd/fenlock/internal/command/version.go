@@ -44,7 +44,8 @@ func version() string {
 	return "devel"
 }
 
-// release tells what was built from what was not: the version and, for a build from a clone, the commit.
+// release tells what was built from what was not: the version and, for a build from a clone, the
+// commit.
 func release() string {
 	if from := commit(buildInfo().Settings); from != "" {
 		return version() + " (" + strings.TrimSuffix(from, ", ") + ")"
@@ -52,8 +53,8 @@ func release() string {
 	return version()
 }
 
-// published returns a version if others can install it, else "". One of a clone has the commit in it, unless that is
-// tagged as a version.
+// published returns a version if others can install it, else "". One of a clone has the commit in
+// it, unless that is tagged as a version.
 func published(version string, settings []debug.BuildSetting) string {
 	if !strings.HasPrefix(version, "v") || strings.Contains(version, "+") {
 		return ""

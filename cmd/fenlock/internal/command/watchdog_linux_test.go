@@ -16,9 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// family is a job of a shell that has a subshell, a process in the background and one in a
-// session of its own, all of which ignore what they can. It is gone when its stdout is
-// at its end.
+// family is a job of a shell that has a subshell, a process in the background and one in a session
+// of its own. All of these ignore what they can. It is gone when its stdout is at its end.
 const family = `trap "" TERM HUP; nap='trap "" TERM HUP; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do sleep 1; done; echo survived'
 	(eval "$nap") & sh -c "$nap" & setsid sh -c "$nap" & setsid sh -c "(sh -c '$nap') &" &
 	echo ready; eval "$nap"`
@@ -55,7 +54,7 @@ func anyWatchdogOf(r *running) int {
 	return 0
 }
 
-// Who waits for the lock waits without a watchdog, and has one when the command runs.
+// A command that waits for the lock waits without a watchdog, and has one when the command runs.
 func TestWhoWaitsHasNoWatchdog(t *testing.T) {
 	h := newHome(t).byTime()
 	first := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; read x; :")
@@ -78,8 +77,8 @@ func TestWhoWaitsHasNoWatchdog(t *testing.T) {
 	next.want(0)
 }
 
-// A fenlock that is killed or stopped takes with it all that the command has started,
-// before anybody else has the lock.
+// A fenlock that is killed or stopped takes with it all that the command has started, before
+// another client has the lock.
 func TestTheJobEndsWithFenlock(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "stopped": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +89,7 @@ func TestTheJobEndsWithFenlock(t *testing.T) {
 				r := h.start("fenlock", "run", "--ttl", "2s", "x", "--", "sh", "-c", strings.Replace(family, "echo survived", survived, 1))
 				r.line()
 				r.signal(sig)
-				// By when somebody else has the lock, nobody of the job is left.
+				// When another client has the lock, no process of the job is left.
 				next := h.start("fenlock", "run", "--ttl", "2s", "x", "--", "sh", "-c", "echo next; ps -eo args; exit 0")
 				next.line()
 				for line := range strings.Lines(next.rest()) {
@@ -137,7 +136,7 @@ func TestTheWatchdogBeginsFirst(t *testing.T) {
 	}
 }
 
-// Whoever starts it by hand with a socket on stdin, as ssh or inetd may give, is told.
+// A user that starts it by hand with a socket on stdin, as ssh or inetd may give, is told.
 func TestTheWatchdogByHand(t *testing.T) {
 	ours, theirs, err := watchdog.Pair()
 	if err != nil {
@@ -174,8 +173,7 @@ func TestTheCommandsParentIsTheMainThread(t *testing.T) {
 	}
 }
 
-// Whoever kills or stops fenlock by its name reaches one of the two, and can see what the
-// other is.
+// To kill or stop fenlock by its name reaches one of the two, and shows what the other is.
 func TestTheWatchdogsName(t *testing.T) {
 	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "x", "--", "sh", "-c", "echo ready; read x; exit 0")
@@ -188,7 +186,7 @@ func TestTheWatchdogsName(t *testing.T) {
 	r.want(0)
 }
 
-// It does not wait for the end of a lease that nobody extends any more.
+// It does not wait for the end of a lease that is not extended any more.
 func TestTheJobEndsWithFenlockAtOnce(t *testing.T) {
 	h := newHome(t).byTime()
 	r := h.start("fenlock", "run", "--ttl", "1h", "--max-ttl", "1h", "x", "--", "sh", "-c", family)
@@ -230,7 +228,7 @@ func TestTheJobIsLonger(t *testing.T) {
 	}
 }
 
-// Whoever does not read what fenlock prints does not keep it from ending the command.
+// A reader that does not read what fenlock prints does not keep it from ending the command.
 func TestStderrIsNotRead(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -43,8 +43,8 @@ type watched struct {
 // groupPoll is how often it is looked whether those are gone that were killed.
 const groupPoll = 10 * time.Millisecond
 
-// startPatience is how long a watchdog is waited for that may have been stopped, where
-// nothing else ends the wait: until it has become this program, and after a signal.
+// startPatience is how long a watchdog is waited for that may have been stopped, where nothing else
+// ends the wait. That is until it has become this program, and after a signal.
 const startPatience = 3 * time.Second
 
 // watch starts a watchdog, in an environment. It is an error if that has not become this program
@@ -81,8 +81,8 @@ func watch(within time.Duration, environment []string) (*watched, error) {
 	}
 	// Nothing else is started meanwhile that could inherit it.
 	unix.FcntlInt(uintptr(theirs), syscall.F_SETFD, 0)
-	// Start returns when the process has become the program: never, if it was stopped
-	// before. Whoever is killed here is found to be gone, as later.
+	// Start returns when the process has become the program: never, if it was stopped before. A
+	// watchdog that is killed here is found to be gone, as later.
 	stuck := time.AfterFunc(within, func() { killAll(others) })
 	err = processes.Aside(cmd.Start)
 	stuck.Stop()
@@ -241,7 +241,7 @@ func (w *watched) pass(sig syscall.Signal) {
 			say("not stopped (Ctrl-Z): the shell that became fenlock has other processes")
 			return
 		}
-		say("not stopped (Ctrl-Z): nobody would extend the lock")
+		say("not stopped (Ctrl-Z): the lock would not be extended")
 		return
 	case syscall.SIGCONT:
 		if w.pid != 0 {
@@ -270,7 +270,7 @@ func (w *watched) processID() int {
 
 // suspend stops fenlock after its command was stopped with Ctrl-Z: the shell, which knows fenlock
 // only, is to see that. When it goes on, or was not stopped, the command does, unless the lock was
-// broken meanwhile: another command may have it, and this one must not work beside that.
+// broken meanwhile. Another command may have it then, and this one must not work beside that.
 func (w *watched) suspend(lock *fenlock.Lock) {
 	w.terminal.takeBack()
 	stopJob()
@@ -284,7 +284,7 @@ func (w *watched) suspend(lock *fenlock.Lock) {
 }
 
 // lend gives the terminal to a command that was stopped because it needs it, once fenlock has it. A
-// shell that puts a job into the foreground tells nobody, unless the job itself was stopped.
+// shell that puts a job into the foreground does not tell, unless the job itself was stopped.
 func (w *watched) lend() {
 	t := ownTerminal()
 	if t == nil {
@@ -334,8 +334,8 @@ func (w *watched) giveUp(name string) error {
 	return w.lost(name, lostf("the command was not started: the watchdog of %q (process %d) did not answer while the lock was valid for long enough; was it stopped, or is this machine overloaded?", name, w.processID()))
 }
 
-// lost ends the command of a watchdog that was killed: nobody would end it in time. It
-// returns the error if nobody is left.
+// lost ends the command of a watchdog that was killed: it would not be ended in time. It returns
+// the error if no process is left.
 func (w *watched) lost(name string, err error) error {
 	<-w.gone
 	left, quiet := w.kill(), 0

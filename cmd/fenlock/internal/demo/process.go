@@ -45,10 +45,10 @@ func (p *process) kill() {
 	p.keeper.write()
 }
 
-// keeper is a shell that outlives a demo that is killed, and ends what that has started:
-// it reads, from a pipe that only the demo has open, which processes there are, and acts
-// when the pipe ends. A signal at the parent's death (Linux, FreeBSD) would do the same,
-// but for the folder, and not on macOS.
+// keeper is a shell that outlives a demo that is killed, and ends what that has started. It reads,
+// from a pipe that only the demo has open, which processes there are. It acts when the pipe ends. A
+// signal at the parent's death (Linux, FreeBSD) would do the same, but for the folder, and not on
+// macOS.
 type keeper struct {
 	pipe   io.WriteCloser
 	cmd    *exec.Cmd

@@ -12,9 +12,9 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// redlock is an acquisition of Redlock as it is usually written: SET NX PX on all servers, and a
-// client with a majority has the lock. That a server without its memory must stay down for a TTL
-// is left to the operator. It returns what each server said, and whether the lock is held.
+// redlock is an acquisition of Redlock as it is usually written. It is SET NX PX on all servers,
+// and a client with a majority has the lock. That a server without its memory must stay down for a
+// TTL is left to the operator. It returns what each server said, and whether the lock is held.
 func redlock(ctx context.Context, key string, ttl time.Duration, addresses ...string) (said []string, held bool) {
 	value, granted := rand.Text(), 0
 	for _, address := range addresses {

@@ -60,9 +60,8 @@ func (s *server) launch() {
 	})
 }
 
-// freePort returns a port that is free at the moment. It is below those
-// that kernels give to outgoing connections: one of these could take the port of a
-// server that is down.
+// freePort returns a port that is free at the moment. The port is below those that kernels give to
+// outgoing connections. One of these could take the port of a server that is down.
 func (st *stage) freePort() int {
 	for range 100 {
 		port := 20000 + rand.IntN(12000)
@@ -83,7 +82,8 @@ var versionPattern = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // findServer returns the program of the server that is installed, Valkey if both are, and kind and
-// version, such as "Valkey 8.0.1". They are empty if there is none, or only a Redis that is too old.
+// version, such as "Valkey 8.0.1". They are empty if there is none, or only a Redis that is too
+// old.
 func findServer() (path, product string) {
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		path, err := exec.LookPath(name)

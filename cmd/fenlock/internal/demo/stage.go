@@ -26,9 +26,9 @@ type Player struct {
 	Emit func(Event)
 }
 
-// stage is what a scene is played on. It belongs to the scene's goroutine. Its methods
-// end the scene, by a panic that perform recovers, when they cannot do what they are
-// to do: a scene reads as what happens.
+// stage is what a scene is played on. It belongs to the scene's goroutine. Its methods end the
+// scene, by a panic that perform recovers, when they cannot do what they are to do. So a scene
+// reads as what happens.
 type stage struct {
 	Player
 	ctx             context.Context
@@ -86,7 +86,7 @@ func (st *stage) must(err error) {
 	panic(abort{err})
 }
 
-// require ends the scene unless what it tells is so; otherwise says what is so instead.
+// require ends the scene unless what it tells is so; otherwise says what is true instead.
 func (st *stage) require(ok bool, otherwise string, args ...any) {
 	if !ok {
 		st.must(fmt.Errorf(otherwise, args...))

@@ -102,7 +102,7 @@ func (t *Terminal) space() {
 	}
 }
 
-// line prints what somebody did.
+// line prints what a client or a server did.
 func (t *Terminal) line(e Event) {
 	for i, text := range wrap(e.Text, columns-textColumn) {
 		head := strings.Repeat(" ", textColumn)

@@ -58,7 +58,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// Where nobody reads any more, it says so once, and goes on.
+// Where there is no reader any more, it says so once, and goes on.
 func TestTerminalIsGone(t *testing.T) {
 	screen := Terminal{Out: gone{}}
 	screen.Show(Event{What: Tell, Text: "x"})

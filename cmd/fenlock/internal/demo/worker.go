@@ -50,8 +50,8 @@ type reply struct {
 	Refused bool          `json:"refused,omitempty"` // the write, by the guard
 }
 
-// RunClient is a client of the scene paused: a process of its own, which does what it reads on
-// in, and says on out what came of it, until in ends. Args are its name and the nodes' URLs.
+// RunClient is a client of the scene paused. It is a process of its own, which does what it reads
+// on in, and says on out what came of it, until in ends. Args are its name and the nodes' URLs.
 func RunClient(args []string, in io.Reader, out io.Writer) error {
 	const hint = "fenlock demo client is started by fenlock demo"
 	if len(args) < 2 {
@@ -122,8 +122,8 @@ func (w *worker) do(ctx context.Context, o order) (r reply, err error) {
 	return r, fmt.Errorf("unknown order %q", o.Do)
 }
 
-// accounts is how a client reaches an account: by a new connection each time, because the account
-// may have closed an old one while the client was stopped.
+// accounts is how a client reaches an account. It uses a new connection each time, because the
+// account may have closed an old one while the client was stopped.
 var accounts = http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // send has the account answer a request.

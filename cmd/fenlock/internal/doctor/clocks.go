@@ -8,7 +8,7 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Bounds of what clocks may do before somebody should know.
+// Bounds of what clocks may do before an operator should know.
 const (
 	mostOffset = time.Second // between two wall clocks
 	// The rules allow for clocks that run apart by a hundredth (rule.Drift). A wall clock
@@ -56,7 +56,7 @@ func (g Group) offsets(of report) {
 	sorted := slices.SortedFunc(slices.Values(clocks), func(a, b clock) int { return int(a.ahead - b.ahead) })
 	middle := sorted[(len(sorted)-1)/2].ahead
 	if len(clocks) == 2 {
-		middle = 0 // nobody can tell which of the two is right
+		middle = 0 // it cannot be told which of the two is right
 	}
 	for _, c := range clocks {
 		off := c.ahead - middle

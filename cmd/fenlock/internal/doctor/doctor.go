@@ -1,5 +1,5 @@
-// Package doctor says how a quorum group does, from what its nodes say of themselves: who
-// votes, what is wrong, and what to do about it. It does no I/O.
+// Package doctor says how a quorum group does, from what its nodes say of themselves: which nodes
+// vote, what is wrong, and what to do. It does no I/O.
 package doctor
 
 import (

@@ -70,7 +70,7 @@ func waits(d time.Duration) func(*admin.NodeInfo, *node.Examination) {
 	}
 }
 
-// due has waited, and nobody has asked it.
+// due has waited, and no client has asked it.
 func due(_ *admin.NodeInfo, e *node.Examination) {
 	e.Admitted, e.Rebuild, e.Untouched, e.Why = false, true, true, "nobody has asked it"
 }

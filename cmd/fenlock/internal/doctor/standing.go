@@ -72,7 +72,7 @@ func (g Group) standings() []Standing {
 	for i, info := range g.Nodes {
 		all[i] = g.alone(i, info)
 	}
-	// Whoever is admitted next may be what another one waits for.
+	// The node that is admitted next may be what another one waits for.
 	for changed := true; changed; {
 		changed = false
 		for i, s := range all {
@@ -191,7 +191,7 @@ func capital(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// Seconds writes a time that somebody has to wait: whole seconds, rounded up.
+// Seconds writes a time to wait: whole seconds, rounded up.
 func Seconds(d time.Duration) string {
 	return (time.Duration(math.Ceil(d.Seconds())) * time.Second).String()
 }

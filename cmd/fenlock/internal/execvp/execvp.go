@@ -1,8 +1,8 @@
 //go:build linux || darwin || freebsd
 
-// Package execvp starts a command by the rules of execvp(3), as flock(1), env(1) and nohup(1) do:
-// what a shell, a crontab or a unit runs by these, it runs. It needs little of the standard
-// library, so that package watchdog can begin early.
+// Package execvp starts a command by the rules of execvp(3), as flock(1), env(1) and nohup(1) do.
+// It runs what a shell, a crontab or a unit runs by these. It needs little of the standard library,
+// so that package watchdog can begin early.
 package execvp
 
 import "syscall"
@@ -25,9 +25,9 @@ func Path(environment []string) string {
 	return DefaultPath
 }
 
-// Files returns the files that a command may be, in the order in which they are tried: itself if it
-// has a slash, else that of its name in each folder of a path. A folder without a name is the
-// working folder, as "." so that a script's name is no option of its shell's.
+// Files returns the files that a command may be, in the order in which they are tried. That is
+// itself if it has a slash, else the file of its name in each folder of a path. A folder without a
+// name is the working folder, as "." so that a script's name is no option of its shell's.
 func Files(command, path string) (files []string) {
 	if command == "" {
 		return nil
@@ -52,8 +52,9 @@ func Files(command, path string) (files []string) {
 }
 
 // ForkExec starts a command, which is looked for in its own environment, and returns its process
-// id. The error is a syscall.Errno: ENOENT if there is no such command, EACCES if there are only
-// files that cannot be executed, ENOEXEC if it is a program of another kind of machine.
+// id. The error is a syscall.Errno. It is ENOENT if there is no such command, and EACCES if there
+// are only files that cannot be executed. It is ENOEXEC if it is a program of another kind of
+// machine.
 func ForkExec(args []string, attr *syscall.ProcAttr) (pid int, err error) {
 	err = syscall.ENOENT
 	files := Files(args[0], Path(attr.Env))

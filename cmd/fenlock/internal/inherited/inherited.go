@@ -1,10 +1,11 @@
 //go:build linux || darwin || freebsd
 
 // Package inherited knows which signals this process was started with ignored, as nohup, env
-// --ignore-signal, systemd and a shell's trap start one. exec keeps an ignored signal ignored, so that a
-// program that only starts another passes that on. A Go program does so for the signals that its runtime leaves
-// alone: SIGHUP and SIGINT if they were ignored, and those of the terminal's job control, SIGTSTP, SIGTTIN and SIGTTOU. All
-// others are caught before the first line of the program runs, and what they were before cannot be told.
+// --ignore-signal, systemd and a shell's trap start one. exec keeps an ignored signal ignored, so
+// that a program that only starts another passes that on. A Go program does so for the signals that
+// its runtime leaves alone. These are SIGHUP and SIGINT if they were ignored, and those of the
+// terminal's job control, SIGTSTP, SIGTTIN and SIGTTOU. All others are caught before the first line
+// of the program runs, and what they were before cannot be told.
 package inherited
 
 import "syscall"

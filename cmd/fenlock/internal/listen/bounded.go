@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Bounded returns a listener that has so many connections at most, and takes the next one
-// when some time has passed, if that is not 0. One that is too many is closed at once.
+// Bounded returns a listener that has so many connections at most. It takes the next one when some
+// time has passed, if that is not 0. One that is too many is closed at once.
 func Bounded(l net.Listener, most int, pace time.Duration) net.Listener {
 	return &bounded{l, make(chan struct{}, most), pace}
 }

@@ -14,8 +14,8 @@ func (p pipes) Accept() (net.Conn, error) { return <-p, nil }
 func (pipes) Close() error                { return nil }
 func (pipes) Addr() net.Addr              { return nil }
 
-// There are so many connections at most, one for each that ends after that, and time passes
-// from one to the next, also if it is one too many.
+// There are so many connections at most, and one for each that ends after that. Time passes from
+// one to the next, also if it is one too many.
 func TestBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := make(pipes, 4)

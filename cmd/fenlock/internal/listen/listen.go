@@ -41,7 +41,7 @@ func TCP(address string, p Purpose) (net.Listener, error) {
 	}
 	if p.Refusal != "" && !loopback(l.Addr()) {
 		l.Close()
-		return nil, fmt.Errorf("%s can be reached from other machines, and whoever reaches it could %s, or listen at a loopback address such as %s", address, p.Refusal, p.Example)
+		return nil, fmt.Errorf("%s can be reached from other machines, and every program that reaches it could %s, or listen at a loopback address such as %s", address, p.Refusal, p.Example)
 	}
 	return l, nil
 }

@@ -10,5 +10,5 @@ const PageAddress = "127.0.0.1:5625"
 // out, and nothing keeps them from trying.
 const MinToken = 16
 
-// NewToken returns a token that nobody guesses.
+// NewToken returns a token that cannot be guessed.
 func NewToken() string { return rand.Text() }

@@ -21,9 +21,9 @@ type Server struct{ http *http.Server }
 // Prometheus has one.
 const MaxConnections = 16
 
-// pace is the time from one request to the next. Somebody who asks without end, even without
-// the token, is not to have the CPU that the lock is extended with: a hundred times what a
-// Prometheus asks is no work.
+// pace is the time from one request to the next. A client that asks without end, even without the
+// token, is not to have the CPU that the lock is extended with. A hundred times what a Prometheus
+// asks is no work.
 const pace = 10 * time.Millisecond
 
 // Serve has a handler answer at a listener, which is closed with the Server. It takes no more
@@ -50,8 +50,8 @@ func Serve(l net.Listener, h http.Handler, failed func(error)) *Server {
 // Close ends all connections, and waits for none.
 func (s *Server) Close() { s.http.Close() }
 
-// Handler answers GET /metrics with a text, which is not written before it is whole, or with
-// an error. Who asks has to know the token (Authorization: Bearer) if it is not empty.
+// Handler answers GET /metrics with a text, which is not written before it is whole, or with an
+// error. A client has to know the token (Authorization: Bearer) if it is not empty.
 func Handler(token string, text func(*http.Request) ([]byte, error)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {

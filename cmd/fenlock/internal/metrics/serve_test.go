@@ -110,7 +110,7 @@ func ask(t *testing.T, c net.Conn) int {
 	return resp.StatusCode
 }
 
-// Nobody can have more than a few connections, and who ends one makes room for another.
+// No client can have more than a few connections, and the end of one makes room for another.
 func TestConnections(t *testing.T) {
 	var s Set
 	_, address := serve(t, Handler("", s.Answer))
@@ -184,7 +184,7 @@ func TestLongHeader(t *testing.T) {
 	}
 }
 
-// Whoever opened the listener hears why nobody is answered any more.
+// The opener of the listener hears why no client is answered any more.
 func TestListenerThatFails(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

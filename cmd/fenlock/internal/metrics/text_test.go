@@ -140,7 +140,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// Whoever reads has a whole picture, while others count.
+// A reader has a whole picture, while others count.
 func TestManyAtOnce(t *testing.T) {
 	const each = 500
 	var s Set

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Who has no children has no descendants, and who has some has theirs, too.
+// A process without children has no descendants, and one with children has theirs, too.
 func TestDescendants(t *testing.T) {
 	if !childless() || Descendants() != nil {
 		t.Fatalf("at first: childless %v, %v", childless(), Descendants())

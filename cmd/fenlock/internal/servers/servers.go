@@ -1,5 +1,5 @@
-// Package servers opens nodes of the engines that fenlock-all has and fenlock has not: their client libraries
-// are most of a program that has them.
+// Package servers opens nodes of the engines that fenlock-all has and fenlock has not: their client
+// libraries are most of a program that has them.
 package servers
 
 import (

@@ -11,16 +11,16 @@ import (
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/processes"
 )
 
-// child is the command, in a process group of its own: a signal reaches what it
-// started too, unless that moved to another group (a daemon, the jobs of an
-// interactive shell). It belongs to one goroutine, which alone reaps it: so its id
-// cannot be somebody else's between a look and a signal.
+// child is the command, in a process group of its own. A signal reaches what it started too, unless
+// that moved to another group (a daemon, the jobs of an interactive shell). It belongs to one
+// goroutine, which alone reaps it: so its id cannot be another process's between a look and a
+// signal.
 type child struct {
 	pid           int // also the group's id
 	say           func(string)
 	needsTerminal func() // it was stopped because it does
 	suspended     func() // it was stopped with Ctrl-Z, and stays so
-	suspends      bool   // nobody has to extend its lock, so that it may stay so
+	suspends      bool   // its lock need not be extended, so that it may stay so
 }
 
 // start runs the command with the watchdog's stdin, stdout and stderr, which are
@@ -57,9 +57,9 @@ func (c *child) changes() <-chan os.Signal {
 // poll reaps the command if it has ended, and says how. After that it must not be
 // called again. It also reaps the orphans that the watchdog has adopted.
 //
-// A command that is stopped with Ctrl-Z is continued at once, where somebody has to extend its lock. The
-// shell that should be told to go on knows fenlock only; if fenlock were stopped as well,
-// nobody would extend the lock.
+// A command that is stopped with Ctrl-Z is continued at once, where its lock has to be extended.
+// The shell that should be told to go on knows fenlock only; if fenlock were stopped as well, the
+// lock would not be extended.
 func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 	for {
 		pid, err := syscall.Wait4(-1, &how, syscall.WNOHANG|syscall.WUNTRACED, nil)
@@ -67,7 +67,7 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 		case err == syscall.EINTR:
 			continue
 		case err != nil:
-			// Nobody else reaps our children.
+			// No other goroutine reaps our children.
 			panic("fenlock: wait4: " + err.Error())
 		case pid == 0:
 			return how, false
@@ -82,7 +82,7 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 				c.suspended()
 				continue
 			}
-			c.say("the command goes on: nobody would extend the lock of a job that is stopped (Ctrl-Z)")
+			c.say("the command goes on: the lock of a job that is stopped (Ctrl-Z) would not be extended")
 			c.signal(syscall.SIGCONT)
 		case syscall.SIGTTIN, syscall.SIGTTOU:
 			c.needsTerminal()
@@ -90,12 +90,12 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 	}
 }
 
-// signal sends a signal to the whole process group, if anybody is left of it.
+// signal sends a signal to the whole process group, if a process of it is left.
 func (c *child) signal(sig syscall.Signal) error { return send(-c.pid, sig) }
 
-// send sends a signal to a process or a group. What is stopped has one that ends it only when it
-// goes on, so that it is told to: a job would keep its lock for ever otherwise, as the lock is
-// extended for it.
+// send sends a signal to a process or a group. A stopped process ends by a signal only when it goes
+// on, so that it is told to. A job would keep its lock for ever otherwise, as the lock is extended
+// for it.
 func send(pid int, sig syscall.Signal) error {
 	err := syscall.Kill(pid, sig)
 	switch sig {
@@ -105,8 +105,8 @@ func send(pid int, sig syscall.Signal) error {
 	return err
 }
 
-// stop sends a signal to the process group, and to what the command has started that
-// moved elsewhere. An error says that the group has somebody who may not be signalled.
+// stop sends a signal to the process group, and to what the command has started that moved
+// elsewhere. An error says that the group has a process that may not be signalled.
 func (c *child) stop(sig syscall.Signal) error {
 	err := c.signal(sig)
 	for _, p := range processes.Descendants() {
@@ -120,9 +120,9 @@ func (c *child) stop(sig syscall.Signal) error {
 	return err
 }
 
-// alive reports whether anybody is left. After the command was reaped the number of its
-// group could in theory be given to a new one; systems count all the way round
-// before they do, which takes longer than the short time in which this is called.
+// alive reports whether a process is left. After the command was reaped the number of its group
+// could in theory be given to another group; systems count all the way round before they do, which
+// takes longer than the short time in which this is called.
 func (c *child) alive() bool {
 	if left := processes.Reap(); processes.Adopts {
 		return left

@@ -28,18 +28,17 @@ type outlook struct {
 const (
 	TermShare = 3  // a TTL's third is left: all attempts to extend have failed
 	KillShare = 10 // a TTL's tenth is left
-	// GraceShare bounds the time to end after a lock that is gone already, and
-	// may be somebody else's.
+	// GraceShare bounds the time to end after a lock that is gone already, and may be another
+	// client's.
 	GraceShare = 10
 	lookShare  = 20
 )
 
-// decide says what to do now, and after how long to decide again at the latest.
-// It counts back from the end of the validity, so that the command is dead
-// before the lease can be somebody else's.
+// decide says what to do now, and after how long to decide again at the latest. It counts back from
+// the end of the validity, so that the command is dead before the lease can be another client's.
 //
-// It does not matter why the validity is not growing: nodes that are down, a
-// maximum hold, or a pause of fenlock itself, after which left is small or gone.
+// It does not matter why the validity is not growing. Nodes may be down, or a maximum hold over.
+// After a pause of fenlock itself, left is small or gone.
 func decide(o outlook) (do Step, again time.Duration) {
 	untilKill := o.left - o.ttl/KillShare
 	if o.gone && o.stopping {
@@ -59,5 +58,5 @@ func decide(o outlook) (do Step, again time.Duration) {
 	return Leave, min(look, o.left-o.ttl/TermShare)
 }
 
-// LookEvery is how often whoever watches a lock looks at the time.
+// LookEvery is how often the watcher of a lock looks at the time.
 func LookEvery(ttl time.Duration) time.Duration { return min(ttl/lookShare, time.Second) }

@@ -45,8 +45,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// However the looks fall, a lock that is not extended any more has the command
-// asked before it is killed, and killed before the validity is over.
+// However the looks fall, if a lock is not extended any more, the command is asked before it is
+// killed. It is killed before the validity is over.
 func TestDecideCountsBack(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Link is one end of the connection between fenlock and its watchdog: see NewLink and Local. Its methods may
-// be called at the same time; what comes is read once, by Orders or by News.
+// Link is one end of the connection between fenlock and its watchdog: see NewLink and Local. Its
+// methods may be called at the same time; what comes is read once, by Orders or by News.
 type Link interface {
 	// Tell sends an order, and Report news. They report whether that was sent, and never block
 	// for long: the other end may have been stopped. After a failure nothing is sent any more.
@@ -23,7 +23,7 @@ type Link interface {
 	Orders() <-chan Order
 	// News returns a channel of what the watchdog reports, which is closed when its end is.
 	News() <-chan News
-	// Close closes the end. The other one's channel is closed then, as this one's.
+	// Close closes the end. The other end's channel is closed then, as this one's.
 	Close()
 }
 
@@ -94,9 +94,9 @@ func (l *socket) send(d time.Duration, fields func(*coder)) bool {
 	return !l.broken
 }
 
-// write first writes what there is room for, without a deadline: one that has passed
-// before the first byte, because this process was stopped meanwhile, would lose a message
-// that nobody says again.
+// write first writes what there is room for, without a deadline. This process may have been stopped
+// meanwhile. A deadline that has passed before the first byte would lose a message that is not
+// repeated.
 func (l *socket) write(d time.Duration, text []byte) bool {
 	l.file.SetWriteDeadline(time.Time{})
 	l.raw.Write(func(fd uintptr) bool {

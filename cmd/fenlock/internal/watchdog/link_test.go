@@ -38,8 +38,8 @@ func TestAStoppedProcessLosesNoMessage(t *testing.T) {
 	}
 }
 
-// Where the other end reads nothing, nobody waits for it for long. What was begun is
-// not mixed with anything.
+// Where the other end reads nothing, this end does not wait for long. What was begun is not mixed
+// with anything.
 func TestNobodyReadsTheLink(t *testing.T) {
 	a, b := links(t)
 	sent := 0

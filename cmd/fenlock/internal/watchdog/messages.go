@@ -25,16 +25,16 @@ type Order struct {
 	Signal syscall.Signal
 }
 
-// Answer says how much validity is left. A watchdog counts it from when it asked, so
-// that an answer that was long under way is never believed for too long: the clocks of
-// two processes need not be compared.
+// Answer says how much validity is left. A watchdog counts it from when it asked. So an answer that
+// was long under way is never believed for too long, and the clocks of two processes need not be
+// compared.
 type Answer struct {
 	Asked uint64
 	Left  time.Duration
 }
 
-// News is what a watchdog tells fenlock. It is one of these. A watchdog prints nothing
-// itself, because nobody may be reading.
+// News is what a watchdog tells fenlock. It is one of these. A watchdog prints nothing itself,
+// because there may be no reader.
 type News struct {
 	Asks    uint64 // how long is the lock valid?
 	Started int    // the command's process id
@@ -44,8 +44,8 @@ type News struct {
 	// NeedsTerminal is told when the command was stopped because it needs the terminal, and is not
 	// in its foreground.
 	NeedsTerminal bool
-	// Suspended is told when the command was stopped with Ctrl-Z, and nobody has to extend its lock: fenlock is to
-	// be stopped as well.
+	// Suspended is told when the command was stopped with Ctrl-Z, and its lock need not be
+	// extended: fenlock is to be stopped as well.
 	Suspended bool
 	Ended     *Ended
 }
@@ -61,7 +61,7 @@ type Failed struct {
 type Report struct {
 	Do     Step
 	Left   time.Duration
-	Denied bool // there was somebody whom the signal may not be sent to
+	Denied bool // there was a process that the signal may not be sent to
 }
 
 // Ended is how the command ended, and whether it was stopped for the lock's sake.

@@ -40,8 +40,8 @@ func (s *supervisor) run() (how syscall.WaitStatus, stopped bool) {
 		if !ended {
 			how, ended = s.child.poll()
 		}
-		// Looked at before: a command that ends when its time was up, or that somebody
-		// has killed because it was, leaves nothing behind.
+		// Looked at before: a command that ends when its time was up, or that was killed because it
+		// was, leaves nothing behind.
 		again := s.look()
 		if s.over(ended) {
 			return how, s.stopAt != 0
@@ -67,7 +67,7 @@ func (s *supervisor) run() (how syscall.WaitStatus, stopped bool) {
 func (s *supervisor) take(o Order) {
 	switch {
 	case o.Gone:
-		// Whoever cannot be ended is waited for no longer than a lease by time would last.
+		// A process that cannot be ended is waited for no longer than a lease by time would last.
 		s.gone, s.end = true, min(s.end, clock.Now()+s.ttl)
 	case o.Signal != 0:
 		s.child.signal(o.Signal)
@@ -90,11 +90,11 @@ func (s *supervisor) look() (again time.Duration) {
 		stopping: s.stopAt != 0, since: now - s.stopAt,
 	})
 	if s.orphaned {
-		do = Kill // nobody extends the lock, or can be told how the command ends
+		do = Kill // no fenlock extends the lock, or can be told how the command ends
 	}
 	switch {
 	case s.killAt != 0:
-		s.child.stop(syscall.SIGKILL) // who was forked meanwhile
+		s.child.stop(syscall.SIGKILL) // processes that were forked meanwhile
 	case do == Kill:
 		err := s.child.stop(syscall.SIGKILL)
 		s.killAt = now
@@ -123,9 +123,9 @@ func (s *supervisor) report(do Step, left time.Duration, err error) {
 	s.watchdog.link.Report(News{Report: &Report{Do: do, Left: left, Denied: err != nil}})
 }
 
-// over reports whether there is nothing to wait for. A command that is being stopped ends
-// with all that it has started; but some may not be killed, as those of another user,
-// and the lock is somebody else's by then.
+// over reports whether there is nothing to wait for. A command that is being stopped ends with all
+// that it has started; but some may not be killed, as those of another user, and the lock is
+// another client's by then.
 func (s *supervisor) over(ended bool) bool {
 	if s.stopAt == 0 || ended && !s.child.alive() {
 		return ended

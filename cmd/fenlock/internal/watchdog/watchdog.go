@@ -1,13 +1,13 @@
 //go:build linux || darwin || freebsd
 
-// Package watchdog is the process between fenlock and the command: the parent of the
-// command, which knows until when the lock is valid, and ends the command and what that has
-// started before somebody else can have the lock. It does so also when fenlock was killed, was
-// stopped, or waits for somebody to read what it prints.
+// Package watchdog is the process between fenlock and the command. It is the parent of the command,
+// and knows until when the lock is valid. It ends the command and what that has started before
+// another client can have the lock. It does so also when fenlock was killed, was stopped, or waits
+// for a reader of what it prints.
 //
 // It is fenlock's own program under another name, and runs to its end when this package is
-// initialised. Go initialises packages in the order of their paths, after those that they
-// import: before any engine of fenlock's, as long as this one imports as little as it does.
+// initialised. Go initialises packages in the order of their paths, after those that they import.
+// This one comes before any engine of fenlock's, as long as it imports as little as it does.
 package watchdog
 
 import (
@@ -21,9 +21,9 @@ import (
 	"github.com/fenlock/fenlock/node/clock"
 )
 
-// Name is what a program that imports this package is started as to be a watchdog. Its argument
-// is the descriptor of its end of the link: one that was free in fenlock, since what fenlock
-// was started with is the command's.
+// Name is what a program that imports this package is started as to be a watchdog. Its argument is
+// the descriptor of its end of the link. That was free in fenlock, since what fenlock was started
+// with is the command's.
 const Name = "fenlock-watchdog"
 
 // comm is its name where no arguments are looked at, as by pkill; of at most 15
@@ -43,7 +43,7 @@ func init() {
 
 const exitUsage = 64 // EX_USAGE
 
-// run returns the exit status, which nobody looks at: what there is to say goes over the link.
+// run returns the exit status, which is not looked at: what there is to say goes over the link.
 func run(argument string) int {
 	descriptor, err := strconv.Atoi(argument)
 	var l Link
@@ -58,7 +58,7 @@ func run(argument string) int {
 		return exitUsage
 	}
 	processes.Rename(comm)
-	// Signals are for the command, which has them from fenlock, or from who takes its
+	// Signals are for the command, which has them from fenlock, or from a program that takes its
 	// parent for that. Caught, not ignored: the command would inherit that, as it would that
 	// fenlock ignores SIGTTOU since it took the terminal back from the command before.
 	Notify(make(chan os.Signal, 1), syscall.SIGTSTP, syscall.SIGPIPE, syscall.SIGTTOU)
@@ -68,10 +68,11 @@ func run(argument string) int {
 	return serve(l, signals, false)
 }
 
-// Here does in fenlock's own process what a watchdog does, for a lock that nobody has to extend: it ends with the processes
-// that have it, and so needs no process that outlives fenlock. This process has no children but those of the command. It
-// returns when the command has ended, and closes its end of the link. The command does not die with the thread that has started
-// it, as in run, so that any thread will do.
+// Here does in fenlock's own process what a watchdog does, for a lock that need not be extended. It
+// ends with the processes that have it, and so needs no process that outlives fenlock. This process
+// has no children but those of the command. It returns when the command has ended, and closes its
+// end of the link. The command does not die with the thread that has started it, as in run, so that
+// any thread will do.
 func Here(l Link) {
 	defer l.Close()
 	// Caught, for the same reason as in run; the signals themselves fenlock passes on.
@@ -82,8 +83,8 @@ func Here(l Link) {
 	serve(l, nil, true)
 }
 
-// serve runs the command that the link names. One that suspends may be stopped with Ctrl-Z, and goes on if this process
-// is killed, as it has the lock by itself.
+// serve runs the command that the link names. One that suspends may be stopped with Ctrl-Z, and
+// goes on if this process is killed, as it has the lock by itself.
 func serve(l Link, signals <-chan os.Signal, suspends bool) int {
 	w := watchdog{link: l, orders: l.Orders(), signals: signals}
 	w.ask()
@@ -124,8 +125,8 @@ func serve(l Link, signals <-chan os.Signal, suspends bool) int {
 	return 0
 }
 
-// Notify is signal.Notify for the signals that are not ignored: what was started
-// with nohup, or in the background of a script, stays so, and so does the command.
+// Notify is signal.Notify for the signals that are not ignored. What was started with nohup, or in
+// the background of a script, stays so, and so does the command.
 func Notify(c chan<- os.Signal, signals ...os.Signal) {
 	for _, sig := range signals {
 		if !signal.Ignored(sig) {
