@@ -8,7 +8,8 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// exported returns a lock with token and mark 7 that was exported with that mark, while node 2 has not answered.
+// exported returns a lock with token and mark 7 that was exported with that mark, while node 2 has
+// not answered.
 func exported(t *testing.T, ordered core.Set) core.Attempt {
 	t.Helper()
 	a, _ := core.NewAttempt(core.Params{Nodes: 3, TTL: testTTL, Start: start, Proposal: 7, Ordered: ordered})

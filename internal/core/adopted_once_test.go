@@ -14,12 +14,14 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// A text by which a lock was adopted, and released without an error, is of no use. The search is of one holder, three nodes
-// that follow package rule, an adopter that is a core.Attempt, and what is under way between them, in any order
-// of delivery. It begins with every state that an export can leave: a quorum has agreed to the raise, and any of
-// its requests may still come. Leases vanish at any moment, which shows at the next operation at their node, and
-// other names move registers. Once the release has succeeded, a second adopter is another core.Attempt. Each node
-// gives it the best answer that it can: what comes late only raises registers, and makes leases as the second one does.
+// A text by which a lock was adopted, and released without an error, is of no use. The search is of
+// one holder, three nodes that follow package rule, and an adopter that is a core.Attempt. What is
+// under way between them is delivered in any order. It begins with every state that an export can
+// leave: a quorum has agreed to the raise, and any of its requests may still come. Leases vanish at
+// any moment, which shows at the next operation at their node, and other names move registers. Once
+// the release has succeeded, a second adopter is another core.Attempt. Each node gives it the best
+// answer that it can: what comes late only raises registers, and makes leases as the second one
+// does.
 
 const (
 	textMark = 1 // the token, and the mark in the text; the export has raised it by one
@@ -40,7 +42,7 @@ type onceMessage struct {
 type onceNode struct {
 	leased           bool
 	origin, register uint8
-	late             uint8 // extends that nobody waits for: 1 without a floor, 2 an exporter's with one, 4 an adopter's
+	late             uint8 // extends that no caller waits for: 1 without a floor, 2 an exporter's with one, 4 an adopter's
 	extend           onceMessage
 	release          onceMessage
 }
@@ -70,7 +72,8 @@ func (m *onceModel) initial() (all []onceState) {
 			}
 			return
 		}
-		// One that has agreed may have lost the lease since, and got it again by an extend that came late.
+		// One that has agreed may have lost the lease since, and got it again by an extend that
+		// came late.
 		for _, at := range []onceNode{{true, 1, 2, 1, onceMessage{}, onceMessage{}}, {register: 2, late: 1}} {
 			begins[n] = at
 			each(n+1, agreed+1)
@@ -109,7 +112,8 @@ func (m *onceModel) floor() fence.Token {
 	return textMark + 1
 }
 
-// carryOut puts requests on their way. A raise moves a register, as another name does, and is an extend that comes late.
+// carryOut puts requests on their way. A raise moves a register, as another name does, and is an
+// extend that comes late.
 func (m *onceModel) carryOut(s *onceState, action core.Action) {
 	for n := range nNodes {
 		at := &s.nodes[n]
@@ -159,7 +163,7 @@ func (m *onceModel) next(s *onceState) (all []after) {
 
 func (m *onceModel) nextAt(s *onceState, n int, round uint32, step func(say string, do func(s *onceState))) {
 	at := s.nodes[n]
-	// before has a step happen at the node, and before it what nobody would notice earlier.
+	// before has a step happen at the node, and before it what no client would notice earlier.
 	before := func(say string, do func(s *onceState)) {
 		for vanish := range 2 {
 			for bump := range 2 {

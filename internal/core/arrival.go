@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// NodeTime estimates what the nodes' clocks show. Waiters are in the queue by when
-// they came, and clients' clocks need not agree: a client whose clock is slow
-// would be before everybody else, always. All clients of a group see the same
-// nodes, so the median of the nodes' clocks is the same for all of them, to
-// within a round trip. No promise rests on it, only the order in the queue.
+// NodeTime estimates what the nodes' clocks show. Waiters are in the queue by when they came, and
+// clients' clocks need not agree. A client whose clock is slow would be before all others, always.
+// All clients of a group see the same nodes. So the median of the nodes' clocks is the same for all
+// of them, to within a round trip. No promise rests on it, only the order in the queue.
 //
 // The zero NodeTime knows no clock. Not safe for concurrent use.
 type NodeTime struct {
@@ -28,8 +27,8 @@ type clockSample struct {
 // servers are replaced.
 const sampleAge = 30 * time.Second
 
-// Observe takes the time that a node showed in its answer to a request that was
-// sent at one time of the client's clock and answered at another.
+// Observe takes the time that a node showed in its answer to a request. The request was sent at one
+// time of the client's clock and answered at another.
 func (c *NodeTime) Observe(node int, sent, received, clock time.Duration) {
 	s := &c.nodes[node]
 	trip := received - sent

@@ -73,8 +73,8 @@ type Attempt struct {
 
 	granted [MaxNodes]fence.Token // what each node granted, 0 for nothing
 	acquire ballot
-	// leaseless are the nodes that answered the acquire with a refusal: no
-	// lease of this holder is there and none can come from a late acquire.
+	// leaseless are the nodes that answered the acquire with a refusal. No lease of this holder is
+	// there and none can come from a late acquire.
 	leaseless Set
 	// unsent are those of them that were not even asked.
 	unsent Set
@@ -96,8 +96,9 @@ type Attempt struct {
 	waiting    Set         // the nodes that have not answered the latest extend, and whose time is not up
 	rounds     rounds      // and the rounds before
 
-	// spent is a number that makes leases count for nothing to whoever adopts the lock again by the same text:
-	// one past the mark in it, 0 if the lock was not adopted. spentAt are the nodes that are known to have it.
+	// spent is a number that makes leases count for nothing to a process that adopts the lock again
+	// by the same text. It is one past the mark in that text, 0 if the lock was not adopted.
+	// spentAt are the nodes that are known to have it.
 	spent   fence.Token
 	spentAt Set
 
@@ -126,8 +127,8 @@ func (a *Attempt) Phase() Phase { return a.phase }
 // Reason returns why the attempt is Over, NotOver before.
 func (a *Attempt) Reason() Reason { return a.reason }
 
-// Token returns the token of a lock that is, or was, held. In the other phases
-// it is a number that nobody may use.
+// Token returns the token of a lock that is, or was, held. In the other phases it is a number that
+// the holder may not use.
 func (a *Attempt) Token() fence.Token { return a.token }
 
 // Until returns the end of the validity. It means something once Holding.
@@ -300,8 +301,8 @@ func (a *Attempt) failOnceCertain(b ballot) Action {
 	return a.fail(outvoted(b, a.quorum()))
 }
 
-// outvoted tells "somebody else has it" from "the nodes are down": the first
-// needs a majority of trustworthy answers.
+// outvoted tells "another client has it" from "the nodes are down": the first needs a majority of
+// trustworthy answers.
 func outvoted(b ballot, quorum int) Reason {
 	if (b.yes | b.no).Len() >= quorum {
 		return Contended
@@ -338,12 +339,11 @@ func (a *Attempt) Tick(now time.Duration) {
 	}
 }
 
-// StartRelease ends the tenure and asks the nodes to drop the lease. After a
-// loss it still does the latter. It does nothing if the lock was never held or
-// was released or exported before. A node that has not answered the acquire or the latest extend
-// yet is released when it does, unless it keeps requests in order: a release could
-// overtake that, which would take the name from the waiter who was notified, and would
-// have to be sent again.
+// StartRelease ends the tenure and asks the nodes to drop the lease. After a loss it still does the
+// latter. It does nothing if the lock was never held or was released or exported before. A node
+// that has not answered the acquire or the latest extend yet is released when it does, unless it
+// keeps requests in order. A release could overtake the request. That would take the name from the
+// waiter that was notified, and the release would have to be sent again.
 func (a *Attempt) StartRelease(now time.Duration) Action {
 	a.Tick(now)
 	if !a.WasHeld() || a.releasing || a.keeping || a.reason == Exported {
@@ -370,11 +370,11 @@ func (a *Attempt) release() Action {
 	return Action{Op: Release, To: to}
 }
 
-// StartKeep ends the tenure as StartRelease does, but leaves the leases where they are, and
-// asks for them once more: for as long as the request says. Nobody holds the lock by them, and
-// nobody extends them again, so that to the nodes this is an extension which came late. If the answers tell
-// that the lock was lost before, it is released as after a loss: Reason is Taken then. After
-// a loss it asks for nothing: whoever has the name by then is not to be disturbed.
+// StartKeep ends the tenure as StartRelease does, but leaves the leases where they are. It asks for
+// them once more, for as long as the request says. No client holds the lock by them or extends them
+// again, so that to the nodes this is an extension which came late. If the answers tell that the
+// lock was lost before, it is released as after a loss: Reason is Taken then. After a loss it asks
+// for nothing: a later holder of the name is not to be disturbed.
 func (a *Attempt) StartKeep(now time.Duration) Action {
 	a.Tick(now)
 	if !a.WasHeld() || a.releasing || a.keeping || a.reason == Exported {
@@ -393,7 +393,7 @@ func (a *Attempt) StartKeep(now time.Duration) Action {
 // OnRelease takes a node's answer to a release.
 func (a *Attempt) OnRelease(node int, r Reply) {
 	if a.WasHeld() && !a.releasing {
-		return // it was taken, and nobody waits for that
+		return // it was taken, and no caller waits for that
 	}
 	switch r.Status {
 	case Granted, Lost: // either way, no lease of this holder is there
@@ -403,9 +403,9 @@ func (a *Attempt) OnRelease(node int, r Reply) {
 	}
 }
 
-// Settled reports whether the node has answered what could make a lease there: the
-// acquire, and the latest extend; where requests may overtake each other, every extend. No lease turns up
-// later, then.
+// Settled reports whether the node has answered what could make a lease there: the acquire, and the
+// latest extend; where requests may overtake each other, every extend. No lease turns up later,
+// then.
 func (a *Attempt) Settled(node int) bool {
 	if a.round > 0 {
 		return !a.waiting.Has(node) && (a.params.Ordered.Has(node) || a.rounds.unheard[node] == 0)
@@ -413,10 +413,10 @@ func (a *Attempt) Settled(node int) bool {
 	return (a.acquire.yes | a.acquire.no).Has(node)
 }
 
-// ReleaseOutcome reports whether the release has been answered well enough to
-// stop waiting, and whether a majority is known to be free of the lease; or, after
-// StartKeep, to have it. A majority that is free of an adopted lease has to have the number, too, that keeps the
-// lock from being adopted again: see NewAdoption.
+// ReleaseOutcome reports whether the release has been answered well enough to stop waiting, and
+// whether a majority is known to be free of the lease; or, after StartKeep, to have it. A majority
+// that is free of an adopted lease has to have the number, too, that keeps the lock from being
+// adopted again: see NewAdoption.
 func (a *Attempt) ReleaseOutcome() (done, clean bool) {
 	yes := a.votes.yes
 	if a.releasing && a.spent > 0 {
@@ -426,9 +426,9 @@ func (a *Attempt) ReleaseOutcome() (done, clean bool) {
 	return clean || a.votes.answered() == allOf(a.params.Nodes), clean
 }
 
-// releaseLate answers a lease that turned up, or may have, after the attempt
-// was given up: the release that was sent then can have overtaken it. A release
-// that is still under way to a node that keeps requests in order has not.
+// releaseLate answers a lease that turned up, or may have, after the attempt was given up. The
+// release that was sent then can have overtaken it. A release that is still under way to a node
+// that keeps requests in order has not.
 func (a *Attempt) releaseLate(node int, r Reply) Action {
 	if r.Status == Granted && a.WasHeld() && (a.params.Ordered &^ a.votes.answered()).Has(node) {
 		return Action{} // StartRelease has asked it

@@ -154,7 +154,7 @@ func TestLateWithoutMajority(t *testing.T) {
 	wantOver(t, &a, core.NoQuorum)
 }
 
-// Somebody else has it, or the nodes are down: unknown is never a refusal.
+// Another client has it, or the nodes are down: unknown is never a refusal.
 func TestReasons(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -191,8 +191,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// Node 2 keeps requests in order, and has not answered the acquire: its release
-// need not wait for that, and what the acquire comes to is released already.
+// Node 2 keeps requests in order, and has not answered the acquire. Its release need not wait for
+// that, and what the acquire comes to is released already.
 func TestOrderedNodesAreReleasedAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		first    *core.Reply // the release's answer, if it is before the acquire's

@@ -10,14 +10,14 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// TestEveryInterleaving visits every state that two attempts on three nodes can
-// reach, with the shipped Attempt and the shipped rules, in every order of
-// delivery: late, never, with leases that vanish at any moment, and with a free
-// name that is reserved for a waiter at any moment. In every one of them
+// TestEveryInterleaving visits every state that two attempts on three nodes can reach, with the
+// shipped Attempt and the shipped rules. Messages are delivered in every order, late or never.
+// Leases vanish at any moment, and a free name is reserved for a waiter at any moment. In every one
+// of them
 //   - tokens are unique,
 //   - an acquisition that began after another one had finished has the larger token,
-//   - an extension is carried only if, when it started, nobody with a larger
-//     token had held the lock, and no operator had released it by force,
+//   - an extension is carried only if, when it started, no holder with a larger token had had the
+//     lock, and no operator had broken it,
 //   - a mark that is wanted (Attempt.Want) and raised is smaller than each larger token.
 //
 // What is bounded is what the table says: the proposals, how often another name
@@ -51,8 +51,9 @@ type exploration struct {
 	atLeast int // states: a search that suddenly visits far fewer is broken itself
 }
 
-// With SEARCH_STEPS set, and where they are reduced, each move is one of the models that are proved: see tie. It takes a
-// quarter longer, and some hundred bytes for each state that is to be expanded.
+// With SEARCH_STEPS set, and where they are reduced, each move is one of the models that are
+// proved: see tie. It takes a quarter longer, and some hundred bytes for each state that is to be
+// expanded.
 func exploreAll(t *testing.T, searches []exploration) {
 	t.Helper()
 	for _, s := range searches {
@@ -69,9 +70,10 @@ func exploreAll(t *testing.T, searches []exploration) {
 // A field that the canonical form of a state does not know would merge states
 // that differ.
 func TestStatesKnowEveryField(t *testing.T) {
-	// Nobody keeps here: to a node, and so to everybody else, it is an extension that comes late, and then a
-	// lease that vanishes where it is released again. The answers decide only what the caller is told. So does
-	// spentAt, for which TestAdoptedOnce is. Spent is the same for all who adopt a lock by one text.
+	// No attempt keeps its leases here. To a node, and so to all others, that is an extension that
+	// comes late. Then it is a lease that vanishes where it is released again. The answers decide
+	// only what the caller is told. So does spentAt, for which TestAdoptedOnce is. Spent is the
+	// same for all who adopt a lock by one text.
 	const known = "params phase reason token until due pace granted acquire leaseless unsent mark wanted " +
 		"round roundStart votes highest extended floor raised waiting abandoned releasing keeping spent spentAt rounds"
 	attempt := reflect.TypeFor[core.Attempt]()
@@ -89,8 +91,8 @@ func TestStatesKnowEveryField(t *testing.T) {
 			t.Errorf("rounds has a new field %s: teach AppendRounds about it, and add it here", field)
 		}
 	}
-	// Given is made again for each notice, of the numbers that were heard and given back: with a clock that
-	// stands still there is nothing else to it.
+	// Given is made again for each notice, of the numbers that were heard and given back. With a
+	// clock that stands still there is nothing else to it.
 	of := reflect.TypeFor[core.Given]()
 	for _, of := range []reflect.Type{of, of.Field(0).Type.Elem()} {
 		for i := range of.NumField() {

@@ -10,10 +10,10 @@ import (
 // What the exhaustive check and the tests need to see of an Attempt. Nothing
 // here is in the shipped code.
 
-// AppendState appends what the future of the attempt depends on, leaving out
-// what is the same for a particular node (see AppendNode) and every time: the
-// exhaustive check runs with a clock that stands still. Without extensions a
-// tenure has no future but its token, and in the last one no mark is raised.
+// AppendState appends what the future of the attempt depends on. It leaves out what is the same for
+// a particular node (see AppendNode), and every time. The exhaustive check runs with a clock that
+// stands still. Without extensions a tenure has no future but its token, and in the last one no
+// mark is raised.
 func (a *Attempt) AppendState(b []byte, extensions int) []byte {
 	b = append(b, byte(a.phase))
 	switch {
@@ -62,7 +62,8 @@ func (a *Attempt) AppendNode(b []byte, node int, extensions bool) []byte {
 	return b
 }
 
-// AppendRounds appends what belongs to one node and matters to answers that come late, and to rounds that go on.
+// AppendRounds appends what belongs to one node and matters to answers that come late, and to
+// rounds that go on.
 func (a *Attempt) AppendRounds(b []byte, node int) []byte {
 	r := &a.rounds
 	return append(b, byte(r.last[node]), byte(r.first), Flags(r.open.Has(node), r.asked.Has(node)))
@@ -82,7 +83,8 @@ func (a *Attempt) Sure() uint32 {
 // Open returns the nodes that have not answered the latest extend.
 func (a *Attempt) Open() Set { return a.rounds.open }
 
-// Matters reports whether it matters that a node accepts a round, or an earlier one, that was not the latest.
+// Matters reports whether it matters that a node accepts a round, or an earlier one, that was not
+// the latest.
 func (a *Attempt) Matters(node int, round uint32) bool {
 	return round >= a.rounds.first && round > a.rounds.last[node]
 }
@@ -114,8 +116,8 @@ func (a *Attempt) Mark() (mark, floor fence.Token) { return a.mark, a.floor }
 // SetMark is for the variants that raise the mark too early.
 func (a *Attempt) SetMark(mark fence.Token) { a.mark = mark }
 
-// Renumber has the rounds of an adoption be numbered from one past the exporter's, so that the
-// messages of both can be told apart in one state. The numbers do nothing else.
+// Renumber has the rounds of an adoption be numbered from one past the exporter's. So the messages
+// of both can be told apart in one state. The numbers do nothing else.
 func (a *Attempt) Renumber(action Action, exporters uint32) Action {
 	a.round += exporters
 	a.rounds.begun[a.round%remembered] = a.roundStart

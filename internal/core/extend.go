@@ -15,10 +15,10 @@ const (
 	Missed                    // no majority; the old validity still stands
 )
 
-// ExtendDue returns when the next extension should start: from a third of the
-// TTL on. After a round that missed, or that found a node whose lease does not count, it
-// is soon, after one that is still open it is late enough to give that one up. False
-// means never: the tenure is over, or its validity reaches to the maximum hold already.
+// ExtendDue returns when the next extension should start: from a third of the TTL on. After a round
+// that missed, or that found a node whose lease does not count, it is soon. After a round that is
+// still open it is late enough to give that round up. False means never: the tenure is over, or its
+// validity reaches to the maximum hold already.
 func (a *Attempt) ExtendDue() (time.Duration, bool) {
 	if a.phase != Holding {
 		return 0, false
@@ -29,8 +29,9 @@ func (a *Attempt) ExtendDue() (time.Duration, bool) {
 	return a.due, true
 }
 
-// StartExtend begins an extension that a caller asks for, at all nodes: what is under way proves nothing about what
-// has happened since it began. It returns the zero Action when the lock is not held (any more).
+// StartExtend begins an extension that a caller asks for, at all nodes: what is under way proves
+// nothing about what has happened since it began. It returns the zero Action when the lock is not
+// held (any more).
 func (a *Attempt) StartExtend(now time.Duration) Action {
 	a.Tick(now)
 	if a.phase != Holding {
@@ -39,9 +40,10 @@ func (a *Attempt) StartExtend(now time.Duration) Action {
 	return a.begin(now, allOf(a.params.Nodes))
 }
 
-// Renew extends when ExtendDue says so. A round that was not carried, but that some nodes have accepted, goes on: it asks
-// the others. Otherwise another one begins, whose validity is longer. Neither asks a node that has an extend to answer, unless its time is up (see
-// Patience): so the Action can be zero.
+// Renew extends when ExtendDue says so. A round that was not carried, but that some nodes have
+// accepted, goes on: it asks the others. Otherwise another one begins, whose validity is longer.
+// Neither asks a node that has an extend to answer, unless its time is up (see Patience): so the
+// Action can be zero.
 func (a *Attempt) Renew(now time.Duration) Action {
 	a.Tick(now)
 	if a.phase != Holding {
@@ -70,11 +72,11 @@ func (a *Attempt) begin(now time.Duration, to Set) Action {
 	return a.ask(to, now)
 }
 
-// goOn asks the nodes once more that have not accepted the round that is under way: it is as old as before, but what
-// was accepted is not asked for again.
+// goOn asks the nodes once more that have not accepted the round that is under way. The round is as
+// old as before, but what was accepted is not asked for again.
 func (a *Attempt) goOn(now time.Duration, free Set) Action {
 	to := free &^ a.votes.yes
-	if to == 0 { // there is nobody to be asked before one of them has answered, or its time is up
+	if to == 0 { // there is no node to be asked before one of them has answered, or its time is up
 		a.due = max(a.rounds.next(allOf(a.params.Nodes), now+a.every()/4), now+a.every()/24)
 		return Action{}
 	}
@@ -99,8 +101,8 @@ func (a *Attempt) await(to Set) {
 	a.rounds.await(to)
 }
 
-// missed has the round go on in a while: a little later each time, and not all at the same moment, but in time for
-// what is left of the validity.
+// missed has the round go on in a while. That is a little later each time, and not all at the same
+// moment, but in time for what is left of the validity.
 func (a *Attempt) missed(now time.Duration) {
 	wait := a.every() / 12 << a.rounds.misses
 	wait = max(min(wait, (a.until-now)/4), a.every()/16)
@@ -120,8 +122,9 @@ func (a *Attempt) accepted(node int, round uint32) {
 	}
 }
 
-// Share has the extensions from now on let others share the name. An acceptance of such an extension says nothing
-// of an earlier round: a holder that had the name alone then may have lost it to one that shares it since.
+// Share has the extensions from now on let others share the name. An acceptance of such an
+// extension says nothing of an earlier round. A holder that had the name alone then may have lost
+// it to one that shares it since.
 func (a *Attempt) Share() {
 	if !a.rounds.shares {
 		a.rounds.shares, a.rounds.first = true, a.round+1
@@ -129,9 +132,9 @@ func (a *Attempt) Share() {
 }
 
 // Want has the extensions from now on raise the mark to a number at least, and be carried only
-// then: whoever has a larger token than this holder's has one that is larger than that number,
-// then. It is for a holder whose lock has a larger token elsewhere, on another group. It
-// changes no round that is under way.
+// then. Every token that is larger than this holder's is larger than that number, then. It is for a
+// holder whose lock has a larger token elsewhere, on another group. It changes no round that is
+// under way.
 func (a *Attempt) Want(mark fence.Token) { a.wanted = max(a.wanted, mark) }
 
 // Extension returns the number of the latest extension and how it stands.
@@ -152,14 +155,14 @@ func (a *Attempt) Counts(node int) bool { return a.votes.yes.Has(node) }
 // that extend: 0 for the first, the action's Token for one that raises the mark. An answer
 // that was given up, and taken for unknown and silent, may come once more, however late.
 //
-// An acceptance counts only if it proves that nobody with a larger token was
-// granted the name at that node since the lock was acquired: if the lease began
-// with the register, its origin, not past the mark. "Leased to the holder" alone
-// does not prove it: an acquire or an extend that was delayed, and an extend of a
-// node that lost the lease, create it long after somebody else came and went.
+// An acceptance counts only if it proves that no client with a larger token was granted the name at
+// that node since the acquisition. It does if the lease began with the register, its origin, not
+// past the mark. "Leased to the holder" alone does not prove it. A delayed acquire or extend, and
+// an extend of a node that lost the lease, create it long after another client came and went.
 //
-// One that comes late proves as much of its own round, and of the rounds before: see accepted. It proves nothing
-// once the lock was released, or the mark was raised since, and nothing of a round before others could share the name.
+// One that comes late proves as much of its own round, and of the rounds before: see accepted. It
+// proves nothing once the lock was released, or the mark was raised since, and nothing of a round
+// before others could share the name.
 func (a *Attempt) OnExtend(node int, round uint32, asked fence.Token, r Reply, now time.Duration) Action {
 	a.Tick(now)
 	first := a.rounds.heard(node, round == a.round, r) && a.waiting.Has(node) // and not answered yet, by the end of its time neither
@@ -235,8 +238,9 @@ func (a *Attempt) every() time.Duration {
 	return a.params.every()
 }
 
-// count sorts an answer to an extend of this round, and reports whether it is one that counts and is new. Of what a
-// node has answered, an acceptance stays; otherwise the latest answer is its vote.
+// count sorts an answer to an extend of this round, and reports whether it is one that counts and
+// is new. Of what a node has answered, an acceptance stays; otherwise the latest answer is its
+// vote.
 func (a *Attempt) count(node int, r Reply) bool {
 	if a.votes.yes.Has(node) {
 		return false
@@ -273,20 +277,21 @@ func (a *Attempt) carried(now time.Duration) Action {
 	return a.raise(now)
 }
 
-// taken ends a tenure of which fewer nodes than a quorum have a lease that counts, or ever
-// will: it is not held any more, and the sooner its holder knows, the better. What it
-// has taken by asking must not keep others from it.
+// taken ends a tenure of which fewer nodes than a quorum have a lease that counts, or ever will. It
+// is not held any more, and the sooner its holder knows, the better. What it has taken by asking
+// must not keep others from it.
 func (a *Attempt) taken() Action { return a.end(Taken) }
 
-// end ends a tenure for good: nobody is to go on with it.
+// end ends a tenure for good: no process is to go on with it.
 func (a *Attempt) end(why Reason) Action {
 	a.phase, a.reason, a.abandoned = Over, why, true
 	return Action{Op: Release, To: allOf(a.params.Nodes)}
 }
 
-// keep counts the nodes that keep the lease of a holder that has let go. A lease that began past the mark
-// does not count, as in OnExtend: the extend has made it anew, and it is released there. If so many nodes
-// have lost the lease that the others are no majority, the lock was lost, and nothing is left of it.
+// keep counts the nodes that keep the lease of a holder that has let go. A lease that began past
+// the mark does not count, as in OnExtend: the extend has made it anew, and it is released there.
+// If so many nodes have lost the lease that the others are no majority, the lock was lost, and
+// nothing is left of it.
 func (a *Attempt) keep(node int, first bool, r Reply) Action {
 	switch {
 	case a.abandoned: // it was lost before
@@ -307,9 +312,9 @@ func (a *Attempt) keep(node int, first bool, r Reply) Action {
 // Accepts reports whether a node's answer to an extend counts: see OnExtend.
 func (a *Attempt) Accepts(r Reply) bool { return r.Status == Granted && r.Register <= a.mark }
 
-// hurry has the next round begin soon: there is a lease to be had again, or one that may
-// count by now, and another node may go. A raise that is under way would be given up by
-// it, where the nodes are far, in one round after the other.
+// hurry has the next round begin soon. There is a lease to be had again, or one that may count by
+// now, and another node may go. A raise that is under way would be given up by it, where the nodes
+// are far, in one round after the other.
 func (a *Attempt) hurry(now time.Duration) {
 	if a.floor <= a.mark {
 		a.due = min(a.due, now+a.params.every()/12)
@@ -334,10 +339,9 @@ func (a *Attempt) raiseAt(nodes Set) Action {
 	return Action{Op: Extend, To: nodes, Token: a.floor, Round: a.round}
 }
 
-// onRaise takes a node's answer to an extend that raises the mark. It counts by
-// the mark as it was, and in the round that asked: an answer of a lease that began
-// since, or after the validity, could miss somebody with a number in between.
-// It reports whether the mark is raised by it.
+// onRaise takes a node's answer to an extend that raises the mark. It counts by the mark as it was,
+// and in the round that asked. An answer of a lease that began since, or after the validity, could
+// miss a client with a number in between. It reports whether the mark is raised by it.
 func (a *Attempt) onRaise(node int, asked fence.Token, r Reply) bool {
 	if asked != a.floor || a.mark >= a.floor || !a.Accepts(r) {
 		return false

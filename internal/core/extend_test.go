@@ -123,8 +123,8 @@ func TestRaise(t *testing.T) {
 	late.OnExtend(1, round, 9, granted(7), late.Until())
 	wantOver(t, &late, core.Expired)
 
-	// Who answers only when the raise has begun is asked too, since the answer of one of the
-	// others may be lost. When too few are left to agree, the next round begins soon.
+	// A node that answers only when the raise has begun is asked too, since the answer of one of
+	// the others may be lost. When too few are left to agree, the next round begins soon.
 	lossy := holding(t, 5)
 	round = lossy.StartExtend(later).Round
 	for n := range 3 {
@@ -176,7 +176,7 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// Nobody's lease has begun past the mark, but its holder wants it to be 9.
+// No lease has begun past the mark, but its holder wants it to be 9.
 func TestWant(t *testing.T) {
 	const later = start + 5*time.Second
 	state := func(a core.Attempt) core.RoundState { _, s := a.Extension(); return s }
@@ -268,8 +268,8 @@ func TestExtendDue(t *testing.T) {
 	}
 }
 
-// Where leases do not end by time, their holder asks all the same whether it has them, at another pace: also one
-// whose validity reaches to the maximum hold.
+// Where leases do not end by time, their holder asks all the same whether it has them, at another
+// pace. So does a holder whose validity reaches to the maximum hold.
 func TestPaceOfItsOwn(t *testing.T) {
 	const every = 3 * time.Second
 	for _, maxHold := range []time.Duration{0, time.Hour} {

@@ -12,12 +12,12 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// FuzzReplies feeds an Attempt whatever nodes could answer, in any order and at
-// any time: duplicates, contradictions, answers to numbers that were not asked
-// about and to rounds that are over, statuses that do not exist, numbers of any
-// size. Beside it, a referee keeps the plain list of what was answered and counts
-// again from the start. Whatever the nodes say, a lock is held only by a
-// quorum's word for one number, and not for longer than that quorum's leases.
+// FuzzReplies feeds an Attempt whatever nodes could answer, in any order and at any time. There are
+// duplicates, contradictions, statuses that do not exist, and numbers of any size. There are
+// answers to numbers that were not asked about and to rounds that are over. Beside it, a referee
+// keeps the plain list of what was answered and counts again from the start. Whatever the nodes
+// say, a lock is held only by a quorum's word for one number, and not for longer than that quorum's
+// leases.
 //
 // A node's index is not the nodes' to say: the caller counts them, and an
 // Attempt takes it on trust.
@@ -90,20 +90,20 @@ type referee struct {
 	now     time.Duration
 	log     []string
 
-	grants map[fence.Token]core.Set // who granted an acquire with a number
-	said   core.Set                 // who answered an acquire or the latest confirm, in a way that counts
+	grants map[fence.Token]core.Set // nodes that granted an acquire with a number
+	said   core.Set                 // nodes that answered an acquire or the latest confirm, in a way that counts
 	asked  fence.Token              // that is being confirmed
-	yes    core.Set                 // who has confirmed it
+	yes    core.Set                 // nodes that have confirmed it
 
 	round    uint32
 	began    time.Duration // the round
-	extended core.Set      // who accepted it
-	refused  core.Set      // who refused it, or has a lease that does not count
+	extended core.Set      // nodes that accepted it
+	refused  core.Set      // nodes that refused it, or have a lease that does not count
 	floor    fence.Token   // what it raises the mark to
-	agreed   core.Set      // who did
+	agreed   core.Set      // nodes that did
 	mark     fence.Token
-	without  core.Set // who refused the acquire
-	free     core.Set // who cannot have the lease any more, as far as said after the release
+	without  core.Set // nodes that refused the acquire
+	free     core.Set // nodes that cannot have the lease any more, as far as said after the release
 
 	bound    time.Duration // the latest end of the validity that was earned
 	held     bool
@@ -186,7 +186,7 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 			round -= 1 + uint32(wait%2)
 		}
 		if round == 0 {
-			return // nobody was ever asked
+			return // no node was ever asked
 		}
 		asked := fence.Token(0)
 		if kind%32 >= 16 { // an answer to an extend that raises the mark
@@ -217,7 +217,7 @@ func (w *referee) step(kind, status, which, value, wait byte) {
 		}
 	case onRelease:
 		if before != core.Over {
-			return // nobody was ever asked
+			return // no node was ever asked
 		}
 		if reply.Status == core.Granted || reply.Status == core.Lost {
 			w.free = w.free.With(node)

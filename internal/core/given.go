@@ -8,15 +8,15 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// A node can give the name to the first in its queue when it carries out a release (package rule, "give"):
-// it does what an acquire of that waiter's would do which comes at this moment. So a waiter whom a quorum has told
-// the same number holds the lock, half a round trip after the release has come to the nodes, and its token is
-// that number. Each node's lease is that of a holder of its own, made of the waiter and the number, and what a node
-// gives is granted once. So this is an attempt as any other, whose acquires were carried out late, and
-// which is given up if the numbers differ.
+// A node can give the name to the first in its queue when it carries out a release (package rule,
+// "give"). It does what an acquire of that waiter's would do which comes at this moment. So a
+// waiter that a quorum has told the same number holds the lock, half a round trip after the release
+// has reached the nodes. Its token is that number. Each node's lease is that of a holder of its
+// own, made of the waiter and the number. What a node gives is granted once. So this is an attempt
+// as any other, whose acquires were carried out late, and which is given up if the numbers differ.
 
-// Given is what nodes have given to a waiter. The zero Given is nothing; so is nil, of which all may be asked, but which
-// is told nothing. It is a plain value. Not safe for concurrent use.
+// Given is what nodes have given to a waiter. The zero Given is nothing; so is nil, of which all
+// may be asked, but which is told nothing. It is a plain value. Not safe for concurrent use.
 type Given struct {
 	nodes [MaxNodes]gift
 	taken fence.Token // what has become a lock
@@ -28,7 +28,7 @@ type gift struct {
 	until  time.Duration // on the client's clock; the lease is there until then at least
 	back   fence.Token   // up to this number it was given back
 
-	// The latest answer to the waiter that was not the lease: what was given is later, if the
+	// The latest answer to the waiter that was not the lease. What was given is later, if the
 	// node's clock is, and cannot have been given before the request was sent.
 	asked, clock time.Duration
 	known        bool
@@ -39,10 +39,11 @@ type gift struct {
 	at   time.Duration // when that was heard
 }
 
-// Refused takes the answer of a node that has the name leased to somebody, to an acquire of the waiter's that was
-// sent at asked, on the client's clock: what the node's own showed then. Number is what the lease was given to this
-// waiter with, 0 if it was not, and remaining what is left of it. It returns whether that is news: what was given back
-// is not, with which the node refuses until it has heard of that.
+// Refused takes the answer of a node that has the name leased, to an acquire of the waiter's. That
+// was sent at asked, on the client's clock. It is told what the node's own clock showed then.
+// Number is what the lease was given to this waiter with, 0 if it was not, and remaining what is
+// left of it. It returns whether that is news: what was given back is not, with which the node
+// refuses until it has heard of that.
 func (g *Given) Refused(node int, asked, clock time.Duration, number fence.Token, remaining time.Duration) (news bool) {
 	n := &g.nodes[node]
 	if number == 0 {
@@ -56,19 +57,20 @@ func (g *Given) Refused(node int, asked, clock time.Duration, number fence.Token
 	return number > n.back
 }
 
-// Told takes what a node has told at now: that it gave the name with a number, when its clock showed clock.
+// Told takes what a node has told at now: that it gave the name with a number, when its clock
+// showed clock.
 func (g *Given) Told(node int, number fence.Token, clock, now time.Duration) {
 	n := &g.nodes[node]
 	n.told, n.then, n.at = number, clock, now
 	g.hear(n)
 }
 
-// hear takes what a node has told, if it has refused before it gave. What it gave before is no news: the refusal
-// is the newer word.
+// hear takes what a node has told, if it has refused before it gave. What it gave before is no
+// news: the refusal is the newer word.
 //
-// The validity needs no clock that agrees with another: what the node's own clock has moved since it refused is
-// the time between two of its acts, of which the first was not before the waiter had asked, and the second
-// not after it was told. It is counted short by what clocks may differ in rate.
+// The validity needs no clock that agrees with another. What the node's own clock has moved since
+// it refused is the time between two of its acts. The first was not before the waiter had asked,
+// and the second not after it was told. It is counted short by what clocks may differ in rate.
 func (g *Given) hear(n *gift) {
 	if n.told == 0 || !n.known || n.then < n.clock {
 		return
@@ -87,9 +89,10 @@ func (g *Given) have(n *gift, number fence.Token, until time.Duration) {
 	}
 }
 
-// Back forgets what a node has given, as that is being given back, and returns it: 0 for nothing, and for what was
-// taken. From now on nothing up to this number counts, of no node: the holder of what was given is the same on all of them,
-// and the release of it may be carried out long after that holder has extended.
+// Back forgets what a node has given, as that is being given back, and returns it: 0 for nothing,
+// and for what was taken. From now on nothing up to this number counts, of no node. The holder of
+// what was given is the same on all of them. Its release may be carried out long after that holder
+// has extended.
 func (g *Given) Back(node int) fence.Token {
 	if g == nil {
 		return 0
@@ -111,8 +114,9 @@ func (g *Given) WentBack(node int) fence.Token {
 	return g.nodes[node].back
 }
 
-// Best returns the number that a quorum of nodes has given, and until when the leases of one are there, if there
-// is time enough left of that to extend them: who hears late gives back, and asks.
+// Best returns the number that a quorum of nodes has given, and until when the leases of one are
+// there. There has to be time enough left of that to extend them: a waiter that hears late gives
+// back, and asks.
 func (g *Given) Best(nodes int, now time.Duration) (number fence.Token, until time.Duration, ok bool) {
 	if g == nil {
 		return 0, 0, false
@@ -151,9 +155,10 @@ func (g *Given) Taken() fence.Token {
 	return g.taken
 }
 
-// NewGiven starts the tenure of a lock that was given: with the number that a quorum has told, which is its
-// token, and the validity, which is short: the first extension is due in a 32nd of that, so that a lock which is held for a
-// moment costs none, and another one is soon valid for a TTL. MaxHold counts from Start.
+// NewGiven starts the tenure of a lock that was given. The number that a quorum has told is its
+// token. The validity is short, and the first extension is due in a 32nd of that. So a lock which
+// is held for a moment costs no extension, and any other is soon valid for a TTL. MaxHold counts
+// from Start.
 func NewGiven(p Params, number fence.Token, until time.Duration) Attempt {
 	a := Attempt{params: p, phase: Holding, token: number, mark: number, until: p.Start}
 	a.rounds.shares = p.Shared

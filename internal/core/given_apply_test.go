@@ -122,7 +122,7 @@ func (m *givenModel) take(s *givenState, w uint8) {
 	s.giveBackAll(w, m)
 }
 
-// giveBackAll has a waiter give back what was given to it, but its lock.
+// giveBackAll has a waiter return all that was given to it, but its lock.
 func (s *givenState) giveBackAll(w uint8, m *givenModel) {
 	g := s.given(w)
 	g.Take(fence.Token(s.waiters[w].token))
@@ -247,8 +247,8 @@ func (m *givenModel) apply(s *givenState, mv givenMove) {
 	s.forget()
 }
 
-// extend has a node extend what was given. An answer that comes is as one that is heard: of what is not
-// carried there is no belief.
+// extend has a node extend what was given. An answer that comes is as one that is heard: of what is
+// not carried there is no belief.
 func (m *givenModel) extend(s *givenState, mv givenMove) {
 	at, w := &s.nodes[mv.node], mv.who
 	x, of := &at.of[w], &s.waiters[w]

@@ -7,36 +7,38 @@ import (
 	"slices"
 )
 
-// givenModel is what is explored. The model of the other searches lets a lease vanish at any moment, and so cannot see
-// that one which was given is taken away from who believes in it. Here leases end by requests, which package rule carries out,
-// and by expiry. An expiry may come at any moment, and ends what its holder believes by it: what was given is
-// believed in while a quorum of the leases that it was told of have time left (core.Given), and a lock that
-// was asked for until one of its leases expires. Two waiters that believe at once are a violation.
+// givenModel is what is explored. The model of the other searches lets a lease vanish at any
+// moment. So it cannot see that a given lease is taken away from a client that believes in it. Here
+// leases end by requests, which package rule carries out, and by expiry. An expiry may come at any
+// moment, and ends what its holder believes by it. What was given is believed in while a quorum of
+// the leases that it was told of have time left (core.Given). A lock that was asked for is believed
+// in until one of its leases expires. Two waiters that believe at once are a violation.
 //
-// They are in the queues of three nodes, where the holder before them releases. For the states to be few there are
-// no answers: who asks may hold once it has a quorum of leases, and may fail at any time. To learn from the
-// refusal of an acquire what was given (node.Answer.Given) is to hear the notice. A waiter that gives up the whole
-// wait, or releases, does not believe any more, so that there is nothing to look for behind it; what it takes back is its
-// own, as TestWhatWasGiven of package rule says.
+// They are in the queues of three nodes, where the holder before them releases. For the states to
+// be few there are no answers. A client that asks may hold once it has a quorum of leases, and may
+// fail at any time. To learn from the refusal of an acquire what was given (node.Answer.Given) is
+// to hear the notice. A waiter that gives up the whole wait, or releases, does not believe any
+// more, so that there is nothing to look for behind it; what it takes back is its own, as
+// TestWhatWasGiven of package rule says.
 type givenModel struct {
 	retries    [2]int           // attempts to ask, of each waiter
 	silent     bool             // no request of the first waiter's attempts arrives
 	acquires   int              // nodes to which the first waiter's acquire of an earlier attempt is still on its way
 	releases   int              // ... the release of that
-	foreigners int              // nodes at which there is a release of somebody else's, beside the first one
+	foreigners int              // nodes at which there is a release of another client's, beside the first one
 	lateExtend bool             // an extend of the one before is still on its way
 	extends    bool             // what is given may be extended, once
-	parts      bool             // who has what was given leaves the queues
-	forgets    bool             // a node may have forgotten its queue when somebody asks
+	parts      bool             // a waiter that has what was given leaves the queues
+	forgets    bool             // a node may have forgotten its queue when a client asks
 	registers  [nNodes]uint8    // to begin with
 	broken     givenModelBroken // the shipped rules are the zero value
 }
 
 type givenModelBroken struct {
-	takesBackLate bool // a release of an attempt takes back what was given to its waiter
+	takesBackLate bool // a release of an attempt ends what was given to its waiter
 	oneHolder     bool // all that is given to a waiter has one holder
-	leavesAsNone  bool // a waiter that leaves a queue takes back what was given, though that is its lock
-	placedBack    bool // who gives something back while it has something else says who it is
+	leavesAsNone  bool // a waiter that leaves a queue ends what was given, though that is its lock
+	placedBack    bool // a waiter that gives something back while it has something else says which it is
 	backCounts    bool // what was given back counts all the same
 	anyNumber     bool // numbers need not be the same
 }
@@ -65,7 +67,8 @@ const (
 	leaseReserved
 )
 
-// givenMail is what is under way between a node and a waiter, and what the waiter knows of the node.
+// givenMail is what is under way between a node and a waiter, and what the waiter knows of the
+// node.
 type givenMail struct {
 	notices, giveBacks, expired uint16 // a bit for each number
 	noticed, back               uint8  // numbers
@@ -178,7 +181,7 @@ func (m *givenModel) moves(s *givenState, moves []givenMove) []givenMove {
 		add := func(kind uint8, who, arg int) {
 			moves = append(moves, givenMove{kind: kind, who: uint8(who), node: uint8(n), arg: uint8(arg)})
 		}
-		// A lease that has expired is noticed by nobody before the next operation there.
+		// A lease that has expired is not noticed before the next operation there.
 		addLate := func(kind uint8, who, arg int) {
 			add(kind, who, arg)
 			if at.kind != leaseVacant {
@@ -306,7 +309,8 @@ func (a givenNode) compare(b givenNode) int {
 	return c
 }
 
-// search explores breadth first, until nothing new turns up or there is a violation, to which steps lead.
+// search explores breadth first, until nothing new turns up or there is a violation, to which steps
+// lead.
 func (m *givenModel) search() (states int, path string) {
 	type step struct {
 		from int32

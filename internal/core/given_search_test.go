@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestEveryInterleavingGiven is TestEveryInterleaving with attempts that may wait for what nodes give to them.
+// TestEveryInterleavingGiven is TestEveryInterleaving with attempts that may wait for what nodes
+// give to them.
 func TestEveryInterleavingGiven(t *testing.T) {
 	one, two, uneven := []uint8{1}, []uint8{1, 2}, [][nNodes]uint8{{0, 0, 1}}
 	searches := []exploration{
@@ -59,8 +60,8 @@ func TestRefutedGiven(t *testing.T) {
 	}
 }
 
-// TestGivenExclusion visits every state of a model in which leases do not vanish: see givenModel. In none
-// of them do two waiters believe that they have the lock.
+// TestGivenExclusion visits every state of a model in which leases do not vanish: see givenModel.
+// In none of them do two waiters believe that they have the lock.
 func TestGivenExclusion(t *testing.T) {
 	once, uneven := [2]int{0, 1}, [nNodes]uint8{0, 2, 2}
 	searches := []givenExploration{
@@ -101,8 +102,8 @@ type givenExploration struct {
 	atLeast int
 }
 
-// TestRefutedGivenExclusion runs the same search over rules that are wrong. The first one was that of
-// an earlier version.
+// TestRefutedGivenExclusion runs the same search over rules that are wrong. The first one was that
+// of an earlier version.
 func TestRefutedGivenExclusion(t *testing.T) {
 	once := [2]int{0, 1}
 	for _, c := range []struct {

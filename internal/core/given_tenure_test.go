@@ -10,7 +10,8 @@ import (
 
 const second = rule.ReservationTTL
 
-// told has a waiter of whom three nodes know, since they refused it at 10 s, hear at 20 s what some of them gave then.
+// told has a waiter that three nodes know, since they refused it at 10 s, hear at 20 s what some of
+// them gave then.
 func told(number ...uint64) *Given {
 	g := new(Given)
 	for i := range 3 {
@@ -24,8 +25,8 @@ func told(number ...uint64) *Given {
 	return g
 }
 
-// A release of what was given can be carried out late: whoever took that number after all would lose the lease
-// that it has there, and not hear of it.
+// A release of what was given can be carried out late. A waiter that took that number after all
+// would lose the lease that it has there, and not hear of it.
 func TestGivenBackIsNotTaken(t *testing.T) {
 	g := told(7)
 	if n := g.Back(0); n != 7 {
@@ -75,7 +76,8 @@ func TestGivenTenure(t *testing.T) {
 	}
 }
 
-// The first extension can be lost as any other can: there is time for more of them, however long the TTL is.
+// The first extension can be lost as any other can: there is time for more of them, however long
+// the TTL is.
 func TestGivenExtendsAgain(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		start := 20 * second

@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// givenFor is how long what was given at a moment is believed in: 1 s, less what clocks may differ.
+	// givenFor is how long what was given at a moment is believed in: 1 s, less what clocks may
+	// differ.
 	givenFor = rule.ReservationTTL - 12*time.Millisecond
 	clock    = 7000 * time.Second // what a node's clock shows at start
 	ms       = time.Millisecond
 )
 
-// Node 0 has refused an acquire that was sent at start, when its clock showed no less than clock, and gives the
-// name later. Until when does the lease count, with one node?
+// Node 0 has refused an acquire that was sent at start, when its clock showed no less than clock,
+// and gives the name later. Until when does the lease count, with one node?
 func TestGivenValidity(t *testing.T) {
 	never := time.Duration(-1)
 	refused := func(g *core.Given) { g.Refused(0, start, clock, 0, 0) }
@@ -91,7 +92,8 @@ func TestGivenValidity(t *testing.T) {
 	}
 }
 
-// told is what nodes have given: by node a number, 0 for none, each of which ends a little later than the one before it.
+// told is what nodes have given: by node a number, 0 for none, each of which ends a little later
+// than the one before it.
 func told(numbers ...fence.Token) (g core.Given) {
 	for n, number := range numbers {
 		if number != 0 {
@@ -149,7 +151,7 @@ func TestGivenBack(t *testing.T) {
 	if _, _, ok := g.Best(3, start); ok {
 		t.Error("what was given back counts")
 	}
-	// It is told of that once more, and of something older.
+	// The waiter is told of that once more, and of something older.
 	for _, number := range []fence.Token{8, 7} {
 		if g.Refused(0, start, clock, number, time.Second) {
 			t.Errorf("%d is news, which is on its way back", number)

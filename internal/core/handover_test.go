@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// TestEveryInterleavingHandover is TestEveryInterleaving where a process may export its lock, and another
-// one adopt it, at any time after that or never. No adoption succeeds, and no extension after it, if when
-// it began somebody with a larger token had held the lock, an operator had released it by
-// force, or its lease had been gone, at some time since the export, at every node.
+// TestEveryInterleavingHandover is TestEveryInterleaving where a process may export its lock, and
+// another one adopt it, at any time after that or never. No adoption succeeds, and no extension
+// after it, if at its start one of these is so. A holder with a larger token had had the lock. An
+// operator had released it by force. At some time since the export, its lease had been gone at
+// every node.
 func TestEveryInterleavingHandover(t *testing.T) {
 	one, uneven := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}
 	searches := []exploration{

@@ -12,12 +12,13 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// TestLateAnswersAgainstAnOracle runs holders of one name on nodes that follow package rule, with a clock: messages take any time, up
-// to more than a TTL, or are lost, answers are given up after the node timeout and may come all the same. The oracle has no rules. It sees
-// what each node has, and writes down each acceptance that a holder was told, with the start of the round that asked for it:
-//   - nobody believes to have the name beside somebody else, or without the leases of a quorum;
-//   - a validity is counted from the latest start such that a quorum has accepted that round or a later one, not later
-//     and not earlier.
+// TestLateAnswersAgainstAnOracle runs holders of one name on nodes that follow package rule, with a
+// clock. Messages take any time, up to more than a TTL, or are lost. Answers are given up after the
+// node timeout and may come all the same. The oracle has no rules. It sees what each node has, and
+// notes each acceptance that a holder was told, with the start of the round that asked for it:
+//   - no holder believes to have the name beside another, or without the leases of a quorum;
+//   - a validity is counted from the latest start such that a quorum has accepted that round or a
+//     later one, not later and not earlier.
 func TestLateAnswersAgainstAnOracle(t *testing.T) {
 	const runs = 3000
 	var sum oracleSum
@@ -129,7 +130,8 @@ func (o *oracle) after(d time.Duration, do func()) {
 	heap.Push(&o.events, oracleEvent{o.now + d, o.seq, do})
 }
 
-// delay is how long a message takes: mostly little, sometimes about the node timeout or longer than a TTL; -1: it is lost.
+// delay is how long a message takes: mostly little, sometimes about the node timeout or longer than
+// a TTL; -1: it is lost.
 func (o *oracle) delay() time.Duration {
 	switch c := o.rng.IntN(100); {
 	case o.now >= o.dark[0] && o.now < o.dark[1], c < 4:

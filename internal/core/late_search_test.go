@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// TestLateAnswers is TestEveryInterleaving where answers to earlier extensions count, however late they come, and
-// extensions that some nodes have refused go on. In every state, nobody with a larger token had held the lock,
-// and no operator had released it by force, when the extension began from whose start the validity is counted.
+// TestLateAnswers is TestEveryInterleaving where answers to earlier extensions count, however late
+// they come, and extensions that some nodes have refused go on. In every state, the validity is
+// counted from the start of an extension. When that began, no holder with a larger token had had
+// the lock, and no operator had released it by force.
 func TestLateAnswers(t *testing.T) {
 	one := []uint8{1}
 	searches := []exploration{
@@ -22,8 +23,9 @@ func TestLateAnswers(t *testing.T) {
 	exploreAll(t, searches)
 }
 
-// TestRefutedLateAnswers refutes variants that count more. The last one does no harm as long as nobody hands a lock on: there is no
-// example with two holders in the search. It is what the proof does not allow.
+// TestRefutedLateAnswers refutes variants that count more. The last one does no harm as long as no
+// lock is handed over: there is no example with two holders in the search. It is what the proof
+// does not allow.
 func TestRefutedLateAnswers(t *testing.T) {
 	for _, v := range []struct {
 		name  string

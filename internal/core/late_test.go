@@ -281,7 +281,8 @@ func TestRenewAsksNobodyTwice(t *testing.T) {
 		wantAction(t, a.StartExtend(tardy), core.Action{Op: core.Extend, To: set(0, 1, 2, 3, 4), Round: round + 2})
 	})
 	t.Run("sooner towards the end", func(t *testing.T) {
-		// A partition from the first extension on, in which nothing is answered, or everything with an error.
+		// A partition from the first extension on, in which nothing is answered, or everything with
+		// an error.
 		for what, r := range map[string]core.Reply{"silent": silent, "an error": unknown} {
 			a := holding(t, 3)
 			var asked []time.Duration
@@ -312,7 +313,7 @@ func TestRenewAsksNobodyTwice(t *testing.T) {
 	})
 }
 
-// A raise that nobody answers is followed by another round, at all nodes.
+// A raise that no node answers is followed by another round, at all nodes.
 func TestRaiseWithoutAnswers(t *testing.T) {
 	for _, nodes := range []int{1, 3, 5} {
 		a := holding(t, nodes)

@@ -200,7 +200,7 @@ func (m *model) begin(s *state, i int, proposal uint8, how int, t *trace) {
 		}
 	}
 	if a.waits = how == 2; a.waits {
-		a.core = core.Attempt{} // it asks nobody
+		a.core = core.Attempt{} // it asks no node
 		t.say("%s begins to wait", name(i))
 		return
 	}
@@ -466,9 +466,9 @@ func (m *model) forgetExtends(s *state, i, n int, raising, falls bool) {
 			old |= 1 << r
 		}
 	}
-	// All that an extend nobody waits for can do is lease a vacant node, so that
-	// which round it is of makes no difference. The lease of an attempt that is
-	// not alive only refuses: names that are reserved at any moment do that too.
+	// All that an extend without a waiting caller can do is lease a vacant node, so that which
+	// round it is of makes no difference. The lease of an attempt that is not alive only refuses:
+	// names that are reserved at any moment do that too.
 	if alive || !m.reserves {
 		x.requests |= 1<<bits.OnesCount8(old) - 1
 	}

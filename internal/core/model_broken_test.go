@@ -30,7 +30,7 @@ type broken struct {
 	originZero       bool // a lease that is created again has no origin
 	originGranted    bool // it has what was granted there at first
 	originToken      bool // it has the token
-	raisesUnasked    bool // the mark is raised without asking anybody
+	raisesUnasked    bool // the mark is raised without asking any node
 	raisesByFew      bool // it is raised by fewer than a quorum
 	raisesByNew      bool // it is raised by leases whose origin is past the mark, but not past what it is raised to
 	raisesByLost     bool // a node that does not have the lease raises it
@@ -50,11 +50,11 @@ type broken struct {
 	extendsReserved  bool // an extend does, instead of creating its lease
 	sharesUnmoved    bool // the first who shares a name gets the register as it is
 	unshares         bool // an attempt that lets others share its name extends it as if it had it alone
-	sharesOld        bool // who shares a name gets the number that was promised to others who did, also if they have gone
+	sharesOld        bool // a reader gets the number that was promised to other readers, also if they have gone
 	confirmsShared   bool // a number that one of those who share a name has confirmed is not promised to those who come
-	adoptsAtOnce     bool // who adopts a lock holds it before any answer, for as long as the other one did
+	adoptsAtOnce     bool // a process that adopts a lock holds it before any answer, for as long as the exporter did
 	adopterRaises    bool // it raises its mark before its first extension is carried
-	exporterGoesOn   bool // who exports a lock goes on extending it
+	exporterGoesOn   bool // a process that exports a lock goes on extending it
 	exportsUnraised  bool // a lock is exported without having registers raised past what goes with it
 	exportsRaised    bool // what goes with it is the mark as it is when it was raised
 	givesUnmoved     bool // a node gives the name with its register as it is
@@ -63,7 +63,7 @@ type broken struct {
 	takesStale       bool // what was given before a node lost its memory counts for ever
 }
 
-// takesKept reports whether a name that is kept may not be refused to everybody.
+// takesKept reports whether a name that is kept may not be refused to all.
 func (b broken) takesKept() bool { return b.grantsReserved || b.confirmsReserved || b.extendsReserved }
 
 // acquire has a node carry out an acquire, or a broken variant of it.

@@ -8,9 +8,9 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// encoder turns states into hashes of their canonical form: which node is
-// called 1, 2 or 3, and which attempt A or B, makes no difference to what can
-// happen, so states that differ only in names are one state.
+// encoder turns states into hashes of their canonical form. Which node is called 1, 2 or 3, and
+// which attempt A or B, makes no difference to what can happen. So states that differ only in names
+// are one state.
 type encoder struct {
 	m      *model
 	lo, hi maphash.Seed

@@ -11,15 +11,16 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// An attempt that waits asks nobody: it holds by what nodes have given to it (core.Given), and is an
-// attempt as any other from then on.
+// An attempt that waits asks no node. It holds by what nodes have given to it (core.Given), and is
+// an attempt as any other from then on.
 //
-// It is in each node's queue all the time. Leases vanish at any moment, so a node may carry out the release of
-// somebody, with any proposal, whenever that suits, and gives the name then, more than once: with what else becomes of
-// the waiter's place in the queue there is less that is given, and nothing that is not here. To give something
-// back, and to give up, is not to hear of it: the leases vanish anyway. The waiter's own attempts that ask are others,
-// with other holders: to what is given they are as anybody's. That somebody's lease must not be gone as long as it
-// is believed in is not looked at here, but in TestGivenExclusion.
+// It is in each node's queue all the time. Leases vanish at any moment. So a node may carry out a
+// release, with any proposal, whenever that suits, and gives the name then, more than once. With
+// what else becomes of the waiter's place in the queue there is less that is given, and nothing
+// that is not here. To give something back, and to give up, is not to hear of it: the leases vanish
+// anyway. The waiter's own attempts that ask are others, with other holders: to what is given they
+// are as any client's. That a lease must not be gone as long as it is believed in is not looked at
+// here, but in TestGivenExclusion.
 
 // gifts is what an attempt that waits has of it.
 type gifts struct {
@@ -51,8 +52,8 @@ func (a *attempt) holder(i int) node.Holder {
 	return holder(i)
 }
 
-// leaseHolder is that of a lease of the attempt's: each number that was given has one of its own, and one
-// that became the lock's token has the others forgotten, see take.
+// leaseHolder is the holder of a lease of the attempt's. Each number that was given has a holder of
+// its own. The number that became the lock's token has the others forgotten, see take.
 func (a *attempt) leaseHolder(i int, origin uint8) node.Holder {
 	if a.isWaiting() {
 		return givenHolders[i][origin]
@@ -62,8 +63,9 @@ func (a *attempt) leaseHolder(i int, origin uint8) node.Holder {
 
 func (a *attempt) isWaiting() bool { return a.waits && a.core.Phase() == core.Acquiring }
 
-// giveMoves appends that a node gives the name to the attempt, and that this hears of it. Once it holds, only
-// its token is of interest: another number is a register that moves and a name that is kept.
+// giveMoves appends that a node gives the name to the attempt, and that this hears of it. Once it
+// holds, only its token is of interest: another number is a register that moves and a name that is
+// kept.
 func (m *model) giveMoves(s *state, i int, moves []move) []move {
 	a := &s.attempts[i]
 	if !a.waits || !m.alive(s, i) {
@@ -82,7 +84,7 @@ func (m *model) giveMoves(s *state, i int, moves []move) []move {
 				if !a.isWaiting() && fence.Token(max(at.register+bump+1, p)) != a.core.Token() {
 					continue
 				}
-				// If somebody has the lease, that is whose release it is.
+				// If the name is leased, its holder's release it is.
 				moves = append(moves, move{kind: give, who: uint8(i<<4 | n), arg: p}.before(at.leased() != 0, bump))
 			}
 		}
@@ -96,7 +98,7 @@ type reachable struct{ rule.Waiters }
 func (*reachable) Renew()                {}
 func (*reachable) Reachable(string) bool { return true }
 
-// give has a node carry out a release of somebody's, with the attempt in its queue.
+// give has a node carry out a release, with the attempt in its queue.
 func (m *model) give(s *state, mv move, t *trace) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]
@@ -178,7 +180,8 @@ func (a *attempt) age() {
 	}
 }
 
-// expire forgets that, when the leases of that time have ended for sure: a node that has lost its memory is not rebuilt before.
+// expire forgets that, when the leases of that time have ended for sure: a node that has lost its
+// memory is not rebuilt before.
 func (a *attempt) expire() {
 	for n := range nNodes {
 		a.notices[n] &^= a.outdated[n]
@@ -189,8 +192,8 @@ func (a *attempt) expire() {
 	}
 }
 
-// forgetGifts drops what makes no difference any more: nothing is taken twice, and what is given is of use to
-// who extends a lock, or gets one.
+// forgetGifts drops what makes no difference any more. Nothing is taken twice, and what is given is
+// of use to a client that extends a lock, or gets one.
 func (a *attempt) forgetGifts(m *model, alive bool) {
 	if !a.isWaiting() {
 		a.gifts = gifts{waits: a.waits, gives: a.gives}

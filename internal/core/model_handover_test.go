@@ -9,12 +9,12 @@ import (
 )
 
 // A lock that one process exports and another one adopts. To the nodes both are one holder, and so
-// they are one attempt here: the adopter's core takes the place of the exporter's, whose messages stay on
-// their way and are heard by nobody. What was exported is adopted at any later time, or never.
+// they are one attempt here. The adopter's core takes the place of the exporter's, whose messages
+// stay on their way and are not heard. What was exported is adopted at any later time, or never.
 
 // handover is what an attempt has of it.
 type handover struct {
-	offered  uint8    // the mark that goes with it; 0: nobody wants to export it
+	offered  uint8    // the mark that goes with it; 0: it is not to be exported
 	exported bool     // it is over for the exporter
 	adopted  bool     // another process has begun to adopt it
 	lapsed   core.Set // the nodes that had no lease at some time between the two
@@ -52,9 +52,9 @@ func (s *state) others(i int, is func(*attempt) bool) bool {
 	return false
 }
 
-// handoverMoves appends the steps of a handover. One lock is handed over, and no other one is extended; this one is
-// extended to be exported, and after it was adopted. Memory is lost after the export. What comes without a
-// handover, and before it, is what the other searches are for.
+// handoverMoves appends the steps of a handover. One lock is handed over, and no other one is
+// extended; this one is extended to be exported, and after it was adopted. Memory is lost after the
+// export. What comes without a handover, and before it, is what the other searches are for.
 func (m *model) handoverMoves(s *state, i int, moves []move) []move {
 	if !m.exports {
 		return moves

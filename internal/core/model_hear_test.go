@@ -11,13 +11,12 @@ import (
 
 // What an attempt of the search does when it hears an answer, and which promise that breaks.
 
-// hear delivers the reply of an acquire or a confirm, or the news that there
-// is none, and checks the tokens if the attempt holds from now on.
+// hear delivers the reply of an acquire or a confirm, or the news that there is none. It checks the
+// tokens if the attempt holds from now on.
 //
-// Other requests need no timeout: an acquire or an extend that timed out has no
-// effect on an Attempt but to bring it nearer to giving up, and one that gave
-// up does nothing that an attempt to which nothing is delivered any more
-// does not do either.
+// Other requests need no timeout. An acquire or an extend that timed out has no effect on an
+// Attempt but to bring it nearer to giving up. What an attempt that gave up does, an attempt to
+// which nothing is delivered any more does, too.
 func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 	i, n := mv.attempt(), mv.node()
 	a := &s.attempts[i]
@@ -68,7 +67,7 @@ func (m *model) hear(s *state, mv move, t *trace) (violation string) {
 	return ""
 }
 
-// outrun looks for a token that is not past the mark of somebody with a smaller one. Only where
+// outrun looks for a token that is not past the mark of a holder with a smaller one. Only where
 // marks are wanted the states know those of the attempts that are over.
 func (m *model) outrun(s *state) (violation string) {
 	if m.wants == nil {
@@ -106,9 +105,8 @@ func (m *model) wrongToken(s *state, i int) (violation string) {
 	return violation
 }
 
-// tooLate reports whether an extension that starts now must not be carried:
-// somebody with a larger token has held, or the operator has released the lock
-// by force.
+// tooLate reports whether an extension that starts now must not be carried. A client with a larger
+// token has held, or the operator has released the lock by force.
 func (m *model) tooLate(s *state, i int) bool {
 	a := &s.attempts[i]
 	for j := range m.attempts {

@@ -6,8 +6,9 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// Answers to extensions that come late, when another one has begun, and extensions that go on: the nodes that have refused are asked
-// again. Each search with rounds has the first half of that: requests of earlier rounds that are carried out late.
+// Answers to extensions that come late, when another one has begun, and extensions that go on: the
+// nodes that have refused are asked again. Each search with rounds has the first half of that:
+// requests of earlier rounds that are carried out late.
 
 // lateMoves appends the steps of an extension that goes on.
 func (m *model) lateMoves(a *attempt, i int, moves []move) []move {

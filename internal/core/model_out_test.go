@@ -5,8 +5,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// What the searches leave out and the replays of the proof's runs need: late requests at a node that is out, and
-// requests that a node carries out twice: see repeats.
+// What the searches leave out and the replays of the proof's runs need. That is late requests at a
+// node that is out, and requests that a node carries out twice: see repeats.
 
 // mayStray reports whether a node that is out may carry out a request that comes late.
 func (m *model) mayStray(s *state, n int) bool {
@@ -14,8 +14,8 @@ func (m *model) mayStray(s *state, n int) bool {
 	return m.strays && s.nodes[n].out && (!ready || m.broken.straysLate)
 }
 
-// stray has a node that is out carry out an acquire: it comes late, to a memory that was there before. Its answer
-// counts for nothing.
+// stray has a node that is out carry out an acquire: it comes late, to a memory that was there
+// before. Its answer counts for nothing.
 func (m *model) stray(s *state, i, n int, t *trace) {
 	a := &s.attempts[i]
 	e := s.entry(n)
@@ -27,7 +27,8 @@ func (m *model) stray(s *state, i, n int, t *trace) {
 	t.say("node %d, which is out, executes %s's acquire: %s", n+1, name(i), words(reply))
 }
 
-// waited is the end of the quarantine, just before the first register is read: no lease from before is there any more.
+// waited is the end of the quarantine, just before the first register is read: no lease from before
+// is there any more.
 func (m *model) waited(s *state) {
 	if m.broken.leasesOutlive || s.count(func(n modelNode) bool { return n.read }) > 0 {
 		return

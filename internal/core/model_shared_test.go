@@ -37,13 +37,14 @@ func (n *modelNode) drop(which uint8) {
 	}
 }
 
-// readers reports whether both attempts have wanted to share the name from the beginning: these may have one token.
+// readers reports whether both attempts have wanted to share the name from the beginning: these may
+// have one token.
 func (s *state) readers(i, j int) bool {
 	return s.attempts[i].shared == 0 && s.attempts[j].shared == 0
 }
 
-// lets reports whether attempt i shares the name by now with attempt j, which has wanted to from the beginning: j may
-// have a larger token beside it.
+// lets reports whether attempt i shares the name by now with attempt j, which has wanted to from
+// the beginning. Then j may have a larger token beside it.
 func (s *state) lets(i, j int) bool {
 	return s.attempts[i].shares() && s.attempts[j].shared == 0
 }
@@ -54,8 +55,8 @@ func (a *attempt) shares() bool {
 	return uint32(a.shared) <= round
 }
 
-// open appends a move of an attempt that shares the name at a node where one is left that does, whose lease
-// the search has forgotten. It keeps what was promised to them.
+// open appends a move of an attempt that shares the name, at a node with another one left whose
+// lease the search has forgotten. It keeps what was promised to them.
 func (m *model) open(s *state, n int, mv move, shares bool, moves []move) []move {
 	node := &s.nodes[n]
 	if !shares || node.lease != vacant || node.epoch == 0 || node.out {

@@ -11,16 +11,14 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// The model: a quorum group of three nodes that follow package rule, and
-// attempts that are core.Attempt, with every message between them in flight
-// until it is delivered, in any order, or never. Nothing of the algorithm is
-// written down a second time here.
+// The model: a quorum group of three nodes that follow package rule, and attempts that are
+// core.Attempt. Every message between them is in flight until it is delivered, in any order, or
+// never. Nothing of the algorithm is written down a second time here.
 //
-// Time stands still at zero under a TTL of an hour, so that no lease expires by
-// the clock; instead any lease may vanish at any moment. That covers expiry under
-// clocks of any rate, pauses of any length, releases and whoever else removes
-// a lease, so none of these are moves of their own. A client that gives up,
-// crashes or is cut off is one to which nothing is delivered any more.
+// Time stands still at zero under a TTL of an hour, so that no lease expires by the clock; instead
+// any lease may vanish at any moment. That covers expiry under clocks of any rate, pauses of any
+// length, releases and whatever else removes a lease. So none of these are moves of their own. A
+// client that gives up, crashes or is cut off is one to which nothing is delivered any more.
 
 const (
 	nNodes     = 3
@@ -78,7 +76,7 @@ type modelNode struct {
 	lease     int8               // the attempt that has it alone, or vacant
 	shared    uint8              // the attempts that share it, a bit for each
 	origins   [maxAttempts]uint8 // of their leases
-	epoch     uint8              // what is promised to who shares it
+	epoch     uint8              // what is promised to its readers
 	register  uint8
 	out       bool
 	read      bool  // its register was read for the node that is out
@@ -122,7 +120,7 @@ type stage uint8
 const (
 	nothing  stage = iota
 	request        // on its way to the node
-	orphan         // the same, but nobody waits for the reply any more
+	orphan         // the same, but the reply is not waited for any more
 	answered       // the reply is on its way to the client
 )
 
@@ -185,10 +183,9 @@ func at(kind moveKind, attempt, node, arg int) move {
 	return move{kind: kind, who: uint8(attempt<<4 | node), arg: uint8(arg)}
 }
 
-// before adds what happened at the node since its last operation. A lease that
-// vanishes and a register that another name moves are noticed by nobody before
-// the next operation at that node, so that looking at them just before it
-// loses no behaviour and spares the states in between.
+// before adds what happened at the node since its last operation. A lease that vanishes and a
+// register that another name moves are not noticed before the next operation at that node. So to
+// look at them just before it loses no behaviour and spares the states in between.
 func (mv move) before(vanish bool, bump uint8) move {
 	mv.prelude = bump << 2
 	if vanish {
@@ -308,7 +305,7 @@ func (m *model) messageMoves(s *state, i, n int, moves []move) []move {
 			moves = append(moves, at(timeoutConfirm, i, n, slot))
 		}
 	}
-	for round := 0; round <= m.rounds; round++ { // 0: one that nobody waits for
+	for round := 0; round <= m.rounds; round++ { // 0: one that is not waited for
 		if a.extends[n].requests&(1<<round) != 0 {
 			moves = m.extendMoves(s, i, n, at(runExtend, i, n, round), !leased || own && a.extendFloor(uint8(round)) > 0 || round >= int(a.shared) && !own, moves)
 			moves = m.open(s, n, at(runExtend, i, n, round), round >= int(a.shared), moves)
@@ -419,9 +416,9 @@ func (m *model) mayRebuild(s *state) bool {
 	return true
 }
 
-// with appends a move at a node, with everything that may have happened there
-// since: a lease that vanished (if there is one, and it matters), a register
-// that another name moved (if it matters).
+// with appends a move at a node, with everything that may have happened there since. That is a
+// lease that vanished (if there is one, and it matters), and a register that another name moved (if
+// it matters).
 func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters bool, moves []move) []move {
 	if s.nodes[n].out {
 		return append(moves, mv)
@@ -452,25 +449,24 @@ func (m *model) with(s *state, n int, mv move, leaseMatters, registerMatters boo
 	return moves
 }
 
-// kept appends a move at a node that keeps the name for a waiter when the
-// operation gets there. That is all that queues of waiters, of any length and in
-// any order, add to a node: a lease of another kind of holder, that appears
-// whenever the name is free, refuses everybody, moves no register, and is gone
-// whenever that suits (it expires, its waiter claims it or gives it up). Since it
-// may come and go at any moment, it is there for one operation and in no state.
+// kept appends a move at a node that keeps the name for a waiter when the operation gets there.
+// That is all that queues of waiters, of any length and in any order, add to a node. It is a lease
+// of another kind of holder. It appears whenever the name is free, refuses all requests, and moves
+// no register. The lease is gone whenever that suits (it expires, its waiter claims it or gives it
+// up). Since it may come and go at any moment, it is there for one operation and in no state.
 //
 // It is left out where it changes nothing, under the shipped rules:
 //   - at a node that is out, which refuses before it looks at the lease;
-//   - before an operation that nobody waits for: refused, it is as if it had
-//     never arrived, which it may do without a queue;
+//   - before an operation that is not waited for: refused, it is as if it had never arrived, which
+//     it may do without a queue;
 //   - while the lease is another attempt's: the refusal is the same, and that
 //     lease may vanish later just as well. The attempt's own lease refuses an
 //     acquire too, but not an extend: there it may vanish first;
 //   - before a confirm, to which a lease that is another's and one that is gone
 //     are the same;
-//   - before an extend, to which a reservation is nobody's lease, and one that vanishes;
-//   - together with a register that another name moves: the operation is refused
-//     without a look at it, so it may be moved before the next one.
+//   - before an extend, to which a reservation is no holder's lease, and one that vanishes;
+//   - together with a register that another name moves: the operation is refused without a look at
+//     it. So it may be moved before the next one.
 func (m *model) kept(s *state, i, n int, mv move, moves []move) []move {
 	node := &s.nodes[n]
 	if !m.reserves || node.out || !m.alive(s, i) {
@@ -478,7 +474,8 @@ func (m *model) kept(s *state, i, n int, mv move, moves []move) []move {
 	}
 	switch {
 	case node.leased() == 0, s.attempts[i].shared == 0 && node.shared != 0:
-		// Who wants to share a name is refused too while others share it, if somebody is first in the queue.
+		// A client that wants to share a name is refused too while others share it, if another
+		// waiter is first in the queue.
 		moves = append(moves, mv.whileKept())
 	case m.broken.takesKept():
 		moves = append(moves, mv.before(true, 0).whileKept())
@@ -544,7 +541,7 @@ func (s *state) count(is func(modelNode) bool) int {
 	return count
 }
 
-// serve has a node carry out an operation on a name that nobody waits for.
+// serve has a node carry out an operation on a name without waiters.
 func serve(e *rule.Entry, op node.Op, holder node.Holder, token fence.Token, shared bool) core.Reply {
 	a, _ := rule.ServeShared(e, nil, now, node.Request{Op: op, Holder: holder, TTL: ttl, Token: token, Shared: shared})
 	return core.Reply{Status: a.Status, Register: a.Register}

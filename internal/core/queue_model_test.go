@@ -9,17 +9,16 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// The model of waiting: three nodes that follow the rules of waiter queues, and
-// clients that each want the lock once, drive core.Attempt and core.Retry as the
-// shell does, hold the lock and release it. All of that is the shipped code; what is
-// written down here is how messages travel, and what the shell adds: a search needs
-// clients that can be copied. TestQueueClientIsTheShell compares them with the shell.
+// The model of waiting: three nodes that follow the rules of waiter queues, and clients that each
+// want the lock once. These drive core.Attempt and core.Retry as the shell does, hold the lock and
+// release it. All of that is the shipped code; what is written down here is how messages travel,
+// and what the shell adds: a search needs clients that can be copied. TestQueueClientIsTheShell
+// compares them with the shell.
 //
-// Nothing fails, but for nodes that are down all the time. Messages arrive in every
-// order, except that what a client and a node send each other arrives in the
-// order sent, unless the model says otherwise. They are faster than
-// every timer: the clock moves on only when none is under way, to the moment at
-// which the next client tries again. Every client can be told.
+// Nothing fails, but for nodes that are down all the time. Messages arrive in every order. But what
+// a client and a node send each other arrives in the order sent, unless the model says otherwise.
+// They are faster than every timer. The clock moves on only when none is under way, to the moment
+// at which the next client tries again. Every client can be told.
 //
 // The answers to a release are left out. Clients do nothing with them but leave a
 // queue once more, where one that has the lock by now had asked to stay.
@@ -49,8 +48,8 @@ type queueModel struct {
 
 // brokenQueue are the switches of the variants that must be refuted.
 type brokenQueue struct {
-	silent       bool // a lease that ends notifies nobody
-	noTimers     bool // nobody tries again by itself
+	silent       bool // a lease that ends notifies no waiter
+	noTimers     bool // no client tries again by itself
 	byArrival    bool // a queue is in the order of arrival
 	noRejoin     bool // an attempt that fails leaves the queues where it was granted
 	notifiesSelf bool // a release notifies its own sender
@@ -70,7 +69,7 @@ type queueState struct {
 
 // queueNode is a rule.Entry and a queue in few bytes.
 type queueNode struct {
-	owner    uint8 // client + 1, 0 for nobody
+	owner    uint8 // client + 1, 0 for none
 	attempt  uint8 // of the owner; 0 if the name is reserved for it
 	expires  time.Duration
 	register uint8

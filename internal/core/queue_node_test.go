@@ -61,7 +61,7 @@ func (m *queueModel) execute(s *queueState, i, at int, nth uint8, t *trace) {
 		what = r.Op.String()
 	}
 	reply, notified := m.serve(&e, q, s.now, r)
-	// Who has the lease now, in few bytes again.
+	// The holder of the lease now, in few bytes again.
 	switch {
 	case e.Holder == "":
 		owner, attempt = 0, 0
@@ -129,7 +129,7 @@ func (m *queueModel) serve(e *rule.Entry, q *modelQueue, now time.Duration, r no
 			r.Place = node.Place{}
 		}
 	}
-	// The last place is anybody's, in the variant that goes by arrival.
+	// The last place may be any client's, in the variant that goes by arrival.
 	if n := len(q.Waiters); m.broken.byArrival && r.Place.Stamp != 0 && n > 0 {
 		r.Place.Stamp = q.Waiters[n-1].Stamp + 1
 	}

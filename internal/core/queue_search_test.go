@@ -20,7 +20,7 @@ import (
 type queueResult struct {
 	States    int
 	Attempts  int           // the most that any client needed
-	Vacant    time.Duration // the longest that nobody held while somebody waited
+	Vacant    time.Duration // the longest that no client held while another waited
 	Violation string        // empty: all clients are served, in the right order
 	Path      []queueMove
 	Elapsed   time.Duration
@@ -35,7 +35,7 @@ func (r queueResult) String() string {
 type outlook struct {
 	open     bool // the search has not finished with it
 	attempts [maxClients]uint8
-	vacant   time.Duration // until somebody holds
+	vacant   time.Duration // until a client holds
 }
 
 type queueExplorer struct {
@@ -65,7 +65,7 @@ func searchQueue(m *queueModel) queueResult {
 	return e.r
 }
 
-// maxTries is far more than what anybody needs.
+// maxTries is far more than what any client needs.
 const maxTries = 50
 
 // stuck tells of a client that has tried too often, or that waits though nothing

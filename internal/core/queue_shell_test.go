@@ -15,10 +15,10 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// TestQueueClientIsTheShell ties the clients of the model of waiting, which a search
-// copies by value and which are therefore written a second time, to those that ship:
-// on random paths, both have the same requests under way after every step, hold
-// the lock at the same time, and wait until the same moment.
+// TestQueueClientIsTheShell ties the clients of the model of waiting to those that ship. A search
+// copies the former by value, so they are written a second time. On random paths, both have the
+// same requests under way after every step. They hold the lock at the same time, and wait until the
+// same moment.
 func TestQueueClientIsTheShell(t *testing.T) {
 	walks := 2_000
 	if !campaign {
@@ -123,8 +123,8 @@ func newShellClient(m *queueModel, i int) *shellClient {
 		peers = append(peers, c.peers[len(c.peers)-1])
 	}
 	c.shell = shell.NewClient(shell.Config{Env: c, Peers: peers, Terms: shell.Terms{TTL: queueTTL}, NodeTimeout: never})
-	// In the model everybody can be notified, and knows the nodes' time, from the first
-	// attempt on. The shell learns both when it is refused for the first time.
+	// In the model every client can be notified, and knows the nodes' time, from the first attempt
+	// on. The shell learns both when it is refused for the first time.
 	var first shell.Acquisition
 	c.shell.Acquire(&first, context.Background(), "another name", c.shell.Terms(), &shellClient{})
 	c.drain()

@@ -22,10 +22,10 @@ const aWhile = rule.ReservationTTL / 16
 //   - all of them are served: no run ends before, and none goes on for ever;
 //   - if all wait in all queues when the lock is released, they are served in the
 //     order of their stamps;
-//   - the lock is taken at once when it has been released, or, where messages
-//     have crossed so that too few nodes notify the same waiter, after aWhile;
-//   - if no timer goes off during a hold, nobody makes more than two attempts: one
-//     that is refused, and one when it is notified.
+//   - the lock is taken at once when it has been released. Where messages have crossed so that too
+//     few nodes notify the same waiter, it is taken after aWhile;
+//   - if no timer goes off during a hold, no client makes more than two attempts: one that is
+//     refused, and one when it is notified.
 func TestEveryQueue(t *testing.T) {
 	for _, s := range []struct {
 		name     string
@@ -149,7 +149,7 @@ func TestRefutedQueues(t *testing.T) {
 		name  string
 		model queueModel
 		want  string        // the violation
-		idle  time.Duration // or that nobody holds for longer than this
+		idle  time.Duration // or that no client holds for longer than this
 	}{
 		{"a release notifies nobody, and nobody tries by itself",
 			queueModel{clients: 2, broken: brokenQueue{silent: true, noTimers: true}}, "nothing will happen", 0},
@@ -185,8 +185,8 @@ func TestRefutedQueues(t *testing.T) {
 	}
 }
 
-// The exhaustive search has to see these two as well: a run that ends, and one
-// that goes on for ever, though perhaps with larger and larger registers.
+// The exhaustive search has to see these two as well. They are a run that ends, and one that goes
+// on for ever, though perhaps with ever larger registers.
 func TestRefutedQueuesExhaustively(t *testing.T) {
 	for want, m := range map[string]queueModel{
 		"nothing will happen": {clients: 2, broken: brokenQueue{silent: true, noTimers: true}},

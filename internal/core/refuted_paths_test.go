@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// TestRefutedRaises refutes variants of how a holder raises its mark. They are wrong
-// after so many steps that to look for a counterexample takes minutes. So here are the
-// counterexamples, which are replayed in the model of the search: each step must be one
-// that is possible there, and the last one violates an invariant.
+// TestRefutedRaises refutes variants of how a holder raises its mark. They are wrong after so many
+// steps that to look for a counterexample takes minutes. So here are the counterexamples, which are
+// replayed in the model of the search. Each step must be one that is possible there, and the last
+// one violates an invariant.
 func TestRefutedRaises(t *testing.T) {
 	const a, b = 0, 1
 	one := func(kind moveKind, who, node, arg int) []move { return []move{at(kind, who, node-1, arg)} }
@@ -21,8 +21,8 @@ func TestRefutedRaises(t *testing.T) {
 	}
 	begins := func(who int) []move { return one(begin, who, 1, 1) }
 	extends := one(startExtend, a, 1, 0)
-	// Node 3 has promised 2. A holds with 1, by nodes 1 and 2, has got a lease from node 3
-	// by its first extension, and asks nodes 1 and 2 to raise their registers to 2.
+	// Node 3 has promised 2. A holds with 1, by nodes 1 and 2, and has got a lease from node 3 by
+	// its first extension. It asks nodes 1 and 2 to raise their registers to 2.
 	raising := slices.Concat(begins(a), heard(one(runAcquire, a, 1, 0)), heard(one(runAcquire, a, 2, 0)), extends,
 		heard(one(runExtend, a, 1, 1)), heard(one(runExtend, a, 2, 1)), heard(one(runExtend, a, 3, 1)))
 	// B holds with 2, by the nodes that have not raised theirs.

@@ -9,8 +9,9 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// The extensions of a run: see player. An extend with a floor is two requests here. An attempt asks nodes to raise their
-// registers once an extension is carried, so the nodes carry out extends without a floor first.
+// The extensions of a run: see player. An extend with a floor is two requests here. An attempt asks
+// nodes to raise their registers once an extension is carried, so the nodes carry out extends
+// without a floor first.
 
 // owner is the holder of the extensions.
 func (p *player) owner() string { return cmp.Or(p.of.owner, "A") }
@@ -47,7 +48,8 @@ func (p *player) start(extension string) error {
 	return p.startRound(i, extension, p.of.kinds[extension], want)
 }
 
-// startRound starts an extension. One that is to raise the mark is carried out by the nodes that have the lease.
+// startRound starts an extension. One that is to raise the mark is carried out by the nodes that
+// have the lease.
 func (p *player) startRound(i int, extension string, kind, want int) error {
 	if err := p.do(at(startExtend, i, kind, want)); err != nil {
 		return err
@@ -129,8 +131,8 @@ func (p *player) agree(extension string) (nodes []int) {
 	return nodes
 }
 
-// raises has a node carry out an extend that raises its register. The attempt asks for it when it has heard of a quorum:
-// of the nodes that are to raise theirs first, since it asks those.
+// raises has a node carry out an extend that raises its register. The attempt asks for it when it
+// has heard of a quorum: of the nodes that are to raise theirs first, since it asks those.
 func (p *player) raises(n int, extension string, want core.Status, origin string) error {
 	i := p.attempts[p.owner()]
 	a := &p.s.attempts[i]
@@ -184,8 +186,8 @@ func (p *player) carry(by []int) error {
 	return nil
 }
 
-// raise has the attempt hear of answers until it raises its mark. Where the run leaves open who was asked to, its requests
-// are carried out.
+// raise has the attempt hear of answers until it raises its mark. Where the run leaves open who was
+// asked to, its requests are carried out.
 func (p *player) raise(i int) error {
 	a := &p.s.attempts[i]
 	before, _ := a.core.Mark()

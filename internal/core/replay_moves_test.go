@@ -13,9 +13,10 @@ import (
 	proved "github.com/fenlock/fenlock/internal/proof/model"
 )
 
-// player replays the steps of a run as moves of the searches' model. A step is the move at the same place, after those
-// that it needs: an attempt hears of answers just before it decides by them. What the run says of the
-// answer is compared: whether it is a grant, its number, and of an extension whether it counts.
+// player replays the steps of a run as moves of the searches' model. A step is the move at the same
+// place, after those that it needs: an attempt hears of answers just before it decides by them.
+// What the run says of the answer is compared: whether it is a grant, its number, and of an
+// extension whether it counts.
 type player struct {
 	of        *replay
 	run       *proved.Run
@@ -242,7 +243,8 @@ func (p *player) begin(holder string) error {
 	return p.do(at(begin, i, 0, p.proposal(holder)))
 }
 
-// proposal is the number that a holder proposes: the least that the run has it granted, or one that is past all registers.
+// proposal is the number that a holder proposes: the least that the run has it granted, or one that
+// is past all registers.
 func (p *player) proposal(holder string) int {
 	if own := p.of.propose[holder]; own != 0 {
 		return int(own)
@@ -293,8 +295,8 @@ func (p *player) give(n int, to string, want int) error {
 	return nil
 }
 
-// confirm has a node carry out a confirm. Before that, the attempt hears of grants until it asks for one, and of smaller
-// numbers that are refused.
+// confirm has a node carry out a confirm. Before that, the attempt hears of grants until it asks
+// for one, and of smaller numbers that are refused.
 func (p *player) confirm(n, i, want int) error {
 	a := &p.s.attempts[i]
 	for _, k := range p.granted[i] {
@@ -337,7 +339,8 @@ func (p *player) confirms(n, i, want int) error {
 	return p.answer(a.confirms[n][slot], want)
 }
 
-// confirmSlot returns the place of a confirm of the number that the attempt wants by now, -1 if there is none.
+// confirmSlot returns the place of a confirm of the number that the attempt wants by now, -1 if
+// there is none.
 func confirmSlot(a *attempt, n int, stage stage) int {
 	return slices.IndexFunc(a.confirms[n][:], func(m message) bool { return m.stage == stage && fence.Token(m.asked) == a.core.Token() })
 }

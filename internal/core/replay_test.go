@@ -50,12 +50,14 @@ var replays = map[string]replay{
 		broken: broken{noConfirm: true}, registers: [nNodes]uint8{0, 1, 0}, propose: map[string]uint8{"A": 1, "B": 1}},
 	inTokens + "an answer of an earlier round counts, and the validity from the start of the later one": {broken: broken{roundsMixed: true}},
 
-	// An attempt asks for a raise once an extension is carried, with a mark that is too small. So that extension is
-	// older than in the run, and its requests to raise registers, or the answers to it, come late.
+	// An attempt asks for a raise once an extension is carried, with a mark that is too small. So
+	// that extension is older than in the run, and its requests to raise registers, or the answers
+	// to it, come late.
 	inTokens + "a mark is raised without asking":                                         {broken: broken{raisesUnasked: true}, early: 1},
 	inShared + "a mark is raised without asking":                                         {broken: broken{raisesUnasked: true}, early: 1},
 	inTokens + "a mark is raised by leases that began with no more than it is raised to": {broken: broken{raisesByNew: true}, early: 1},
-	// No attempt asks for its own mark. So the smaller raise is one to 2, and the larger one, to 3, is of the next extension.
+	// No attempt asks for its own mark. So the smaller raise is one to 2, and the larger one, to 3,
+	// is of the next extension.
 	inTokens + "a mark is raised by an answer to a smaller raise": {broken: broken{raisesByOld: true}, early: 1,
 		before: map[string][]move{"raise A _ 1 _": {at(startExtend, 0, 0, 2), at(runExtend, 0, 0, 2), at(runExtend, 0, 1, 2),
 			at(hearExtend, 0, 0, 0), at(hearExtend, 0, 1, 0)}}},
@@ -68,8 +70,8 @@ var replays = map[string]replay{
 	inTokens + "it reads nodes that do not vote":               {broken: broken{readsOut: true}, model: model{together: true}},
 	inTokens + "the quarantine counts from before the mark of admission is removed": {
 		broken: broken{straysLate: true}, model: model{strays: true}, owner: "B"},
-	// An attempt of before the loss is over when the quarantine is. So B begins after it. What it is granted differs, so
-	// that it confirms.
+	// An attempt of before the loss is over when the quarantine is. So B begins after it. What it
+	// is granted differs, so that it confirms.
 	inTokens + "the same: a confirm finds a lease that was made while the node did not vote": {
 		broken: broken{straysLate: true}, model: model{strays: true}, registers: [nNodes]uint8{0, 0, 2}, later: []string{"begin B", "acquire n2 B 1"}},
 	inTokens + "a lease from before is there after the quarantine": {
@@ -81,7 +83,7 @@ var replays = map[string]replay{
 	inShared + "a lock is exported without a raise":         {broken: broken{exportsUnraised: true}},
 	inTokens + "the text has the mark after the raise":      {broken: broken{exportsRaised: true}},
 	inTokens + "a name is given with the register as it is": {broken: broken{givesUnmoved: true}},
-	// What is released is anybody's lease, so that none has to be made.
+	// What is released may be any lease, so that none has to be made.
 	inTokens + "a node that does not vote gives":                              {broken: broken{votesOut: true}, skips: "stray"},
 	inTokens + "a waiter holds by what one node less than a quorum has given": {broken: broken{takesByFew: true}},
 
@@ -91,12 +93,14 @@ var replays = map[string]replay{
 	inShared + "the epoch outlives those who shared the name": {
 		broken: broken{sharesOld: true}, model: model{epoch: 1}, registers: [nNodes]uint8{1, 1, 0}, past: "A"},
 	inShared + "what one of them has confirmed is not promised to those who come": {broken: broken{confirmsShared: true}},
-	// An attempt that lets others share its name has no extension any more that does not: this one is over with it.
+	// An attempt that lets others share its name has no extension any more that does not: this one
+	// is over with it.
 	inShared + "an extension of before counts after its holder lets others share the name": {
 		broken: broken{unshares: true}, kinds: map[string]int{"k1": 1, "k2": 1}},
 	inShared + "an extension that finds other readers leaves them an epoch of before its floor: a late acquire of an exported holder joins it": {
 		broken: broken{keepsEpoch: true}},
-	// An acquire is carried out twice, and one more holder shares the name: without one the epoch would end.
+	// An acquire is carried out twice, and one more holder shares the name: without one the epoch
+	// would end.
 	inShared + "the same of the epoch that the holder found": {
 		broken: broken{keepsEpoch: true}, model: model{repeats: true}},
 	// B asks for a confirm when it has two grants that differ.
@@ -130,8 +134,9 @@ var violations = map[string]string{
 	"P4-adopt":  "'s lock is adopted, but ",
 }
 
-// TestReplays has the shipped code, broken in the same way, break the promise that a broken rule of the proof breaks, by the run
-// of the proof. With the rules as they are shipped the run ends early: a move is not possible, or an answer is another one.
+// For each broken rule of the proof, TestReplays breaks the shipped code in the same way. It has it
+// break the same promise, by the run of the proof. With the rules as they are shipped the run ends
+// early: a move is not possible, or an answer is another one.
 func TestReplays(t *testing.T) {
 	var names []string
 	for _, file := range []string{"tokens", "shared"} {

@@ -7,16 +7,16 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// The figures of waiting, beside those in package rule. They are the same for all
-// clients and nodes, so that nobody passes another over for being slow by its own
-// measure.
+// The figures of waiting, beside those in package rule. They are the same for all clients and
+// nodes, so that no client passes another over for being slow by its own measure.
 const (
 	// Backstop is the longest that a waiter stays silent, give or take a
 	// quarter: whatever messages were lost, it looks again by then.
 	Backstop = 3 * time.Second
 
-	// WatchedBackstop is the same for waiters whose node tells them that those before them have died. It is
-	// shorter than rule.QueueExpiry: each of them has the queue remembered, also where those before it are stopped.
+	// WatchedBackstop is the same for waiters whose node tells them that those before them have
+	// died. It is shorter than rule.QueueExpiry: each of them has the queue remembered, also where
+	// those before it are stopped.
 	WatchedBackstop = 10 * time.Second
 
 	// PollInterval is the time between attempts, more or less by a half at
@@ -142,26 +142,24 @@ func (t *Retry) Refused(now time.Duration, said []Refusal, random float64) {
 	}
 	t.due = now + time.Duration((0.75+random/2)*float64(backstop))
 	if place > 0 {
-		// Whoever is before this one may be hung. That shows only when
-		// somebody asks.
+		// A waiter before this one may be hung. That shows only when a waiter asks.
 		t.due = min(t.due, now+time.Duration(min(place, int(hung/rule.ReservationTTL)))*rule.ReservationTTL)
 	}
 	if answered < Quorum(t.nodes) {
 		t.due = min(t.due, now+PollDelay(said, random))
 	}
 	if q := Quorum(t.nodes); len(ends) >= q {
-		// The moment at which a majority may be free: first for the first in
-		// line, a little later for each of the others, so that they do not all
-		// ask at once.
+		// The moment at which a majority may be free. The first in the queue asks first, and each
+		// other waiter a little later, so that they do not all ask at once.
 		slices.Sort(ends)
 		behind := time.Duration(min(place, 64)) * (rule.ReservationTTL / 16)
 		t.due = min(t.due, now+ends[q-1]+time.Millisecond+behind)
 	}
 }
 
-// PollDelay returns how long to wait where nobody notifies: a random time, as the
-// Redlock page describes ("Retry on failure"), so that acquirers that met do not
-// meet again. Random is uniform in [0, 1).
+// PollDelay returns how long to wait where no node notifies. It is a random time, as the Redlock
+// page describes ("Retry on failure"), so that acquirers that met do not meet again. Random is
+// uniform in [0, 1).
 func PollDelay(said []Refusal, random float64) time.Duration {
 	d := time.Duration((0.5 + random) * float64(PollInterval))
 	var last time.Duration
@@ -177,20 +175,20 @@ func PollDelay(said []Refusal, random float64) time.Duration {
 	return d
 }
 
-// MeetAttempts is how many attempts who does not wait makes at most, while those who came at the
-// same moment have some nodes each and nobody a quorum.
+// MeetAttempts is how many attempts a client that does not wait makes at most. It makes them while
+// clients that came at the same moment have some nodes each and none a quorum.
 const MeetAttempts = 6
 
-// MeetDelay returns how long to wait before the next of them: a random time of one to three times what the
-// last attempt took, twice as long after each one, so that those who met come one after the other.
-// Random is uniform in [0, 1).
+// MeetDelay returns how long to wait before the next of them. It is a random time of one to three
+// times what the last attempt took, twice as long after each one. So clients that met come one
+// after the other. Random is uniform in [0, 1).
 func MeetDelay(attempts int, took time.Duration, random float64) time.Duration {
 	took = min(max(took, time.Millisecond), MeetTook)
 	return time.Duration((0.5 + random) * float64(took<<attempts))
 }
 
-// MeetTook bounds what an attempt counts for in MeetDelay: one that waited for a node that hangs says
-// nothing about how far the others are.
+// MeetTook bounds what an attempt counts for in MeetDelay: one that waited for a node that hangs
+// says nothing about how far the others are.
 const MeetTook = 10 * time.Millisecond
 
 // Due returns when to try again. It means something between Refused and Begin.

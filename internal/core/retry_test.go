@@ -10,8 +10,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// All times of these tests: an attempt that was refused at 100 s, by leases that
-// have no end unless a test says otherwise, in a group of three nodes.
+// All times of these tests. An attempt was refused at 100 s, by leases that have no end unless a
+// test says otherwise, in a group of three nodes.
 const refusedAt = 100 * time.Second
 
 const (
@@ -79,8 +79,8 @@ func TestRetryIsDue(t *testing.T) {
 		{"four ahead", 0.5, endless(3, 4), 3000 * ms},
 		{"many ahead", 0.5, endless(3, 9_999), 3000 * ms},
 		{"the backstop is earlier than the third of those ahead", 0, endless(3, 3), 2250 * ms},
-		// Where the end of a process is heard of, the first looks so often that the queue is remembered, and the others for
-		// those before them who may be hung.
+		// Where the end of a process is heard of, the first looks so often that the queue is
+		// remembered. The others look for those before them that may be hung.
 		{"watching, the first", 0.5, watching(0, 0), 10_000 * ms},
 		{"watching, the first, late", 1 - 1e-12, watching(0, 0), 12_500*ms - 1},
 		{"watching, the first, behind a reservation", 0.5, watching(1000*ms, 0), 1001 * ms},
@@ -117,7 +117,7 @@ func TestRetryIsDue(t *testing.T) {
 		want := min(101*ms+time.Duration(ahead)*rule.ReservationTTL/16, 2250*ms)
 		rows = append(rows, row{fmt.Sprint("leases end, ahead are ", ahead), 0, slices.Repeat([]core.Refusal{heldFor(100*ms, ahead)}, 3), want})
 	}
-	// Where no quorum answers, nobody may be there to notify: the waiter polls.
+	// Where no quorum answers, no node may be there to notify: the waiter polls.
 	for random, interval := range map[float64]time.Duration{0: 50 * ms, 0.5: 100 * ms, 0.75: 125 * ms} {
 		for _, said := range [][]core.Refusal{
 			{unknown, unknown, unknown}, append(held(0), unknown, unknown), append(held(0), out, out), append(held(0, 0), unknown, unknown),
@@ -133,7 +133,7 @@ func TestRetryIsDue(t *testing.T) {
 	}
 }
 
-// A waiter of a queue has it remembered also if nobody else asks.
+// A waiter of a queue has it remembered also if no other waiter asks.
 func TestQueueIsRememberedByEachWaiter(t *testing.T) {
 	if latest := core.WatchedBackstop * 5 / 4; latest > rule.QueueExpiry-2*time.Second {
 		t.Errorf("it asks after %v, and the queue is forgotten after %v", latest, rule.QueueExpiry)
@@ -213,9 +213,8 @@ func patience(t *testing.T, retry core.Retry, want time.Duration) {
 	due(t, retry, refusedAt+want*aWhile)
 }
 
-// "A waiter who tries in vain is ever more patient": each attempt for the notifications of
-// too few nodes doubles the time that the next such notification waits, up to the claim
-// window.
+// "A waiter who tries in vain is ever more patient": each attempt for notifications of too few
+// nodes doubles the next wait, up to the window.
 func TestRetryPatience(t *testing.T) {
 	retry := refused(endless(3, 0)...)
 	patience(t, retry, 1)
@@ -235,7 +234,7 @@ func TestRetryPatience(t *testing.T) {
 	retry.Notified(2, refusedAt)
 	again(&retry)
 	patience(t, retry, 1)
-	// The first attempt of all was made for nobody's notification.
+	// The first attempt of all was made for no notification.
 	retry = core.NewRetry(3)
 	retry.Begin()
 	again(&retry)
@@ -295,7 +294,7 @@ func TestRetryRefusedAgain(t *testing.T) {
 	due(t, retry, middle)
 }
 
-// Where nobody notifies, a lease that ends before the next look is waited for.
+// Where no node notifies, a lease that ends before the next look is waited for.
 func TestPollDelay(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// rounds is what an Attempt remembers of its extensions: what each node has accepted, and what it has not
-// answered. A node that is behind gets no second extend while it has not answered the first: that would only put
-// it further behind, and its answer counts however late it comes.
+// rounds is what an Attempt remembers of its extensions: what each node has accepted, and what it
+// has not answered. A node that is behind gets no second extend while it has not answered the
+// first. That would only put it further behind, and its answer counts however late it comes.
 type rounds struct {
 	begun [remembered]time.Duration // when the latest rounds began, by the round modulo the length
 	last  [MaxNodes]uint32          // the latest round that each node has accepted, in a way that counts
@@ -19,17 +19,18 @@ type rounds struct {
 	unheard  [MaxNodes]uint8         // how many extends each node has not answered, however old they are
 	misses   uint8                   // how often the round has gone on
 
-	// shares says that others may share the name: then acceptances count for the round that asked for them, and
-	// for no earlier one. See Share.
+	// shares says that others may share the name: then acceptances count for the round that asked
+	// for them, and for no earlier one. See Share.
 	shares bool
 }
 
-// remembered is of how many rounds the beginning is known. A caller that extends by hand makes rounds; the
-// others last until they are carried.
+// remembered is of how many rounds the beginning is known. A caller that extends by hand makes
+// rounds; the others last until they are carried.
 const remembered = 8
 
-// Patience returns for how long a node that has not answered an extend is not asked again, where leases last
-// so long: less than the time between two extensions, so that a node that is away misses none of them for it.
+// Patience returns for how long a node that has not answered an extend is not asked again, where
+// leases last so long. It is less than the time between two extensions, so that an unreachable node
+// misses none of them for it.
 func Patience(ttl time.Duration) time.Duration { return ttl / 10 * 3 }
 
 // begin notes that a round begins.
@@ -80,7 +81,8 @@ func (r *rounds) next(of Set, end time.Duration) time.Duration {
 	return end
 }
 
-// heard takes an answer to an extend, and reports whether that was the latest which the node was sent.
+// heard takes an answer to an extend, and reports whether that was the latest which the node was
+// sent.
 func (r *rounds) heard(node int, current bool, reply Reply) (latest bool) {
 	latest = current || !r.asked.Has(node)
 	if latest && !reply.Silent {
@@ -92,10 +94,11 @@ func (r *rounds) heard(node int, current bool, reply Reply) (latest bool) {
 	return latest
 }
 
-// accepted notes that a node has accepted a round, where the latest is another or the same. What a node accepts of
-// a round, it would have accepted of one before. So the validity may be counted from the latest round that so many nodes as
-// a quorum have accepted, or a later one: from its start, however late the last of them has answered. Ok is false if
-// there is none that counts.
+// accepted notes that a node has accepted a round, where the latest is another or the same. What a
+// node accepts of a round, it would have accepted of one before. So the validity may be counted
+// from the latest round that so many nodes as a quorum have accepted, or a later one. It counts
+// from the start of the round, however late its last answer was. Ok is false if there is none that
+// counts.
 func (r *rounds) accepted(node int, round, latest uint32, nodes, quorum int) (start time.Duration, ok bool) {
 	if round < r.first || latest-round >= remembered {
 		return 0, false
@@ -115,7 +118,8 @@ func (r *rounds) sure(nodes, quorum int) uint32 {
 	return all[nodes-quorum]
 }
 
-// jitter spreads a time by a quarter. It depends on when the lock was acquired, since there is no chance in here.
+// jitter spreads a time by a quarter. It depends on when the lock was acquired, since there is no
+// chance in here.
 func (r *rounds) jitter(d, acquired time.Duration, round uint32) time.Duration {
 	h := (uint64(acquired) + uint64(round)<<8 + uint64(r.misses)) * 0x9e3779b97f4a7c15
 	h ^= h >> 29

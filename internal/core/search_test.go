@@ -11,11 +11,10 @@ import (
 	"time"
 )
 
-// The search engine: breadth first, so that a counterexample is as short as it
-// can be. A state counts as seen by the 128-bit hash of its canonical form;
-// with 10 million states the chance that two of them share a hash is below
-// 10^-24. Nothing is kept of a state that was expanded but its hash, that of the
-// state before and the move between them, from which the path is replayed.
+// The search engine: breadth first, so that a counterexample is as short as it can be. A state
+// counts as seen by the 128-bit hash of its canonical form; with 10 million states the chance that
+// two of them share a hash is below 10^-24. Of a state that was expanded three things are kept: its
+// hash, that of the state before, and the move between them. The path is replayed from these.
 
 // result is what a search found.
 type result struct {

@@ -2,9 +2,9 @@ package core
 
 import "math/bits"
 
-// MaxNodes bounds a quorum group. Redlock is described for five nodes; more
-// than fifteen buy no safety and cost a request each, and a fixed bound keeps
-// an Attempt a plain value that can be copied and compared.
+// MaxNodes bounds a quorum group. Redlock is described for five nodes; more than fifteen buy no
+// safety and cost a request each. A fixed bound keeps an Attempt a plain value that can be copied
+// and compared.
 const MaxNodes = 15
 
 // Set is a set of node indices.

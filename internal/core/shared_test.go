@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// TestEveryInterleavingShared is TestEveryInterleaving with attempts that may want to share the name,
-// or let others share it later. Tokens are unique but for those who share it; an
-// acquisition that began after another one had finished has a larger token, or the same if both
-// share; and no extension is carried after somebody with a larger token had held the
-// name, unless both share it.
+// TestEveryInterleavingShared is TestEveryInterleaving with attempts that may want to share the
+// name, or let others share it later. Tokens are unique but for those who share it; an acquisition
+// that began after another one had finished has a larger token, or the same if both share; and no
+// extension is carried after a holder with a larger token had had the name, unless both share it.
 func TestEveryInterleavingShared(t *testing.T) {
 	one, uneven, same := []uint8{1}, [][nNodes]uint8{{0, 0, 1}}, [][nNodes]uint8{{1, 1, 1}}
 	searches := []exploration{
@@ -33,9 +32,9 @@ func TestEveryInterleavingShared(t *testing.T) {
 	exploreAll(t, searches)
 }
 
-// TestRefutedShared runs the same search over rules for sharing that are wrong. A name that is shared
-// though somebody has it alone, or the other way round, is not among them: to tokens that is a
-// lease which has vanished. TestSharedAgainstANaiveNode of package rule finds it.
+// TestRefutedShared runs the same search over rules for sharing that are wrong. A name that is
+// shared though a client has it alone, or the other way round, is not among them. To tokens that is
+// a lease which has vanished. TestSharedAgainstANaiveNode of package rule finds it.
 func TestRefutedShared(t *testing.T) {
 	one := []uint8{1}
 	for _, v := range []struct {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestRefutedBySteps has the models that are proved refute broken variants by the step that is wrong, as soon as it
-// is taken: before a promise is broken.
+// TestRefutedBySteps has the proved models refute broken variants by the step that is wrong, as
+// soon as it is taken: before a promise is broken.
 func TestRefutedBySteps(t *testing.T) {
 	one, two := []uint8{1}, []uint8{1, 2}
 	uneven := [][nNodes]uint8{{0, 0, 1}}

@@ -16,8 +16,9 @@ import (
 	"github.com/fenlock/fenlock/proof"
 )
 
-// tie has each move of the model be steps of a model that is proved: see package trace. One state of
-// the search has one history there, that by which it was reached first: what else can lead to it has the same future.
+// tie has each move of the model be steps of a model that is proved: see package trace. One state
+// of the search has one history there, that by which it was reached first. What else can lead to it
+// has the same future.
 type tie struct {
 	mc    *prooftrace.Machine
 	frame *prooftrace.Frame
@@ -185,7 +186,8 @@ func (t *tie) served(op prooftrace.Op, n int, holder, token uint64, reads bool, 
 	t.took(t.group.Serve(&d))
 }
 
-// roundOf is the extension whose request a node carries out: the latest, or the last before its holder let others share the name.
+// roundOf is the extension whose request a node carries out: the latest, or the last before its
+// holder let others share the name.
 func (a *attempt) roundOf(i int, asked uint8) uint64 {
 	round, _ := a.core.Extension()
 	if asked < a.shared && uint32(a.shared) <= round {

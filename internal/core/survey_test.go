@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// survey is search for what does not fit into memory: of a state that was seen, 64 bits
-// of its hash are kept and nothing else, and those that are to be expanded are taken last
-// in, first out, so that there are few of them. It finds no path to a violation, and may
-// take a state for one that it has seen: among n states, by chance, about n²/2⁶⁵ times.
+// survey is search for what does not fit into memory. Of a state that was seen, 64 bits of its hash
+// are kept and nothing else. States that are to be expanded are taken last in, first out, so that
+// there are few of them. It finds no path to a violation, and may take a state for one that it has
+// seen. Among n states, by chance, that is about n²/2⁶⁵ times.
 func survey(m *model, workers int, deadline time.Time) result {
 	started := time.Now()
 	m.attempts = cmp.Or(m.attempts, 2)

@@ -10,7 +10,6 @@ var notYetGo = []string{
 	"deploy/check/schemas",
 	"deploy/check/sizing",
 	"internal/check",
-	"internal/core",
 	"internal/filecircles",
 	"internal/inside",
 	"internal/proof/bounded",
