@@ -47,13 +47,14 @@ const (
 	over
 )
 
-// Owner is who is told what becomes of an Acquisition. Held, Extended, Ended and Freed are called
-// with a mutex of the lock held: they return at once, and call nothing of it.
+// Owner is who is told what becomes of an Acquisition. The methods Held, Extended, Ended and Freed
+// are called with a mutex of the lock held: they return at once, and call no method of the lock.
 type Owner interface {
 	// Waiting tells why the caller waits, when it begins to, and when the reason
 	// changes.
 	Waiting(why *Failure)
-	// Held tells that the lock is held, before Done, and whether the nodes gave it, for a moment, to its waiter.
+	// Held tells that the lock is held, before Done, and whether the nodes gave it, for a moment,
+	// to its waiter.
 	Held(token fence.Token, given bool)
 	// Extended tells what an extension has come to, and the validity that is left.
 	Extended(left time.Duration, why Failure)
@@ -100,7 +101,7 @@ func (a *Acquisition) wait() {
 	}
 }
 
-// promoted implements caller: nobody of this process is before it any more.
+// promoted implements caller: no caller of this process is before it any more.
 func (a *Acquisition) promoted() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -165,7 +166,7 @@ func (a *Acquisition) take(number fence.Token, until time.Duration) {
 		a.try() // which says so
 		return
 	}
-	g.observe(number) // a quorum has told it: one notice is anybody's who may publish
+	g.observe(number) // a quorum has told it: any client that may publish can send one notice
 	a.given.Take(number)
 	holder := node.Given(a.at.Waiter, number)
 	l := a.attempt()
@@ -231,18 +232,18 @@ func (a *Acquisition) decided(l *Lock) {
 		return
 	}
 	a.client.queues.tell(a, a.name, f)
-	// Another program's release notifies nobody.
+	// Another program's release sends no notification.
 	a.tryLater(l.refusals, f.Reason == core.Contended && f.HeldBy == "")
 }
 
-// meetAgain makes another attempt soon for who does not wait, if several may have met and none has the
-// lock: of five machines that start a job at the same moment one has to get it. Otherwise, and
-// after some attempts, it is over.
+// meetAgain makes another attempt soon for a caller that does not wait, if several may have met and
+// none has the lock. Of five machines that start a job at the same moment one has to get it.
+// Otherwise, and after some attempts, it is over.
 func (a *Acquisition) meetAgain(l *Lock) {
 	g := a.client.group
 	a.mu.Lock()
 	attempts := a.attempts
-	a.known = l.failure // for who gives up meanwhile
+	a.known = l.failure // for a caller that gives up meanwhile
 	a.mu.Unlock()
 	if !l.failure.Met || attempts >= core.MeetAttempts || a.from != nil {
 		a.end(l.failure)
@@ -252,7 +253,8 @@ func (a *Acquisition) meetAgain(l *Lock) {
 	a.sleep(now + core.MeetDelay(attempts, now-l.start, g.Env.Random()))
 }
 
-// tryLater decides when it is time to try again. Polls: whoever has the lock is unlikely to notify anybody.
+// tryLater decides when it is time to try again. Polls: the lock's holder is unlikely to notify
+// waiters.
 func (a *Acquisition) tryLater(said []core.Refusal, polls bool) {
 	c := a.client
 	g := c.group
@@ -390,8 +392,8 @@ func (a *Acquisition) end(f Failure) {
 	a.owner.Done(f)
 }
 
-// Leave takes the caller, who has the lock, out of the queues that it is still in, of nodes that were
-// not needed: for a lock that may not be released here.
+// Leave takes the caller, which has the lock, out of the queues that it is still in, of nodes that
+// were not needed. It is for a lock that may not be released here.
 func (a *Acquisition) Leave() {
 	if a.inQueue() {
 		a.client.waiters.leaveAll(&a.waiter)

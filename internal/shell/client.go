@@ -25,10 +25,10 @@ func NewClient(c Config) *Client {
 	return &Client{group: g, waiters: newWaiters(g)}
 }
 
-// Acquire begins an acquisition that waits until the lock is free, and TryAcquire
-// one that makes a single attempt, or a few where several meet and nobody has the lock. The Acquisition is zero, and must not be copied.
-// The owner is told what comes of it. Values has the values of the caller's context,
-// and no end. The terms' TTL is at least four times the node timeout.
+// Acquire begins an acquisition that waits until the lock is free. TryAcquire begins one that makes
+// a single attempt, or a few where several meet and the lock is free. The Acquisition is zero, and
+// must not be copied. The owner is told what comes of it. Values has the values of the caller's
+// context, and no end. The terms' TTL is at least four times the node timeout.
 func (c *Client) Acquire(a *Acquisition, values context.Context, name string, terms Terms, owner Owner) {
 	a.init(c, values, name, terms, owner)
 	a.wait()

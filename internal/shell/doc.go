@@ -1,8 +1,7 @@
-// Package shell is what is around the algorithm of internal/core: it makes
-// attempts, sends requests and bounds them in time, extends what is held, and has
-// callers wait. It is driven by callbacks over a small environment (Env, Peer), and
-// never blocks: the library gives it goroutines, timers and real nodes, the simulator
-// one event heap. Both run this code.
+// Package shell is what is around the algorithm of internal/core. It makes attempts, sends requests
+// and bounds them in time, extends what is held, and has callers wait. It is driven by callbacks
+// over a small environment (Env, Peer), and never blocks. The library gives it goroutines, timers
+// and real nodes, the simulator one event heap. Both run this code.
 //
 // From the top down; files use those below them, but for the pairs that arch_test.go
 // names:

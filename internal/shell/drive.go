@@ -132,9 +132,9 @@ func (l *Lock) timely(action core.Action, reply core.Reply) bool {
 	return false
 }
 
-// settle tells whoever waits what the core has decided. It is called, with the
-// mutex held, after each step of the core. It reports whether the attempt was
-// decided by it: the owner has to be told then, without the mutex.
+// settle tells the waiting caller what the core has decided. It is called, with the mutex held,
+// after each step of the core. It reports whether the attempt was decided by it: the owner has to
+// be told then, without the mutex.
 func (l *Lock) settle(now time.Duration) (decided bool) {
 	phase := l.attempt.Phase()
 	if phase == core.Acquiring || phase == core.Confirming || phase == core.Adopting {
@@ -278,8 +278,8 @@ func (l *Lock) setTick(now time.Duration) {
 	l.group.ticks.set(&l.ticking, now, min(max(next, now), now+l.terms.TTL/4))
 }
 
-// failed says why the lock was not acquired. It is called when that is decided:
-// the answers to the releases that follow replace those that tell.
+// failed says why the lock was not acquired. Call it when that is decided: the answers to the
+// releases that follow replace those that tell.
 func (l *Lock) failed() Failure {
 	switch why := l.attempt.Reason(); why {
 	case core.Contended:

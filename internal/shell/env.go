@@ -22,7 +22,7 @@ type Env interface {
 	Go(f func())
 	// Random is uniform in [0, 1).
 	Random() float64
-	// ID returns 128 bits that nobody can guess, in hexadecimal digits.
+	// ID returns 128 bits that cannot be guessed, in hexadecimal digits.
 	ID() [node.IDLength]byte
 }
 
@@ -35,8 +35,8 @@ type Timer interface {
 // Peer is a node as the shell sees it: everything is begun, and answered by a
 // callback from any goroutine.
 type Peer interface {
-	// Start is node.Starter's. Values has the values of the caller's context, for
-	// whoever wraps nodes, and no end.
+	// Start is node.Starter's. Values has the values of the caller's context, for wrappers of
+	// nodes, and no end.
 	Start(values context.Context, r node.Request, timeout time.Duration, call node.Call)
 	// InOrder is node.Ordered's.
 	InOrder() bool

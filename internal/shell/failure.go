@@ -17,16 +17,16 @@ type Failure struct {
 	Reason core.Reason
 	Closed bool // the Client was closed; there is no Reason
 
-	// Of core.Contended: who has the lock as the nodes know it, when the lease ends
-	// unless it is extended, and how many wait before the caller.
+	// Of core.Contended: the holder as the nodes know it, when the lease ends unless it is
+	// extended, and how many wait before the caller.
 	HeldBy     string
 	RetryAfter time.Duration
 	Ahead      int
-	// Met is, of core.Contended, that no holder is known to have a quorum: several may have come
-	// at the same moment, and got some nodes each.
+	// Met is, of core.Contended, that no holder is known to have a quorum. Several may have come at
+	// the same moment, and got some nodes each.
 	Met bool
-	// Slots is of how many slots those have one who share the name, if the caller takes them
-	// to be another number: waiting does not help.
+	// Slots is how many slots the holders of the name have in common, if the caller uses another
+	// number: waiting does not help.
 	Slots int
 
 	// Op is what too few nodes did, and Nodes are those that did not. Of

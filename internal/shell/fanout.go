@@ -20,7 +20,7 @@ type fanout struct {
 	action  core.Action
 	request node.Request
 	sent    time.Duration
-	stamp   time.Duration // the same by the stopwatch, if somebody wants to hear
+	stamp   time.Duration // the same by the stopwatch, if it is wanted
 	timeout time.Duration
 	// patience is for how long an answer is of use, if that is longer than it is waited for.
 	patience time.Duration

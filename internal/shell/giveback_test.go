@@ -33,8 +33,8 @@ func (p *slowly) Listen(client string, _ time.Duration, notify func(string), don
 	done(p.node.Listen(context.Background(), client, func(w string) { time.AfterFunc(time.Millisecond, func() { notify(w) }) }))
 }
 
-// What goes back to a node comes there later than the node timeout, while what was given lasts still. The waiter hears of
-// the late answer, and has the name soon after.
+// What goes back to a node comes there later than the node timeout, while what was given lasts
+// still. The waiter hears of the late answer, and has the name soon after.
 func TestGiftThatGoesBackLate(t *testing.T) {
 	for _, late := range []time.Duration{50 * time.Millisecond, 150 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {

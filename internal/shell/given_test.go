@@ -37,7 +37,8 @@ func (p *countingPeer) Start(_ context.Context, r node.Request, _ time.Duration,
 	call.Done(p.node.Do(context.Background(), r))
 }
 
-// Who was given the lock between its decision to ask and its asking takes it, and asks nobody.
+// A waiter that was given the lock between its decision to ask and its asking takes it, and asks no
+// node.
 func TestGivenWhenItIsTimeToAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 8 * time.Second

@@ -21,19 +21,18 @@ type Config struct {
 
 	// CannotNotify is told when a peer refused to make waiters reachable.
 	CannotNotify func(peer int, err error)
-	// HealthChanged is told when a node stops working, and when it works again: of each
-	// node in order, and without any mutex held. Close waits until it has returned. nil:
-	// nobody is.
+	// HealthChanged is told when a node stops working, and when it works again: of each node in
+	// order, and without any mutex held. Close waits until it has returned. It may be nil.
 	HealthChanged func(HealthChange)
-	// Answered is told of each request that was answered, or whose time is up, by whoever
-	// has the answer, and how long it took by Stopwatch. nil: nobody is.
+	// Answered is told of each request that was answered, or whose time is up, and how long it took
+	// by Stopwatch. The goroutine that has the answer tells it. It may be nil.
 	Answered func(peer int, op node.Op, a node.Answer, err error, took time.Duration)
 	// Stopwatch is a clock for Answered, and for nothing that matters: Env's may be a
 	// system call each time.
 	Stopwatch func() time.Duration
 	Rules     Rules // nil: Shipped
-	// Bound says that the only node binds leases to this process (node.Binder): TTL is only the pace at which it is asked
-	// whether a lease is there.
+	// Bound says that the only node binds leases to this process (node.Binder). TTL is only the
+	// pace at which it is asked whether a lease is there.
 	Bound bool
 }
 
@@ -52,8 +51,8 @@ type Terms struct {
 	Arrived time.Duration
 }
 
-// Exported is what a process needs to go on with a lock that another one has exported. Whoever has it
-// can extend and release that.
+// Exported is what a process needs to go on with a lock that another one has exported. A process
+// that has it can extend and release the lock.
 type Exported struct {
 	Holder      node.Holder
 	Token, Mark fence.Token

@@ -5,7 +5,8 @@ import (
 	"github.com/fenlock/fenlock/internal/core"
 )
 
-// This file is what an exporter does. An adopter's attempt is like any other: Client.Adopt begins it.
+// This file is what an exporter does. An adopter's attempt is like any other: Client.Adopt begins
+// it.
 
 // OfferExport has the next extension prepare an export, with the mark that it returns.
 func (l *Lock) OfferExport() (mark fence.Token) {

@@ -28,15 +28,15 @@ type HealthChange struct {
 	Why  error // nil if it works
 }
 
-// health tells how the nodes do, from their answers to all requests. Nothing is sent
-// for it: a node that nobody asks may be down unheard.
+// health tells how the nodes do, from their answers to all requests. Nothing is sent for it: a node
+// that is not asked may be down unheard.
 //
 // Each change is told once. A node that comes and goes is told of at most once a minute
 // after the first few times; the last word may then be a minute old.
 type health struct {
 	env      Env
 	inflight *inflight
-	tell     func(HealthChange) // nil: nobody wants to hear
+	tell     func(HealthChange) // nil: it is not wanted
 	peers    []peerHealth
 }
 

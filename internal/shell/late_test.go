@@ -20,7 +20,8 @@ func (p *byHand) Start(_ context.Context, _ node.Request, _ time.Duration, call 
 }
 func (p *byHand) Listen(string, time.Duration, func(string), func(error)) {}
 
-// An answer of a node whose time is up comes just before the time of another one is, and decides an adoption.
+// An answer of a node whose time is up comes just before the time of another one is, and decides an
+// adoption.
 func TestLateAnswerDecidesAnAdoption(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := []*byHand{{}, {}, {}}

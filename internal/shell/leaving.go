@@ -19,8 +19,8 @@ type leaving struct {
 	heard   func(node int)
 }
 
-// leave sends it. Done is told who has not answered, and whether one had the lease. Heard, which may be nil, is told of each
-// answer, however late.
+// leave sends it. Done is told who has not answered, and whether one had the lease. Heard, which
+// may be nil, is told of each answer, however late.
 func leave(g *group, to core.Set, r node.Request, done func(unheard core.Set, freed bool), heard func(node int)) {
 	l := &leaving{done: done, heard: heard}
 	l.left.Store(int32(to.Len()))

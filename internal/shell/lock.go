@@ -69,7 +69,8 @@ type owner interface {
 	freed(f Failure)
 	// place is the waiter's that goes with a request.
 	place(op core.Op) node.Place
-	// refused tells what a node said at now to an acquire that was sent at asked: it has the name leased to somebody.
+	// refused tells what a node said at now to an acquire that was sent at asked: it has the name
+	// leased to a holder.
 	refused(node int, asked, now time.Duration, a node.Answer)
 	// decided tells that the attempt has failed or succeeded.
 	decided(l *Lock)
@@ -158,7 +159,8 @@ func (l *Lock) begin(g *group, of owner, name string, terms *Terms, from *Export
 	l.send(action, start)
 }
 
-// take begins the tenure of a lock that was given to the holder's waiter, with a number. It is held.
+// take begins the tenure of a lock that was given to the holder's waiter, with a number. It is
+// held.
 func (l *Lock) take(g *group, of owner, name string, terms *Terms, holder node.Holder, number fence.Token, until time.Duration, values context.Context, start time.Duration) {
 	l.init(g, of, name, terms, values, start)
 	l.holder, l.given = holder, true
@@ -177,7 +179,8 @@ func (l *Lock) init(g *group, of owner, name string, terms *Terms, values contex
 	l.peers = make([]peerState, len(g.Peers))
 }
 
-// boundTTL is longer than any process lives: a lease that is bound to one is believed in for as long.
+// boundTTL is longer than any process lives: a lease that is bound to one is believed in for as
+// long.
 const boundTTL = 100 * 365 * 24 * time.Hour
 
 // params are those of an attempt.
@@ -241,8 +244,8 @@ func (l *Lock) cancel() {
 // the next.
 func (l *Lock) Extend(x Extended) { l.Raise(0, x) }
 
-// Raise is Extend, and has whoever comes later get a token that is larger than that number: on
-// this group, of which the lock's own token is.
+// Raise is Extend, and has later acquisitions get a token that is larger than that number. That is
+// on this group, of which the lock's own token is.
 func (l *Lock) Raise(to fence.Token, x Extended) {
 	l.mu.Lock()
 	l.attempt.Want(to)
@@ -257,7 +260,7 @@ func (l *Lock) Raise(to fence.Token, x Extended) {
 	l.send(action, now)
 }
 
-// Withdraw is for who does not wait any more: no round is begun for x.
+// Withdraw is for a caller that does not wait any more: no round is begun for x.
 func (l *Lock) Withdraw(x Extended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -274,7 +277,8 @@ func (l *Lock) startExtend(now time.Duration) core.Action {
 	return action
 }
 
-// renew extends because it is time, with the mutex held. Callers that wait for an extension get one of their own.
+// renew extends because it is time, with the mutex held. Callers that wait for an extension get one
+// of their own.
 func (l *Lock) renew(now time.Duration) core.Action {
 	if l.next.first != nil || l.inRound && l.extending.first != nil {
 		return l.startExtend(now)
@@ -285,9 +289,9 @@ func (l *Lock) renew(now time.Duration) core.Action {
 	return action
 }
 
-// Release gives the lock back or, with keep, leaves it for as long as its terms say; the owner is told what comes of it. It reports why
-// the lock was not held any more, and whether it was released, or exported, before: then it does
-// nothing.
+// Release gives the lock back or, with keep, leaves it for as long as its terms say; the owner is
+// told what comes of it. It reports why the lock was not held any more, and whether it was
+// released, or exported, before: then it does nothing.
 func (l *Lock) Release(keep bool) (lost Failure, before bool) {
 	l.mu.Lock()
 	if l.isReleased {
@@ -320,8 +324,8 @@ func (l *Lock) Begun() time.Duration { return l.start }
 func (l *Lock) Given() bool { return l.given }
 
 // Keep has the leases stay for as long as the terms say, whatever becomes of the holder, counted
-// from a time on. Before it, nobody is to be kept from the name by what may be of no use. What is
-// longer than the leases begins with the next extension.
+// from a time on. Before it, no client is to be kept from the name by what may be of no use. What
+// is longer than the leases begins with the next extension.
 func (l *Lock) Keep(from time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -351,8 +355,8 @@ func (l *Lock) Shared() bool {
 	return l.shares || l.terms.Shared
 }
 
-// extendWith returns the token that goes with an extend, and for how long that leases the
-// name: at least to what the terms say, and to exactly that once the holder has let go.
+// extendWith returns the token that goes with an extend, and for how long that leases the name.
+// That is at least to what the terms say, and to exactly that once the holder has let go.
 func (l *Lock) extendWith(now time.Duration) (own fence.Token, ttl time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -363,9 +367,9 @@ func (l *Lock) extendWith(now time.Duration) (own fence.Token, ttl time.Duration
 	return l.attempt.Token(), max(left, l.terms.TTL)
 }
 
-// proposal is what a release proposes for whoever is first in the queue: 0, so that nothing is given, if
-// the lock was not held to its end, if its leases are to stay, and if no lease of this group may be as long as what is given. All nodes
-// are proposed the same.
+// proposal is what a release proposes for the first in the queue. Nothing is given, and it is 0, if
+// the lock was not held to its end, and if its leases are to stay. It is also 0 if no lease of this
+// group may be as long as what is given. All nodes are proposed the same.
 func (l *Lock) proposal() fence.Token {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,7 @@
 //go:build !race
 
-// The race detector crashes in a bubble of a million goroutines, one after the other. TestStress is for it.
+// The race detector crashes in a bubble of a million goroutines, one after the other. TestStress is
+// for it.
 
 package shell
 
@@ -20,8 +21,8 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// serial is a server that carries out one request after the other, each in a fixed time. A client that has given
-// up does not hear of its answer, and the server does the work all the same.
+// serial is a server that carries out one request after the other, each in a fixed time. A client
+// that has given up does not hear of its answer, and the server does the work all the same.
 type serial struct {
 	node *memnode.Node
 	cost time.Duration
@@ -52,7 +53,8 @@ func (s *serial) Start(_ context.Context, r node.Request, timeout time.Duration,
 	})
 }
 
-// turn takes a place behind the others, and returns how long it takes until the request is carried out.
+// turn takes a place behind the others, and returns how long it takes until the request is carried
+// out.
 func (s *serial) turn() time.Duration {
 	s.mu.Lock()
 	s.served++
@@ -72,8 +74,8 @@ func (s *serial) stall(d time.Duration) time.Duration {
 	return time.Until(s.busy)
 }
 
-// piped is a serial server as a client with a pipeline sees it: one batch is under way, the rest waits in the client, and
-// what is not wanted by then is not sent.
+// piped is a serial server as a client with a pipeline sees it. One batch is under way, the rest
+// waits in the client, and what is not wanted by then is not sent.
 type piped struct {
 	*serial
 	mu      sync.Mutex
@@ -222,8 +224,9 @@ func (l *load) end() {
 	time.Sleep(time.Minute)
 }
 
-// No held lock is lost by a stall of the servers of a quarter of the TTL, however busy they are with extensions, and nothing
-// collapses after it: what is asked for does not grow while answers are late.
+// No held lock is lost by a stall of the servers of a quarter of the TTL, however busy they are
+// with extensions. Nothing collapses after it: what is asked for does not grow while answers are
+// late.
 func TestStallsLoseNoLock(t *testing.T) {
 	const locks, ttl = 1000, 10 * time.Second
 	for _, scene := range []struct {
@@ -269,7 +272,8 @@ func TestStallsLoseNoLock(t *testing.T) {
 	}
 }
 
-// A majority that nothing reaches for six tenths of the TTL costs no lock, at whatever moment that begins.
+// A majority that nothing reaches for six tenths of the TTL costs no lock, at whatever moment that
+// begins.
 func TestPartitionsLoseNoLock(t *testing.T) {
 	const locks, ttl = 40, 10 * time.Second
 	for _, fails := range []bool{false, true} {

@@ -7,8 +7,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Whose lock was given leaves the queues, and gives back what else it has been given, but not the lock: as long as that is
-// held, here or in the process that it was exported to.
+// A client whose lock was given leaves the queues, and returns what else it was given. It does not
+// return the lock, as long as that is held, here or in the process that it was exported to.
 func TestPartingKeepsTheLock(t *testing.T) {
 	const client = "0123456789abcdef0123456789abcdef"
 	for _, c := range []struct {

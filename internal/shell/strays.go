@@ -9,13 +9,12 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// strays are leases that may turn up on a node although nobody holds them: of locks that
-// are over, whose release the node has not answered. A server that was stopped, or cut
-// off, executes what lies in its sockets when it goes on, an acquire of a waiter for
-// example; that lease would keep the lock's holder from its own at this node, for a TTL.
-// So the release is repeated: one of them while the node does not answer, and all of them,
-// a few times, when it does. The same for waiters that have gone, in the queue of a node that has
-// not heard of that.
+// strays are leases that may turn up on a node without a holder. They are of locks that are over,
+// whose release the node has not answered. A server that was stopped, or cut off, executes what
+// lies in its sockets when it goes on, an acquire of a waiter for example; that lease would keep
+// the lock's holder from its own at this node, for a TTL. So the release is repeated: one of them
+// while the node does not answer, and all of them, a few times, when it does. The same for waiters
+// that have gone, in the queue of a node that has not heard of that.
 type strays struct {
 	env   Env
 	ttl   time.Duration

@@ -167,9 +167,9 @@ func (x *extendedOnce) Extended(f Failure) {
 	x.done <- f
 }
 
-// Callers come, give up, extend and release from many goroutines at once, on nodes
-// that do what they like, and somebody closes the Client. Everybody is told what came
-// of it, once, nobody holds beside another, and nothing is left.
+// Callers come, give up, extend and release from many goroutines at once, on nodes that do what
+// they like, and a goroutine closes the Client. Every caller is told what came of it, once, none
+// holds beside another, and nothing is left.
 func TestEverythingAtOnce(t *testing.T) {
 	for round := range 12 {
 		synctest.Test(t, func(t *testing.T) { everythingAtOnce(t, round) })

@@ -24,7 +24,7 @@ type waiter struct {
 	waiting bool
 	retry   Retry
 	own     core.Retry  // behind retry
-	given   *core.Given // once a node has refused, or given something: most locks are nobody's gift
+	given   *core.Given // once a node has refused, or given something: most locks are not given
 	away    core.Set    // nodes that have not answered yet to what is given back to them,
 	stuck   core.Set    // of these, who has refused with it meanwhile,
 	asked   core.Set    // and who was asked again since it has answered
@@ -94,7 +94,7 @@ func (w *waiter) notified(i int, n node.Notice, now time.Duration) bool {
 	return true
 }
 
-// refused takes what a node said that has the name leased to somebody.
+// refused takes what a node said that has the name leased to a holder.
 func (w *waiter) refused(i int, asked, now time.Duration, a node.Answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,9 +124,9 @@ func (w *waiter) back(i int) fence.Token {
 	return number
 }
 
-// returned takes that a node has answered to what was given back. A node that refused with that is asked again, once: it does
-// not notify the waiter that gave back. If it never answers, the lease ends by itself. The answer to an earlier number
-// says nothing about the latest.
+// returned takes that a node has answered to what was given back. A node that refused with that is
+// asked again, once: it does not notify the waiter that gave back. If it never answers, the lease
+// ends by itself. The answer to an earlier number says nothing about the latest.
 func (w *waiter) returned(i int, number fence.Token, now time.Duration) {
 	w.mu.Lock()
 	if number != w.given.WentBack(i) {
@@ -145,8 +145,8 @@ func (w *waiter) returned(i int, number fence.Token, now time.Duration) {
 	}
 }
 
-// parting is the request by which it leaves a queue: of nobody, who gives back what was given to
-// the waiter as well, or, as long as that is its lock, of one that gives back nothing.
+// parting is the request by which it leaves a queue. With an empty Holder it also returns what was
+// given to the waiter. As long as that is its lock, the Holder is one that returns nothing.
 func (w *waiter) parting() node.Request {
 	parts := w.parts()
 	w.mu.Lock()
@@ -158,7 +158,7 @@ func (w *waiter) parting() node.Request {
 	return r
 }
 
-// returning is the request by which it gives back what was given to it with a number.
+// returning is the request by which it returns what was given to it with a number.
 func (w *waiter) returning(number fence.Token) node.Request {
 	at := w.place(core.Release)
 	w.mu.Lock()
@@ -173,8 +173,8 @@ func (w *waiter) parts() bool {
 	return w.given.Taken() == 0 || w.parted
 }
 
-// part tells that its lock has ended, and reports whether that had been given to it. One that goes on in another process
-// is still what was given to this waiter.
+// part tells that its lock has ended, and reports whether that had been given to it. One that goes
+// on in another process is still what was given to this waiter.
 func (w *waiter) part(goesOn bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -34,8 +34,8 @@ func TestPlaceThatARequestCarries(t *testing.T) {
 	}
 }
 
-// A node refuses with what is on its way back until it has heard of that. Then, and once more at most, it is asked again:
-// who gives back is not notified.
+// A node refuses with what is on its way back until it has heard of that. Then, and once more at
+// most, it is asked again: who gives back is not notified.
 func TestWhoGivesBackAsksAgain(t *testing.T) {
 	const second = time.Second
 	refuses := node.Answer{Clock: second, Given: 5, Remaining: second}

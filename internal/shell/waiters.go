@@ -16,8 +16,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// waiters are those of a Client in the queues of its nodes. It begins to listen for
-// notifications when somebody has to wait for the first time.
+// waiters are those of a Client in the queues of its nodes. It begins to listen for notifications
+// when a caller has to wait for the first time.
 type waiters struct {
 	group  *group
 	client string
@@ -214,16 +214,17 @@ func (s *waiters) leaveAll(w *waiter) {
 	})
 }
 
-// leave takes a waiter out of the queue on one node, and gives up what is reserved
-// for it there. A node that does not hear of it notifies the waiter when its turn
-// comes, see notified, or finds nobody to notify.
+// leave takes a waiter out of the queue on one node, and gives up what is reserved for it there. A
+// node that does not hear of it notifies the waiter when its turn comes, see notified, or finds no
+// waiter to notify.
 func (s *waiters) leave(i int, w *waiter) {
 	if s.queues.Has(i) {
 		s.send(w, core.Set(0).With(i), func(_, _ bool) {})
 	}
 }
 
-// giveBack releases what a node has given to a waiter and is not wanted: not with others of the same number.
+// giveBack releases what a node has given to a waiter and is not wanted: not with others of the
+// same number.
 func (s *waiters) giveBack(i int, w *waiter, number fence.Token) {
 	r := w.returning(number)
 	leave(s.group, core.Set(0).With(i), r, func(core.Set, bool) {
@@ -242,8 +243,8 @@ func (s *waiters) giveBackAll(w *waiter) {
 	}
 }
 
-// send tells nodes that a waiter has gone. One that does not hear of it is told when it answers
-// again: who is first in the queue, and wants the name alone, keeps others from sharing it.
+// send tells nodes that a waiter has gone. A node that does not hear of it is told when it answers
+// again. An exclusive waiter that is first in the queue keeps others from sharing the name.
 func (s *waiters) send(w *waiter, to core.Set, done func(heard, freed bool)) {
 	r := w.parting()
 	leave(s.group, to, r, func(unheard core.Set, freed bool) {
