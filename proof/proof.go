@@ -1,4 +1,5 @@
-// Package proof has the models of fenlock's rules. README.md says what they are; make proof checks them.
+// Package proof has the models of fenlock's rules. README.md says what they are; make proof checks
+// them.
 package proof
 
 import "embed"

@@ -77,7 +77,7 @@ func TestUpdateCheck(t *testing.T) {
 	want(t, c.Wrote(1, 6, 0, 1), "updates are lost")
 	want(t, c.Read(1, 5), "a read through with token 5 after it was used with 6")
 
-	// Readers are in no order among themselves, and in one with who writes.
+	// Readers are in no order among themselves, but in one with writers.
 	want(t, c.ReadShared(1, 9), "")
 	want(t, c.ReadShared(1, 7), "")
 	want(t, c.ReadShared(1, 5), "token 5 after it was written with 6")

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Healing: a held lock heals. It is not lost while a majority of the nodes answers its
-// client throughout, and each node that comes back has half a TTL before the next one
-// goes, whatever others do. A lock that is younger than that may have leases at a bare
-// majority: the other nodes were somebody else's for a moment.
+// Healing: a held lock heals. It is not lost, whatever others do, while a majority of the nodes
+// answers its client throughout. Each node that comes back must have half a TTL before the next one
+// goes. A lock that is younger than that may have leases at a bare majority: the other nodes were
+// another client's for a moment.
 //
 // It is of one client, since nodes may answer one and not another.
 type Healing struct {
@@ -36,10 +36,10 @@ func (c *Healing) Begins(id int, began time.Duration) {
 	c.held = append(c.held, holding{id, began})
 }
 
-// Missed is told that a node has not answered a request in time, does not vote, or has a
-// lease of somebody else: who dies in the middle of an attempt leaves it, and it ends by
-// itself. It may have been so since some time: a node that has gone is heard of by a request,
-// and a lock that has aged meanwhile was young when it went.
+// Missed is told that a node has not answered a request in time, does not vote, or has a lease of
+// another client. A client that dies in the middle of an attempt leaves a lease, and it ends by
+// itself. It may have been so since some time. That a node has gone is heard of by a request, and a
+// lock that has aged meanwhile was young when it went.
 func (c *Healing) Missed(node int, since, now time.Duration) {
 	c.settled[node] = now + c.ttl/2
 	c.sorted = append(c.sorted[:0], c.settled...)

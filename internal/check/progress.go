@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// Progress: once nothing fails any more, nobody waits for longer than a
-// bound.
+// Progress: once nothing fails any more, no client waits for longer than a bound.
 type Progress struct {
 	Bound   time.Duration // may be raised while the check goes on
-	Longest time.Duration // that anybody has waited since it was quiet
+	Longest time.Duration // that a client has waited since it was quiet
 
 	quietAt time.Duration
 	waiting []time.Duration // since when, by client; negative: not at all

@@ -7,11 +7,11 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// Tokens: the tokens of a name are unique, and an acquisition that begins
-// after another one finished has the larger token. A successful extension means
-// that nobody with a larger token acquired the name before it began. Readers, which acquired the name to
-// share it, may have one token, and the later ones of them larger ones. A holder that had the name alone
-// and lets others share it has a token that no reader has.
+// Tokens: the tokens of a name are unique, and an acquisition that begins after another one
+// finished has the larger token. A successful extension means that no client with a larger token
+// acquired the name before it began. Readers, which acquired the name to share it, may have one
+// token, and the later ones of them larger ones. A holder that had the name alone and lets others
+// share it has a token that no reader has.
 type Tokens struct{ names []tokenHistory }
 
 type tokenHistory struct {

@@ -6,9 +6,9 @@ import (
 	"github.com/fenlock/fenlock/fence"
 )
 
-// Updates: a guarded resource never takes a write of an older token than it
-// was used with, nor a read of an older one than it was written with, and no update is lost. It keeps its own account, and knows
-// nothing of the guard.
+// Updates: a guarded resource never takes a write of an older token than it was used with. It never
+// takes a read of an older token than it was written with. No update is lost. It keeps its own
+// account, and knows nothing of the guard.
 type Updates struct{ resources []account }
 
 type account struct {
@@ -19,7 +19,7 @@ type account struct {
 // NewUpdates returns a check of so many resources, whose value is 0.
 func NewUpdates(names int) Updates { return Updates{make([]account, names)} }
 
-// Read is told of a read, by who has the name alone, that was let through.
+// Read is told of a read, by an exclusive holder, that was let through.
 func (c *Updates) Read(name int, token fence.Token) (violation string) {
 	a := &c.resources[name]
 	if newest := max(a.read, a.written); token < newest {
@@ -29,8 +29,8 @@ func (c *Updates) Read(name int, token fence.Token) (violation string) {
 	return violation
 }
 
-// ReadShared is told of a read, by who shares the name, that was let through: others may have read
-// with larger tokens, but nobody may have written.
+// ReadShared is told of a read, by a client that shares the name, that was let through. Others may
+// have read with larger tokens, but none may have written.
 func (c *Updates) ReadShared(name int, token fence.Token) (violation string) {
 	a := &c.resources[name]
 	if token < a.written {

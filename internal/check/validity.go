@@ -85,7 +85,7 @@ func (c *Validity) Ends(name, id int) {
 	c.names[name] = slices.DeleteFunc(c.names[name], func(t tenure) bool { return t.id == id })
 }
 
-// Held reports whether anybody holds anything.
+// Held reports whether any client holds anything.
 func (c *Validity) Held(now time.Duration) bool {
 	for name := range c.names {
 		for _, t := range c.names[name] {

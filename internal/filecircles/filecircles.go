@@ -1,6 +1,5 @@
-// Package filecircles finds the files of a package that use each other in a circle.
-// Whoever reads one file of a circle has to read all of them, and a change of one
-// can reach each.
+// Package filecircles finds the files of a package that use each other in a circle. A reader of one
+// file of a circle has to read all of them, and a change of one can reach each.
 package filecircles
 
 import (
@@ -18,11 +17,10 @@ import (
 	"sync"
 )
 
-// Circles returns which files of the package in a directory use each other in a
-// circle: file names, sorted, in groups of at least two of which each uses each,
-// directly or by way of the others. Beside them it returns who uses whom: for {a, b},
-// in order, the names that file a uses and file b declares: package-level names,
-// methods and fields.
+// Circles returns which files of the package in a directory use each other in a circle. These are
+// file names, sorted, in groups of at least two. In a group each uses each, directly or by way of
+// the others. Beside them it returns the uses. For {a, b} these are, in order, the names that file
+// a uses and file b declares: package-level names, methods and fields.
 //
 // It looks at the files without tests that are built for Linux on amd64. Names of
 // other packages do not count, so that those need not be there: of modules, nothing

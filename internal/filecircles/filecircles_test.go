@@ -45,7 +45,7 @@ func (t *T) Field() int {
 		// is not there, is given.
 		"pair1.go": "package p\n\ntype outer struct{ embedded }\n\nconst n = 1\n\nfunc (o outer) get() int { return o.promoted }\n",
 		"pair2.go": "package p\n\nimport \"example.com/elsewhere\"\n\ntype embedded struct{ promoted int }\n\nvar _ = elsewhere.T{X: []int{n}}\n",
-		// Local names are nobody else's.
+		// Local names are of no other file.
 		"local.go": "package p\n\nfunc local() (f int) { n := f; return n }\n",
 		// What is not built, and tests.
 		"a_windows.go": "package p\n\nvar _ = local()\n",

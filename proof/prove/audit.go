@@ -9,8 +9,8 @@ import (
 	"github.com/fenlock/fenlock/internal/proof/solver"
 )
 
-// audit removes each conjunct of each guard in turn. Where everything is proved without it, the conjunct is
-// needless: it leaves the model, or "also" there says why it stays.
+// audit removes each conjunct of each guard in turn. Where everything is proved without it, the
+// conjunct is needless: it leaves the model, or "also" there says why it stays.
 func (p *prover) audit(f file) {
 	began := time.Now()
 	type removal struct {

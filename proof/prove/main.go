@@ -1,10 +1,10 @@
-// Prove proves the models of package proof, for any number of nodes, holders and numbers, and shows that they are not
-// empty and that each broken rule is refuted. See proof/README.md.
+// Prove proves the models of package proof, for any number of nodes, holders and numbers. It shows
+// that they are not empty and that each broken rule is refuted. See proof/README.md.
 //
 //	go run ./proof/prove [-audit] [-v] [-solver z3] [-dir FOLDER] [MODEL...]
 //
-// Its exit status is 0 only if everything is proved: an answer "unknown", a timeout, a solver that is missing or ends,
-// and an error in a model are failures.
+// Its exit status is 0 only if everything is proved. An answer "unknown", a timeout, a solver that
+// is missing or ends, and an error in a model are failures.
 package main
 
 import (
@@ -30,8 +30,8 @@ func main() {
 	os.Exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command is the program. It returns the exit status: 1 where something is not proved, 2 where nothing could be
-// asked.
+// command is the program. It returns the exit status: 1 where something is not proved, 2 where
+// nothing could be asked.
 func command(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("prove", flag.ContinueOnError)
 	flags.SetOutput(errs)
@@ -125,8 +125,9 @@ func load(files fs.FS, names []string) ([]file, error) {
 	return all, nil
 }
 
-// occur returns an error unless each action is in a run of the model as it is, and each promise is broken by a broken
-// rule: an action that can never be taken keeps every promise, and a promise that nothing breaks may say nothing.
+// occur returns an error unless each action is in a run of the model, and each promise is broken by
+// a broken rule. An action that can never be taken keeps every promise. A promise that nothing
+// breaks may say nothing.
 func (f file) occur(path string) error {
 	missing, unbroken := map[string]bool{}, map[string]bool{}
 	for _, a := range f.Actions {

@@ -106,7 +106,8 @@ func TestNotProved(t *testing.T) {
 	}
 }
 
-// A rule is refuted only if its proof fails too: a run that uses what the instance alone allows shows nothing.
+// A rule is refuted only if its proof fails too: a run that uses what the instance alone allows
+// shows nothing.
 func TestBrokenRuleThatIsProved(t *testing.T) {
 	// The promise is broken from the beginning, in the runs of this model only.
 	model := strings.Replace(small, "(promise unique", "(promise few (not (granted n A r)))\n(lemma unique", 1)

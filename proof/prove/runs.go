@@ -11,8 +11,8 @@ import (
 	"github.com/fenlock/fenlock/internal/proof/solver"
 )
 
-// runs finds each run of a model, and refutes each broken rule twice: an invariant is not kept, and a run from
-// the initial state breaks a promise.
+// runs finds each run of a model, and refutes each broken rule twice. An invariant is not kept, and
+// a run from the initial state breaks a promise.
 func (p *prover) runs(f file) {
 	began := time.Now()
 	bad, broken := 0, 0

@@ -1,5 +1,5 @@
-// Package bounded finds runs of a model for few nodes, holders, rounds and numbers, from its initial state. What a
-// run leaves open ("_") a solver finds.
+// Package bounded finds runs of a model for few nodes, holders, rounds and numbers, from its
+// initial state. What a run leaves open ("_") a solver finds.
 package bounded
 
 import (
@@ -31,8 +31,8 @@ type search struct {
 
 func at(s *model.Symbol, args []string) cell { return cell{s.Name, strings.Join(args, " ")} }
 
-// Find looks for a run. The steps are the actions with their elements. The answer is not Sat where there is no such
-// run, or none was found in time.
+// Find looks for a run. The steps are the actions with their elements. The answer is not Sat where
+// there is no such run, or none was found in time.
 func Find(ctx context.Context, s *solver.Solver, run *model.Run, limits solver.Limits) (solver.Answer, []string, error) {
 	x := &search{circuit: newCircuit(), in: run.In, fixed: map[cell]bit{}, terms: map[cell]term{}, rels: map[cell]bit{}, funs: map[cell]term{}}
 	x.begin()
@@ -80,8 +80,8 @@ func Find(ctx context.Context, s *solver.Solver, run *model.Run, limits solver.L
 	return answer, said, nil
 }
 
-// begin sets the initial state. What the model leaves open there is false, or the first element: any choice is an
-// initial state.
+// begin sets the initial state. What the model leaves open there is false, or the first element:
+// any choice is an initial state.
 func (x *search) begin() {
 	m := x.in.Model
 	for _, s := range m.Symbols {

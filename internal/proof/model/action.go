@@ -85,8 +85,8 @@ func (p *parser) effect(f *Form, sc *scope) []*Update {
 	return nil
 }
 
-// place reads the arguments of a target: the variables of its update, what they have to be equal to, and what
-// is bound for the rest of the effect.
+// place reads the arguments of a target. They are the variables of its update, what these have to
+// be equal to, and what is bound for the rest of the effect.
 func (p *parser) place(f *Form, args []*Form, sorts []*Sort, sc *scope) (vars []Var, at []*Expr, in *scope) {
 	if len(args) != len(sorts) {
 		fail(f.Pos, "%d arguments are expected, not %d", len(sorts), len(args))

@@ -1,6 +1,7 @@
-// Package model is the language in which the rules of fenlock are written down for a proof: sorts,
-// relations, actions with a guard and effects, and invariants. It parses a model, checks every sort
-// and name, checks that the questions about it are decidable, and writes them for an SMT solver.
+// Package model is the language in which the rules of fenlock are written down for a proof. It has
+// sorts, relations, actions with a guard and effects, and invariants. It parses a model, checks
+// every sort and name, checks that the questions about it are decidable, and writes them for an SMT
+// solver.
 //
 // It shares no code with what it describes. A model says, in forms with parentheses:
 //
@@ -19,9 +20,9 @@
 //
 // A conjunct of a guard that no proof needs is written (also "why it stays" F): see prove -audit.
 //
-// A free variable of an axiom, of init and of an invariant stands for every value. Formulas are built of and,
-// or, not, =>, =, ite, forall, exists, true and false. All effects of an action are one step. They read the
-// state before it:
+// A free variable of an axiom, of init and of an invariant stands for every value. Formulas are
+// built of and, or, not, =>, =, ite, forall, exists, true and false. All effects of an action are
+// one step. They read the state before it:
 //
 //	(add (rel x *y) F)  (del (rel x *) F)   for every y, where F holds; F may be left out
 //	(let (fun x) t)     (let (rel x) F)     one value

@@ -166,8 +166,8 @@ func (p *parser) apply(f *Form, name string, args []*Form, sc *scope) *Expr {
 	return out
 }
 
-// expand returns the body of a definition with arguments. What the body binds gets new names, so that it
-// binds nothing of the arguments.
+// expand returns the body of a definition with arguments. What the body binds gets new names, so
+// that it binds nothing of the arguments.
 func (p *parser) expand(e *Expr, by map[string]*Expr) *Expr {
 	if e.Op == OpVar {
 		if x := by[e.Name]; x != nil {

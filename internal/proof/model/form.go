@@ -104,8 +104,8 @@ func ReadForms(file, text string) ([]*Form, error) {
 	return stack[0].List, nil
 }
 
-// Replace returns a form in which every part that reads like old is replaced by the forms of by, and
-// how many there were.
+// Replace returns a form in which every part that reads like old is replaced by the forms of by,
+// and how many there were.
 func (f *Form) Replace(old *Form, by []*Form) (*Form, int) {
 	if !f.IsList() {
 		return f, 0

@@ -8,9 +8,9 @@ import (
 // arrow says that a query asks for a value of one sort for each value of another one.
 type arrow struct{ from, to string }
 
-// Fragment returns an *Error unless every query about the model is decidable: the arrows of its functions and of
-// its quantifiers have no circle, so that finitely many values are enough to look at (Padon et al., "Paxos made
-// EPR", OOPSLA 2017).
+// Fragment returns an *Error unless every query about the model is decidable. It is if the arrows
+// of its functions and of its quantifiers have no circle. Then finitely many values are enough to
+// look at (Padon et al., "Paxos made EPR", OOPSLA 2017).
 func (m *Model) Fragment() error {
 	found := map[arrow]Pos{}
 	note := func(a arrow, at Pos) {

@@ -60,8 +60,8 @@ func (in *Instance) add(s *Sort, name string) {
 	in.sortOf[name] = s
 }
 
-// element returns the name of the element i: 0, 1 of an ordered sort, A, B where variables are capitals,
-// otherwise n1, n2.
+// element returns the name of the element i: 0, 1 of an ordered sort, A, B where variables are
+// capitals, otherwise n1, n2.
 func element(s *Sort, i int) string {
 	first := s.Letters[0]
 	switch {
@@ -86,8 +86,8 @@ func subsets(of []string, size int) [][]string {
 	return out
 }
 
-// Fixed returns what a fixed symbol is for these elements, if that is the same in every instance: an order, its least
-// element, the membership of a family. Otherwise known is false.
+// Fixed returns what a fixed symbol is for these elements, if that is the same in every instance.
+// Such are an order, its least element, the membership of a family. Otherwise known is false.
 func (in *Instance) Fixed(s *Symbol, args []string) (value string, holds, known bool) {
 	for _, sort := range in.Model.Sorts {
 		switch s {

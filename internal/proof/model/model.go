@@ -40,8 +40,8 @@ type Symbol struct {
 	Cut    *Cut // not nil: one of the two relations of a cut
 }
 
-// Cut is a number for each tuple of values, as two relations: Reached is "<=", Passed is "<". The last
-// argument of both is the number.
+// Cut is a number for each tuple of values, as two relations: Reached is "<=", Passed is "<". The
+// last argument of both is the number.
 type Cut struct {
 	Name            string
 	Reached, Passed *Symbol
@@ -55,8 +55,9 @@ type Named struct {
 	Promise bool // what users rely on, not only a reason for it
 }
 
-// Action is one kind of step. It can be taken with values of the parameters for which every formula of the guard
-// holds. Then all updates are carried out at once: each reads the state before the step.
+// Action is one kind of step. It can be taken with values of the parameters for which every formula
+// of the guard holds. Then all updates are carried out at once: each reads the state before the
+// step.
 type Action struct {
 	Pos       Pos
 	Name      string
@@ -72,8 +73,8 @@ type Conjunct struct {
 	Also string // not empty: why it is there although everything is proved without it
 }
 
-// Update says what a symbol is after an action: Symbol(Vars) is Value, for all values of Vars. Parameters of
-// the action and Vars are free in Value.
+// Update says what a symbol is after an action: Symbol(Vars) is Value, for all values of Vars.
+// Parameters of the action and Vars are free in Value.
 type Update struct {
 	Pos    Pos
 	Symbol *Symbol

@@ -12,8 +12,8 @@ type Goal struct {
 	Text      string
 }
 
-// Group is what several goals have in common: the initial state, or an action that is carried out where all
-// invariants hold.
+// Group is what several goals have in common: the initial state, or an action that is carried out
+// where all invariants hold.
 type Group struct {
 	Name  string // "init", or the action's
 	Given string
@@ -35,8 +35,8 @@ func (m *Model) Initially() Group {
 	return g
 }
 
-// Step returns the group of an action: it keeps every invariant. Invariants that speak of nothing that it changes
-// are left out.
+// Step returns the group of an action: it keeps every invariant. Invariants that speak of nothing
+// that it changes are left out.
 func (m *Model) Step(a *Action) Group {
 	g := Group{Name: a.Name}
 	var b strings.Builder

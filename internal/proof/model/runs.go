@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// A Run is a list of steps from the initial state of an instance to a state that is looked for. Of a broken rule, it breaks
-// a promise.
+// A Run is a list of steps from the initial state of an instance to a state that is looked for. Of
+// a broken rule, it breaks a promise.
 type Run struct {
 	Pos     Pos
 	Name    string
@@ -32,7 +32,8 @@ type Step struct {
 //	(run "what it shows" (sizes ...) (steps (action element...)...) (reach formula))
 //	(broken "the rule" (replace action old new...) (action ...) (sizes ...) (steps ...) (breaks promise))
 //
-// A replace has every part of an action that reads like old be new. An action in a broken rule is one more.
+// A replace has every part of an action that reads like old be new. An action in a broken rule is
+// one more.
 func (m *Model) Runs(file, content string) (runs []*Run, err error) {
 	forms, err := ReadForms(file, content)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package solver asks an SMT solver, a program of the distribution, and believes nothing but a plain
-// "sat" or "unsat".
+// Package solver asks an SMT solver, a program of the distribution, and believes nothing but a
+// plain "sat" or "unsat".
 package solver
 
 import (
@@ -66,8 +66,8 @@ func Find(ctx context.Context, name string) (*Solver, error) {
 	return s, nil
 }
 
-// Z3 reports whether the solver is z3. Another one is a second opinion on what is proved: it may not find the
-// models of what is not.
+// Z3 reports whether the solver is z3. Another one is a second opinion on what is proved: it may
+// not find the models of what is not.
 func (s *Solver) Z3() bool { return strings.HasPrefix(strings.ToLower(s.Version), "z3") }
 
 // Limits bounds a call.
@@ -76,8 +76,9 @@ type Limits struct {
 	All  time.Duration // for the process; an error after that
 }
 
-// Ask asks several questions that have something in common, in one process. It gives each answer to heard, in the
-// order of the questions; false ends the process. A question without an answer is an error.
+// Ask asks several questions that have something in common, in one process. It gives each answer to
+// heard, in the order of the questions; false ends the process. A question without an answer is an
+// error.
 func (s *Solver) Ask(ctx context.Context, given string, questions []string, limits Limits, heard func(i int, a Answer) bool) error {
 	var b strings.Builder
 	s.head(&b, limits)
@@ -116,8 +117,8 @@ func (s *Solver) head(b *strings.Builder, limits Limits) {
 
 var pair = regexp.MustCompile(`\(([A-Za-z0-9!]+) (true|false)\)`)
 
-// Values asks one question without quantifiers, and returns which of the named truths hold, if the answer is
-// Sat.
+// Values asks one question without quantifiers, and returns which of the named truths hold, if the
+// answer is Sat.
 func (s *Solver) Values(ctx context.Context, question string, names []string, limits Limits) (Answer, map[string]bool, error) {
 	var b strings.Builder
 	b.WriteString("(set-option :produce-models true)\n")

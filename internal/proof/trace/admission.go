@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// This file is the abstraction of admission.model: what stores say of each other, and which of them votes. Its other
-// actions are as in steps.go, with what it does not have in parts:
+// This file is the abstraction of admission.model: what stores say of each other, and which of them
+// votes. Its other actions are as in steps.go, with what it does not have in parts:
 //
 //	seen                                               action
 //	an extend granted                                  extend n H if there was no lease; move n R
@@ -43,7 +43,8 @@ func (mc *Machine) NewAdmissions(nodes int) *Admissions {
 	return a
 }
 
-// Listed reports whether a weak admission has found a store empty, and no other admission came after it.
+// Listed reports whether a weak admission has found a store empty, and no other admission came
+// after it.
 func (a *Admissions) Listed(n int) bool { return a.get(a.listed, uint64(n)) != 0 }
 
 // Serve is an operation that a node has carried out.
@@ -90,7 +91,8 @@ func (a *Admissions) acquire(n, holder, r uint64) error {
 	return a.Do("acquire", n, holder, r)
 }
 
-// Overtaken reports whether a number is one that the clients' clocks should have passed, by the assumption of a weak admission.
+// Overtaken reports whether a number is one that the clients' clocks should have passed, by the
+// assumption of a weak admission.
 func (a *Admissions) Overtaken(r uint64) bool { return r <= a.get(a.clocks) && r > 0 }
 
 // Lost is a store that has another memory from now on.
@@ -131,7 +133,8 @@ type Admission struct {
 	Now      *Node
 }
 
-// Admitted is such an admission. It returns which action it is; broken: the assumption of a weak one does not hold.
+// Admitted is such an admission. It returns which action it is; broken: the assumption of a weak
+// one does not hold.
 func (a *Admissions) Admitted(d *Admission) (action string, broken bool, err error) {
 	n := uint64(d.Node)
 	switch {
@@ -190,8 +193,9 @@ func (a *Admissions) known(n uint64, d *Admission) error {
 	return err
 }
 
-// weak takes the step as it was in the moment between the two questions. Nothing but acquires depends on it that has
-// happened since: this node has not voted, and what it says of others is only said when it does.
+// weak takes the step as it was in the moment between the two questions. Nothing that has happened
+// since depends on it, but acquires. This node has not voted, and what it says of others is only
+// said when it does.
 func (a *Admissions) weak(n uint64, d *Admission) (broken bool, err error) {
 	m := d.Between
 	if m == nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/fenlock/fenlock/internal/proof/model"
 )
 
-// A Machine carries out the actions of a model on concrete states. It knows what guards rest on: the symbols
-// that guards read, and those that decide these. The others are history that only a proof needs; they are
-// not kept. It may be used by several goroutines, each with a State of its own.
+// A Machine carries out the actions of a model on concrete states. It knows what guards rest on:
+// the symbols that guards read, and those that decide these. The others are history that only a
+// proof needs; they are not kept. It may be used by several goroutines, each with a State of its
+// own.
 type Machine struct {
 	Model   *model.Model
 	symbols []*symbol
@@ -17,7 +18,8 @@ type Machine struct {
 	actions map[string]*Action
 }
 
-// Any is a value of a parameter that the machine is to find: a set of nodes for which the guard holds.
+// Any is a value of a parameter that the machine is to find: a set of nodes for which the guard
+// holds.
 const Any = ^uint64(0)
 
 // maxArgs is how many arguments a relation may have, and maxVars how many variables an action.
@@ -62,7 +64,8 @@ type update struct {
 	slot []int   // of the argument
 	cond formula // nil: always
 	to   term    // of let
-	// Of add and let: which arguments stand for every value, and where the values come from for which it changes something.
+	// Of add and let: which arguments stand for every value, and where the values come from for
+	// which it changes something.
 	stars []int
 	from  []source
 }

@@ -131,8 +131,8 @@ type part struct {
 	count  int
 }
 
-// NewFrame lays out states with so many values of each sort, without the symbols of which nothing is ever in them.
-// Numbers are smaller than 255.
+// NewFrame lays out states with so many values of each sort, without the symbols of which nothing
+// is ever in them. Numbers are smaller than 255.
 func (mc *Machine) NewFrame(size map[string]int, without ...string) *Frame {
 	f := &Frame{mc: mc, size: size}
 	for _, s := range mc.symbols {

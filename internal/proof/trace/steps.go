@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// This file is the abstraction: which action of the model each step of the code is, with which arguments.
+// This file is the abstraction: which action of the model each step of the code is, with which
+// arguments.
 //
 //	seen                                               action
 //	a node, just before an operation:
@@ -44,9 +45,10 @@ import (
 //	it is admitted                                     rebuild n w for each node that said that it votes, with what
 //	                                                   its register was then; move n R; admit n _
 //
-// "_" is a set of nodes that the checker finds: those that have promised, accepted, agreed, or were read.
-// What the model says of the node is compared with what the code has left after each step: the register, the
-// leases, their origins, and what those who share the name are promised.
+// "_" is a set of nodes that the checker finds: those that have promised, accepted, agreed, or were
+// read. What the model says of the node is compared with what the code has left after each step.
+// That is the register, the leases, their origins, and what holders that share the name are
+// promised.
 
 // Lease is a lease of a holder.
 type Lease struct{ Holder, Origin uint64 }
@@ -251,7 +253,7 @@ func (g *Group) gone(n uint64, is *Node) error {
 	return nil
 }
 
-// since takes the steps that nobody has noticed before an operation.
+// since takes the steps that were not noticed before an operation.
 func (g *Group) since(n uint64, before *Node) error {
 	if err := g.gone(n, before); err != nil {
 		return err
@@ -405,8 +407,9 @@ func (g *Group) leftBy(n uint64, d *Served) error {
 	return g.Do("acquire", n, given.Holder, given.Origin)
 }
 
-// void takes out what a store that was set back has beside a smaller register, and what those are promised who share
-// the name where none is left. The model does not know such leases: they end in the quarantine, as the others.
+// void takes out what a store that was set back has beside a smaller register. Where no holder that
+// shares the name is left, it takes out what they were promised. The model does not know such
+// leases: they end in the quarantine, as the others.
 func void(x *Node) *Node {
 	y := &Node{Register: x.Register, Sharing: x.Sharing, Epoch: x.Epoch}
 	for _, l := range x.Leases {
@@ -420,7 +423,8 @@ func void(x *Node) *Node {
 	return y
 }
 
-// stray is an operation for what a store was before: it is carried out, and its answer counts for nothing.
+// stray is an operation for what a store was before: it is carried out, and its answer counts for
+// nothing.
 func (g *Group) stray(n uint64, d *Served) error {
 	if err := g.gone(n, d.After); err != nil {
 		return err
@@ -467,7 +471,8 @@ func (g *Group) promised(n uint64) uint64 {
 	return g.get(g.promise, n)
 }
 
-// Told is an attempt that was told something, or the time. Offered is the mark that is to go with a text, 0 if none is.
+// Told is an attempt that was told something, or the time. Offered is the mark that is to go with a
+// text, 0 if none is.
 func (g *Group) Told(holder uint64, before, after *Held, offered uint64) error {
 	if after.Round != before.Round {
 		if err := g.Do("start", after.Round); err != nil {
@@ -554,7 +559,8 @@ func (g *Group) Waited(n int) error {
 	return g.Do("wait", uint64(n))
 }
 
-// Reading is what a node has said for the rebuild of another: its register, and whether it was out then.
+// Reading is what a node has said for the rebuild of another: its register, and whether it was out
+// then.
 type Reading struct {
 	Node     int
 	Register uint64
@@ -585,7 +591,8 @@ func (g *Group) Admitted(n int, readings []Reading, now *Node) error {
 	return g.same("when it is admitted", uint64(n), now)
 }
 
-// read takes a reading. It is a step of its own, and nothing but this depends on it: so it can be taken later, as it was.
+// read takes a reading. It is a step of its own, and nothing but this depends on it: so it can be
+// taken later, as it was.
 func (g *Group) read(n uint64, r Reading) error {
 	w := uint64(r.Node)
 	had, out := g.get(g.register, w), g.get(g.out, w)
