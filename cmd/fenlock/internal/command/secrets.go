@@ -11,7 +11,7 @@ import (
 
 // withheld is what a command finds where fenlock has a URL with a password. Not nothing. To a
 // fenlock in the command, and to any program that wants the nodes, nothing would mean no nodes, and
-// a lock of this machine only.
+// so a local lock.
 const withheld = "withheld-because-of-a-password"
 
 // commandEnvironment returns fenlock's environment without the passwords in it, which ends

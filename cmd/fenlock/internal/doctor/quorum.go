@@ -82,7 +82,7 @@ func (g Group) waiting(all []Standing, of report) {
 			longest = max(longest, all[i].Wait)
 		}
 		of(node.Found("out", node.Warning, "It does not vote for another %s: %s.", Seconds(longest), why).
-			Do("Wait, and restart no other server until it votes. Only clients that ask for a lock begin and end this time: if there are none, run fenlock run some-name -- true now and after that time."), names...)
+			Do("Wait, and restart no other server until it votes. This time begins and ends only when a client asks for a lock: if none does, run fenlock run some-name -- true, now and after that time."), names...)
 	}
 }
 
