@@ -214,7 +214,7 @@ func patience(t *testing.T, retry core.Retry, want time.Duration) {
 }
 
 // "A waiter who tries in vain is ever more patient": each attempt for notifications of too few
-// nodes doubles the next wait, up to the window.
+// nodes doubles the next wait.
 func TestRetryPatience(t *testing.T) {
 	retry := refused(endless(3, 0)...)
 	patience(t, retry, 1)

@@ -48,7 +48,7 @@ const (
 )
 
 // Owner is who is told what becomes of an Acquisition. The methods Held, Extended, Ended and Freed
-// are called with a mutex of the lock held: they return at once, and call no method of the lock.
+// are called with a mutex of the lock held. They return at once, and call no method of the lock.
 type Owner interface {
 	// Waiting tells why the caller waits, when it begins to, and when the reason
 	// changes.
