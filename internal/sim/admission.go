@@ -9,7 +9,7 @@ import (
 	"github.com/fenlock/fenlock/node/admit"
 )
 
-// admission is what a process does to have the store of one node admitted: it drives an admit.Try
+// admission is what a process does to have the store of one node admitted. It drives an admit.Try
 // over the network, one at a time, as admit.Admission does for an engine.
 type admission struct {
 	running bool
@@ -21,8 +21,8 @@ type admission struct {
 	sentAgain map[node.Holder]time.Duration // when what was sent again after an admission arrives
 }
 
-// For how long a client waits for the answer to a step of a try, and believes what the try found: short
-// enough for leases of a second.
+// For how long a client waits for the answer to a step of a try, and believes what the try found.
+// This is short enough for leases of a second.
 const (
 	stepTimeout = 500 * time.Millisecond
 	askTimeout  = 250 * time.Millisecond
@@ -80,7 +80,8 @@ func (c *client) try(i int, end func(*try)) {
 	t.goOn()
 }
 
-// goOn carries out one step, and then the rest. The process may be paused or killed between any two.
+// goOn carries out one step, and then the rest. The process may be paused or killed between any
+// two.
 func (t *try) goOn() {
 	c, w := t.c, t.c.w
 	facts := t.Facts
@@ -147,8 +148,8 @@ func (t *try) told(err error, outcome func()) {
 	t.goOn()
 }
 
-// ask asks the other nodes for their registers, all at once. Done is told what was answered in time, nil
-// for each that did not.
+// ask asks the other nodes for their registers, all at once. Done is told what was answered in
+// time, nil for each that did not.
 func (c *client) ask(self int, reads []reading, done func([]*node.Registers)) {
 	var others []*node.Registers
 	missing := 0
@@ -174,8 +175,9 @@ func (c *client) ask(self int, reads []reading, done func([]*node.Registers)) {
 	}
 }
 
-// exchange sends a node something else than an operation. Done is told what the node answers, or the
-// error once it has not done so for the limit. What was sent may be carried out later, and twice.
+// exchange sends a node something else than an operation. Done is told what the node answers, or
+// the error once it has not done so for the limit. What was sent may be carried out later, and
+// twice.
 func exchange[T any](c *client, i int, limit time.Duration, serve func(*server) T, done func(T, error)) {
 	w, n, l := c.w, c.w.nodes[i], &c.links[i]
 	over := false

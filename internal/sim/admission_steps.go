@@ -13,8 +13,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// admissionSteps has each step of a run be one of admission.model: see proofSteps, which tells it what happens. It goes on
-// where that ends, when a majority has lost its memory.
+// admissionSteps has each step of a run be one of admission.model: see proofSteps, which tells it
+// what happens. It goes on where that ends, when a majority has lost its memory.
 type admissionSteps struct {
 	s      *proofSteps
 	groups []*trace.Admissions // by name
@@ -100,7 +100,7 @@ func (a *admissionSteps) asks(t *try) {
 		return
 	}
 	for i, g := range a.groups {
-		if t.asked > 0 || len(a.s.w.nodes) == 1 { // alone, there is nobody to ask twice
+		if t.asked > 0 || len(a.s.w.nodes) == 1 { // alone, there is no node to ask twice
 			t.between.moments[i] = g.Now()
 		}
 		if a.s.early(n) == "" {

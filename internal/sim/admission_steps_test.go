@@ -11,7 +11,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// admissionStepMutants are changes of the rules by which stores are admitted that have no other name.
+// admissionStepMutants are changes of the rules by which stores are admitted that have no other
+// name.
 var admissionStepMutants = []mutant{
 	{name: "a node that is silent has lost its memory", where: lossesUnheard, broken: hearing(func(_ *try, others []*node.Registers) {
 		for i, o := range others {
@@ -55,7 +56,8 @@ func majorities(p *profile) {
 	p.nodes, p.pace, p.rest, p.hold, p.trip, p.tail = 3, 600*time.Millisecond, time.Second, 300*time.Millisecond, 20*time.Millisecond, 50_000
 }
 
-// byAdmission are the mutants that the steps of admission.model are to find, with the step that it refuses.
+// byAdmission are the mutants that the steps of admission.model are to find, with the step that it
+// refuses.
 var byAdmission = []struct{ name, step string }{
 	{"a node that is silent has lost its memory", "no majority had lost its memory"},
 	{"the other nodes are not asked", "no majority had lost its memory"},

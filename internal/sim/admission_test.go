@@ -10,11 +10,11 @@ import (
 	"github.com/fenlock/fenlock/node/admit"
 )
 
-// strayLease is a run in which a client goes on sending extends to a store that was replaced by an older
-// one, and that it still takes for what the store was. The lock was exported before, has expired, and
-// another client has had it since. Then the store is admitted, and the lock adopted. The extends arrive
-// until the store votes. The loss is noted so much later than it happens. It returns what the checks say,
-// and whether such a request was carried out.
+// strayLease is a run in which a client goes on sending extends to a store that was replaced by an
+// older one. The client still takes it for what the store was. The lock was exported before, has
+// expired, and another client has had it since. Then the store is admitted, and the lock adopted.
+// The extends arrive until the store votes. The loss is noted so much later than it happens. It
+// returns what the checks say, and whether such a request was carried out.
 func strayLease(t *testing.T, r rules, notedAfter time.Duration, change func(n *server)) (violations []Violation, strays int) {
 	const ttl = time.Second
 	s := script{nodes: 3, clients: 3, ttl: ttl, timeout: 200 * time.Millisecond, hold: time.Hour}
@@ -89,9 +89,10 @@ func strayLease(t *testing.T, r rules, notedAfter time.Duration, change func(n *
 	return w.result.Violations, w.result.Faults[stray].All
 }
 
-// A lease that was made on a store that is out must not survive its admission: it counts by the register
-// of before. What keeps it from that is that the first client that notices the loss removes the mark, and that
-// the quarantine counts from then. Seeds would have to be many to find that.
+// A lease that was made on a store that is out must not survive its admission: it counts by the
+// register of before. What keeps it from that is that the first client that notices the loss
+// removes the mark, and that the quarantine counts from then. Seeds would have to be many to find
+// that.
 func TestStrayLeasesEndBeforeTheAdmission(t *testing.T) {
 	quarantine := admit.Quarantine(time.Second)
 	kept := func(*server) {}
@@ -145,10 +146,10 @@ var countedFromTheLoss = finding(func(t *try, f *admit.Facts) {
 	}
 })
 
-// behindAMajority is a run in which a token is fixed at nodes 0 and 2, and node 2 loses its memory. Of two
-// clients that do not reach node 0 one has node 2 admitted, if it can, and then the other one tries to acquire
-// the lock. Tokens rest on the registers, since the clocks of these two are not set. It returns whether
-// node 2 votes, and what the checks say.
+// behindAMajority is a run in which a token is fixed at nodes 0 and 2, and node 2 loses its memory.
+// Of two clients that do not reach node 0 one has node 2 admitted, if it can. Then the other client
+// tries to acquire the lock. Tokens rest on the registers, since the clocks of these two are not
+// set. It returns whether node 2 votes, and what the checks say.
 func behindAMajority(r rules, lost func(w *world)) (votes bool, violations []Violation) {
 	s := script{nodes: 3, clients: 3, ttl: time.Second, timeout: 200 * time.Millisecond, hold: time.Hour}
 	w := s.world(false, r)
@@ -174,8 +175,9 @@ func behindAMajority(r rules, lost func(w *world)) (votes bool, violations []Vio
 	return votes, w.result.Violations
 }
 
-// A client that admits a store is killed when it has done only the first of two steps: to raise the registers,
-// and to set the mark. With the mark alone the store would promise what was promised before.
+// A client that admits a store is killed when it has done only the first of two steps. These are to
+// raise the registers, and to set the mark. With the mark alone the store would promise what was
+// promised before.
 func TestTheMarkComesAfterTheRegisters(t *testing.T) {
 	for name, c := range map[string]struct {
 		first func(t *try)
@@ -196,9 +198,9 @@ func TestTheMarkComesAfterTheRegisters(t *testing.T) {
 	}
 }
 
-// A store that was started again, and has lost nothing, has its registers before a client has it vote again.
-// If it said that it has not, two of three would seem to have lost their memory, and the third would not
-// be waited for.
+// A store that was started again, and has lost nothing, has its registers before a client has it
+// vote again. If it said that it has not, two of three would seem to have lost their memory, and
+// the third would not be waited for.
 func TestAStoreThatHasKeptAllIsNotTakenForLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		complete func(n *server) bool

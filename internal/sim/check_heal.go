@@ -11,9 +11,9 @@ import (
 // missed notes that a node has not answered a request in time, or that it does not vote.
 func (c *client) missed(node int) { c.healing.Missed(node, c.w.now, c.w.now) }
 
-// leftOver reports whether a node cannot have the lease that was extended because of
-// somebody else's: who died, or was cut off, in the middle of an attempt has left it, and
-// it ends by itself. What is reserved for a waiter is no reason.
+// leftOver reports whether a node cannot have the lease that was extended because of another
+// client's. That client died, or was cut off, in the middle of an attempt. Its lease ends by
+// itself. What is reserved for a waiter is no reason.
 func leftOver(n *server, r node.Request, a node.Answer) bool {
 	l, leased := n.store.Leases[r.Name]
 	return r.Op == node.Extend && a.Status == node.Lost && leased && n.local() < l.Expires && !l.Holder.Reserves()

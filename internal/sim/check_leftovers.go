@@ -67,9 +67,9 @@ func (r *remains) recent(p node.Place) bool {
 	return err == nil && alive && number > last
 }
 
-// lookTwice looks for leases of attempts that began before it was quiet, in a calm
-// world: what is not held some time later, when all of them are decided, has to be
-// released soon, and not to last for a TTL.
+// lookTwice looks for leases of attempts that began before it was quiet, in a calm world. What is
+// not held some time later, when all of them are decided, has to be released soon, and not to last
+// for a TTL.
 func (w *world) lookTwice() {
 	w.after(time.Second, func() {
 		for _, n := range w.nodes {

@@ -10,8 +10,8 @@ import (
 // How long a lock is held: no longer than its validity and its maximum hold, and
 // no shorter without need.
 
-// refused is told of a node's answer to an extension, and whether it is one that need not
-// count: the lease is not there, or began again past the token.
+// refused is told of a node's answer to an extension, and whether it need not count. It need not if
+// the lease is not there, or began again past the token.
 func (l *lock) refused(node int, round uint32, refuses bool) {
 	if round > l.round {
 		l.round, l.refusers = round, 0
@@ -49,15 +49,14 @@ func (l *lock) endedWrongly() (violation string) {
 	return ""
 }
 
-// moment is the difference between two arrivals that the order of service has to
-// respect, where the nodes' clocks agree: a client's clock may drift by half a
-// percent in a minute and a half, and the second of them needs a few round trips
-// until it is in all queues.
+// moment is the difference between two arrivals that the order of service has to respect, where the
+// nodes' clocks agree. A client's clock may drift by half a percent in a minute and a half. The
+// second client needs a few round trips until it is in all queues.
 const moment = time.Second
 
-// overtook is asked when a lock is acquired: does somebody wait who came long
-// before? Nothing is promised but where nothing goes wrong, and of waiters of one
-// process only the first one is in the queues.
+// overtook is asked when a lock is acquired: is there a waiter that came long before? Nothing is
+// promised but where nothing goes wrong, and of waiters of one process only the first one is in the
+// queues.
 func (l *lock) overtook() (violation string) {
 	w, came := l.c.w, l.began
 	if !w.profile.calm() || !w.profile.agree || w.profile.users > 1 || w.profile.noQueues > 0 {
@@ -80,11 +79,11 @@ func (l *lock) overtook() (violation string) {
 	return ""
 }
 
-// tooOften is asked when an acquisition ends: waiting must not be polling. Where
-// nothing goes wrong a waiter tries when it comes, again once it can be notified,
-// when it is notified, and when leases should have ended, which is a third of the
-// shortest TTL later at least; and where nodes gave it the name with different numbers, since others acquire names of
-// the same register at that moment, which may happen twice.
+// tooOften is asked when an acquisition ends: waiting must not be polling. Where nothing goes wrong
+// a waiter tries when it comes, again once it can be notified, and when it is notified. It also
+// tries when leases should have ended, which is a third of the shortest TTL later at least; and
+// where nodes gave it the name with different numbers, since others acquire names of the same
+// register at that moment, which may happen twice.
 func (a *acquisition) tooOften() (violation string) {
 	w := a.c.w
 	few, pause := 20, 5*time.Millisecond

@@ -60,7 +60,7 @@ func (c *client) notified(node int, waiter string) {
 	}
 }
 
-// begin starts the process: a new one knows nothing of the one before.
+// begin starts the process: a new process knows nothing of the one before.
 func (c *client) begin(epoch int) {
 	w := c.w
 	c.epoch, c.pausedUntil, c.newest, c.held, c.closing = epoch, 0, 0, nil, false
@@ -231,8 +231,8 @@ func (l *lock) extend(round uint32, now time.Duration) {
 	l.rounds = append(l.rounds, extending{round, l.extendedAt, now})
 }
 
-// countsFrom returns the extension from whose start a validity is counted. Of a validity that the maximum hold bounds it
-// returns all from which it may be.
+// countsFrom returns the extension from whose start a validity is counted. Of a validity that the
+// maximum hold bounds it returns all from which it may be.
 func (l *lock) countsFrom(until time.Duration) (could []extending) {
 	for _, x := range l.rounds {
 		switch end := core.Validity(x.local, l.ttl); {
@@ -261,7 +261,7 @@ func (l *lock) downgrade() {
 	l.extendNow()
 }
 
-// nobody waits for an extension.
+// no caller waits for an extension.
 type nobody struct{}
 
 func (nobody) Extended(shell.Failure) {}

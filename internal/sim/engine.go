@@ -95,7 +95,7 @@ type engine struct {
 
 	hash   uint64
 	events int
-	trace  func(string) // nil: nobody reads along
+	trace  func(string) // nil: there is no reader
 }
 
 func newEngine(seed uint64) engine {
@@ -152,9 +152,8 @@ func (g *engine) wide(limit time.Duration) time.Duration {
 	return min(g.upTo(time.Millisecond<<g.rng.IntN(16)), limit)
 }
 
-// note records what happened in the hash, and in words if somebody reads along.
-// The words are a format with explicit indexes, so that those not needed can be
-// left out.
+// note records what happened in the hash, and in words if there is a reader. The words are a format
+// with explicit indexes, so that those not needed can be left out.
 func (g *engine) note(words string, a, b int, x, y uint64) {
 	h := g.hash
 	for _, v := range [...]uint64{uint64(g.now), uint64(len(words))<<8 | uint64(words[0]), uint64(a), uint64(b), x, y} {

@@ -140,8 +140,8 @@ var kinds = [faults]struct {
 
 func (f Fault) String() string { return kinds[f].name }
 
-// Counts are how often a kind of fault was injected, and how often of these while
-// somebody held a lock.
+// Counts are how often a kind of fault was injected, and how often of these while a client held a
+// lock.
 type Counts struct{ All, Held int }
 
 func (w *world) count(f Fault) {

@@ -9,9 +9,9 @@ import (
 	"github.com/fenlock/fenlock/node/admit"
 )
 
-// A process of another group tries to use the same stores: with another MaxTTL, or with other members,
-// of which each store but one is a node. It is refused each time, and writes nothing to a store that has
-// terms recorded.
+// A process of another group tries to use the same stores. It has another MaxTTL, or other members,
+// of which each store but one is a node. It is refused each time, and writes nothing to a store
+// that has terms recorded.
 
 // foreignBegins has it try, again and again until the quiet begins.
 func (w *world) foreignBegins() {
@@ -52,7 +52,8 @@ func (w *world) foreignTerms() admit.Terms {
 	return other
 }
 
-// strange looks for a try of a process of another group that goes on with a store that it must not use.
+// strange looks for a try of a process of another group that goes on with a store that it must not
+// use.
 func (t *try) strange() {
 	step := t.Step
 	w := t.c.w

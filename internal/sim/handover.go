@@ -8,8 +8,8 @@ import (
 	"github.com/fenlock/fenlock/internal/shell"
 )
 
-// handOver exports a lock, and has another process adopt it, or the same: mostly soon, sometimes too late, sometimes
-// never. If the export fails, the lock is what it was.
+// handOver exports a lock, and has another process adopt it, or the same: mostly soon, sometimes
+// too late, sometimes never. If the export fails, the lock is what it was.
 func (u *user) handOver(l *lock, failed func()) {
 	w, c := u.c.w, u.c
 	mark := l.a.shell.Lock().OfferExport()
@@ -60,7 +60,8 @@ func (w *world) carry(l *lock, e shell.Exported) {
 	})
 }
 
-// adoptAgain has a process adopt a lock by a text by which it was adopted before, and released: it must not get it.
+// adoptAgain has a process adopt a lock by a text by which it was adopted before, and released: it
+// must not get it.
 func (w *world) adoptAgain(a *acquisition) {
 	to := w.clients[w.rng.IntN(len(w.clients))]
 	if to.ttl < a.text.TTL {

@@ -9,8 +9,8 @@ import (
 	"github.com/fenlock/fenlock/node/admit"
 )
 
-// What can go wrong when a store is admitted: conditions that are left out by what a try is told, steps
-// in another order, and stores that do not do what admit.Store says.
+// What can go wrong when a store is admitted. Conditions are left out by what a try is told, steps
+// come in another order, and stores do not do what admit.Store says.
 
 // finding changes what a try finds a store to be.
 func finding(change func(t *try, f *admit.Facts)) func(r *rules) {
@@ -56,16 +56,16 @@ func strangers(p *profile) {
 	p.foreign, p.fresh, p.says, p.breaks, p.only, p.pace = true, false, 0, 0, wiped, 400*time.Millisecond
 }
 
-// restores is a world in which stores are replaced by older ones. The clients' clocks are not set, so
-// that tokens rest on the registers alone.
+// restores is a world in which stores are replaced by older ones. The clients' clocks are not set,
+// so that tokens rest on the registers alone.
 func restores(p *profile) {
 	p.only, p.pace, p.fresh, p.says, p.breaks = restored, 200*time.Millisecond, false, 0, 0
 	p.nodes, p.rest, p.hold, p.trip, p.batches = 3, 30*time.Millisecond, 300*time.Millisecond, 500*time.Microsecond, 1_000_000
 	p.unset, p.idle, p.users, p.tail, p.twice, p.noQueues = true, false, 1, 0, 0, 0
 }
 
-// twiceLost is such a world in which a store that was admitted is soon lost again, and locks are held for
-// long at a bare majority.
+// twiceLost is such a world in which a store that was admitted is soon lost again. Locks are held
+// for long at a bare majority.
 func twiceLost(p *profile) {
 	restores(p)
 	p.only, p.also, p.pace, p.loss, p.hold = wiped, ringCut, 400*time.Millisecond, 0, 10*time.Second

@@ -55,7 +55,8 @@ var handoverMutants = []mutant{
 	}, where: handing},
 }
 
-// anyFree is an adopter whose release does not ask whether the nodes keep the lock from being adopted again.
+// anyFree is an adopter whose release does not ask whether the nodes keep the lock from being
+// adopted again.
 type anyFree struct {
 	shell.Attempt
 	free   core.Set

@@ -25,7 +25,8 @@ type unshared struct{ shell.Attempt }
 
 func (unshared) Share() {}
 
-// tardy is a world of locks that are held for long, of answers that come late, and of clients that are cut off then.
+// tardy is a world of locks that are held for long, of answers that come late, and of clients that
+// are cut off then.
 func tardy(p *profile) {
 	lateCuts(p)
 	p.nodes, p.users, p.loss, p.hold, p.pace = 3, 2, 0, 20*time.Second, time.Second
@@ -37,7 +38,8 @@ func tardySharing(p *profile) {
 	p.shares = true
 }
 
-// tardyAlone is the same as tardy with one node, where two believe at once as soon as one of them believes too long.
+// tardyAlone is the same as tardy with one node, where two believe at once as soon as one of them
+// believes too long.
 func tardyAlone(p *profile) {
 	tardy(p)
 	p.nodes = 1

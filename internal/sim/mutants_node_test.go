@@ -46,14 +46,14 @@ func (s *served) grant(register fence.Token) {
 	s.a = node.Answer{Status: node.Granted, Register: register}
 }
 
-// skipQueue has a free name granted to whoever asks.
+// skipQueue has a free name granted to any client that asks.
 func (s *served) skipQueue() {
 	if s.q != nil {
 		s.q = headless{s.q}
 	}
 }
 
-// headless is a queue in which nobody is first.
+// headless is a queue in which no waiter is first.
 type headless struct{ rule.Queue }
 
 func (headless) Head() string { return "" }

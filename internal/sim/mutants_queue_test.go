@@ -9,8 +9,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// What can go wrong in waiting: nobody wakes up, everybody does, the wrong one
-// does, somebody stays in the queue.
+// What can go wrong in waiting: no waiter wakes up, all do, the wrong one does, a waiter stays in
+// the queue.
 
 var queueMutants = []mutant{
 	{name: "notifications are lost for ever, and nobody looks again", seen: "redisson #1763", checks: is("progress"), seeds: 4, broken: all(silent, retrying(func(b *brokenRetry) {
@@ -154,7 +154,7 @@ func telling(at func(honest shell.NodeTime, now time.Duration) (time.Duration, b
 	}
 }
 
-// silent nodes notify nobody.
+// silent nodes send no notification.
 func silent(r *rules) { r.notifyLost = func() bool { return true } }
 
 // endless is a queue that is remembered for ever, almost.

@@ -41,7 +41,7 @@ func servingShared(before func(e *rule.Entry, now time.Duration, r *node.Request
 	}
 }
 
-// heldAlone reports whether somebody has the name alone, and is no reservation.
+// heldAlone reports whether there is an exclusive lease, and it is no reservation.
 func heldAlone(e *rule.Entry, now time.Duration) bool {
 	return e.Leased(now) && !e.Holder.Shared() && !e.Holder.Reserves()
 }
@@ -67,7 +67,7 @@ var sharedMutants = []mutant{
 		},
 		func(was rule.Entry, e *rule.Entry, now time.Duration, r node.Request, a *node.Answer) {
 			if r.Op == node.Extend && !r.Shared && a.Status == node.Granted && was.Leased(now) && was.Holder.Shared() {
-				e.Origin, a.Register = 0, 0 // as if nobody had come
+				e.Origin, a.Register = 0, 0 // as if no waiter had come
 			}
 		})},
 	{name: "the first who shares a name gets the register as it is", checks: is("tokens"), seeds: 20, where: shares, broken: servingShared(nil,

@@ -29,16 +29,15 @@ type mutant struct {
 // is makes lists of checks easier to read.
 func is(checks ...string) []string { return checks }
 
-// Mistakes that other libraries had and that cannot be made here are tested where
-// they can: a TTL that is rounded to nothing in nodetest (BadTTLChangesNothing),
-// names that collide with other keys in node/valkeynode (TestNoLockHasTheKeyOfAQueue),
-// passwords in errors in node/valkeynode and cmd/fenlock (TestPasswordIsNeverInAnError,
-// FuzzNodes), goroutines, descriptors and subscriptions that are left in package
-// fenlock (TestTenThousandLocks), node/filenode (TestNotificationsLeakNoDescriptors) and
-// node/memnode (TestQueuesAndListenersAreFreed). Answers to an older confirm or
-// extension matter too seldom to be looked for here, see TestConfirm and TestExtend
-// of internal/core. A forced release that moves the register by too little and what
-// makes a node sound: see TestRefutedVariants there.
+// Mistakes that other libraries had and that cannot be made here are tested where they can. A TTL
+// that is rounded to nothing is in nodetest (BadTTLChangesNothing). Names that collide with other
+// keys are in node/valkeynode (TestNoLockHasTheKeyOfAQueue). Passwords in errors are in
+// node/valkeynode and cmd/fenlock (TestPasswordIsNeverInAnError, FuzzNodes). Goroutines,
+// descriptors and subscriptions that are left are in package fenlock (TestTenThousandLocks),
+// node/filenode (TestNotificationsLeakNoDescriptors) and node/memnode
+// (TestQueuesAndListenersAreFreed). Answers to an older confirm or extension matter too seldom to
+// be looked for here, see TestConfirm and TestExtend of internal/core. A forced release that moves
+// the register by too little and what makes a node sound: see TestRefutedVariants there.
 func mutants() []mutant {
 	return slices.Concat(votingMutants, validityMutants, extensionMutants, cleanupMutants, nodeMutants, admissionMutants, queueMutants, sharedMutants, handoverMutants, lateMutants)
 }
@@ -102,8 +101,8 @@ func busy(p *profile) {
 
 func losses(p *profile) { p.only, p.pace = emptied, 400*time.Millisecond }
 
-// lossesUnheard is a world of all faults, in which nodes that were emptied do not
-// hear from all others, and too seldom lock to learn from that.
+// lossesUnheard is a world of all faults. Nodes that were emptied do not hear from all others in
+// it, and too seldom lock to learn from that.
 func lossesUnheard(p *profile) {
 	p.nodes, p.breaks, p.twice, p.unset, p.loss, p.pace = 3, 0, 0, true, 100_000, 150*time.Millisecond
 	p.rest, p.idle, p.hold = 20*time.Second, true, 20*time.Millisecond
@@ -323,8 +322,8 @@ func TestMutants(t *testing.T) {
 	t.Logf("%d mutants\n%s", len(mutants()), table.String())
 }
 
-// What the shipped code does in the worlds that are made for the mutants: a
-// mistake is noticed there for what it is, not for the world.
+// What the shipped code does in the worlds that are made for the mutants. A mistake is noticed
+// there for what it is, not for the world.
 func TestShippedAmongTheMutants(t *testing.T) {
 	seeds, most := uint64(100), 2_000_000
 	if !campaign {

@@ -93,15 +93,15 @@ func believes(n *server, identity int) bool { return n.mark != 0 && n.mark == id
 // hasKept reports whether the store votes, or can prove that it may.
 func (n *server) hasKept() bool { return n.mark != 0 && (n.mark == n.identity || n.mark == n.kept) }
 
-// serve carries out an operation in one step. Whoever is notified is told after it.
+// serve carries out an operation in one step. Waiters are notified after it.
 //
-// The request looks at the store in that step, or, if the client has sent what it takes the store for,
-// compares the mark with that. Such an answer counts only if the store proves to be that afterwards. What
-// the request did is done all the same.
+// The request looks at the store in that step. If the client has sent what it takes the store for,
+// it compares the mark with that instead. Such an answer counts only if the store proves to be that
+// afterwards. What the request did is done all the same.
 func (n *server) serve(r node.Request, known int) node.Answer {
 	now := n.local()
 	is := n.identity
-	if known != 0 && r.Op != node.Release { // whoever gives the name looks at the store itself
+	if known != 0 && r.Op != node.Release { // an operation that gives the name looks at the store itself
 		is = known
 	}
 	n.store.Out = !n.w.rules.believes(n, is)
@@ -266,8 +266,9 @@ func (n *server) admitted(own admit.Terms, empty []string) {
 	n.w.founded = n.w.founded || n.w.voting() >= node.Quorum(len(n.w.nodes))
 }
 
-// complete reports whether the registers are all that was promised. A store that was started again, and
-// proves that it has lost nothing, has them too: other clients must not take it for one that is empty.
+// complete reports whether the registers are all that was promised. A store that was started again,
+// and proves that it has lost nothing, has them too. Other clients must not take it for one that is
+// empty.
 func complete(n *server) bool { return n.hasKept() }
 
 // say is what a client hears that asks for the registers.

@@ -41,8 +41,8 @@ type profile struct {
 	shares           bool // some users share names
 	hands            bool // some hand their locks over
 	fresh            bool // the stores are new
-	// Of the clients, in a million: that say so (New of node.Group), and that send with a request what they
-	// take the store for.
+	// Of the clients, in a million: that say so (New of node.Group), and that send with a request
+	// what they take the store for.
 	says, batches int
 	foreign       bool // a process of another group tries to use the stores
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// rules are where a test puts something broken in the place of the code that ships,
-// to see that a checker notices: the answers of internal/core to the shell
-// (shell.Rules), what a client's environment and network do, and what a node does.
+// rules are where a test puts something broken in the place of the code that ships, to see that a
+// checker notices. That is the answers of internal/core to the shell (shell.Rules), what a client's
+// environment and network do, and what a node does.
 type rules struct {
 	// The algorithm.
 	params   func(p *core.Params)
@@ -80,7 +80,7 @@ func shipped() rules {
 	}
 }
 
-// serveAlone is rule.ServeShared where nobody shares a name, so that one waiter is notified at most.
+// serveAlone is rule.ServeShared where no name is shared, so that one waiter is notified at most.
 func serveAlone(e *rule.Entry, q rule.Queue, now time.Duration, r node.Request) (a node.Answer, notify string) {
 	a, all := rule.ServeShared(e, q, now, r)
 	if len(all) > 0 {
@@ -133,8 +133,8 @@ func (r clientRules) Adoption(own *core.Attempt, values context.Context, holder 
 	return watched{l.attempt, l}, action
 }
 
-// Given implements shell.Rules. What is given is an acquire of the waiter's that comes late: of who has asked by
-// the attempt before.
+// Given implements shell.Rules. What is given is an acquire of the waiter's that comes late: of a
+// waiter that has asked by the attempt before.
 func (r clientRules) Given(own *core.Attempt, values context.Context, holder node.Holder, p core.Params, number fence.Token, until time.Duration) shell.Attempt {
 	w := r.c.w
 	w.rules.params(&p)

@@ -21,11 +21,11 @@ import (
 //	500ms client 0 releases A
 //	800ms end
 //
-// A client acquires or tries a name (x and y share a register, z has another) as
-// something, which it can cancel, and if it has it extend and release; it closes; it loses
-// requests to a node or answers of a node, until it reaches the node again. The first
-// line may end in ", in order" or ", in no order": whether nodes promise to keep
-// requests in order. Without, the script is played both ways.
+// A client acquires or tries a name (x and y share a register, z has another) as something. It can
+// cancel that, and if it has the name extend and release; it closes; it loses requests to a node or
+// answers of a node, until it reaches the node again. The first line may end in ", in order" or ",
+// in no order": whether nodes promise to keep requests in order. Without, the script is played both
+// ways.
 type script struct {
 	nodes, clients     int
 	ttl, timeout, hold time.Duration
@@ -115,9 +115,8 @@ func (s script) world(ordered bool, r rules) *world {
 	return w
 }
 
-// play plays a script, and returns what the nodes saw and the callers were told, a
-// line each, in order of time and then of words: goroutines of one moment have no
-// order.
+// play plays a script, and returns what the nodes saw and the callers were told, a line each. Lines
+// are in order of time and then of words: goroutines of one moment have no order.
 func (s script) play(ordered bool, r rules) []string {
 	w := s.world(ordered, r)
 	var lines []string

@@ -13,8 +13,8 @@ var update = flag.Bool("update", false, "write what happens into the scripts of 
 
 const separator = "----\n"
 
-// Every script is about one thing that the shell does around the core. What happened
-// when it was written, and was read by somebody, happens still.
+// Every script is about one thing that the shell does around the core. What happened when it was
+// written, and was read by a person, happens still.
 func TestScripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 18 {

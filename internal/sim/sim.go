@@ -19,7 +19,8 @@ type Options struct {
 	// Trace is told every event, in words. nil is silent, and much faster.
 	Trace func(line string)
 
-	// Steps has each step of the code be one of the models that are proved, which is checked as "steps".
+	// Steps has each step of the code be one of the models that are proved, which is checked as
+	// "steps".
 	Steps bool
 
 	rules   *rules               // nil: the shipped code
@@ -39,15 +40,15 @@ type Result struct {
 	Given     int // locks that nodes gave to waiters
 	Steps     int // of the models
 	Untied    int // 1: from some moment on the steps were not looked at
-	// Of stores, by the action of admission.model that each is; "over" if from some moment on they were not looked at.
+	// Of stores, by the action of admission.model that each is; "over" if from some moment on they
+	// were not looked at.
 	Admissions map[string]int
 	// Shared are the locks of those who shared a name, and Downgraded those whose holders let
 	// others do so.
 	Shared, Downgraded int
 	Exported, Adopted  int // locks that went from one process to another
 	Faults             [faults]Counts
-	// Longest is how long anybody waited once nothing failed any more, and Bound
-	// what is allowed.
+	// Longest is how long a client waited once nothing failed any more, and Bound what is allowed.
 	Longest, Bound time.Duration
 	Violations     []Violation
 	// Broken are the assumptions that the run broke on purpose. What rests on them
@@ -142,7 +143,7 @@ func newWorld(seed uint64, opt Options) *world {
 	}
 	w.profile = w.newProfile()
 	w.profile.shares = opt.rules == nil && seed%4 == 3
-	w.profile.hands = opt.rules == nil && seed%3 == 1 && !w.profile.calm() // what is on its way is nobody's leftover
+	w.profile.hands = opt.rules == nil && seed%3 == 1 && !w.profile.calm() // what is on its way is no leftover
 	if opt.profile != nil {
 		opt.profile(&w.profile)
 	}
@@ -225,8 +226,8 @@ func (w *world) found() {
 	}
 }
 
-// newClock makes a clock within half a percent of true time: with a whole one
-// between any two, what the drift of a lease allows for.
+// newClock makes a clock within half a percent of true time. A whole percent between any two is
+// what the drift of a lease allows for.
 func (w *world) newClock() clock {
 	return clock{ppm: int64(w.rng.IntN(10_001) - 5_000), offset: w.between(0, 100*time.Hour)}
 }
@@ -252,10 +253,10 @@ var sharing = func() []string {
 	}
 }()
 
-// bound is how long anybody may wait once nothing fails any more: until the
-// leases that are left over end; then the backstop, because all notifications may have
-// been lost; and a reservation for each client, which may have been notified in
-// vain. For those who left the queues without the nodes hearing of it, see beQuiet.
+// bound is how long a client may wait once nothing fails any more: until the leases that are left
+// over end; then the backstop, because all notifications may have been lost; and a reservation for
+// each client, which may have been notified in vain. For those who left the queues without the
+// nodes hearing of it, see beQuiet.
 func (w *world) bound() time.Duration {
 	backstop := core.Backstop + core.Backstop/4
 	return w.maxTTL + w.maxTTL/100 + backstop + time.Duration(w.users)*rule.ReservationTTL

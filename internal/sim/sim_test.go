@@ -10,7 +10,7 @@ import (
 // A run keeps little: the collector would have as much to do as the simulator.
 func init() { debug.SetGCPercent(1000) }
 
-// Once it is quiet, somebody has to wait, or the bound would say nothing.
+// Once it is quiet, a client has to wait, or the bound would say nothing.
 func TestASeedIsARun(t *testing.T) {
 	seen, waited := make(map[uint64]uint64), time.Duration(0)
 	// In the last ones, a client is closed while callers wait for several names.

@@ -19,8 +19,9 @@ import (
 	"github.com/fenlock/fenlock/proof"
 )
 
-// proofSteps has each step of a run be one of the models that are proved: see package trace. It sees nodes and attempts
-// from outside, before and after each thing that they do. A nil one sees nothing.
+// proofSteps has each step of a run be one of the models that are proved: see package trace. It
+// sees nodes and attempts from outside, before and after each thing that they do. A nil one sees
+// nothing.
 type proofSteps struct {
 	w       *world
 	groups  []*trace.Group // by name
@@ -297,7 +298,8 @@ func (s *proofSteps) told(l *lock, a shell.Attempt) {
 	if phase == core.Holding {
 		now.Until = int64(a.Until())
 	}
-	// It is carried when the validity is longer; where a mark is wanted, the core calls it carried later.
+	// It is carried when the validity is longer; where a mark is wanted, the core calls it carried
+	// later.
 	longer := w.seen.Holding && now.Until > w.seen.Until
 	before := w.seen
 	var could []uint64
@@ -465,7 +467,8 @@ func (n *server) read() reading {
 	return r
 }
 
-// admitted is a store that was admitted by a try. What the try was told by the nodes is what it rests on.
+// admitted is a store that was admitted by a try. What the try was told by the nodes is what it
+// rests on.
 func (s *proofSteps) admitted(n *server, t *try) {
 	if s == nil {
 		return

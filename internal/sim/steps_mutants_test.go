@@ -18,7 +18,8 @@ func forcing(p *profile) {
 	p.nodes, p.breaks, p.only, p.pace, p.hold, p.loss = 3, nothingForced, forced, 200*time.Millisecond, 10*time.Second, 20_000
 }
 
-// returning is a world of locks that are held for long by nodes that lose and get their leases again, so that marks are raised.
+// returning is a world of locks that are held for long by nodes that lose and get their leases
+// again, so that marks are raised.
 func returning(p *profile) {
 	oneByOne(p)
 	p.users, p.rest = 3, 100*time.Millisecond
@@ -55,7 +56,8 @@ func (e *exporting) Export(mark fence.Token, now time.Duration) bool {
 	return e.Attempt.Export(mark-1, now)
 }
 
-// stepMutants are changes of rules that the other checks find late, if at all, and the steps find at once.
+// stepMutants are changes of rules that the other checks find late, if at all, and the steps find
+// at once.
 var stepMutants = []mutant{
 	{name: "a mark is raised without asking", where: returning, broken: raising(func(b *broken, node int, round uint32, asked fence.Token, r core.Reply, now time.Duration) core.Action {
 		action := b.Attempt.OnExtend(node, round, asked, r, now)
@@ -174,7 +176,8 @@ var alsoByStep = []string{
 	"a confirm makes an epoch",
 }
 
-// TestStepMutants has the steps find each change of a rule of the models: by the step that is wrong.
+// TestStepMutants has the steps find each change of a rule of the models: by the step that is
+// wrong.
 func TestStepMutants(t *testing.T) {
 	all := slices.Concat(stepMutants, lateStepMutants)
 	for _, name := range alsoByStep {

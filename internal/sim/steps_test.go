@@ -11,10 +11,11 @@ func TestSteps(t *testing.T) {
 	if !campaign {
 		seeds = 80
 	}
-	// In these the taps or the simulator were wrong once. In 2230 a release that was sent for what a store had been
-	// before gave the name there, which no engine does: the store itself is asked when a name is given. In 501193 a process exports
-	// a lock that it has adopted, whose mark is smaller than the exporter's: the model had one mark for both. In 302350 a waiter asked 674 times in two seconds for what it was
-	// giving back.
+	// In these the taps or the simulator were wrong once. In 2230 a release that was sent for what
+	// a store had been before gave the name there. No engine does so: the store itself is asked
+	// when a name is given. In 501193 a process exports a lock that it has adopted, whose mark is
+	// smaller than the exporter's: the model had one mark for both. In 302350 a waiter asked 674
+	// times in two seconds for what it was giving back.
 	for _, seed := range []uint64{147, 353, 511, 2131, 2230, 2383, 20049, 21222, 501193, 302350} {
 		for _, v := range Run(seed, Options{Steps: true}).Violations {
 			t.Errorf("seed %d: %v", seed, v)

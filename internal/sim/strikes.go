@@ -11,8 +11,8 @@ import (
 
 // How the faults of faults.go that take more than a line are done to the world.
 
-// force is what an operator does who wants a name free: it takes the lease away at all
-// nodes that it reaches, again where too little was answered.
+// force is what an operator does to free a name. It takes the lease away at all nodes that it
+// reaches, again where too little was answered.
 func (w *world) force(name int) {
 	var reached core.Set
 	for i, n := range w.nodes {
@@ -52,10 +52,9 @@ func (w *world) forceAgain(name int, operator uint64, reached core.Set, answers 
 	w.after(6*time.Millisecond, func() { w.forceAgain(name, operator, reached, answers, more-1) })
 }
 
-// crash takes a node down. No more than a minority is without its memory at a
-// time, unless the run breaks that: that a majority is not is what the tokens
-// rest on. Nor is any where clocks are stepped, since the quarantine is measured
-// by them.
+// crash takes a node down. No more than a minority is without its memory at a time, unless the run
+// breaks that. The tokens rest on a majority with its memory. Nor is any where clocks are stepped,
+// since the quarantine is measured by them.
 func (w *world) crash(n *server, f Fault, until time.Duration) {
 	if n.down {
 		return
@@ -80,8 +79,8 @@ func (w *world) wipe(n *server) {
 	}
 }
 
-// restore puts something that was copied from a store in the place of the store: a backup, or a replica
-// that lagged behind. A copy is one of now.
+// restore puts something that was copied from a store in the place of the store: a backup, or a
+// replica that lagged behind. A copy is one of now.
 func (w *world) restore(f Fault, n *server) {
 	backup, age := n.memory.clone(), time.Duration(0)
 	if f != copied {
@@ -127,8 +126,8 @@ func (w *world) pause(until time.Duration) {
 	c.absent(until)
 }
 
-// close ends a client's process as one does that can: it closes its Locker, which
-// waits for what is under way, and gives no lock back.
+// close ends a client's process in order. It closes its Locker, which waits for what is under way,
+// and gives no lock back.
 func (w *world) close(c *client) {
 	if c.closing {
 		return

@@ -18,7 +18,7 @@ type Total struct {
 	Steps, Untied      int
 	Simulated, Longest time.Duration
 	Slowest            uint64  // the seed of Longest
-	Tightest           float64 // the largest share of its bound that anybody waited
+	Tightest           float64 // the largest share of its bound that a client waited
 	Faults             [faults]Counts
 	Admissions         map[string]int
 }

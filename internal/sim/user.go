@@ -106,10 +106,10 @@ func (u *user) work(l *lock) {
 	step()
 }
 
-// update reads the resource of a name and writes what it has read plus one. Between any
-// two steps the user can be paused, and its messages can be late. An access that
-// is not answered may still come, and the guard does not tell it from a later
-// one of the same token: the lock is given up then.
+// update reads the resource of a name and writes what it has read plus one. Between any two steps
+// the user can be paused, and its messages can be late. An access that is not answered may still
+// come, and the guard does not tell it from a later one of the same token. So the lock is given up
+// then.
 func (u *user) update(l *lock, then func()) {
 	w, c, epoch, token, gone := u.c.w, u.c, u.c.epoch, l.token(), false
 	once := func(f func()) {

@@ -10,7 +10,6 @@ var notYetGo = []string{
 	"deploy/check/schemas",
 	"deploy/check/sizing",
 	"internal/shell",
-	"internal/sim",
 	"internal/testserver",
 	"internal/testserver/probe",
 	"internal/testserver/proxy",
