@@ -30,8 +30,8 @@ func acquireGrantsTheLargerOfNextAndProposal(s *suite) {
 	}
 }
 
-// All clients agree on which names share a register, whatever the engine: a
-// client that counted them apart would confirm a token that the others passed.
+// All clients agree on which names share a register, whatever the engine. A client that counted
+// them apart would confirm a token that the others passed.
 func registerServesItsWholeStripe(s *suite) {
 	same, different := sameStripe("stripe", 3)
 	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, request(same[0], "", 10))), 10)
@@ -42,8 +42,8 @@ func registerServesItsWholeStripe(s *suite) {
 	s.leased(same[0], "", true, 12)
 }
 
-// The lease decides who holds. Whoever is refused learns whose it is and for how
-// long, and moves nothing: a refused client must not outrun the holder's confirm.
+// The lease decides who holds. A client that is refused learns whose it is and for how long, and
+// moves nothing: it must not outrun the holder's confirm.
 func acquireRefusesWhileLeased(s *suite) {
 	s.takes("a", "host/42", 7)
 	a := s.want(node.Held)(s.other.Acquire(s.ctx, request("a", "rival", 1000)))
@@ -64,7 +64,7 @@ func acquireRefusesItsOwnHolder(s *suite) {
 	s.leased("a", "me", true, 7)
 }
 
-// A holder that died must not keep the lock. Nobody has to do anything for it.
+// A holder that died must not keep the lock. No client has to do anything for it.
 func leaseEndsByItself(s *suite) {
 	looked, unseen := sameStripe("a", 1)
 	for _, name := range append(looked, unseen) {
@@ -76,9 +76,9 @@ func leaseEndsByItself(s *suite) {
 	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request(unseen, "next", 0))), 8)
 }
 
-// A TTL that rounds to 0 ms makes some stores delete the key and report success
-// (bsm/redislock, below one millisecond): a holder that believes in a lease that
-// is not there, or loses the one it has by extending it.
+// A TTL that rounds to 0 ms makes some stores delete the key and report success (bsm/redislock,
+// below one millisecond). Then a holder believes in a lease that is not there, or loses the one it
+// has by extending it.
 func badTTLChangesNothing(s *suite) {
 	bad := []time.Duration{0, 1, time.Millisecond - 1, -1, -time.Hour, math.MinInt64}
 	for _, ttl := range bad {
@@ -163,8 +163,8 @@ func tokensStayExact(s *suite) {
 	s.leased("a", "last", true, fence.MaxToken)
 }
 
-// The empty holder is nobody: a lease of nobody would be granted to the next one who
-// asks, or be released by all who have none.
+// The empty holder is none: its lease would be granted to the next client that asks, or be released
+// by all clients without a holder.
 func emptyHolderChangesNothing(s *suite) {
 	r := request("a", "", 100)
 	r.Holder = ""
@@ -179,8 +179,8 @@ func emptyHolderChangesNothing(s *suite) {
 	s.leased("a", "good", true, 7)
 }
 
-// The contract may get more operations. An engine that takes one for another carries
-// out what nobody has asked for.
+// The contract may get more operations. An engine that takes one for another carries out what was
+// not asked for.
 func unknownOperationChangesNothing(s *suite) {
 	r := s.takes("a", "good", 7)
 	for _, r.Op = range []node.Op{0, node.ForceRelease + 1, 100, 255} {
@@ -189,8 +189,8 @@ func unknownOperationChangesNothing(s *suite) {
 	}
 }
 
-// A clock that counts from the boot begins anew with it. A lease that was stored with a time of before
-// would seem to last for as long as the machine had been up, although its holder has ended.
+// A clock that counts from the boot begins anew with it. A lease that was stored with a time of
+// before would seem to last for as long as the machine had been up. But its holder has ended.
 func leasesEndWithTheBoot(s *suite) {
 	if s.reboot == nil {
 		s.bootClock()
@@ -208,7 +208,8 @@ func leasesEndWithTheBoot(s *suite) {
 	s.want(node.Lost)(after.Release(s.ctx, before))
 }
 
-// bootClock refuses an engine whose clock is seen to be that of the boot, and which does not say so.
+// bootClock refuses an engine whose clock is seen to be that of the boot, and which does not say
+// so.
 func (s *suite) bootClock() {
 	s.takes("held", "", 0)
 	r := request("held", "", 0)

@@ -194,8 +194,8 @@ func (s *admissionSuite) wipe() time.Duration {
 	return had
 }
 
-// lost asks once for a name of a store that was wiped, which must not be granted as long as a lease of
-// before may be held. A scene that was stopped for longer than that has seen nothing: ok is false.
+// lost asks once for a name of a store that was wiped. It must not be granted as long as an earlier
+// lease may be held. A scene that was stopped for longer than that has seen nothing: ok is false.
 func (s *admissionSuite) lost(n node.Node, had time.Duration) (a node.Answer, ok bool) {
 	s.Helper()
 	a, err := s.do(n, node.Acquire, request("name", "", 0))
@@ -214,8 +214,8 @@ func (s *admissionSuite) misconfigured(n node.Node, why string) {
 	}
 }
 
-// A store that was wiped may have leased the name to a holder that lives: nobody has it before the
-// longest lease of the group has ended.
+// A store that was wiped may have leased the name to a holder that lives. No client has it before
+// the longest lease of the group has ended.
 func wipedStoreWaitsForTheLongestLease(s *admissionSuite) {
 	s.admitted(0, 1)
 	s.until(s.client(nil), "name")
@@ -252,7 +252,7 @@ func silentNodesAreWaitedFor(s *admissionSuite) {
 	s.until(n, "name")
 }
 
-// new is a group of servers that somebody says are new.
+// new is a group of servers that are said to be new.
 func (s *admissionSuite) new(change func(g *node.Group)) node.Node {
 	return s.client(func(g *node.Group) {
 		g.New, g.MaxTTL = true, longLease
@@ -262,7 +262,7 @@ func (s *admissionSuite) new(change func(g *node.Group)) node.Node {
 	})
 }
 
-// If everybody answers, and has nothing recorded, nobody has to wait.
+// If all answer, and have nothing recorded, no client has to wait.
 func newIsBelievedWhereAllAreNew(s *admissionSuite) {
 	s.Patience = min(cmp.Or(s.Patience, time.Minute), longLease/2)
 	s.until(s.new(nil), "name")
@@ -298,7 +298,7 @@ func newIsNotBelievedBesideAnAdmittedNode(s *admissionSuite) {
 	s.refused(s.new(nil), "name", "another node votes, and was not admitted together with this one")
 }
 
-// A store that was used is not new, whoever says so: its mark may have gone, its terms have not.
+// A store that was used is not new, whatever is said: its mark may have gone, its terms have not.
 func newIsNotBelievedOnAUsedStore(s *admissionSuite) {
 	if s.Copy == nil {
 		return
@@ -387,8 +387,8 @@ func restoredStoreIsNotBelieved(s *admissionSuite) {
 	}
 }
 
-// A lease from before the loss, or one that a client makes which has not heard of it, says nothing of
-// what happened since: if it survived the admission, its holder would believe its origin.
+// A lease from before the loss, or of a client that has not heard of it, says nothing of what
+// happened since. If it survived the admission, its holder would believe its origin.
 func leasesOfBeforeDoNotCount(s *admissionSuite) {
 	if s.Copy == nil {
 		return

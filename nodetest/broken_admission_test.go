@@ -15,8 +15,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// forgetful is a store with a mark of admission, whose parts can each be wrong. The zero wrongs are a
-// sound one.
+// forgetful is a store with a mark of admission, whose parts can each be wrong. The zero wrongs are
+// a sound one.
 type forgetful struct {
 	mu      sync.Mutex
 	now     time.Duration
@@ -162,8 +162,8 @@ func (c *forgetfulClient) serve(r node.Request) (node.Answer, error) {
 	}
 	knew := c.knows
 	c.knows = s.life
-	// A script that a client sends with what it knows compares that with the mark, and is carried out
-	// on a store that is out as well; what it answers does not count then.
+	// A script that a client sends with what it knows compares that with the mark. It is carried
+	// out on a store that is out as well; what it answers does not count then.
 	stray := knew != s.life && knew != 0 && s.mark == knew && !s.votes()
 	s.store.Out = !s.votes() && !stray
 	if s.wrong.twice {
@@ -259,7 +259,8 @@ func (c *forgetfulClient) Mark(_ context.Context, f admit.Facts, own admit.Terms
 	return true, nil
 }
 
-// asIf has NewServers believed by a rule of the engine's own, which looks at some of what it should.
+// asIf has NewServers believed by a rule of the engine's own, which looks at some of what it
+// should.
 func asIf(isNew func(r *node.Registers) bool) func(w *wrongs) {
 	return func(w *wrongs) {
 		w.own = func(g node.Group) bool {

@@ -17,9 +17,8 @@ func confirmRaisesTheRegister(s *suite) {
 	s.register(s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "next", 0))), 21)
 }
 
-// A register past the token has been promised to somebody, through another name
-// of the stripe. Accepting the smaller number would fix two holders' tokens
-// in the wrong order.
+// A register past the token has been promised to another client, through another name of the
+// stripe. Accepting the smaller number would fix two holders' tokens in the wrong order.
 func confirmRefusesAnOutrunToken(s *suite) {
 	same, _ := sameStripe("outrun", 2)
 	r := s.takes(same[0], "me", 7)
@@ -30,8 +29,8 @@ func confirmRefusesAnOutrunToken(s *suite) {
 	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 20))), 20)
 }
 
-// Without the lease there is nothing to confirm: somebody else may have been
-// granted the name, and the same number, in between.
+// Without the lease there is nothing to confirm: another client may have been granted the name, and
+// the same number, in between.
 func confirmNeedsTheLease(s *suite) {
 	r := lasting(request("a", "late", 7), short)
 	s.want(node.Lost)(s.node.Confirm(s.ctx, r)) // never had it
@@ -40,7 +39,7 @@ func confirmNeedsTheLease(s *suite) {
 	s.want(node.Lost)(s.node.Confirm(s.ctx, with(r, 100))) // ran out
 	s.leased("a", "", false, 7)
 	s.want(node.Granted)(s.other.Acquire(s.ctx, request("a", "other", 0)))
-	s.want(node.Lost)(s.node.Confirm(s.ctx, with(r, 100))) // somebody else's
+	s.want(node.Lost)(s.node.Confirm(s.ctx, with(r, 100))) // another client's
 	s.leased("a", "other", true, 8)
 }
 
@@ -89,9 +88,9 @@ func extendReportsTheOrigin(s *suite) {
 	s.leased(same[0], "me", true, 1000)
 }
 
-// A node that restarted, or that the acquire never reached, is mended while the lock
-// is held, whatever its register is. The origin of the new lease is the register as it
-// was: it tells the holder whether somebody may have had the name in between.
+// A node that restarted, or that the acquire never reached, is mended while the lock is held,
+// whatever its register is. The origin of the new lease is the register as it was. It tells the
+// holder whether another client may have had the name in between.
 func extendRepairsAVacantLease(s *suite) {
 	r := with(s.outlives("a", "me", 7), 0)
 	s.register(s.want(node.Granted)(s.node.Extend(s.ctx, r)), 7)
@@ -107,9 +106,9 @@ func extendRepairsAVacantLease(s *suite) {
 	s.leased("a", "me", true, 7)
 }
 
-// An expired lock that is extended after somebody else had it and let it go is the bug
-// of redsync's WithSetNXOnExtend: two holders, one after the other, and the first
-// believes that it held all the time. The origin tells, also later.
+// An expired lock that is extended after another client had it and let it go is the bug of
+// redsync's WithSetNXOnExtend. There are two holders, one after the other, and the first believes
+// that it held all the time. The origin tells, also later.
 func extendTellsThatTheRegisterPassed(s *suite) {
 	r := with(s.outlives("a", "old", 7), 0)
 	between := request("a", "between", 0)
@@ -141,8 +140,8 @@ func releaseFreesAtOnce(s *suite) {
 	s.leased("a", "next", true, 8)
 }
 
-// A release without a check of the owner frees somebody else's lock, as soon
-// as one holder is late (laravel #26213).
+// A release without a check of the owner frees another client's lock, as soon as one holder is late
+// (laravel #26213).
 func releaseLeavesAnothersLease(s *suite) {
 	owner := s.takes("a", "same label", 7)
 	s.want(node.Lost)(s.other.Release(s.ctx, request("a", "same label", 7)))

@@ -107,8 +107,8 @@ func labelsAreShownIdentitiesAreNot(s *suite) {
 	}
 }
 
-// names are what somebody locks somewhere: 1 to 512 bytes, any bytes. Pairs
-// that a careless engine takes for one stand next to each other.
+// names are what some program locks: 1 to 512 bytes, any bytes. Pairs that a careless engine takes
+// for one stand next to each other.
 var names = []string{
 	"a", "A", "a ", " a", "a\x00", "a\n", "ä", "a\u0308", "Ä", "ａ",
 	"0", "00", "1", "01", "1.0", "1e0", "true", "null", "NULL", "nil",

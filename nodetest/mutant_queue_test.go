@@ -35,7 +35,7 @@ func (s *served) notifyFirst() {
 	s.Register = register
 }
 
-// headless is a queue in which nobody is first.
+// headless is a queue in which no waiter is first.
 type headless struct{ rule.Queue }
 
 func (headless) Head() string { return "" }

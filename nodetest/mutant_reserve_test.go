@@ -111,7 +111,7 @@ var reserveMutants = []mutant{
 	})},
 }
 
-// asReserved makes a request that of whoever the name is reserved for.
+// asReserved makes a request that of the waiter that the name is reserved for.
 func asReserved(s *served) {
 	if s.Holder.Reserves() {
 		s.r.Holder = s.Holder

@@ -16,7 +16,7 @@ import (
 	"github.com/fenlock/fenlock/nodetest"
 )
 
-// mutant is a node as somebody might well write it, and the rule that must catch it.
+// mutant is a node as a person might well write it, and the rule that must catch it.
 type mutant struct {
 	name, caught string
 	change       func(*broken)

@@ -188,7 +188,7 @@ func (q *queueSuite) reservation() node.Lease {
 	return l
 }
 
-// reserved checks that the name is reserved for somebody, with this register.
+// reserved checks that the name is reserved for a waiter, with this register.
 func (q *queueSuite) reserved(register fence.Token) {
 	l := q.reservation()
 	if l.Remaining <= 0 || l.Remaining > rule.ReservationTTL || l.Register != register {
@@ -196,10 +196,10 @@ func (q *queueSuite) reserved(register fence.Token) {
 	}
 }
 
-// free checks that nobody has the name, and that it is reserved for nobody.
+// free checks that the name is free, and not reserved.
 func (q *queueSuite) free() {
 	if !q.node.admin() {
-		return // to look at it would lead to somebody being notified
+		return // to look at it would lead to a notification
 	}
 	if l := q.inspect(q.node, q.name); l.Remaining != 0 {
 		q.fail("inspect: %+v; want no lease", l)

@@ -8,8 +8,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Whoever asks first after the end of a lease may be anybody. The first in the queue
-// has waited longest, whether it is the one who asks or not.
+// The first to ask after the end of a lease may be any client. The first in the queue has waited
+// longest, whether it is the one who asks or not.
 func freeNameGoesToTheFirst(q *queueSuite) {
 	for i, asker := range []waiter{{}, q.waiter(q.near, 20), q.waiter(q.far, 30)} {
 		q.name = fmt.Sprint(q.name, " ", i)
@@ -47,9 +47,8 @@ func firstIsGrantedAndLeaves(q *queueSuite) {
 	q.releases(r, w2)
 }
 
-// No node needs to watch the time: waiters know when a lease ends, and ask. A node
-// that notified by itself, or for an operation that frees nothing, would reserve a name
-// for nobody.
+// No node needs to watch the time: waiters know when a lease ends, and ask. A node that notified by
+// itself, or for an operation that frees nothing, would reserve a name for no waiter.
 func expiryNotifiesNobody(q *queueSuite) {
 	holder, w1, w2 := q.contended()
 	q.lapses(holder)
@@ -62,8 +61,8 @@ func expiryNotifiesNobody(q *queueSuite) {
 	q.heard(w1)
 }
 
-// The next one learns at once that the name is free, and nobody else does:
-// with a hundred waiters, a hundred requests for each release would be the load.
+// The next waiter learns at once that the name is free, and no other does. With a hundred waiters,
+// a hundred requests for each release would be the load.
 func releaseNotifiesTheFirst(q *queueSuite) {
 	holder, w1, w2 := q.contended()
 	q.queued(q.waiter(q.near, 30))
@@ -142,7 +141,7 @@ func closedListenerIsSkipped(q *queueSuite) {
 			q.failf(0, "%v after Close, the next in the queue: %+v, %v; want it granted", q.patience, a, err)
 		}
 	}
-	// With nobody behind, the name is anybody's.
+	// With no waiter behind, the name is free for any client.
 	q.name = first
 	holder, gone, stranger := q.holdsAny(), q.waiter(q.far, 10), waiter{via: q.node}
 	gone.via = q.node

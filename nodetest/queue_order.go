@@ -12,9 +12,9 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// Who is refused and will wait is in the queue from that moment on: no second request
-// that could come too late. Who only tries is not: it would be notified when it
-// has long gone.
+// A client that is refused and will wait is in the queue from that moment on: no second request
+// that could come too late. A client that only tries is not: it would be notified when it has long
+// gone.
 func refusedWithAPlaceIsQueued(q *queueSuite) {
 	q.holds()
 	stranger, w1, w2 := waiter{}, q.waiter(q.near, 10), q.waiter(q.far, 20)
@@ -188,13 +188,13 @@ func queueIsForgotten(q *queueSuite) {
 	q.queued(q.waiter(q.near, 10), q.waiter(q.far, 20))
 	q.wait(rule.QueueExpiry + short)
 	q.ahead(waiter{}, 0)
-	// And a new one begins.
+	// And a new queue begins.
 	w := q.waiter(q.near, 30)
 	q.ahead(w, 0)
 	q.ahead(waiter{}, 1)
 }
 
-// Whoever waits asks again, and has the queue remembered for all in it.
+// A waiter asks again, and has the queue remembered for all in it.
 func queueIsRememberedWhileSomebodyAsks(q *queueSuite) {
 	holder := q.holds()
 	w1, w2 := q.waiter(q.near, 10), q.waiter(q.far, 20)

@@ -5,8 +5,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// The one who was notified needs a round trip to come. If a newcomer could take the
-// name meanwhile, whoever polls fastest would have it, and the queue were none.
+// The one who was notified needs a round trip to come. If a newcomer could take the name meanwhile,
+// the client that polls fastest would have it, and there were no queue.
 func reservedNameRefusesOthers(q *queueSuite) {
 	holder, w1, w2 := q.contended()
 	q.releases(holder)
@@ -18,9 +18,8 @@ func reservedNameRefusesOthers(q *queueSuite) {
 	q.ahead(waiter{}, 2)
 }
 
-// What is reserved is nobody's lease yet. Who had the name before, and may not know
-// that it has lost it, can neither confirm nor release it, and the one who was
-// notified has to acquire.
+// What is reserved is no holder's lease yet. The previous holder may not know that it has lost the
+// name, but can neither confirm nor release it. The waiter that was notified has to acquire.
 func reservedNameIsNotTheOldHolders(q *queueSuite) {
 	holder, w1, _ := q.contended()
 	q.releases(holder)
@@ -63,7 +62,7 @@ func reservingMovesNoRegister(q *queueSuite) {
 	}
 }
 
-// An operator sees why a name is not to be had although nobody has it.
+// An operator sees why a name is not to be had although no client has it.
 func reservedNameShowsTheNextInQueue(q *queueSuite) {
 	const label = node.NextInQueue
 	holder := q.holds()
@@ -83,24 +82,24 @@ func reservedNameShowsTheNextInQueue(q *queueSuite) {
 	}
 }
 
-// A waiter that is hung does not come. It costs those behind it one second, not
-// the TTL of anybody, and is out of the queue: it is not notified again.
+// A waiter that is hung does not come. It costs those behind it one second, not a holder's TTL, and
+// is out of the queue: it is not notified again.
 func reservationEnds(q *queueSuite) {
 	holder, w1, w2 := q.contended()
 	q.releases(holder, w1)
 	q.unreserved()
 	q.free()
-	q.heard() // nobody watches the time, see ExpiryNotifiesNobody
+	q.heard() // the time is not watched, see ExpiryNotifiesNobody
 	q.refused(waiter{})
 	q.heard(w2)
 	q.unreserved()
-	// Nobody is left in the queue. One who comes too late finds no place, and needs none.
+	// No waiter is left in the queue. One who comes too late finds no place, and needs none.
 	q.granted(w1)
 	q.ahead(waiter{}, 0)
 	q.heard()
 }
 
-// A caller that has given up must not be notified: the name would be reserved for nobody.
+// A caller that has given up must not be notified: the name would be reserved in vain.
 func leavingIsFinal(q *queueSuite) {
 	holder, w1, w2 := q.contended()
 	q.queued(q.waiter(q.near, 30))
@@ -124,7 +123,7 @@ func leavingPassesOnWhatIsReserved(q *queueSuite) {
 	q.heard(w2)
 	q.refused(waiter{})
 	q.leaves(w2)
-	q.free() // nobody is next
+	q.free() // no waiter is next
 	q.granted(waiter{})
 	q.heard()
 }
@@ -151,8 +150,8 @@ func failedAttemptIsQueuedAgain(q *queueSuite) {
 	q.releases(r, w2)
 }
 
-// The name goes to whoever is before the one that failed: on the other nodes
-// that is who has it, or is about to.
+// The name goes to the waiter before the one that failed: on the other nodes that waiter has it, or
+// is about to.
 func failedAttemptNotifiesAnEarlierOne(q *queueSuite) {
 	w1, w2, w3 := q.waiter(q.near, 10), q.waiter(q.far, 20), q.waiter(q.near, 30)
 	r := q.granted(w2)
@@ -175,7 +174,7 @@ func failedAttemptGivesUpWhatIsReserved(q *queueSuite) {
 	via, r := q.request(w2)
 	q.want(node.Lost)(via.Release(q.ctx, r))
 	q.heard(w1)
-	// And with nobody before it: free, and the waiter is first in the queue.
+	// And with no waiter before it: free, and the waiter is first in the queue.
 	q.leaves(w1)
 	q.heard(w2)
 	q.want(node.Lost)(via.Release(q.ctx, r))

@@ -25,13 +25,12 @@ type Harness struct {
 	// Fast says that Wait costs no real time. Rules that take many seconds are
 	// only for such engines.
 	Fast bool
-	// Reboot has the machine boot again whose clock leases end by, and returns a client of the same
-	// store of a process that has started since: the clock begins anew (node/clock). It is for
+	// Reboot has the machine boot again whose clock leases end by. It returns a client of the same
+	// store of a process that has started since: the clock begins anew (node/clock). Reboot is for
 	// engines that store leases by such a clock, and nil for all others.
 	Reboot func() node.Node
-	// Patience is for how long the suite waits for a notification to arrive, or for the
-	// outcome of an operation that was started, before it says that there is none.
-	// Zero is ten seconds.
+	// Patience is for how long the suite waits for a notification, or for the outcome of a started
+	// operation, before it says that there is none. Zero is ten seconds.
 	Patience time.Duration
 }
 
@@ -40,9 +39,9 @@ type Harness struct {
 // subtests count goroutines, so nothing else may run beside them: don't call
 // Run in parallel tests.
 //
-// The rules of waiter queues are for nodes that are a node.Queuer, and all rules run
-// once more for a node.Starter, with some for a node.Ordered. To know that, Run opens
-// one more harness, with the t of the whole suite.
+// The rules of waiter queues are for nodes that are a node.Queuer. All rules run once more for a
+// node.Starter, with some for a node.Ordered. To know that, Run opens one more harness, with the t
+// of the whole suite.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	probe := open(t)
 	probe.Node.Close()

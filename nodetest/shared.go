@@ -44,8 +44,9 @@ func sharedNameIsGrantedToMany(s *suite) {
 	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, shared(request("a", "four", 0)))), 21)
 }
 
-// An extension with a floor past what those were promised who share the name: an acquire that comes late gets a number
-// past the floor. By a smaller one, a lock could be adopted whose leases had all ended since it was exported.
+// An extension with a floor past what those were promised who share the name: an acquire that comes
+// late gets a number past the floor. By a smaller one, a lock could be adopted whose leases had all
+// ended since it was exported.
 func sharedEpochEndsAtAFloor(s *suite) {
 	one := shared(request("a", "one", 7))
 	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, one)), 7)
@@ -87,8 +88,8 @@ func sharedNameRefusesWhoWantsItAlone(s *suite) {
 	s.want(node.Lost)(s.node.Extend(s.ctx, shared(request("a", "reader", 0))))
 }
 
-// Those who have one of a number of slots share a name with those who take it to be the same, and
-// with nobody else.
+// Holders of one of a number of slots share a name with those that use the same number, and with no
+// others.
 func slotsAreAgreedOn(s *suite) {
 	of := func(slots int) node.Request {
 		r := shared(request("a", "", 0))
@@ -199,8 +200,8 @@ func extendSharesItAgain(s *suite) {
 	s.register(s.want(node.Granted)(s.node.Acquire(s.ctx, shared(request("a", "three", 0)))), 21)
 }
 
-// A confirm that is executed again, after its holder lets others share the name, promises the holder's
-// token to none of them. The same for a lease that was created again.
+// A confirm that is executed again, after its holder lets others share the name, promises the
+// holder's token to none of them. The same for a lease that was created again.
 func confirmMakesNoEpoch(s *suite) {
 	r := s.takes("a", "me", 1)
 	s.register(s.want(node.Granted)(s.node.Confirm(s.ctx, with(r, 7))), 7)
@@ -228,8 +229,8 @@ func (q *queueSuite) reader(of *listener, stamp int64) waiter {
 	return w
 }
 
-// All who want to share the name and are first are told at once, and nobody behind the next
-// who wants it alone.
+// All first waiters that want to share the name are told at once, and none behind the next
+// exclusive waiter.
 func readersAreNotifiedTogether(q *queueSuite) {
 	holder := q.holds()
 	r1, r2, w, r3 := q.reader(q.near, 10), q.reader(q.far, 20), q.waiter(q.near, 30), q.reader(q.far, 40)
@@ -251,7 +252,8 @@ func readersAreNotifiedTogether(q *queueSuite) {
 	q.granted(r3)
 }
 
-// Who comes to share a name that others share waits behind who came before it, until that one gives up.
+// A client that comes to share a name that others share waits behind the waiter that came before
+// it, until that one gives up.
 func waitingForTheNameAloneStopsReaders(q *queueSuite) {
 	first := q.granted(q.reader(q.near, 1))
 	w, r := q.waiter(q.near, 10), q.reader(q.far, 20)
@@ -262,8 +264,8 @@ func waitingForTheNameAloneStopsReaders(q *queueSuite) {
 	q.granted(r)
 }
 
-// What is reserved for one who shares the name keeps nobody from it who comes to share it, and
-// only for a second who wants it alone.
+// What is reserved for a sharer of the name does not keep others from sharing it. It keeps an
+// exclusive client from it for a second only.
 func readerIsPassedOver(q *queueSuite) {
 	holder, r := q.holds(), q.reader(q.near, 10)
 	q.queued(r)

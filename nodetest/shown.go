@@ -9,9 +9,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// An operator asks since when somebody has the lock, whether the leases of two nodes are
-// one holder's, and which token it has: the node keeps what it was told last, through
-// every extension, and forgets it with the lease.
+// An operator asks since when the lock is held, whether the leases of two nodes are one holder's,
+// and which token it has. The node keeps what it was told last, through every extension, and
+// forgets it with the lease.
 func leaseShowsItsHolder(s *suite) {
 	since := time.UnixMilli(1_700_000_000_123)
 	r := request("a", "", 7)
@@ -42,13 +42,13 @@ func leaseShowsItsHolder(s *suite) {
 	shows(11, 7)
 	own(11, short)
 	s.outwait()
-	own(12, long) // the lease is a new one
+	own(12, long) // the lease is new
 	shows(12, 20)
 	s.want(node.Granted)(s.node.Release(s.ctx, r))
 	l := s.inspect(s.other, "a")
 	l.Members = "" // which a node may have recorded of its group
 	if l != (node.Lease{Name: "a", Register: 20}) {
-		s.Fatalf("inspected %+v, which nobody has", l)
+		s.Fatalf("inspected %+v, which is free", l)
 	}
 	s.want(node.Granted)(s.node.Acquire(s.ctx, r))
 	shows(0, 21)
@@ -87,7 +87,7 @@ func listShowsNamesWithAPrefix(s *suite) {
 	}
 }
 
-// An operator asks who waits, in which order and for how long. To look notifies nobody.
+// An operator asks who waits, in which order and for how long. To look sends no notification.
 func waitingShowsTheQueue(q *queueSuite) {
 	if !q.node.admin() {
 		return
@@ -132,7 +132,7 @@ func waitingShowsTheQueue(q *queueSuite) {
 	q.leaves(waiters[0])
 }
 
-// A label is part of a waiter; who is notified need not be told its own.
+// A label is part of a waiter; a waiter that is notified need not be told its own.
 func labelledWaiterIsNotified(q *queueSuite) {
 	holder, w1, w2 := q.holds(), q.waiter(q.far, 10), q.waiter(q.near, 20)
 	w1.Waiter += ":" + strings.Repeat("ü ", node.MaxWaiterLabel/3)

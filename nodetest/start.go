@@ -16,7 +16,7 @@ type outcome struct {
 	on     *watched
 	done   chan struct{}
 	times  atomic.Int32
-	gone   bool // nobody waits
+	gone   bool // there is no waiter
 	answer node.Answer
 	err    error
 }

@@ -127,8 +127,8 @@ func (s *suite) inspect(client *watched, name string) node.Lease {
 	return l
 }
 
-// leased checks what the second client sees of a name. The label "" with
-// remaining false means that nobody has it.
+// leased checks what the second client sees of a name. The label "" with remaining false means that
+// it is free.
 func (s *suite) leased(name, label string, remaining bool, register fence.Token) {
 	s.Helper()
 	l := s.inspect(s.other, name)

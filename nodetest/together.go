@@ -46,9 +46,8 @@ type grant struct {
 	began, end int64
 }
 
-// Tokens are unique per stripe, and an acquisition that starts after another one
-// finished gets the larger one, however many clients are at work: a guarded
-// resource relies on nothing else.
+// Tokens are unique per stripe. However many clients are at work, an acquisition that starts after
+// another one finished gets the larger one. A guarded resource relies on nothing else.
 func registersGrowUnderLoad(s *suite) {
 	const workers, acquires = 8, 24
 	load, different := sameStripe("load", 3)

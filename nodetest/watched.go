@@ -10,8 +10,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// watched is a node whose every result is looked through for what must never
-// be in it: the identity of a holder. Whoever reads that can release the lease.
+// watched is a node whose every result is looked through for what must never be in it: the identity
+// of a holder. Its reader can release the lease.
 type watched struct {
 	node.Node
 	in     *suite
@@ -94,8 +94,8 @@ func (w *watched) Inspect(ctx context.Context, name string) (node.Lease, error) 
 	return l, err
 }
 
-// peek is Inspect by operations that leave everything as it was, as long as nobody
-// waits for a name that is free or reserved.
+// peek is Inspect by operations that leave everything as it was, if there is no waiter for a name
+// that is free or reserved.
 func (w *watched) peek(ctx context.Context, name string) (node.Lease, error) {
 	register, free, err := w.vacant(ctx, name)
 	if free || err != nil {

@@ -15,10 +15,9 @@ const Format = "3"
 // RegistersKey is the key of the registers of the locks with a prefix.
 func RegistersKey(prefix string) string { return "fenlock-registers:" + prefix }
 
-// MarkAdmitted writes what an admission leaves on a server, so that a test need not wait
-// for a quarantine that it is not about: for the locks with a prefix, a longest lease, and
-// whether each write is on disk before it is answered. Ask sends a command, as
-// Server.Ask does.
+// MarkAdmitted writes what an admission leaves on a server, so that a test need not wait for a
+// quarantine that it is not about. It does so for the locks with a prefix, a longest lease, and
+// whether each write is on disk before it is answered. Ask sends a command, as Server.Ask does.
 func MarkAdmitted(ask func(args ...string) (string, error), prefix string, maxTTL time.Duration, durable bool) error {
 	info, err := ask("INFO", "replication")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // slots is the number of slots of a cluster.
 const slots = 16384
 
-// Cluster starts n servers that are the primaries of one cluster, each with as many of its
-// slots, and waits until all of them say that it works. See Start.
+// Cluster starts n servers that are the primaries of one cluster, each with as many of its slots.
+// It waits until all of them say that the cluster works. See Start.
 func Cluster(t testing.TB, kind Kind, n int, config ...string) []*Server {
 	t.Helper()
 	servers := Group(t, kind, n, append([]string{"cluster-enabled yes", "cluster-node-timeout 2000"}, config...)...)

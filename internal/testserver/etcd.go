@@ -29,8 +29,8 @@ const (
 
 var etcdProgram = sync.OnceValues(func() (string, error) { return etcdTool(etcdServer) })
 
-// etcdTool builds a program of the module tools/etcd, the first time in a minute or
-// so, and later not at all: the path is in Go's build cache.
+// etcdTool builds a program of the module tools/etcd, the first time in a minute or so, and later
+// not at all. The path is in Go's build cache.
 func etcdTool(name string) (string, error) {
 	_, here, _, _ := runtime.Caller(0)
 	ctx, cancel := context.WithTimeout(context.Background(), etcdTimeout)
@@ -180,8 +180,8 @@ func (e *Etcd) Addrs() string {
 // back while the member is down.
 func (m *EtcdMember) Data() string { return m.data() }
 
-// Restore puts a snapshot in the place of the data of a member that is down, as etcdutl does, with more
-// arguments for it: the cluster of that member keeps its id.
+// Restore puts a snapshot in the place of the data of a member that is down, as etcdutl does, with
+// more arguments for it. The cluster of that member keeps its id.
 func (m *EtcdMember) Restore(snapshot string, args ...string) {
 	m.t.Helper()
 	path, err := etcdTool(etcdUtility)

@@ -8,11 +8,12 @@ import (
 	"testing"
 )
 
-// CommandVariable has the path of the program fenlock, which scripts/test.sh builds once for all packages.
+// CommandVariable has the path of the program fenlock, which scripts/test.sh builds once for all
+// packages.
 const CommandVariable = "TESTSERVER_FENLOCK"
 
-// BuildFenlock returns the path of the program fenlock, beside which fenlock-all is: that of CommandVariable, or one
-// that it builds in the folder.
+// BuildFenlock returns the path of the program fenlock, beside which fenlock-all is: that of
+// CommandVariable, or one that it builds in the folder.
 func BuildFenlock(folder string) (path string, err error) {
 	if path = os.Getenv(CommandVariable); path != "" {
 		return path, nil

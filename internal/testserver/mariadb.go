@@ -121,7 +121,7 @@ func (m *MariaDB) ready() error {
 	if head[4] != 10 {
 		return fmt.Errorf("greeted with %d", head[4])
 	}
-	// Who leaves without a word counts as a failed attempt of this host.
+	// A client that leaves without a word counts as a failed attempt of this host.
 	rest := make([]byte, binary.LittleEndian.Uint32(append(head[:3:3], 0))-1)
 	io.ReadFull(conn, rest)
 	return nil

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Mounts reports whether this process may mount file systems, as a test is about to do. Where it may not, the test runs
-// in another process, as root of namespaces of its own, and there is nothing left to do here.
+// Mounts reports whether this process may mount file systems, as a test is about to do. Where it
+// may not, the test runs in another process, as root of namespaces of its own, and there is nothing
+// left to do here.
 func Mounts(t *testing.T) bool {
 	t.Helper()
 	dir := t.TempDir()

@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// Outside stands in for a test in programs that start servers, as far as this
-// package needs one. A failure panics, for Try to return as an error; Close ends
-// what a test's end would. The zero value is ready, and safe for concurrent use:
-// with it, and Try around, all methods of a Server may be called on any goroutine.
+// Outside stands in for a test in programs that start servers, as far as this package needs one. A
+// failure panics, for Try to return as an error; Close ends what a test's end would. The zero value
+// is ready, and safe for concurrent use. With it, and Try around, all methods of a Server may be
+// called on any goroutine.
 type Outside struct {
 	// The interface is nil and carries its unexported method only.
 	testing.TB

@@ -27,11 +27,10 @@ type Postgres struct {
 	settings []string // "name=value"
 }
 
-// StartPostgres makes a cluster and starts a server on it, on a free loopback port
-// and without a Unix socket. Everybody who connects is trusted. It takes a second
-// or two: share a server among subtests. The test's end stops it and deletes the
-// cluster. If the test runs as root the server runs as the user postgres or
-// nobody, since it refuses root.
+// StartPostgres makes a cluster and starts a server on it, on a free loopback port and without a
+// Unix socket. Every client is trusted. It takes a second or two: share a server among subtests.
+// The test's end stops it and deletes the cluster. If the test runs as root the server, which
+// refuses root, runs as the user postgres or another one without privileges.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	return StartPostgresWith(t, nil)
@@ -108,8 +107,8 @@ func (p *Postgres) startOnPort() error {
 	return p.start(args, p.ready)
 }
 
-// ready returns nil if the server lets a client in: a startup message (protocol
-// 3.0) is answered by an authentication request, R, or by an error, E.
+// ready returns nil if the server lets a client in. A startup message (protocol 3.0) is answered by
+// an authentication request, R, or by an error, E.
 func (p *Postgres) ready() error {
 	conn, err := net.DialTimeout("tcp", p.Addr(), callTimeout)
 	if err != nil {
@@ -166,6 +165,6 @@ func unprivileged(t testing.TB) *syscall.Credential {
 		}
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
-	t.Fatal("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
+	t.Fatal("PostgreSQL refuses to run as root, and there is no user postgres, nor another one without privileges")
 	return nil
 }

@@ -42,8 +42,8 @@ func (p *Postgres) Kill() {
 	p.end(p.killSignal, syscall.SIGCONT)
 }
 
-// Pause freezes the server with all of its processes, of which each is a group of its own:
-// to stop the first of them only would leave those at work who have a connection.
+// Pause freezes the server with all of its processes, of which each is a group of its own. To stop
+// the first of them only would leave those at work that have a connection.
 func (p *Postgres) Pause() {
 	p.t.Helper()
 	p.process.Pause()

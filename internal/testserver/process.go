@@ -66,10 +66,10 @@ func (r *run) alive() bool {
 	}
 }
 
-// ErrPortTaken is of a server on whose port somebody else listens.
+// ErrPortTaken is of a server on whose port another process listens.
 var ErrPortTaken = errors.New("the port is taken")
 
-// startAnywhere starts on a free port, and on another one if somebody was faster.
+// startAnywhere starts on a free port, and on another one if another process was faster.
 func (p *process) startAnywhere(startOnPort func() error) {
 	p.t.Helper()
 	for {
@@ -107,8 +107,8 @@ func (p *process) await(ctx context.Context, ready func() error) error {
 			}
 			return fmt.Errorf("ended: %v", r.err)
 		}
-		// The log comes first: if the port was taken, ready would be told about
-		// the server of somebody else.
+		// The log comes first: if the port was taken, ready would be told about another test's
+		// server.
 		if !strings.Contains(p.logSince(r.logStart), p.readyLine) {
 			err = fmt.Errorf("did not log %q", p.readyLine)
 		} else if problem := ready(); problem == nil {
@@ -155,10 +155,9 @@ func (p *process) launch(args []string) error {
 	return nil
 }
 
-// watch starts a shell that ends the process group pid when this test binary
-// ends without having called dismiss: a panic, a timeout of go test, a kill. It
-// notices by the end of a pipe that only the test binary holds open. The parent
-// death signal would need no shell, but it fires when the *thread* that started
+// watch starts a shell that ends the process group pid when this test binary ends without dismiss:
+// by a panic, a timeout, a kill. It notices by the end of a pipe that only the test binary holds
+// open. The parent death signal would need no shell, but it fires when the *thread* that started
 // the server ends.
 func watch(pid int, sig syscall.Signal) (dismiss func(), err error) {
 	const script = `read -r line && exit; kill -s "$2" -- "-$1"`
@@ -205,8 +204,8 @@ func (p *process) end(signals ...syscall.Signal) {
 // waits until it is gone.
 func (p *process) Kill() { p.t.Helper(); p.end(p.killSignal) }
 
-// Stop asks the server to shut down (SIGTERM) and waits until it has, paused or not: a
-// stopped process acts on a signal only after it continues.
+// Stop asks the server to shut down (SIGTERM) and waits until it has, paused or not. A stopped
+// process acts on a signal only after it continues.
 func (p *process) Stop() { p.t.Helper(); p.end(syscall.SIGTERM, syscall.SIGCONT) }
 
 // Pause freezes the server (SIGSTOP): connections stay open, the kernel accepts
@@ -265,11 +264,11 @@ func (p *process) logSince(offset int64) string {
 	return string(text[min(offset, int64(len(text))):])
 }
 
-// FreePort returns a loopback port that nobody listens on at the moment.
+// FreePort returns a loopback port that is free at the moment.
 //
-// Not one that the kernel proposes: those are also handed out to outgoing
-// connections, so that somebody could take the port of a server that is down,
-// and a client that dials such a port again and again ends up connected to itself.
+// The kernel does not propose it. Such ports are also handed out to outgoing connections, so
+// another process could take the port of a server that is down. A client that dials such a port
+// repeatedly ends up connected to itself.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {

@@ -16,11 +16,11 @@ import (
 // callTimeout bounds a command of Do, the connection included.
 const callTimeout = 5 * time.Second
 
-// Do sends one command on a connection of its own and returns the reply as text:
-// strings and integers as they are, an error as the server words it ("ERR unknown
-// command ...", "NOSCRIPT ..."), nil as "(nil)", an array as "[a b [c]]". It fails
-// the test if there is no reply within 5 seconds. Not by a client library, so that
-// assertions do not share the traps of what they check.
+// Do sends one command on a connection of its own and returns the reply as text. Strings and
+// integers are as they are, an error is as the server words it ("ERR unknown command ...",
+// "NOSCRIPT ..."). Nil is "(nil)", an array "[a b [c]]". It fails the test if there is no reply
+// within 5 seconds. Not by a client library, so that assertions do not share the traps of what they
+// check.
 func (s *Server) Do(args ...string) string {
 	s.t.Helper()
 	reply, err := s.operate(args...)
@@ -46,10 +46,9 @@ func Field(info, field string) string {
 	return ""
 }
 
-// Ask is Do after AUTH as user, "" for the default user, of a server that may not
-// answer: the error says that there was no reply within the timeout, the connection
-// included. If AUTH is refused, its error is the reply. No password, no AUTH. Safe for
-// concurrent use.
+// Ask is Do after AUTH as user, "" for the default user, of a server that may not answer. The error
+// says that there was no reply within the timeout, the connection included. If AUTH is refused, its
+// error is the reply. No password, no AUTH. Safe for concurrent use.
 func (s *Server) Ask(user, password string, timeout time.Duration, args ...string) (string, error) {
 	deadline := time.Now().Add(timeout)
 	conn, err := s.dial(deadline)

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// restriction is what whoever does not log in may do; nil: all.
+// restriction is what a client that does not log in may do; nil: all.
 var restriction []string
 
 // Operator is the user that restricted servers have beside, who may do anything, with any
 // password.
 const Operator = "testserver-operator"
 
-// Restrict has all servers that are started from now on give these permissions, in the
-// words of ACL SETUSER, to whoever does not log in, or logs in as the default user. What
-// goes through the Server itself (Do, Info, MarkAdmitted, a replica's connection) may do
-// anything. Servers with an append-only file are not restricted. It is for TestMain.
+// Restrict has all servers that are started from now on give these permissions, in the words of ACL
+// SETUSER, to clients without a login. These are the default user. What goes through the Server
+// itself (Do, Info, MarkAdmitted, a replica's connection) may do anything. Servers with an
+// append-only file are not restricted. It is for TestMain.
 func Restrict(permissions ...string) { restriction = permissions }
 
 // users are the lines of a configuration that make them.

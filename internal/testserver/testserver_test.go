@@ -173,7 +173,7 @@ func TestKilledTestBinary(t *testing.T) {
 	t.Fatalf("server %d outlives its test", pid)
 }
 
-// gone counts a zombie as gone: in a container nobody may reap an orphan.
+// gone counts a zombie as gone: in a container no process may reap an orphan.
 func gone(pid int) bool {
 	if syscall.Kill(pid, 0) == syscall.ESRCH {
 		return true

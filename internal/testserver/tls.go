@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// StartTLS is Start with TLS on the server's only port. Its certificate is valid
-// for 127.0.0.1 and localhost, and made for this server: it is its own authority, and the
-// client's certificate too, see the Server's CAFile. A client certificate is optional; the
-// configuration "tls-auth-clients yes" demands one.
+// StartTLS is Start with TLS on the server's only port. Its certificate is valid for 127.0.0.1 and
+// localhost, and made for this server. It is its own authority, and the client's certificate too,
+// see the Server's CAFile. A client certificate is optional; the configuration "tls-auth-clients
+// yes" demands one.
 func StartTLS(t testing.TB, kind Kind, config ...string) *Server {
 	t.Helper()
 	s := newServer(t, kind, nil)

@@ -49,9 +49,9 @@ func StartZooKeeperWith(t testing.TB, environment []string, config ...string) *Z
 // ZooKeepers are the servers of one ensemble.
 type ZooKeepers []*ZooKeeper
 
-// StartZooKeepers starts an ensemble of n servers, and waits until all of them serve. What
-// servers say to each other goes by way of between, which returns the address that server
-// `from` is told for an address of server `to`, both from 1 on; nil: directly.
+// StartZooKeepers starts an ensemble of n servers, and waits until all of them serve. What servers
+// say to each other goes by way of between. It returns the address that server `from` is told for
+// an address of server `to`, both from 1 on; nil: directly.
 func StartZooKeepers(t testing.TB, n int, between func(from, to int, address string) string, config ...string) ZooKeepers {
 	t.Helper()
 	type ports struct{ peer, election int }
@@ -211,8 +211,8 @@ func (z *ZooKeeper) Say(word string) (string, error) {
 	return string(text), err
 }
 
-// Begin starts the server again after Kill or Stop, with the same port and folder, and
-// waits until it has a quorum, up to 30 seconds.
+// Begin starts the server again after Kill or Stop, with the same port and folder. It waits until
+// the server has a quorum, up to 30 seconds.
 func (z *ZooKeeper) Begin() error {
 	if z.Pid() != 0 {
 		return errors.New("it is running")

@@ -1,3 +1,3 @@
-// Package probe is how tests look at this harness from outside: through a
-// connection on which they talk line by line, and by counting client processes.
+// Package probe is how tests look at this harness from outside. They do so through a connection on
+// which they talk line by line, and by counting client processes.
 package probe

@@ -37,8 +37,8 @@ func Children(t *testing.T) (n int) {
 	return n
 }
 
-// Stops waits until a process that was sent SIGSTOP has stopped, and reports whether it has: the signal is delivered later
-// than it is sent, and a process on the other core may still answer.
+// Stops waits until a process that was sent SIGSTOP has stopped, and reports whether it has. The
+// signal is delivered later than it is sent, and a process on the other core may still answer.
 func Stops(pid int) bool {
 	for range 400 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

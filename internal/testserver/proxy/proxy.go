@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Proxy is the network before one server. What it loses of a connection is not
-// followed by what was sent later: such a connection is cut in the moment in which
-// packets would pass again, so it never continues in the middle of a reply, as with
-// TCP. Safe for concurrent use.
+// Proxy is the network before one server. What it loses of a connection is not followed by what was
+// sent later. Such a connection is cut in the moment in which packets would pass again. So it never
+// continues in the middle of a reply, as with TCP. Safe for concurrent use.
 type Proxy struct {
 	mu        sync.Mutex
 	rng       *rand.Rand
