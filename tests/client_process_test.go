@@ -30,10 +30,9 @@ type client struct {
 
 const clientVariable = "FENLOCK_TEST_CLIENT"
 
-// startClient runs this test binary as a client. It acquires the first name,
-// prints "token N", waits for a line, releases, prints "released" or the error,
-// and, if "then" and a second name are given, waits for a line and tries to
-// acquire that.
+// startClient runs this test binary as a client. It acquires the first name, prints "token N",
+// waits for a line, releases, and prints "released" or the error. If "then" and a second name are
+// given, it waits for a line and tries to acquire that.
 func startClient(t *testing.T, urls []string, arguments ...string) *client {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMain$")
@@ -114,8 +113,8 @@ func TestMain(m *testing.M) {
 	// Most tests wait, so that more of them can run at once than there are cores.
 	flag.Parse()
 	flag.Set("test.parallel", "6")
-	// Whoever is on the servers, other libraries too, may do what nodes need, and nothing
-	// else. The prefix of some is "", so that this is about any key.
+	// All clients of the servers, other libraries too, may do what nodes need, and nothing else.
+	// The prefix of some is "", so that this is about any key.
 	rules, err := valkeynode.Permissions("")
 	if err != nil {
 		panic(err)

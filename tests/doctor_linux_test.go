@@ -56,8 +56,8 @@ func (d diagnosis) says(t *testing.T, severity, check, text string, nodes ...str
 	t.Errorf("there is no %s %q about %v with %q in %+v", severity, check, nodes, text, d.Findings)
 }
 
-// Five servers, and something else is wrong with each: all of it is found at once, in
-// words that lead to the mend, and no server is changed.
+// Five servers, and something else is wrong with each. All of it is found at once, in words that
+// lead to the mend, and no server is changed.
 func TestDoctorInAnOutage(t *testing.T) {
 	clock := wallclock.New(t, wallclock.Build(t))
 	fenlock := testserver.Fenlock(t)

@@ -207,8 +207,8 @@ func TestFenceS3LateWrite(t *testing.T) {
 	}
 }
 
-// A store that does not keep conditions, all or some of them, is refused, before anything
-// is written but the guard's own object, which is gone afterwards.
+// A store that does not keep conditions, all or some of them, is refused. Before that only the
+// guard's own object is written, which is gone afterwards.
 func TestFenceS3Unconditional(t *testing.T) {
 	for name, change := range map[string]func(w http.ResponseWriter, r *http.Request) bool{
 		"ignores both": func(_ http.ResponseWriter, r *http.Request) bool {

@@ -22,9 +22,9 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// fenceDB is a database with a value that holders of a lock write, and a history
-// of the writes in the order in which they landed. The value and the history are
-// the user's tables; the guard knows nothing of them.
+// fenceDB is a database with a value that holders of a lock write. It has a history of the writes
+// in the order in which they landed. The value and the history are the user's tables; the guard
+// knows nothing of them.
 type fenceDB struct {
 	*sql.DB
 	guard     fencesql.Guard
@@ -251,7 +251,7 @@ func fenceSQLRefusesStaleTokens(t *testing.T, db *fenceDB) {
 	}
 }
 
-// A token whose transaction was rolled back has written nothing, and stops nobody.
+// A token whose transaction was rolled back has written nothing, and stops no other client.
 func fenceSQLForgetsRolledBackTokens(t *testing.T, db *fenceDB) {
 	fault := errors.New("the user's own")
 	err := db.inTx(t.Context(), func(tx *sql.Tx) error {
@@ -320,10 +320,9 @@ func fenceSQLTableInSchema(t *testing.T, db *fenceDB) {
 	}
 }
 
-// Many holders write at once. What landed only ever grew, and the value is the
-// largest token that was committed. Without the guard the same run loses writes:
-// the first to commit has a token in the middle, so that older ones come later
-// whatever the scheduler does.
+// Many holders write at once. What landed only ever grew, and the value is the largest token that
+// was committed. Without the guard the same run loses writes. The first to commit has a token in
+// the middle, so that older ones come later whatever the scheduler does.
 func fenceSQLUnderLoad(t *testing.T, db *fenceDB) {
 	committed := runHolders(t, db, db.guard.Check)
 	history := db.history(t)
@@ -470,8 +469,8 @@ func fenceSQLBytes(t *testing.T, db *fenceDB) {
 	}
 }
 
-// The same on SQLite, where the second one is told that the database is busy:
-// not that its token is stale, which nobody knows yet.
+// The same on SQLite, where the second is told that the database is busy: not that its token is
+// stale, which is not known yet.
 func fenceSQLBusy(t *testing.T, db *fenceDB) {
 	ctx := t.Context()
 	first, err := db.BeginTx(ctx, nil)
@@ -507,8 +506,8 @@ func fenceSQLBusy(t *testing.T, db *fenceDB) {
 	}
 }
 
-// Reading the newest token and comparing it in the program looks like a guard,
-// and is none: client 1 is paused between its check and its write.
+// Reading the newest token and comparing it in the program looks like a guard, and is none. Client
+// 1 is paused between its check and its write.
 func fenceSQLCheckThenAct(t *testing.T, db *fenceDB) {
 	ctx := t.Context()
 	if err := db.write(ctx, db.guard.Check, 33); err != nil {

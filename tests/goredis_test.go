@@ -49,9 +49,9 @@ func goRedisConfig(t testing.TB, servers []*testserver.Server, label string) fen
 	return fenlock.Config{Nodes: goRedisNodes(t, servers), TTL: groupTTL, MaxTTL: groupTTL, NodeTimeout: groupTTL / 4, Label: label}
 }
 
-// A program on go-redis and one on valkey-go are in one group: they hand the lock to each
-// other, in the order of the queue and with growing tokens, name the nodes alike, and the
-// command shows and breaks what either has.
+// A program on go-redis and one on valkey-go are in one group. They hand the lock to each other, in
+// the order of the queue and with growing tokens. They name the nodes alike, and the command shows
+// and breaks what either has.
 func TestGoRedisBesideValkeyGo(t *testing.T) {
 	command := testserver.Fenlock(t)
 	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {

@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// The shell scripts of docs/guarding.md do what it says of them: a token that is smaller
-// than one that was seen writes nothing, and ends with 3.
+// The shell scripts of docs/guarding.md do what it says of them. A token that is smaller than one
+// that was seen writes nothing, and ends with 3.
 
 func TestShellGuardOfAFile(t *testing.T) {
 	script, dir := documentedScript(t, "put-file"), t.TempDir()

@@ -24,8 +24,8 @@ func startExporter(t *testing.T, servers []*testserver.Server, ttl time.Duration
 	return c, c.token()
 }
 
-// runExporter acquires "orders", prints "token N", waits for a line, exports the lock, prints the text, waits for a
-// line, and prints what extending and releasing it come to.
+// runExporter acquires "orders", prints "token N", waits for a line, exports the lock and prints
+// the text. It waits for a line again, and prints what extending and releasing it come to.
 func runExporter(urls, arguments []string) error {
 	config, err := newConfig(urls)
 	if err != nil {
@@ -60,7 +60,7 @@ func runExporter(urls, arguments []string) error {
 	return nil
 }
 
-// waitInLine has somebody wait for "orders".
+// waitInLine has a client wait for "orders".
 func waitInLine(t *testing.T, servers []*testserver.Server, change ...func(*fenlock.Config)) <-chan *fenlock.Lock {
 	l := newLocker(t, urls(servers), change...)
 	got := make(chan *fenlock.Lock, 1)
@@ -75,8 +75,9 @@ func waitInLine(t *testing.T, servers []*testserver.Server, change ...func(*fenl
 	return got
 }
 
-// One process exports its lock, and is killed, or stopped, or goes on; another one adopts it. Who waits in line all
-// the while gets it when that one releases it, and keeps it, whatever the exporter does then.
+// One process exports its lock, and is killed, or stopped, or goes on; another one adopts it. A
+// client that waits in the queue all the while gets it when that process releases it, and keeps it,
+// whatever the exporter does then.
 func TestHandoverBetweenProcesses(t *testing.T) {
 	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
 		allowLong(servers)
@@ -138,7 +139,7 @@ func TestHandoverBetweenProcesses(t *testing.T) {
 	})
 }
 
-// What nobody adopts is free when its leases have ended, and stays what it is then.
+// A lock that is not adopted is free when its leases have ended, and stays what it is then.
 func TestExportThatNobodyAdopts(t *testing.T) {
 	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
 		exporter, token := startExporter(t, servers, groupTTL)

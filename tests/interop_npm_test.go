@@ -24,9 +24,9 @@ import (
 // the test runs it in a temporary one if it is empty.
 const npmModules = "FENLOCK_NPM_FOLDER"
 
-// The npm package redlock, both of its lines, and fenlock lock each other out on
-// the same key, neither removes the other's lease, what expires is free for the other, and clients of
-// one come and go while the other works.
+// The npm package redlock, both of its lines, and fenlock lock each other out on the same key.
+// Neither removes the other's lease, and what expires is free for the other. Clients of one come
+// and go while the other works.
 func TestNPMRedlock(t *testing.T) {
 	folder := os.Getenv(npmModules)
 	if folder == "" {

@@ -21,7 +21,7 @@ import (
 type taking = func(ctx context.Context) (locked, error)
 
 // changeByBoth changes instances in the two steps of docs/migration.md, for libraries whose keys
-// are others: first to both locks, the old one before fenlock's, then to fenlock's alone.
+// are others. They go first to both locks, the old one before fenlock's, then to fenlock's alone.
 func changeByBoth(t *testing.T, old, ours taking) {
 	both := func(ctx context.Context) (locked, error) {
 		first, err := old(ctx)
@@ -41,7 +41,8 @@ func changeByBoth(t *testing.T, old, ours taking) {
 	t.Run("to fenlock's", func(t *testing.T) { change(t, both, ours) })
 }
 
-// valkeylockOn is locks of valkeylock, which rueidislock is too but for its names, of three clients.
+// valkeylockOn is locks of valkeylock, which rueidislock is too but for its names, of three
+// clients.
 func valkeylockOn(t *testing.T, s *testserver.Server, majority int32) taking {
 	t.Helper()
 	var all []valkeylock.Locker
@@ -57,7 +58,7 @@ func valkeylockOn(t *testing.T, s *testserver.Server, majority int32) taking {
 	}
 	var turn atomic.Int64
 	return func(ctx context.Context) (locked, error) {
-		// Its waiters miss a notification now and then, and wait for ever: whoever calls asks again.
+		// Its waiters miss a notification now and then, and wait for ever: the caller asks again.
 		waits, cancel := context.WithCancel(ctx)
 		enough := time.AfterFunc(time.Second, cancel)
 		held, release, err := all[int(turn.Add(1))%len(all)].WithContext(waits, "orders/42")
@@ -84,7 +85,8 @@ func valkeylockOn(t *testing.T, s *testserver.Server, majority int32) taking {
 	}
 }
 
-// With a majority of one, valkeylock has one key on one server, and fenlock has the same with its prefix.
+// With a majority of one, valkeylock has one key on one server, and fenlock has the same with its
+// prefix.
 func TestMigrationFromValkeylockOnItsKey(t *testing.T) {
 	server := testserver.Start(t, testserver.Kinds(t)[0])
 	ours := patient(t, []*testserver.Server{server}, "valkeylock:0:")

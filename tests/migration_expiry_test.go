@@ -16,7 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lasting is an old lock that outlives its holder for as long as is said when it is taken and extended.
+// lasting is an old lock that outlives its holder for as long as is said when it is taken and
+// extended.
 type lasting struct {
 	extend  func(ctx context.Context, d time.Duration) error
 	release func(ctx context.Context) error
@@ -133,7 +134,7 @@ func expireOld(t *testing.T, take library, ours *fenlock.Locker) {
 	if err := old.extend(ctx, 100*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	lock := acquire(t, ours, "orders/42") // nobody releases it
+	lock := acquire(t, ours, "orders/42") // it is not released
 	if err := old.extend(ctx, time.Minute); err == nil {
 		t.Error("the old lock was extended after it had expired, and fenlock had taken it")
 	}
@@ -146,7 +147,8 @@ func expireOld(t *testing.T, take library, ours *fenlock.Locker) {
 	release(t, lock)
 }
 
-// expireOurs has fenlock extend a lock for longer than it would last, and has who holds one be killed.
+// expireOurs has fenlock extend a lock for longer than it would last, and has who holds one be
+// killed.
 func expireOurs(t *testing.T, take library, ours *fenlock.Locker, command string, servers []*testserver.Server) {
 	ctx := bounded(t)
 	lock := acquire(t, ours, "orders/42")
@@ -181,8 +183,8 @@ func expireOurs(t *testing.T, take library, ours *fenlock.Locker, command string
 	}
 }
 
-// A DEL that compares nothing deletes whatever is there: who is late takes fenlock's lock away, too.
-// So the page has it replaced first. fenlock notices when it extends.
+// A DEL that compares nothing deletes whatever is there: who is late takes fenlock's lock away,
+// too. So the page has it replaced first. fenlock notices when it extends.
 func TestMigrationFromPlainDEL(t *testing.T) {
 	t.Parallel()
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {

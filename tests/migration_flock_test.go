@@ -34,7 +34,7 @@ func flockLines(t *testing.T) (lines []string) {
 	return lines
 }
 
-// Three shells run a job again and again by the lines of the page, and are changed one by one from
+// Three shells run a job repeatedly by the lines of the page, and are changed one by one from
 // flock(1) to fenlock run, and back. The job is the witness: it finds out if two of it run.
 func TestMigrationFromFlock(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,8 @@ type locked struct {
 	extend, release func(ctx context.Context) error
 }
 
-// instance works until ctx is done, with whichever library is its own at the time. Who finds the
-// lock taken for long tries again.
+// instance works until ctx is done, with whichever library is its own at the time. A client that
+// finds the lock taken for long tries again.
 func (s *service) instance(ctx context.Context, t *testing.T, own *atomic.Int64, take [2]func(ctx context.Context) (locked, error)) {
 	for ctx.Err() == nil {
 		which := own.Load()
@@ -72,7 +72,7 @@ func change(t *testing.T, old, fenlock func(ctx context.Context) (locked, error)
 	}
 	defer all.Wait()
 	defer cancel()
-	// Whoever is there is served some more times.
+	// The clients that are there are served some more times.
 	served := func(which ...int) {
 		t.Helper()
 		var before [2]int64
@@ -101,8 +101,8 @@ func change(t *testing.T, old, fenlock func(ctx context.Context) (locked, error)
 	t.Logf("%d and %d times", s.served[0].Load(), s.served[1].Load())
 }
 
-// patient returns a client whose locks last for ten seconds: many work at the same time here, and that
-// is what is tested, not for how long they may be kept from it.
+// patient returns a client whose locks last for ten seconds. Many work at the same time here, and
+// that is what is tested, not for how long they may be kept from it.
 func patient(t *testing.T, servers []*testserver.Server, prefix string) *fenlock.Locker {
 	t.Helper()
 	for _, s := range servers {
@@ -123,8 +123,8 @@ func takesFenlock(l *fenlock.Locker) func(ctx context.Context) (locked, error) {
 	}
 }
 
-// A service that locks with redsync is changed to fenlock while it works, and back: an instance at a time, on the
-// same servers and keys.
+// A service that locks with redsync is changed to fenlock while it works, and back. It is an
+// instance at a time, on the same servers and keys.
 func TestMigrationFromRedsync(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 3)

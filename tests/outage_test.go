@@ -16,10 +16,10 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// Three at night: a job hangs under its lock, one server of five is stopped, and the one
-// who looks has a wrong password for another. Command after command says whom the lock
-// waits for and what to mend, and the lock is broken all the same: its next holder has a
-// larger token, and the job that hung is ended by its own fenlock, which says why.
+// Three at night: a job hangs under its lock, one server of five is stopped, and the operator has a
+// wrong password for another. Command after command says what the lock waits for and what to mend,
+// and the lock is broken all the same. Its next holder has a larger token. The job that hung is
+// ended by its own fenlock, which says why.
 func TestStuckHolderInAnOutage(t *testing.T) {
 	fenlock := testserver.Fenlock(t)
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
@@ -82,7 +82,7 @@ func TestStuckHolderInAnOutage(t *testing.T) {
 		says(75, []string{"run", "-n", "orders", "--", "echo", "mine"}, "host-a nightly")
 		says(0, []string{"release", "--force", "--yes", "orders"}, "broken: orders, held by host-a nightly (")
 
-		// The job that hung is ended, and nobody has to wait for its lease.
+		// The job that hung is ended, and no client has to wait for its lease.
 		var mine strings.Builder
 		next := command(wrong, "run", "orders", "--", "sh", "-c", "echo token=$FENLOCK_TOKEN")
 		next.Stdout, next.Stderr = &mine, io.Discard

@@ -88,10 +88,9 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// [K] "Making the lock safe with fencing": client 1 has token 33, is paused,
-// the lease expires, client 2 writes with 34, and then client 1's write
-// arrives: also if the pause was in the network, where no check of the client's
-// can help.
+// [K] "Making the lock safe with fencing": client 1 has token 33, is paused, and the lease expires.
+// Client 2 writes with 34, and then client 1's write arrives. The pause may be in the network,
+// where no check of the client's can help.
 func TestDelayedPacketToTheStorage(t *testing.T) {
 	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		var storage fence.Guard

@@ -91,9 +91,9 @@ func TestTwoOfFiveAreDown(t *testing.T) {
 	})
 }
 
-// [R] "the client should ... try to acquire the lock in all the N instances"
-// with a small timeout, so that it is not "blocked for a long time trying to talk
-// with a Redis node which is down": one that hangs costs no majority its lock.
+// [R] "the client should ... try to acquire the lock in all the N instances" with a small timeout.
+// So it is not "blocked for a long time trying to talk with a Redis node which is down". A node
+// that hangs costs no majority its lock.
 func TestHungMinority(t *testing.T) {
 	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l := newLocker(t, urls(servers))
@@ -202,7 +202,7 @@ func acquireOnThree(t *testing.T, l *fenlock.Locker, servers []*testserver.Serve
 	servers[3].Pause()
 	servers[4].Pause()
 	lock := acquire(t, l, "orders/42")
-	// They forget their promise to nobody: they had given none.
+	// They forget no promise: they had given none.
 	for _, s := range servers[3:] {
 		s.Kill()
 		s.Restart()
@@ -211,10 +211,9 @@ func acquireOnThree(t *testing.T, l *fenlock.Locker, servers []*testserver.Serve
 	return lock
 }
 
-// [R] "Performance, crash recovery and fsync": a node without persistence that
-// restarts must be out for longer than the longest lease, or three of five could
-// be locked twice: A and B hold the lease's majority with C, C restarts empty,
-// and C, D and E would grant it again.
+// [R] "Performance, crash recovery and fsync": a node without persistence that restarts must be out
+// for longer than the longest lease. Otherwise three of five could be locked twice. A and B hold
+// the lease's majority with C, C restarts empty, and C, D and E would grant it again.
 func TestCrashWithoutPersistence(t *testing.T) {
 	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		l, other := newLocker(t, urls(servers)), newLocker(t, urls(servers))
@@ -226,8 +225,8 @@ func TestCrashWithoutPersistence(t *testing.T) {
 			t.Fatalf("locked twice: tokens %v, with %v left, and %v", lock.Token(), left, next.Token())
 		}
 		if err != nil {
-			// A and B have the lease, and its extension may have reached D or E in time:
-			// then it is rightly held until it is released.
+			// A and B have the lease, and its extension may have reached D or E in time. Then it is
+			// rightly held until it is released.
 			if err := lock.Release(bounded(t)); err != nil && !errors.Is(err, fenlock.ErrLost) {
 				t.Error(err)
 			}
@@ -239,8 +238,8 @@ func TestCrashWithoutPersistence(t *testing.T) {
 	})
 }
 
-// [R] "delayed restarts": the node is back after the longest lease, has its
-// registers rebuilt from the others, and takes part in locks that are held.
+// [R] "delayed restarts": the node is back after the longest lease. It has its registers rebuilt
+// from the others, and takes part in locks that are held.
 func TestDelayedRestart(t *testing.T) {
 	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		lock := acquire(t, newLocker(t, urls(servers)), "orders/42")
@@ -290,9 +289,9 @@ func TestCrashWithFsyncAlways(t *testing.T) {
 	})
 }
 
-// [R] "Making the algorithm more reliable: Extending the lock": only if the
-// majority is reached, and "the number of lock reacquisition attempts should be
-// limited, otherwise one of the liveness properties is violated".
+// [R] "Making the algorithm more reliable: Extending the lock": only if the majority is reached.
+// And "the number of lock reacquisition attempts should be limited, otherwise one of the liveness
+// properties is violated".
 func TestExtension(t *testing.T) {
 	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		t.Run("by majority", func(t *testing.T) {

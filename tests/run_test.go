@@ -33,7 +33,7 @@ func TestRunLosesNoIncrement(t *testing.T) {
 		// The next pair is not lost before these two are back: three must be there.
 		eventually(t, func() error {
 			select {
-			case <-done: // nobody asks them any more
+			case <-done: // they are not asked any more
 				running = false
 				return nil
 			default:
@@ -65,7 +65,8 @@ func TestRunLosesNoIncrementBehindABadNetwork(t *testing.T) {
 	t.Logf("connections cut %d times", cuts)
 }
 
-// runTTL is long enough for a machine on which eight processes, their watchdogs and commands wait for their turn.
+// runTTL is long enough for a machine on which eight processes, their watchdogs and commands wait
+// for their turn.
 const runTTL = 5 * time.Second
 
 // increment starts processes that increment a file under the lock, each in so many

@@ -10,8 +10,8 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// A release while nobody can be called, because the subscriptions are cut, drops
-// the waiter from the lines. It looks again when it can be called again.
+// A release while no waiter can be notified, because the subscriptions are cut, drops the waiter
+// from the queues. It looks again when it can be called again.
 func TestWaiterWhoseSubscriptionsAreCut(t *testing.T) {
 	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
 		allowLong(servers)
@@ -22,7 +22,7 @@ func TestWaiterWhoseSubscriptionsAreCut(t *testing.T) {
 					t.Fatalf("%s has no subscription", s.Addr())
 				}
 			}
-			// Mostly while nobody subscribes, sometimes when somebody does again.
+			// Mostly while no client subscribes, sometimes when one does again.
 			if round%4 == 3 {
 				time.Sleep(100 * time.Millisecond)
 			}
@@ -97,7 +97,7 @@ func TestWaitersWhileServersAreRestarted(t *testing.T) {
 			eventually(t, func() error { return admitted(s) })
 		}
 		awaitQueue(t, servers, lineOf("orders"), len(waiters))
-		visits.check(t) // nobody yet
+		visits.check(t) // no client yet
 		release(t, held)
 		visits.waiting.Wait()
 		visits.check(t, waiters...)

@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// longTTL is so long that no test waits for the end of such a lease: who is
-// waiting gets the lock because it is called, or because it looks by itself.
+// longTTL is so long that no test waits for the end of such a lease. A waiter gets the lock because
+// it is notified, or because it looks by itself.
 const longTTL = 2 * time.Minute
 
 // allowLong makes a group one whose leases may be long ones.
@@ -130,8 +130,8 @@ func awaitQueue(t testing.TB, servers []*testserver.Server, line string, n int) 
 	awaitQueueOf(t, servers, line, n, n)
 }
 
-// awaitQueueOf is awaitQueue for so many at least and at most: who has the lock may be in the
-// queue of a server that it did not need, until it releases.
+// awaitQueueOf is awaitQueue for so many at least and at most. The holder may be in the queue of a
+// server that it did not need, until it releases.
 func awaitQueueOf(t testing.TB, servers []*testserver.Server, line string, least, most int) {
 	t.Helper()
 	eventually(t, func() error {

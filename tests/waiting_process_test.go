@@ -92,9 +92,9 @@ func TestProcessesInQueue(t *testing.T) {
 	})
 }
 
-// A holder that is killed cannot call anybody. Its lease ends, not sooner than a
-// majority of servers let it, and all waiters are served. Their order is not asserted: who does not come
-// within a second, on a machine that stands still for so long, is passed over.
+// A holder that is killed cannot notify a waiter. Its lease ends, not sooner than a majority of
+// servers let it, and all waiters are served. Their order is not asserted: who does not come within
+// a second, on a machine that stands still for so long, is passed over.
 func TestWaitersBehindADeadHolder(t *testing.T) {
 	const ttl = 4 * time.Second
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
@@ -122,7 +122,7 @@ func TestWaitersBehindADeadHolder(t *testing.T) {
 			left = append(left, ms)
 		}
 		slices.Sort(left)
-		select { // whoever is the first
+		select { // whichever is the first
 		case <-served[0]:
 		case <-served[1]:
 		case <-served[2]:

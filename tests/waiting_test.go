@@ -44,8 +44,8 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 	})
 }
 
-// Clients that do not stop trying get nothing while somebody is in the queue, nor
-// between a release and the attempt of the waiter that is called for it.
+// Clients that do not stop trying get nothing while a waiter is in the queue. Nor do they between a
+// release and the attempt of the waiter that is notified of it.
 func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 	onGroups(t, 3, func(t *testing.T, servers []*testserver.Server) {
 		const rounds = 20
@@ -104,8 +104,8 @@ func TestNobodyOvertakesTheOneWhoIsCalled(t *testing.T) {
 	})
 }
 
-// Other Redlock clients know nothing of lines: when redsync unlocks, nobody is
-// called. The waiters look by themselves, and keep their order.
+// Other Redlock clients know nothing of lines: when redsync unlocks, no waiter is notified. The
+// waiters look by themselves, and keep their order.
 func TestWaitersBehindRedsync(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
@@ -128,7 +128,7 @@ func TestWaitersBehindRedsync(t *testing.T) {
 	})
 }
 
-// Whoever gives up leaves no place behind, at whatever moment that is.
+// A waiter that gives up leaves no place behind, at whatever moment that is.
 func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 	onGroups(t, 5, func(t *testing.T, servers []*testserver.Server) {
 		const clients, waits = 5, 10
@@ -161,7 +161,7 @@ func TestWaitersThatGiveUpLeaveNothing(t *testing.T) {
 		}
 		all.Wait()
 
-		// Well before a line is forgotten that nobody asks about.
+		// Well before a queue expires that is not asked about.
 		for end := time.Now().Add(8 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 			left := 0
 			for _, s := range servers {

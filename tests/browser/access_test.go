@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Where others can reach the page, it wants its token, typed in or as a part of the address;
-// whoever knows it not sees nothing.
+// Where others can reach the page, it wants its token, typed in or as a part of the address; a
+// client that does not know it sees nothing.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	servers := newGroup(t, 1, ttl)
@@ -103,8 +103,8 @@ func TestBelowAPath(t *testing.T) {
 	}
 }
 
-// What identifies a holder or a waiter, and lets whoever knows it release the lock or take
-// the place, never reaches a browser.
+// What identifies a holder or a waiter, and is enough to release the lock or take the place, never
+// reaches a browser.
 func TestNoIdentityInTheBrowser(t *testing.T) {
 	t.Parallel()
 	servers := newGroup(t, 3, ttl)

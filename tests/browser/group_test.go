@@ -83,7 +83,7 @@ func release(t *testing.T, lock *fenlock.Lock) {
 	}
 }
 
-// wait has a client wait for a lock until the test ends, and hold it then. It is released
+// wait has a client wait for a lock until the test ends, and hold it then. The lock is released
 // when that is called for.
 func wait(t *testing.T, l *fenlock.Locker, name string) (release func()) {
 	t.Helper()

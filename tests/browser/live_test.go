@@ -160,8 +160,8 @@ func TestPageComesBack(t *testing.T) {
 	w.shows(row(w, "a new one"), "web-2")
 }
 
-// A program that hangs closes no connection. The page says soon that it is not live, stands still, and breaks nothing
-// of what it shows.
+// A program that hangs closes no connection. The page says soon that it is not live, stands still,
+// and breaks nothing of what it shows.
 func TestPageHearsNothing(t *testing.T) {
 	t.Parallel()
 	servers := newGroup(t, 3, longTTL)
@@ -191,8 +191,8 @@ func TestPageHearsNothing(t *testing.T) {
 	w.shows("h1", "Break orders/42?")
 }
 
-// refuse answers what the page asks for as a proxy does that has lost what is behind it,
-// until the page has heard of it: a browser does not try by itself again after that.
+// refuse answers what the page asks for as a proxy does that has lost what is behind it, until the
+// page has heard of it. A browser does not try by itself again after that.
 func refuse(t *testing.T, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)

@@ -30,8 +30,8 @@ const tooWide = `(() => {
   return all;
 })()`
 
-// faint lists texts whose colour has less than 4.5 to 1 of contrast with what is behind
-// them, by the formula of WCAG 2, beside the number of texts.
+// faint lists texts whose colour has less than 4.5 to 1 of contrast with what is behind them, by
+// the formula of WCAG 2. Beside them it returns the number of texts.
 const faint = `(() => {
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgba = (color) => {
@@ -118,7 +118,7 @@ func (w *window) picture(name string) {
 	}
 }
 
-// crowded is a group in which there is everything to be seen: names without a place to
+// crowded is a group in which there is everything to be seen. There are names without a place to
 // break them, a queue, and two nodes that are down.
 func crowded(t *testing.T) []*testserver.Server {
 	servers := newGroup(t, 5, longTTL)
@@ -259,7 +259,7 @@ func (w *window) lacks(want []said) error {
 	return errors.Join(errs...)
 }
 
-// Who does not see the page has names for all that is on it.
+// A person that does not see the page has names for all that is on it.
 func TestPageIsSaid(t *testing.T) {
 	t.Parallel()
 	servers := newGroup(t, 3, ttl)

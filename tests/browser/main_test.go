@@ -1,5 +1,5 @@
-// Package browser_test has the tests of "fenlock ui" in a real browser: on real servers,
-// with the command as it is built, it is looked at as a person would.
+// Package browser_test has the tests of "fenlock ui" in a real browser. On real servers, with the
+// command as it is built, it is looked at as a person would.
 package browser_test
 
 import (

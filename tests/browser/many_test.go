@@ -114,7 +114,7 @@ func TestManyLocks(t *testing.T) {
 	if n := eval[int](w, `document.querySelectorAll("#locks tr").length`); n != 100 {
 		t.Errorf("%d rows", n)
 	}
-	// While the news come, somebody types what to look for.
+	// While the news come, a person types what to look for.
 	w.tab("filter")
 	w.press("item/09")
 	if _, err := l.Acquire(ctx, "a new one"); err != nil {

@@ -52,7 +52,7 @@ func TestBreakALock(t *testing.T) {
 	}
 }
 
-// Somebody else took the lock while the page was asking: that one is not broken.
+// Another client took the lock while the page was asking: that lock is not broken.
 func TestBreakOnlyWhatWasShown(t *testing.T) {
 	t.Parallel()
 	servers := newGroup(t, 3, ttl)
@@ -107,8 +107,8 @@ func TestPageIsForLooking(t *testing.T) {
 	release(t, lock)
 }
 
-// Another site that a person who may break locks has open breaks none, and neither does one
-// that has a name of its own lead here.
+// Another site that a person who may break locks has open breaks none. Nor does a site that has a
+// name of its own lead here.
 func TestOtherSitesBreakNothing(t *testing.T) {
 	t.Parallel()
 	servers := newGroup(t, 3, ttl)

@@ -16,10 +16,10 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// Four processes at a time add lines to a file under "fenlock run", while clients are
-// killed and stopped, and servers as well: each line says how many there were before it, and
-// the token. Two holders at a time would count the same lines twice; a write after the lock
-// was lost would have an old token.
+// Four processes at a time add lines to a file under "fenlock run", while clients are killed and
+// stopped, and servers as well. Each line says how many there were before it, and the token. Two
+// holders at a time would count the same lines twice; a write after the lock was lost would have an
+// old token.
 func TestCounter(t *testing.T) { counts(t, 12, 2, false) }
 
 // counts goes on for so many lines, until each disturbance was made, or so many of them.
@@ -69,7 +69,8 @@ func (c *counter) run() {
 	var wait sync.WaitGroup
 	for range processes {
 		wait.Go(func() {
-			// To start a command again and again, while the machine has no time for it, keeps all from a lock.
+			// To start a command again and again, while the machine has no time for it, keeps all
+			// from a lock.
 			for pause := 50 * time.Millisecond; !c.over(); {
 				if c.one(arguments) {
 					pause = 50 * time.Millisecond
@@ -134,7 +135,8 @@ func (c *counter) progress() {
 	}
 }
 
-// explain tells what there is to know of a hang: the nodes, what is busy, and where the clients are.
+// explain tells what there is to know of a hang: the nodes, what is busy, and where the clients
+// are.
 func (c *counter) explain() {
 	arguments := []string{"nodes", "--json"}
 	for _, url := range c.scene.urls {
@@ -156,8 +158,8 @@ func (c *counter) over() bool {
 	return c.ended
 }
 
-// one runs a command once, and returns whether it succeeded. That it fails is expected: it was killed, lost its lock, or
-// found no server.
+// one runs a command once, and returns whether it succeeded. That it fails is expected: it was
+// killed, lost its lock, or found no server.
 func (c *counter) one(arguments []string) bool {
 	cmd := exec.Command(c.fenlock, arguments...)
 	var stderr bytes.Buffer

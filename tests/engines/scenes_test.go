@@ -15,8 +15,9 @@ import (
 type engine struct {
 	name  string
 	start func(t *testing.T, fenlock string) scene
-	// campaign: only TestCampaignCounter runs it. On a machine that was busy with other tests, clients of PostgreSQL stood
-	// still twice, for as long as the test waits. The reason is not known; counter.explain prints what is.
+	// campaign: only TestCampaignCounter runs it. On a machine that was busy with other tests,
+	// clients of PostgreSQL stood still twice, for as long as the test waits. The reason is not
+	// known; counter.explain prints what is.
 	campaign bool
 }
 
@@ -135,8 +136,8 @@ func migrate(t *testing.T, fenlock, url string) {
 	}
 }
 
-// allVote waits until every node votes: a server that lost its memory is out for two TTLs, and rebuilds its registers from a
-// majority, so that the next ones that are killed must not leave less.
+// allVote waits until every node votes. A server that lost its memory is out for two TTLs, and
+// rebuilds its registers from a majority. So the next kills must not leave less than that.
 func allVote(t *testing.T, fenlock string, urls []string) {
 	t.Helper()
 	arguments := []string{"nodes", "--json"}

@@ -123,7 +123,8 @@ func (c campaign) again(seed uint64) string {
 	return line
 }
 
-// unseen takes out the kinds of faults by which a server forgets what the recorder of its steps does not see.
+// unseen takes out the kinds of faults by which a server forgets what the recorder of its steps
+// does not see.
 func unseen(all []kinds.Kind) []kinds.Kind {
 	return slices.DeleteFunc(slices.Clone(all), func(k kinds.Kind) bool { return k.Name == "evict" })
 }

@@ -134,7 +134,7 @@ func TestFileThatForgets(t *testing.T) {
 	wantViolations(t, c, history.Validity)
 }
 
-// A lock that lets everybody in is caught, whatever it is used for.
+// A lock that lets every client in is caught, whatever it is used for.
 func TestNoLock(t *testing.T) {
 	for _, locks := range library.Locks {
 		t.Run(locks, func(t *testing.T) {

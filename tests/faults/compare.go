@@ -49,7 +49,7 @@ func compare(ctx context.Context, c campaign, out io.Writer) error {
 	fmt.Fprintln(out, `
 Acquisitions: how often a lock was acquired; more is not better, clients hold it as long as they like. Overlapping
 tenures: a client acquired a lock while another one was within its validity. Lost updates: a write to the resource on
-top of a value that was not the newest. Leases left over: on a server although nobody held a lock, half a second after
+top of a value that was not the newest. Leases left over: on a server although no lock was held, half a second after
 all clients had let go of what they held or waited for, which they do once after each fault.`)
 	return nil
 }

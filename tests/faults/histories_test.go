@@ -38,7 +38,8 @@ func TestCampaignTenHistories(t *testing.T) {
 	}
 }
 
-// Each step of the servers is one of the model that is proved, also where they lose their memory and are admitted.
+// Each step of the servers is one of the model that is proved, also where they lose their memory
+// and are admitted.
 func TestCampaignSteps(t *testing.T) {
 	c := testCampaign(t)
 	c.Steps, c.histories, c.parallel = true, 2, 2
@@ -85,7 +86,8 @@ func TestCampaignMajorityGoes(t *testing.T) {
 			return errors.Join(s.Cluster.Members[0].Thaw(), s.Cluster.Members[1].Thaw(), s.Cluster.Members[2].Thaw())
 		}, nil
 	}}}
-	// Whether a lock is held for long enough at that moment is chance, and less likely on a busy machine.
+	// Whether a lock is held for long enough at that moment is chance, and less likely on a busy
+	// machine.
 	for seed := range uint64(12) {
 		c.Seed = seed + 1
 		s := c.make(t)

@@ -28,7 +28,7 @@ func main() {
 	worker.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // whoever cannot wait for the end sends a second one
+	context.AfterFunc(ctx, stop) // a person that cannot wait for the end sends a second one
 	switch err := run(ctx, os.Args[1:], os.Stdout); {
 	case err == nil, errors.Is(err, flag.ErrHelp):
 	default:

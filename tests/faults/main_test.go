@@ -102,7 +102,7 @@ func TestWrongFlags(t *testing.T) {
 	}
 }
 
-// Whoever interrupts a campaign gets what came of it so far, and leaves no process.
+// An interrupted campaign prints what came of it so far, and leaves no process.
 func TestInterrupt(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := testCampaign(t)

@@ -91,9 +91,9 @@ func (x *examination) held(at int64) bool {
 	return slices.ContainsFunc(x.tenures, func(t *tenure) bool { return t.start <= at && at < t.end() })
 }
 
-// validity looks at all pairs of holders. It knows the whole of a tenure, which
-// check.Validity, told as things happen, does not: a client that is paused tells
-// late of an extension, and by then another one may seem to hold the lock.
+// validity looks at all pairs of holders. It knows the whole of a tenure, which check.Validity,
+// told as things happen, does not. A client that is paused tells late of an extension. By then
+// another one may seem to hold the lock.
 func (x *examination) validity() {
 	for i, b := range x.tenures {
 		for _, a := range x.tenures[:i] {

@@ -168,8 +168,8 @@ func TestExcuses(t *testing.T) {
 	}
 }
 
-// A clock that was set forward, runs and is set back does harm at two moments:
-// what is excused by a step has it within, or at most the slack before.
+// A clock that was set forward, runs and is set back does harm at two moments. What is excused by a
+// step has it within, or at most the slack before.
 func TestStepsOfAClockExcuseNothingBetween(t *testing.T) {
 	overlap := with(t, "500 release", "600 release 1.1", "520", "620 released 1.1")
 	later := func(h *History) *History {

@@ -11,19 +11,18 @@ import (
 	"slices"
 )
 
-// WriteEDN writes the history to a file in the form that Jepsen's checkers read: a map a line,
-// for each operation one when it is invoked and one when it completes. tests/README.md
-// lists the functions (:f) and how to load the file. A history whose events do not fit together
-// is an error, and no file is written.
+// WriteEDN writes the history to a file in the form that Jepsen's checkers read. That is a map a
+// line, for each operation one when it is invoked and one when it completes. tests/README.md lists
+// the functions (:f) and how to load the file. A history whose events do not fit together is an
+// error, and no file is written.
 //
 // What the form rests on:
 //
 //   - jepsen.history's README, "Operation Structure" and "Operation Semantics": :index from 0,
-//     :time in ns since the start, :process, :type, :f, :value. :ok has taken effect, :fail
-//     never does, :info may do either, at any later time. A process does one thing at a time,
-//     and nothing after an :info. So a client has as many processes as it has calls at a time,
-//     and a new one for each call of unknown outcome. The nemesis invokes and completes by
-//     :info.
+//     :time in ns since the start, :process, :type, :f, :value. :ok has taken effect, :fail never
+//     does, :info may do either, at any later time. A process does one thing at a time, and nothing
+//     after an :info. So a client has as many processes as it has calls at a time, and another for
+//     each call of unknown outcome. The nemesis invokes and completes by :info.
 //   - knossos.cli's read-history reads maps without a vector around them. knossos.history's
 //     complete fills an invocation in with the value of its :ok, and insists that a :fail has
 //     the value of its invocation.

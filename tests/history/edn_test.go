@@ -18,8 +18,8 @@ import (
 // keyword is one of EDN. Other values are int64, string, []any and map[keyword]any.
 type keyword string
 
-// readEDN reads the value that a text begins with, by the specification of EDN, and returns the rest. It
-// knows no more of it than a history needs, and panics at anything else.
+// readEDN reads the value that a text begins with, by the specification of EDN, and returns the
+// rest. It knows no more of it than a history needs, and panics at anything else.
 func readEDN(text string) (value any, rest string) {
 	text = strings.TrimLeft(text, " ,\n")
 	until := func(end string) (all []any) {
@@ -70,8 +70,8 @@ func readEDN(text string) (value any, rest string) {
 	return n, text[end:]
 }
 
-// jepsen writes a history and reads it again. It checks what Jepsen insists on: indices, one thing at a time for each
-// process and nothing after :info, and the value of a :fail.
+// jepsen writes a history and reads it again. It checks what Jepsen insists on: indices, one thing
+// at a time for each process and nothing after :info, and the value of a :fail.
 func jepsen(t *testing.T, h *History) (ops []map[keyword]any) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "history.edn")
@@ -128,7 +128,8 @@ func sameCall(a, b map[keyword]any) bool {
 	return name == name2 && value["client"] == value2["client"]
 }
 
-// fenced is FencedMutex of Jepsen's Hazelcast suite, and its search: whether an order explains what happened to a name.
+// fenced is FencedMutex of Jepsen's Hazelcast suite, and its search: whether an order explains what
+// happened to a name.
 func fenced(ops []map[keyword]any, name string) bool {
 	type state struct {
 		owner any

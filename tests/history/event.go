@@ -10,7 +10,7 @@ import "time"
 type Event struct {
 	At     int64  `json:"at"` // ns of CLOCK_BOOTTIME, which all processes of a machine share
 	Kind   Kind   `json:"kind"`
-	Client int    `json:"client,omitempty"` // number of the client process; one that was killed and started again gets a new one
+	Client int    `json:"client,omitempty"` // number of the client process; a client that was killed and started again gets another
 	Op     int    `json:"op,omitempty"`     // of an acquisition within its client, from 1: all events of one tenure share it
 	Name   string `json:"name,omitempty"`
 	Shared bool   `json:"shared,omitempty"` // for Acquire: others may share the name; for ReadValue and Refused: the guard was asked for a read beside others'
@@ -42,8 +42,8 @@ const (
 	Release      Kind = "release"      // before the call
 	Released     Kind = "released"     // after it: Text is the error, "" for none
 	Closed       Kind = "closed"       // Locker.Close has returned: Value
-	Missed       Kind = "missed"       // Node did not answer the client in time, does not vote, or has somebody else's lease at a name that the client holds
-	Follows      Kind = "follows"      // whom the client believes to lead: Token is the term, 0 for nobody, and Text the leader's label
+	Missed       Kind = "missed"       // Node did not answer the client in time, does not vote, or has another client's lease at a name that the client holds
+	Follows      Kind = "follows"      // the leader that the client believes in: Token is the term, 0 for none, and Text the leader's label
 	Absent       Kind = "absent"       // the client did nothing until Until: it was stopped, or had no processor
 )
 

@@ -2,8 +2,8 @@ package history
 
 import "fmt"
 
-// following checks what those saw who follow a leader: terms that never become smaller, and of
-// each term who has it. They may see nobody at any time, and after that the same leader again.
+// following checks what those saw who follow a leader: terms that never become smaller, and of each
+// term who has it. They may see no leader at any time, and after that the same leader again.
 func (x *examination) following() {
 	type follower struct {
 		client int

@@ -23,9 +23,9 @@ const (
 	refuse  action = "refuse"  // one that it refused
 
 	acquireShared action = "acquire shared"
-	downgrade     action = "downgrade"      // who has it alone shares it from now on
-	leave         action = "leave"          // release or expire, of who shares it
-	look          action = "look"           // a read, by who shares it, that the guard accepted
+	downgrade     action = "downgrade"      // the exclusive holder shares it from now on
+	leave         action = "leave"          // release or expire, of a sharer
+	look          action = "look"           // a read, by a sharer, that the guard accepted
 	refuseLook    action = "refuse to look" // one that it refused
 )
 
@@ -41,11 +41,11 @@ func (o operation) String() string { return fmt.Sprintf("%s(%d)", o.action, o.to
 
 // mutex is the state. Tokens are positive, 0 is none.
 type mutex struct {
-	holder  uint64  // who has it alone
-	readers readers // who share it
+	holder  uint64  // the exclusive holder
+	readers readers // those that share it
 	largest uint64  // ever acquired
-	alone   bool    // nobody else may have the largest
-	read    uint64  // the largest that somebody who shares it has used the resource with
+	alone   bool    // no other client may have the largest
+	read    uint64  // the largest that a sharer has used the resource with
 	seen    uint64  // the same of those who had it alone
 }
 
@@ -74,8 +74,8 @@ func (m mutex) step(o operation) (mutex, bool) {
 		m.holder = 0
 		return m, possible
 	case use:
-		// Whether the token still holds the lock does not matter: a paused holder
-		// may write as long as nobody newer did. That is what tokens are for.
+		// Whether the token still holds the lock does not matter: a paused holder may write as long
+		// as no newer one did. That is what tokens are for.
 		possible := max(m.seen, m.read) <= o.token && o.token <= m.largest
 		m.seen = o.token
 		return m, possible

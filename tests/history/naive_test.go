@@ -8,16 +8,16 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// What operations.go leaves out or cuts short, it says, excludes nothing. The
-// naive version here leaves out nothing: every expiry stays open to the end, and
-// so does an acquisition of unknown outcome, which may take effect with any token,
-// or never, and may expire, or never. Both say the same of random histories.
+// What operations.go leaves out or cuts short, it says, excludes nothing. The naive version here
+// leaves out nothing. Every expiry stays open to the end. So does an acquisition of unknown
+// outcome, which may take effect with any token, or never, and may expire, or never. Both say the
+// same of random histories.
 
 const (
 	maybeAcquire   action = "maybe acquire"
 	maybeExpire    action = "maybe expire"
 	maybeDowngrade action = "maybe downgrade"
-	either         action = "release or leave" // of who may have let others share it, or not
+	either         action = "release or leave" // of holders that may have let others share it, or not
 )
 
 // unknownHolder is added to what tells acquisitions of unknown outcome apart.

@@ -18,13 +18,12 @@ const porcupineTimeout = time.Minute
 //
 // Left out is only what no order could fail for:
 //
-//   - An acquisition of unknown outcome, such as that of a client that was killed,
-//     stays open to the end: it may take effect at any time from when it was
-//     asked for, or never, and may end again at any time after. If some order with
-//     it is legal, the same order without it is: what it does, hold the lock and
-//     raise the largest token, only stands in others' way, and nobody uses its
-//     token. If somebody did, it is a tenure like others (see advance), which
-//     had begun by then and whose end is known to nobody.
+//   - An acquisition of unknown outcome, such as that of a client that was killed, stays open to
+//     the end. It may take effect at any time from when it was asked for, or never. It may end
+//     again at any time after. If some order with it is legal, the same order without it is. What
+//     it does, to hold the lock and raise the largest token, only stands in others' way, and its
+//     token is not used. If it was used, it is a tenure like others (see advance), which had begun
+//     by then and whose end is not known.
 //   - One that failed holds nothing, by its client's account; the argument is the same.
 //   - Extensions, and what a client believes: the model has no time. They are in
 //     when a tenure may end.
@@ -83,9 +82,9 @@ func follower(t *tenure, later []*tenure) *tenure {
 	return nil
 }
 
-// downgrading returns the operation by which who had a name alone shares it. Where it is not
-// known when it took effect, or whether, it did so before the end: to share the name just
-// before one leaves it lets nobody in.
+// downgrading returns the operation by which who had a name alone shares it. Where it is not known
+// when it took effect, or whether, it did so before the end. To share the name just before one
+// leaves it lets no other client in.
 func (x *examination) downgrading(t *tenure, end porcupine.Operation, needed bool) porcupine.Operation {
 	op := porcupine.Operation{ClientId: t.client, Input: operation{downgrade, t.token, t.id()}, Call: t.shares, Return: x.end}
 	if needed {
@@ -102,11 +101,10 @@ func (x *examination) downgrading(t *tenure, end porcupine.Operation, needed boo
 // ending returns the operation that ends a tenure. Next is the first one that cannot begin
 // before that: see follower.
 //
-// A tenure ends once. When released cleanly, it ended between the call and the
-// return of the release, because that promises that the lock was held up to the
-// call. Otherwise it expired, no earlier than its client could believe in it. In
-// both cases it may have ended sooner if an assumption was broken after it was asked
-// for, but no sooner than that.
+// A tenure ends once. When released cleanly, it ended between the call and the return of the
+// release. A release promises that the lock was held up to the call. Otherwise it expired, no
+// earlier than its client could believe in it. In both cases it may have ended sooner if an
+// assumption was broken after it was asked for, but no sooner than that.
 //
 // An expiry stays open to the end of the history. But it has to come before the
 // next acquisition, since that finds the lock free, and that took effect before
@@ -139,9 +137,8 @@ func (x *examination) ending(t, next *tenure) (op porcupine.Operation, needed bo
 	return op, true
 }
 
-// porcupine checks that the operations of each name can be put into an order
-// that the model allows and in which none comes before one that had returned
-// when it was called.
+// porcupine checks that the operations of each name can be put into an order that the model allows.
+// In it, none may come before an operation that had returned when it was called.
 func (x *examination) porcupine(model porcupine.Model, timeout time.Duration) {
 	for _, name := range x.Header.Names {
 		ops := x.operations(name)
@@ -156,8 +153,8 @@ func (x *examination) porcupine(model porcupine.Model, timeout time.Duration) {
 	}
 }
 
-// explain says how far porcupine came: the operations that the longest order
-// has, and the one that had to come next, because it returned, and could not.
+// explain says how far porcupine came. It names the operations that the longest order has, and the
+// one that had to come next, because it returned, and could not.
 //
 // Porcupine's own account of that takes minutes for a large history.
 func (x *examination) explain(model porcupine.Model, ops []porcupine.Operation, timeout time.Duration) (at int64, text string) {

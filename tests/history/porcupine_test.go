@@ -12,7 +12,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Who shares a name may have the token of others who do, and comes and goes beside them.
+// A sharer of a name may have the token of others, and comes and goes beside them.
 func TestMutexModelShared(t *testing.T) {
 	is := func(a action, token uint64, id int) operation { return operation{a, token, id} }
 	tests := []struct {

@@ -12,8 +12,8 @@ import (
 // most is how many violations of a kind are printed.
 const most = 20
 
-// String is the report for a person: what was checked, counts, how often each
-// fault struck, what was excused and by what, and what is wrong.
+// String is the report for a person. It has what was checked, counts, how often each fault struck,
+// what was excused and by what, and what is wrong.
 func (r Report) String() string {
 	var text strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&text, format+"\n", args...) }
@@ -40,7 +40,7 @@ func (r Report) String() string {
 		line("  shared: %d acquisitions, %d pairs at the same time, %d holders let others in", r.Shared, r.Beside, r.Downgraded)
 	}
 	if h.Locks == "lead" {
-		line("  followers saw %d changes of who leads", r.Followed)
+		line("  followers saw %d changes of the leader", r.Followed)
 	}
 	if h.Watched {
 		line("  locks: %d were held on while a node failed their client, %d were lost", r.Stood, r.Gone)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// readers are the tenures that share a name: a set that can be compared, as states must be,
-// so a text with their ids in order.
+// readers are the tenures that share a name. The set can be compared, as states must be, so it is a
+// text with their ids in order.
 type readers string
 
 func reader(id int) string { return string(binary.BigEndian.AppendUint64(nil, uint64(id))) }

@@ -4,11 +4,11 @@ package history
 const (
 	Coherence = "history"   // the events fit together
 	Validity  = "validity"  // two holders of a name never both believe in it
-	Tokens    = "tokens"    // unique per name, and larger for who began after another one finished
-	Extension = "extension" // one that was carried: nobody with a larger token had it before that began
+	Tokens    = "tokens"    // unique per name, and larger for a client that began after another one finished
+	Extension = "extension" // one that was carried: no holder with a larger token had it before that began
 	Resource  = "resource"  // no stale write was applied, and no update was lost
 	Healing   = "healing"   // no lock is lost while a majority of the nodes does what it should
-	Following = "following" // who follows goes back to no smaller term, and knows who has it
+	Following = "following" // a follower goes back to no smaller term, and knows which client has it
 	Progress  = "progress"  // once nothing fails any more, every client gets every name
 	Leftovers = "leftovers" // no leases on the servers, no goroutines in the clients
 	Porcupine = "porcupine" // some order of all operations is one of a fenced mutex
@@ -36,9 +36,9 @@ type Report struct {
 	Shared     int // of these, to share the name
 	Beside     int // pairs that held a name at the same time, as those who share it may
 	Downgraded int // calls
-	Followed   int // changes of who leads, as clients saw them
+	Followed   int // changes of the leader, as clients saw them
 	Failed     int
-	Unknown    int // acquisitions whose outcome nobody knows
+	Unknown    int // acquisitions of unknown outcome
 	Extended   int
 	Writes     int
 	Refused    int

@@ -60,14 +60,14 @@ type record struct {
 	tenures           []*tenure     // those that began, in the order of start
 	of                []*tenure     // by event; nil for those of none
 	began             map[int]int64 // by event: when the extension began that it ends
-	unknown           int           // acquisitions that nobody knows the outcome of
+	unknown           int           // acquisitions of unknown outcome
 	faults            faults
 }
 
 type attempt struct{ client, op int }
 
-// newRecord returns an error if an event says something that cannot be: a
-// history that was damaged or is incomplete must not pass for a good one.
+// newRecord returns an error if an event says something impossible. A history that was damaged or
+// is incomplete must not pass for a good one.
 func newRecord(h *History) (*record, error) {
 	n := len(h.Events)
 	if n == 0 || h.Events[n-1].Kind != End {

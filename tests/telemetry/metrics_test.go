@@ -131,7 +131,7 @@ func TestNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, m := newGroup(3), measure(t)
 		l := g.locker(t, m.Observer())
-		m.wants(t, "fenlock.node.admitted") // nobody has asked them
+		m.wants(t, "fenlock.node.admitted") // they were not asked
 		must(t, take(t, l, "a").Release(t.Context()))
 		m.wants(t, "fenlock.node.admitted", "node.name=a: 1", "node.name=b: 1", "node.name=c: 1")
 		m.wants(t, "fenlock.node.duration",
@@ -237,7 +237,7 @@ func TestInstruments(t *testing.T) {
 	})
 }
 
-// What nobody wants to hear costs nothing.
+// What is not wanted costs nothing.
 func TestNoProviders(t *testing.T) {
 	telemetry, err := fenlockotel.New(nil, nil)
 	must(t, err)

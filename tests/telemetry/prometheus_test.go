@@ -121,8 +121,8 @@ func (m monitor) firing() (map[string]bool, error) {
 	return all, nil
 }
 
-// A real Prometheus asks a job, a program and the page: every panel of the dashboard has
-// data, and when a server goes, and when a lock is lost, the alerts fire.
+// A real Prometheus asks a job, a program and the page. Every panel of the dashboard has data. When
+// a server goes, and when a lock is lost, the alerts fire.
 func TestPrometheus(t *testing.T) {
 	group, urls := servers(t, 3)
 	free := func() string { return fmt.Sprintf("127.0.0.1:%d", testserver.FreePort(t)) }

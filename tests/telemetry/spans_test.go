@@ -154,7 +154,7 @@ func TestNamesInSpans(t *testing.T) {
 	})
 }
 
-// Who samples nothing keeps nothing.
+// A program that samples nothing keeps nothing.
 func TestSpansThatAreNotSampled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(trace.WithSampler(trace.NeverSample()))

@@ -84,8 +84,8 @@ func newMember(t testing.TB, e *Engine, i int, persistence Persistence, preload 
 	return m, nil
 }
 
-// Admit has servers admitted that nobody has used yet, or that have forgotten, as a client
-// that reaches all of them.
+// Admit has servers admitted that were never used, or that have forgotten, as a client that reaches
+// all of them.
 func (c *Cluster) Admit() error {
 	ctx, cancel := context.WithTimeout(context.Background(), HealLimit)
 	defer cancel()

@@ -129,7 +129,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// A server that does not answer is not admitted, and nobody waits for it for long.
+// A server that does not answer is not admitted, and no client waits for it for long.
 func TestNotAdmitted(t *testing.T) {
 	c := New(t, Groups[0], 1, Off, 1)
 	if err := c.Members[0].Freeze(); err != nil {

@@ -24,7 +24,8 @@ type Engine struct {
 	// Crash is what a crash costs a server, Start what each start does. nil: nothing.
 	Crash, Start func(Persistence) Loss
 
-	// Local: a node is a file that the clients share. There is no server that could end, and no network.
+	// Local: a node is a file that the clients share. There is no server that could end, and no
+	// network.
 	Local bool
 
 	// Alone: its nodes lease a name to one holder only (they are no node.Sharer).

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// File is a file that the clients share. It is on a small disk of its own if this process may mount one.
+// File is a file that the clients share. It is on a small disk of its own if this process may mount
+// one.
 var File = &Engine{
 	Name: "file", Local: true, TTL: TTL,
 	start: func(t testing.TB, _ Persistence, _ []string) Server { return newDisk(t) },
@@ -79,8 +80,8 @@ func (m *Member) Fill() (free func() error, err error) {
 	return free, nil
 }
 
-// Move has the file's path lead to no file any more, or to another one that is new. The harness opens what is there
-// with Reopen.
+// Move has the file's path lead to no file any more, or to another one that is new. The harness
+// opens what is there with Reopen.
 func (m *Member) Move(replaced bool) error {
 	path := m.Server().Addr()
 	if !replaced {

@@ -98,7 +98,7 @@ func (m *Member) Restart() error {
 	defer m.life.Unlock()
 	s := m.Server()
 	var err error
-	for range 3 { // somebody's outgoing connection may have the port for a moment
+	for range 3 { // an outgoing connection may have the port for a moment
 		if s.Pid() != 0 {
 			return nil
 		}
@@ -147,9 +147,9 @@ func (m *Member) Frozen() bool {
 	return m.frozen != 0
 }
 
-// Settle ends what a clock that was set back would keep for years. This is what an
-// operator would do, and takes nothing from anybody. Where the clock is still off, or
-// the server is down, that is left to whoever mends it.
+// Settle ends what a clock that was set back would keep for years. This is what an operator would
+// do, and takes nothing from any client. Where the clock is still off, or the server is down, that
+// is left to the fault's end.
 func (m *Member) Settle() error {
 	s := m.Server()
 	pid := s.Pid()

@@ -94,9 +94,9 @@ func (m *Member) leftovers() (left []Leftover, err error) {
 	return left, err
 }
 
-// release ends leases that a clock which was set back would keep for years. Whoever is
-// there extends a lease sooner than once in a TTL, so one that still has more than that
-// left, a TTL after the clock is right, is nobody's any more.
+// release ends leases that a clock which was set back would keep for years. A living holder extends
+// a lease sooner than once in a TTL. So a lease that still has more than that left, a TTL after the
+// clock is right, has no holder any more.
 func (m *Member) release() error {
 	ctx, cancel := context.WithTimeout(context.Background(), Brief)
 	defer cancel()
@@ -147,7 +147,8 @@ func (m *Member) ReadOnly() (heal func() error, err error) {
 	return back, nil
 }
 
-// Replace has the database's tables made anew, as an operator does who begins again. heal makes them.
+// Replace has the database's tables made anew, as an operator does who begins again. heal makes
+// them.
 func (m *Member) Replace() (heal func() error, err error) {
 	back := func() error { return again(HealLimit, func(context.Context) error { return migrate(m, Off) }) }
 	if m.Server().Pid() == 0 || m.Frozen() {

@@ -57,7 +57,7 @@ func (p postgres) crash(rng *rand.Rand) (heal func() error, err error) {
 	const ready = "database system is ready to accept"
 	all, pid := p.Backends(), p.Pid()
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%w: nobody is connected", ErrNotNow)
+		return nil, fmt.Errorf("%w: no client is connected", ErrNotNow)
 	}
 	before := strings.Count(p.Log(), ready)
 	if err := syscall.Kill(all[rng.IntN(len(all))], syscall.SIGKILL); err != nil {

@@ -77,8 +77,8 @@ func configuration(p Persistence) []string {
 		"enable-protected-configs yes",
 		// A replica is copied at once.
 		"repl-diskless-sync-delay 0",
-		// The allocator's thread sleeps until a time of the wall clock, and would spin
-		// if that were set back: a fault of the harness, not of the server.
+		// The allocator's thread sleeps until a time of the wall clock, and would spin if that were
+		// set back. That would be a fault of the harness, not of the server.
 		"jemalloc-bg-thread no",
 	}
 	switch p {
@@ -231,8 +231,8 @@ func (m *Member) settle(s valkey) error {
 	return err
 }
 
-// MarkAdmitted writes what an admission leaves, so that nobody needs to wait for
-// the quarantine of the first start.
+// MarkAdmitted writes what an admission leaves, so that no client needs to wait for the quarantine
+// of the first start.
 func (m *Member) MarkAdmitted(durable bool) error {
 	return testserver.MarkAdmitted(m.asker(Patience), valkeynode.DefaultPrefix, TTL, durable)
 }

@@ -15,10 +15,10 @@ var withClocks = []string{cluster.Valkey.Name, cluster.Postgres.Name, cluster.My
 
 const year = 365 * 24 * time.Hour
 
-// Faults of the servers' wall clocks, which leases of most engines end by. Both steps of a fault are
-// noted where they break something: a step forward ends leases before their time,
-// and a server's quarantine. A step back prolongs them, which costs time only, but its
-// heal is a step forward: no library states that it bears either.
+// Faults of the servers' wall clocks, which leases of most engines end by. Both steps of a fault
+// are noted where they break something: a step forward ends leases before their time, and a
+// server's quarantine. A step back prolongs them, which costs time only, but its heal is a step
+// forward: no library states that it bears either.
 var clockKinds = []Kind{
 	{
 		Name: "clock forward", On: withClocks, Breaks: sameRate, Shortest: 0.1, Longest: 5,

@@ -37,9 +37,9 @@ func TestOn(t *testing.T) {
 	}
 }
 
-// The kinds of processes, clocks and databases, on each of the other engines: they begin, strike, can be
-// healed, leave a normal server, and cost what they are said to. What the network does is
-// no matter of the server's.
+// The kinds of processes, clocks and databases, on each of the other engines. They begin, strike,
+// can be healed, leave a normal server, and cost what they are said to. What the network does is no
+// matter of the server's.
 func TestEngines(t *testing.T) {
 	for _, group := range cluster.Groups[1:5] {
 		t.Run(group.Name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestEngines(t *testing.T) {
 				heal()
 				admitted, loss := st.c.Admitted(0), k.Costs(m.Engine, cluster.Off)
 				for end := time.Now().Add(cluster.HealLimit); !admitted && loss == cluster.Nothing && time.Now().Before(end); {
-					admitted = st.c.Admitted(0) // it takes a while to answer; nobody has it admitted meanwhile
+					admitted = st.c.Admitted(0) // it takes a while to answer; no client has it admitted meanwhile
 				}
 				if admitted != (loss == cluster.Nothing) {
 					t.Errorf("%s: admitted %v, and it costs %d", k.Name, admitted, loss)

@@ -12,7 +12,8 @@ import (
 // Faults of a file, and of those that share it.
 var fileKinds = []Kind{
 	{
-		// One client after the other, and those that take their places, some of them in the middle of a write.
+		// One client after the other, and those that take their places, some of them in the middle
+		// of a write.
 		Name: "kill clients", On: []string{cluster.File.Name}, OfClients: true, Nodeless: true, Shortest: 0.5, Longest: 3, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			return repeated(func() (time.Duration, error) {

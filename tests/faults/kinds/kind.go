@@ -15,7 +15,8 @@ import (
 type Kind struct {
 	Name string
 
-	// On are the engines on whose servers it makes sense, by name. Empty: all that have a server, or if OfClients all.
+	// On are the engines on whose servers it makes sense, by name. Empty: all that have a server,
+	// or if OfClients all.
 	On []string
 
 	// Breaks is the declared assumption of the lock that the fault breaks, "" for
@@ -33,7 +34,7 @@ type Kind struct {
 	// is called at once.
 	Shortest, Longest float64
 
-	// Goes: the server is away for a while and comes back, with or without its memory.
+	// Goes: the server goes for a while and comes back, with or without its memory.
 	Goes bool
 
 	// OfClients: it strikes clients, whatever the servers are.
@@ -42,8 +43,8 @@ type Kind struct {
 	// Nodeless: it strikes several servers, or none, whichever the runner chose.
 	Nodeless bool
 
-	// Within are the libraries that state that they bear the fault, and Durable those
-	// that do if each write is on disk before it is answered.
+	// Within are the libraries that state that they bear the fault. Durable are those that do if
+	// each write is on disk before it is answered.
 	Within, Durable []string
 
 	// Inject begins the fault. It notes nothing but the steps that the runner cannot
@@ -79,7 +80,7 @@ type Scene struct {
 type Clients interface {
 	Count() int
 	Pause(i int) (resume func(), err error) // SIGSTOP
-	Kill(i int) error                       // SIGKILL; somebody else takes its place
+	Kill(i int) error                       // SIGKILL; another client takes its place
 }
 
 // Member returns the server that was chosen.
@@ -142,11 +143,11 @@ const (
 	noEviction = "maxmemory-policy is noeviction"
 )
 
-// What the libraries state. redsync follows the description of Redlock: independent
-// primaries, clocks at the same rate, memory that survives a crash (fsync always, or
-// a restart delayed by hand), and a holder that is done within its validity; the
-// network and the processes may be as slow as they like. redislock states nothing:
-// it gets what holds for any one server that keeps its memory and its clock.
+// What the libraries state. redsync follows the description of Redlock. That is independent
+// primaries, clocks at the same rate, and a holder that is done within its validity. Memory
+// survives a crash (fsync always, or a restart delayed by hand); the network and the processes may
+// be as slow as they like. redislock states nothing: it gets what holds for any one server that
+// keeps its memory and its clock.
 var (
 	everybody   = library.All
 	rivals      = []string{library.Redsync, library.Redislock}

@@ -21,7 +21,7 @@ var processKinds = []Kind{
 		Inject: crash(true),
 	},
 	{
-		// The replica has what was written, but nobody may rely on it, so it is out.
+		// The replica has what was written, but no client may rely on it, so it is out.
 		Name: "promote", On: onValkey, Forgets: true, Goes: true, Within: onlyFenlock,
 		Inject: func(s *Scene) (Heal, error) {
 			return over, s.Member().Promote()
@@ -56,9 +56,9 @@ var processKinds = []Kind{
 	},
 }
 
-// RollingRestart is how many operators update servers. No campaign has it of
-// itself, because it leaves no majority that remembers its registers. fenlock's
-// servers then vote for nothing until all leases have ended; nobody else's do.
+// RollingRestart is how many operators update servers. No campaign has it of itself, because it
+// leaves no majority that remembers its registers. fenlock's servers then vote for nothing until
+// all leases have ended; no other server's do.
 var RollingRestart = Kind{
 	Name: "rolling restart", Breaks: history.RegistersSurvive, Forgets: true, Nodeless: true, Durable: everybody,
 	Inject: func(s *Scene) (Heal, error) {

@@ -29,7 +29,7 @@ var refusalKinds = []Kind{
 		Inject: misconf,
 	},
 	{
-		// The server ends it by itself: it would not listen to anybody. heal waits for that.
+		// The server ends it by itself: it would not listen to a client. heal waits for that.
 		Name: "client pause", On: onValkey, Within: everybody,
 		Inject: func(s *Scene) (Heal, error) {
 			if s.Member().Clock.Off() != 0 {

@@ -49,7 +49,7 @@ type Config struct {
 	TTL, MaxTTL time.Duration
 	NodeTimeout time.Duration // for a request to a node
 	Label       string        // of the holder, for libraries that tell who it is
-	New         bool          // nobody has used the servers yet
+	New         bool          // the servers were never used
 	// Missed is told of a node, from 0, that did not do what fenlock needs of it: see
 	// watched. It may be nil, and is called from many goroutines.
 	Missed func(node int) `json:"-"`
@@ -102,7 +102,7 @@ func (l fenlockLocker) Acquire(ctx context.Context, name string) (Lease, error) 
 	return l.Locker.Acquire(ctx, name)
 }
 
-// brokenLocker grants everything to everybody, with tokens that grow.
+// brokenLocker grants everything to every client, with tokens that grow.
 type brokenLocker struct {
 	ttl   time.Duration
 	label string

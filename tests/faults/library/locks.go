@@ -44,7 +44,7 @@ type Full interface {
 	// what tells whether the validity has ended, by the clock and not by a timer.
 	Lead(ctx context.Context, name string, work func(ctx context.Context, term fence.Token, leads func() bool) error) error
 
-	// Follow returns whom this client believes to lead: 0 for nobody, or an error.
+	// Follow returns the leader that this client believes in: 0 for none, or an error.
 	Follow(ctx context.Context, name string) iter.Seq2[leader.Leader, error]
 }
 
@@ -91,7 +91,7 @@ func (l fenlockLocker) Slots(name string, n int) (func(ctx context.Context, wait
 
 func (l fenlockLocker) Lead(ctx context.Context, name string, work func(context.Context, fence.Token, func() bool) error) error {
 	return leader.Lead(ctx, l.Locker, name, func(ctx context.Context, term fence.Token) error {
-		// A context that has ended: who does not lead any more asks nobody.
+		// A context that has ended: a client that does not lead any more asks no node.
 		ended, end := context.WithCancel(ctx)
 		end()
 		return work(ctx, term, func() bool {

@@ -19,8 +19,8 @@ type rival struct {
 	release func(ctx context.Context) error
 }
 
-// renewed is a rival's lock, and does for it what its user has to: it extends it at
-// a third of its TTL, and tells when its validity ends.
+// renewed is a rival's lock, and does for it what its user has to. It extends the lock at a third
+// of its TTL, and tells when its validity ends.
 type renewed struct {
 	rival
 	ctx    context.Context

@@ -17,8 +17,8 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// openRedis connects to a server as the rivals need it: a request is sent once
-// and takes no longer than fenlock's, and a context ends it.
+// openRedis connects to a server as the rivals need it. A request is sent once and takes no longer
+// than fenlock's, and a context ends it.
 func openRedis(address string, c Config) (*redis.Client, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -30,8 +30,8 @@ func openRedis(address string, c Config) (*redis.Client, error) {
 	}), nil
 }
 
-// redsyncLocker is redsync over all nodes, with its default options but for the
-// TTL, the time that a node is given, and that it waits as long as it may.
+// redsyncLocker is redsync over all nodes, with its default options but for the TTL and the time
+// that a node is given. It waits as long as it may.
 type redsyncLocker struct {
 	config  Config
 	redis   []*redis.Client

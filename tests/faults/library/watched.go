@@ -10,8 +10,8 @@ import (
 	"github.com/fenlock/fenlock/node/clock"
 )
 
-// watched is a node that tells when it did not do what a client needs of it: answer in
-// time, vote, and have no lease of somebody else at a name that the client holds.
+// watched is a node that tells when it did not do what a client needs of it. That is to answer in
+// time, to vote, and to have no other client's lease at a name that the client holds.
 type watched struct {
 	node.Node
 	limit  time.Duration // a little less than the node timeout
@@ -19,8 +19,8 @@ type watched struct {
 	told   atomic.Int64 // when
 }
 
-// watch returns a node that is what the other one is: a Locker uses the Start of a
-// Starter, and the Do of another node.
+// watch returns a node that is what the other node is: a Locker uses the Start of a Starter, and
+// the Do of another node.
 func watch(n node.Node, limit time.Duration, missed func()) node.Node {
 	w := &watched{Node: n, limit: limit, missed: missed}
 	if starter, ok := n.(node.Ordered); ok {
@@ -39,14 +39,14 @@ func (w *watched) tell() {
 	}
 }
 
-// heard is told of an outcome that somebody waits for.
+// heard is told of an outcome that a caller waits for.
 func (w *watched) heard(r node.Request, a node.Answer, err error) {
 	if err != nil || a.Status == node.Rejoining {
 		w.tell()
 	}
 }
 
-// look tells if a name that could not be extended has a lease: it is somebody else's.
+// look tells if a name that could not be extended has a lease: it is another client's.
 func (w *watched) look(r node.Request, a node.Answer, err error) {
 	if err != nil || a.Status != node.Lost || r.Op != node.Extend {
 		return

@@ -62,9 +62,9 @@ func FullOn(g cluster.Group, seconds int) Setup {
 	return Setup{Seconds: seconds, Kinds: kinds.On(g), Group: g, Nodes: 5, TTL: g.TTL()}
 }
 
-// Rolling is one fault after the other, each on the next server, as when servers are
-// restarted or moved: or on the next two, where a majority can do without. What is held
-// may not be lost by it.
+// Rolling is one fault after the other, each on the next server, as when servers are restarted or
+// moved. Where a majority can do without, it is on the next two. What is held may not be lost by
+// it.
 func Rolling(s Setup) Setup {
 	s.Rolling = true
 	s.Kinds = slices.DeleteFunc(kinds.On(s.Group), func(k kinds.Kind) bool { return !k.Goes })
@@ -97,16 +97,16 @@ func (s Setup) Pairs() [][]string {
 	return pairsOf(kinds.Names(s.Kinds))
 }
 
-// pairsOf returns all pairs of different names, in rounds in which each name
-// comes up once (the circle method of tournaments): so a few slots in a row
-// try all kinds, and all of them try all pairs. An only name is alone.
+// pairsOf returns all pairs of different names, in rounds in which each name comes up once (the
+// circle method of tournaments). So a few slots in a row try all kinds, and all of them try all
+// pairs. An only name is alone.
 func pairsOf(names []string) (pairs [][]string) {
 	if len(names) == 1 {
 		return [][]string{names}
 	}
 	circle := slices.Clone(names)
 	if len(circle)%2 == 1 {
-		circle = append(circle, "") // who meets it sits out
+		circle = append(circle, "") // the name that meets it sits out
 	}
 	n := len(circle)
 	for range n - 1 {
@@ -167,7 +167,7 @@ func newSlot(rng *rand.Rand, length time.Duration, pair []string, s Setup) Slot 
 	if rng.IntN(2) == 0 {
 		slices.Reverse(l.Faults)
 	}
-	// One that lasts comes first, so that the other one can strike in its time.
+	// A fault that lasts comes first, so that the other fault can strike in its time.
 	if f := l.Faults; len(f) == 2 && f[0].To == 0 && f[1].To > 0 {
 		slices.Reverse(f)
 	}

@@ -49,7 +49,7 @@ func (r *Server) Close() []history.Event {
 	return r.events
 }
 
-// Used reports whether anybody has used it.
+// Used reports whether it was used.
 func (r *Server) Used() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -120,9 +120,8 @@ func NewClient(url string) *Client {
 }
 
 // Do reads the value, or changes it, as an event says: of the kind history.ReadValue or
-// history.Wrote, with who does it. A read may be Shared: beside others', whose tokens it is in no
-// order with. It is sent once: package http sends no POST again that
-// may have arrived.
+// history.Wrote, with the client that does it. A read may be Shared: beside others', whose tokens
+// it is in no order with. It is sent once: package http sends no POST again that may have arrived.
 func (c *Client) Do(e history.Event) (value int, err error) {
 	body, err := json.Marshal(e)
 	if err != nil {

@@ -56,8 +56,8 @@ func TestGuardedResource(t *testing.T) {
 	}
 }
 
-// Who shares a name reads in no order with the others who do, but not after a later write, and
-// nobody writes under a later reader.
+// Clients that share a name read in no order among themselves, but not after a later write. No
+// client writes under a later reader.
 func TestSharedReads(t *testing.T) {
 	r, c := start(t, true)
 	shared := func(kind history.Kind, token uint64) history.Event {

@@ -1,3 +1,3 @@
-// Package runner makes one history: it starts servers and clients, lets the faults of
-// a plan strike, writes down what everybody noted, and has it checked.
+// Package runner makes one history. It starts servers and clients, lets the faults of a plan
+// strike, writes down what all noted, and has it checked.
 package runner

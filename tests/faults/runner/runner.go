@@ -63,7 +63,7 @@ type Outcome struct {
 	Report   history.Report
 	Problems []string   // what went wrong beside the checks: a client crashed or hung, a server stayed out
 	Covered  [][]string // pairs that overlapped
-	Leftover int        // leases that nobody held, at all rests
+	Leftover int        // leases without a holder, at all rests
 	Took     time.Duration
 	Command  string
 	Tied     steps.Result
@@ -192,8 +192,7 @@ func (r *runner) play(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// awaitUse waits until the clients have begun: faults that strike nobody show
-// nothing.
+// awaitUse waits until the clients have begun: faults that strike no client show nothing.
 func (r *runner) awaitUse(ctx context.Context) error {
 	for end := time.Now().Add(startLimit); !r.resource.Used(); {
 		if time.Now().After(end) {
@@ -206,9 +205,8 @@ func (r *runner) awaitUse(ctx context.Context) error {
 	return nil
 }
 
-// playSlot lets the faults of a slot begin and end in their time, each on a
-// goroutine of its own, because one may have to wait for another to be healed. None
-// is healed before all have begun.
+// playSlot lets the faults of a slot begin and end in their time. Each has a goroutine of its own,
+// because one may have to wait for another to be healed. None is healed before all have begun.
 func (r *runner) playSlot(ctx context.Context, s plan.Slot) error {
 	begin := time.Now()
 	var begun, healed sync.WaitGroup
@@ -262,9 +260,8 @@ func (r *runner) playSlot(ctx context.Context, s plan.Slot) error {
 	return sleep(ctx, left)
 }
 
-// inject begins a fault on its server, or on the other one if the first is in no
-// state for it. It returns which, -1 for none or several. Forget: a majority may lose its
-// registers.
+// inject begins a fault on its server, or on the other server if the first is in no state for it.
+// It returns which, -1 for none or several. Forget: a majority may lose its registers.
 func (r *runner) inject(f plan.Fault, forget bool) (node int, heal kinds.Heal, err error) {
 	note := func(fault string, node int, breaks string) {
 		r.note(history.Event{Kind: history.Fault, Fault: fault, Node: node + 1, Breaks: breaks})
@@ -318,9 +315,8 @@ func (r *runner) admitted(ctx context.Context) {
 	}
 }
 
-// countLeftovers has all clients let go at once, whatever they are doing, and
-// counts the leases that are there although nobody holds a lock. Requests that
-// were under way have had their time.
+// countLeftovers has all clients let go at once, whatever they are doing, and counts the leases
+// that are there although no lock is held. Requests that were under way have had their time.
 func (r *runner) countLeftovers() {
 	if err := r.clients.Rest(restLimit); err != nil {
 		r.problem(err)

@@ -50,8 +50,9 @@ var tokens = sync.OnceValue(func() *trace.Machine {
 	return mc
 })
 
-// checker takes the steps of all servers in one order. What one server did comes in its own order. Where a step needs what
-// another server did before, that is taken first, though it was heard later.
+// checker takes the steps of all servers in one order. What one server did comes in its own order.
+// Where a step needs what another server did before, that is taken first, though it was heard
+// later.
 type checker struct {
 	Claims
 	names   []*name
@@ -127,7 +128,8 @@ func (r *Recorder) Check(c Claims) (result Result) {
 	return result
 }
 
-// tell notes the tokens that holders have told when they extended: some had no time to write them down.
+// tell notes the tokens that holders have told when they extended: some had no time to write them
+// down.
 func (k *checker) tell() {
 	for _, f := range k.nodes {
 		for i := range f.units {
@@ -386,7 +388,8 @@ func (k *checker) loses(i int, f *follower, step int) error {
 	return nil
 }
 
-// admitted is a server that votes from now on, if its registers were rebuilt by what enough others have.
+// admitted is a server that votes from now on, if its registers were rebuilt by what enough others
+// have.
 func (k *checker) admitted(i int, f *follower, u *unit) (waits, err error) {
 	after := f.store.clone()
 	if err := u.apply(after); err != nil || !u.calls[len(u.calls)-1].is("HSETNX", registers) {

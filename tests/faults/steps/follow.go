@@ -13,7 +13,8 @@ import (
 	"github.com/fenlock/fenlock/internal/proof/trace"
 )
 
-// unit is what one server did at a time: a script with the commands that it has called, or a command of a client.
+// unit is what one server did at a time: a script with the commands that it has called, or a
+// command of a client.
 type unit struct {
 	event
 	calls  []line
@@ -32,7 +33,8 @@ type request struct {
 	known         string // what the client takes the server for, and looks at afterwards; "": the script does
 }
 
-// units puts the lines of a server together. Texts are those of scripts, by the name that EVALSHA has for them.
+// units puts the lines of a server together. Texts are those of scripts, by the name that EVALSHA
+// has for them.
 func units(events []event, texts map[string]string) (all []unit, err error) {
 	for _, e := range events {
 		args := e.line.args
@@ -123,7 +125,7 @@ func (u *unit) arg(at int) string {
 	return ""
 }
 
-// split takes the value of a lease apart. It is nobody's if it reserves the name for a waiter.
+// split takes the value of a lease apart. It has no holder if it reserves the name for a waiter.
 func split(value string) (holder string, origin uint64, is bool) {
 	if strings.HasPrefix(value, "next:") || strings.HasPrefix(value, "shared:") {
 		return "", 0, false
@@ -135,12 +137,14 @@ func split(value string) (holder string, origin uint64, is bool) {
 	return holder, origin, err == nil
 }
 
-// roughly is how far the time of a line may be from that of the script, which is a little earlier: more where the server had no processor.
+// roughly is how far the time of a line may be from that of the script, which is a little earlier.
+// It is more where the server had no processor.
 const roughly = 50 // ms
 
-// there decides whether a lease was still there when a script looked at it. It was, if its time was not over by then. If it was
-// over, or if nobody knows, since the server's clock has been moved, what the script did tells. The time of a lease may
-// end earlier in the model than on any clock: that is a free move of it.
+// there decides whether a lease was still there when a script looked at it. It was, if its time was
+// not over by then. If it was over, or if that is not known, since the server's clock has been
+// moved, what the script did tells. The time of a lease may end earlier in the model than on any
+// clock: that is a free move of it.
 func (u *unit) there(key string, e entry, movedClock bool) bool {
 	if u.line.at < e.ends-roughly && !movedClock {
 		for i, l := range u.calls {
@@ -168,7 +172,8 @@ func (u *unit) there(key string, e entry, movedClock bool) bool {
 	return u.line.at < e.ends
 }
 
-// apply carries out what a script has called. Of a SET that sets nothing where something is, what comes next tells what it was.
+// apply carries out what a script has called. Of a SET that sets nothing where something is, what
+// comes next tells what it was.
 func (u *unit) apply(s *store) error {
 	for i, l := range u.calls {
 		if !changes(l) {
@@ -188,7 +193,8 @@ func (u *unit) apply(s *store) error {
 	return nil
 }
 
-// wasSet reports whether the SET with NX at this place has set something: the scripts ask what is there, or try again, if not.
+// wasSet reports whether the SET with NX at this place has set something: the scripts ask what is
+// there, or try again, if not.
 func (u *unit) wasSet(at int) bool {
 	key := u.calls[at].args[1]
 	for i, next := range u.calls[at+1:] {

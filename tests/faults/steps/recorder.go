@@ -18,7 +18,8 @@ type Server struct {
 	User, Password string        // of one that may do all
 	// Ask sends a command past all faults.
 	Ask func(timeout time.Duration, args ...string) (string, error)
-	// Cut keeps all clients away until lift is called: nothing is to happen unseen. Nil: nobody is there.
+	// Cut keeps all clients away until lift is called: nothing is to happen unseen. Nil: there is
+	// none.
 	Cut func() (lift func())
 }
 

@@ -43,7 +43,8 @@ func whole(texts map[string]string, name string) string {
 	return text
 }
 
-// play has a server carry out requests of two holders, by scripts of which one may be broken, and returns what came of the check.
+// play has a server carry out requests of two holders, by scripts of which one may be broken, and
+// returns what came of the check.
 func play(t *testing.T, texts map[string]string) Result {
 	t.Helper()
 	server := testserver.StartWith(t, testserver.Kinds(t)[0], nil, "user harness on >harness ~* &* +@all")

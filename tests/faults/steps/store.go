@@ -118,7 +118,8 @@ func isStripe(field string) bool {
 	return err == nil
 }
 
-// write carries out what a script has called, or a client. It reports whether that is all that it can have changed.
+// write carries out what a script has called, or a client. It reports whether that is all that it
+// can have changed.
 func (s *store) write(l line) (known bool) {
 	key := ""
 	if len(l.args) > 1 {

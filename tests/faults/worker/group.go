@@ -20,9 +20,8 @@ import (
 	"github.com/fenlock/fenlock/tests/history"
 )
 
-// Group are the client processes of a history. There are always as many; one that
-// is killed is replaced by a new one, with a number of its own. Safe for
-// concurrent use.
+// Group are the client processes of a history. There are always as many; a client that is killed is
+// replaced by another, with a number of its own. Safe for concurrent use.
 type Group struct {
 	dir    string
 	config Config // of all; the rest depends on the place
@@ -86,9 +85,9 @@ func (g *Group) start(place int) (*process, error) {
 	defer errors.Close()
 	w.cmd.Env = append(os.Environ(), variable+"="+string(text))
 	w.cmd.Stderr = errors
-	// A group of its own: Ctrl-C is for the runner. If the runner is killed while
-	// a client is stopped, the kernel continues the client, which then sees the end
-	// of its input (setpgid(2): orphaned process groups).
+	// A group of its own: Ctrl-C is for the runner. If the runner is killed while a client is
+	// stopped, the kernel continues the client. It then sees the end of its input (setpgid(2):
+	// orphaned process groups).
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if w.input, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -103,7 +102,7 @@ func (g *Group) start(place int) (*process, error) {
 	go func() {
 		for lines := bufio.NewScanner(output); lines.Scan(); {
 			select {
-			case <-w.rested: // nobody has asked for the last one
+			case <-w.rested: // the last one was not asked for
 			default:
 			}
 			w.rested <- lines.Text()

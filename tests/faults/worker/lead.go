@@ -86,7 +86,7 @@ func (l *leader) work(ctx context.Context, token fence.Token, leads func() bool)
 }
 
 // errNobodyKnows is what came of a release: Lead does not tell.
-var errNobodyKnows = errors.New("nobody knows whether it was released")
+var errNobodyKnows = errors.New("it is not known whether it was released")
 
 func (l *leader) over() { l.noteError(history.Released, errNobodyKnows) }
 

@@ -12,9 +12,8 @@ import (
 	"github.com/fenlock/fenlock/tests/history"
 )
 
-// eventLog is a client's own file of events. Each is one write to a file that is
-// open for appending, so that a killed process loses the event that it was about
-// to write, and no other.
+// eventLog is a client's own file of events. Each is one write to a file that is open for
+// appending. So a killed process loses the event that it was about to write, and no other.
 type eventLog struct{ file *os.File }
 
 func openLog(path string) (*eventLog, error) {

@@ -101,7 +101,7 @@ func (s set) hold(ctx context.Context, d time.Duration) {
 	}
 }
 
-// releaseAll lets go of all at once. An error is about one of them, or several: nobody knows.
+// releaseAll lets go of all at once. An error is about one of them, or several: that is not known.
 func (s set) releaseAll(ctx context.Context, cancel context.CancelFunc) {
 	defer cancel()
 	for _, t := range s.tenures {

@@ -11,7 +11,7 @@ import (
 	"github.com/fenlock/fenlock/tests/history"
 )
 
-// slotRound is a round with one of the slots, each of which protects something of its own: the
+// slotRound is a round with one of the slots, each of which protects something of its own. The
 // config's names are those of the slots of one name. One of eight takes a slot's lock by its name.
 func (u *user) slotRound(ctx context.Context) {
 	if u.rng.IntN(8) == 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/fenlock/fenlock/tests/history"
 )
 
-// user is what a client process does all day: it takes a lock, counts up what
-// the lock protects, and lets go of it, and it gives up at any point.
+// user is what a client process does all day. It takes a lock, counts up what the lock protects,
+// and lets go of it. It gives up at any point.
 type user struct {
 	config   Config
 	locker   library.Locker
@@ -51,8 +51,8 @@ type tenure struct {
 	endAt  atomic.Int64 // when its context ended, 0 if it has not
 	// reckless: it goes on writing when the lock has ended.
 	reckless bool
-	// spoilt: it is not known whether a write was done, and so the resource must
-	// not be written again: a late write could not be told from a newer one.
+	// spoilt: it is not known whether a write was done, and so the resource must not be written
+	// again. A late write could not be told from a newer one.
 	spoilt bool
 }
 
@@ -136,8 +136,8 @@ func (u *user) once(name string, shared bool) {
 	}
 }
 
-// impatient returns a context that is cancelled at a random moment in one of so
-// many cases, and after more time than anybody needs in the others.
+// impatient returns a context that is cancelled at a random moment in one of so many cases. In the
+// others it is cancelled after more time than any client needs.
 func (u *user) impatient(ctx context.Context, oneOf int) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	if u.rng.IntN(oneOf) > 0 {
@@ -250,9 +250,9 @@ func (t *tenure) write(base int) bool {
 	return err == nil
 }
 
-// lateWrite reads the resource now, and returns what writes it in a while, when
-// the lock is released and others may have it. Reckless clients do that; who shares the name
-// reads only.
+// lateWrite reads the resource now, and returns what writes it in a while, when the lock is
+// released and others may have it. Reckless clients do that; a client that shares the name reads
+// only.
 func (t *tenure) lateWrite() (write func()) {
 	if t.reckless && t.shared {
 		return func() {

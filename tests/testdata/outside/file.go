@@ -13,9 +13,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// transact runs f on what is in the file, and replaces the file if f has changed that.
-// A process that dies leaves the old file or the new one. After an error it is not known
-// which.
+// transact runs f on what is in the file, and replaces the file if f has changed that. A process
+// that dies leaves the old file or the new file. After an error it is not known which.
 func (n *Node) transact(ctx context.Context, f func(s *rule.Store) (changed bool)) error {
 	lock, err := n.lock(ctx)
 	if err != nil {

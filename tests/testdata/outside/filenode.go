@@ -1,6 +1,6 @@
-// Package filenode is an engine that was written outside of fenlock's repository, by
-// the guide of package nodetest alone: a node in one file, for the processes of one
-// machine. It is an example, and slow: every operation reads the file and writes it.
+// Package filenode is an engine that was written outside of fenlock's repository, by the guide of
+// package nodetest alone. It is a node in one file, for the processes of one machine. It is an
+// example, and slow: every operation reads the file and writes it.
 package filenode
 
 import (

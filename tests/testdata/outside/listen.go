@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/node/rule"
 )
 
-// listener is a client whose waiters can be told, through a socket beside the file. Who
-// can connect to it has somebody at the other end: it ends with the process.
+// listener is a client whose waiters can be told, through a socket beside the file. A client that
+// can connect to it has a process at the other end: it ends with the process.
 type listener struct {
 	socket net.Listener
 	ended  chan struct{}
@@ -54,7 +54,7 @@ func (l *listener) run(notify func(waiter string)) {
 		conn.Close()
 		switch {
 		case err != nil:
-			notify("") // somebody may have been notified
+			notify("") // a waiter may have been notified
 		case len(waiter) > 0:
 			notify(string(waiter))
 		}
@@ -75,7 +75,7 @@ func (n *Node) socketOf(waiter string) string {
 // queue is the connection to the waiter that an operation reserves the name for.
 type queue struct{ conn net.Conn }
 
-// reach connects to a socket, and reports whether there is anybody.
+// reach connects to a socket, and reports whether there is a listener.
 func (q *queue) reach(socket string) bool {
 	conn, err := net.DialTimeout("unix", socket, time.Second)
 	if err != nil {
@@ -85,7 +85,7 @@ func (q *queue) reach(socket string) bool {
 	return true
 }
 
-// end tells the waiter, or nobody.
+// end tells the waiter, if any.
 func (q *queue) end(notify string) {
 	if q.conn != nil {
 		io.WriteString(q.conn, notify)
