@@ -20,15 +20,15 @@ var (
 	redislocks  = contender{"redislock", "one key on ONE server, over go-redis with its defaults; cannot wait", openRedislock}
 	floors      = contender{"floor", "no lock: fenlock's scripts on raw sockets; an answer is a majority's", openFloor(majority)}
 	floorsOfAll = contender{"floor/all", "the same; an answer is all servers'", openFloor(all)}
-	// One client of valkeylock is connected to one server (or cluster), and its
-	// majority is one of keys there: if that server is gone, so is the lock.
+	// One client of valkeylock is connected to one server (or cluster), and its majority is one of
+	// keys there. If that server is gone, so is the lock.
 	valkeylocks   = contender{"valkeylock", "majority of 3 keys on ONE server, a weaker thing; its default, with NoLoopTracking", openValkeylock(2)}
 	valkeylockOne = contender{"valkeylock/1", "one key on ONE server, as its documentation advises for one", openValkeylock(1)}
 )
 
 var (
-	// everybody is who is measured, in the order of the tables.
-	everybody = []contender{fenlocks, redsyncs, redsyncs2, etcds, valkeylocks, valkeylockOne, redislocks, floors, floorsOfAll}
+	// entrants is all that are measured, in the order of the tables.
+	entrants = []contender{fenlocks, redsyncs, redsyncs2, etcds, valkeylocks, valkeylockOne, redislocks, floors, floorsOfAll}
 	// patient can wait for a lock that another client has. Redsync polls, whatever it is
 	// connected with.
 	patient = []contender{fenlocks, redsyncs}
@@ -72,8 +72,8 @@ func openValkeylock(keys int32) func(b *bench) (client, error) {
 	}
 }
 
-// openRedislock does not wait: by default Obtain tries once, and it is only
-// measured where nobody else has the lock.
+// openRedislock does not wait: by default Obtain tries once, and it is only measured where no other
+// client has the lock.
 func openRedislock(b *bench) (client, error) {
 	r := redis.NewClient(&redis.Options{Addr: b.addresses()[0]})
 	l := redislock.New(r)

@@ -11,8 +11,7 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// What a lock costs that nobody waits for: every figure of that, on real servers,
-// as small as can be.
+// What a lock without waiters costs: every figure of that, on real servers, as small as possible.
 func TestCosts(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t)
@@ -228,8 +227,8 @@ func TestLoadOfALockThatHangs(t *testing.T) {
 	}
 }
 
-// A server that was behind does not count for what is asked in second round trips, and a waiter that
-// returned early is told of.
+// A server that was behind does not count for what is asked in second round trips, and a waiter
+// that returned early is told of.
 func TestWhatFiguresSay(t *testing.T) {
 	b := tiny(time.Minute)
 	trips := &roundtripsResult{cycles: 10000, more: []int{-500, 11, 0}}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cycle is acquire and release, one at a time, with nobody else around.
+// cycle is acquire and release, one at a time, with no other client around.
 type cycleResult struct {
 	*turns
 	samples map[string][]time.Duration // per round, the mean of a cycle

@@ -15,10 +15,9 @@ import (
 // a longer one. Elections included, it takes seconds at the worst.
 const etcdPatience = time.Minute
 
-// openEtcd opens one session, as etcd's documentation does it: the session is the
-// holder. Two acquisitions of ONE name by one client exclude nobody, therefore; in
-// the figures that have this contender, a client's lockers have a name each, and
-// who waits has a client of its own.
+// openEtcd opens one session, as etcd's documentation does it: the session is the holder. Two
+// acquisitions of ONE name by one client do not exclude each other, therefore; in the figures that
+// have this contender, a client's lockers have a name each, and who waits has a client of its own.
 func openEtcd(b *bench) (client, error) {
 	session, end, err := openSession(b)
 	if err != nil {

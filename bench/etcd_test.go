@@ -57,8 +57,8 @@ func TestEtcd(t *testing.T) {
 	}
 }
 
-// While one client has the lock the other one waits, and it waits no longer than its
-// context lasts.
+// While one client has the lock the other client waits, and it waits no longer than its context
+// lasts.
 func testEtcdExcludes(ctx context.Context, t *testing.T, b *bench) {
 	t.Helper()
 	clients, err := openAll(ctx, b, etcds, 2)

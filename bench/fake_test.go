@@ -108,8 +108,8 @@ func TestLineCountsInversions(t *testing.T) {
 func TestAHungContenderIsLeftOut(t *testing.T) {
 	t.Parallel()
 	b := tiny(1500 * time.Millisecond)
-	// Nobody may be thought to hang because the machine is slow: fenlock's
-	// waiters come at once here.
+	// No locker may be thought to hang because the machine is slow: fenlock's waiters come at once
+	// here.
 	b.size.gap = 0
 	who := []contender{(&fakeLock{}).contender("fenlock"), (&fakeLock{forgetful: true}).contender("redsync")}
 	line, err := runLine(t.Context(), b, who)
@@ -139,7 +139,7 @@ func TestAHungContenderIsLeftOut(t *testing.T) {
 func TestAClientThatHangs(t *testing.T) {
 	t.Parallel()
 	b := tiny(200 * time.Millisecond)
-	hung := func() *fakeLock { return &fakeLock{held: true} } // nobody releases it
+	hung := func() *fakeLock { return &fakeLock{held: true} } // it is not released
 	var clients []*fakeLock
 	late := contender{name: "late", open: func(*bench) (client, error) {
 		clients = append(clients, hung())

@@ -12,10 +12,9 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// floorClient is what a cycle costs at the least: fenlock's two scripts on the
-// servers and nothing else. It is no lock: what is not answered as in the best case
-// is an error, nothing expires in it or is given back, and a name is for one caller
-// at a time.
+// floorClient is what a cycle costs at the least: fenlock's two scripts on the servers and nothing
+// else. It is no lock. What is not answered as in the best case is an error. Nothing expires in it
+// or is released, and a name is for one caller at a time.
 type floorClient struct {
 	pipeline *pipeline
 	sketches sketches
@@ -37,8 +36,8 @@ type floorName struct {
 	giveBack func() error // made once too
 }
 
-// together is the number of cycles under way from which on the scripts need not look
-// at the server: fenlock then asks once for many, and the floor not at all.
+// together is the number of cycles under way from which on the scripts need not look at the server.
+// Then fenlock asks once for many, and the floor not at all.
 const together = 3
 
 func majority(n int) int { return n/2 + 1 }

@@ -211,7 +211,7 @@ func TestSketch(t *testing.T) {
 	}
 }
 
-// What is said when nobody hears any more does not keep it from being closed.
+// What is said when there is no listener any more does not keep it from being closed.
 func TestFloorHandoverCloses(t *testing.T) {
 	const said = 20
 	var all sync.WaitGroup
@@ -243,8 +243,7 @@ func TestFloorHandoverCloses(t *testing.T) {
 	}
 }
 
-// Alone, the floor's script looks at the server, as fenlock's does; among others
-// nobody does.
+// Alone, the floor's script looks at the server, as fenlock's does; among others none does.
 func TestFloorLooksOnlyAlone(t *testing.T) {
 	t.Parallel()
 	ctx := bounded(t)

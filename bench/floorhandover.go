@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// floorHandover is what a handover costs at the least, if it is the release that has the servers tell the waiter: a
-// script that writes a lease and publishes, on raw sockets, to a listener who counts what a majority has told. It is
-// no lock: nobody waits in a line, nothing is checked, no number is promised.
+// floorHandover is what a handover costs at the least, if the release has the servers tell the
+// waiter. A script writes a lease and publishes, on raw sockets, to a listener that counts what a
+// majority has told. It is no lock: there is no queue, nothing is checked, no number is promised.
 type floorHandover struct {
 	pipeline *pipeline
 	call     *call
 	release  []byte
 	heard    chan told
-	done     chan struct{} // closed when nobody hears any more
+	done     chan struct{} // closed when there is no listener any more
 	conns    []net.Conn
 	wait     sync.WaitGroup
 }
@@ -56,7 +56,7 @@ func openFloorHandover(b *bench, channel, next string) (*floorHandover, error) {
 	return f, nil
 }
 
-// floorChannel returns a channel of nobody else's.
+// floorChannel returns a channel that no other client has.
 func floorChannel() string { return fmt.Sprintf("floor:%08x", rand.Uint32()) }
 
 // encode writes a command as the servers read it.

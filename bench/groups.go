@@ -10,8 +10,8 @@ import (
 	"github.com/fenlock/fenlock/groups"
 )
 
-// groupsResult is what it comes to that names are spread over several groups: for the whole, and for
-// each server, whose work is what bounds a group.
+// groupsResult is what it comes to that names are spread over several groups. It is for the whole,
+// and for each server, whose work is what bounds a group.
 type groupsResult struct {
 	lockers, rounds int // lockers: for each group
 	length          time.Duration

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// herd is how long many commands take that begin at the same moment, as in a crontab, each under a lock: of
-// one name, where each counts in a file that nothing else protects, or of names of their own.
+// herd is how long many commands take that begin at the same moment, as in a crontab, each under a
+// lock. The lock is of one name, where each counts in a file that nothing else protects, or of
+// names of their own.
 type herdResult struct {
 	fenlock, flock [][]herd // of each setting, its rounds
 }

@@ -13,7 +13,7 @@ type idleResult struct {
 	lockers, waiters int
 	length           time.Duration
 	cpu              time.Duration
-	early            int // waiters that returned, though nobody released the lock
+	early            int // waiters that returned, though the lock was not released
 }
 
 func runIdle(ctx context.Context, b *bench, _ []contender) (*idleResult, error) {
@@ -71,7 +71,7 @@ func (r *idleResult) report(b *bench) *table {
 	}
 	t.row(fmt.Sprint(r.waiters), fmt.Sprintf("%.3f", r.cpu.Seconds()/r.length.Seconds()))
 	if r.early > 0 {
-		t.note("%d waiters returned although nobody released the lock: its holder has lost it, or they failed; the figures are of fewer waiters", r.early)
+		t.note("%d waiters returned although the lock was not released: its holder has lost it, or they failed; the figures are of fewer waiters", r.early)
 	}
 	return t
 }

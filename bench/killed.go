@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// killed is how long the next waiter's command takes to begin when the holder of a lock of this machine, and what it has started,
-// are killed.
+// killed is how long the next waiter's command takes to begin after a kill. The holder of a lock of
+// this machine is killed, and what it has started.
 type killedResult struct{ fenlock, flock []time.Duration }
 
 // queueing is how long a process has to begin to wait.
@@ -45,8 +45,8 @@ func runKilled(ctx context.Context, b *bench, _ []contender) (*killedResult, err
 	return r, nil
 }
 
-// killed kills the holder of a lock that another process waits for, and returns how long it took until the command of that
-// had begun.
+// killed kills the holder of a lock that another process waits for, and returns how long it took
+// until the command of that had begun.
 func (p programs) killed(ctx context.Context, lock []string) (time.Duration, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

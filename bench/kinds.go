@@ -9,8 +9,8 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
 )
 
-// What other kinds of locks cost where nobody is in their way: several names at a time, a slot, and a
-// name that is shared, beside one name alone.
+// What other kinds of locks cost without contention: several names at a time, a slot, and a name
+// that is shared, beside one name alone.
 
 // atOnce is how many names are taken at a time.
 const atOnce = 5

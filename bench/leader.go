@@ -16,8 +16,8 @@ import (
 	"github.com/fenlock/fenlock/leader"
 )
 
-// leader is how long a change of leader takes, where the old one ends as it should: from the end
-// of its work until the next one leads, and until somebody who follows sees that.
+// leader is how long a change of leader takes, where the old leader ends as it should. It is from
+// the end of its work until the next one leads, and until a follower sees that.
 
 // candidate is a client that can lead, and follow.
 type candidate struct {
@@ -203,6 +203,6 @@ func (r *leaderResult) report(b *bench) *table {
 			t.note("%s: no change within %v in round %d, and left out from then on", name, b.giveUp, len(seen)+1)
 		}
 	}
-	t.note("fenlock's follower asks every 0.45 to 0.75 s, whoever leads; etcd's is told by a watch")
+	t.note("fenlock's follower asks every 0.45 to 0.75 s, whichever process leads; etcd's is told by a watch")
 	return t
 }

@@ -11,8 +11,8 @@ import (
 // lineHold is how long each waiter holds the lock.
 const lineHold = time.Millisecond
 
-// line is many waiters that arrive one after the other at a lock that is held:
-// in which order they get it, and how long it takes them all.
+// line is many waiters that arrive one after the other at a lock that is held. It is in which order
+// they get it, and how long it takes them all.
 type lineResult struct {
 	*turns
 	runs map[string][]lineRun
@@ -103,8 +103,8 @@ func runLine(ctx context.Context, b *bench, who []contender) (*lineResult, error
 	})
 }
 
-// summary returns the medians of the rounds that everybody finished, and the
-// inversions of all of them together.
+// summary returns the medians of the rounds that all finished, and the inversions of all of them
+// together.
 func (r *lineResult) summary(name string) (total time.Duration, inverted, finished int) {
 	var totals []time.Duration
 	for _, run := range r.runs[name] {

@@ -21,16 +21,16 @@ var (
 		return observer(fenlockotel.New(metric.NewMeterProvider(metric.WithReader(metric.NewManualReader())), nil))
 	})
 	spanned = listening("fenlock/spans", "with the spans of integration/otel, all of which are recorded, and thrown away", func() (fenlock.Observer, error) {
-		return observer(fenlockotel.New(nil, trace.NewTracerProvider(trace.WithSpanProcessor(nobody{}))))
+		return observer(fenlockotel.New(nil, trace.NewTracerProvider(trace.WithSpanProcessor(deaf{}))))
 	})
 	listeners = []contender{fenlocks, again, measured, spanned}
 )
 
-// nobody is a span processor that does nothing.
-type nobody struct{ trace.SpanProcessor }
+// deaf is a span processor that does nothing.
+type deaf struct{ trace.SpanProcessor }
 
-func (nobody) OnStart(context.Context, trace.ReadWriteSpan) {}
-func (nobody) OnEnd(trace.ReadOnlySpan)                     {}
+func (deaf) OnStart(context.Context, trace.ReadWriteSpan) {}
+func (deaf) OnEnd(trace.ReadOnlySpan)                     {}
 
 func observer(t *fenlockotel.Telemetry, err error) (fenlock.Observer, error) {
 	if err != nil {

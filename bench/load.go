@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Throughput is how many locks one process takes and releases per second when
-// nothing stands in its way: each of its lockers has a name of its own, and all of
-// them share one client.
+// Throughput is how many locks one process takes and releases per second when nothing stands in its
+// way. Each of its lockers has a name of its own, and all of them share one client.
 
 // setting is what throughput is measured with.
 type setting struct{ nodes, lockers int }
@@ -31,8 +30,8 @@ const loadPause = 30 * time.Millisecond
 const (
 	// maxFailures is how often in a row a locker fails before it gives up.
 	maxFailures = 10
-	// hanging is how long a locker may take for its last cycle. Nobody is in its
-	// way; valkeylock does hang there now and then, however.
+	// hanging is how long a locker may take for its last cycle. No other client is in its way;
+	// valkeylock does hang there now and then, however.
 	hanging = 3 * time.Second
 )
 
@@ -44,8 +43,7 @@ type loadRun struct {
 	hung     int     // lockers that did not end
 }
 
-// measureLoad returns errGaveUp if somebody is still in acquire or release long
-// after the end.
+// measureLoad returns errGaveUp if a locker is still in acquire or release long after the end.
 func measureLoad(ctx context.Context, c client, names []string, length time.Duration) (loadRun, error) {
 	var (
 		wait  sync.WaitGroup
@@ -180,7 +178,7 @@ func runNodes(ctx context.Context, b *bench, who []contender) (*loadResult, erro
 
 func (r *loadResult) report(b *bench) *table { return r.table(r, b) }
 
-// ours returns by how much fenlock is ahead of somebody, round by round.
+// ours returns by how much fenlock is ahead of a contender, round by round.
 func (r *loadResult) ours(name string, at int) []float64 {
 	if r.rates["fenlock"] == nil || r.rates[name] == nil {
 		return nil
@@ -207,10 +205,10 @@ func (r *loadResult) rows(b *bench, t *table, what string, of func(setting) int)
 	}
 	for _, name := range r.names {
 		if n := r.hung[name]; n > 0 {
-			t.note("%s: %d times, in all rounds together, a locker hung although nobody had its lock: it did not end within %v; its round counts without that time", name, n, hanging)
+			t.note("%s: %d times, in all rounds together, a locker hung although its lock was free: it did not end within %v; its round counts without that time", name, n, hanging)
 		}
 		if r.gaveUp[name] {
-			t.note("%s: somebody was still in acquire or release %v after that; left out from then on", name, grace)
+			t.note("%s: a locker was still in acquire or release %v after that; left out from then on", name, grace)
 		}
 		if n := r.failures[name]; n > 0 {
 			t.note("%s: %d acquisitions or releases failed; they are not counted as cycles", name, n)

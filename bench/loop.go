@@ -25,7 +25,7 @@ type loopRun struct {
 	failures int   // of acquire or release, other than by the end
 	length   time.Duration
 	longest  time.Duration // that passed without an acquisition
-	stuck    bool          // somebody did not come back after the end
+	stuck    bool          // a locker did not come back after the end
 }
 
 func (r loopRun) total() (n int) {
@@ -160,7 +160,7 @@ func (r *loopResult) report(b *bench) *table {
 			fmt.Sprintf("%.0f", run.perSecond(run.changes)), ratio(run.perSecond(run.changes), ours.perSecond(ours.changes)),
 			fmt.Sprintf("%.2f", run.least()), millis(run.longest), fmt.Sprint(run.failures))
 		if run.stuck {
-			t.note("%s: somebody was still in acquire or release %v after a slice; left out from then on", name, grace)
+			t.note("%s: a locker was still in acquire or release %v after a slice; left out from then on", name, grace)
 		}
 	}
 	t.note("holders/s: how often the lock went from one client to another; longest gap: without any acquisition, in a slice")

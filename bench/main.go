@@ -1,7 +1,7 @@
-// Bench measures fenlock beside other lock libraries, and beside the least that
-// its own scripts can cost, on servers that it starts on this machine, one figure
-// after the other. Within a figure the contenders take turns where they can, so
-// that a drift of the machine hits all alike. "make bench" runs it.
+// Bench measures fenlock beside other lock libraries, and beside the least that its own scripts can
+// cost. It does so on servers that it starts on this machine, one figure after the other. Within a
+// figure the contenders take turns where they can, so that a drift of the machine hits all alike.
+// "make bench" runs it.
 //
 // With -old and -new it compares two builds of bench/cycle instead:
 // scripts/bench-against.sh.
@@ -35,7 +35,7 @@ type measurement struct {
 
 // figures are what can be measured, in the order in which it is.
 var figures = []measurement{
-	{"cycle", everybody, figure(runCycle)},
+	{"cycle", entrants, figure(runCycle)},
 	{"handover", patient, figure(runHandover)},
 	{"line", patient, figure(runLine)},
 	{"loop", patient, figure(runLoop)},
@@ -60,9 +60,9 @@ var figures = []measurement{
 }
 
 var (
-	// anybody is also who is compared with fenlock by itself.
-	anybody   = slices.Concat(everybody, listeners[1:], kindsOfLocks[1:])
-	ourselves = []contender{fenlocks}
+	// allEntrants also has the contenders that are compared with fenlock only.
+	allEntrants = slices.Concat(entrants, listeners[1:], kindsOfLocks[1:])
+	ourselves   = []contender{fenlocks}
 	// rivals have a majority of nodes, as fenlock has.
 	rivals = []contender{fenlocks, redsyncs, redsyncs2, etcds, floors, floorsOfAll}
 )
@@ -94,7 +94,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // whoever cannot wait for the end sends a second one
+	context.AfterFunc(ctx, stop) // a person that cannot wait for the end sends a second one
 	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return
@@ -109,7 +109,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	for _, f := range figures {
 		known = append(known, f.name)
 	}
-	for _, c := range anybody {
+	for _, c := range allEntrants {
 		contenders = append(contenders, c.name)
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -169,7 +169,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		about := machine(b)
 		fmt.Fprintln(out, about)
-		for _, c := range b.present(anybody) {
+		for _, c := range b.present(allEntrants) {
 			if slices.Contains(whom, c.name) {
 				fmt.Fprintf(out, "  %-18s %s\n", c.name, c.what)
 			}
@@ -242,8 +242,7 @@ func against(ctx context.Context, t *testserver.Outside, b *bench, older, newer 
 	fmt.Fprintln(out, machine(b))
 	builds := [2]string{older, newer}
 	measure := func(which int) (ns, allocs float64, err error) {
-		// Each build has a prefix of its own, so that neither meets what the
-		// other one has written.
+		// Each build has a prefix of its own, so that neither meets what the other has written.
 		cmd := exec.CommandContext(ctx, builds[which], strings.Join(b.urls(), ","), [2]string{"old:", "new:"}[which])
 		var text bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &text, os.Stderr

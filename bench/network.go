@@ -9,8 +9,8 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver/proxy"
 )
 
-// What an acquisition takes over a network: how far the servers are, and what one of them
-// that is late now and then, always, or gone does to the slowest of a thousand.
+// What an acquisition takes over a network: how far the servers are. It is also what a server that
+// is late now and then, always, or gone does to the slowest of a thousand.
 
 // weather is a network before the servers.
 type weather struct {
@@ -80,7 +80,7 @@ func (r *networkResult) measure(ctx context.Context, b *bench, who []contender, 
 	samples := map[string][]time.Duration{}
 	r.samples[w.name], r.gaveUp[w.name] = samples, t.gaveUp
 	return t.each(b.size.networks+1, func(round, i int) error {
-		if round == 1 && i == t.first(round) { // in the round before, everybody has connected
+		if round == 1 && i == t.first(round) { // in the round before, all have connected
 			for n, network := range networks {
 				network.Impose(w.all)
 				if n == len(networks)-1 {

@@ -94,7 +94,7 @@ func (p *pipeline) do(c *call, command []byte) error {
 	p.ring[n%uint64(len(p.ring))] = sentCall{c, c.number}
 	p.sent.Store(n + 1)
 	p.pending = append(p.pending, command...)
-	if alone { // nobody can be waited for: to wake the writer would only take time
+	if alone { // no command can be waited for: to wake the writer would only take time
 		p.flush()
 	}
 	p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *pipeline) write() {
 		case <-p.end:
 			return
 		}
-		// Whoever can run now may have a command too: one write for all of them.
+		// Goroutines that can run now may have a command too: one write for all of them.
 		runtime.Gosched()
 		p.mu.Lock()
 		p.flush()

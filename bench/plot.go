@@ -30,8 +30,8 @@ const (
 	marginLeft, marginRight, marginTop, marginBottom = 80, 150, 48, 56
 )
 
-// styles are colours with a contrast of at least 4.5 to white that are told apart
-// by who sees no red or green too, and marks for who sees no colour at all.
+// styles are colours with a contrast of at least 4.5 to white, which readers that see no red or
+// green tell apart. They have marks for readers that see no colour at all.
 var styles = []struct{ colour, mark string }{
 	{"#00539c", "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0z"}, // a circle
 	{"#b3400a", "M-4.5 -4.5h9v9h-9z"},                            // a square
@@ -161,8 +161,8 @@ func (p *panel) labels(up func(float64) float64, bottom float64) []float64 {
 	return at
 }
 
-// niceTicks returns 0 and multiples of 1, 2 or 5 times a power of ten, at most 7 of
-// them, the last one not below most.
+// niceTicks returns 0 and multiples of 1, 2 or 5 times a power of ten. They are at most 7, the last
+// one not below most.
 func niceTicks(most float64) []float64 {
 	if !(most > 0) {
 		return []float64{0, 1}

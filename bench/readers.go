@@ -8,8 +8,8 @@ import (
 	recipe "go.etcd.io/etcd/client/v3/experimental/recipes"
 )
 
-// readers is how a name is divided between those who share it and those who want it alone:
-// all take and release it as fast as they can.
+// readers is how a name is divided between those who share it and those who want it alone. All take
+// and release it as fast as they can.
 
 // How many there are of each, in the proportion of 4 to 1.
 const (
@@ -55,8 +55,8 @@ func runReaders(ctx context.Context, b *bench, who []contender) (*readersResult,
 	return r, r.measure(ctx, b, "bench:readers")
 }
 
-// shares returns what part of its fair share each has, the least of the readers and the least
-// of the writers: 1 if all are served as often.
+// shares returns what part of its fair share each has, the least of the readers and the least of
+// the writers. It is 1 if all are served as often.
 func (r *readersResult) shares(name string) (reader, writer float64) {
 	run := r.runs[name]
 	if run.total() == 0 {
@@ -86,7 +86,7 @@ func (r *readersResult) report(b *bench) *table {
 		t.row(name, fmt.Sprintf("%.0f", run.perSecond(n[0])), fmt.Sprintf("%.0f", run.perSecond(n[1])),
 			fmt.Sprintf("%.2f", reader), fmt.Sprintf("%.2f", writer), millis(run.longest), fmt.Sprint(run.failures))
 		if run.stuck {
-			t.note("%s: somebody was still in acquire or release %v after a slice; left out from then on", name, grace)
+			t.note("%s: a locker was still in acquire or release %v after a slice; left out from then on", name, grace)
 		}
 	}
 	return t

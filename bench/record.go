@@ -19,9 +19,9 @@ import (
 	"github.com/fenlock/fenlock/node/valkeynode"
 )
 
-// The floor sends what fenlock sends. It is not copied from there, where it might
-// change: a server tells what it is sent while it takes and releases a lock, and what
-// depends on the name, the holder and the moment is told from the rest.
+// The floor sends what fenlock sends. It is not copied from there, where it might change. A server
+// tells what it is sent while it takes and releases a lock. What depends on the name, the holder
+// and the moment is told from the rest.
 
 // part is what an argument of a recorded command is.
 type part uint8
@@ -30,7 +30,7 @@ const (
 	constant part = iota // the same in every request
 	naming               // has the lock's name in it
 	striping             // the number of the name's register
-	holding              // who takes or releases it
+	holding              // the holder that takes or releases it
 	proposal             // the clock in microseconds, the least token
 )
 
@@ -43,8 +43,8 @@ type sketch struct {
 // sketches are the two commands of a cycle.
 type sketches struct{ acquire, release sketch }
 
-// floorRegisters are the registers of the floor, where many cycles are under way. Their mark is the same on all
-// servers, unlike fenlock's, so that all servers can be sent the same.
+// floorRegisters are the registers of the floor, where many cycles are under way. Their mark is the
+// same on all servers, unlike fenlock's, so that all servers can be sent the same.
 const floorRegisters, floorMark = "fenlock-registers:floor:", "floor"
 
 // sketchName has a register whose number is no other argument.
@@ -183,8 +183,8 @@ func newSketch(words []string, holder string) sketch {
 	return s
 }
 
-// knowing returns the acquire of a client that knows what the server was admitted as,
-// and looks at it itself: its last argument is not empty.
+// knowing returns the acquire of a client that knows what the server was admitted as, and looks at
+// it itself. Its last argument is not empty.
 func (s sketch) knowing() (sketch, error) {
 	words := slices.Clone(s.words)
 	last := len(words) - 1
@@ -221,8 +221,8 @@ func (s sketch) newHolder() string {
 	return string(random) + ":" + label
 }
 
-// command returns what is sent for a name and a holder, and where in it the
-// proposal is, to be written over: -1 if there is none.
+// command returns what is sent for a name and a holder. It also returns where in it the proposal
+// is, to be written over: -1 if there is none.
 func (s sketch) command(name, holder string) (command []byte, proposalAt int) {
 	proposalAt = -1
 	command = fmt.Appendf(nil, "*%d\r\n", len(s.words))

@@ -64,10 +64,10 @@ func openRedsyncOver(b *bench, open func(address string) (redsyncredis.Pool, fun
 	}, end}, nil
 }
 
-// valkeyPool is redsync's own pool for valkey-go (its package redis/valkeygo),
-// without the module valkeycompat between the two: the module proxy in use does
-// not serve the version that redsync requires. The commands are the same ones, and
-// what valkeycompat would cost on top is not paid, to redsync's advantage.
+// valkeyPool is redsync's own pool for valkey-go (its package redis/valkeygo), without the module
+// valkeycompat between the two. The module proxy in use does not serve the version that redsync
+// requires. The commands are the same ones, and what valkeycompat would cost on top is not paid, to
+// redsync's advantage.
 type valkeyPool struct{ client valkey.Client }
 
 func (p valkeyPool) Get(ctx context.Context) (redsyncredis.Conn, error) {

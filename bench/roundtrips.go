@@ -8,13 +8,14 @@ import (
 	"time"
 )
 
-// roundtrips is how often an acquisition that nobody stands in the way of needs no
-// second round trip. It is counted, by the servers, not timed.
+// roundtrips is how often an acquisition without contention needs no second round trip. It is
+// counted, by the servers, not timed.
 type roundtripsResult struct {
 	cycles, lockers, names int
 
-	// more is, by server, how often a lease was read beyond the once of each release: by confirms. Scripts
-	// do not count, of which one may acquire several names. A confirm goes to all servers that may have the lease.
+	// more is, by server, how often a lease was read beyond the once of each release: by confirms.
+	// Scripts do not count, of which one may acquire several names. A confirm goes to all servers
+	// that may have the lease.
 	more []int
 }
 
@@ -70,9 +71,9 @@ func (r *roundtripsResult) count(ctx context.Context, b *bench, before []calls) 
 	return more, nil
 }
 
-// once returns the part of the acquisitions that took one round trip, at the least:
-// a second confirm of the same acquisition counts as if it were of another one. The
-// server that was asked most often counts, since confirms go to all of them.
+// once returns the part of the acquisitions that took one round trip, at the least. A second
+// confirm of the same acquisition counts as if it were of another one. The server that was asked
+// most often counts, since confirms go to all of them.
 func (r *roundtripsResult) once() float64 {
 	return 1 - float64(min(slices.Max(r.more), r.cycles))/float64(r.cycles)
 }

@@ -79,7 +79,7 @@ func runSlow(ctx context.Context, b *bench, who []contender) (*slowResult, error
 func (r *slowResult) report(b *bench) *table {
 	t := &table{
 		title: fmt.Sprintf("slow: one of %d nodes answers %v late", len(b.servers), r.delay),
-		method: fmt.Sprintf("%d rounds, interleaved, of %d acquisitions each, nobody else around; a round counts with its median; ratios are of one round, their median (p10–p90); TTL %v for all",
+		method: fmt.Sprintf("%d rounds, interleaved, of %d acquisitions each, without contention; a round counts with its median; ratios are of one round, their median (p10–p90); TTL %v for all",
 			b.size.slows, b.size.slow, b.theirTTL()),
 		header: []string{"", "acquire, no slow node", "one slow node", "ratio"},
 	}

@@ -35,8 +35,8 @@ func (t *turns) close() {
 // first is who begins a round.
 func (t *turns) first(round int) int { return round % len(t.names) }
 
-// each has everybody measured in each round, by the number in names. Nobody is always
-// first; who returns errGaveUp is left out from then on.
+// each has all measured in each round, by the number in names. None is always first; one that
+// returns errGaveUp is left out from then on.
 func (t *turns) each(rounds int, measure func(round, i int) error) error {
 	for round := range rounds {
 		for k := range t.names {

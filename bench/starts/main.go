@@ -1,8 +1,8 @@
 //go:build linux || darwin || freebsd
 
-// Command starts is the floor of fenlock run as it is: it starts itself, as fenlock does to have a
-// watchdog, and that starts a command and waits for it. It takes no lock, opens no file and
-// imports next to nothing. Only who starts the two beside each other can take less.
+// Command starts is the floor of fenlock run as it is. It starts itself, as fenlock does to have a
+// watchdog, and that starts a command and waits for it. It takes no lock, opens no file and imports
+// next to nothing. Only who starts the two beside each other can take less.
 package main
 
 import (
