@@ -70,7 +70,8 @@ func unit(t testing.TB, name string) scheduled {
 	return s
 }
 
-// site is a group of servers, and what its machines have alike: programs, and the files with the nodes.
+// site is a group of servers, and what its machines have alike: programs, and the files with the
+// nodes.
 type site struct {
 	cluster
 	folder string
@@ -116,8 +117,8 @@ type host struct {
 	cmd   *exec.Cmd
 }
 
-// boot makes a machine, and has it start what is scheduled as cron or systemd does: with an environment
-// that has nothing of this test's, nor of a user's profile.
+// boot makes a machine, and has it start what is scheduled as cron or systemd does. The environment
+// has nothing of this test's, nor of a user's profile.
 func (s *site) boot(t *testing.T, what scheduled, zone, job string) *host {
 	t.Helper()
 	h := &host{home: t.TempDir(), ended: make(chan struct{})}
@@ -139,7 +140,8 @@ func (s *site) boot(t *testing.T, what scheduled, zone, job string) *host {
 	for _, variable := range what.environment {
 		set += s.here(variable) + " "
 	}
-	// What a crontab sets is stronger than what cron does; this test's programs are as if they were in /usr/bin.
+	// What a crontab sets is stronger than what cron does; this test's programs are as if they were
+	// in /usr/bin.
 	script := `env -i HOME="$1" LOGNAME=somebody SHELL=/bin/sh PATH=/usr/bin:/bin TZ="$2" ` + set +
 		` sh -c 'PATH="$2:$PATH"; export PATH; cd "$HOME"; exec /bin/sh -c "$1"' sh "$3" "$4"`
 	h.cmd = exec.CommandContext(t.Context(), "sh", "-c", script, "sh", h.home, zone, command, s.path("bin"))
@@ -204,8 +206,8 @@ func (s *site) wrong(t *testing.T, what scheduled) (problem string) {
 	return problem
 }
 
-// attempt has three machines of two time zones start what is scheduled at the same moment. On nodes one of
-// them has to work, and for one machine each.
+// attempt has three machines of two time zones start what is scheduled at the same moment. On nodes
+// one of them has to work, and for one machine each.
 func (s *site) attempt(t *testing.T, what scheduled) (hosts []*host, problem string) {
 	t.Helper()
 	s.free(t)
@@ -265,7 +267,8 @@ func (s *site) attempt(t *testing.T, what scheduled) (hosts []*host, problem str
 		if m == nil {
 			return hosts, "a machine whose clock is late does it again: --at-least"
 		}
-		// Clocks may differ by seconds. On a machine that is so slow that the time is over, nothing is known.
+		// Clocks may differ by seconds. On a machine that is so slow that the time is over, nothing
+		// is known.
 		if kept, err := time.ParseDuration(m[1]); err != nil || kept < 10*time.Second || h.ran() && time.Since(begun) < kept {
 			return hosts, fmt.Sprintf("a machine whose clock is late does it again (%v)", err)
 		}
@@ -288,7 +291,7 @@ func said(hosts []*host) (all string) {
 	return all
 }
 
-// free has nobody hold a lock, as what came before may do for a minimum.
+// free breaks a lock, as what came before may hold it for a minimum.
 func (s *site) free(t *testing.T) {
 	t.Helper()
 	a := admin.Of(s.client(t, nil))

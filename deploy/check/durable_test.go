@@ -26,8 +26,8 @@ func short(c *fenlock.Config) {
 	c.TTL, c.MaxTTL, c.NewServers = shortMaxTTL, shortMaxTTL, true
 }
 
-// A file whose last write was cut off, as a loss of power leaves it: the server ends
-// instead of going on with an open transaction, and --fix cuts off what nobody was told of.
+// A file whose last write was cut off, as a loss of power leaves it. The server ends instead of
+// going on with an open transaction. --fix cuts off what no client was told of.
 func TestFileThatEndsInTheMiddle(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
@@ -83,9 +83,8 @@ func TestUpgradeOnTheSameFiles(t *testing.T) {
 	}
 }
 
-// Backups of files are restored, of one server of three and of all: with the mark of
-// admission taken out first, as the document says, no lock that is held is given away,
-// and tokens grow.
+// Backups of files are restored, of one server of three and of all. The mark of admission is taken
+// out first, as the document says. Then no lock that is held is given away, and tokens grow.
 func TestRestoredBackups(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run([]string{1: "one of three", 3: "three of three"}[n], func(t *testing.T) {

@@ -119,7 +119,7 @@ func (s *server) try(arguments ...string) error {
 	defer cancel()
 	before := s.timesReady()
 	s.Program, err = testserver.Launch(ctx, s.t, s.folder, path, arguments, func() error {
-		// Who answers might be somebody else, if the port was taken.
+		// Another server might answer, if the port was taken.
 		if s.timesReady() == before {
 			return errors.New("it has not logged that it is ready")
 		}
@@ -149,8 +149,8 @@ func freePort(t testing.TB) string {
 	}
 }
 
-// refusesStrangers is the containers' health check: it returns nil if the server answers,
-// and serves nobody who does not say who they are.
+// refusesStrangers is the containers' health check. It returns nil if the server answers, and
+// serves no client without a login.
 func (s *server) refusesStrangers() error {
 	said, err := exec.Command("sh", "-c", strings.Replace(healthCheck, "valkey-cli", strings.Join(s.cli(), " "), 1)).CombinedOutput()
 	if err != nil {

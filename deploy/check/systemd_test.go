@@ -109,8 +109,8 @@ func TestUnitsAreConfined(t *testing.T) {
 	}
 }
 
-// The timer's moment is the same in each time zone, and no boot is one: a machine that was off would do what another
-// one has done. The leader's unit leads.
+// The timer's moment is the same in each time zone, and no boot is one. A machine that was off
+// would do what another one has done. The leader's unit leads.
 func TestUnitsOfSeveralMachines(t *testing.T) {
 	timer := read(t, "systemd/example-job.timer")
 	if m := regexp.MustCompile(`(?m)^(Persistent=|OnBoot|OnStartup|OnActive|OnUnit).*`).FindString(timer); m != "" {

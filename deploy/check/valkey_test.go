@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// Five servers as configured, with the users of credentials.sh: everything that a lock does
-// works, and a majority that crashes and comes back has forgotten nothing.
+// Five servers as configured, with the users of credentials.sh. Everything that a lock does works,
+// and a majority that crashes and comes back has forgotten nothing.
 func TestFiveServers(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()
@@ -56,7 +56,7 @@ func TestFiveServers(t *testing.T) {
 	})
 }
 
-// Who may do what, beside locking.
+// What each user may do, beside locking.
 func TestUsers(t *testing.T) {
 	testserver.Each(t, func(t *testing.T, kind testserver.Kind) {
 		t.Parallel()

@@ -3,9 +3,6 @@ package main
 // notYetGo are the folders whose Go files are not in plain English yet.
 var notYetGo = []string{
 	"cmd/fenlock/internal/ui",
-	"deploy/check",
-	"deploy/check/schemas",
-	"deploy/check/sizing",
 	"internal/shell",
 	"node/etcdnode",
 	"node/zknode",

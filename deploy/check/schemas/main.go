@@ -96,8 +96,8 @@ func need(all, needed map[string]any, name string) {
 	needed[name] = strict(all, needed, name, all[name])
 }
 
-// strict returns a piece of the document as a JSON schema that allows no unknown field,
-// as the server does for who asks it to (fieldValidation=Strict).
+// strict returns a piece of the document as a JSON schema that allows no unknown field, as the
+// server does on request (fieldValidation=Strict).
 func strict(all, needed map[string]any, name string, piece any) any {
 	// Both are strings in the document, and numbers in most manifests.
 	switch name {

@@ -54,7 +54,7 @@ func start(out *testserver.Outside) (*server, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	// Nobody but this machine, for a minute: no passwords.
+	// For this machine only, for a minute: no passwords.
 	p, err := testserver.Launch(ctx, out, s.folder, path, []string{conf, "--aclfile", "", "--port", s.port, "--dir", s.folder, "--maxmemory", "0"},
 		func() error { _, err := s.info("used_memory"); return err })
 	out.Cleanup(p.Kill)
