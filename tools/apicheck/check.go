@@ -12,7 +12,7 @@ import (
 	"github.com/fenlock/fenlock/tools/internal/gopkg"
 )
 
-// notPublic are folders whose packages nobody imports.
+// notPublic are folders whose packages are not to be imported.
 var notPublic = []string{"tests", "bench", "tools", "deploy", "examples"}
 
 // check looks at all public packages below root, and tells what they lack.
@@ -120,7 +120,7 @@ func exportedReceiver(recv *ast.FieldList) bool {
 	return ok && id.IsExported()
 }
 
-// standard are methods that everybody knows by their interface.
+// standard are methods that readers know by their interface.
 func standard(d *ast.FuncDecl) bool {
 	return d.Recv != nil && slices.Contains([]string{"Error", "Unwrap", "Is", "String"}, d.Name.Name)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each folder lacks one thing, and what nobody imports lacks all without a complaint.
+// Each folder lacks one thing, and what is not public lacks all without a complaint.
 func TestWhatIsMissing(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{

@@ -1,6 +1,5 @@
-// Command apicheck checks the documentation of the public packages of all modules: each
-// has an overview and an example, and each exported identifier has a comment, methods
-// and constants too.
+// Command apicheck checks the documentation of the public packages of all modules. Each has an
+// overview and an example, and each exported identifier has a comment, methods and constants too.
 package main
 
 import (

@@ -24,8 +24,9 @@ const mostWideCode = 120
 // goFile is what is wrong with the English of one Go file, and with the width of its code.
 type goFile struct{ english, wide []string }
 
-// checkComments checks the English of all Go files: of comments, and of the strings of what is no test,
-// which users see as errors and help. A folder of a list in which nothing is wrong is a problem, too.
+// checkComments checks the English of all Go files. It reads comments, and the strings of what is
+// no test, which users see as errors and help. A folder of a list in which nothing is wrong is a
+// problem, too.
 func (c *checker) checkComments() error {
 	english, wide := newExempt("notYetGo", notYetGo), newExempt("notYetNarrow", notYetNarrow)
 	err := filepath.WalkDir(c.root, func(p string, entry fs.DirEntry, err error) error {
@@ -100,17 +101,25 @@ func (c *checker) checkFile(name string, source []byte) (found goFile, err error
 	wrong := func(line int, format string, a ...any) {
 		found.english = append(found.english, fmt.Sprintf("%s:%d: %s", name, line, fmt.Sprintf(format, a...)))
 	}
-	raw := make(map[int]bool) // lines that go on in a raw string: no line of code
+	fixed := make(map[int]bool) // lines whose text is not ours to break: of raw strings, and what an example prints
+	fix := func(n ast.Node) {
+		for line := files.Position(n.Pos()).Line; line <= files.Position(n.End()).Line; line++ {
+			fixed[line] = true
+		}
+	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		literal, ok := n.(*ast.BasicLit)
 		if !ok || literal.Kind != token.STRING {
 			return true
 		}
 		line := files.Position(literal.Pos()).Line
-		for end := files.Position(literal.End()).Line; line < end; end-- {
-			raw[end], raw[end-1] = true, true
+		if line < files.Position(literal.End()).Line {
+			fix(literal)
 		}
-		if text, err := strconv.Unquote(literal.Value); err == nil && !strings.HasSuffix(name, "_test.go") {
+		// A word by itself is a name, as of a user of the system. prose.go
+		// has the phrases themselves.
+		text, err := strconv.Unquote(literal.Value)
+		if err == nil && strings.Contains(text, " ") && !strings.HasSuffix(name, "_test.go") && path.Base(name) != "prose.go" {
 			for _, sentence := range docs.Sentences(text) {
 				for _, said := range phrasesIn(sentence) {
 					wrong(line, "%q\n\t%s", sentence, said)
@@ -119,10 +128,22 @@ func (c *checker) checkFile(name string, source []byte) (found goFile, err error
 		}
 		return true
 	})
+	for _, group := range file.Comments {
+		if isOutput(group) {
+			fix(group)
+			continue
+		}
+		for _, sentence := range sentencesOf(group) {
+			c.sentences++
+			for _, said := range wrongWith(sentence, false) {
+				wrong(files.Position(group.Pos()).Line, "%s\n\t%s", sentence, said)
+			}
+		}
+	}
 	for i, line := range strings.Split(string(source), "\n") {
 		width, text := len([]rune(line)), strings.TrimSpace(line)
 		switch {
-		case raw[i+1]:
+		case fixed[i+1]:
 		case !strings.HasPrefix(text, "//"):
 			if width > mostWideCode {
 				found.wide = append(found.wide, fmt.Sprintf("%s:%d: the line has more than %d characters", name, i+1, mostWideCode))
@@ -133,23 +154,11 @@ func (c *checker) checkFile(name string, source []byte) (found goFile, err error
 			}
 		}
 	}
-	for _, group := range file.Comments {
-		for _, sentence := range sentencesOf(group) {
-			c.sentences++
-			for _, said := range wrongWith(sentence, false) {
-				wrong(files.Position(group.Pos()).Line, "%s\n\t%s", sentence, said)
-			}
-		}
-	}
 	return found, nil
 }
 
-// sentencesOf returns the sentences of a comment, without its code and what an example prints.
+// sentencesOf returns the sentences of a comment, without its code.
 func sentencesOf(group *ast.CommentGroup) (all []string) {
-	text := group.Text()
-	if first, _, _ := strings.Cut(strings.ToLower(text), ":"); first == "output" || first == "unordered output" {
-		return nil
-	}
 	var add func(blocks []comment.Block)
 	add = func(blocks []comment.Block) {
 		for _, block := range blocks {
@@ -165,9 +174,16 @@ func sentencesOf(group *ast.CommentGroup) (all []string) {
 			}
 		}
 	}
-	// The parser would remove the indentation of a comment that has nothing else, by which it knows lists and code.
-	add(new(comment.Parser).Parse("Text:\n\n" + text).Content[1:])
+	// The parser would remove the indentation of a comment that has nothing else, by which it knows
+	// lists and code.
+	add(new(comment.Parser).Parse("Text:\n\n" + group.Text()).Content[1:])
 	return all
+}
+
+// isOutput reports whether a comment is what an example prints.
+func isOutput(group *ast.CommentGroup) bool {
+	first, _, _ := strings.Cut(strings.ToLower(group.Text()), ":")
+	return first == "output" || first == "unordered output"
 }
 
 // plain is the text of a paragraph on one line.

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Comments and strings of fenlock's Go files before they were rewritten, and lines that are too wide.
+// Comments and strings of fenlock's Go files before they were rewritten, and lines that are too
+// wide.
 func TestPlantedComments(t *testing.T) {
 	for _, planted := range []string{
 		"// Lock takes the lock of name as Acquire does, for who needs no more than this.\nfunc f() {}",
@@ -55,8 +56,8 @@ func TestPlainComments(t *testing.T) {
 		"//go:generate somebody\n\n// Directives are left out.\nvar a = 1",
 		"// A comment:\n//\n//\tsomebody's code, by whoever wrote it\n//\n// and then a text.\nvar a = 1",
 		"func Example() {\n\tprintln()\n\t// Output: nobody waits\n}",
-		"// It is valid for a second, see Lock.Remaining.\nvar a = 1",
 		"var a = errors.New(\"use TryAcquire to not wait\")",
+		"var a = []string{\"postgres\", \"nobody\"}",
 		"var a = `" + strings.Repeat("a raw string ", 20) + "\nof two lines`",
 		"// https://www.example.org/" + strings.Repeat("long/", 30) + " https://example.org\nvar a = 1",
 		"//\t" + strings.Repeat("code that is wide ", 10) + "\nvar a = 1",

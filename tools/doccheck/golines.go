@@ -48,7 +48,7 @@ func (l *lines) asGo(args []string, part bool) string {
 	for flag, kind := range map[string]string{"run": "Test|Example|Fuzz", "bench": "Benchmark", "fuzz": "Fuzz"} {
 		pattern, ok := asked[flag]
 		if !ok || flag == "run" && asked["bench"]+asked["fuzz"] != "" {
-			continue // with -run nobody, so that only the benchmarks are run
+			continue // with a -run that matches no test, so that only the benchmarks are run
 		}
 		pattern, _, _ = strings.Cut(pattern, "/")
 		if complaint := l.anyTest(pattern, kind, packages); complaint != "" {

@@ -4,8 +4,8 @@
 //   - docs/README.md lists all documents;
 //   - each Go block that is a whole file compiles; each other one is a piece of a
 //     Go file that its document links to, word for word, and so is compiled and run;
-//   - the command lines in code blocks and in backticks can be run: fenlock's subcommands
-//     and flags by fenlock itself, make's targets, the packages and the tests of go;
+//   - the command lines in code blocks and in backticks can be run. fenlock itself checks its
+//     subcommands and flags; make's targets, packages and tests of go exist;
 //   - tests named in backticks exist;
 //   - sentences are in plain English (prose.go).
 //

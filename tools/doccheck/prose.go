@@ -10,8 +10,9 @@ import (
 	"github.com/fenlock/fenlock/tools/internal/docs"
 )
 
-// The English of the documents: a sentence names its subject and has one thought. This is not a linter
-// for prose from elsewhere, because vale has 50 dependencies, not all of which can be had everywhere.
+// The English of the documents: a sentence names its subject and has one thought. This is not a
+// linter for prose from elsewhere, because vale has 50 dependencies, not all of which can be had
+// everywhere.
 const (
 	mostWords = 25  // of a sentence
 	mostWide  = 100 // characters of a line of text
@@ -35,7 +36,7 @@ var phrases = []phrase{
 	says(`^[Ww]ho .*[^?]$|(?i)\b(by|of|for|to|from|with|than|as|or|but) who\b`,
 		`"who" has no noun before it: name the client, the holder, the waiter`),
 	says(`(?i)\bwhoever\b`, `"whoever": name the client or the person`),
-	says(`(?i)\b(some|no|any|every)body\b|\bno one\b`, `name it: another client, no waiter, every holder`),
+	says(`(?i)\b(some|no|any|every)body\b|(?-i)\b[Nn]o one\b`, `name it: another client, no waiter, every holder`),
 	says(`^(Held|Lost|Given|Taken|Left|Told|Asked|Called|Meant|Said|Released),`, `a participle is no subject`),
 	says("^It is \\S+( \\S+)? that\\b", `name the subject, without "it is … that"`),
 	says(`(?i)\b(the|a) (lost|late|new|dead|held|killed|stopped|other) one\b`, `repeat the noun instead of "one"`),
@@ -67,8 +68,8 @@ func (c *checker) checkSentences(d *docs.Document) {
 	}
 }
 
-// wrongWith returns what is wrong with a sentence. Running text has no headings, labels and cells of tables,
-// which may be shorter than a sentence.
+// wrongWith returns what is wrong with a sentence. Running text has no headings, labels and cells
+// of tables, which may be shorter than a sentence.
 func wrongWith(sentence string, running bool) (all []string) {
 	words := slices.DeleteFunc(strings.Fields(sentence), func(w string) bool {
 		return !strings.ContainsFunc(w, func(r rune) bool { return r == '`' || unicode.IsLetter(r) || unicode.IsDigit(r) })

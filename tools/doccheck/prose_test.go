@@ -6,7 +6,8 @@ import (
 	"github.com/fenlock/fenlock/tools/internal/docs"
 )
 
-// Sentences of fenlock's documents before they were rewritten, each with something that the check finds.
+// Sentences of fenlock's documents before they were rewritten, each with something that the check
+// finds.
 func TestPlantedSentences(t *testing.T) {
 	for _, planted := range []string{
 		"It tells.",

@@ -26,8 +26,8 @@ type Chapter struct {
 	About string // one line
 }
 
-// ReadContents returns the sections of Contents. It fails if a document is missing from it,
-// or there twice: what is not listed, nobody finds.
+// ReadContents returns the sections of Contents. It fails if a document is missing from it, or
+// there twice: what is not listed is not found.
 func ReadContents(root string) ([]Section, error) {
 	d, err := Read(root, Contents)
 	if err != nil {

@@ -102,8 +102,8 @@ func (d *Document) Links() []Link {
 	return all
 }
 
-// Local reports whether a link's target is a file of the repository or a place in a
-// document, and which: an address of the internet is neither. An empty file is the document itself.
+// Local reports whether a link's target is a file of the repository or a place in a document, and
+// which. An address of the internet is neither. An empty file is the document itself.
 func Local(from, target string) (file, anchor string, ok bool) {
 	if strings.Contains(target, ":") || strings.HasPrefix(target, "//") {
 		return "", "", false

@@ -17,8 +17,8 @@ type Prose struct {
 	Lines   []string
 }
 
-// Prose returns the headings, paragraphs, items of lists and cells of tables. An emphasized label, such as
-// "**Not promised.**" before a paragraph, is a piece of its own.
+// Prose returns the headings, paragraphs, items of lists and cells of tables. An emphasized label,
+// such as "**Not promised.**" before a paragraph, is a piece of its own.
 func (d *Document) Prose() []Prose {
 	var all []Prose
 	walk(d.Root, func(n ast.Node) {
@@ -45,7 +45,8 @@ func (d *Document) Prose() []Prose {
 	return all
 }
 
-// words returns a node's text, and what is emphasized at its beginning if that ends like a sentence.
+// words returns a node's text, and what is emphasized at its beginning if that ends like a
+// sentence.
 func (d *Document) words(n ast.Node) (label, text string) {
 	var b strings.Builder
 	for inline := n.FirstChild(); inline != nil; inline = inline.NextSibling() {
