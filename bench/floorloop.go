@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// measureFloorLoop is what clients that hand one lock on in a tight loop cost at the least, if each
-// has to have it in its turn. It is the floor's handover. After it the client that had the lock
-// asks for it again, as one that comes to the end of a queue. It is no lock: the order is known
-// beforehand, and no client that asks is answered by what there is. The first client's first turn
-// is not told.
+// measureFloorLoop is what clients that hand one lock on in a tight loop cost at least, if each has
+// to have it in turn. It is the floor's handover. After it the client that had the lock asks for it
+// again, as one that comes to the end of a queue. It is no lock: the order is known beforehand, and
+// no client that asks is answered by what there is. The first client's first turn is not told.
 func measureFloorLoop(ctx context.Context, b *bench, length time.Duration) (turns int, took time.Duration, err error) {
 	n := b.size.clients
 	var channels []string

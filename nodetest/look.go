@@ -119,9 +119,9 @@ var names = []string{
 	"锁", "🔒", "замо́к", "x" + strings.Repeat("y", 510), strings.Repeat("x", 511), strings.Repeat("x", 512), strings.Repeat("x", 511) + "y",
 }
 
-// Two names are two locks if they differ in one byte. An engine that folds case,
-// trims spaces or normalises Unicode makes strangers wait for each other, and one
-// that splits or expands a name lets two hold what they think is one.
+// Two names are two locks if they differ in one byte. An engine that folds case, trims spaces or
+// normalises Unicode makes strangers wait for each other. An engine that splits or expands a name
+// lets two hold what they think is one.
 func namesNeverMix(s *suite) {
 	var all []node.Request
 	for i, name := range names {
@@ -150,8 +150,8 @@ func namesNeverMix(s *suite) {
 	}
 }
 
-// A name that looks like an engine's own bookkeeping is a name like any other: it
-// neither changes the registers nor vanishes from the list (sesamecare/redlock #6).
+// A name that looks like an engine's own bookkeeping is a name like any other. It neither changes
+// the registers nor vanishes from the list (sesamecare/redlock #6).
 func namesAreNotBookkeeping(s *suite) {
 	looks := []string{
 		"registers", "fenlock", "fenlock:", "fenlock-registers", "fenlock-registers:", "fenlock:registers", "fenlock:registers:0",
@@ -183,8 +183,8 @@ func namesAreNotBookkeeping(s *suite) {
 	}
 }
 
-// A node that can lose its memory is rebuilt from the registers of the others:
-// one that is missing or smaller than it was would let a token come twice.
+// A node that can lose its memory is rebuilt from the registers of the others. A register that is
+// missing or smaller than it was would let a token come twice.
 func registersAreComplete(s *suite) {
 	rejoiner, ok := s.other.Engine().(node.Rejoiner)
 	if !ok {

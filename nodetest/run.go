@@ -30,7 +30,7 @@ type Harness struct {
 	// engines that store leases by such a clock, and nil for all others.
 	Reboot func() node.Node
 	// Patience is for how long the suite waits for a notification, or for the outcome of a started
-	// operation, before it says that there is none. Zero is ten seconds.
+	// operation, before it gives up. Zero is ten seconds.
 	Patience time.Duration
 }
 
