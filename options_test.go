@@ -111,7 +111,7 @@ func TestInvalidOptionsSendNothing(t *testing.T) {
 			"empty":                                  {fenlock.WithLabel("")},
 			"control character":                      {fenlock.WithLabel("a\nb")},
 			"has 129 bytes":                          {fenlock.WithLabel(strings.Repeat("x", 129))},
-			"TryAcquire does not wait":                  {fenlock.WithWait(0)},
+			"TryAcquire does not wait":               {fenlock.WithWait(0)},
 			"an option is nil":                       {nil},
 			"it must be longer than that":            {fenlock.WithMinHold(0)},
 			"hold is 31s, longer than Config.MaxTTL": {fenlock.WithMinHold(31 * time.Second)},

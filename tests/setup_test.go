@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/internal/testserver"
 )
 
-// The pages of databases are followed word for word, as an administrator of a new server would: only addresses, the
-// folder of passwords and the command under the lock are others.
+// The pages of databases are followed word for word, as an administrator of a new server would.
+// Only addresses, the folder of passwords and the command under the lock are others.
 
 func TestSetUpOfMySQL(t *testing.T) {
 	server := testserver.StartMariaDB(t)
@@ -64,8 +64,8 @@ func carryOut(t *testing.T, db *sql.DB, text string) {
 // block is one of code within a step.
 var block = regexp.MustCompile(`(?m)(?:^ {7}\S.*\n)+`)
 
-// followed carries out the blocks of code below "Set-up": statements on the database, commands in a shell that has
-// fenlock. It returns what the commands print.
+// followed carries out the blocks of code below "Set-up": statements on the database, commands in a
+// shell that has fenlock. It returns what the commands print.
 func followed(t *testing.T, page string, db *sql.DB, changed *strings.Replacer) (said string) {
 	t.Helper()
 	text, err := os.ReadFile(page)

@@ -272,7 +272,7 @@ func TestReleaseAsks(t *testing.T) {
 	} {
 		s := h.session("fenlock release --force x; echo status $?")
 		s.expect("x is held by host/42")
-		s.expect("nobody waits")
+		s.expect("the queue is empty")
 		fmt.Fprintln(s.master, c.answer)
 		s.expect(c.says)
 		s.expect(c.status)

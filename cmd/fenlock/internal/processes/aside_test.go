@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// A start that stands still in the kernel, and keeps its processor, holds nobody else up.
+// A start that stands still in the kernel, and keeps its processor, does not hold others up.
 func TestAside(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, w, err := os.Pipe()

@@ -33,7 +33,8 @@ func TestLocalLinkIsClosed(t *testing.T) {
 	}
 }
 
-// An end that reads nothing holds the other one up for a moment only, and hears no message after the one that was lost.
+// An end that reads nothing holds the other end up for a moment only. It hears no message after the
+// lost message.
 func TestLocalLinkIsFull(t *testing.T) {
 	ours, theirs := Local()
 	sent := 0
