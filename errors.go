@@ -29,7 +29,7 @@ var (
 
 	// ErrSlots: the clients that have a slot use another number of slots. The text has both
 	// numbers.
-	ErrSlots = errors.New("fenlock: the number of slots is another one")
+	ErrSlots = errors.New("fenlock: the number of slots differs")
 
 	// ErrReleased: the lock was released by its holder.
 	ErrReleased = errors.New("fenlock: the lock was released")

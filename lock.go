@@ -421,7 +421,7 @@ func (k *Lock) errorOf(f *shell.Failure) error {
 	switch f.Reason {
 	case core.Contended:
 		if f.Slots > 0 {
-			return fmt.Errorf("%w: %q has %d slots for the caller and %d for %s: all have to go by one number",
+			return fmt.Errorf("%w: %q has %d slots for the caller and %d for %s: all clients have to use one number",
 				ErrSlots, k.name, k.acquisition.Terms().Slots, f.Slots, cmp.Or(f.HeldBy, "another client"))
 		}
 		return &HeldError{Name: k.name, HeldBy: f.HeldBy, RetryAfter: f.RetryAfter, Ahead: f.Ahead}

@@ -119,7 +119,7 @@ func (g *Guard) Write(ctx context.Context, key string, t fence.Token, content fu
 			return err
 		}
 		if !bytes.Contains(body, []byte(stamp)) {
-			return fmt.Errorf("fences3: writing %q: the content has not the stamp in it; nothing was written", key)
+			return fmt.Errorf("fences3: writing %q: the content does not contain the stamp; nothing was written", key)
 		}
 		if int64(len(body)) > g.maxSize() {
 			return fmt.Errorf("fences3: writing %q: the content has %d bytes, more than MaxSize; nothing was written", key, len(body))
@@ -157,7 +157,7 @@ func (g *Guard) read(ctx context.Context, key string) (o object, err error) {
 	if text := head.Get(header); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
 		if o.token = fence.Token(n); err != nil || !o.token.Valid() {
-			return o, fmt.Errorf("the object's metadata has the token %.30q, which is none", text)
+			return o, fmt.Errorf("the object's metadata has the token %.30q, which is invalid", text)
 		}
 	}
 	o.content = body

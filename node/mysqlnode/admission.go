@@ -192,7 +192,7 @@ func (n store) Raise(ctx context.Context, _ admit.Facts, tokens map[int]fence.To
 	for _, stripe := range slices.Sorted(maps.Keys(tokens)) { // two clients that lock rows in one order do not deadlock
 		token := tokens[stripe]
 		if stripe < 0 || stripe >= node.Stripes || token > fence.MaxToken {
-			return fmt.Errorf("another node has the register %d for stripe %d, which is none", uint64(token), stripe)
+			return fmt.Errorf("another node has the register %d for stripe %d, which is invalid", uint64(token), stripe)
 		}
 		if rows.Len() > 0 {
 			rows.WriteByte(',')

@@ -189,7 +189,7 @@ func (v *variables) tellUnknown() {
 			continue
 		}
 		if flag := v.manual[name]; flag != "" {
-			say("the environment variable %s means nothing: --%s is said by hand", name, flag)
+			say("the environment variable %s means nothing: give --%s on the command line", name, flag)
 			continue
 		}
 		say("the environment variable %.80s means nothing%s", name, didYouMean("", nearest(name, v.known[setByFenlock:])))

@@ -81,7 +81,7 @@ func TestVariables(t *testing.T) {
 		{env: []string{"FENLOCK_NODE=valkey://:secret@h"}, said: []string{"FENLOCK_NODE means nothing; did you mean FENLOCK_NODES or"}},
 		{env: []string{"FENLOCK_FROBNICATE=secret", "FENLOCK_Z=1"}, said: []string{"FENLOCK_Z means nothing\n", "FENLOCK_FROBNICATE means nothing\n"}},
 		{env: []string{"FENLOCK_TLL=5"}, args: []string{"--quiet"}, silent: "FENLOCK_TLL"},
-		{env: []string{"FENLOCK_NEW_SERVERS=1"}, said: []string{"FENLOCK_NEW_SERVERS means nothing: --new-servers is said by hand"}},
+		{env: []string{"FENLOCK_NEW_SERVERS=1"}, said: []string{"FENLOCK_NEW_SERVERS means nothing: give --new-servers on the command line"}},
 		{env: []string{"FENLOCK_LOCAL=1"}, said: []string{"FENLOCK_LOCAL means nothing: a lock of this machine only is FENLOCK_NODES=local\n", "no servers are named"}},
 		{env: []string{"FENLOCK_NAME=a", "FENLOCK_TOKEN=1", "FENLOCK_HELD=", "FENLOCKED=1", "XFENLOCK_TLL=1"}, silent: "means nothing"},
 	} {

@@ -23,7 +23,7 @@ func (s Server) Examination() node.Examination {
 		e.Admitted, e.Why, e.Wait, e.Rebuild, e.Untouched = false, "", 0, false, false
 	case s.Fragile():
 		e.Admitted, e.Wait, e.Rebuild, e.Untouched = false, 0, false, true
-		e.Why = "it was started again, and whether it has all its data the next client finds out that asks it for a lock: then it votes at once, or after MaxTTL"
+		e.Why = "it was started again; the next client that asks it for a lock finds out whether it has all its data: then it votes at once, or after MaxTTL"
 	}
 	// Of a server that holds no locks nothing else matters.
 	if e.Findings = s.unfit(); e.Role == "primary" {

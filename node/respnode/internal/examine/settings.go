@@ -33,9 +33,9 @@ func (s Server) unfit() (found []node.Finding) {
 	switch s.Role() {
 	case "sentinel":
 		return append(found, node.Found("sentinel", node.Error, "This is a sentinel, which holds no data.").
-			Do("Name the servers themselves instead of the sentinels: three or five that know nothing of each other."))
+			Do("Name the servers themselves instead of the sentinels: three or five that do not communicate."))
 	case "cluster":
-		found = append(found, node.Found("cluster", node.Error, "The server runs in cluster mode, where another one takes over without the newest locks.").
+		found = append(found, node.Found("cluster", node.Error, "The server runs in cluster mode, where another server takes over without the newest locks.").
 			Do("Use a server with cluster-enabled no."))
 	case "replica":
 		found = append(found, node.Found("replica", node.Error, "The server is a replica of %.80q: what is locked there may be unknown here.", s.Info["master_host"]+":"+s.Info["master_port"]).
@@ -48,7 +48,7 @@ func (s Server) unfit() (found []node.Finding) {
 	policy, _ := s.setting("maxmemory-policy")
 	limit, _ := s.setting("maxmemory")
 	if most := number(limit); most > 0 && policy != "noeviction" {
-		found = append(found, node.Found("eviction", node.Error, "With maxmemory %s and the policy %.40s the server may throw leases away that are held: clients refuse it.", bytes(most), policy).
+		found = append(found, node.Found("eviction", node.Error, "With maxmemory %s and the policy %.40s the server may evict leases that are held: clients refuse it.", bytes(most), policy).
 			Do("CONFIG SET maxmemory-policy noeviction, and write it into the server's configuration too."))
 	}
 	if s.Info["loading"] == "1" {
