@@ -21,14 +21,16 @@ type database struct {
 	values  map[string]cas.Value
 }
 
-// newDatabase returns an empty store. Its versions begin at a random number, so that no two stores have one in common.
+// newDatabase returns an empty store. Its versions begin at a random number, so that no two stores
+// have one in common.
 func newDatabase() *database {
 	return &database{created: rand.Int64(), version: 1<<32 + rand.Uint64N(1<<52), values: map[string]cas.Value{}}
 }
 
 func (db *database) clock() time.Duration { return time.Duration(time.Now().UnixNano()) }
 
-// Node is a node in a database: the engine. Package cas has all of it but the requests to the database.
+// Node is a node in a database: the engine. Package cas has all of it but the requests to the
+// database.
 type Node struct{ *cas.Node }
 
 // Open opens the node in a database that exists.
@@ -41,7 +43,8 @@ func Open(db *database, name string) *Node {
 // keys is what package cas asks of the database: a cas.Keys.
 type keys struct{ db *database }
 
-// Look implements cas.Keys. It is a request of its own, before Get: its clock is older than each write that follows.
+// Look implements cas.Keys. It is a request of its own, before Get: its clock is older than each
+// write that follows.
 func (k keys) Look(ctx context.Context) (cas.Now, error) {
 	k.db.mu.Lock()
 	defer k.db.mu.Unlock()
@@ -59,8 +62,8 @@ func (k keys) Get(ctx context.Context, names ...string) (values []cas.Value, err
 	return values, ctx.Err()
 }
 
-// Put implements cas.Keys: in one step it compares three things and writes one. What fails before the step is
-// node.NotSent. What fails after it was sent is unknown, and returned as it is.
+// Put implements cas.Keys: in one step it compares three things and writes one. What fails before
+// the step is node.NotSent. What fails after it was sent is unknown, and returned as it is.
 func (k keys) Put(ctx context.Context, key string, data []byte, over cas.Value, at cas.Now, mark uint64) (uint64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, node.NotSent(err)
@@ -93,7 +96,8 @@ func (k keys) Scan(ctx context.Context, yield func(stripe int, v cas.Value)) err
 	return ctx.Err()
 }
 
-// An adapter for a store with compare-and-swap: five methods make it a node, and a Locker locks on it.
+// An adapter for a store with compare-and-swap: five methods make it a node, and a Locker locks on
+// it.
 func Example_adapter() {
 	db := newDatabase()
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{Open(db, "a database")}, NewServers: true})

@@ -95,8 +95,8 @@ func TestLossOfOneWhileAnotherRestarts(t *testing.T) {
 	})
 }
 
-// Two of three are lost for good, three times: there are empty servers at their addresses, then at other
-// addresses, and then none.
+// Two of three are lost for good, three times: there are empty servers at their addresses, then at
+// other addresses, and then none.
 func TestMajorityIsLostForGood(t *testing.T) {
 	each(t, func(t *testing.T, kind testserver.Kind) {
 		servers := testserver.Group(t, kind, 3)
