@@ -5,9 +5,8 @@
 //	go run ./examples/migrate -without      # and without a lock
 //
 // Watch who migrates: one does, the others wait and find nothing to do. Then one of them is killed
-// in the middle of it; the next one goes on where it was, when the lock of the dead instance has
-// run out. Migrations by goose or golang-migrate take the lock by integration/goose and
-// integration/migrate.
+// in the middle; the next one goes on from there, when the dead instance's lock has run out. goose
+// and golang-migrate take the lock by integration/goose and integration/migrate.
 package main
 
 import (
@@ -25,8 +24,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// migrations are done once each, in this order. What takes long on a large table takes a moment
-// here.
+// migrations are done once each, in this order. Each takes a moment, as on a large table.
 var migrations = []string{
 	`CREATE TABLE customers (name TEXT)`,
 	`INSERT INTO customers VALUES ('Ada'), ('Grace')`,
