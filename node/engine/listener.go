@@ -89,8 +89,8 @@ func (l *Listener) Answered() bool { return l.answered.Load() }
 // Begins reports whether Begun was called in this attempt.
 func (l *Listener) Begins() bool { return l.begins.Load() }
 
-// Begun says that the client is reachable from now on. Where it was reachable before, it is told that
-// notifications may have been missed.
+// Begun says that the client is reachable from now on. Where it was reachable before, it is told
+// that notifications may have been missed.
 func (l *Listener) Begun() {
 	l.begins.Store(true)
 	if !l.answer(nil) {

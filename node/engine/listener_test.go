@@ -13,8 +13,8 @@ import (
 
 var someClient = strings.Repeat("1", node.IDLength)
 
-// A client is told that something may have been missed whenever it is reachable anew, and of nothing
-// before Listen has returned.
+// A client is told that something may have been missed whenever it is reachable anew, and of
+// nothing before Listen has returned.
 func TestListen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		life, told, lost := NewLifetime(), make(chan string, 10), make(chan error)

@@ -39,7 +39,7 @@ func newDatabase(db *sql.DB, schema string) *database {
 		slots: make(chan struct{}, cmp.Or(db.Stats().MaxOpenConnections, callersMost))}
 }
 
-// errorf names the node in an error, says what can be done about it, and marks those that
+// errorf names the node in an error, and says what can be done about it. It marks errors that
 // waiting does not mend, and those of requests that were certainly not carried out.
 func (n *database) errorf(op string, err error) error {
 	if err == nil || errors.As(err, new(redacted)) { // it is named already
