@@ -23,9 +23,9 @@ type Share struct {
 	Remaining time.Duration
 }
 
-// Shares returns the holders that share the name, in no particular order, and whether there may
-// be more than the node has told. Nobody does unless the lease is Shared. Names that are
-// reserved for a waiter are not among them.
+// Shares returns the holders that share the name, in no particular order, and whether there may be
+// more than the node has told. None do unless the lease is Shared. Names that are reserved for a
+// waiter are not among them.
 func (l Lease) Shares() (all []Share, more bool) {
 	for line := range strings.Lines(l.shares) {
 		var behind, since int64
@@ -57,9 +57,9 @@ func (l Lease) Shares() (all []Share, more bool) {
 // moreShares is the line that stands for those who are not known.
 const moreShares = "+"
 
-// sharesOf writes down what Shares returns of a shared holder: a line for each, which has
-// no identity, so that a Lease can be compared and printed. How long one has left is written
-// as how much sooner it ends than the last of them, because the node's clock is not known.
+// sharesOf writes down what Shares returns of a shared holder. Each has a line without an identity,
+// so that a Lease can be compared and printed. How long one has left is written as how much sooner
+// it ends than the longest, because the node's clock is not known.
 func sharesOf(h Holder) string {
 	if !h.Shared() {
 		return ""

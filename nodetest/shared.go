@@ -169,7 +169,7 @@ func sharesAreShown(s *suite) {
 		}
 	}
 	if all, more := s.inspect(s.other, "nobody's").Shares(); len(all) > 0 || more {
-		s.Errorf("%+v share a name that nobody has", all)
+		s.Errorf("%+v share a name that is free", all)
 	}
 	alone := s.takes("alone", "host", 0)
 	if all, _ := s.inspect(s.other, "alone").Shares(); len(all) > 0 {

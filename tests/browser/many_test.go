@@ -46,8 +46,8 @@ func TestNamesAreText(t *testing.T) {
 	}
 }
 
-// The name of a lock and the address of its page are copied, by the keyboard, also where the
-// browser has no clipboard for a page without TLS.
+// The name of a lock and the address of its page are copied by the keyboard. That works also where
+// the browser has no clipboard for a page without TLS.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	servers := newGroup(t, 3, ttl)

@@ -3,6 +3,7 @@ package main
 // notYetGo are the folders whose Go files are not in plain English yet.
 var notYetGo = []string{
 	"cmd/fenlock/internal/ui",
+	"cmd/fenlock/ui",
 	"internal/shell",
 	"node/etcdnode",
 	"node/zknode",
@@ -16,6 +17,7 @@ var notYetNarrow = []string{
 	"admin",
 	"bench",
 	"bench/zookeeper",
+	"cmd/fenlock/fenlock-all",
 	"cmd/fenlock/internal/command",
 	"cmd/fenlock/internal/demo",
 	"cmd/fenlock/internal/doctor",
@@ -23,6 +25,7 @@ var notYetNarrow = []string{
 	"cmd/fenlock/internal/metrics",
 	"cmd/fenlock/internal/processes",
 	"cmd/fenlock/internal/ui",
+	"cmd/fenlock/ui",
 	"cmd/fenlock/internal/watchdog",
 	"deploy/check",
 	"deploy/check/sizing",
