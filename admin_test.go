@@ -481,7 +481,8 @@ func TestListOfFarNodes(t *testing.T) {
 	})
 }
 
-// Nodes that are asked and never answer, as those of etcd do where nothing listens, are not waited for.
+// Nodes that are asked and never answer, as those of etcd do where nothing listens, are not waited
+// for.
 func TestListOfHangingNodes(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, c *cluster) {
 		lock := take(t, c.locker(), name)

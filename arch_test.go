@@ -184,7 +184,7 @@ func TestReleasedModulesImportNothingInternal(t *testing.T) {
 }
 
 // The go command takes the nearest go.work. Each has to use the modules below it, and to replace
-// what they require of ours, in that version: else it would need a release that is not there yet
+// what they require of ours, in that version. Else it would need a release that is not there yet
 // or, later, silently test an old one.
 func TestWorkspacesHaveEachModule(t *testing.T) {
 	used := regexp.MustCompile(`(?m)^(?:use)?\s*(\.\S*)$`)

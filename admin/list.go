@@ -117,7 +117,8 @@ const anyName = "fenlock"
 // costs a way there and back.
 const countAtOnce = 32
 
-// count asks how many wait for some names. A node that does not tell has none; one that failed is not asked.
+// count asks how many wait for some names. A node that does not tell has none; one that failed is
+// not asked.
 func (a *Admin) count(ctx context.Context, names []string, of map[string][]seen, failed []error) {
 	var running sync.WaitGroup
 	for i := range a.nodes {

@@ -45,10 +45,10 @@ type URL struct {
 	query    url.Values
 }
 
-// Parse reads a URL. The error matches node.ErrInvalid. No part of the URL is in it that may be of
-// a password which was not escaped, and no value of a parameter but the path of a file. Parameters
-// that the engine does not take, that are there twice or that are empty are refused. A setting that
-// is silently ignored is not set.
+// Parse reads a URL. The error matches node.ErrInvalid. It has no part of the URL that may be of an
+// unescaped password. It has no value of a parameter but the path of a file. Parameters that the
+// engine does not take, that are there twice or that are empty are refused. A setting that is
+// silently ignored is not set.
 func (f Form) Parse(raw string) (*URL, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	scheme = strings.ToLower(scheme)

@@ -24,7 +24,7 @@ const widened = `(() => {
   return all;
 })()`
 
-// TestSite looks at every page of make site: the width of a telephone suffices, the dark can be
+// TestSite looks at every page of make site. The width of a telephone suffices, the dark can be
 // read too, and nothing is asked of another server.
 func TestSite(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "site")

@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command picture records three terminals, on three servers that it starts, and makes a moving
-// picture of them: a holder is killed, and the next one has a larger token. What the picture
-// shows is what the terminals showed, and when.
+// picture of them. A holder is killed, and the next one has a larger token. What the picture shows
+// is what the terminals showed, and when.
 //
 //	go run ./picture -out ../docs/run.svg
 package main

@@ -19,7 +19,7 @@ var (
 // diagram is above the text of each diagram.
 const diagram = "Diagram, in Mermaid's words:"
 
-// markdown returns a document as MkDocs reads it: GitHub's anchors are written at the headings,
+// markdown returns a document as MkDocs reads it. GitHub's anchors are written at the headings,
 // links lead within the site or to the source, and lists are as Python's Markdown wants them.
 func (s *site) markdown(p page) []byte {
 	ids := make(map[int]string) // by the end of the heading's line
