@@ -21,6 +21,7 @@ type child struct {
 	needsTerminal func() // it was stopped because it does
 	suspended     func() // it was stopped with Ctrl-Z, and stays so
 	suspends      bool   // its lock need not be extended, so that it may stay so
+	told          bool   // suspended was called since the command was last told to go on
 }
 
 // start runs the command with the watchdog's stdin, stdout and stderr, which are
@@ -79,7 +80,10 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 		switch how.StopSignal() {
 		case syscall.SIGTSTP:
 			if c.suspends {
-				c.suspended()
+				if !c.told {
+					c.suspended()
+				}
+				c.told = true
 				continue
 			}
 			c.say("the command goes on: the lock of a job that is stopped (Ctrl-Z) would not be extended")
@@ -91,7 +95,12 @@ func (c *child) poll() (how syscall.WaitStatus, ended bool) {
 }
 
 // signal sends a signal to the whole process group, if a process of it is left.
-func (c *child) signal(sig syscall.Signal) error { return send(-c.pid, sig) }
+func (c *child) signal(sig syscall.Signal) error {
+	if sig == syscall.SIGCONT {
+		c.told = false
+	}
+	return send(-c.pid, sig)
+}
 
 // send sends a signal to a process or a group. A stopped process ends by a signal only when it goes
 // on, so that it is told to. A job would keep its lock for ever otherwise, as the lock is extended

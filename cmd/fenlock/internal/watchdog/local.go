@@ -21,9 +21,9 @@ func Local() (ours, theirs Link) {
 	return l, l
 }
 
-func (l local) Tell(o Order) bool                        { return l.TellWithin(PatientTimeout, o) }
-func (l local) TellWithin(d time.Duration, o Order) bool { return l.orders.put(d, o) }
-func (l local) Report(n News) bool                       { return l.news.put(PatientTimeout, n) }
+func (l local) Tell(o Order) bool                        { return l.orders.put(o) }
+func (l local) TellWithin(_ time.Duration, o Order) bool { return l.orders.put(o) }
+func (l local) Report(n News) bool                       { return l.news.put(n) }
 func (l local) Orders() <-chan Order                     { return l.orders.values }
 func (l local) News() <-chan News                        { return l.news.values }
 
@@ -32,39 +32,53 @@ func (l local) Close() {
 	l.news.close()
 }
 
-// queue is one direction.
+// queue is one direction. It loses nothing and never holds its sender up. Otherwise both sides
+// could wait for each other, or one be taken for ended while the command runs.
 type queue[T any] struct {
 	values chan T
-	mu     sync.Mutex
-	over   bool // closed, or a message did not find room
+
+	mu      sync.Mutex
+	closed  bool
+	backlog []T // what found no room in values, in order; deliver is at work while it has any
 }
 
-// messages is what a direction has room for: far more than are ever under way.
+// messages is what the channel has room for: more than are under way, but for a flood of signals.
 const messages = 64
 
 func newQueue[T any]() *queue[T] { return &queue[T]{values: make(chan T, messages)} }
 
-// put reports whether v found room within d.
-func (q *queue[T]) put(d time.Duration, v T) bool {
+// put reports whether v will arrive: the queue was not closed.
+func (q *queue[T]) put(v T) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.over {
+	if q.closed {
 		return false
 	}
-	select {
-	case q.values <- v:
-		return true
-	default:
+	if len(q.backlog) == 0 {
+		select {
+		case q.values <- v:
+			return true
+		default:
+			go q.deliver()
+		}
 	}
-	full := time.NewTimer(d)
-	defer full.Stop()
-	select {
-	case q.values <- v:
-		return true
-	case <-full.C:
-		q.over = true
+	q.backlog = append(q.backlog, v)
+	return true
+}
+
+// deliver sends the backlog, and returns when there is none.
+func (q *queue[T]) deliver() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.backlog) > 0 {
+		v := q.backlog[0]
+		q.mu.Unlock()
+		q.values <- v
+		q.mu.Lock()
+		q.backlog = q.backlog[1:]
+	}
+	if q.closed {
 		close(q.values)
-		return false
 	}
 }
 
@@ -72,8 +86,8 @@ func (q *queue[T]) put(d time.Duration, v T) bool {
 func (q *queue[T]) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.over {
-		q.over = true
-		close(q.values)
+	if !q.closed && len(q.backlog) == 0 {
+		close(q.values) // else deliver does
 	}
+	q.closed = true
 }

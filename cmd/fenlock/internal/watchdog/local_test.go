@@ -2,10 +2,7 @@
 
 package watchdog
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // What was sent before an end is closed still arrives, and nothing after it does.
 func TestLocalLinkIsClosed(t *testing.T) {
@@ -33,26 +30,36 @@ func TestLocalLinkIsClosed(t *testing.T) {
 	}
 }
 
-// An end that reads nothing holds the other end up for a moment only. It hears no message after the
-// lost message.
-func TestLocalLinkIsFull(t *testing.T) {
-	ours, theirs := Local()
-	sent := 0
-	for ours.TellWithin(time.Millisecond, Order{Signal: 1}) {
-		sent++
-	}
-	if sent == 0 || ours.Tell(Order{Gone: true}) {
-		t.Errorf("%d orders, and one after the one that was lost", sent)
-	}
-	for range sent {
-		if o, more := <-theirs.Orders(); !more || o.Gone {
-			t.Fatalf("order %+v, %v", o, more)
+// An end that reads late hears all, in order, also what was sent before the link was closed.
+// The other end is not held up.
+func TestLocalLinkOverflows(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		ours, theirs := Local()
+		const sent = 10 * messages
+		for n := range sent {
+			if !ours.Tell(Order{Answer: &Answer{Asked: uint64(n)}}) {
+				t.Fatalf("order %d was not sent", n)
+			}
 		}
-	}
-	if _, more := <-theirs.Orders(); more {
-		t.Error("orders go on")
-	}
-	if !theirs.Report(News{Asks: 1}) {
-		t.Error("the other direction is closed")
+		if early {
+			theirs.Close()
+		}
+		for n := range sent {
+			if o, more := <-theirs.Orders(); !more || o.Answer.Asked != uint64(n) {
+				t.Fatalf("order %d: %+v, %v", n, o, more)
+			}
+		}
+		if !early {
+			if !ours.Tell(Order{Gone: true}) {
+				t.Fatal("not sent")
+			}
+			if o := <-theirs.Orders(); !o.Gone {
+				t.Errorf("%+v", o)
+			}
+			ours.Close()
+		}
+		if o, more := <-theirs.Orders(); more {
+			t.Errorf("%+v after the end", o)
+		}
 	}
 }
