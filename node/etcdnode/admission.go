@@ -17,10 +17,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// voting implements admit.Store, whose methods are below. A store is the one that wrote a mark if its
-// cluster has the same id, raft has gone on, and the mark is where it was written. etcd tells the time
-// by an etcd lease only, so that a store is noted to be out in two steps: first the mark goes, and
-// when that is known an etcd lease is asked for, as long as the quarantine.
+// voting implements admit.Store, whose methods are below. A store is the one that wrote a mark if
+// three things hold. Its cluster has the same id, raft has gone on, and the mark is where it was
+// written. etcd measures time only by etcd leases, so a store is noted to be out in two steps.
+// First the mark is removed. When that is certain, an etcd lease as long as the quarantine is
+// requested.
 var _ admit.Store = (*voting)(nil)
 
 // looked is what was read of a store. It is admit.Facts.State.
@@ -49,8 +50,8 @@ func (v *voting) Facts(ctx context.Context) (admit.Facts, error) {
 	return f, err
 }
 
-// statusTries bounds how often a client whose members are asked in turn asks for the status of the one
-// that was read.
+// statusTries bounds how often a client whose members are asked in turn asks for the status of the
+// one that was read.
 const statusTries = 30
 
 // look reads what there is to know of the store, and writes nothing. What the member says of raft
@@ -170,8 +171,8 @@ func (v *voting) judge(ctx context.Context, l *looked, f *admit.Facts) error {
 	return describe(ctx, err)
 }
 
-// elapsed is how long ago at least an etcd lease was granted that has ttl whole seconds left, and more. A
-// member that leads since a moment ago says that it has 300 years left.
+// elapsed is how long ago at least an etcd lease was granted that has ttl whole seconds left, and
+// more. A member that leads since a moment ago says that it has 300 years left.
 func elapsed(granted, ttl int64) time.Duration {
 	switch {
 	case ttl < 0: // it has ended
@@ -182,11 +183,11 @@ func elapsed(granted, ttl int64) time.Duration {
 	return time.Duration(granted-ttl-1) * time.Second
 }
 
-// whole reports whether the store remembers all since a mark was written there. One that was restored
-// from a backup is another cluster, unless its members have the same addresses and the same
-// token; then raft has begun anew. If it has come as far again, it still has fewer entries than the
-// revisions want: each entry makes at most one, and the one that wrote the mark has a larger
-// index than the mark says.
+// whole reports whether the store remembers all since a mark was written there. One that was
+// restored from a backup is another cluster, unless its members have the same addresses and the
+// same token; then raft has begun anew. If raft has come as far again, it still has fewer entries
+// than the revisions want. Each entry makes at most one revision, and the store that wrote the mark
+// has a larger index than the mark says.
 func (v *voting) whole(l *looked, k kept) bool {
 	return !k.lost && k.Cluster == l.cluster && (!k.Stamped || l.stamp == k.mod) &&
 		l.index >= max(k.Index, l.seen.Index) && l.term >= max(k.Term, l.seen.Term) &&
@@ -254,9 +255,9 @@ func (v *voting) quarantine(ctx context.Context, f admit.Facts, l *looked) (bool
 	return at != 0, err
 }
 
-// Mark implements admit.Store. Over a connection that is newer than the facts, the store may have been set back
-// since, to a state with the same notice: then it is looked at again. If that happened on the way, the
-// mark is one of a memory that is lost.
+// Mark implements admit.Store. If the connection is newer than the facts, the store may have been
+// set back since, to a state with the same notice. Then the store is looked at again. If that
+// happened on the way, the mark is one of a memory that is lost.
 func (v *voting) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
 	l := f.State.(*looked)
 	n := v.cluster
@@ -285,8 +286,8 @@ func (v *voting) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty
 	return true, nil
 }
 
-// change writes a mark, and does more in the same step, if the marks are as they were read. It returns
-// the revision of that, or 0.
+// change writes a mark, and does more in the same step, if the marks are as they were read. It
+// returns the revision of that, or 0.
 func (v *voting) change(ctx context.Context, l *looked, key string, to mark, more ...clientv3.Op) (int64, error) {
 	n := v.cluster
 	a, err := n.commit(ctx, txn{

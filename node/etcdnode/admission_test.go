@@ -33,9 +33,8 @@ func unjoined(t testing.TB, url string) *etcdnode.Node {
 	return n
 }
 
-// A prefix that nothing is recorded for may have been deleted a moment ago: nobody votes
-// until the longest lease would have ended. A member that is asked twice does not count
-// twice.
+// A prefix that nothing is recorded for may have been deleted a moment ago: no store votes until
+// the longest lease would have ended. A member that is asked twice does not count twice.
 func TestQuarantine(t *testing.T) {
 	t.Parallel()
 	url := fresh()
@@ -111,7 +110,7 @@ func TestOneClusterIsOneNode(t *testing.T) {
 	}
 }
 
-// The keys are deleted under those who use them: nobody votes until it is safe.
+// The keys are deleted while clients use them: the store does not vote until it is safe.
 func TestDeletedKeys(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
@@ -134,8 +133,8 @@ func TestDeletedKeys(t *testing.T) {
 	became(t, other, request(node.Acquire, "a", "2", time.Second), node.Granted)
 }
 
-// The mark of admission is deleted, and all else is there: it is what an operator does who
-// restores a cluster. Who has seen the mark must not go on without it, not even once.
+// The mark of admission is deleted, and all else is there: it is what an operator does who restores
+// a cluster. A client that has seen the mark must not go on without it, not even once.
 func TestDeletedMark(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
@@ -200,9 +199,9 @@ func became(t testing.TB, n *etcdnode.Node, r node.Request, want node.Status) {
 	})
 }
 
-// A cluster is stopped, set back to a copy of its data, and started again. It has forgotten
-// a lease, and its clients notice. It has the mark of before as well, so that a client which has not heard of it
-// yet makes a lease there: that does not survive.
+// A cluster is stopped, set back to a copy of its data, and started again. It has forgotten a
+// lease, and its clients notice. It has the earlier mark as well, so a client that has not yet
+// heard of this makes a lease there. That lease does not survive.
 func TestSetBack(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
@@ -224,7 +223,7 @@ func TestSetBack(t *testing.T) {
 	held := request(node.Acquire, "a", "1", time.Minute)
 	became(t, n, held, node.Granted)
 	must(t, other, request(node.Acquire, "a", "2", time.Second), node.Held)
-	for i := range 40 { // more than is written before anybody is answered: etcd leases that end, for one
+	for i := range 40 { // more than is written before any request is answered: etcd leases that end, for one
 		by := []*etcdnode.Node{n, other}[i%2]
 		work := request(node.Acquire, "work", "2", time.Second)
 		must(t, by, work, node.Granted)
@@ -237,7 +236,7 @@ func TestSetBack(t *testing.T) {
 	e.Start(m)
 	var said string
 	leases := func() []string { return beginning(keysOf(t, raw(t, e), etcdnode.DefaultPrefix), "lease/") }
-	// As a client does whose answer is lost, or who has not heard of later revisions.
+	// As a client does whose answer is lost, or that has not heard of later revisions.
 	if _, err := raw(t, e).Put(t.Context(), etcdnode.DefaultPrefix+"lease/another", strings.TrimPrefix(leases()[0], "lease/stray ")); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +270,7 @@ func TestSetBack(t *testing.T) {
 	if after := leases(); len(after) != 0 {
 		t.Errorf("the store is noted to be out, and has the leases %q", after)
 	}
-	late := unjoined(t, url) // who comes now finds it written down
+	late := unjoined(t, url) // a client that comes now finds it written down
 	join(t, late, 10*time.Second, true)
 	must(t, late, request(node.Acquire, "b", "3", time.Second), node.Rejoining)
 	became(t, late, request(node.Acquire, "a", "2", time.Second), node.Granted)
@@ -338,7 +337,7 @@ func TestRebuiltFromOthers(t *testing.T) {
 	}
 }
 
-// Somebody has written keys by hand that no fenlock writes. Who locks these names is told, at
+// Keys that fenlock never writes were written by hand. A client that locks these names is told at
 // once, and all others go on.
 func TestKeysByHand(t *testing.T) {
 	t.Parallel()
@@ -367,8 +366,8 @@ func TestKeysByHand(t *testing.T) {
 	must(t, n, as(node.Extend, held), node.Granted)
 }
 
-// Keys that are read as numbers, and are not those of registers: what one of them says must not stand for a
-// register, which would be raised to less than was promised then.
+// Keys that are read as numbers, but are not those of registers. What such a key says must not
+// stand for a register, which would be raised to less than was promised then.
 func TestRegistersByHand(t *testing.T) {
 	t.Parallel()
 	c := raw(t, shared())

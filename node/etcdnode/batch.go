@@ -12,9 +12,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// batcher sends transactions about different names together, as parts of one, while
-// others are under way: raft and the disk then have one entry for all of them. One that
-// is alone is sent at once, as it is.
+// batcher sends transactions about different names together, as parts of one, while others are
+// under way. Raft and the disk then have one entry for all of them. One that is alone is sent at
+// once, as it is.
 //
 // etcd makes all comparisons of a transaction, those of its parts included, before it
 // writes anything. So parts that write the same keys, or compare what another writes,

@@ -24,8 +24,8 @@ type belief struct {
 	// known. Revisions count anew in a cluster that was made anew in its place.
 	value string
 
-	// The register, and the revision of its key, 0 if there is none. Or, with below, one
-	// that is smaller than that: etcd can compare it, without anybody having read it.
+	// The register, and the revision of its key, 0 if there is none. Or, with below, one that is
+	// smaller than that: etcd can compare it although no client has read it.
 	register    fence.Token
 	registerMod int64
 	below       fence.Token
@@ -58,7 +58,7 @@ const headsAtOnce = 2
 type question struct {
 	keys  keys
 	name  string
-	asker node.Place // the place of who asks, as it is in the queue; nobody's is empty
+	asker node.Place // the place of the client that asks, as it is in the queue; empty if there is none
 	heads int        // how many waiters are read
 	wakes []string   // clients
 }
@@ -110,7 +110,7 @@ func (q question) believe(clock *sharedClock, answers []*clientv3.GetResponse) (
 	b.queue.first = q.waiters(answers[2].Kvs)
 	b.queue.more = answers[2].More
 	if len(b.queue.first) < len(answers[2].Kvs) {
-		// Nobody could say in a transaction that nobody waits.
+		// No transaction could state that there is no waiter.
 		return b, fmt.Errorf("%w: below %s", errForeign, q.keys.queue(q.name))
 	}
 	b.queue.all = int(answers[3].Count)
@@ -141,8 +141,8 @@ func (q question) waiters(kvs []*mvccpb.KeyValue) (first []queued) {
 	return first
 }
 
-// entry is the belief as the rules have it, when the node's clock shows now. SeenFor returns for how
-// long this process has seen a reservation.
+// entry is the belief as the rules have it, when the node's clock shows now. SeenFor returns for
+// how long this process has seen a reservation.
 func (b *belief) entry(now time.Duration, seenFor func(mod int64) time.Duration) rule.Entry {
 	e := rule.Entry{Register: b.register}
 	if b.below > 0 {
@@ -154,7 +154,7 @@ func (b *belief) entry(now time.Duration, seenFor func(mod int64) time.Duration)
 	e.Holder, e.Origin, e.Token = b.lease.holder, b.lease.origin, b.lease.token
 	e.Expires = now + b.lease.remaining(now)
 	if e.Holder.Reserves() {
-		// No clock of somebody else's decides, but how long this process has seen it.
+		// What decides is how long this process has seen it, never another client's clock.
 		e.Expires = now + rule.ReservationTTL - seenFor(b.leaseMod)
 	}
 	return e

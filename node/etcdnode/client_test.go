@@ -15,7 +15,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A node on somebody else's client does all that one at a URL does, and leaves it open.
+// A node on a client of the caller's does all that a node at a URL does, and leaves the client
+// open.
 func TestGivenClient(t *testing.T) {
 	c := raw(t, shared())
 	warm, err := c.Get(t.Context(), "x") // its goroutines are not the node's

@@ -8,12 +8,11 @@ import (
 	"github.com/fenlock/fenlock/node/clock"
 )
 
-// sharedClock is the node's clock. etcd tells no time, so the clients make one: each
-// shows its machine's wall clock, and never less than the latest time that it has read
-// from a key of another client. Those who meet at a name agree, therefore, to within the
-// age of what the slower one has read, whatever their wall clocks show, and who finds
-// waiters in the queue comes after them. Leases do not end by this clock: it orders
-// waiters, and says how long about a lease has left.
+// sharedClock is the node's clock. etcd has no clock to read, so the clients make one. Each shows
+// its machine's wall clock, and never less than the latest time read from another client's key. So
+// clients that meet at a name agree to within the age of what the slower one has read, whatever
+// their wall clocks show. A client that finds waiters in the queue comes after them. Leases do not
+// end by this clock: it orders waiters, and says how long about a lease has left.
 type sharedClock struct {
 	ahead atomic.Int64 // of the machine's clock, never less than before
 }

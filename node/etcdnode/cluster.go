@@ -15,7 +15,7 @@ type cluster struct {
 	keys   keys
 	given  bool // the client is the caller's
 	pool   *pool
-	dials  atomic.Int64 // connections that were made: who is behind a new one is looked at
+	dials  atomic.Int64 // connections that were made: the server behind a new connection is looked at
 	voting *voting
 	life   *engine.Lifetime
 }

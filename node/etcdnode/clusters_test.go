@@ -15,8 +15,9 @@ import (
 	"github.com/fenlock/fenlock/node/etcdnode"
 )
 
-// A member was replaced, and has become a cluster of its own at its old address. Who comes to it first must not
-// have it admitted beside the cluster that the other addresses lead to, where the lock is held.
+// A member was replaced, and has become a cluster of its own at its old address. The first client
+// that comes to it must not have it admitted beside the other addresses' cluster, where the lock is
+// held.
 func TestMemberThatIsAnotherCluster(t *testing.T) {
 	t.Parallel()
 	e, alone := testserver.StartEtcd(t, 1), testserver.StartEtcd(t, 1)
@@ -37,8 +38,8 @@ func TestMemberThatIsAnotherCluster(t *testing.T) {
 	}
 }
 
-// A client was led to another cluster for a moment. The one that it comes back to has lost nothing: it votes,
-// and has its leases.
+// A client was led to another cluster for a moment. The one that it comes back to has lost nothing:
+// it votes, and has its leases.
 func TestBackFromAnotherCluster(t *testing.T) {
 	t.Parallel()
 	first, second := testserver.StartEtcd(t, 1), testserver.StartEtcd(t, 1)

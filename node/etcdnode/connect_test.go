@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Who logs in at a member that never answers is not waited for when the node is closed.
+// Close does not wait for a login at a member that never answers.
 func TestConnectEndsWithTheNode(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
 	if err != nil {

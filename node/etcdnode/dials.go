@@ -29,8 +29,9 @@ func (dialed) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context {
 // HandleRPC implements stats.Handler.
 func (dialed) HandleRPC(context.Context, stats.RPCStats) {}
 
-// watch counts for a client that was given, until the end of its node's life: each change of its connection, as soon as it is
-// told. A cluster that is set back has no member up for a moment, so there is one.
+// watch counts for a client that was given, until its node's life ends. It counts each change of
+// the client's connection, as soon as it is told. A cluster that is set back has no member up for a
+// moment, so there is one.
 func (d dialed) watch(life context.Context, conn *grpc.ClientConn) {
 	for was := conn.GetState(); conn.WaitForStateChange(life, was); was = conn.GetState() {
 		d.count.Add(1)

@@ -128,8 +128,7 @@ func (o *operation) run(ctx context.Context) (node.Answer, error) {
 		if err != nil {
 			return node.Answer{}, err
 		}
-		// A copy of its own transaction, which somebody on the way has repeated, would
-		// look like this.
+		// A copy of its own transaction, repeated somewhere on the way, would look like this.
 		if o.r.Op == node.Acquire && b.leased && b.lease.holder == o.r.Holder && o.tried[b.lease.String()] {
 			return node.Answer{}, errors.New("the lease is there, and it is not known since when")
 		}
@@ -224,7 +223,7 @@ type served struct {
 	value         string
 	ops           []clientv3.Op
 	guards        []clientv3.Cmp
-	waiter        string // who is notified
+	waiter        string // the waiter that is notified
 	curious       bool   // it is read who waits, and what is there instead
 }
 
@@ -318,7 +317,7 @@ func (o *operation) guard(s *served, b belief, register, onlyQueued bool) {
 	key := o.keys.lease(o.r.Name)
 	switch {
 	case onlyQueued:
-		// That somebody has it is enough.
+		// That the name is leased is enough.
 		s.guards = append(s.guards, clientv3.Compare(clientv3.CreateRevision(key), ">", 0))
 	case b.leased && b.value != "":
 		s.guards = append(s.guards, clientv3.Compare(clientv3.Value(key), "=", b.value))
@@ -345,7 +344,7 @@ func (o *operation) try(ctx context.Context, s *served) (*outcome, bool, error) 
 	o.wakes = s.queue.asked
 	q := o.question()
 	t := txn{If: s.guards, Then: s.ops}
-	// Most names are nobody else's at the moment. What is read for the case that somebody
+	// Most names are not in use by another client at the moment. What is read in case another client
 	// comes is half of the work of a transaction.
 	s.curious = o.held.isContended(o.r.Name) || o.asker.Waiter != ""
 	if s.curious {
@@ -376,8 +375,8 @@ func (o *operation) keeps(s *served) bool {
 	return o.lease != nil && s.answer.Status == node.Granted
 }
 
-// covered makes sure that etcd keeps what was granted for its TTL, or says that this is
-// not known: then it is there all the same, for a time.
+// covered makes sure that etcd keeps what was granted for its TTL, or says that this is not known.
+// In that case the grant exists all the same, for a time.
 func (o *operation) covered(s *served) error {
 	if !o.keeps(s) {
 		return nil

@@ -1,16 +1,15 @@
 // Package etcdnode makes an etcd cluster a node of fenlock: the whole cluster is one
 // node, usually the only one of its group.
 //
-// An operation is one transaction of etcd's. What it decides by is compared in it, by
-// revisions that never come twice: a comparison that fails has changed nothing, returns
-// what is there now, and the decision (package node/rule) is taken anew. So no
-// transaction can be carried out twice, whatever happens on its way.
+// An operation is one transaction of etcd's. It compares what its decision depends on, by revisions
+// that never come twice. A comparison that fails has changed nothing and returns what is there now,
+// and the decision (package node/rule) is taken anew. So no transaction can be carried out twice,
+// whatever happens on its way.
 //
-// A lock's lease is a key. etcd's transactions know no time, so a key goes in one of two
-// ways: the process that wrote it removes it when its TTL is over, and if that process is
-// gone, etcd does, by the etcd lease that the key is attached to, a few seconds later. An
-// etcd lease is shared by what a process writes within a second, and is never renewed
-// (sharedlease.go).
+// A lock's lease is a key. etcd's transactions know no time, so a key goes in one of two ways. The
+// process that wrote it removes it when its TTL is over. If that process is gone, etcd removes it a
+// few seconds later, by the etcd lease that the key is attached to. An etcd lease is shared by what
+// a process writes within a second, and is never renewed (sharedlease.go).
 //
 // The keys of a node, below its prefix:
 //

@@ -34,9 +34,10 @@ var verdicts = []verdict{
 	{rpctypes.ErrGRPCAuthFailed, "user or password is wrong", true, true},
 	{rpctypes.ErrGRPCUserNotFound, "user or password is wrong", true, true},
 	{rpctypes.ErrGRPCAuthNotEnabled, "the cluster has no authentication: leave user and password out of the URL", true, true},
-	{rpctypes.ErrGRPCInvalidAuthToken, "the token has expired, or the cluster has forgotten it; a new one is asked for", false, true},
+	{rpctypes.ErrGRPCInvalidAuthToken, "the token has expired, or the cluster has forgotten it; a new token is requested", false, true},
 	{rpctypes.ErrGRPCAuthOldRevision, "users or roles have just been changed; it is tried again", false, true},
-	// A member that finds the database full in the middle carries the transaction out and then says so.
+	// A member that finds the database full in the middle carries the transaction out and then says
+	// so.
 	{rpctypes.ErrGRPCNoSpace, "the database is full: compact and defragment it, raise --quota-backend-bytes, then etcdctl alarm disarm; held locks cannot be extended until then", false, false},
 	{rpctypes.ErrGRPCCorrupt, "a member's data is corrupt: see etcd's documentation on data corruption; do not use the cluster until it is mended", true, true},
 	{rpctypes.ErrTooManyRequests, "etcd is overloaded: it has more than 5,000 requests that wait for the disk", false, true},
@@ -89,8 +90,8 @@ func is(err, said error) bool {
 }
 
 // tokenGone reports whether a request was refused, and not carried out, for a token of
-// authentication that has ended. The library has asked for a new one, and sent nothing
-// with it, since it sends everything once.
+// authentication that has ended. The library has asked for a new token, and sent nothing with it,
+// since it sends everything once.
 func tokenGone(err error) bool {
 	v, known := judge(err)
 	return known && (v.err == rpctypes.ErrGRPCInvalidAuthToken || v.err == rpctypes.ErrGRPCAuthOldRevision)

@@ -83,7 +83,7 @@ func (n *Node) ownFindings() (found []node.Finding) {
 		return nil
 	}
 	if n.user == "" && !n.tls {
-		found = append(found, node.Found("access", node.Warning, "There is no authentication: whoever reaches the cluster can release locks and make up tokens.").
+		found = append(found, node.Found("access", node.Warning, "There is no authentication: any client that reaches the cluster can release locks and make up tokens.").
 			Do("Enable it, with a role that has the prefix only (docs/etcd.md), or client certificates."))
 	}
 	if n.user != "" && !n.tls {
@@ -113,7 +113,7 @@ func (n *Node) memberFindings(ctx context.Context, s *clientv3.StatusResponse) (
 	try, cancel := context.WithTimeout(ctx, memberPatience)
 	list, err := c.MemberList(try)
 	cancel()
-	if err == nil { // not everybody may ask
+	if err == nil { // not every user may ask
 		found = append(found, countFindings(list.Members)...)
 	}
 	if n.given {
@@ -153,7 +153,7 @@ func (n *Node) thoroughly(ctx context.Context, e *node.Examination) error {
 	}
 	damaged := func(what string, err error) {
 		e.Findings = append(e.Findings, node.Found("damage", node.Error, "%s: %v.", what, err).
-			Do("When nobody holds a lock, delete all keys below %s; tokens begin at the clients' clocks then.", string(n.keys)))
+			Do("When no lock is held, delete all keys below %s; tokens begin at the clients' clocks then.", string(n.keys)))
 	}
 	tokens, _, err := n.keys.readRegisters(responses(a.TxnResponse, 0)[0])
 	if err != nil {

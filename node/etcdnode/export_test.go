@@ -10,8 +10,8 @@ import (
 // Store is what package admit asks a node.
 func (n *Node) Store() admit.Store { return n.voting }
 
-// Recall has the node remember a lease from before its cluster was made anew, which counts its
-// revisions anew: what other holds there now has the same revision, and so has the mark.
+// Recall has the node remember a lease from before its cluster was made anew. The new cluster
+// counts its revisions anew: what other holds there now has the same revision, and so has the mark.
 func (n *Node) Recall(name string, other *Node, r node.Request) {
 	n.voting.votes(other.voting.now())
 	is := other.held.byName[name]

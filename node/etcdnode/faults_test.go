@@ -18,9 +18,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// A lock is held while the member that leads is killed, and while another one is stopped
-// for longer than any lease lasts and goes on: it comes back as a leader of the past, whose
-// leases have all ended. Who waits has the lock after it, with a larger token.
+// A lock is held while the member that leads is killed. Another member is stopped for longer than
+// any lease lasts, and goes on. It comes back as a leader of the past, whose leases have all ended.
+// The waiter has the lock after the holder, with a larger token.
 func TestHeldWhileMembersGo(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
@@ -102,8 +102,8 @@ func TestHangingMember(t *testing.T) {
 	}
 }
 
-// With fewer than a majority nothing is granted and nothing is extended, each request ends
-// with its context, and all goes on when the others are back.
+// With fewer than a majority nothing is granted and nothing is extended, and each request ends with
+// its context. All goes on when the others are back.
 func TestNoMajority(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
@@ -131,8 +131,8 @@ func TestNoMajority(t *testing.T) {
 	})
 }
 
-// A cluster keeps its memory over a restart of all members: who has a lease has it still,
-// registers do not go back, and nobody has to wait.
+// A cluster keeps its memory over a restart of all members. A holder still has its lease, registers
+// do not go back, and no client has to wait.
 func TestRestartOfAll(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
@@ -162,8 +162,8 @@ func TestRestartOfAll(t *testing.T) {
 	}
 }
 
-// The reply to an acquire is lost. Nobody knows that the lease is there, so its own process
-// ends it after the TTL, although other locks keep the shared etcd lease alive.
+// The reply to an acquire is lost. No client knows that the lease is there. So its own process ends
+// it after the TTL, although other locks keep the shared etcd lease alive.
 func TestLostReply(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
@@ -205,8 +205,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// A holder that is cut off from the cluster learns that before anybody else can have the
-// lock.
+// A holder that is cut off from the cluster learns that before another client can have the lock.
 func TestPartitionedHolder(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 3)

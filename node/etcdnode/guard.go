@@ -16,14 +16,13 @@ const guardPrefix = "fenlock-token/"
 // Guard carries out writes in etcd, and refuses those of a holder that is not the newest.
 // The cluster is where the data is; it need not be a node. Safe for concurrent use.
 //
-// The largest token seen for a resource is kept in a key of its own, "fenlock-token/" and
-// the resource, with no etcd lease: removing it lets every token pass again. Writes that do
-// not go through a Guard are not checked, and a cluster that is set back to a backup
-// forgets tokens too.
+// The largest token seen for a resource is kept in a key of its own, "fenlock-token/" and the
+// resource, with no etcd lease. If the key is removed, every token passes again. Writes that do not
+// go through a Guard are not checked, and a cluster that is set back to a backup forgets tokens
+// too.
 type Guard struct {
-	// Refused is told of each write that is refused for its token, before Do returns; ctx
-	// is Do's. Nil: nobody is. It is set before the Guard is used, and must be safe for
-	// concurrent use.
+	// Refused is told of each write that is refused for its token, before Do returns; ctx is Do's.
+	// Nil: nothing is called. It is set before the Guard is used, and must be safe for concurrent use.
 	Refused func(ctx context.Context, e *fence.StaleError)
 
 	kv clientv3.KV
@@ -38,12 +37,11 @@ func NewGuard(client *clientv3.Client) (*Guard, error) {
 	return &Guard{kv: client.KV}, nil
 }
 
-// Do carries out operations, in one transaction, if token is at least the largest token
-// that was seen for the resource, and remembers it: for no operations too, which is how a
-// new holder shuts out the one before it reads what it will write. The answers are in
-// the order of the operations. Otherwise the error is a *fence.StaleError and nothing was
-// done. Operations that etcd does not accept together (two that write one key) are its
-// error.
+// Do carries out operations, in one transaction, if token is at least the largest token that was
+// seen for the resource, and remembers it. With no operations it does so too: that is how a new
+// holder shuts out the previous holder before it reads what it will write. The answers are in the
+// order of the operations. Otherwise the error is a *fence.StaleError and nothing was done.
+// Operations that etcd does not accept together (two that write one key) are its error.
 //
 // Any other error leaves it open whether they were carried out, unless it matches
 // fence.ErrInvalidToken or node.ErrInvalid. To call Do again with the same token is safe if

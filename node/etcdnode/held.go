@@ -18,7 +18,7 @@ type held struct {
 	record record
 	mod    int64    // the revision of its key
 	value  string   // of the key
-	first  []queued // who waited for the name then
+	first  []queued // those that waited for the name then
 	more   bool
 	timer  *time.Timer
 	until  time.Duration // when that ends it, on node/clock
@@ -34,7 +34,7 @@ type heldLeases struct {
 	byName    map[string]*held
 	removing  int                      // keys, in the background
 	seen      map[int64]time.Duration  // when a reservation with this revision was seen first
-	contended map[string]time.Duration // when somebody waited for a name that was released
+	contended map[string]time.Duration // when a name was released for which a client waited
 }
 
 // bounds of what is remembered for the sake of speed only.
@@ -115,8 +115,8 @@ const (
 	mostRemoved   = 1024
 )
 
-// remove deletes a key if it is as it was, however long that takes. Should the node be closed or the
-// process end before, etcd does it.
+// remove deletes a key if it is as it was, however long that takes. Should the node be closed or
+// the process end before, etcd does it.
 func (l *heldLeases) remove(key string, as clientv3.Cmp) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +161,7 @@ func (l *heldLeases) seenFor(mod int64) time.Duration {
 	return 0
 }
 
-// contend remembers that somebody waited when a name was released.
+// contend remembers that a client waited when a name was released.
 func (l *heldLeases) contend(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

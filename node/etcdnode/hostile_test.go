@@ -182,8 +182,8 @@ func number(a *pb.TxnResponse, n int64) {
 	keyValues(a, func(kv *mvccpb.KeyValue) { kv.ModRevision, kv.CreateRevision, kv.Lease = n, n, n })
 }
 
-// Whatever a server answers to a transaction, a program that asks it does not end by that,
-// and is told nothing that the answer does not say.
+// Whatever a server answers to a transaction, the program that sent it does not crash. The program
+// learns nothing that the answer does not say.
 func TestHostileAnswers(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
@@ -244,7 +244,8 @@ func TestHostileAnswers(t *testing.T) {
 	}
 }
 
-// One change is lost, and the next takes its place: what a write has for a revision was heard of already.
+// One change is lost, and the next takes its place: what a write has for a revision was heard of
+// already.
 func TestOneLostChange(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 1)
@@ -266,7 +267,7 @@ func TestOneLostChange(t *testing.T) {
 	}
 }
 
-// An operation knew the mark before its client heard that the cluster was set back, and comes to send its
+// An operation knew the mark before its client heard that the cluster was set back. It sends its
 // transaction only afterwards: the mark is there, in the state that was set back.
 func TestSetBackBeforeItWasSent(t *testing.T) {
 	t.Parallel()

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// listenSeconds is the length of a listener's etcd lease: after so long, and a second
-	// or so, the waiters of a process that was killed are gone. etcd's library renews it.
+	// listenSeconds is the length of a listener's etcd lease. If a process is killed, its waiters are
+	// gone after that time and a second or so. etcd's library renews it.
 	listenSeconds = 5
 	// renewTimeout is after how long without a renewal, of which there is one every two
 	// seconds, another member is asked.
@@ -108,7 +108,8 @@ func (l *listener) register(ctx context.Context) (lease clientv3.LeaseID, revisi
 
 var errUnregistered = errors.New("the registration has ended")
 
-// serve watches the key from a revision on, and keeps it, over one member after the other, until it is gone.
+// serve watches the key from a revision on, and keeps it, over one member after the other, until it
+// is gone.
 func (l *listener) serve(ctx context.Context, lease clientv3.LeaseID, from int64) error {
 	for first := true; ctx.Err() == nil; first = false {
 		m, moved := l.cluster.pool.now()

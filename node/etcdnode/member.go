@@ -83,8 +83,8 @@ func (m *member) open(ctx context.Context) (*clientv3.Client, error) {
 // errConnecting is of a member that is being connected to.
 var errConnecting = errors.New("it does not answer")
 
-// connected returns nil if a request can be sent to the member at once, or as soon as it
-// can, and an error after patience, or if it cannot be connected to.
+// connected returns nil as soon as a request can be sent to the member. It returns an error after
+// patience, or if the member cannot be connected to.
 func (m *member) connected(ctx context.Context) error {
 	c, err := m.open(ctx)
 	if err != nil {

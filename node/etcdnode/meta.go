@@ -20,8 +20,8 @@ const format = 1
 
 // mark is the value of the key meta, or of the key notice.
 //
-// In meta it is the mark of admission. Each operation compares the revision of that key: where it is
-// missing, or another one, the registers may be too, and the store promises nothing.
+// In meta it is the mark of admission. Each operation compares the revision of that key: where it
+// is missing, or another one, the registers may be too, and the store promises nothing.
 //
 // In notice it says that the store is out: it has lost its memory, or the prefix is new to it.
 // Beside it is the key quarantine, attached to an etcd lease: while that is there, leases that were
@@ -90,8 +90,8 @@ func readMark(key string, kvs []*mvccpb.KeyValue) (k kept, err error) {
 	return k, nil
 }
 
-// unchanged is true as long as the key is as it was read. A cluster that was made anew with the same
-// addresses counts its revisions anew; a copy that was put back has the same values.
+// unchanged is true as long as the key is as it was read. A cluster that was made anew with the
+// same addresses counts its revisions anew; a copy that was put back has the same values.
 func (k kept) unchanged() []clientv3.Cmp {
 	if k.mark == nil {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(k.key), "=", 0)}

@@ -49,13 +49,12 @@ var (
 //	etcd://[user:password@]host1[:2379],host2[:2379],...[/prefix]
 //	etcds://...                                                    TLS
 //
-// All clients of a node use the same prefix; without one it is DefaultPrefix. TLS
-// verifies the members' certificates against the system's roots, or against the PEM file
-// that the parameter ca names; cert and key name the client's own, and servername the
-// name that the members' are for. The parameter passwordfile names a file that has the
-// password in its only line, and that nobody else may read. These files are read when a
-// member is first connected to. Where clients of a group reach the cluster by different
-// addresses, the parameter name says what it is called.
+// All clients of a node use the same prefix; without one it is DefaultPrefix. TLS verifies the
+// members' certificates against the system's roots, or against the PEM file that the parameter ca
+// names; cert and key name the client's own, and servername the name that the members' are for. The
+// parameter passwordfile names a file that has the password in its only line, and that no other
+// user may read. These files are read when a member is first connected to. Where clients of a group
+// reach the cluster by different addresses, the parameter name says what it is called.
 //
 // Open sends nothing and connects to nothing. The error is about the URL, matches
 // node.ErrInvalid, and contains no password.
@@ -107,13 +106,13 @@ func (a *address) connect(life context.Context, member string, dials *atomic.Int
 // New returns a node on an existing client, with keys below a prefix, "" for
 // DefaultPrefix. The client stays the caller's: Close does not close it.
 //
-// The error matches node.ErrInvalid if the client is none, is closed, or has a namespace's
-// or another wrapper's KV in the place of its own. Of a client's configuration etcd's
-// library shows nothing else. These settings matter: DialKeepAliveTime 10 s (without it a
-// member whose machine is gone is waited for by every request that is sent there until
-// its time is over), MaxUnaryRetries 1 (fenlock's transactions cannot be carried out twice,
-// but a repeated one may be answered as lost). A client asks its members in turn, so
-// with one that hangs a part of the requests has no answer; Open does better.
+// The error matches node.ErrInvalid if the client is none, is closed, or has a namespace's or
+// another wrapper's KV in the place of its own. Of a client's configuration etcd's library shows
+// nothing else. Two settings matter. DialKeepAliveTime should be 10 s: without it every request
+// that is sent to a member whose machine is gone waits until its time is over. MaxUnaryRetries
+// should be 1: fenlock's transactions cannot be carried out twice, but a repeated one may be
+// answered as lost. A client asks its members in turn, so with one that hangs a part of the
+// requests has no answer; Open does better.
 func New(client *clientv3.Client, prefix string) (*Node, error) {
 	if client == nil || client.ActiveConnection() == nil || len(client.Endpoints()) == 0 {
 		return nil, engine.Invalidf("etcdnode: the client is none that clientv3.New has made")
@@ -139,8 +138,8 @@ func New(client *clientv3.Client, prefix string) (*Node, error) {
 		n.member += prefix[:len(prefix)-1]
 	}
 	n.name = "etcd://" + n.member
-	// The KV of the library itself: what the caller has put into the client's fields may
-	// answer from a cache or put something before the keys.
+	// The KV of the library itself: a KV that the caller has put into the client may answer from a
+	// cache or prefix the keys.
 	n.use([]*member{{address: client.Endpoints()[0], life: n.life, client: client}})
 	n.life.Spawn(func() { dialed{&n.dials}.watch(n.life, client.ActiveConnection()) })
 	return n, nil

@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 
 var prefixes atomic.Int64
 
-// fresh returns a URL of the shared cluster with a prefix that nobody has used.
+// fresh returns a URL of the shared cluster with a prefix that was never used.
 func fresh() string { return fmt.Sprintf("etcd://%s/test/%d", shared().Addrs(), prefixes.Add(1)) }
 
 // open returns a node, joined to a group of its own that is new.
@@ -92,12 +92,12 @@ func await(t testing.TB, n *etcdnode.Node) {
 	}
 }
 
-// lag is by how much a lease may outlive its TTL while its process is there: the time that
-// its removal takes, on a slow machine.
+// lag is by how much a lease may outlive its TTL while its process is there. Its removal takes that
+// long on a slow machine.
 const lag = 300 * time.Millisecond
 
-// Each scene has a prefix of its own. What is put back is written key by key, as a person would do it
-// who has saved the keys.
+// Each scene has a prefix of its own. What is put back is written key by key, as a person would do
+// it who has saved the keys.
 func TestAdmission(t *testing.T) {
 	shared()
 	nodetest.RunAdmission(t, func(t *testing.T) nodetest.Admission {

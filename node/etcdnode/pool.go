@@ -87,9 +87,9 @@ func (p *pool) ready(ctx context.Context) (*member, error) {
 	}
 }
 
-// firstTry is how long a member has to answer what may be asked twice, before another one
-// is asked; the next has twice as long, up to mostTry. After refusal it is asked again:
-// all may refuse at once, and quickly, as when nobody leads.
+// firstTry is how long a member has to answer what may be asked twice, before another one is asked;
+// the next has twice as long, up to mostTry. After refusal it is asked again: all may refuse at
+// once, and quickly, as when there is no leader.
 const (
 	firstTry = 400 * time.Millisecond
 	mostTry  = 8 * firstTry

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A cluster that refuses as fast as it is asked, because nobody leads, is asked on, each time
+// A cluster that refuses as fast as it is asked, because it has no leader, is asked on, each time
 // with time to answer.
 func TestRefusedManyTimes(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -85,7 +85,7 @@ func childMain(url, role string) error {
 	return nil
 }
 
-// writeLate writes when it has lost the lock, as who does not look would.
+// writeLate writes when it has lost the lock, as a holder that does not check would.
 func writeLate(ctx context.Context, l *fenlock.Locker, g *etcdnode.Guard) error {
 	held, err := l.Acquire(ctx, "counter")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// queue is the waiter queue of a name during an operation, as rule.Serve sees it: what is
-// believed of it, what was looked at, and what is to be done to it.
+// queue is the waiter queue of a name during an operation, as rule.Serve sees it. It has what is
+// believed of the queue, what was looked at, and what is to be done to it.
 type queue struct {
 	keys  keys
 	name  string
@@ -19,8 +19,8 @@ type queue struct {
 	b     queueBelief
 
 	looked  []queued // those that were first, one after the other
-	toEnd   bool     // nobody was, after these
-	short   bool     // whoever is next was not read
+	toEnd   bool     // there was no waiter after these
+	short   bool     // the next waiter was not read
 	asked   []string // clients, of which the last one is told
 	insert  bool
 	removed []string // keys
@@ -94,8 +94,8 @@ func (q *queue) Reachable(waiter string) bool {
 	return awake || !known
 }
 
-// guards compare all that was looked at: that those who were first are there, and nobody
-// before, between, or, where the end was reached, behind them.
+// guards compare all that was looked at. They hold if the first waiters are still there, with none
+// before them, between them or, where the end was reached, behind them.
 func (q *queue) guards() (all []clientv3.Cmp) {
 	from := q.keys.queue(q.name)
 	for _, w := range q.looked {

@@ -45,10 +45,10 @@ func parseRecord(value []byte) (r record, err error) {
 // mostMillis is 200 years, which a time.Duration holds.
 const mostMillis = 200 * 365 * 24 * 3600 * 1000
 
-// remaining is what is left of the lease when the node's clock shows now: an estimate, for
-// people and for waiters. The key is there, so it is never nothing. Of one that should have
-// ended, because its process was killed or the clocks differ, it is half of what that is
-// ago: who asks when it is over asks ever more rarely.
+// remaining is what is left of the lease when the node's clock shows now: an estimate, for people
+// and for waiters. The key is there, so it is never nothing. If the lease should have ended,
+// because its process was killed or the clocks differ, the estimate is half of the time since then.
+// So a client that asks when it is over asks ever more rarely.
 func (r record) remaining(now time.Duration) time.Duration {
 	left := r.ttl - max(now-r.written, 0)
 	if left < 0 {

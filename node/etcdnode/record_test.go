@@ -106,7 +106,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// What a lease has left is never nothing, and who comes back when it is over does not do so all
+// What a lease has left is never zero. A client that comes back when it is over does not do so all
 // the time, whatever the clocks show.
 func TestRemaining(t *testing.T) {
 	const ttl, written = 5 * time.Second, time.Hour

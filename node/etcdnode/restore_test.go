@@ -40,9 +40,10 @@ func snapshotOf(t testing.TB, c *clientv3.Client) (path string) {
 
 const larger = "1000000" // than all revisions that were
 
-// A snapshot is restored in the place of the cluster, which keeps its id and forgets a lease. Others write there
-// until raft has come as far as it was, or it was restored with larger revisions than all that were: what was
-// connected to it then must not take it for what it was, nor what comes now.
+// A snapshot is restored in the place of the cluster, which keeps its id and forgets a lease.
+// Others write there until raft has come as far as it was, or the restore was made with larger
+// revisions than all earlier ones. Neither a client that was connected then nor one that comes now
+// must take it for what it was.
 func TestRestoredSnapshot(t *testing.T) {
 	t.Parallel()
 	grown := []string{"--bump-revision", larger, "--mark-compacted"}
@@ -100,8 +101,8 @@ func TestRestoredSnapshot(t *testing.T) {
 	}
 }
 
-// A client is paused before it sets the mark. Meanwhile another client sets it, and has a lease, and a snapshot of
-// before is restored: with the notice, and with larger revisions.
+// A client is paused before it sets the mark. Meanwhile another client sets it, and has a lease,
+// and a snapshot of before is restored: with the notice, and with larger revisions.
 func TestPausedBeforeMarkOverARestore(t *testing.T) {
 	t.Parallel()
 	const maxTTL = 500 * time.Millisecond

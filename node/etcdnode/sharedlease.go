@@ -23,12 +23,12 @@ const (
 // sharedLease is an etcd lease, to which a process attaches the keys that it writes within
 // a second, for locks with one TTL. The next extension attaches the key to another.
 //
-// It is never renewed. etcd's renewals cannot be relied on: whoever believes that it leads
-// the cluster carries them out, or ends leases that nobody has renewed with it, without
-// asking the others; and one that was stopped, and deposed meanwhile, believes so for a
-// moment when it goes on (etcd issue 15247, which is mended but for that moment). When a
-// lease was granted, all members know. So whoever leads, or thinks so, does not end it
-// before its length has passed since then, and since we asked.
+// It is never renewed. etcd's renewals cannot be relied on. Without asking the others, a member
+// that believes that it leads carries them out, or ends leases that were not renewed with it. A
+// leader that was stopped, and deposed meanwhile, believes so for a moment when it goes on. That is
+// etcd issue 15247, which is mended but for that moment. When a lease was granted, all members
+// know. So a member that leads, or thinks so, does not end the lease before its length has passed
+// since then, and since we asked.
 type sharedLease struct {
 	id   clientv3.LeaseID
 	life time.Duration // what etcd gives it
@@ -108,8 +108,8 @@ func (s *sharedLeases) grantFor(g *granting, class int64) {
 	close(g.done)
 }
 
-// grant asks etcd for one. It is asked again where the request may have been lost: then a
-// lease is left that nobody uses, and ends.
+// grant asks etcd for one. It is asked again where the request may have been lost: then an unused
+// lease is left, and ends.
 func (s *sharedLeases) grant(ctx context.Context, class int64) (l *sharedLease, err error) {
 	err = s.pool.repeat(ctx, func(ctx context.Context, _ *member, c *clientv3.Client) error {
 		sent := clock.Now()

@@ -67,8 +67,9 @@ func set(t testing.TB, n *etcdnode.Node, f admit.Facts, want bool) {
 	}
 }
 
-// The note removes the mark and all leases in one step. The time counts from after that: the etcd lease
-// is asked for when the mark is gone for certain, however long the client is paused in between.
+// The note removes the mark and all leases in one step. The time counts from after that. The etcd
+// lease is requested when the mark is gone for certain, however long the client is paused in
+// between.
 func TestNoteRemovesMarkAndLeases(t *testing.T) {
 	t.Parallel()
 	url := fresh()
@@ -175,8 +176,8 @@ func TestPausedBetweenSteps(t *testing.T) {
 	must(t, other, as(node.Extend, held), node.Granted)
 }
 
-// A notice of a program that did not say for how long it counts begins anew: its key quarantine may have
-// been shorter, or have gone for another reason.
+// If the program that wrote a notice did not say for how long it counts, the notice begins anew.
+// Its key quarantine may have been shorter, or have gone for another reason.
 func TestNoticeOfBefore(t *testing.T) {
 	t.Parallel()
 	url := fresh()
@@ -257,8 +258,9 @@ func TestKeysThatContradict(t *testing.T) {
 	}
 }
 
-// All clients say that the servers are new. The first one reaches b and the cluster, and holds. The keys
-// of the cluster are deleted. The second one reaches a and the cluster, and must not hold as well.
+// All clients say that the servers are new. The first one reaches b and the cluster, and holds. The
+// keys of the cluster are deleted. The second one reaches a and the cluster, and must not hold as
+// well.
 func TestNewServersBesideASilentNode(t *testing.T) {
 	t.Parallel()
 	url := fresh()
@@ -273,8 +275,8 @@ func TestNewServersBesideASilentNode(t *testing.T) {
 	}
 	first, _, b1 := client()
 	held := request(node.Acquire, "name", "1", time.Minute)
-	// The others vote, and were not admitted together with the cluster: that is not new to the first client
-	// either. The mark is set by its steps, as after an hour.
+	// The others vote, and were not admitted together with the cluster: that is not new to the first
+	// client either. The mark is set by its steps, as after an hour.
 	f := facts(t, first)
 	note(t, first, f, true)
 	set(t, first, facts(t, first), true)
@@ -300,8 +302,9 @@ func TestNewServersBesideASilentNode(t *testing.T) {
 	must(t, first, as(node.Extend, held), node.Rejoining)
 }
 
-// A cluster was made anew in its place, and counts its revisions anew: the mark has the revision that it
-// had before, and so has a lease. A client that was suspended meanwhile goes on, with what it remembers.
+// A cluster was made anew in its place, and counts its revisions anew. The mark has the revision
+// that it had before, and so has a lease. A client that was suspended meanwhile goes on, with what
+// it remembers.
 func TestSameRevisions(t *testing.T) {
 	t.Parallel()
 	url := fresh()

@@ -27,8 +27,8 @@ func (t txn) send(ctx context.Context, kv clientv3.KV) (outcome, error) {
 	return outcome{a}, err
 }
 
-// fits reports whether an answer has one for each operation, of its kind. Who reads it
-// need not ask, then.
+// fits reports whether an answer has one for each operation, of its kind. The reader need not check
+// that, then.
 func (t txn) fits(a *pb.TxnResponse) bool {
 	ops := t.Then
 	if !a.Succeeded {

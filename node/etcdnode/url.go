@@ -39,8 +39,8 @@ func parseURL(raw string) (*address, error) {
 	return a, nil
 }
 
-// config returns how TLS verifies the members: against the system's roots or the
-// certificates in a file, and the host of each, or the name in a parameter.
+// config returns how TLS verifies the members: against the system's roots or the certificates in a
+// file. The certificate must be for the member's host, or for the name in a parameter.
 func (a *address) config() (*tls.Config, error) {
 	config, err := a.TLSConfig()
 	if err != nil {

@@ -102,9 +102,10 @@ func (v *voting) forget(s *standing) {
 	}
 }
 
-// stands makes sure that what was promised by a standing counts, after it was carried out. The client may have
-// heard meanwhile that the store was set back; what it heard of revisions before does not count any more
-// then. And a new connection may lead to a store that was: the store is looked at behind the promise.
+// stands makes sure that what was promised by a standing counts, after it was carried out. The
+// client may have heard meanwhile that the store was set back; what it heard of revisions before
+// does not count any more then. And a new connection may lead to a store that was: the store is
+// looked at behind the promise.
 func (v *voting) stands(ctx context.Context, s *standing) error {
 	if v.cluster.dials.Load() != s.dials {
 		v.forget(s)
@@ -155,8 +156,8 @@ func (v *voting) floor() int64 {
 	return v.revision
 }
 
-// hear looks at the header of an answer. One of another cluster does not count, nor one
-// of a store that has been set back: what was asked for may have been carried out there.
+// hear looks at the header of an answer. An answer of another cluster does not count, nor does one
+// of a store that has been set back. The request may have been carried out there.
 func (v *voting) hear(h *etcdserverpb.ResponseHeader, floor int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -197,8 +198,8 @@ func (v *voting) lose() {
 // begin has it looked at who answers. The caller has locked mu.
 func (v *voting) begin() { v.current, v.answers, v.revision, v.lives = nil, 0, 0, v.lives+1 }
 
-// oneCluster makes sure, before a store is written to that does not vote, that no member leads to another
-// cluster: clients that come to that one would not meet those who come to this one.
+// oneCluster makes sure, before a store that does not vote is written to, that no member leads to
+// another cluster. Clients of that cluster would not meet the clients of this one.
 func (v *voting) oneCluster(ctx context.Context, cluster string) error {
 	n := v.cluster
 	if n.given {

@@ -14,8 +14,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 )
 
-// What is read of a store tells whether it is what was admitted, and whether the time counts for which
-// it is out.
+// What is read of a store tells whether it is what was admitted, and whether the time counts for
+// which it is out.
 func TestJudge(t *testing.T) {
 	n, err := Open("etcd://127.0.0.1:1")
 	if err != nil {
@@ -101,8 +101,8 @@ func TestElapsed(t *testing.T) {
 	}
 }
 
-// A store that was set back is not believed by any of the memories that it had before, and what was
-// under way at that moment takes nothing from the next one.
+// A store that was set back is not believed by any of its earlier memories. What was under way at
+// that moment takes nothing from the next one.
 func TestSetBackTwice(t *testing.T) {
 	n, err := Open("etcd://127.0.0.1:1")
 	if err != nil {
@@ -152,8 +152,8 @@ func TestSetBackTwice(t *testing.T) {
 	}
 }
 
-// The node that comes later in the group was asked first, and votes. When the other one is found to lead
-// to the same cluster, that has one vote all the same.
+// The node that comes later in the group was asked first, and votes. When the other node is found
+// to lead to the same cluster, that cluster has one vote all the same.
 func TestOneClusterIsOneNodeInAnyOrder(t *testing.T) {
 	var nodes [2]*Node
 	for i := range nodes {
@@ -179,8 +179,8 @@ func TestOneClusterIsOneNodeInAnyOrder(t *testing.T) {
 	}
 }
 
-// Another cluster answers for a moment, and the one of before was set back when it answers again: it is not
-// believed, although its revisions were forgotten in between for the sake of the other one.
+// Another cluster answers for a moment. The earlier cluster was set back when it answers again. It
+// is not believed, although its revisions were forgotten in between because of the other cluster.
 func TestSetBackMeanwhile(t *testing.T) {
 	n, err := Open("etcd://127.0.0.1:1")
 	if err != nil {

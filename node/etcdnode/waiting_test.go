@@ -22,8 +22,8 @@ import (
 func TestProcessesCount(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 3)
-	// The data is elsewhere, where nothing happens: etcd's own client asks its members in
-	// turn, so that of three questions one would go to the member that is stopped.
+	// The data is in another cluster, where nothing happens. etcd's own client asks its members in
+	// turn, so one of three requests would go to the member that is stopped.
 	data := testserver.StartEtcd(t, 1)
 	c := raw(t, data)
 	url := "etcd://" + e.Addrs()
@@ -126,8 +126,8 @@ func TestProcessesCount(t *testing.T) {
 	}
 }
 
-// A listener's etcd lease is renewed, also after the member that was asked hangs; when it is gone, the client
-// registers anew, and is told that it may have missed something.
+// A listener's etcd lease is renewed, also after the member that was asked hangs; when it is gone,
+// the client registers anew, and is told that it may have missed something.
 func TestListenerStays(t *testing.T) {
 	t.Parallel()
 	e := testserver.StartEtcd(t, 3)

@@ -5,7 +5,6 @@ var notYetGo = []string{
 	"cmd/fenlock/internal/ui",
 	"cmd/fenlock/ui",
 	"internal/shell",
-	"node/etcdnode",
 	"node/zknode",
 	"node/zknode/internal/session",
 	"node/zknode/internal/wire",
