@@ -308,7 +308,7 @@ func TestForceReleasedLockIsLostAtTheNextExtension(t *testing.T) {
 		wantCause(t, lock.Context(), nil)
 		time.Sleep(time.Nanosecond)
 		wantCause(t, lock.Context(), fenlock.ErrLost)
-		if cause := context.Cause(lock.Context()); strings.Count(cause.Error(), "it had lost the lease, and somebody else may have had it") != 2 {
+		if cause := context.Cause(lock.Context()); strings.Count(cause.Error(), "it had lost the lease, and another client may have had it") != 2 {
 			t.Errorf("the cause does not say what happened: %v", cause)
 		}
 		synctest.Wait()

@@ -329,7 +329,7 @@ func (l *Lock) notExtended(why core.Reason) Failure {
 			}
 			err = errors.New("no answer to the last extension yet")
 		case s.answer.Status == node.Granted:
-			err = errors.New("it had lost the lease, and somebody else may have had it before it was there again")
+			err = errors.New("it had lost the lease, and another client may have had it before it was there again")
 		default:
 			err = refusal(core.Extend, s.answer)
 		}

@@ -150,7 +150,7 @@ func refusal(op core.Op, a node.Answer) error {
 	case a.Status == node.Lost && op != core.Release && a.Detail != "":
 		return fmt.Errorf("it does not have the lease any more: %s", a.Detail)
 	case a.Status == node.Lost && op == core.Extend:
-		return errors.New("somebody else has the lease")
+		return errors.New("another client has the lease")
 	case a.Status == node.Lost && op != core.Release:
 		return errors.New("it does not have the lease any more")
 	case a.Status == node.Held, a.Status == node.Outrun:

@@ -4,7 +4,6 @@ package main
 var notYetGo = []string{
 	"cmd/fenlock/internal/ui",
 	"cmd/fenlock/ui",
-	"internal/shell",
 	"node/zknode",
 	"node/zknode/internal/session",
 	"node/zknode/internal/wire",
