@@ -16,8 +16,8 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// vote is what an ensemble votes with that was admitted: the mark of admission has the random name of
-// its memory in its path, and each multi that promises something checks that the mark is there.
+// vote is what an admitted ensemble votes with. The mark of admission has the random name of its
+// memory in its path. Each multi that promises something checks that the mark is there.
 type vote struct{ memory, server string }
 
 // errNotAdmitted is the error for an ensemble whose mark of admission has gone: look again. It is
@@ -129,7 +129,7 @@ func (n *Node) facts(ctx context.Context, count bool) (f admit.Facts, err error)
 	if f.Cause = node.Unused; f.Recorded {
 		f.Cause = node.SetBack
 	}
-	f.Recorded = f.Recorded || n.known.knowsUse() // whoever says that it is new
+	f.Recorded = f.Recorded || n.known.knowsUse() // even if a client says that it is new
 	note, last := replies[1], replies[len(replies)-1]
 	s.noted = note.Stat.Czxid
 	if written := lifeOf(link, note, last.Zxid); s.note != "" && !s.lost && note.Err == wire.OK && written != earlierLife {
@@ -185,8 +185,8 @@ func (n *Node) readState(ctx context.Context, link *session.Link) (s state, err 
 	return s, errors.New("the record of the group changes all the time")
 }
 
-// over returns the connection over which a state was read, or nil if there is another one by now: the
-// servers may have been set back in between, to what looks the same.
+// over returns the connection over which a state was read, or nil if there is another connection by
+// now. The servers may have been set back in between, to what looks the same.
 func (s store) over(ctx context.Context, was state) (*session.Link, error) {
 	link, err := s.session.Link(ctx)
 	if err != nil || link != was.link {
@@ -195,8 +195,8 @@ func (s store) over(ctx context.Context, was state) (*session.Link, error) {
 	return link, nil
 }
 
-// Note implements admit.Store: the memory gets another name, and a note that it is out, whose time counts.
-// All marks go. The registers that this client knows are raised before.
+// Note implements admit.Store: the memory gets another name, and a note that it is out, whose time
+// counts. All marks go. The registers that this client knows are raised before.
 func (s store) Note(ctx context.Context, f admit.Facts) (bool, error) {
 	was := f.State.(state)
 	link, err := s.over(ctx, was)
@@ -236,8 +236,8 @@ func (s store) Note(ctx context.Context, f admit.Facts) (bool, error) {
 	return done, err
 }
 
-// carry sends a multi, and reports whether it was carried out. It was not if the servers have something
-// else by now than what it is about.
+// carry sends a multi, and reports whether it was carried out. It was not if the servers have
+// something else by now than what it is about.
 func (n *Node) carry(ctx context.Context, link *session.Link, multi wire.Multi) (done bool, err error) {
 	replies, err := link.Do(ctx, multi)
 	if err != nil {
@@ -296,8 +296,8 @@ func (s store) Raise(ctx context.Context, f admit.Facts, tokens map[int]fence.To
 	return s.raise(ctx, link, was.note, tokens)
 }
 
-// Mark implements admit.Store. The mark has the transaction from which on leases count: those of before
-// may be there for longer than the node was out, since some end only with a session.
+// Mark implements admit.Store. The mark has the transaction from which on leases count. Earlier
+// leases may be there for longer than the node was out, since some end only with a session.
 func (s store) Mark(ctx context.Context, f admit.Facts, own admit.Terms, empty []string) (bool, error) {
 	was := f.State.(state)
 	link, err := s.over(ctx, was)

@@ -11,8 +11,8 @@ import (
 	"github.com/fenlock/fenlock/nodetest"
 )
 
-// What the suite knows of admission, on a real server. It cannot put a backup back: a client that has
-// not seen what is missing does not notice. TestLostMemory and what follows it do so.
+// What the suite knows of admission, on a real server. It cannot put a backup back: a client that
+// has not seen what is missing does not notice. TestLostMemory and what follows it do so.
 func TestAdmission(t *testing.T) {
 	server := testserver.StartZooKeeper(t)
 	wipes := 0

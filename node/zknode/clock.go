@@ -44,9 +44,9 @@ func (c *storeClock) now(link *session.Link) (time.Duration, bool) {
 	return (c.written + passed).Truncate(time.Millisecond), true
 }
 
-// sightings are the leases of others that were seen, and since when without a change.
-// Whoever has seen one unchanged for its TTL knows that it is over: by its own clock, of
-// which only the rate counts, and whatever the servers' clocks show.
+// sightings are the leases of others that were seen, and since when without a change. A client that
+// has seen a lease unchanged for its TTL knows that it is over. It knows so by its own clock, of
+// which only the rate counts, whatever the servers' clocks show.
 type sightings struct {
 	mu   sync.Mutex
 	seen map[string]sighting
@@ -58,7 +58,7 @@ type sighting struct {
 	since  time.Time
 }
 
-// mostSightings bounds what is remembered. Who sees more begins anew, and waits longer.
+// mostSightings bounds what is remembered. A client that sees more begins anew, and waits longer.
 const mostSightings = 4096
 
 // left takes what was read of a lease, just now, and returns how long it has to be seen

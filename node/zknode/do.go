@@ -15,8 +15,8 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// Do implements node.Node. The multi that carries an operation out is sent once, unless the
-// servers say that they have not carried it out, because somebody else was first.
+// Do implements node.Node. The multi that carries an operation out is sent once. It is repeated
+// only if the servers say that they have not carried it out, because another client was first.
 func (n *Node) Do(ctx context.Context, r node.Request) (node.Answer, error) {
 	a, err := node.Answer{}, rule.Check(r)
 	if err == nil {

@@ -111,8 +111,8 @@ func (e *ensemble) settled() {
 	e.t.Fatalf("the servers do not find together: %q", modes)
 }
 
-// eventually does an operation until it is granted. What is not known is repeated. An acquire whose answer was lost
-// may have left the holder's lease, which is released first.
+// eventually does an operation until it is granted. What is not known is repeated. An acquire whose
+// answer was lost may have left the holder's lease, which is released first.
 func eventually(t *testing.T, n *Node, r node.Request) node.Answer {
 	t.Helper()
 	var last any
@@ -247,8 +247,8 @@ func TestEnsemble(t *testing.T) {
 	})
 }
 
-// momentary has clients admit the ensemble that live for a moment, each at any server, while the leader
-// is killed: the time counts on the servers, from the next leader on.
+// momentary has short-lived clients admit the ensemble, each at any server, while the leader is
+// killed. The time counts on the servers, from the next leader on.
 func (e *ensemble) momentary(t *testing.T) {
 	e.settled()
 	url := e.url(8, "momentary")

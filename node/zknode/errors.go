@@ -9,7 +9,7 @@ import (
 
 // removed is of a znode that is there as long as the record is.
 func (n *Node) removed(path string) error {
-	return fmt.Errorf("%w: somebody has removed %s: stop all clients, and remove %s with all that is below it", node.ErrMisconfigured, path, n.root)
+	return fmt.Errorf("%w: a person has removed %s: stop all clients, and remove %s with all that is below it", node.ErrMisconfigured, path, n.root)
 }
 
 // describe says what can be done about what a server answers. What waiting does not mend

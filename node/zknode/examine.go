@@ -60,7 +60,7 @@ func (n *Node) examine(ctx context.Context, look node.Look, e *node.Examination)
 			Do("Set maxSessionTimeout=%d in the configuration of all servers, or give all clients a shorter MaxTTL.", need.Milliseconds()))
 	}
 	if n.digest == nil {
-		e.Findings = append(e.Findings, node.Found("permissions", node.Warning, "Everybody who reaches the servers may change the locks: the URL has no user.").
+		e.Findings = append(e.Findings, node.Found("permissions", node.Warning, "Every client that reaches the servers may change the locks: the URL has no user.").
 			Do("Give the URL a user and a password, before the first lock is taken below this root."))
 	}
 	return n.admission.Check(f.Terms)

@@ -124,7 +124,7 @@ func TestLostAnswer(t *testing.T) {
 		}
 		// The connection is given up, and the session goes on over another one.
 		ready(t, n)
-		// Its client removes it when its time is over: nobody asks for it, and the session lives.
+		// Its client removes it when its time is over: no client asks for it, and the session lives.
 		gone := false
 		for range 600 {
 			l, err := other.look(t.Context(), "a")
@@ -146,8 +146,8 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// The lease of a client that was killed lives for its TTL, and whoever has seen it for as
-// long takes it: the session would last for minutes.
+// The lease of a client that was killed lives for its TTL. A client that has seen it for as long
+// takes it: the session would last for minutes.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	url, f := freshURL(), new(faulty)
@@ -178,8 +178,8 @@ func TestKilledHolder(t *testing.T) {
 	}
 }
 
-// Nobody is there to see it: the servers remove it with the session, not before its TTL, and
-// whoever comes first finds the name free.
+// No client is there to see it. The servers remove it with the session, not before its TTL, and the
+// next client that comes finds the name free.
 func TestKilledHolderAlone(t *testing.T) {
 	t.Parallel()
 	url, f := freshURL(), new(faulty)
@@ -209,8 +209,8 @@ func TestKilledHolderAlone(t *testing.T) {
 	}
 }
 
-// A client whose session has expired goes on in a new one: its lease is gone, and is made
-// again with the register as its origin.
+// A client whose session has expired goes on in a new session. Its lease is gone, and is made again
+// with the register as its origin.
 func TestExpiredSession(t *testing.T) {
 	t.Parallel()
 	url, f := freshURL(), new(faulty)
@@ -242,7 +242,7 @@ func TestExpiredSession(t *testing.T) {
 	want(t, node.Held)(other.Do(t.Context(), as(node.Acquire, lasting(request("a", "rival", 0), time.Second))))
 }
 
-// A session that ends with Close must not take leases with it that somebody counts on.
+// A session that ends with Close must not take leases with it that a client counts on.
 func TestCloseLeavesLeases(t *testing.T) {
 	url := freshURL()
 	n, other := open(t, url), open(t, url)
@@ -255,8 +255,8 @@ func TestCloseLeavesLeases(t *testing.T) {
 	want(t, node.Granted)(other.Do(t.Context(), as(node.Release, r)))
 }
 
-// A holder whose lease is in another session gets it into its own with an extension: the
-// end of the other one, and its client's timer, concern it no more.
+// If a holder's lease is in another session, an extension moves it into the holder's own. The end
+// of the other session, and its client's timer, concern the holder no more.
 func TestExtensionMovesTheLease(t *testing.T) {
 	t.Parallel()
 	url, f := freshURL(), new(faulty)
@@ -296,8 +296,8 @@ func TestExtensionMovesTheLease(t *testing.T) {
 	t.Error("the lease stays")
 }
 
-// Who watches a lease has to see each extension, whatever the clocks show: with one that is
-// behind, an extended lease looks as it did before.
+// A client that watches a lease has to see each extension, whatever the clocks show. With a clock
+// that is behind, an extended lease looks as it did before.
 func TestExtensionIsSeen(t *testing.T) {
 	n := open(t, freshURL())
 	ready(t, n)
@@ -359,7 +359,7 @@ func TestAnotherGroup(t *testing.T) {
 	}
 }
 
-// Whoever has no permission is told, without the password.
+// A client that has no permission is told so, without the password.
 func TestPermissions(t *testing.T) {
 	url := freshURL()
 	with := func(user string) string { return strings.Replace(url, "zk://", "zk://"+user+"@", 1) }
@@ -380,7 +380,7 @@ func TestPermissions(t *testing.T) {
 	links(t, owner)
 }
 
-// links checks that no znode is open to everybody below the root.
+// links checks that no znode below the root is open to all users.
 func links(t *testing.T, n *Node) {
 	t.Helper()
 	if n.acl[0].Scheme != "auth" {
@@ -498,7 +498,7 @@ func rejoining(t *testing.T, n *Node) node.Absence {
 	return node.Absence{}
 }
 
-// Who looks changes nothing, and is told what is wrong.
+// An examination changes nothing, and says what is wrong.
 func TestExamine(t *testing.T) {
 	url := freshURL()
 	n := open(t, url)
@@ -552,7 +552,7 @@ func (l *lapsing) Err() error {
 	}
 }
 
-// Whoever looks at a lock gets an error if the time is up, at whichever step.
+// A look at a lock ends with an error if the time is up, at whichever step.
 func TestInspectGivesUp(t *testing.T) {
 	n := open(t, "zk://"+testserver.StartZooKeeper(t).Addr())
 	ready(t, n)

@@ -16,8 +16,8 @@ import (
 // not use it.
 const format = 1
 
-// What is in the znodes is text, a line for each field, for whoever looks with ZooKeeper's
-// own tools. It is written and read in one order.
+// What is in the znodes is text, a line for each field, for people who look with ZooKeeper's own
+// tools. It is written and read in one order.
 
 // lease is what the znode of a lease has.
 type lease struct {
@@ -47,8 +47,8 @@ func parseLease(text []byte) (lease, error) {
 // maxMillis keeps times far from the end of time.Duration.
 const maxMillis = 1 << 43
 
-// queueRecord is what the znode of a queue has. A reservation is in it, and not in a lease's:
-// it promises nothing, and it has to outlive the session of whoever has made it.
+// queueRecord is what the znode of a queue has. A reservation is in it, and not in a lease's. It
+// promises nothing, and has to outlive the session of the client that made it.
 type queueRecord struct {
 	name     string
 	renewed  time.Duration // on the servers' clock
@@ -91,7 +91,7 @@ func registerText(t fence.Token) []byte { return []byte(t.String()) }
 func parseRegister(text []byte) (fence.Token, error) {
 	n, err := strconv.ParseUint(string(text), 10, 64)
 	if err != nil || n > uint64(fence.MaxToken) {
-		return 0, fmt.Errorf("a register has %.40q, which is no token: it was changed by somebody else", text)
+		return 0, fmt.Errorf("a register has %.40q, which is no token: it was changed by another program", text)
 	}
 	return fence.Token(n), nil
 }
@@ -187,7 +187,7 @@ func (r *lines) err(what string) error {
 	case r.why != nil:
 		return fmt.Errorf("%w: the znode of %s cannot be read: %w", node.ErrMisconfigured, what, r.why)
 	case r.bad:
-		return fmt.Errorf("the znode of %s is not as fenlock writes it: somebody else has changed it", what)
+		return fmt.Errorf("the znode of %s is not as fenlock writes it: another program has changed it", what)
 	}
 	return nil
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// keeper remembers the leases that this client has taken, or may have, and removes each
-// when its TTL has passed: its session lives on as long as the process does, and the lease
-// with it.
+// keeper remembers the leases that this client has taken, or may have, and removes each when its
+// TTL has passed. The session lives as long as the process, and would keep the lease.
 type keeper struct {
 	node   *Node
 	mu     sync.Mutex
@@ -128,8 +127,8 @@ func (k *keeper) over(name string, holder node.Holder, session int64) bool {
 	return l != nil && l.session == session && l.under == 0 && !l.ends.IsZero() && !time.Now().Before(l.ends)
 }
 
-// close stops the timers. It reports whether the session may be ended: whether no lease
-// is left that somebody may still count on.
+// close stops the timers. It reports whether the session may be ended: whether no lease is left
+// that a client may still count on.
 func (k *keeper) close() (finish bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

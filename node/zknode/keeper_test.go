@@ -7,8 +7,8 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// An extension that is under way when the TTL ends, and is refused then, must not leave the
-// lease to the session, which lasts as long as the process.
+// An extension may be under way when the TTL ends, and be refused then. It must not leave the lease
+// to the session, which lasts as long as the process.
 func TestExtensionRefusedAfterTheEnd(t *testing.T) {
 	n := open(t, freshURL())
 	ready(t, n)

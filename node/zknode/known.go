@@ -13,11 +13,11 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// memories remember, for each stripe, what this client's last operation has left there. As
-// long as the register has the version that it had then, nothing has changed, so that the
-// next operation about the same name need not read: if somebody else was there, its
-// multi is refused like that of anybody who has read too early. That holds over one connection: an
-// ensemble that was set back counts its versions again.
+// memories remember, for each stripe, what this client's last operation has left there. As long as
+// the register has the version that it had then, nothing has changed. So the next operation about
+// the same name need not read. If another client was there, the multi is refused like that of a
+// client that has read too early. That holds over one connection: an ensemble that was set back
+// counts its versions again.
 type memories struct {
 	mu  sync.Mutex
 	all [node.Stripes]*remembered
@@ -26,7 +26,7 @@ type memories struct {
 type remembered struct {
 	view
 	known bool
-	told  bool // by whoever has notified this client, just now
+	told  bool // by the client that has notified this client, just now
 	// avoid is for how many operations it is not relied on, after it was found wrong: others
 	// are at work there.
 	avoid int
@@ -51,7 +51,7 @@ func (m *memories) recall(name, memory string, link *session.Link) (view, bool) 
 	return r.view, r.known && r.name == name && r.memory == memory && r.link == link
 }
 
-// wrong is told that somebody else was there.
+// wrong is told that another client was there.
 func (m *memories) wrong(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,13 +7,13 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// What the servers had can be put back only while they are down. So a note that the memory is out counts
-// by the servers' clock if it was written in the present life of the servers: a note of an earlier life
-// may have been put back, and leases been made after it.
+// What the servers had can be put back only while they are down. So a note that the memory is out
+// counts by the servers' clock if it was written in the servers' present life. A note of an earlier
+// life may have been put back, and leases been made after it.
 //
-// The life of an ensemble is that of its leader, whose epoch is in each transaction. A server that is
-// alone has no other epoch after a start. But the sessions that it begins have numbers in a row, from
-// when it was started by its machine's clock, in milliseconds, times 65536.
+// The life of an ensemble is that of its leader, whose epoch is in each transaction. A server that
+// is alone has no other epoch after a start. But the sessions that it begins have numbers in a row,
+// from when it was started by its machine's clock, in milliseconds, times 65536.
 
 // life is in which life of the servers a note was written.
 type life uint8
@@ -28,8 +28,8 @@ const (
 	// aloneID is the number of a server that is alone, in the first byte of the sessions that it
 	// begins. One in an ensemble may have it too.
 	aloneID = 1
-	// mostApart is how far the numbers of two sessions are apart at most that began in one life: 16 ms,
-	// or a million sessions.
+	// mostApart is how far the numbers of two sessions are apart at most that began in one life:
+	// 16 ms, or a million sessions.
 	mostApart = 1 << 20
 )
 
@@ -67,8 +67,8 @@ func noteText(link *session.Link) []byte {
 // from then on, so that leases which count were changed by a later one.
 func markText(noted int64) []byte { return fmt.Appendf(nil, "noted %x\n", noted) }
 
-// countsFrom returns the transaction from which on leases count, by the mark. In a copy of the znodes,
-// on other servers, transactions have other numbers.
+// countsFrom returns the transaction from which on leases count, by the mark. In a copy of the
+// znodes, on other servers, transactions have other numbers.
 func countsFrom(mark wire.Reply) int64 {
 	var noted int64
 	if _, err := fmt.Sscanf(string(mark.Data), "noted %x", &noted); err != nil {

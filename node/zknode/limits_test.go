@@ -48,8 +48,8 @@ func TestMaxClientCnxns(t *testing.T) {
 	ready(t, third)
 }
 
-// A server that is cut off from the others, and may answer reads, grants nothing, and says so
-// to whoever examines it.
+// A server that is cut off from the others, and may answer reads, grants nothing. An examination
+// says so.
 func TestReadOnlyServer(t *testing.T) {
 	t.Setenv("JDK_JAVA_OPTIONS", "-Dreadonlymode.enabled=true")
 	servers := testserver.StartZooKeepers(t, 3, nil)

@@ -21,9 +21,9 @@ const listenTimeout = 4 * time.Second
 // relisten is how long a listener that failed waits before it tries again.
 const relisten = 200 * time.Millisecond
 
-// Listen implements node.Queuer by an ephemeral znode, the client's mailbox, in a session
-// of its own with a short timeout. Whoever notifies a waiter writes into it, in the same
-// multi that reserves the name, and the client has a watch on it: nobody else is woken.
+// Listen implements node.Queuer by an ephemeral znode, the client's mailbox, in a session of its
+// own with a short timeout. The client that notifies a waiter writes into it, in the same multi
+// that reserves the name. The listening client has a watch on it: no other client is woken.
 func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
 	if err := rule.CheckClient(client); err != nil {
 		return n.errorf("listen", fmt.Errorf("%w: %w", node.ErrInvalid, err))
@@ -149,8 +149,8 @@ func (l *listener) listen(ctx context.Context) error {
 	}
 }
 
-// open makes the mailbox, unless this session has it already. It reports whether it is new: then
-// nobody could be told before.
+// open makes the mailbox, unless this session has it already. It reports whether it is new: then no
+// waiter could be told before.
 func (l *listener) open(ctx context.Context, link *session.Link) (fresh bool, err error) {
 	if l.owner == link.ID {
 		return false, nil

@@ -45,8 +45,8 @@ func (h hook) dial(ctx context.Context, address string) (net.Conn, error) {
 	return hearing{conn, h.Pointer, new(atomic.Bool)}, err
 }
 
-// An operator who looks while the same client acquires reads a register that is larger by
-// the time that it is looked at: that is no lost memory.
+// An operator looks while the same client acquires. The register is larger by the time that it is
+// looked at: that is no lost memory.
 func TestLooksWhileItAcquires(t *testing.T) {
 	url, next := freshURL(), newHook()
 	n := open(t, url, WithDial(next.dial))

@@ -10,12 +10,12 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// mostMail is how many notifications a mailbox keeps. Who was away for longer is told that
-// some may have been missed.
+// mostMail is how many notifications a mailbox keeps. A client that was away for longer is told
+// that some may have been missed.
 const mostMail = 32
 
-// mailbox is the znode of a client that listens: the last of its waiters that were
-// notified, each with a number, in the order in which that happened.
+// mailbox is the znode of a client that listens. It has the last of its waiters that were notified,
+// each with a number, in the order of the notifications.
 type mailbox struct {
 	client  string
 	version int32
@@ -30,7 +30,7 @@ type letter struct {
 	left string
 }
 
-// readMailbox reads a mailbox. Lines that make no sense are nobody's.
+// readMailbox reads a mailbox. Lines that make no sense are for no waiter.
 func readMailbox(client string, reply wire.Reply) *mailbox {
 	m := &mailbox{client: client, version: reply.Stat.Version}
 	for line := range bytes.Lines(reply.Data) {

@@ -14,9 +14,9 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// Node is one ZooKeeper ensemble. It implements node.Node, node.Queuer, node.Rejoiner,
-// node.Admin, node.Examiner and node.Finisher, and is safe for concurrent use. Make one with Open; the zero Node
-// is not usable.
+// Node is one ZooKeeper ensemble. It implements node.Node, node.Queuer, node.Rejoiner, node.Admin,
+// node.Examiner and node.Finisher, and is safe for concurrent use. Make one with Open; the zero
+// Node is not usable.
 type Node struct {
 	location
 	dial    func(ctx context.Context, address string) (net.Conn, error)
@@ -58,8 +58,8 @@ type Option func(*Node)
 // host:port of one server, and returns soon after its context is done. A connection of its
 // own for each call, which the node closes.
 //
-// A client of another library is not taken: its session, on which the leases hang, may be
-// ended by whoever has it, and of what happens to that only the owner is told.
+// A client of another library is not accepted. The leases depend on its session, which the owner
+// may end, and only the owner is told what happens to the session.
 func WithDial(dial func(ctx context.Context, address string) (net.Conn, error)) Option {
 	return func(n *Node) { n.dial, n.dials = dial, true }
 }
@@ -70,7 +70,7 @@ func WithDial(dial func(ctx context.Context, address string) (net.Conn, error)) 
 //
 // All servers of the ensemble are named, and everything is below the znode root, which is
 // DefaultRoot if there is none. With a user and a password, which are escaped as in any URL, the
-// znodes are made for that user alone (scheme digest); without, everybody may change them. With
+// znodes are made for that user alone (scheme digest); without, every client may change them. With
 // passwordfile, the password is the only line of a file that only its owner may read (package
 // secretfile). It is read anew for each connection, and only the user is before the @.
 //
@@ -105,11 +105,11 @@ func (n *Node) config(timeout func() time.Duration, event func(wire.Event)) sess
 	return session.Config{Servers: n.servers, Dial: n.dial, Digest: n.digest, Timeout: timeout, Event: event}
 }
 
-// sessionSlack is by how much the timeout of a session has to exceed the TTLs of the leases
-// in it. A session ends when its timeout has passed since the leader has heard of its client.
-// It does not hear of it by a multi that another server passes on, but by what that server
-// tells it each half a tick (a second, by default): of a sign of life that may have been sent
-// session.Silence before. A server may be cut off from the leader right after the multi.
+// sessionSlack is by how much the timeout of a session has to exceed the TTLs of the leases in it.
+// A session ends when its timeout has passed since the leader has heard of its client. The leader
+// does not hear of the client by a multi that another server passes on. It hears by what that
+// server tells it each half a tick (a second, by default). That is a sign of life that may have
+// been sent session.Silence before. A server may be cut off from the leader right after the multi.
 const sessionSlack = session.Silence + 2*time.Second
 
 // sessionTimeout is what a session asks for: enough for the longest lease of the group.
@@ -131,7 +131,8 @@ func (n *Node) Member() string { return n.member }
 // Engine returns n.
 func (n *Node) Engine() any { return n }
 
-// Location implements node.Located: the URL without user and password or, where the caller dials, n.
+// Location implements node.Located: the URL without user and password or,
+// where the caller dials, n.
 func (n *Node) Location() any {
 	if n.dials {
 		return n

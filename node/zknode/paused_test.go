@@ -15,8 +15,8 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// A client may be paused between two steps of an admission, while others go on. These tests call the
-// steps by hand.
+// A client may be paused between two steps of an admission, while others go on. These tests call
+// the steps by hand.
 
 func linkOf(t *testing.T, n *Node) *session.Link {
 	t.Helper()
@@ -77,8 +77,8 @@ func marked(t *testing.T, n *Node, f admit.Facts) {
 	}
 }
 
-// The steps of a client that was paused do nothing to what is there by now: the root was removed and
-// made again, with the same versions everywhere.
+// The steps of a client that was paused do nothing to what is there by now. The root was removed
+// and made again, with the same versions everywhere.
 func TestPausedWhileTheRootIsMadeAgain(t *testing.T) {
 	url := freshURL()
 	paused, other := openFor(t, time.Hour, false, url), openFor(t, time.Hour, false, url)
@@ -159,7 +159,7 @@ func TestRaiseWithoutRegisters(t *testing.T) {
 	n := openFor(t, time.Hour, false, freshURL())
 	f := noted(t, n)
 	put(t, n, wire.Delete{Path: n.paths.registers(), Version: wire.Any})
-	if err := (store{n}).Raise(t.Context(), f, map[int]fence.Token{9: 9}); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "somebody has removed "+n.paths.registers()) {
+	if err := (store{n}).Raise(t.Context(), f, map[int]fence.Token{9: 9}); !errors.Is(err, node.ErrMisconfigured) || !strings.Contains(err.Error(), "a person has removed "+n.paths.registers()) {
 		t.Errorf("%v", err)
 	}
 }
@@ -205,8 +205,8 @@ func TestNotedOnce(t *testing.T) {
 	}
 }
 
-// A client that has not heard of the loss makes no lease, and one that is there from before does not count
-// when the ensemble is admitted again, although its session lives, and its process does not see to it.
+// A client that has not heard of the loss makes no lease. A lease from before does not count when
+// the ensemble is admitted again, although its session lives, and its process does not remove it.
 func TestStrayLease(t *testing.T) {
 	url := freshURL()
 	const maxTTL = time.Second

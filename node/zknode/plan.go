@@ -8,8 +8,8 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// renewAt is the version from which on a register's znode is replaced by a new one, in the
-// same multi. Versions have 32 bits, and one of them, -1, means any.
+// renewAt is the version from which on a register's znode is replaced by another, in the same
+// multi. Versions have 32 bits, and one of them, -1, means any.
 const renewAt = 1 << 30
 
 // plan makes the multi that turns what was read into what the rules have left.
@@ -56,7 +56,7 @@ func (s *step) planLease(r node.Request, granted bool, before, after rule.Entry,
 	create := wire.Create{Path: path, Data: l.text(), ACL: s.node.acl, Ephemeral: true}
 	s.taken, s.leaseTouched = l, takes || after != before
 	switch {
-	case !s.leaseTouched: // of somebody who is not asking
+	case !s.leaseTouched: // of a holder that is not asking
 	case !s.leaseThere:
 		s.add(create)
 	case !takes || mine:

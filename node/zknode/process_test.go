@@ -25,9 +25,9 @@ const workerVariable = "ZKNODE_TEST_WORKER"
 
 const workerTTL = 3 * time.Second
 
-// worker adds to the number in a file, under the lock, each time with a line of output that
-// has the token and the new number. A line from its standard input ends it; the word hold has
-// it keep the lock until it is killed.
+// worker adds to the number in a file, under the lock. For each addition it prints a line with the
+// token and the new number. A line from its standard input ends it; the word hold has it keep the
+// lock until it is killed.
 func worker(url, file string) error {
 	n, err := Open(url)
 	if err != nil {

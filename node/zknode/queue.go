@@ -42,7 +42,7 @@ func (q *queue) load() {
 
 func sizeOf(p node.Place) int { return len(p.Waiter) + 20 }
 
-// Insert implements rule.Queue. A queue that is full takes nobody: they poll.
+// Insert implements rule.Queue. A queue that is full takes no waiter: the waiters poll.
 func (q *queue) Insert(p node.Place) {
 	if q.size += sizeOf(p); q.size > mostQueue {
 		return

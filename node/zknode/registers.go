@@ -116,8 +116,8 @@ func (n *Node) registersOf(ctx context.Context, link *session.Link) (map[int]fou
 	return all, nil
 }
 
-// raise makes the registers at least those of tokens, as long as the znode guard is there, which has the
-// name of the memory in its path: versions of another memory's may be the same.
+// raise makes the registers at least those of tokens, as long as the znode guard is there. The
+// guard's path has the name of the memory: versions of another memory may be the same.
 func (n *Node) raise(ctx context.Context, link *session.Link, guard string, tokens map[int]fence.Token) error {
 	for range mostReads {
 		if len(tokens) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// Somebody who removes what has to be there is told so, and not that others were first.
+// If a person removes what has to be there, the error says so, and not that others were first.
 func TestRemovedByHand(t *testing.T) {
 	for _, what := range []string{"mark", "clock", "leases", "registers"} {
 		url := freshURL()
@@ -24,10 +24,10 @@ func TestRemovedByHand(t *testing.T) {
 			path = n.paths.mark(n.vote.Load().memory)
 		}
 		remove(t, link, path)
-		if what == "clock" { // is missed by who has to know what is newest
+		if what == "clock" { // is missed by a client that has to know what is newest
 			want(t, node.Granted)(n.Do(t.Context(), as(node.Acquire, request("refused", "me", 0))))
 		}
-		why := "somebody has removed " + path
+		why := "a person has removed " + path
 		if what == "mark" {
 			why = "the store says that it was admitted, and that it was not"
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// The root may be somebody else's work: who may do everything below it needs no right to
+// Another user may have made the root: a user that may do everything below it needs no right to
 // create it.
 func TestRootIsThere(t *testing.T) {
 	server := shared()

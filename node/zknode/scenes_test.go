@@ -118,7 +118,8 @@ func TestRegistersOfWhatWasSetBack(t *testing.T) {
 	}
 }
 
-// A client that was granted nothing knows only that there were transactions which are not there any more.
+// A client that was granted nothing knows only that there were transactions which are not there any
+// more.
 func TestTransactionsAreGone(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartZooKeeper(t)
@@ -137,8 +138,8 @@ func TestTransactionsAreGone(t *testing.T) {
 	}
 }
 
-// The record was removed, and what it is about was not: the store was used, whoever says that it is new, and
-// a mark of before is none.
+// The record was removed, and what it is about was not. The store was used, even if a client says
+// that it is new, and a mark of before is none.
 func TestRecordIsRemoved(t *testing.T) {
 	for _, marks := range []bool{true, false} {
 		url := freshURL()
@@ -159,9 +160,9 @@ func TestRecordIsRemoved(t *testing.T) {
 	}
 }
 
-// A backup from the time before the ensemble was admitted: by the servers' clocks it has been out for
-// long, and it has leased names since. The wait begins with the restore, for each client that comes first:
-// one that has seen what is gone, one that has seen nothing, and one that has seen it out long ago.
+// A backup from the time before the ensemble was admitted. By the servers' clocks it has been out
+// for long, and it has leased names since. The wait begins with the restore, whichever client comes
+// first. One has seen what is gone, one has seen nothing, and one has seen it out long ago.
 func TestSetBackToBeforeTheAdmission(t *testing.T) {
 	const maxTTL = 6 * time.Second
 	for _, who := range []string{"knows", "new", "away"} {
@@ -374,8 +375,8 @@ func TestOneEnsembleTwice(t *testing.T) {
 	refuses(t, second, true, "the same server")
 }
 
-// All say that the servers are new. They were, and one of them was removed since, while another one
-// does not answer, which may have a lock that the first had as well.
+// All say that the servers are new. They were, and one of them was removed since. Another server,
+// which may have a lock that the removed one had as well, does not answer.
 func TestNewServersBesideASilentOne(t *testing.T) {
 	const maxTTL = time.Hour
 	urls := []string{freshURL(), freshURL(), freshURL()}
@@ -412,8 +413,8 @@ func TestNewServersBesideASilentOne(t *testing.T) {
 	ready(t, second[2])
 }
 
-// What an earlier version of fenlock has left: an ensemble that votes goes on, and one whose record
-// was made, with the terms, begins to wait.
+// What an earlier version of fenlock has left. An ensemble that votes goes on, and an ensemble
+// whose record was made, with the terms, begins to wait.
 func TestRecordOfAnEarlierVersion(t *testing.T) {
 	url := freshURL()
 	n := openFor(t, time.Second, true, url)

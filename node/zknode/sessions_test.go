@@ -10,8 +10,8 @@ import (
 )
 
 // The leader does not hear of a session by what a follower passes on in it, but by what the
-// follower reports now and then. One that is cut off right after a lease was granted, with a
-// client that had nothing else to say, must not have the session end before the lease.
+// follower reports now and then. A follower may be cut off right after a lease was granted, with a
+// client that had nothing else to say. Even so, the session must not end before the lease.
 func TestCutOffAfterTheGrant(t *testing.T) {
 	t.Parallel()
 	e := startEnsemble(t, "tickTime=1000")

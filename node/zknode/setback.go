@@ -14,8 +14,8 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// known is what this client knows that the servers had: a restored backup, or a crash without fsync, shows
-// by what is not there any more.
+// known is what this client knows that the servers had. What is missing shows a restored backup, or
+// a crash without fsync.
 type known struct {
 	checked  atomic.Pointer[session.Link] // the connection over which nothing was found to be forgotten
 	checking engine.Turns                 // a single one
@@ -32,9 +32,9 @@ type known struct {
 }
 
 // seen takes the memory that the record has, and whether it is admitted. It returns since when this
-// client knows it over one connection, since between two the servers may have been set back, and
-// whether that shows a loss: a memory that another one had followed, one that had been admitted and is
-// not, or one of which something is missing.
+// client knows it over one connection, because the servers may have been set back between two. It
+// also returns whether that shows a loss. A memory is lost if another had followed it, if it had
+// been admitted and is not, or if something is missing.
 func (k *known) seen(memory string, admitted bool, link *session.Link) (since time.Time, lost bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,8 +79,8 @@ func (k *known) saw(memory string, stripe int, register fence.Token) {
 	}
 }
 
-// least returns what a register is at least, if it is read from now on: if it is less, the
-// servers have lost what they had acknowledged.
+// least returns what a register is at least, if it is read from now on. If it is less, the servers
+// have lost what they had acknowledged.
 func (k *known) least(memory string, stripe int) fence.Token {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,8 +113,8 @@ func (n *Node) checkOnce(ctx context.Context, link *session.Link, memory string)
 }
 
 // checkMemory compares what the servers have, over a new connection, with what this client knows
-// that they had: a number in a register, or of a transaction, that went back shows that they have
-// lost what they had acknowledged.
+// that they had. If a number in a register, or of a transaction, went back, the servers have lost
+// what they had acknowledged.
 func (n *Node) checkMemory(ctx context.Context, link *session.Link, memory string) error {
 	if before := link.Behind(); before > 0 {
 		// The servers have refused this client for what it has seen. A write has a larger

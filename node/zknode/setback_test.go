@@ -10,9 +10,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// Versions are counted again in an ensemble that was set back: a client that was away
-// meanwhile, and whom nothing else tells of it, must not take the one that it finds for the
-// one that it has left, and a rival's lease for its own.
+// Versions are counted again in an ensemble that was set back. A client that was away meanwhile,
+// and has no other sign of it, must not take the ensemble that it finds for the earlier one. Nor
+// must it take a rival's lease for its own.
 func TestSetBackToTheSameVersion(t *testing.T) {
 	t.Parallel()
 	server := testserver.StartZooKeeper(t)

@@ -16,8 +16,8 @@ const sweepSize = 64
 // sweepAge is how long a queue has been forgotten before it is removed: servers' clocks differ.
 const sweepAge = time.Minute
 
-// sweep removes some queues that are forgotten. Whoever asks for a name removes what is left of its
-// queue; a name that nobody asks for any more would stay for ever.
+// sweep removes some queues that are forgotten. A client that asks for a name removes what is left
+// of its queue; the queue of a name that no client asks for any more would stay for ever.
 func (n *Node) sweep(ctx context.Context, link *session.Link) {
 	now, known := n.clock.now(link)
 	if !known {

@@ -12,8 +12,8 @@ import (
 	"github.com/fenlock/fenlock/node/zknode/internal/wire"
 )
 
-// view is what was read of a name: the register first, and after it, from the same server,
-// what a change of the register's version tells about.
+// view is what was read of a name: first the register, then, from the same server, what a change of
+// the register's version tells about.
 type view struct {
 	link     *session.Link
 	name     string
@@ -29,15 +29,16 @@ type view struct {
 	lease      lease
 	leaseStat  wire.Stat
 	leaseThere bool
-	over       bool          // the lease's TTL has passed, or it is of before an admission, and nobody has removed it
-	left       time.Duration // until that is certain without anybody else's clock
+	over       bool          // the lease's TTL has passed, or it is of before an admission, and it was not removed
+	left       time.Duration // until that is certain by this client's clock alone
 
 	record     queueRecord
 	queueThere bool
 }
 
-// read reads what there is about a name. If it is verified, a write goes ahead: then the server has what
-// all others had when it began. The error of a node that is not admitted any more is errNotAdmitted.
+// read reads what there is about a name. If it is verified, a write goes ahead: then the server has
+// what all others had when it began. The error of a node that is not admitted any more is
+// errNotAdmitted.
 func (n *Node) read(ctx context.Context, link *session.Link, name, memory string, verified bool) (view, error) {
 	p := n.paths
 	// What is promised meanwhile is none of what is read: operators look while others are at work.
@@ -78,7 +79,7 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 			return v, err
 		}
 		if v.lease.name != name {
-			return v, fmt.Errorf("the znode of a lease is of another name: somebody else has changed it")
+			return v, fmt.Errorf("the znode of a lease is of another name: another program has changed it")
 		}
 		v.left = n.seen.left(name, v.lease, v.leaseStat)
 		v.over = v.leaseStat.Mzxid < countsFrom(replies[0]) || v.left <= 0 || n.kept.over(name, v.lease.holder, v.leaseStat.EphemeralOwner)
@@ -99,7 +100,7 @@ func (n *Node) read(ctx context.Context, link *session.Link, name, memory string
 	return v, nil
 }
 
-// leased reports whether somebody has the name.
+// leased reports whether a client has the name.
 func (v *view) leased() bool { return v.leaseThere && !v.over }
 
 // now is what the leader's clock shows at least, as far as that is known.
@@ -127,8 +128,8 @@ func (v *view) entry(now time.Duration) rule.Entry {
 	return e
 }
 
-// remaining is how long a lease is likely to last. One whose time is over will be removed
-// by somebody, soon.
+// remaining is how long a lease is likely to last. If a lease's time is over, a client will remove
+// it soon.
 func (v *view) remaining(now time.Duration) time.Duration {
 	ends := time.Duration(v.leaseStat.Mtime)*time.Millisecond + v.lease.ttl
 	if ends <= now {

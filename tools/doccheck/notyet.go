@@ -4,9 +4,6 @@ package main
 var notYetGo = []string{
 	"cmd/fenlock/internal/ui",
 	"cmd/fenlock/ui",
-	"node/zknode",
-	"node/zknode/internal/session",
-	"node/zknode/internal/wire",
 }
 
 // notYetNarrow are the folders with lines of code that are too wide.

@@ -86,8 +86,8 @@ func (l *Link) Epoch() int64 { return l.session.zxid.load() >> 32 }
 // Server returns the address of the other end.
 func (l *Link) Server() string { return l.server }
 
-// Behind returns what this client has seen of the ensemble, if the servers would have
-// refused a client that has: they may have lost their memory. 0 otherwise.
+// Behind returns what this client has seen of the ensemble, if the servers would have refused a
+// client that has. In that case they may have lost their memory. 0 otherwise.
 func (l *Link) Behind() int64 { return l.session.unproven.Load() }
 
 // Believe has Behind return 0 from now on.
@@ -150,8 +150,8 @@ func (l *Link) Do(ctx context.Context, requests ...wire.Request) ([]wire.Reply, 
 	return replies, nil
 }
 
-// errPaused is of a process that was stopped: the leader may not have heard of its session
-// for so long that it ends before the leases that are taken now.
+// errPaused is of a process that was stopped. The leader may not have heard of its session for so
+// long that it ends before the leases that are taken now.
 var errPaused = errors.New("no sign of life was sent for too long, as by a process that was stopped")
 
 // usable reports whether the connection is there, and has shown life all the time. If it has

@@ -26,8 +26,8 @@ type Config struct {
 	Digest func() (string, error)
 	// Timeout is what a new session asks for.
 	Timeout func() time.Duration
-	// Event is told which znode has changed that was watched, by the goroutine that reads.
-	// It returns at once. Nil: nobody watches.
+	// Event is told which znode has changed that was watched, by the goroutine that reads. It returns
+	// at once. Nil: no znode is watched.
 	Event func(wire.Event)
 }
 
@@ -103,7 +103,7 @@ var cancelled = func() context.Context {
 	return ctx
 }()
 
-// Finish has nobody wait for a connection any more: there is one now, or the error matches
+// Finish ends all waits for a connection: there is a connection now, or the error matches
 // context.Canceled.
 func (s *Session) Finish() {
 	s.mu.Lock()
@@ -156,8 +156,8 @@ func (s *Session) wake() {
 	s.changed = make(chan struct{})
 }
 
-// Between two attempts to connect to all servers, and for how long one lasts: while the
-// servers elect a leader, a new session takes them long.
+// The pause between two attempts to connect to all servers, and how long an attempt lasts. While
+// the servers elect a leader, a new session takes them long.
 const (
 	minPause  = 20 * time.Millisecond
 	maxPause  = time.Second

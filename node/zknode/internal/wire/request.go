@@ -148,7 +148,7 @@ func Append(b []byte, xid int32, r Request) []byte {
 type Connect struct {
 	LastZxid int64
 	Timeout  int32 // ms
-	Session  int64 // 0: a new one
+	Session  int64 // 0: a new session
 	Password []byte
 }
 
