@@ -43,6 +43,9 @@ type looked struct {
 // Facts implements admit.Store.
 func (v *voting) Facts(ctx context.Context) (admit.Facts, error) {
 	l, f, err := v.look(ctx)
+	v.mu.Lock()
+	v.failed = err
+	v.mu.Unlock()
 	if err == nil && f.Votes && v.admission.Check(f.Terms) == nil {
 		v.votes(&standing{l.meta.mod, f.Server, f.Memory, f.Terms, l.dials, l.lives})
 		v.see(l)

@@ -35,13 +35,17 @@ type listeners struct {
 	cluster *cluster
 	places  *places
 
-	mu  sync.Mutex
-	all map[string]*listener
+	mu   sync.Mutex
+	all  map[string]*listener
+	left bool // none registers any more
 }
 
 // listen has a client listen. The client has a key, which is there as long as its process is.
 // A client that notifies one of its waiters writes there.
 func (l *listeners) listen(ctx context.Context, client string, notify func(waiter string)) error {
+	if err := rule.CheckClient(client); err != nil {
+		return err
+	}
 	own := &listener{listeners: l}
 	l.mu.Lock()
 	l.all[client] = own
@@ -77,6 +81,13 @@ func (l *listeners) doubt() {
 
 // attend has a registration, and a watch on it.
 func (l *listener) attend(life context.Context, of *engine.Listener) error {
+	l.mu.Lock()
+	left := l.left
+	l.mu.Unlock()
+	if left {
+		<-life.Done() // Close ends it soon
+		return context.Cause(life)
+	}
 	l.Listener = of
 	lease, revision, err := l.register(life)
 	if err != nil {
@@ -124,6 +135,8 @@ func (l *listener) serve(ctx context.Context, lease clientv3.LeaseID, from int64
 			if gone {
 				return errUnregistered
 			}
+		} else {
+			l.cluster.pool.leave(m)
 		}
 		engine.Pause(ctx, rewatch)
 	}
@@ -190,6 +203,7 @@ func (l *listeners) leave() {
 	ctx, cancel := context.WithTimeout(l.cluster.life, leaveTimeout)
 	defer cancel()
 	l.mu.Lock()
+	l.left = true
 	all := slices.Collect(maps.Values(l.all))
 	l.mu.Unlock()
 	for _, own := range all {

@@ -24,6 +24,7 @@ type pool struct {
 	mu      sync.Mutex
 	current int
 	moved   chan struct{} // closed when current is another one
+	problem error         // of the last member that was not connected to
 }
 
 func newPool(members []*member) *pool {
@@ -62,6 +63,19 @@ func (p *pool) prefer(leader, m *member) {
 	}
 }
 
+func (p *pool) note(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problem = err
+}
+
+// lately returns why no member was connected to lately, or nil.
+func (p *pool) lately() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.problem
+}
+
 // ready returns a member that is connected. Its error is of a request that was not sent.
 func (p *pool) ready(ctx context.Context) (*member, error) {
 	var last error
@@ -73,6 +87,7 @@ func (p *pool) ready(ctx context.Context) (*member, error) {
 		}
 		if last == nil || !errors.Is(err, errConnecting) {
 			last = err // says more
+			p.note(err)
 		}
 		if ctx.Err() != nil {
 			return nil, node.NotSent(fmt.Errorf("%w: no member of the cluster is connected: %w", ctx.Err(), last))

@@ -38,6 +38,7 @@ type voting struct {
 	memories map[string]bool  // that were read here; true: known not to be whole any more
 	lives    int              // how often they were lost, or another cluster answered
 	used     bool             // it voted before, whatever its operator says
+	failed   error            // of the last look
 }
 
 func newVoting(self node.Node, c *cluster) *voting {
@@ -59,18 +60,38 @@ func (v *voting) stand(ctx context.Context) (*standing, node.Absence, error) {
 		if s := v.now(); s != nil {
 			return s, node.Absence{}, nil
 		}
-		f, err := v.Facts(ctx)
-		if err == nil && (!f.Votes || v.now() == nil) {
-			var why node.Absence
-			if why, err = v.admission.Admit(ctx); why != (node.Absence{}) {
-				return nil, why, nil
-			}
-		}
-		if err != nil {
-			return nil, node.Absence{}, node.NotSent(err)
+		why, err := v.admit(ctx)
+		if err != nil || why != (node.Absence{}) {
+			return nil, why, node.NotSent(err)
 		}
 	}
 	return nil, node.Absence{Cause: node.Changed}, nil
+}
+
+// admit has the store looked at, and admitted if this client is in a group. In a group the look
+// outlives the request, which may be shorter, and serves all that wait for it.
+func (v *voting) admit(ctx context.Context) (node.Absence, error) {
+	if !v.admission.Joined() {
+		if f, err := v.Facts(ctx); err != nil || f.Votes {
+			return node.Absence{}, err
+		}
+	}
+	why, err := v.admission.Admit(ctx)
+	if why.Cause == node.Failed || why.Cause == node.UnderWay {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		switch {
+		case v.failed != nil && why.Cause == node.Failed:
+			return node.Absence{}, v.failed
+		case v.answers == 0 && why.Cause == node.UnderWay: // nothing was heard of the store
+			err = fmt.Errorf("the cluster is still being looked at: %w", ctx.Err())
+			if problem := v.cluster.pool.lately(); problem != nil {
+				err = fmt.Errorf("%w; %w", err, problem)
+			}
+			return node.Absence{}, err
+		}
+	}
+	return why, err
 }
 
 // now returns that the store votes, or nil if that is not known.

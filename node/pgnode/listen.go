@@ -35,6 +35,9 @@ const (
 // Listen implements node.Queuer. It tries to be notified on a connection of its own. Where
 // that does not work, the client asks again and again.
 func (n *Node) Listen(ctx context.Context, client string, notify func(waiter string)) error {
+	if err := rule.CheckClient(client); err != nil {
+		return n.errorf("listen", err)
+	}
 	own := &listener{node: n, asked: make(chan struct{}, 1)}
 	n.mu.Lock()
 	if n.listeners[client] != nil {
