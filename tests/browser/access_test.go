@@ -95,7 +95,7 @@ func TestBelowAPath(t *testing.T) {
 	w.tab("Break orders/42")
 	w.press("\r")
 	w.shows("h1", "orders/42 is broken")
-	w.tab("See who has it now")
+	w.tab("See its holder now")
 	w.press("\r")
 	w.shows("#facts", "Held by web-2")
 	if at := eval[string](w, `location.pathname`); at != "/tools/locks/lock" {

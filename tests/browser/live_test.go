@@ -45,7 +45,7 @@ func TestPageIsLive(t *testing.T) {
 	// A lock is taken, and two wait for it.
 	lock := acquire(t, newLocker(t, servers, "web-1", with(shortTTL)), "orders/42")
 	orders := row(w, "orders/42")
-	w.shows(orders, "orders/42", "web-1", "for", "token "+lock.Token().String(), "3 of 3", "nobody")
+	w.shows(orders, "orders/42", "web-1", "for", "token "+lock.Token().String(), "3 of 3", "none")
 	w.until(fmt.Sprintf(`(() => {
 	  const bar = document.querySelector(%q), fill = bar.querySelector(".fill").getBoundingClientRect(), all = bar.getBoundingClientRect();
 	  return fill.width > 1 && fill.width <= all.width && bar.getBoundingClientRect().height > 1;
@@ -122,7 +122,7 @@ func TestPageOfALock(t *testing.T) {
 	w.shows("#facts", "2 of 3")
 	release(t, lock)
 	w.shows("#facts", "Held by web-2")
-	w.shows("#queue", "Nobody waits.")
+	w.shows("#queue", "No waiters.")
 	second()
 	w.shows("#facts", "Free")
 	w.shows("#trail", "free; web-2 had it", "went from web-1 to web-2")

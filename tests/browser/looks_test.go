@@ -277,7 +277,7 @@ func TestPageIsSaid(t *testing.T) {
 		eventually(t, func() error { return w.lacks(want) })
 	}
 	has(said{"heading", "Locks"}, said{"heading", "Nodes"}, said{"heading", "Trail"}, said{"log", "Trail"}, said{"table", "Locks"},
-		said{"searchbox", "Name contains"}, said{"checkbox", "somebody waits"}, said{"button", "Show"},
+		said{"searchbox", "Name contains"}, said{"checkbox", "with waiters"}, said{"button", "Show"},
 		said{"columnheader", "Holder"}, said{"rowheader", "orders/42"}, said{"link", "orders/42"}, said{"link", "Break… orders/42"})
 	w.until(`document.querySelector("#locks .votes .hidden").textContent.includes("leased on node 1, 2; no answer of node 3")`)
 	// On a telephone a table is laid out as cards, which some browsers take for no table.
@@ -285,5 +285,5 @@ func TestPageIsSaid(t *testing.T) {
 	has(said{"table", "Locks"}, said{"columnheader", "Holder"}, said{"rowheader", "orders/42"}, said{"link", "orders/42"})
 	w.open(eval[string](w, `location.origin`) + "/lock?name=orders/42")
 	w.shows("#facts", "Held by web-1")
-	has(said{"heading", "orders/42"}, said{"heading", "What the nodes say"}, said{"heading", "Who waits, in order"}, said{"link", "Break this lock…"})
+	has(said{"heading", "orders/42"}, said{"heading", "What the nodes say"}, said{"heading", "Waiters, in order"}, said{"link", "Break this lock…"})
 }

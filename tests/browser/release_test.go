@@ -43,7 +43,7 @@ func TestBreakALock(t *testing.T) {
 	case <-time.After(bound):
 		t.Error("the holder is not told")
 	}
-	w.tab("See who has it now")
+	w.tab("See its holder now")
 	w.press("\r")
 	w.shows("#facts", "Held by next")
 	w.shows("#trail", "broken on this page; stuck had it")
@@ -69,7 +69,7 @@ func TestBreakOnlyWhatWasShown(t *testing.T) {
 	lock = acquire(t, newLocker(t, servers, "another"), "orders/42")
 	w.tab("Break orders/42")
 	w.press("\r")
-	w.shows("main", "Nothing was broken: meanwhile somebody else has it", "another")
+	w.shows("main", "Nothing was broken: meanwhile the holder has changed", "another")
 	release(t, lock) // it is held still
 }
 

@@ -69,7 +69,7 @@ func (b *breaking) answer(w http.ResponseWriter, r *http.Request, status int, na
 	row := lockRowOf(entry{lock: l}, time.Now(), false, true)
 	if untaken(l.LockInfo) {
 		say(w, status, message{
-			Class: "good", Head: fmt.Sprintf("Nobody has %s", visible(name)), Text: []string{again, "There is nothing to break."},
+			Class: "good", Head: fmt.Sprintf("%s is not held", visible(name)), Text: []string{again, "There is nothing to break."},
 			Back: lockPath(name), To: "Back to the lock",
 		})
 		return
@@ -125,7 +125,7 @@ func (b *breaking) do(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.PostForm.Get("seen") != fingerprint(now.LockInfo) {
-		b.answer(w, r, http.StatusConflict, name, "Nothing was broken: meanwhile somebody else has it, or nobody.")
+		b.answer(w, r, http.StatusConflict, name, "Nothing was broken: meanwhile the holder has changed, or the lock is free.")
 		return
 	}
 	broken, err := b.source.ForceRelease(ctx, name)
@@ -150,10 +150,10 @@ func (b *breaking) tell(r *http.Request, name string, broken admin.Broken) {
 }
 
 func (b *breaking) broken(w http.ResponseWriter, name string, broken admin.Broken) {
-	m := message{Class: "good", Head: fmt.Sprintf("%s is broken", visible(name)), Back: lockPath(name), To: "See who has it now"}
+	m := message{Class: "good", Head: fmt.Sprintf("%s is broken", visible(name)), Back: lockPath(name), To: "See its holder now"}
 	l := broken.Lock
 	if broken.Token == 0 {
-		m.Head = fmt.Sprintf("Nobody had %s any more", visible(name))
+		m.Head = fmt.Sprintf("%s was no longer held", visible(name))
 		m.Text = []string{"There was nothing to break."}
 		say(w, http.StatusOK, m)
 		return

@@ -54,8 +54,8 @@ func TestBreak(t *testing.T) {
 			t.Errorf("the trail: %s", trail)
 		}
 		// Once more: a window that was still open.
-		a.do("POST", "/break", r.form(t, "a")).want(t, 409, "Nobody has a", "nothing to break")
-		a.get("/break?name=a").want(t, 200, "Nobody has a")
+		a.do("POST", "/break", r.form(t, "a")).want(t, 409, "a is not held", "nothing to break")
+		a.get("/break?name=a").want(t, 200, "a is not held")
 		if len(f.broken) != 1 {
 			t.Errorf("broke %q", f.broken)
 		}
@@ -150,7 +150,7 @@ func TestBreakWhatHasEnded(t *testing.T) {
 		f := newFake(3)
 		f.hold("a", "host-a", 10)
 		a := browse(t, Config{Source: ending{f}, AllowRelease: true})
-		a.do("POST", "/break", a.get("/break?name=a").form(t, "a")).want(t, 200, "Nobody had a any more")
+		a.do("POST", "/break", a.get("/break?name=a").form(t, "a")).want(t, 200, "a was no longer held")
 	})
 }
 

@@ -78,7 +78,7 @@ func (e entry) queue() lock {
 }
 
 // waiters are those in the queue of the entry, or in one of its slots, and whether they are all
-// of them. None are known if nobody asked.
+// of them. None are known if the queue was not asked for.
 func (e entry) waiters() (all []waiter, whole bool) {
 	if len(e.slots) == 0 {
 		return e.lock.waiters, e.queued && len(e.lock.waiters) >= e.Waiting

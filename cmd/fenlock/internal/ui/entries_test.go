@@ -165,8 +165,8 @@ func TestShared(t *testing.T) {
 		if n := strings.Count(r.body, `<tr id="lock-`); n != 3 {
 			t.Errorf("%d rows", n)
 		}
-		a.get("/lock?name=read").want(t, 200, "Shared by 4", "Who shares it", "web-4/20", "token 73", "not", "<b>web-1")
-		a.get("/lock?name=gpu").want(t, 200, "3 of 5 slots are held", "Who has a slot", "job-1", "w2")
+		a.get("/lock?name=read").want(t, 200, "Shared by 4", "Holders that share it", "web-4/20", "token 73", "not", "<b>web-1")
+		a.get("/lock?name=gpu").want(t, 200, "3 of 5 slots are held", "Holders of slots", "job-1", "w2")
 		a.get("/lock?name=gpu%232").want(t, 200, "Held by job-3", `A slot of <a href="lock?name=gpu">gpu</a>`, `href="break?name=gpu%232"`)
 		a.get("/?filter=gpu%232").want(t, 200, "3 of 5 slots")
 		a.get("/break?name=read").want(t, 200, "web-2/18, web-3/19 and 1 more, who share it", "Each of them")

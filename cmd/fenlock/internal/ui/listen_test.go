@@ -63,6 +63,6 @@ func TestURL(t *testing.T) {
 		}
 	}
 	if got := URL(at("0.0.0.0"), "", ""); strings.Contains(got, "0.0.0.0") {
-		t.Errorf("nobody can go to %s", got)
+		t.Errorf("no browser can go to %s", got)
 	}
 }

@@ -53,13 +53,13 @@ func newLockPage(p *picture, l lock, mayBreak bool) lockPage {
 	case l.State == admin.Held:
 		v.Facts.Head = "Held by " + row.Holder
 	case l.State == admin.Unclear:
-		v.Facts.Head = "Too few nodes answer and vote: it cannot be said who has it"
+		v.Facts.Head = "Too few nodes answer and vote: the holder is not known"
 	case row.Holder != "":
 		v.Facts.Head = fmt.Sprintf("Free: %s has leases on too few nodes. It tries to take it, or an attempt has left them", row.Holder)
 	case row.Tag != "":
 		v.Facts.Head = "Free, and " + row.Tag
 	default:
-		v.Facts.Head = "Free: nobody has it"
+		v.Facts.Head = "Free: it has no holder"
 	}
 	return v
 }

@@ -26,7 +26,7 @@ func TestOnePollerForAll(t *testing.T) {
 		p := polling(t, f)
 		time.Sleep(time.Hour)
 		if n := f.looked(); n != 0 {
-			t.Fatalf("looked %d times for nobody", n)
+			t.Fatalf("looked %d times without a page", n)
 		}
 		var leave []func()
 		for range 50 {

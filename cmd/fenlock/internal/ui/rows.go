@@ -278,7 +278,7 @@ func saidOf(votes []voteRow) string {
 	}
 	var parts []string
 	for _, c := range []struct{ class, text string }{
-		{"holds", "leased on node"}, {"other", "leased to somebody else on node"}, {"kept", "kept for the next on node"}, {"no", "no lease on node"}, {"mute", "no answer of node"},
+		{"holds", "leased on node"}, {"other", "leased to another client on node"}, {"kept", "kept for the next on node"}, {"no", "no lease on node"}, {"mute", "no answer of node"},
 	} {
 		if n := by[c.class]; n != nil {
 			parts = append(parts, c.text+" "+strings.Join(n, ", "))

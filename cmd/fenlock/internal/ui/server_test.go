@@ -180,7 +180,7 @@ func TestTurns(t *testing.T) {
 	}
 	turns.leave()
 	if !turns.enter(t.Context()) {
-		t.Error("the turn of who has left is nobody's")
+		t.Error("the turn of the one that left is lost")
 	}
 }
 
@@ -308,13 +308,13 @@ func TestStatus(t *testing.T) {
 		said  string
 	}{
 		{"all well", 5, func(*fake) {}, "good", "All 5 nodes answer. Nothing is locked."},
-		{"one node", 1, func(f *fake) { f.hold("a", "x", 1) }, "good", "The node answers. 1 lock is held, nobody waits."},
+		{"one node", 1, func(f *fake) { f.hold("a", "x", 1) }, "good", "The node answers. 1 lock is held, no waiters."},
 		{"waiters", 3, func(f *fake) { f.hold("a", "x", 1, "w"); f.hold("b", "x", 1) }, "good", "All 3 nodes answer. 2 locks are held, and 1 waits."},
 		{"one down", 5, func(f *fake) { f.nodes[0].State = doctor.Down }, "warn", "1 of 5 nodes does not vote. Locks still work, and would with 1 fewer. Nothing is locked."},
 		{"two down", 5, func(f *fake) { f.nodes[0].State, f.nodes[1].State = doctor.Down, doctor.Out }, "warn", "2 of 5 nodes do not vote. Locks still work. If one more goes, none can be taken or extended."},
 		{"no majority", 3, func(f *fake) {
 			f.nodes[0].State, f.nodes[1].State, f.err = doctor.Down, doctor.Down, f.noQuorum()
-		}, "bad", "2 of 3 nodes do not vote. No lock can be taken or extended, and who holds what cannot be told."},
+		}, "bad", "2 of 3 nodes do not vote. No lock can be taken or extended, and the holders are not known."},
 		{"out", 3, func(f *fake) { f.nodes[0].State, f.nodes[1].State = doctor.Out, doctor.Out }, "bad", "2 of 3 nodes do not vote. No lock can be taken or extended."},
 		{"ready", 3, func(f *fake) { f.nodes[0].State = doctor.Ready }, "good", "All 3 nodes answer."},
 		{"two of two", 2, func(f *fake) { f.nodes[0].State = doctor.Down }, "bad", "1 of 2 nodes does not vote. No lock can be taken"},

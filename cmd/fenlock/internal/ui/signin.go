@@ -47,7 +47,7 @@ func (s *signin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.typed(w, r)
 	case r.Method == http.MethodGet && r.URL.Query().Has("token"):
 		if !same(r.URL.Query().Get("token"), s.token) {
-			s.ask(w, r, "That is not the token. A new one is made each time that fenlock ui begins, unless it has --token-file.")
+			s.ask(w, r, "That is not the token. fenlock ui makes a new token each time it starts, unless it has --token-file.")
 			return
 		}
 		s.welcome(w, r)

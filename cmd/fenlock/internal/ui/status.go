@@ -23,7 +23,7 @@ func statusOf(p *picture) status {
 	case !p.works():
 		s := status{Class: "bad", Head: working(mute, all), Text: "No lock can be taken or extended.", Short: "no majority"}
 		if silent {
-			s.Text = "No lock can be taken or extended, and who holds what cannot be told."
+			s.Text = "No lock can be taken or extended, and the holders are not known."
 		}
 		if all == 1 {
 			s.Short = "the node does not vote"
@@ -103,7 +103,7 @@ func counted(p *picture) string {
 		}
 		switch waiting {
 		case 0:
-			text += ", nobody waits."
+			text += ", no waiters."
 		case 1:
 			text += ", and 1 waits."
 		default:

@@ -140,7 +140,7 @@ func TestStreamOfOneLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)
 		a := browse(t, Config{Source: f, AllowRelease: true})
-		a.get("/lock?name=a").want(t, 200, "Free: nobody has it", "Nobody waits", "not", "break?")
+		a.get("/lock?name=a").want(t, 200, "Free: it has no holder", "No waiters.", "not", "break?")
 		s := a.stream("/events?name=a")
 		s.next()
 		f.hold("a", "host-a", 10, "w1", "w2", "w3", "w4", "w5")
@@ -178,7 +178,7 @@ func TestSlowReader(t *testing.T) {
 			}
 		}
 		if n > 1 { // what was in a buffer
-			t.Errorf("%d news were kept for who does not read", n)
+			t.Errorf("%d news were kept for a browser that does not read", n)
 		}
 		quick.next()
 	})
@@ -251,7 +251,7 @@ func TestEnd(t *testing.T) {
 		looked := f.looked()
 		time.Sleep(time.Hour)
 		if f.looked() != looked {
-			t.Error("somebody still looks")
+			t.Error("the group is still looked at")
 		}
 	})
 }
