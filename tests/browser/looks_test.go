@@ -190,7 +190,7 @@ func TestPagesLookRight(t *testing.T) {
 	stranger.shows("[role=alert]", "That is not the token.")
 	stranger.looksRight("signing in")
 
-	// Now it cannot be said who has what.
+	// Now the holders are not known.
 	servers[1].Kill()
 	servers[2].Kill()
 	w.open(at + "/")

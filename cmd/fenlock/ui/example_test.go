@@ -10,8 +10,7 @@ import (
 	"github.com/fenlock/fenlock/node/memnode"
 )
 
-// A program that has an address for its operators, and lets in nobody else there, serves
-// the page below /locks/.
+// A program that has an address for its operators only serves the page below /locks/.
 func Example() {
 	locker, err := fenlock.New(fenlock.Config{Nodes: []fenlock.Node{memnode.New("a"), memnode.New("b"), memnode.New("c")}})
 	if err != nil {

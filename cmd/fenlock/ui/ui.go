@@ -1,5 +1,5 @@
-// Package ui serves the page of "fenlock ui" in a program of your own, below any path: the
-// nodes of a quorum group, its locks with their holders and waiters, and what has changed.
+// Package ui serves the page of "fenlock ui" in a program of your own, below any path. The page
+// shows the nodes of a quorum group, its locks with holders and waiters, and what has changed.
 //
 // A browser gets labels, times and tokens, and no identity of a holder with which a lock
 // could be released. The page has a token of its own (Config.Token), or the program lets in
@@ -39,12 +39,12 @@ type Config struct {
 	// addresses and localhost, because any site can give a name of its own to this program.
 	Hosts []string
 
-	// History is for how long the page keeps what it sees, also while no browser shows it: it
-	// asks the nodes every five seconds then, and each second while one does. Its memory is
-	// bounded. 0 keeps nothing, and asks nothing while no browser shows the page.
+	// History is for how long the page keeps what it sees, also while no browser shows it. It
+	// asks the nodes every five seconds then, and each second while a browser does. Its memory
+	// is bounded. 0 keeps nothing, and asks nothing while no browser shows the page.
 	History time.Duration
-	// Log is told which locks were broken, and by which address, a line each; nil tells
-	// nobody. It is called from several goroutines.
+	// Log is told which locks were broken, and by which address, a line each; nil logs
+	// nothing. It is called from several goroutines.
 	Log func(format string, args ...any)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/fenlock/fenlock/admin"
 )
 
-// breaking breaks locks. A page says what will be broken; what it sends back says what it
-// has shown, so that nobody breaks the lock of a holder that came later.
+// breaking breaks locks. A page names the holder, and its form sends back which holder the page
+// named. So the lock of a holder that came later is not broken.
 type breaking struct {
 	source Source
 	poller *poller
@@ -42,7 +42,7 @@ func (b *breaking) ask(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// name returns the name of a lock that may be broken. If there is none, it has answered.
+// name returns the name of a lock that may be broken. Otherwise it answers the request.
 func (b *breaking) name(w http.ResponseWriter, _ *http.Request, name string) (string, bool) {
 	switch err := fenlock.CheckName(name); {
 	case !b.may:
@@ -79,7 +79,7 @@ func (b *breaking) answer(w http.ResponseWriter, r *http.Request, status int, na
 	}})
 }
 
-// look sees what is there. If too few nodes answer, it has answered.
+// look inspects the lock. If too few nodes answer, it answers the request.
 func (b *breaking) look(ctx context.Context, w http.ResponseWriter, name string) (lock, bool) {
 	if !b.asking.enter(ctx) {
 		return lock{}, false
@@ -117,7 +117,7 @@ func (b *breaking) do(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	// Who has closed the window has still said yes.
+	// Closing the window does not withdraw the confirmation.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), breakLimit)
 	defer cancel()
 	now, ok := b.look(ctx, w, name)
@@ -139,7 +139,7 @@ func (b *breaking) do(w http.ResponseWriter, r *http.Request) {
 	b.broken(w, name, broken)
 }
 
-// tell has everybody else hear of it.
+// tell records the break in the log and in the trail of all pages.
 func (b *breaking) tell(r *http.Request, name string, broken admin.Broken) {
 	if broken.Token == 0 {
 		return

@@ -62,7 +62,7 @@ func TestBreak(t *testing.T) {
 	})
 }
 
-// Who has said yes has said it to what the page has shown.
+// A confirmation holds only for what the page has shown.
 func TestBreakAnotherHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)

@@ -110,8 +110,8 @@ func holderChanges(prev, next *picture) (all []event) {
 	return all
 }
 
-// shareChanges tells who shares a lock, and does no more. Where not all are known, one who
-// seems to be gone may be there.
+// shareChanges tells which holders began or ceased to share a lock. Where not all holders are
+// known, a holder that seems to be gone may be there.
 func shareChanges(name string, before, now holding) (all []event) {
 	for _, w := range now.holders() {
 		if !has(before.holders(), w) && !before.more {
@@ -148,7 +148,7 @@ func queueChanges(prev, next *picture) (all []event) {
 	for _, e := range next.entries {
 		waiters, whole := e.waiters()
 		if waiters == nil && !whole {
-			continue // who waits is not known
+			continue // the waiters are not known
 		}
 		old, found := was[e.Name]
 		if !found {
@@ -165,7 +165,7 @@ func queueChanges(prev, next *picture) (all []event) {
 			}
 		}
 		if !whole {
-			continue // who is gone may only be far back
+			continue // a missing waiter may only be far back
 		}
 		for _, w := range gone {
 			if e.State == admin.Free || e.State == admin.Held && !e.holds(w.label) {
@@ -176,7 +176,7 @@ func queueChanges(prev, next *picture) (all []event) {
 	return all
 }
 
-// who is a label, or that there is none.
+// A label, or the words for no label.
 func who(label string) string {
 	if strings.TrimSpace(label) == "" {
 		return "another program"

@@ -214,7 +214,7 @@ func TestJitterIsNoChange(t *testing.T) {
 	})
 }
 
-// Who does not extend in time is told of: half of the longest time that was seen is left.
+// A late holder is told of: less than half of the longest time that was seen is left.
 func TestLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)

@@ -1,11 +1,11 @@
-// Package ui serves one page that shows a quorum group live: its nodes, its locks with
-// their votes and waiters, and a trail of what has changed.
+// Package ui serves one page that shows a quorum group live: nodes, locks with votes and
+// waiters, and a trail of what has changed.
 //
 // It is a viewer. One poller looks at the group, however many browsers show the page: as long
-// as one does or, to keep a history, always. What it sees is a picture. What differs between a
-// picture and the next one is told in the trail, and each open page is sent the parts that have
-// changed, as HTML that was made by the same templates as the page itself: a browser without
-// the script shows the same, only not live.
+// as one does or, to keep a history, always. What it sees is a picture. The differences between
+// a picture and the next one are told in the trail. Each open page is sent the parts that have
+// changed, as HTML from the same templates as the page itself. A browser without the script
+// shows the same, only not live.
 //
 // From the bottom up:
 //

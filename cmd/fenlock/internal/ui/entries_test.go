@@ -149,7 +149,7 @@ func (f *fake) share(name string, slots int, labels ...string) {
 	f.locks[name] = l
 }
 
-// Who shares a lock, and who has its slots, is said of each; what they do is told.
+// The page names each holder of a shared lock and of a slot, and the trail tells what they do.
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)

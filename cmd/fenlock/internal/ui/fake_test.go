@@ -40,7 +40,7 @@ func newFake(nodes int) *fake {
 	return f
 }
 
-// hold has somebody hold a lock on all nodes.
+// hold has a client hold a lock on all nodes.
 func (f *fake) hold(name, label string, token fence.Token, waiters ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

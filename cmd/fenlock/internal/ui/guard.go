@@ -17,7 +17,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // escaped, and a little more.
 const maxForm = 8 << 10
 
-// guard is what every request has to pass first: it sets the headers of every answer, and
+// guard is what every request has to pass first. It sets the headers of every answer, and
 // refuses requests that were not meant for this program.
 type guard struct {
 	hosts []string // names, beside the loopback's and all addresses
@@ -69,8 +69,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodPost && r.ContentLength != 0 || r.Method == http.MethodHead && r.URL.Path == "/events" {
-		// A body that never ends keeps the answer back, and who wants no body would be sent
-		// news without end.
+		// A body that never ends keeps the answer back, and a HEAD request would be sent news
+		// without end.
 		h.Set("Connection", "close")
 		http.Error(w, "this is not asked for like that", http.StatusBadRequest)
 		return
@@ -79,8 +79,8 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// single reports whether a path is that of a page or of a file: all links are relative to
-// there, so that they are right below any path.
+// single reports whether a path is that of a page or of a file. All links are relative to
+// these, so they are right below any path.
 func single(path string) bool {
 	if file, is := strings.CutPrefix(path, "/assets/"); is {
 		path = "/" + file

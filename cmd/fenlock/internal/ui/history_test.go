@@ -13,8 +13,8 @@ import (
 // at is a moment of a test, in seconds.
 func at(seconds int) time.Time { return time.Unix(1_700_000_000+int64(seconds), 0) }
 
-// seenOf is what is recorded of a node that is looked at each second, and does as a text says:
-// one letter for a look, v votes, d is down, o is out; a dot is a second in which nobody looks.
+// seenOf is what is recorded of a node that is looked at each second, and does as a text says.
+// Each letter is a look: v votes, d is down, o is out. A dot is a second without a look.
 func seenOf(text string) (spans []span) {
 	states := map[rune]doctor.State{'v': doctor.Votes, 'd': doctor.Down, 'o': doctor.Out}
 	var last span
@@ -131,7 +131,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// With a history the group is looked at also while nobody looks, less often, and a page that is
+// With a history the group is looked at also while no page is open, less often. A page that is
 // opened has what was seen before.
 func TestHistoryGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestHistoryGoesOn(t *testing.T) {
 		if strings.Contains(r.body, "or before</p>") {
 			t.Error("a node that was seen to fail may have failed before")
 		}
-		// Who looks now sees what is so now.
+		// A page that is opened now shows the present state.
 		synctest.Wait()
 		if n := f.looked(); n != before+1 {
 			t.Errorf("%d looks when the page was opened", n-before)

@@ -9,9 +9,9 @@ import (
 	"github.com/fenlock/fenlock/cmd/fenlock/internal/listen"
 )
 
-// Listen listens at an address, host:port; port 0 is a free one. Without a token, only an
-// address of the loopback is taken: whoever reaches another one could look. The errors say
-// what to do.
+// Listen listens at an address, host:port; port 0 is a free port. Without a token, only an
+// address of the loopback is taken, because any client that reaches the page could read it.
+// The errors say what to do.
 func Listen(address string, token bool) (net.Listener, error) {
 	p := listen.Purpose{Example: listen.PageAddress, Others: "fenlock ui"}
 	if !token {

@@ -16,13 +16,13 @@ type lock struct {
 	// come under half of it: it extends each third of its TTL.
 	span    time.Duration
 	waiters []waiter // as many as Waiters
-	queued  bool     // who waits was asked
+	queued  bool     // the waiters were asked for
 }
 
 // late reports whether the holder should have extended its lease long ago.
 func (l lock) late() bool { return l.State == admin.Held && l.Left > 0 && l.Left < l.span/2 }
 
-// waiter is one who waits, or one who shares a lock.
+// waiter is a client that waits, or a holder that shares a lock.
 type waiter struct {
 	label string
 	since time.Time

@@ -19,8 +19,8 @@ var states = []doctor.State{doctor.Votes, doctor.Ready, doctor.Out, doctor.Down,
 // exposition tells Prometheus how the group does: what a page shows, without names of locks.
 type exposition struct {
 	poller *poller
-	busy   chan struct{} // has room while nobody looks
-	last   *picture      // whoever has taken that room may
+	busy   chan struct{} // has room while no request looks
+	last   *picture      // belongs to the request that has taken that room
 }
 
 // newExposition returns what answers GET /metrics, to those who know the token, as a program
@@ -34,8 +34,8 @@ func newExposition(p *poller, token string) http.Handler {
 	})
 }
 
-// picture returns one that is new. It is not the poller's, unless somebody looks at the page:
-// that would look every second for the sake of somebody who asks every 15 s.
+// picture returns a new picture. It is the poller's only if the poller has one: otherwise the
+// poller would look every second for a scrape every 15 s.
 func (e *exposition) picture(ctx context.Context) (*picture, error) {
 	select {
 	case e.busy <- struct{}{}: // one at a time

@@ -49,8 +49,8 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// Who asks now and then has no one look in between, and who asks all the time does not have
-// the nodes asked more often than once in a second.
+// Between two rare scrapes the group is not looked at. However frequent the scrapes are, the
+// nodes are asked at most once a second.
 func TestMetricsLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)
@@ -69,7 +69,7 @@ func TestMetricsLooks(t *testing.T) {
 		if n := f.looked(); n != 5 {
 			t.Errorf("%d looks for 100 more within a second", n-4)
 		}
-		// Where somebody looks at the page, that is enough.
+		// Where a page is open, the looks for it are enough.
 		a.get("/")
 		time.Sleep(5500 * time.Millisecond) // between two of its looks
 		before := f.looked()

@@ -12,8 +12,8 @@ import (
 
 var links = regexp.MustCompile(`(?:href|src|action|data-stream)="([^"#]+)"|url=([^"]+)"`)
 
-// The page works below any path, also behind a proxy that has another one: no link of it, and
-// nowhere that it leads to, is outside.
+// The page works below any path, also behind a proxy that has another path. Neither its links
+// nor its redirects lead outside.
 func TestBelowAPath(t *testing.T) {
 	f := newFake(3)
 	f.hold("orders/42", "host-a", 7, "w1")

@@ -22,8 +22,8 @@ type pages struct {
 	asking   turns
 }
 
-// turns bounds how many ask the nodes at a time because somebody has opened a page: who
-// opens thousands is not to be the nodes' load.
+// turns bounds how many opened pages ask the nodes at a time, so that a browser that opens
+// thousands is no load for the nodes.
 type turns chan struct{}
 
 // enter waits for a turn; false if ctx is done before.

@@ -15,8 +15,8 @@ import (
 const (
 	// MaxLocks is how many locks are looked at: the first ones, by name.
 	MaxLocks = 2000
-	// maxQueues is how many of them are asked who waits, one by one, beside those that
-	// somebody looks at.
+	// maxQueues is how many of them are asked for their waiters, one by one, beside those that
+	// a page shows.
 	maxQueues = 50
 	atOnce    = 8 // of these questions
 
@@ -36,10 +36,10 @@ type picture struct {
 	entries []entry // of the list
 	bound   string
 	err     error // why the list is not whole
-	// single are the locks that somebody looks at, free or not.
+	// single are the locks whose own page is open, free or not.
 	single map[string]lock
-	// held is who holds what, as far as it is known: while too few nodes answer, it is
-	// what was known before.
+	// held has the holders, as far as they are known: while too few nodes answer, it has what
+	// was known before.
 	held map[string]holding
 	// chart and earlier are of a history, nil if none is kept.
 	chart   *chart
@@ -47,8 +47,8 @@ type picture struct {
 }
 
 // look takes a picture of the locks with a prefix, and of those with some names. Prev is the
-// one before, nil if there is none: what only seems to have changed, by the time that a
-// question takes, is as it was there.
+// picture before, nil if there is none. A time that differs from prev only by what a question
+// takes is kept as it was.
 func look(ctx context.Context, source Source, prefix string, names []string, prev *picture) *picture {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -104,7 +104,7 @@ func inspect(ctx context.Context, source Source, names []string) map[string]lock
 }
 
 // put takes what was seen of locks that were asked one by one, which is more than the list
-// has: of a few names to show, and of others that are in the list.
+// has. These are a few names to show, and others that are in the list.
 func (p *picture) put(seen map[string]lock, names []string) {
 	for _, name := range names {
 		p.single[name] = seen[name]
@@ -146,7 +146,7 @@ func (p *picture) byName() map[string]lock {
 	return all
 }
 
-// holdings is who holds what. Where it cannot be told, it is who did.
+// holdings returns the holder of each lock, or the last known one.
 func (p *picture) holdings(prev *picture) map[string]holding {
 	held := map[string]holding{}
 	listed := map[string]bool{}

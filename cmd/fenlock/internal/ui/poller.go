@@ -10,11 +10,11 @@ import (
 // How often the group is looked at.
 const (
 	every = time.Second
-	// Looking takes at most one part in so many of the time: with thousands of locks, or
+	// Looking takes at most one part in so many of the time. With thousands of locks, or
 	// millions of other keys, a look costs the servers something.
 	share = 5
 	rest  = 30 * time.Second // at most
-	// linger is how long it goes on when nobody looks any more: a page may be reloaded, or
+	// linger is how long it goes on when no page is open any more. A page may be reloaded, or
 	// reload itself because it has no script.
 	linger = 15 * time.Second
 	// For the history alone, the group is looked at less often, and for a smaller part of the time.
@@ -35,10 +35,10 @@ type poller struct {
 	mu      sync.Mutex
 	names   map[string]int // how many look at a lock by itself
 	viewers int
-	touched time.Time // when somebody looked last who does not go on
+	touched time.Time // the last request for a single picture
 	running bool
 	idle    bool          // it is looked for the history alone
-	picture *picture      // nil if there is none yet, or nobody looks
+	picture *picture      // nil if there is none yet, or the loop has ended
 	changed chan struct{} // closed when there is another picture
 	hurry   chan struct{}
 }
@@ -57,8 +57,8 @@ func newPoller(ctx context.Context, ended *sync.WaitGroup, source Source, prefix
 	return p
 }
 
-// watch tells that somebody looks until leave is called: at a lock, or at all if name is
-// empty.
+// watch tells that a page is open until leave is called: that of a lock or, if name is empty,
+// that of all.
 func (p *poller) watch(name string) (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *poller) soon() {
 	}
 }
 
-// run starts looking, if nobody does, or has the next look now if there is much time until
+// run starts the loop if it does not run, or has the next look now if there is much time until
 // then. The caller has the mutex, or the poller for itself.
 func (p *poller) run() {
 	if p.idle {
@@ -156,7 +156,7 @@ func (p *poller) loop() {
 	}
 }
 
-// rest returns for how long nobody looks after it.
+// rest returns the time from this picture to the next look.
 func (p *picture) rest() time.Duration { return min(max(every, (share-1)*p.took), rest) }
 
 // record has the history in a picture, for all who show it.
@@ -175,7 +175,7 @@ func (p *poller) record(prev, next *picture) {
 	}
 }
 
-// pause returns for how long nobody looks after a picture.
+// pause returns the time from a picture to the next look, with a history or without.
 func (p *poller) pause(after *picture) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,7 +185,7 @@ func (p *poller) pause(after *picture) time.Duration {
 	return after.rest()
 }
 
-// looked reports whether somebody looks, or has a moment ago. The caller has the mutex.
+// looked reports whether a page is open, or was a moment ago. The caller has the mutex.
 func (p *poller) looked() bool { return p.viewers > 0 || time.Since(p.touched) < linger }
 
 // stays reports whether the loop goes on. If not, it has ended by that.

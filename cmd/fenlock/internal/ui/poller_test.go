@@ -19,7 +19,7 @@ func polling(t *testing.T, f *fake) *poller {
 	return newPoller(ctx, &running, f, "", &trail{}, 0)
 }
 
-// However many look, the group is looked at once a second; and not at all if nobody does.
+// However many pages are open, the group is looked at once a second; without any, never.
 func TestOnePollerForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)
@@ -125,7 +125,7 @@ func TestLookIsBounded(t *testing.T) {
 	})
 }
 
-// Only so many queues are asked for, beside those that somebody looks at.
+// Only so many queues are asked for, beside those of open pages.
 func TestQueuesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)

@@ -11,9 +11,9 @@ import (
 	"github.com/fenlock/fenlock/node"
 )
 
-// probe is a node that is examined first. While it cannot be used, those who list and
-// inspect locks are told so at once: a server that hangs would hold up each of their
-// questions anew. It is a fenlock.Node, for an Admin.
+// probe is a node that is examined first. While it cannot be used, lists and inspections of
+// locks fail at once. Otherwise a server that hangs would hold up each question anew. It is a
+// fenlock.Node, for an Admin.
 type probe struct {
 	fenlock.Node
 	alone *admin.Admin // of this node, to examine it
@@ -28,13 +28,13 @@ type probe struct {
 }
 
 const (
-	// grace is how long the other nodes are waited for when a majority has answered, so that
-	// one that hangs does not hold up the picture of the others. One that is slow and
-	// works has twice as long as it took before, up to doubtful.
+	// grace is how long the other nodes are waited for when a majority has answered. So a node
+	// that hangs does not hold up the picture of the others. A node that is slow and works has
+	// twice as long as it took before, up to doubtful.
 	grace = 300 * time.Millisecond
-	// firstTime is how long an examination takes as long as nobody knows.
+	// firstTime is how long an examination is assumed to take before the first one.
 	firstTime = 500 * time.Millisecond
-	// doubtful is how long one that voted may be silent until it is said to be down: a
+	// doubtful is how long a node that voted may be silent until it is said to be down. A
 	// machine that is busy for a moment is no news.
 	doubtful = 2 * time.Second
 	// believed is how long a failed examination keeps others from asking.

@@ -15,7 +15,7 @@ const perPage = 100
 // query is which locks a page shows.
 type query struct {
 	Filter  string // a part of the names
-	Waiting bool   // only those that somebody waits for
+	Waiting bool   // only those with waiters
 	Order   order
 	Page    int // from 1 on
 }

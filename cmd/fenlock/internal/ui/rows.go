@@ -95,7 +95,7 @@ type lockRow struct {
 	Holder  string
 	Shared  string // by how many, or how many slots are held; "" if one has it alone
 	Shares  []shareRow
-	Others  int  // who share it beside the Shares
+	Others  int  // holders that share it, beside the Shares
 	AtLeast bool // there may be more
 	Token   string
 	Since   moment
@@ -111,7 +111,7 @@ type lockRow struct {
 	Said    string // of the votes, in words
 	Waiters []waiterRow
 	Waiting int
-	More    int    // who wait beside the Waiters
+	More    int    // waiters beside the Waiters
 	Break   string // where it is broken, "" if it is not to be
 	Breaks  bool   // others may be: there is a place for that
 }
@@ -127,7 +127,7 @@ type voteRow struct {
 	Until   until `json:"-"`
 }
 
-// waiterRow is one who waits.
+// waiterRow is a waiter.
 type waiterRow struct {
 	Label string
 	Since moment
@@ -193,7 +193,7 @@ func lockRowOf(e entry, now time.Time, whole, mayBreak bool) lockRow {
 	return row
 }
 
-// shareRow is one who shares a lock, or has one of its slots.
+// shareRow is a holder that shares a lock, or has one of its slots.
 type shareRow struct {
 	Number string // of the slot, "" if there are none
 	URL    string // of the slot
@@ -203,7 +203,7 @@ type shareRow struct {
 	Late   bool
 }
 
-// share fills in who shares the lock or, if it has slots, who has them.
+// share fills in the holders that share the lock or, if it has slots, that have them.
 func (row *lockRow) share(e entry, now time.Time) {
 	holders := e.holder().shares
 	switch {
@@ -270,7 +270,7 @@ func voteRowOf(number int, v admin.Vote, id string, at, now time.Time) voteRow {
 	return row
 }
 
-// saidOf puts the votes in words, for who does not see them.
+// saidOf puts the votes in words, for screen readers.
 func saidOf(votes []voteRow) string {
 	by := map[string][]string{}
 	for _, v := range votes {

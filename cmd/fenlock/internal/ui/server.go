@@ -21,10 +21,10 @@ import (
 type Config struct {
 	Source Source
 	Prefix string // of the names of the locks that are shown
-	// History is for how long it is kept what was seen. With 0, nothing is asked while nobody
-	// looks.
+	// History is for how long it is kept what was seen. With 0, nothing is asked while no page
+	// is open.
 	History time.Duration
-	// Token is what people have to know who look; "" for nothing.
+	// Token is what a browser has to send to see the page; "" for nothing.
 	Token string
 	// AllowRelease lets them break locks.
 	AllowRelease bool
@@ -33,7 +33,7 @@ type Config struct {
 	Log func(format string, args ...any)
 }
 
-// maxConnections bounds what who only connects takes: a page has two.
+// maxConnections bounds what idle connections take: a page has two.
 const maxConnections = 256
 
 // endLimit is how long what is under way has when the page ends.

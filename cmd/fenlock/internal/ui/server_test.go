@@ -170,7 +170,7 @@ func TestBodyThatIsNone(t *testing.T) {
 	})
 }
 
-// Who asks the nodes by opening pages waits for a turn, for as long as its browser does.
+// A page that asks the nodes when it is opened waits for a turn, as long as its browser waits.
 func TestTurns(t *testing.T) {
 	turns := make(turns, 1)
 	gone, leave := context.WithCancel(t.Context())

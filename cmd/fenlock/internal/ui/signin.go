@@ -9,11 +9,11 @@ import (
 	"net/url"
 )
 
-// signin lets those in who know the token. They have it from a URL or type it in; from then
-// on their browser has a cookie, which is worth nothing to another program and ends with
-// this one.
+// signin lets in browsers that know the token. A person has it from a URL or types it in. From
+// then on the browser has a cookie, which is worth nothing to another program and ends with
+// this program.
 type signin struct {
-	token  string // "" if everybody is let in
+	token  string // "" if every request is let in
 	cookie string // its value
 	next   http.Handler
 }

@@ -84,7 +84,7 @@ func working(mute, all int) string {
 	return fmt.Sprintf("%d of %d nodes do not vote.", mute, all)
 }
 
-// counted says how many locks are held, and who waits.
+// counted says how many locks are held, and how many clients wait.
 func counted(p *picture) string {
 	held, waiting, late := 0, p.waiting(), 0
 	for _, e := range p.entries {

@@ -159,7 +159,7 @@ func TestStreamOfOneLock(t *testing.T) {
 	})
 }
 
-// Who does not read is let go, and keeps nobody else waiting.
+// A browser that does not read is let go, and holds up no other.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(3)

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// visible is a text that others chose, as it can be shown in a line: what has no picture,
-// or changes the direction of what follows, is written as an escape. Whoever may write to
-// the nodes must not be able to make one lock look like another one.
+// visible is a text that others chose, as it can be shown in a line. Characters without a
+// picture, or that change the direction of what follows, are written as escapes. A client that
+// may write to the nodes must not make one lock look like another lock.
 func visible(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 && strings.Trim(text, " ") == text && !strings.Contains(text, "  ") {
 		return text

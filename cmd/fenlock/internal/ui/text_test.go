@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Whoever can write to the nodes can write any name and label.
+// A client that can write to the nodes can write any name and label.
 func TestVisible(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "orders/42": "orders/42", "grün 锁 🔒": "grün 锁 🔒", "a\nb": `a\u000ab`, "\x1b[2J": `\u001b[2J`, "\xffx": `\xffx`,

@@ -71,6 +71,6 @@ func (s *sent) news(now screen, events []event) update {
 	return u
 }
 
-// slack is by how many milliseconds the end of a lease may seem to move without being
-// news: it is told as the time that is left, and a question takes a while.
+// slack is by how many milliseconds the end of a lease may seem to move without being news.
+// The end is told as the time that is left, and a question takes a while.
 const slack = 150

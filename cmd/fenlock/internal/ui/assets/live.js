@@ -114,7 +114,7 @@
     while (trail.children.length > Number(trail.dataset.most)) trail.lastElementChild.remove();
   };
 
-  // Nobody breaks what may not be so any more.
+  // A lock is not broken from a page that may be out of date.
   const breaks = "a[href^='/break'], a[href^='break']";
   addEventListener("click", (e) => {
     if (body.classList.contains("stale") && e.target.closest(breaks)) e.preventDefault();
@@ -190,7 +190,7 @@
     source = null;
   };
 
-  // A page that nobody has looked at for ten minutes does not have the group looked at.
+  // A page that was hidden for ten minutes does not have the group looked at.
   let sleep = 0;
   document.addEventListener("visibilitychange", () => {
     clearTimeout(sleep);
